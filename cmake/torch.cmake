@@ -1,0 +1,39 @@
+# LibTorch from the torch wheel (deploy/setup.sh unpacks it), without find_package(Torch): CPU programs link libtorch_cpu and libc10 and
+# nothing of CUDA; libbuttress_cuda.so alone links the CUDA side and is opened at run time.
+if(DEFINED ENV{BUTTRESS_CACHE})
+  set(_buttress_cache $ENV{BUTTRESS_CACHE})
+elseif(DEFINED ENV{XDG_CACHE_HOME})
+  set(_buttress_cache $ENV{XDG_CACHE_HOME}/buttress)
+else()
+  set(_buttress_cache $ENV{HOME}/.cache/buttress)
+endif()
+set(_buttress_site ${_buttress_cache}/torch-2.11.0)
+if(DEFINED ENV{BUTTRESS_TORCH})
+  set(_buttress_torch $ENV{BUTTRESS_TORCH})
+else()
+  set(_buttress_torch ${_buttress_site}/torch)
+endif()
+
+set(BUTTRESS_TORCH_DIR ${_buttress_torch} CACHE PATH "Folder of LibTorch 2.11.0 with include/ and lib/")
+set(BUTTRESS_NVIDIA_DIR ${_buttress_site}/nvidia CACHE PATH "Folder of NVIDIA's wheels, with cu13/ and nccl/")
+if(NOT EXISTS ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so)
+  message(FATAL_ERROR "no LibTorch in ${BUTTRESS_TORCH_DIR}; run deploy/setup.sh, or name its folder with BUTTRESS_TORCH")
+endif()
+
+add_library(buttress_torch INTERFACE)
+target_include_directories(
+  buttress_torch SYSTEM INTERFACE ${BUTTRESS_TORCH_DIR}/include ${BUTTRESS_TORCH_DIR}/include/torch/csrc/api/include)
+target_link_libraries(
+  buttress_torch
+  INTERFACE ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so ${BUTTRESS_TORCH_DIR}/lib/libc10.so buttress_options)
+# libtorch_cpu wants libcudart.so.13 and libcupti.so.13 at run time; with RUNPATH alone the linker cannot see them, so allow it.
+target_link_options(
+  buttress_torch
+  INTERFACE
+  -Wl,--allow-shlib-undefined
+  -Wl,--disable-new-dtags
+  -Wl,-rpath,${BUTTRESS_TORCH_DIR}/lib
+  -Wl,-rpath,${BUTTRESS_NVIDIA_DIR}/cu13/lib)
+
+# Two torch compiles take 2 GB; a pool of two keeps small machines alive.
+set_property(GLOBAL PROPERTY JOB_POOLS torch=2)

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Brings a Debian 12 machine (root, or a user with sudo) to a state where Buttress builds. Safe to run again: it asks the network only
+# for what is missing.
+#
+#   deploy/setup.sh
+#
+# LibTorch goes to $BUTTRESS_CACHE (default ~/.cache/buttress). To use an unpacked LibTorch of your own, set BUTTRESS_TORCH to the folder
+# that holds its include/ and lib/ (it must be 2.11.0).
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+cache=${BUTTRESS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress}
+site=$cache/torch-2.11.0
+
+say() { printf 'setup: %s\n' "$*"; }
+fail() { printf 'setup: %s\n' "$*" >&2; exit 3; }
+
+as_root() {
+  if [ "$(id -u)" = 0 ]; then "$@"
+  elif command -v sudo >/dev/null; then sudo "$@"
+  else fail "installing Debian packages needs root; run as root, or install sudo"
+  fi
+}
+
+install_packages() {
+  local missing=()
+  for package in $(grep -v '^#' "$here/packages.txt"); do
+    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)" = "install ok installed" ] || missing+=("$package")
+  done
+  if [ ${#missing[@]} = 0 ]; then say "Debian packages: all there"; return; fi
+  say "Debian packages: installing ${#missing[@]}: ${missing[*]}"
+  as_root apt-get update -qq || fail "apt-get update failed; check the network and /etc/apt/sources.list"
+  # `prometheus` is wanted for promtool alone: policy-rc.d keeps its service from starting on this machine.
+  local policy=/usr/sbin/policy-rc.d guard=
+  if [ ! -e $policy ]; then
+    guard=yes
+    printf '#!/bin/sh\nexit 101\n' | as_root tee $policy >/dev/null
+    as_root chmod +x $policy
+  fi
+  local rc=0
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || rc=$?
+  if [ -n "$guard" ]; then as_root rm -f $policy; fi
+  [ $rc = 0 ] || fail "apt-get install failed (exit $rc); the packages are those of Debian 12 (bookworm): see deploy/packages.txt"
+}
+
+check_hash() { # FILE: its sha256 must stand in wheels.txt
+  grep -q "$(sha256sum "$1" | cut -d' ' -f1)" "$here/wheels.txt"
+}
+
+unpack_torch() {
+  if [ -n "${BUTTRESS_TORCH:-}" ]; then
+    [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] || fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so; name the folder 'torch' of an unpacked torch 2.11.0"
+    say "LibTorch: using $BUTTRESS_TORCH"
+  fi
+  local stamp
+  stamp=$(sha256sum "$here/wheels.txt" | cut -d' ' -f1)
+  if [ "$(cat "$site/.stamp" 2>/dev/null || true)" = "$stamp" ]; then say "LibTorch and CUDA wheels: all there ($site)"; return; fi
+  local need=3000000 free
+  mkdir -p "$cache/wheels"
+  free=$(df -k --output=avail "$cache" | tail -n 1)
+  [ "$free" -ge $need ] || fail "$cache has $((free / 1024)) MiB free, 3,000 are needed; free some, or set BUTTRESS_CACHE to another disk"
+  say "wheels: downloading into $cache/wheels (740 MB once)"
+  local wanted=$here/wheels.txt
+  if [ -n "${BUTTRESS_TORCH:-}" ]; then
+    wanted=$(mktemp)
+    grep -v '^torch==' "$here/wheels.txt" >"$wanted"
+  fi
+  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+    --disable-pip-version-check -q -d "$cache/wheels" -r "$wanted" ||
+    fail "a wheel could not be had from PyPI, or its hash differs from deploy/wheels.txt; check the network or pip's index settings"
+  say "wheels: unpacking into $site"
+  rm -rf "$site.part"
+  mkdir -p "$site.part"
+  for wheel in "$cache"/wheels/*.whl; do
+    check_hash "$wheel" || { say "ignoring $wheel: its hash is not in deploy/wheels.txt"; continue; }
+    unzip -q -o "$wheel" -d "$site.part"
+  done
+  echo "$stamp" >"$site.part/.stamp"
+  rm -rf "$site"
+  mv "$site.part" "$site"
+  rm -rf "$cache/wheels"
+}
+
+[ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
+. /etc/os-release
+[ "${VERSION_CODENAME:-}" = bookworm ] || say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: package names and versions may differ"
+install_packages
+unpack_torch
+say "done"

@@ -1,0 +1,50 @@
+#include "lib/base/digest.h"
+
+#include <openssl/evp.h>
+
+#include "lib/base/check.h"
+
+namespace buttress {
+
+struct Sha256::Context {
+  EVP_MD_CTX* md = EVP_MD_CTX_new();
+
+  ~Context() { EVP_MD_CTX_free(md); }
+};
+
+Sha256::Sha256() : context_(std::make_unique<Context>()) {
+  BUTTRESS_CHECK(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1, "SHA-256 is not available in OpenSSL");
+}
+
+Sha256::~Sha256() = default;
+
+void Sha256::Update(std::string_view bytes) {
+  BUTTRESS_CHECK(EVP_DigestUpdate(context_->md, bytes.data(), bytes.size()) == 1, "SHA-256 update");
+}
+
+std::string Sha256::Finish() {
+  std::string digest(32, '\0');
+  BUTTRESS_CHECK(EVP_DigestFinal_ex(context_->md, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1,
+                 "SHA-256 finish");
+  return digest;
+}
+
+std::string Sha256Of(std::string_view bytes) {
+  Sha256 sha;
+  sha.Update(bytes);
+  return sha.Finish();
+}
+
+std::string ToHex(std::string_view bytes) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string hex;
+  hex.reserve(bytes.size() * 2);
+  for (const char c : bytes) {
+    const auto byte = static_cast<unsigned char>(c);
+    hex += kDigits[byte >> 4];
+    hex += kDigits[byte & 15];
+  }
+  return hex;
+}
+
+}  // namespace buttress

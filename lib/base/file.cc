@@ -1,0 +1,111 @@
+#include "lib/base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+
+namespace buttress {
+namespace {
+
+Status FromErrno(const std::string& what, const std::string& path) {
+  const int error = errno;
+  const std::string message = what + " " + path + ": " + std::strerror(error);
+  if (error == ENOENT) return NotFound(message);
+  if (error == ENOSPC) return ResourceExhausted(message);
+  return Unavailable(message);
+}
+
+class FileDescriptor {
+ public:
+  explicit FileDescriptor(int fd) : fd_(fd) {}
+
+  ~FileDescriptor() {
+    if (fd_ >= 0) ::close(fd_);
+  }
+
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+
+  int get() const { return fd_; }
+
+ private:
+  int fd_;
+};
+
+Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
+  while (!bytes.empty()) {
+    const ssize_t n = ::write(fd, bytes.data(), bytes.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FromErrno("write", path);
+    bytes.remove_prefix(static_cast<std::size_t>(n));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (file.get() < 0) return FromErrno("open", path);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) return FromErrno("stat", path);
+  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; a file is expected");
+  if (info.st_size > max_bytes) {
+    return ResourceExhausted(path + " has " + std::to_string(info.st_size) + " bytes; at most " +
+                             std::to_string(max_bytes) + " are read");
+  }
+  std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
+  std::size_t done = 0;
+  while (done < bytes.size()) {
+    const ssize_t n = ::read(file.get(), bytes.data() + done, bytes.size() - done);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return FromErrno("read", path);
+    if (n == 0) break;
+    done += static_cast<std::size_t>(n);
+  }
+  bytes.resize(done);
+  return bytes;
+}
+
+Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
+  const std::string part = path + ".part." + std::to_string(::getpid());
+  {
+    const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
+    if (file.get() < 0) return FromErrno("create", part);
+    BUTTRESS_RETURN_IF_ERROR(WriteAll(file.get(), bytes, part));
+    if (::fsync(file.get()) != 0) return FromErrno("fsync", part);
+  }
+  if (::rename(part.c_str(), path.c_str()) != 0) return FromErrno("rename to", path);
+  const std::string folder = std::filesystem::path(path).parent_path().string();
+  return SyncFolder(folder.empty() ? "." : folder);
+}
+
+Status AppendToFile(const std::string& path, std::string_view bytes) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644));
+  if (file.get() < 0) return FromErrno("open", path);
+  return WriteAll(file.get(), bytes, path);
+}
+
+Status MakeFolders(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) return Unavailable("cannot make folder " + path + ": " + error.message());
+  return OkStatus();
+}
+
+Status SyncFolder(const std::string& path) {
+  const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (folder.get() < 0) return FromErrno("open", path);
+  if (::fsync(folder.get()) != 0) return FromErrno("fsync", path);
+  return OkStatus();
+}
+
+std::string JoinPath(std::string_view folder, std::string_view name) {
+  return (std::filesystem::path(folder) / name).string();
+}
+
+}  // namespace buttress

@@ -1,0 +1,132 @@
+#include "lib/base/metrics.h"
+
+#include <dirent.h>
+#include <prometheus/exposer.h>
+#include <prometheus/text_serializer.h>
+#include <sys/resource.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <sstream>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+
+namespace buttress {
+namespace {
+
+prometheus::MetricFamily Single(const char* name, const char* help, prometheus::MetricType type, double value) {
+  prometheus::ClientMetric metric;
+  metric.gauge.value = value;
+  metric.counter.value = value;
+  return {name, help, type, {metric}};
+}
+
+double OpenFileCount() {
+  double count = 0;
+  if (DIR* folder = ::opendir("/proc/self/fd")) {
+    while (::readdir(folder) != nullptr) ++count;
+    ::closedir(folder);
+  }
+  return count - 3;  // ".", ".." and the folder itself
+}
+
+class ProcessCollector : public prometheus::Collectable {
+ public:
+  std::vector<prometheus::MetricFamily> Collect() const override {
+    using enum prometheus::MetricType;
+    rusage usage{};
+    ::getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    rlimit files{};
+    ::getrlimit(RLIMIT_NOFILE, &files);
+    double resident_pages = 0, ignored = 0;
+    std::ifstream("/proc/self/statm") >> ignored >> resident_pages;
+    std::vector<prometheus::MetricFamily> families = {
+        Single("process_cpu_seconds_total", "User and system CPU time.", Counter,
+               seconds(usage.ru_utime) + seconds(usage.ru_stime)),
+        Single("process_resident_memory_bytes", "Resident memory.", Gauge,
+               resident_pages * static_cast<double>(::sysconf(_SC_PAGESIZE))),
+        Single("process_open_fds", "Open file descriptors.", Gauge, OpenFileCount()),
+        Single("process_max_fds", "Limit of open file descriptors.", Gauge, static_cast<double>(files.rlim_cur)),
+        Single("process_start_time_seconds", "Start of the process, Unix time.", Gauge, start_seconds_)};
+    prometheus::MetricFamily events{"buttress_log_events_total", "Log lines by level.", Counter, {}};
+    for (const auto& [level, name] : {std::pair{kInfo, "info"}, std::pair{kWarn, "warn"}, std::pair{kError, "error"}}) {
+      prometheus::ClientMetric metric;
+      metric.label = {{"level", name}};
+      metric.counter.value = static_cast<double>(LogCount(level));
+      events.metric.push_back(metric);
+    }
+    families.push_back(events);
+    return families;
+  }
+
+ private:
+  double start_seconds_ = static_cast<double>(RealClock().UnixMs()) / 1000;
+};
+
+}  // namespace
+
+Metrics::Metrics(std::string_view component) : registry_(std::make_shared<prometheus::Registry>()) {
+  collectables_ = {registry_, std::make_shared<ProcessCollector>()};
+  Gauge("buttress_build_info", "Identity of the program; always 1.",
+        {{"component", std::string(component)}, {"version", BUTTRESS_VERSION}})
+      .Set(1);
+}
+
+Metrics::~Metrics() = default;
+
+Status Metrics::Serve(const std::string& address) {
+  // prometheus-cpp's defaults let two idle connections delay a scrape by 30 s (operations.md 2.2).
+  const std::vector<std::string> options = {
+      "listening_ports", address, "num_threads", "4", "request_timeout_ms", "1000"};
+  try {
+    exposer_ = std::make_unique<prometheus::Exposer>(options);
+  } catch (const std::exception& e) {  // CivetException: the port is taken
+    return Unavailable("cannot serve /metrics on " + address + ": " + e.what() + "; choose another port, or 0 for any");
+  }
+  for (const auto& collectable : collectables_) exposer_->RegisterCollectable(collectable);
+  port_ = exposer_->GetListeningPorts().front();
+  return OkStatus();
+}
+
+int Metrics::port() const { return port_; }
+
+prometheus::Counter& Metrics::Counter(std::string_view name, std::string_view help, const MetricLabels& labels) {
+  return prometheus::BuildCounter().Name(std::string(name)).Help(std::string(help)).Register(*registry_).Add(labels);
+}
+
+prometheus::Gauge& Metrics::Gauge(std::string_view name, std::string_view help, const MetricLabels& labels) {
+  return prometheus::BuildGauge().Name(std::string(name)).Help(std::string(help)).Register(*registry_).Add(labels);
+}
+
+prometheus::Histogram& Metrics::Histogram(std::string_view name,
+                                          std::string_view help,
+                                          const std::vector<double>& upper_bounds,
+                                          const MetricLabels& labels) {
+  return prometheus::BuildHistogram()
+      .Name(std::string(name))
+      .Help(std::string(help))
+      .Register(*registry_)
+      .Add(labels, upper_bounds);
+}
+
+void Metrics::Register(const std::shared_ptr<prometheus::Collectable>& collectable) {
+  collectables_.push_back(collectable);
+  if (exposer_) exposer_->RegisterCollectable(collectable);
+}
+
+std::string Metrics::Expose() const {
+  std::vector<prometheus::MetricFamily> families;
+  for (const auto& collectable : collectables_) {
+    for (auto& family : collectable->Collect()) families.push_back(std::move(family));
+  }
+  return prometheus::TextSerializer().Serialize(families);
+}
+
+}  // namespace buttress

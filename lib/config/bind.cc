@@ -1,0 +1,123 @@
+#include "lib/config/bind.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <set>
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kSuggestDistance = 2;
+
+std::size_t EditDistance(const std::string& a, const std::string& b) {
+  std::vector<std::size_t> row(b.size() + 1);
+  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    std::size_t diagonal = row[0];
+    row[0] = i;
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+    }
+  }
+  return row[b.size()];
+}
+
+template <class T>
+bool ParseWhole(const std::string& text, T& value) {
+  T parsed{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), parsed);
+  if (error != std::errc() || end != text.data() + text.size()) return false;
+  value = parsed;
+  return true;
+}
+
+}  // namespace
+
+bool FromText(const std::string& text, bool& value) {
+  if (text != "true" && text != "false") return false;
+  value = text == "true";
+  return true;
+}
+
+bool FromText(const std::string& text, std::int64_t& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, std::uint64_t& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, double& value) { return ParseWhole(text, value); }
+
+bool FromText(const std::string& text, std::string& value) {
+  value = text;
+  return true;
+}
+
+std::string ToText(bool value) { return value ? "true" : "false"; }
+
+std::string ToText(std::int64_t value) { return std::to_string(value); }
+
+std::string ToText(std::uint64_t value) { return std::to_string(value); }
+
+std::string ToText(double value) {
+  char text[32];
+  const auto [end, error] = std::to_chars(text, text + sizeof text, value);
+  return std::string(text, end);
+}
+
+std::string ToText(const std::string& value) { return value; }
+
+void YamlBinder::CheckUnknownKeys() {
+  std::set<std::string> seen;
+  for (const auto& entry : node_) {
+    const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
+    if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one");
+    if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
+    std::string message = "unknown key";
+    const auto closest = std::min_element(known_.begin(), known_.end(), [&](const auto& a, const auto& b) {
+      return EditDistance(key, a) < EditDistance(key, b);
+    });
+    if (closest != known_.end() && EditDistance(key, *closest) <= kSuggestDistance) {
+      message += "; did you mean '" + *closest + "'?";
+    }
+    message += " Known here:";
+    for (const std::string& name : known_) message += (name == known_.front() ? " " : ", ") + name;
+    Error(entry.first, key, message);
+  }
+}
+
+void YamlBinder::BindList(const char* name, const YAML::Node& child, std::vector<std::string>& value) {
+  if (!child.IsSequence()) return Error(child, name, "expected a list, found '" + Text(child) + "'");
+  value.clear();
+  for (const auto& item : child) {
+    if (!item.IsScalar()) return Error(item, name, "expected a list of text");
+    value.push_back(item.Scalar());
+  }
+}
+
+void YamlBinder::BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value) {
+  if (!child.IsMap()) return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
+  value.clear();
+  for (const auto& item : child) {
+    if (!item.second.IsScalar()) return Error(item.second, name, "expected text for '" + item.first.Scalar() + "'");
+    value[item.first.Scalar()] = item.second.Scalar();
+  }
+}
+
+void YamlBinder::Error(const YAML::Node& at, const std::string& name, const std::string& what) {
+  const YAML::Mark mark = at.Mark();
+  // A node made by --set has no place in the file.
+  const std::string place = mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
+  errors_.push_back(place + ": " + Path(name) + ": " + what);
+}
+
+std::string YamlBinder::Text(const YAML::Node& node) {
+  if (node.IsScalar()) return node.Scalar();
+  YAML::Emitter out;
+  out << YAML::Flow << node;
+  std::string text = out.c_str();
+  if (text.size() > 40) text = text.substr(0, 40) + "...";
+  return text;
+}
+
+}  // namespace buttress

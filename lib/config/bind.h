@@ -1,0 +1,144 @@
+// The visitors behind load.h: from one list of fields (run_config.h) come binding, unknown-key errors, printing and help.
+#pragma once
+
+#include <yaml-cpp/yaml.h>
+
+#include <concepts>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+template <class T>
+concept Section = std::is_class_v<T> && !std::same_as<T, std::string> && !std::same_as<T, std::vector<std::string>> &&
+                  !std::same_as<T, std::map<std::string, std::string>>;
+
+// Scalar conversions; false if the text is not of that type.
+bool FromText(const std::string& text, bool& value);
+bool FromText(const std::string& text, std::int64_t& value);
+bool FromText(const std::string& text, std::uint64_t& value);
+bool FromText(const std::string& text, double& value);
+bool FromText(const std::string& text, std::string& value);
+std::string ToText(bool value);
+std::string ToText(std::int64_t value);
+std::string ToText(std::uint64_t value);
+std::string ToText(double value);
+std::string ToText(const std::string& value);
+
+inline const char* TypeName(bool) { return "true or false"; }
+inline const char* TypeName(std::int64_t) { return "an integer"; }
+inline const char* TypeName(std::uint64_t) { return "a non-negative integer"; }
+inline const char* TypeName(double) { return "a number"; }
+inline const char* TypeName(const std::string&) { return "text"; }
+
+// Binds a YAML mapping to a section; collects every error instead of stopping at the first.
+class YamlBinder {
+ public:
+  YamlBinder(const YAML::Node& node, std::string path, std::string file, std::vector<std::string>& errors)
+      : node_(node), path_(std::move(path)), file_(std::move(file)), errors_(errors) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char*) {
+    known_.push_back(name);
+    if (!node_.IsMap()) return;
+    const YAML::Node child = node_[name];
+    if (!child.IsDefined() || child.IsNull()) return;
+    if constexpr (Section<T>) {
+      BindSection(name, child, value);
+    } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+      BindList(name, child, value);
+    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+      BindMap(name, child, value);
+    } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
+      Error(child, name, std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
+    }
+  }
+
+  // Reports keys of the mapping that no field took.
+  void CheckUnknownKeys();
+
+ private:
+  template <class T>
+  void BindSection(const char* name, const YAML::Node& child, T& value) {
+    if (!child.IsMap()) return Error(child, name, "expected a section (key: value lines), found '" + Text(child) + "'");
+    YamlBinder binder(child, Path(name), file_, errors_);
+    value.Visit(binder);
+    binder.CheckUnknownKeys();
+  }
+
+  void BindList(const char* name, const YAML::Node& child, std::vector<std::string>& value);
+  void BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value);
+  void Error(const YAML::Node& at, const std::string& name, const std::string& what);
+  std::string Path(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
+  static std::string Text(const YAML::Node& node);
+
+  YAML::Node node_;
+  std::string path_;
+  std::string file_;
+  std::vector<std::string>& errors_;
+  std::vector<std::string> known_;
+};
+
+// Writes a section as YAML.
+class YamlPrinter {
+ public:
+  explicit YamlPrinter(YAML::Emitter& out) : out_(out) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char*) {
+    out_ << YAML::Key << name << YAML::Value;
+    if constexpr (Section<T>) {
+      out_ << YAML::BeginMap;
+      YamlPrinter nested(out_);
+      value.Visit(nested);
+      out_ << YAML::EndMap;
+    } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+      out_ << YAML::Flow << YAML::BeginSeq;
+      for (const std::string& item : value) out_ << YAML::DoubleQuoted << item;
+      out_ << YAML::EndSeq;
+    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+      out_ << YAML::Flow << YAML::BeginMap;
+      for (const auto& [key, item] : value) {
+        out_ << YAML::Key << YAML::DoubleQuoted << key << YAML::Value << YAML::DoubleQuoted << item;
+      }
+      out_ << YAML::EndMap;
+    } else if constexpr (std::same_as<T, std::string>) {
+      out_ << YAML::DoubleQuoted << value;
+    } else {
+      out_ << ToText(value);
+    }
+  }
+
+ private:
+  YAML::Emitter& out_;
+};
+
+// One line a setting, for --describe-config.
+class SettingDescriber {
+ public:
+  SettingDescriber(std::string path, std::string& out) : path_(std::move(path)), out_(out) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char* meaning) {
+    const std::string path = path_.empty() ? name : path_ + "." + name;
+    if constexpr (Section<T>) {
+      SettingDescriber nested(path, out_);
+      value.Visit(nested);
+    } else if constexpr (std::same_as<T, std::vector<std::string>> || std::same_as<T, std::map<std::string, std::string>>) {
+      out_ += path + "  (empty)  " + meaning + "\n";
+    } else {
+      const std::string text = ToText(value);
+      out_ += path + "  (" + (text.empty() ? "empty" : text) + ")  " + meaning + "\n";
+    }
+  }
+
+ private:
+  std::string path_;
+  std::string& out_;
+};
+
+}  // namespace buttress

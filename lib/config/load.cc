@@ -1,0 +1,118 @@
+#include "lib/config/load.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/config/bind.h"
+
+namespace buttress {
+namespace {
+
+// Sets a.b.c in the tree, so that an override gets the same checks as the file.
+Status ApplyOverride(YAML::Node& root, const std::string& override) {
+  const std::size_t equals = override.find('=');
+  if (equals == std::string::npos || equals == 0) {
+    return InvalidArgument("--set " + override + ": expected key=value, for example run.optim.lr=1e-5");
+  }
+  std::string key = override.substr(0, equals);
+  YAML::Node node = root;  // a reference into the tree
+  std::size_t begin = 0;
+  for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
+    YAML::Node next = node[key.substr(begin, dot - begin)];
+    if (next.IsDefined() && !next.IsNull() && !next.IsMap()) {
+      return InvalidArgument("--set " + override + ": " + key.substr(0, dot) + " is a value, not a section");
+    }
+    node.reset(next);
+    begin = dot + 1;
+  }
+  node[key.substr(begin)] = YAML::Load(override.substr(equals + 1));
+  return OkStatus();
+}
+
+std::string JoinLines(const std::vector<std::string>& lines) {
+  std::string text;
+  for (const std::string& line : lines) text += (text.empty() ? "" : "\n") + line;
+  return text;
+}
+
+template <class T>
+std::string PrintSection(T section) {
+  YAML::Emitter out;
+  YamlPrinter printer(out);
+  out << YAML::BeginMap;
+  section.Visit(printer);
+  out << YAML::EndMap;
+  return std::string(out.c_str()) + "\n";
+}
+
+}  // namespace
+
+Result<RunConfig> ParseRunConfig(const std::string& text,
+                                 const std::string& name,
+                                 const std::vector<std::string>& overrides) {
+  YAML::Node root;
+  try {
+    root = YAML::Load(text);
+    if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
+    if (!root.IsMap()) return InvalidArgument(name + ": expected the sections 'run' and 'local'");
+    for (const std::string& override : overrides) BUTTRESS_RETURN_IF_ERROR(ApplyOverride(root, override));
+    RunConfig config;
+    std::vector<std::string> errors;
+    YamlBinder binder(root, "", name, errors);
+    config.Visit(binder);
+    binder.CheckUnknownKeys();
+    if (!errors.empty()) return InvalidArgument(JoinLines(errors));
+    BUTTRESS_RETURN_IF_ERROR(ValidateRunConfig(config).Annotate(name));
+    return config;
+  } catch (const YAML::Exception& e) {
+    return InvalidArgument(name + ":" + std::to_string(e.mark.line + 1) + ": not YAML: " + e.msg);
+  }
+}
+
+Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides) {
+  constexpr std::int64_t kMaxConfigBytes = 1 << 20;
+  auto text = ReadFile(path, kMaxConfigBytes);
+  if (!text.ok()) return InvalidArgument("--config: " + text.status().message());
+  return ParseRunConfig(*text, path, overrides);
+}
+
+std::string PrintRunConfig(const RunConfig& config) { return PrintSection(config); }
+
+std::string DescribeRunConfig() {
+  std::string text;
+  SettingDescriber describer("", text);
+  RunConfig config;
+  config.Visit(describer);
+  return text;
+}
+
+std::string RunConfigHash(const RunConfig& config) { return ToHex(Sha256Of(PrintSection(config.run))); }
+
+void ConfigFlags::AddTo(CLI::App& app) {
+  app.add_option("--config", path, "YAML file of the run");
+  app.add_option("--set", overrides, "override a setting: run.optim.lr=1e-5 (may stand several times)");
+  app.add_flag("--print-config", print, "print the whole configuration and leave");
+  app.add_flag("--check", check, "check the configuration and leave");
+  app.add_flag("--describe-config", describe, "print every setting, its default and its meaning, and leave");
+}
+
+Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
+  *done = false;
+  if (flags.describe) {
+    std::fputs(DescribeRunConfig().c_str(), stdout);
+    *done = true;
+    return RunConfig{};
+  }
+  if (flags.path.empty()) return InvalidArgument("--config is missing; name the run's YAML file");
+  BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(flags.path, flags.overrides));
+  if (flags.print) std::fputs(PrintRunConfig(config).c_str(), stdout);
+  if (flags.check) std::printf("%s: ok (run %s)\n", flags.path.c_str(), RunConfigHash(config).substr(0, 12).c_str());
+  *done = flags.print || flags.check;
+  return config;
+}
+
+}  // namespace buttress

@@ -1,0 +1,317 @@
+// Every setting of every program, once: name, default, meaning. `run` is the same on every process and is hashed; `local` may differ
+// from machine to machine. Secrets are files, never keys. A part receives its own sub-struct by const&.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace buttress {
+
+struct DataConfig {
+  std::string prompts;
+  std::string held_out;
+  std::string prompt_field = "prompt";
+  std::string answer_field = "answer";
+  std::string id_field = "id";
+  std::string source_field = "source";
+  std::string system_prompt;
+  bool chat_template = false;
+  std::int64_t max_prompt_tokens = 1024;
+  bool shuffle = true;
+
+  template <class V>
+  void Visit(V& v) {
+    v("prompts", prompts, "JSONL of training prompts: a string or a list of chat messages, and an answer");
+    v("held_out", held_out, "JSONL of prompts that are never trained on; empty: no accuracy before and after");
+    v("prompt_field", prompt_field, "field of the JSONL that holds the prompt");
+    v("answer_field", answer_field, "field that holds the reference answer");
+    v("id_field", id_field, "field that holds the prompt's id; rows without one get their line number");
+    v("source_field", source_field, "field that names the data source; rows without one are 'default'");
+    v("system_prompt", system_prompt, "system message put before string prompts; needs chat_template");
+    v("chat_template", chat_template, "render prompts with the model's chat template (lists of messages always are)");
+    v("max_prompt_tokens", max_prompt_tokens, "longer prompts are refused at start, by line");
+    v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
+  }
+};
+
+struct ModelPathConfig {
+  std::string path;
+  std::string dtype = "float32";
+
+  template <class V>
+  void Visit(V& v) {
+    v("path", path, "Hugging Face folder to start from: config.json, tokenizer.json, safetensors");
+    v("dtype", dtype, "parameters, gradients and optimizer state: float32 | bfloat16");
+  }
+};
+
+struct SamplingConfig {
+  std::int64_t group_size = 8;
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t top_k = 0;
+  std::int64_t max_tokens = 256;
+
+  template <class V>
+  void Visit(V& v) {
+    v("group_size", group_size, "completions of a prompt (G)");
+    v("temperature", temperature, "sampling temperature, above 0");
+    v("top_p", top_p, "nucleus mass, 1 = off; off is what policy gradients assume");
+    v("top_k", top_k, "highest-probability tokens kept, 0 = off");
+    v("max_tokens", max_tokens, "tokens of a completion at most");
+  }
+};
+
+struct BatchConfig {
+  std::int64_t prompts = 32;
+  std::int64_t max_age = 1;
+  std::int64_t window = 1;
+
+  template <class V>
+  void Visit(V& v) {
+    v("prompts", prompts, "groups of a step (P)");
+    v("max_age", max_age, "steps that a group may be older than the weights it trains (S); 0 = on-policy");
+    v("window", window, "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
+  }
+};
+
+struct RewardConfig {
+  std::string verifier = "exact";
+  std::map<std::string, std::string> by_source;
+  bool use_all = false;
+  std::int64_t threads = 1;
+  std::int64_t timeout_ms = 5000;
+
+  template <class V>
+  void Visit(V& v) {
+    v("verifier", verifier, "what scores completions: buttress verify --list names them");
+    v("by_source", by_source, "data source -> verifier, where it differs from `verifier`");
+    v("use_all", use_all, "countdown: every number exactly once instead of at most once");
+    v("threads", threads, "scoring threads of a worker");
+    v("timeout_ms", timeout_ms, "time for one completion; past it the completion is unscorable");
+  }
+};
+
+struct AvspoConfig {
+  std::string mode = "opposite";
+  double acr_threshold = 0.3;
+  double slope = 5.0;
+  double variance_threshold = 0.01;
+  double noise_std = 0.1;
+
+  template <class V>
+  void Visit(V& v) {
+    v("mode", mode, "noise (the brief's Gaussian noise, all groups) | opposite (one virtual sample, constant groups)");
+    v("acr_threshold", acr_threshold, "the gate opens above this collapse rate of the step");
+    v("slope", slope, "confidence weight = min(1, slope * (ACR - acr_threshold))");
+    v("variance_threshold", variance_threshold, "noise: a group counts as collapsed below this sample variance");
+    v("noise_std", noise_std, "noise: standard deviation of the virtual rewards' noise");
+  }
+};
+
+struct AlgorithmConfig {
+  std::string advantage = "grpo";
+  std::string std = "sample";
+  double eps = 1e-6;
+  AvspoConfig avspo;
+  double clip_low = 0.2;
+  double clip_high = 0.2;
+  double dual_clip = 0.0;
+  std::string aggregation = "token_mean";
+  double length_norm = 0.0;
+  double kl_coef = 0.0;
+  std::string kl_estimator = "k3";
+  double entropy_coef = 0.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("advantage", advantage, "estimator: grpo | dr_grpo | avspo");
+    v("std", std, "what the group's advantages are divided by: sample | population | none");
+    v("eps", eps, "added to that standard deviation");
+    v("avspo", avspo, "virtual samples (advantage: avspo)");
+    v("clip_low", clip_low, "ratio clip below: 1 - clip_low");
+    v("clip_high", clip_high, "ratio clip above: 1 + clip_high");
+    v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
+    v("aggregation", aggregation, "token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
+    v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
+    v("kl_coef", kl_coef, "weight of the KL loss against the start model; 0 = off, no reference model is kept");
+    v("kl_estimator", kl_estimator, "k1 | k2 | k3");
+    v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
+  }
+};
+
+struct OptimConfig {
+  double lr = 1e-6;
+  double beta1 = 0.9;
+  double beta2 = 0.99;
+  double eps = 1e-8;
+  double weight_decay = 0.0;
+  std::int64_t warmup_steps = 0;
+  std::string schedule = "constant";
+  double min_lr_ratio = 0.1;
+  double clip_grad = 1.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("lr", lr, "peak learning rate of AdamW");
+    v("beta1", beta1, "decay of the first moment");
+    v("beta2", beta2, "decay of the second moment");
+    v("eps", eps, "added to the root of the second moment");
+    v("weight_decay", weight_decay, "decoupled weight decay, on matrices only");
+    v("warmup_steps", warmup_steps, "steps of linear warm-up");
+    v("schedule", schedule, "after the warm-up: constant | linear | cosine");
+    v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine");
+    v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off");
+  }
+};
+
+struct RunSettings {
+  std::string name = "run";
+  std::uint64_t seed = 1;
+  std::int64_t steps = 100;
+  bool deterministic = false;
+  std::int64_t checkpoint_interval = 5;
+  std::int64_t lease_ms = 30000;
+  std::int64_t max_attempts = 5;
+  DataConfig data;
+  ModelPathConfig model;
+  SamplingConfig sampling;
+  BatchConfig batch;
+  RewardConfig reward;
+  AlgorithmConfig algorithm;
+  OptimConfig optim;
+
+  template <class V>
+  void Visit(V& v) {
+    v("name", name, "name of the run");
+    v("seed", seed, "seed of everything random");
+    v("steps", steps, "optimizer steps");
+    v("deterministic", deterministic, "batches in admission order with exact versions, so that a run can be repeated bit for bit");
+    v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
+    v("lease_ms", lease_ms, "a lease that is not renewed for this long is handed out anew");
+    v("max_attempts", max_attempts, "leases of one group before it is dropped as poison");
+    v("data", data, "prompts");
+    v("model", model, "the policy");
+    v("sampling", sampling, "how completions are drawn");
+    v("batch", batch, "what makes a step");
+    v("reward", reward, "what completions are worth");
+    v("algorithm", algorithm, "advantages and loss");
+    v("optim", optim, "optimizer");
+  }
+};
+
+struct CoordinatorConfig {
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string metrics = "127.0.0.1:0";
+
+  template <class V>
+  void Visit(V& v) {
+    v("listen", listen, "address of the gRPC port; port 0 picks a free one and writes it to <out>/coordinator.address");
+    v("advertise", advertise, "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+  }
+};
+
+struct WorkerConfig {
+  std::string id;
+  std::string engine = "embedded";
+  std::string device = "cpu";
+  std::int64_t threads = 1;
+  std::int64_t max_running = 256;
+  std::int64_t kv_cache_tokens = 262144;
+  std::string weights = "shared";
+  std::string weights_dir;
+  std::string listen = "127.0.0.1:0";
+  std::string metrics = "127.0.0.1:0";
+
+  template <class V>
+  void Visit(V& v) {
+    v("id", id, "worker id, unique in the run; empty: host name and process id");
+    v("engine", engine, "embedded");
+    v("device", device, "cpu | cuda, for the embedded engine");
+    v("threads", threads, "torch threads of the embedded engine");
+    v("max_running", max_running, "samples decoded together at most");
+    v("kv_cache_tokens", kv_cache_tokens, "bound of the key-value cache, in tokens over all running samples");
+    v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
+    v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
+    v("listen", listen, "address of the Weights port that other workers may fetch from");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+  }
+};
+
+struct LearnerConfig {
+  std::string collective = "mpi";
+  std::string device = "cpu";
+  std::int64_t threads = 1;
+  std::int64_t micro_batch_tokens = 16384;
+  std::int64_t logprob_chunk_tokens = 1024;
+  std::int64_t collective_timeout_ms = 60000;
+  std::string listen = "127.0.0.1:0";
+  std::string advertise;
+  std::string metrics = "127.0.0.1:0";
+
+  template <class V>
+  void Visit(V& v) {
+    v("collective", collective, "local (one rank) | mpi | nccl");
+    v("device", device, "cpu | cuda");
+    v("threads", threads, "torch threads of a rank");
+    v("micro_batch_tokens", micro_batch_tokens, "tokens of one forward and backward pass at most (a longer completion goes alone)");
+    v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
+    v("collective_timeout_ms", collective_timeout_ms, "a collective that takes longer ends the job");
+    v("listen", listen, "rank 0: address of the Weights port");
+    v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
+    v("metrics", metrics, "address of /metrics; a rank adds its local rank to a port that is not 0");
+  }
+};
+
+struct LaunchConfig {
+  std::int64_t workers = 1;
+  std::int64_t learner_ranks = 1;
+  std::int64_t max_restarts = 5;
+  std::int64_t stop_timeout_ms = 20000;
+  std::string mpirun = "mpirun";
+  std::vector<std::string> mpirun_args;
+
+  template <class V>
+  void Visit(V& v) {
+    v("workers", workers, "rollout workers that `buttress launch` starts");
+    v("learner_ranks", learner_ranks, "ranks of the learner job");
+    v("max_restarts", max_restarts, "restarts of a role before the run is given up");
+    v("stop_timeout_ms", stop_timeout_ms, "time for a clean stop before processes are killed");
+    v("mpirun", mpirun, "program that starts the learner ranks");
+    v("mpirun_args", mpirun_args, "further arguments of it: hostfile, interfaces");
+  }
+};
+
+struct LocalSettings {
+  std::string out = "runs/run";
+  CoordinatorConfig coordinator;
+  WorkerConfig worker;
+  LearnerConfig learner;
+  LaunchConfig launch;
+
+  template <class V>
+  void Visit(V& v) {
+    v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
+    v("coordinator", coordinator, "the coordinator process");
+    v("worker", worker, "rollout worker processes");
+    v("learner", learner, "learner ranks");
+    v("launch", launch, "buttress launch");
+  }
+};
+
+struct RunConfig {
+  RunSettings run;
+  LocalSettings local;
+
+  template <class V>
+  void Visit(V& v) {
+    v("run", run, "equal on every process; hashed, compared at registration");
+    v("local", local, "may differ from process to process");
+  }
+};
+
+}  // namespace buttress

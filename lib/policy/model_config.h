@@ -1,0 +1,35 @@
+// config.json of a Hugging Face folder, as far as decoders of ours need it. Torch-free.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+// A Qwen2-style decoder: RMSNorm, RoPE, grouped-query attention with biases on q, k, v, SwiGLU.
+struct ModelConfig {
+  std::string architecture;  // Qwen2ForCausalLM
+  std::int64_t vocab_size = 0;
+  std::int64_t hidden_size = 0;
+  std::int64_t intermediate_size = 0;
+  std::int64_t layers = 0;
+  std::int64_t heads = 0;
+  std::int64_t kv_heads = 0;
+  std::int64_t head_dim = 0;
+  std::int64_t max_positions = 0;
+  double rope_theta = 10000;
+  double rms_norm_eps = 1e-6;
+  bool tie_word_embeddings = false;
+  std::vector<std::int32_t> eos_token_ids;  // of generation_config.json and config.json together
+  std::int32_t pad_token_id = -1;
+  double initializer_range = 0.02;
+};
+
+// Reads <folder>/config.json and generation_config.json. Anything that would change the result and is not implemented (another
+// architecture, rope_scaling, sliding window in use) is refused by name.
+Result<ModelConfig> LoadModelConfig(const std::string& folder);
+
+}  // namespace buttress

@@ -1,0 +1,61 @@
+// Advantage collapse, counted exactly: the range test on raw rewards, integers only (arXiv 2605.21125, Definition 3.1, with
+// max - min <= tolerance in place of a standard deviation; algorithms.md 1.6 says why).
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+#include "lib/rl/types.h"
+
+namespace buttress {
+
+enum class CollapseClass : std::uint8_t { kMixed, kAllCorrect, kAllWrong, kOtherConstant, kUnscorable };
+
+// "mixed", "all_correct", "all_wrong", "other_constant", "unscorable": labels of metrics, columns of steps.jsonl.
+std::string_view CollapseClassName(CollapseClass collapse);
+
+inline constexpr double kCollapseTolerance = 0.0;
+
+// Class of one group over its scorable completions; fewer than two of them: kUnscorable. Constant if max - min of `raw_rewards` <=
+// tolerance. All outcomes correct (or, without outcomes, all rewards 1): all-correct; all wrong (all rewards 0): all-wrong. A NaN reward
+// counts as unscorable. `outcomes` is [n] or empty. Pure.
+CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
+
+// Integer counts; sums of shards are the whole.
+struct CollapseCounts {
+  std::int64_t groups = 0;
+  std::int64_t all_correct = 0;
+  std::int64_t all_wrong = 0;
+  std::int64_t other_constant = 0;
+  std::int64_t mixed = 0;
+  std::int64_t unscorable = 0;
+
+  void Add(CollapseClass collapse);
+  void Add(const CollapseCounts& other);
+
+  std::int64_t constant() const { return all_correct + all_wrong + other_constant; }
+
+  // constant / (constant + mixed); 0 when there is no such group.
+  double acr() const;
+
+  bool operator==(const CollapseCounts&) const = default;
+};
+
+// What every gate of a step sees.
+struct CollapseSnapshot {
+  CollapseCounts step;
+  CollapseCounts cumulative;
+  double acr_ema = 0;
+  double expected_acr = 0;
+
+  bool operator==(const CollapseSnapshot&) const = default;
+};
+
+// Probability that a group of `n` scorable completions is constant, from the prompt's history under a Beta(1, 1) prior (Beta-binomial):
+// E[p^n + (1-p)^n]. Pure.
+double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
+
+inline constexpr double kAcrEmaDecay = 0.9;
+
+}  // namespace buttress

@@ -1,0 +1,68 @@
+// Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason; a failure never becomes a silent 0.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "lib/rl/types.h"
+
+namespace buttress {
+
+// What is scored: text, because verification is the one place behind the engine that reads text.
+struct VerifyRequest {
+  std::string_view prompt;      // rendered prompt text
+  std::string_view response;    // decoded completion, special tokens removed
+  std::string_view answer;      // the dataset's reference answer
+  std::string_view extra_json;  // the dataset's row
+  bool truncated = false;       // cut at the token limit
+};
+
+struct Verdict {
+  Outcome outcome = Outcome::kUnscorable;
+  double raw_reward = 0;          // 1 correct, 0 wrong, or partial credit
+  std::string unscorable_reason;  // set if unscorable
+  std::string given;              // canonical form of what was extracted from the response
+  std::string gold;               // canonical form of the reference
+};
+
+Verdict Correct(std::string given, std::string gold);
+Verdict Wrong(std::string given, std::string gold);
+Verdict Unscorable(std::string reason);
+
+// One way of scoring. Thread-safe: Verify is called from several threads at once. Bounded time and memory for any input.
+class Verifier {
+ public:
+  virtual ~Verifier() = default;
+  virtual Verdict Verify(const VerifyRequest& request) const = 0;
+};
+
+struct VerifierEntry {
+  std::string_view name;
+  std::unique_ptr<Verifier> (*make)(const RewardConfig& config);
+  std::string_view meaning;  // one line for --list
+};
+
+// All verifiers: exact, number, arithmetic, countdown.
+std::span<const VerifierEntry> VerifierTable();
+
+// kInvalidArgument names the known ones.
+Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view name, const RewardConfig& config);
+
+// Verifiers by data source, as RewardConfig says. Thread-safe.
+class VerifierSet {
+ public:
+  static Result<std::unique_ptr<VerifierSet>> Make(const RewardConfig& config);
+  virtual ~VerifierSet() = default;
+
+  // The verifier of `source`, and its name for metrics.
+  virtual const Verifier& For(std::string_view source) const = 0;
+  virtual std::string_view NameFor(std::string_view source) const = 0;
+};
+
+}  // namespace buttress
