@@ -32,6 +32,12 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kWhiteSpace) - begin + 1);
 }
 
+std::string_view FirstBytes(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
 std::optional<std::string_view> InAnswerTags(std::string_view text) {
   constexpr std::string_view kOpen = "<answer>";
   const std::size_t end = text.rfind("</answer>");

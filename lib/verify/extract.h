@@ -1,6 +1,7 @@
 // Where a text says its answer. All linear in the text.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string_view>
 
@@ -8,6 +9,9 @@ namespace buttress {
 
 // Without white space at both ends.
 std::string_view Trim(std::string_view text);
+
+// The first `bytes` of `text`, or a few less so that no UTF-8 character is cut.
+std::string_view FirstBytes(std::string_view text, std::size_t bytes);
 
 // Inside the last <answer>...</answer> that is closed.
 std::optional<std::string_view> InAnswerTags(std::string_view text);

@@ -139,7 +139,7 @@ class Number : public Verifier {
     const Answer gold = FindAnswer(request.answer, /*truncated=*/false);
     if (!gold.value) return Unscorable("answer: no number");
     const Answer given = FindAnswer(request.response, request.truncated);
-    if (!given.value) return Wrong(std::string(given.text.substr(0, kShownBytes)), ToString(*gold.value));
+    if (!given.value) return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
     const bool equal = *given.value == *gold.value;
     return equal ? Correct(ToString(*given.value), ToString(*gold.value)) : Wrong(ToString(*given.value), ToString(*gold.value));
   }

@@ -11,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
@@ -78,6 +79,9 @@ class VerifierSet {
   // The verifier of `source`, and its name for metrics.
   virtual const Verifier& For(std::string_view source) const = 0;
   virtual std::string_view NameFor(std::string_view source) const = 0;
+
+  // Of all verifiers that NameFor may give.
+  virtual std::vector<std::string> names() const = 0;
 };
 
 }  // namespace buttress

@@ -26,6 +26,12 @@ class ConfiguredVerifiers : public VerifierSet {
     return found == by_source_.end() ? default_ : found->second;
   }
 
+  std::vector<std::string> names() const override {
+    std::vector<std::string> names;
+    for (const auto& [name, verifier] : verifiers_) names.push_back(name);
+    return names;
+  }
+
  private:
   std::map<std::string, std::unique_ptr<Verifier>, std::less<>> verifiers_;
   std::map<std::string, std::string, std::less<>> by_source_;
