@@ -2,6 +2,8 @@
 // max - min <= tolerance in place of a standard deviation; algorithms.md 1.6 says why).
 #pragma once
 
+#include <cmath>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -17,9 +19,14 @@ std::string_view CollapseClassName(CollapseClass collapse);
 
 inline constexpr double kCollapseTolerance = 0.0;
 
+// Whether completion `i` counts in statistics: its reward is finite and, where outcomes are known, it is correct or wrong. Pure.
+inline bool IsScorable(double reward, std::span<const Outcome> outcomes, std::size_t i) {
+  return std::isfinite(reward) && (outcomes.empty() || outcomes[i] != Outcome::kUnscorable);
+}
+
 // Class of one group over its scorable completions; fewer than two of them: kUnscorable. Constant if max - min of `raw_rewards` <=
-// tolerance. All outcomes correct (or, without outcomes, all rewards 1): all-correct; all wrong (all rewards 0): all-wrong. A NaN reward
-// counts as unscorable. `outcomes` is [n] or empty. Pure.
+// tolerance. All outcomes correct (or, without outcomes, all rewards 1): all-correct; all wrong (all rewards 0): all-wrong. A reward that is
+// not finite counts as unscorable. `outcomes` is [n] or empty. Pure.
 CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
 
 // Integer counts; sums of shards are the whole.
@@ -53,7 +60,7 @@ struct CollapseSnapshot {
 };
 
 // Probability that a group of `n` scorable completions is constant, from the prompt's history under a Beta(1, 1) prior (Beta-binomial):
-// E[p^n + (1-p)^n]. Pure.
+// E[p^n + (1-p)^n]. 1 for n < 2, where nothing can differ. REQUIRES: 0 <= correct <= scored. Pure.
 double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
 
 inline constexpr double kAcrEmaDecay = 0.9;

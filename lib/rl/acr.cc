@@ -1,0 +1,86 @@
+#include "lib/rl/acr.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "lib/base/check.h"
+
+namespace buttress {
+
+std::string_view CollapseClassName(CollapseClass collapse) {
+  switch (collapse) {
+    case CollapseClass::kMixed: return "mixed";
+    case CollapseClass::kAllCorrect: return "all_correct";
+    case CollapseClass::kAllWrong: return "all_wrong";
+    case CollapseClass::kOtherConstant: return "other_constant";
+    case CollapseClass::kUnscorable: break;
+  }
+  return "unscorable";
+}
+
+CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
+  BUTTRESS_CHECK(outcomes.empty() || outcomes.size() == raw_rewards.size(), "one outcome per reward");
+  double lowest = std::numeric_limits<double>::infinity();
+  double highest = -lowest;
+  int scorable = 0;
+  bool all_correct = true;
+  bool all_wrong = true;
+  for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
+    const double reward = raw_rewards[i];
+    if (!IsScorable(reward, outcomes, i)) continue;
+    ++scorable;
+    lowest = std::min(lowest, reward);
+    highest = std::max(highest, reward);
+    all_correct = all_correct && (outcomes.empty() ? reward == 1.0 : outcomes[i] == Outcome::kCorrect);
+    all_wrong = all_wrong && (outcomes.empty() ? reward == 0.0 : outcomes[i] == Outcome::kWrong);
+  }
+  if (scorable < 2) return CollapseClass::kUnscorable;
+  if (highest - lowest > kCollapseTolerance) return CollapseClass::kMixed;
+  if (all_correct) return CollapseClass::kAllCorrect;
+  if (all_wrong) return CollapseClass::kAllWrong;
+  return CollapseClass::kOtherConstant;
+}
+
+void CollapseCounts::Add(CollapseClass collapse) {
+  ++groups;
+  switch (collapse) {
+    case CollapseClass::kMixed: ++mixed; break;
+    case CollapseClass::kAllCorrect: ++all_correct; break;
+    case CollapseClass::kAllWrong: ++all_wrong; break;
+    case CollapseClass::kOtherConstant: ++other_constant; break;
+    case CollapseClass::kUnscorable: ++unscorable; break;
+  }
+}
+
+void CollapseCounts::Add(const CollapseCounts& other) {
+  groups += other.groups;
+  all_correct += other.all_correct;
+  all_wrong += other.all_wrong;
+  other_constant += other.other_constant;
+  mixed += other.mixed;
+  unscorable += other.unscorable;
+}
+
+double CollapseCounts::acr() const {
+  const std::int64_t classed = constant() + mixed;
+  return classed == 0 ? 0.0 : static_cast<double>(constant()) / static_cast<double>(classed);
+}
+
+double ExpectedCollapse(const PromptHistory& history, std::int64_t n) {
+  BUTTRESS_CHECK(0 <= history.correct && history.correct <= history.scored, "a history has 0 <= correct <= scored");
+  if (n < 2) return 1.0;
+  // The posterior is Beta(a, b); E[p^n] = prod_{i < n} (a + i) / (a + b + i), and E[(1-p)^n] with a and b exchanged.
+  const double a = 1.0 + static_cast<double>(history.correct);
+  const double b = 1.0 + static_cast<double>(history.scored - history.correct);
+  double all_correct = 1.0;
+  double all_wrong = 1.0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const double x = static_cast<double>(i);
+    all_correct *= (a + x) / (a + b + x);
+    all_wrong *= (b + x) / (a + b + x);
+  }
+  return all_correct + all_wrong;
+}
+
+}  // namespace buttress

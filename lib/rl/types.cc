@@ -1,0 +1,32 @@
+#include "lib/rl/types.h"
+
+#include <tuple>
+
+namespace buttress {
+
+std::string_view OutcomeName(Outcome outcome) {
+  switch (outcome) {
+    case Outcome::kCorrect: return "correct";
+    case Outcome::kWrong: return "wrong";
+    case Outcome::kUnscorable: return "unscorable";
+    case Outcome::kUnspecified: break;
+  }
+  return "unspecified";
+}
+
+bool OlderThan(const PolicyVersion& a, const PolicyVersion& b) {
+  return std::tie(a.learner_epoch, a.step) < std::tie(b.learner_epoch, b.step);
+}
+
+std::string ToString(const PolicyVersion& version) {
+  return std::to_string(version.learner_epoch) + ":" + std::to_string(version.step);
+}
+
+std::int32_t TrainedLength(const Completion& completion) {
+  if (completion.trained_spans.empty()) return static_cast<std::int32_t>(completion.token_ids.size());
+  std::int32_t length = 0;
+  for (const TokenSpan& span : completion.trained_spans) length += span.end - span.begin;
+  return length;
+}
+
+}  // namespace buttress
