@@ -10,6 +10,8 @@
 #else
 #define BUTTRESS_ANNOTATION(x)
 #endif
+// Abseil, which gRPC's headers bring in, has macros of the same names and meaning.
+#undef GUARDED_BY
 #define CAPABILITY(x) BUTTRESS_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY BUTTRESS_ANNOTATION(scoped_lockable)
 #define GUARDED_BY(x) BUTTRESS_ANNOTATION(guarded_by(x))
