@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <vector>
 
-#include "lib/base/digest.h"
 #include "lib/base/file.h"
 
 namespace buttress {
@@ -72,24 +71,26 @@ Status PartFile::Commit(Durability durability) {
 
 void PartFile::Discard() { ::unlink(part_.c_str()); }
 
-Result<std::string> Sha256OfFile(const std::string& path) {
+Status UpdateFromFile(const std::string& path, Sha256& sha) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return FileError("open", path);
   ::posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
-  Sha256 sha;
   std::vector<char> buffer(kReadBytes);
+  Status status;
   for (;;) {
     const ssize_t n = ::read(fd, buffer.data(), buffer.size());
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) {
-      Status status = FileError("read", path);
-      ::close(fd);
-      return status;
-    }
-    if (n == 0) break;
+    if (n < 0) status = FileError("read", path);
+    if (n <= 0) break;
     sha.Update({buffer.data(), static_cast<std::size_t>(n)});
   }
   ::close(fd);
+  return status;
+}
+
+Result<std::string> Sha256OfFile(const std::string& path) {
+  Sha256 sha;
+  BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(path, sha));
   return sha.Finish();
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "lib/base/digest.h"
 #include "lib/base/status.h"
 
 namespace buttress {
@@ -44,7 +45,10 @@ class PartFile {
   std::uint64_t size_;
 };
 
-// SHA-256 (32 bytes) of a file's content, read in pieces.
+// Feeds a file's content to `sha`, in pieces.
+Status UpdateFromFile(const std::string& path, Sha256& sha);
+
+// SHA-256 (32 bytes) of a file's content.
 Result<std::string> Sha256OfFile(const std::string& path);
 
 // True for a name that stays in its folder: not empty, no '/', no NUL, not starting with '.'.
