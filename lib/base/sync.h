@@ -10,11 +10,11 @@
 #else
 #define BUTTRESS_ANNOTATION(x)
 #endif
-// Abseil, which gRPC's headers bring in, has macros of the same names and meaning.
-#undef GUARDED_BY
 #define CAPABILITY(x) BUTTRESS_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY BUTTRESS_ANNOTATION(scoped_lockable)
+#ifndef GUARDED_BY  // abseil, which gRPC's headers bring in, defines the same
 #define GUARDED_BY(x) BUTTRESS_ANNOTATION(guarded_by(x))
+#endif
 #define REQUIRES(...) BUTTRESS_ANNOTATION(requires_capability(__VA_ARGS__))
 #define ACQUIRE(...) BUTTRESS_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) BUTTRESS_ANNOTATION(release_capability(__VA_ARGS__))
