@@ -1,0 +1,15 @@
+// The layout of a batch: N completions in K groups, group k owns rows [group_offsets[k], group_offsets[k+1]).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+// K + 1 offsets that start at 0, do not fall and end at `rows`. kInvalidArgument otherwise.
+Status CheckGroupOffsets(std::span<const std::int32_t> group_offsets, std::size_t rows);
+
+}  // namespace buttress
