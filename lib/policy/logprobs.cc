@@ -49,6 +49,7 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     ctx->save_for_backward({hidden_MD, head_VD, targets_M, entropy, kept});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["chunk_rows"] = chunk_rows;
+    if (!want_entropy) return {logprobs};
     return {logprobs, entropy};
   }
 
