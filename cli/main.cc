@@ -10,6 +10,7 @@ namespace {
 constexpr int kExitInterrupted = 130;
 
 constexpr Command kCommands[] = {
+    {"launch", "run coordinator, workers and learner on this machine until training is done", AddLaunch},
     {"sft", "cold start: cross-entropy on prompt and response pairs", AddSft},
     {"eval", "accuracy of a model folder on a file of prompts", AddEval},
 };
