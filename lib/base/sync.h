@@ -10,8 +10,6 @@
 #else
 #define BUTTRESS_ANNOTATION(x)
 #endif
-// Abseil, which gRPC's headers bring in, has macros of the same names and meaning.
-#undef GUARDED_BY
 #define CAPABILITY(x) BUTTRESS_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY BUTTRESS_ANNOTATION(scoped_lockable)
 #ifndef GUARDED_BY  // abseil, which gRPC's headers bring in, defines the same

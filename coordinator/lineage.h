@@ -1,0 +1,30 @@
+// Which policy versions stand and which the learner went back behind.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+
+#include "lib/rl/types.h"
+
+namespace buttress {
+
+// Not thread-safe.
+class Lineage {
+ public:
+  // A learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all before it.
+  void Start(std::uint64_t epoch, std::uint64_t start_step);
+
+  // A later learner started from a checkpoint before `version`, so nothing trains on from it.
+  bool Abandoned(const PolicyVersion& version) const;
+
+  // Of the last learner; none before the first.
+  std::optional<std::uint64_t> start_step() const;
+
+  bool operator==(const Lineage&) const = default;
+
+ private:
+  std::map<std::uint64_t, std::uint64_t> start_by_epoch_;
+};
+
+}  // namespace buttress

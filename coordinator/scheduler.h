@@ -1,0 +1,196 @@
+// Hands prompts to workers and batches to the learner; owns the life cycle of every group. THE state machine: pure, without threads,
+// I/O or a clock (callers pass `now_ms`, monotonic).
+//
+//             lease            submit(ok)          PlanBatch            Commit              Checkpointed
+//  pending ──────────► leased ───────────► ready ────────────► batched ─────────► trained ──────────────► settled
+//     ▲                  │                    │                    ▲                  │
+//     ├── lease expired ─┤                    │                    └── the learner came back from an older checkpoint
+//     └── returned ──────┘                    │
+//   pending, leased, ready ── too old, abandoned, poison, the run ended ──► dropped (slot freed, counted, reason kept)
+//
+//  call              consumes                       produces                        waits for            unblocks
+//  Admit             NeedsPrompts() drawn prompts   pending groups                  a free slot          Exchange
+//  Exchange          worker's leases, capacity      leased groups, revocations      pending, version     SubmitGroup
+//  Submit            a leased group's result        a ready group, ACR, history     -                    PlanBatch
+//  PlanBatch         P ready groups                 a batch, snapshot of collapse   P groups in line     Commit
+//  Commit            the step's batch               trained groups                  -                    Announce, Checkpointed
+//  Announce          a manifest                     freed slots, newest version     -                    NeedsPrompts, Exchange
+//  Checkpointed      trained groups                 settled groups                  -                    the end of the run
+//
+// Every call appends what it changed to a LedgerBatch. The caller writes that batch in one transaction before it answers, and ends the
+// process if it cannot; Restore builds the same scheduler from what was written.
+//
+// Thread safety: none. One thread owns it, or one mutex stands around every call.
+//
+// Invariants (architecture.md, section 4):
+//   (1) A group is in exactly one state; `leased` names exactly one worker and epoch.
+//   (2) Every prompt drawn ends settled or dropped exactly once, whatever is killed. At the last step whatever is pending, leased, ready
+//       or batched becomes dropped(run_ended), and the final checkpoint settles the rest.
+//   (3) Active slots (leased + ready + batched, and trained until announced; not groups that the learner went back behind) never
+//       exceed B = (S + 1) P.
+//   (4) No trained group is older than MaxAge(P, S, W) = S + ceil((W - 1) / P) steps (lib/rl/staleness.h; batch_assembler checks again).
+//   (5) The plan of a step has exactly P groups and does not change until the step is settled, across restarts of anything.
+//   (6) Versions only rise within a learner epoch. A lease names the least version that may sample it, exactly that one in
+//       deterministic mode.
+//   (7) The micro-batch count of a step comes with the plan (kept by the learner).
+//   (8) Every reported ACR equals a recount from the ledger; a group counts once whatever was retried, duplicated or restarted.
+//   (9) The line, the plans and the leases' versions depend on nothing but the order of calls.
+//
+// Why it cannot stop. The line is all groups without a plan, in admission order; j is a group's index in it. A group may be leased when
+//   slots held by planned groups + j < B   and   j < LeaseHeadroom(P, S, announced step, planned steps * P),
+// so a group whose lease expired keeps its place before all younger ones. Once the learner has trained and announced every plan,
+// no planned group holds a slot and announced = planned steps: both sides then admit at least the first P groups of the line, prompts are
+// drawn until there are P, and P ready groups at the head of the line are a batch whatever W is. A dropped group moves all younger ones
+// forward and leaves room for a fresh prompt.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/batch_assembler.h"
+#include "coordinator/collapse_monitor.h"
+#include "coordinator/lineage.h"
+#include "coordinator/scheduler_types.h"
+#include "lib/base/status.h"
+#include "lib/ledger/rows.h"
+
+namespace buttress {
+
+class Scheduler {
+ public:
+  // Starts a run (snapshot.run is unset) or takes one up; either way the coordinator epoch rises, and leases keep their epochs with a
+  // fresh time to live. kFailedPrecondition if the ledger is of another run or configuration; kDataLoss if it contradicts itself.
+  static Result<Scheduler> Restore(const SchedulerOptions& options, LedgerSnapshot snapshot, std::int64_t now_ms, LedgerBatch& out);
+
+  // How many prompts the prompt source may draw now.
+  std::int64_t NeedsPrompts() const;
+
+  // Prompts drawn, in order; `cursor` is where the source goes on. REQUIRES: at most NeedsPrompts().
+  void Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& cursor, LedgerBatch& out);
+
+  // A worker joins. A new incarnation drops the leases of the old one; the same one keeps them.
+  void RegisterWorker(const std::string& worker_id,
+                      std::uint64_t incarnation,
+                      const std::string& metrics_address,
+                      std::int64_t now_ms,
+                      LedgerBatch& out);
+
+  // Renews what the worker holds, takes back what it returns, grants again (same epoch) what it did not name and new leases up to its
+  // capacity. Safe to repeat. kNotFound: this incarnation is not registered, it must register again.
+  Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms, LedgerBatch& out);
+
+  // Outcome that Submit would have now: only kAccepted needs its payload written.
+  SubmitOutcome Check(const Submission& submission) const;
+
+  // Takes a group in: history, ACR and state in one. Outcomes are described at SubmitOutcome.
+  SubmitOutcome Submit(const Submission& submission, LedgerBatch& out);
+
+  // Leases that ran out go back to pending, or are dropped as poison. Forgets workers that have not been heard of for long.
+  void Expire(std::int64_t now_ms, LedgerBatch& out);
+
+  // Milliseconds on the caller's clock when the next lease runs out; none without leases.
+  std::optional<std::int64_t> NextExpiryMs() const;
+
+  // The learner job starts from `checkpoint`: trained groups of later steps go back to batched in the same composition; pending
+  // submissions, leased and ready groups that were sampled from versions after it are dropped; what the checkpoint holds is settled.
+  // kFailedPrecondition: its step lies before what is settled or after what was committed.
+  Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size, LedgerBatch& out);
+
+  // The plan of `step`, the same until it is settled. kFailedPrecondition: an old learner epoch, a settled step, or one that does not
+  // follow the last planned one.
+  Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out);
+
+  // Where the payloads of `group_ids`, all of the plan of `step`, lie; in the order asked. kNotFound names a group that is not of it.
+  Result<std::vector<PayloadRef>> Payloads(std::uint64_t learner_epoch,
+                                           std::uint64_t step,
+                                           std::span<const std::uint64_t> group_ids) const;
+
+  // The optimizer step is done; the last one ends the run's need for groups. Repeating the last commit changes nothing.
+  Status Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out);
+
+  // A version can be fetched: slots of groups trained up to it are free. An older one than announced changes nothing.
+  Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerBatch& out);
+
+  // A checkpoint of `step` is durable: everything trained up to it is settled.
+  Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest, LedgerBatch& out);
+
+  // Newest version that workers should load; null before the first, and while the learner has not announced after going back behind it.
+  const PublishedWeights* weights() const;
+
+  bool finished() const { return run_.finished; }
+
+  const RunRow& run() const { return run_; }
+
+  const PromptCursor& cursor() const { return run_.cursor; }
+
+  const SchedulerEvents& events() const { return events_; }
+
+  // Groups neither settled nor dropped, by id.
+  const std::map<std::uint64_t, GroupRow>& groups() const { return groups_; }
+
+  const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
+
+  SchedulerStatus GetStatus() const;
+
+  // The same state but for what a restart loses: deadlines, registered workers, events. For tests of Restore.
+  bool SameState(const Scheduler& other) const;
+
+ private:
+  enum class LeaseEnd : std::uint8_t { kExpired, kFailed, kWorkerReplaced, kNoFault };
+
+  Scheduler(const SchedulerOptions& options, LedgerSnapshot snapshot);
+
+  Status CheckRun(const LedgerSnapshot& snapshot) const;
+  Status CheckLearner(std::uint64_t learner_epoch) const;
+
+  // The one place where a group changes state; keeps the line, the counts and the slots.
+  void Move(GroupRow& group, GroupState state, LedgerBatch& out);
+  void Drop(GroupRow& group, DropReason reason, LedgerBatch& out);
+  void EndLease(GroupRow& group, LeaseEnd end, LedgerBatch& out);
+  void Settle(std::uint64_t step, LedgerBatch& out);
+  void ReleaseFinished(LedgerBatch& out);
+
+  GroupRow* HeldBy(const WorkerExchange& request, const LeaseRef& ref);
+  void TakeBack(const WorkerExchange& request, LedgerBatch& out);
+  void GrantAgain(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
+  void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply, LedgerBatch& out);
+  Lease MakeLease(const GroupRow& group) const;
+
+  // Index bound of the line: groups from it on must wait.
+  std::int64_t LeasableLine() const;
+  std::uint64_t MinStep(std::int64_t line_index) const;
+
+  SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
+  SubmitOutcome CheckFinished(const Submission& submission) const;
+
+  std::vector<BatchCandidate> Line() const;
+  void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids, LedgerBatch& out);
+  BatchPlan ReadPlan(const PlanRow& row) const;
+  void Abandon(LedgerBatch& out);
+
+  SchedulerOptions options_;
+  RunRow run_;
+  std::map<std::uint64_t, GroupRow> groups_;
+  std::map<std::uint64_t, AcceptedRow> accepted_;
+  std::set<std::uint64_t> line_;                     // groups without a plan
+  std::map<std::uint64_t, std::int64_t> deadline_;   // of leased groups, ms
+  std::map<std::uint64_t, PlanRow> plans_;           // not settled
+  std::map<std::string, PromptHistory> history_;     // by prompt id
+  std::vector<std::uint64_t> finished_tags_;         // by group id: ContentTag if settled, else 0
+  std::int64_t planned_slots_ = 0;                   // held by batched and trained groups
+  std::array<std::int64_t, kGroupStates> counts_{};  // by state
+  std::array<std::int64_t, kDropReasons> dropped_{};
+  Lineage lineage_;
+  CollapseMonitor collapse_;
+  std::optional<PublishedWeights> announced_;
+  std::map<std::string, WorkerInfo> workers_;
+  SchedulerEvents events_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,163 @@
+// What goes into the scheduler and what comes out of it, as plain values; the service converts them to and from the wire.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/ledger/rows.h"
+#include "lib/rl/acr.h"
+#include "lib/rl/types.h"
+
+namespace buttress {
+
+struct SchedulerOptions {
+  std::string run_name;
+  std::string config_sha256;       // hex, of the `run` half of the configuration
+  std::uint64_t steps = 1;         // of the run
+  std::int64_t prompts = 1;        // P
+  std::int64_t max_age = 1;        // S
+  std::int64_t window = 1;         // W
+  std::int64_t lease_ms = 30000;   // life of a lease that is not renewed
+  std::int64_t max_attempts = 5;   // leases of a group before it is dropped as poison
+  bool deterministic = false;      // leases name exact versions
+};
+
+// A lease and its fence.
+struct LeaseRef {
+  std::uint64_t group_id = 0;
+  std::uint64_t lease_epoch = 0;
+
+  auto operator<=>(const LeaseRef&) const = default;
+};
+
+// Work handed to a worker.
+struct Lease {
+  LeaseRef ref;
+  DrawnPrompt prompt;
+  PolicyVersion min_version;   // load this or a newer one first
+  bool exact_version = false;  // only min_version itself will do
+  std::int64_t ttl_ms = 0;
+};
+
+// Numbers equal proto's ReturnReason. Draining and missing weights are not the prompt's fault and count no attempt.
+enum class ReturnReason : std::uint8_t { kUnspecified = 0, kDraining = 1, kEngineFailed = 2, kWeightsUnavailable = 3 };
+
+struct ReturnedLease {
+  LeaseRef ref;
+  ReturnReason reason = ReturnReason::kUnspecified;
+};
+
+struct WorkerExchange {
+  std::string worker_id;
+  std::uint64_t incarnation = 0;
+  std::vector<LeaseRef> held;
+  std::vector<LeaseRef> finished;
+  std::vector<ReturnedLease> returned;
+  std::int64_t capacity = 0;  // groups that it can take beyond those it holds; 0 while the coordinator or the worker drains
+  PolicyVersion loaded_version;
+};
+
+struct ExchangeReply {
+  std::vector<Lease> leases;  // held ones that it did not name, then new ones
+  std::vector<LeaseRef> revoked;
+};
+
+// One group that a worker brings. `accepted` comes from SummarizeGroup; lease epoch, hash and history are filled on acceptance.
+struct Submission {
+  std::string worker_id;
+  std::uint64_t incarnation = 0;
+  LeaseRef lease;
+  std::string content_sha256;  // 32 bytes
+  std::string prompt_id;       // as in the group
+  AcceptedRow accepted;        // with the payload's place for Submit; Check does not look at it
+};
+
+enum class SubmitOutcome : std::uint8_t {
+  kAccepted,
+  kDuplicate,    // the same content was accepted before
+  kStaleFence,   // the lease is over: nothing changes
+  kStalePolicy,  // sampled from a version too old or abandoned: the group is dropped
+  kConflict,     // other content than was accepted under this lease: refused
+  kMismatch,     // not what was leased: another prompt, no or too many completions, a version that was never announced
+};
+
+inline constexpr std::size_t kSubmitOutcomes = 6;
+
+// "accepted", "duplicate", ...: labels of buttress_coordinator_submissions_total.
+std::string_view SubmitOutcomeName(SubmitOutcome outcome);
+
+struct PlannedGroup {
+  DrawnPrompt prompt;
+  AcceptedRow accepted;
+};
+
+struct BatchPlan {
+  std::uint64_t step = 0;
+  std::vector<PlannedGroup> groups;  // [P]
+  CollapseSnapshot collapse;
+};
+
+enum class RunPhase : std::uint8_t { kRunning, kFinished };
+
+struct PlanReply {
+  std::optional<BatchPlan> plan;          // none: not enough groups yet, or the run ends
+  RunPhase phase = RunPhase::kRunning;    // kFinished: there is no such step
+  std::int64_t ready_groups = 0;
+};
+
+struct LearnerStart {
+  std::uint64_t learner_epoch = 0;
+  std::uint64_t next_step = 0;
+};
+
+// The newest weights that workers should have.
+struct PublishedWeights {
+  PolicyVersion version;
+  std::string manifest;  // v1::WeightManifest, serialized
+
+  bool operator==(const PublishedWeights&) const = default;
+};
+
+struct WorkerInfo {
+  std::uint64_t incarnation = 0;
+  std::string metrics_address;
+  std::int64_t leases = 0;
+  PolicyVersion loaded_version;
+  std::int64_t last_heard_ms = 0;
+};
+
+// Events since this process started; for counters that restart with it.
+struct SchedulerEvents {
+  std::int64_t prompts_admitted = 0;
+  std::int64_t leases_granted = 0;
+  std::int64_t leases_granted_again = 0;  // same epoch, to a worker that did not name them
+  std::int64_t leases_expired = 0;
+  std::int64_t leases_returned = 0;
+  std::int64_t leases_lost_with_worker = 0;  // its process was replaced
+  std::array<std::int64_t, kSubmitOutcomes> submissions{};
+};
+
+struct SchedulerStatus {
+  RunPhase phase = RunPhase::kRunning;
+  std::uint64_t total_steps = 0;
+  std::uint64_t planned_step = 0;
+  std::uint64_t committed_step = 0;
+  std::uint64_t settled_step = 0;
+  std::uint64_t learner_epoch = 0;
+  std::uint64_t coordinator_epoch = 0;
+  std::optional<PolicyVersion> announced;
+  std::array<std::int64_t, kGroupStates> groups{};   // by state; the sum is all prompts drawn
+  std::array<std::int64_t, kDropReasons> dropped{};  // by reason
+  std::int64_t active_slots = 0;
+  std::int64_t slot_budget = 0;  // B
+  CollapseCounts collapse;       // all accepted groups
+  std::map<std::string, CollapseCounts> collapse_by_source;
+  std::optional<double> acr_ema;
+  std::map<std::string, WorkerInfo> workers;
+};
+
+}  // namespace buttress
