@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kMaxTries = 100000;
+constexpr int kMaxTries = 10000;
 constexpr std::uint64_t kHashSalt = 0;
 
 enum class Split { kTraining, kHeldOut };
