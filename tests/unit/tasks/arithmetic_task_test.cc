@@ -22,11 +22,12 @@ TEST(ArithmeticTask, AnswersAreRight) {
     long right = 0;
     char op = 0;
     char equals = 0;
-    ASSERT_EQ(std::sscanf(problem.prompt.c_str(), "%3ld%c%3ld%c", &left, &op, &right, &equals), 4) << problem.prompt;
+    ASSERT_EQ(std::sscanf(problem.prompt.c_str(), "%3ld%c%3ld%c", &left, &op, &right, &equals), 4)
+        << problem.prompt;
     const long expected = op == '+' ? left + right : op == '-' ? left - right : left * right;
     EXPECT_EQ(problem.answer, std::to_string(expected)) << problem.prompt;
     EXPECT_EQ(problem.guess.size(), problem.solution.size());
-    EXPECT_EQ(verifier->Verify({.prompt = {}, .response = problem.solution, .answer = problem.answer, .extra_json = {}, .truncated = false}).outcome,
+    EXPECT_EQ(verifier->Verify({{}, problem.solution, problem.answer, {}, false}).outcome,
               Outcome::kCorrect);
   }
 }
@@ -47,7 +48,8 @@ TEST(ArithmeticTask, CanonicalFormJoinsSwappedOperandsOfSumsOnly) {
 TEST(ArithmeticTask, OptionsOutOfRangeAreNamed) {
   EXPECT_THAT(MakeArithmeticTask({.digits = 0}).status().message(), HasSubstr("--digits = 0"));
   EXPECT_THAT(MakeArithmeticTask({.digits = 10}).status().message(), HasSubstr("--digits = 10"));
-  EXPECT_THAT(MakeArithmeticTask({.digits = 2, .operators = "/"}).status().message(), HasSubstr("--operators = '/'"));
+  EXPECT_THAT(MakeArithmeticTask({.digits = 2, .operators = "/"}).status().message(),
+              HasSubstr("--operators = '/'"));
 }
 
 }  // namespace

@@ -91,7 +91,8 @@ TEST(CountdownTask, EveryTargetIsReachableBySearch) {
     const CountdownProblem parsed = *ParseCountdown(problem.answer);
     EXPECT_GE(parsed.target, -50);
     EXPECT_LE(parsed.target, 200);
-    for (const std::int64_t number : parsed.numbers) EXPECT_TRUE(number >= 1 && number <= 30) << number;
+    for (const std::int64_t number : parsed.numbers)
+      EXPECT_TRUE(number >= 1 && number <= 30) << number;
     EXPECT_TRUE(ReachesWithSome(parsed.numbers, parsed.target)) << problem.answer;
   }
 }
@@ -100,7 +101,8 @@ TEST(CountdownTask, TheVerifierAcceptsEverySolutionInEveryFormat) {
   for (const PromptFormat format : {PromptFormat::kCompact, PromptFormat::kWords}) {
     for (const NumberUse use : {NumberUse::kAtMostOnce, NumberUse::kExactlyOnce}) {
       CountdownOptions options;
-      options.kinds = {{.share = 1, .numbers = 2, .operators = "/"}, {.share = 2, .numbers = 6, .operators = "+-*/"}};
+      options.kinds = {{.share = 1, .numbers = 2, .operators = "/"},
+                       {.share = 2, .numbers = 6, .operators = "+-*/"}};
       options.max_number = 12;
       options.use = use;
       options.format = format;
@@ -113,7 +115,7 @@ TEST(CountdownTask, TheVerifierAcceptsEverySolutionInEveryFormat) {
       for (int i = 0; i < 300; ++i) {
         const TaskProblem problem = *task->Draw(random);
         const auto judge = [&](const std::string& response) {
-          return verifier->Verify({.prompt = problem.prompt, .response = response, .answer = problem.answer, .extra_json = {}, .truncated = false}).outcome;
+          return verifier->Verify({problem.prompt, response, problem.answer, {}, false}).outcome;
         };
         EXPECT_EQ(judge(problem.solution), Outcome::kCorrect) << problem.prompt << problem.solution;
         guesses.insert(judge(problem.guess));
@@ -125,12 +127,15 @@ TEST(CountdownTask, TheVerifierAcceptsEverySolutionInEveryFormat) {
 
 TEST(CountdownTask, KindsComeInTheirShares) {
   CountdownOptions options;
-  options.kinds = {{.share = 0.3, .numbers = 2, .operators = "+"}, {.share = 0.3, .numbers = 4, .operators = "+"}, {.share = 0.4, .numbers = 5, .operators = "*"}};
+  options.kinds = {{.share = 0.3, .numbers = 2, .operators = "+"},
+                   {.share = 0.3, .numbers = 4, .operators = "+"},
+                   {.share = 0.4, .numbers = 5, .operators = "*"}};
   options.max_target = 100000;
   const auto task = Make(options);
   RandomStream random({.seed = 4, .stream = 0});
   std::map<std::size_t, int> counts;
-  for (int i = 0; i < 4000; ++i) ++counts[ParseCountdown(task->Draw(random)->answer)->numbers.size()];
+  for (int i = 0; i < 4000; ++i)
+    ++counts[ParseCountdown(task->Draw(random)->answer)->numbers.size()];
   // Five standard deviations of a binomial count.
   EXPECT_NEAR(counts[2], 1200, 145);
   EXPECT_NEAR(counts[4], 1200, 145);
@@ -145,7 +150,8 @@ TEST(CountdownTask, LargeNumbersArePartedByCommas) {
   options.use = NumberUse::kExactlyOnce;
   const auto task = Make(options);
   RandomStream random({.seed = 5, .stream = 0});
-  EXPECT_THAT(task->Draw(random)->prompt, MatchesRegex("[1-9][0-9],[1-9][0-9],[1-9][0-9]>[0-9][0-9][0-9]:"));
+  EXPECT_THAT(task->Draw(random)->prompt,
+              MatchesRegex("[1-9][0-9],[1-9][0-9],[1-9][0-9]>[0-9][0-9][0-9]:"));
 }
 
 TEST(CountdownTask, OptionsOutOfRangeAreNamed) {
@@ -154,12 +160,17 @@ TEST(CountdownTask, OptionsOutOfRangeAreNamed) {
     change(options);
     return MakeCountdownTask(options).status().message();
   };
-  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].numbers = 1; }), HasSubstr("--numbers = 1; 2 to 16"));
-  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = "+^"; }), HasSubstr("--operators = '+^'"));
-  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = ""; }), HasSubstr("--operators = ''"));
+  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].numbers = 1; }),
+              HasSubstr("--numbers = 1; 2 to 16"));
+  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = "+^"; }),
+              HasSubstr("--operators = '+^'"));
+  EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = ""; }),
+              HasSubstr("--operators = ''"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].share = 0; }), HasSubstr("share"));
-  EXPECT_THAT(error([](CountdownOptions& o) { o.max_number = 0; }), HasSubstr("--number-max = 0; 1 to"));
-  EXPECT_THAT(error([](CountdownOptions& o) { o.max_target = -1; }), HasSubstr("--target-max = -1; 0 to"));
+  EXPECT_THAT(error([](CountdownOptions& o) { o.max_number = 0; }),
+              HasSubstr("--number-max = 0; 1 to"));
+  EXPECT_THAT(error([](CountdownOptions& o) { o.max_target = -1; }),
+              HasSubstr("--target-max = -1; 0 to"));
 }
 
 TEST(CountdownTask, UnreachableTargetsAreAnErrorAndNotALoop) {
@@ -177,7 +188,8 @@ TEST(CountdownTask, ReadsKindsOfAMix) {
   EXPECT_EQ(kind->share, 0.3);
   EXPECT_EQ(kind->numbers, 4);
   EXPECT_EQ(kind->operators, "+-");
-  for (const char* text : {"", "0.3", "0.3:4", "x:4:+", "0.3:4x:+", "0.3::+"}) EXPECT_FALSE(ParseCountdownKind(text).ok()) << text;
+  for (const char* text : {"", "0.3", "0.3:4", "x:4:+", "0.3:4x:+", "0.3::+"})
+    EXPECT_FALSE(ParseCountdownKind(text).ok()) << text;
 }
 
 }  // namespace

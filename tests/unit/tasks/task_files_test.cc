@@ -15,8 +15,8 @@
 namespace buttress {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
+using ::testing::HasSubstr;
 
 std::unique_ptr<Task> Quickstart(std::int64_t numbers = 4) {
   CountdownOptions options;
@@ -56,7 +56,8 @@ TEST(TaskFiles, HeldOutProblemsAppearNowhereElseWhateverTheSeed) {
   std::set<std::string> seen;
   for (const std::uint64_t seed : {1, 2}) {
     ASSERT_TRUE(WriteTask(*Quickstart(), Small(seed), dir.path()).ok());
-    for (const json& row : Rows(dir.path(), "held_out.jsonl")) held_out.insert(CanonicalOfPrompt(row));
+    for (const json& row : Rows(dir.path(), "held_out.jsonl"))
+      held_out.insert(CanonicalOfPrompt(row));
     for (const char* file : {"train.jsonl", "sft.jsonl"}) {
       for (const json& row : Rows(dir.path(), file)) seen.insert(CanonicalOfPrompt(row));
     }
@@ -71,7 +72,8 @@ TEST(TaskFiles, ATenthOfTheProblemsIsHeldOut) {
   RandomStream random({.seed = 9, .stream = 0});
   const auto task = Quickstart();
   while (forms.size() < 2000) forms.insert(task->Draw(random)->canonical);
-  const auto held_out = std::count_if(forms.begin(), forms.end(), [](const std::string& form) { return IsHeldOut(form, 0.1); });
+  const auto held_out = std::count_if(
+      forms.begin(), forms.end(), [](const std::string& form) { return IsHeldOut(form, 0.1); });
   EXPECT_NEAR(static_cast<double>(held_out), 200, 68);  // five standard deviations
 }
 
@@ -133,15 +135,18 @@ TEST(TaskFiles, TooFewProblemsAreAnError) {
   const TempDir dir;
   TaskFileOptions options;
   options.held_out = 1000;
-  EXPECT_THAT(WriteTask(*Quickstart(2), options, dir.path()).message(), HasSubstr("--held-out = 1000, but only"));
+  EXPECT_THAT(WriteTask(*Quickstart(2), options, dir.path()).message(),
+              HasSubstr("--held-out = 1000, but only"));
   options = {};
   options.train = 1;
   options.held_out_share = 1;
-  EXPECT_THAT(WriteTask(*Quickstart(), options, dir.path()).message(), HasSubstr("nothing but held-out problems"));
+  EXPECT_THAT(WriteTask(*Quickstart(), options, dir.path()).message(),
+              HasSubstr("nothing but held-out problems"));
   options = {};
   options.held_out = 1;
   options.held_out_share = 0;
-  EXPECT_THAT(WriteTask(*Quickstart(), options, dir.path()).message(), HasSubstr("no held-out problems"));
+  EXPECT_THAT(WriteTask(*Quickstart(), options, dir.path()).message(),
+              HasSubstr("no held-out problems"));
 }
 
 }  // namespace
