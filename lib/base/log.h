@@ -47,8 +47,6 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
 // Lines written so far at `level`, for buttress_log_events_total.
 std::int64_t LogCount(LogLevel level);
 
-inline constexpr LogLevel kInfo = LogLevel::kInfo;
-inline constexpr LogLevel kWarn = LogLevel::kWarn;
-inline constexpr LogLevel kError = LogLevel::kError;
+using enum LogLevel;
 
 }  // namespace buttress

@@ -12,7 +12,9 @@
 #endif
 #define CAPABILITY(x) BUTTRESS_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY BUTTRESS_ANNOTATION(scoped_lockable)
+#ifndef GUARDED_BY  // abseil, which gRPC's headers bring in, defines the same
 #define GUARDED_BY(x) BUTTRESS_ANNOTATION(guarded_by(x))
+#endif
 #define REQUIRES(...) BUTTRESS_ANNOTATION(requires_capability(__VA_ARGS__))
 #define ACQUIRE(...) BUTTRESS_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define RELEASE(...) BUTTRESS_ANNOTATION(release_capability(__VA_ARGS__))

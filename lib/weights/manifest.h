@@ -45,6 +45,9 @@ struct WeightManifest {
 // SHA-256 over files and tensors in order; independent of version numbers and places.
 std::string ManifestDigest(const WeightManifest& manifest);
 
+// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte digests. kDataLoss says what is wrong.
+Status CheckManifest(const WeightManifest& manifest);
+
 // manifest.json of a version's folder; Parse checks structure and digest (kDataLoss).
 std::string ManifestToJson(const WeightManifest& manifest);
 Result<WeightManifest> ManifestFromJson(std::string_view json);

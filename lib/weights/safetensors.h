@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/weights/part_file.h"
 
 namespace buttress {
 
@@ -52,16 +53,17 @@ class SafetensorsWriter {
     std::vector<std::int64_t> shape;
   };
 
-  // Writes the header to `path` + ".part".
+  // Writes the header to `path` + ".part". kInvalidArgument for a table that is not one (names twice, unknown dtypes, negative extents).
   static Result<std::unique_ptr<SafetensorsWriter>> Create(const std::string& path,
                                                            const std::vector<Declared>& table,
-                                                           const std::map<std::string, std::string>& metadata);
+                                                           const std::map<std::string, std::string>& metadata,
+                                                           Durability durability = Durability::kFsync);
   virtual ~SafetensorsWriter() = default;
 
   // Bytes of the next tensor of the table; a wrong size is kInvalidArgument.
   virtual Status Append(std::string_view bytes) = 0;
 
-  // fsync, rename. Returns the SHA-256 (32 bytes) of the file, computed while writing.
+  // fsync (kFsync), rename. Returns the SHA-256 (32 bytes) of the file, computed while writing.
   virtual Result<std::string> Finish() = 0;
 
   // First byte of the tensor data in the file.

@@ -1,0 +1,31 @@
+// The commands of `buttress`. One is a row of the table in main.cc and a file of its own.
+#pragma once
+
+#include <functional>
+
+#include "lib/base/status.h"
+
+namespace CLI {
+class App;
+}
+
+namespace buttress {
+
+// Declares a command's options on `app` and returns what runs it once they are parsed. kCancelled means: interrupted, stopped cleanly.
+using AddCommand = std::function<Status()> (*)(CLI::App& app);
+
+struct Command {
+  const char* name;
+  const char* summary;
+  AddCommand add;
+};
+
+std::function<Status()> AddTask(CLI::App& app);
+std::function<Status()> AddNewModel(CLI::App& app);
+std::function<Status()> AddVerify(CLI::App& app);
+std::function<Status()> AddLaunch(CLI::App& app);
+std::function<Status()> AddStatus(CLI::App& app);
+std::function<Status()> AddSft(CLI::App& app);
+std::function<Status()> AddEval(CLI::App& app);
+
+}  // namespace buttress

@@ -1,0 +1,164 @@
+#include "cli/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "lib/base/clock.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kExecFailed = 127;
+
+int DecodeExit(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+
+// In the child, between fork and exec: async-signal-safe calls only.
+[[noreturn]] void Exec(char* const* argv, int log, pid_t parent) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(kExecFailed);  // the parent died before the line above
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
+  ::dup2(log, STDOUT_FILENO);
+  ::dup2(log, STDERR_FILENO);
+  ::execvp(argv[0], argv);
+  constexpr char kMessage[] = "cannot start the program\n";
+  [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
+  ::_exit(kExecFailed);
+}
+
+bool ReadInfo(pid_t pid, ProcessInfo& info) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/status");
+  std::string line;
+  info.pid = pid;
+  while (std::getline(file, line)) {
+    std::istringstream words(line);
+    std::string key;
+    words >> key;
+    if (key == "Name:") words >> info.name;
+    if (key == "PPid:") words >> info.parent;
+    if (key == "VmHWM:") {
+      words >> info.peak_rss_bytes;
+      info.peak_rss_bytes *= 1024;
+    }
+  }
+  return info.parent != 0;
+}
+
+std::vector<ProcessInfo> AllProcesses() {
+  std::vector<ProcessInfo> all;
+  DIR* folder = ::opendir("/proc");
+  if (folder == nullptr) return all;
+  while (const dirent* entry = ::readdir(folder)) {
+    const std::string_view name = entry->d_name;
+    pid_t pid = 0;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr != name.data() + name.size()) continue;
+    ProcessInfo info;
+    if (ReadInfo(pid, info)) all.push_back(info);
+  }
+  ::closedir(folder);
+  return all;
+}
+
+}  // namespace
+
+Result<Process> Process::Start(const std::vector<std::string>& argv, const std::string& log_path) {
+  const int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (log < 0) return Unavailable("cannot write log " + log_path + ": " + std::strerror(errno));
+  std::vector<char*> arguments;
+  for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
+  arguments.push_back(nullptr);
+  const pid_t parent = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) Exec(arguments.data(), log, parent);
+  const int error = errno;
+  ::close(log);
+  if (pid < 0) return Unavailable("cannot start " + argv[0] + ": " + std::strerror(error));
+  return Process(pid);
+}
+
+bool Process::Running() {
+  if (!running_) return false;
+  int status = 0;
+  const pid_t done = ::waitpid(pid_, &status, WNOHANG);
+  if (done == 0 || (done < 0 && errno == EINTR)) return true;
+  running_ = false;
+  exit_code_ = done == pid_ ? DecodeExit(status) : kExecFailed;
+  return false;
+}
+
+void Process::Signal(int signal) const {
+  if (running_) ::kill(pid_, signal);
+}
+
+void BecomeSubreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+
+std::vector<ProcessInfo> Descendants() {
+  const std::vector<ProcessInfo> all = AllProcesses();
+  std::set<pid_t> family = {::getpid()};
+  std::vector<ProcessInfo> found;
+  for (bool grown = true; grown;) {
+    grown = false;
+    for (const ProcessInfo& info : all) {
+      if (!family.contains(info.parent) || !family.insert(info.pid).second) continue;
+      found.push_back(info);
+      grown = true;
+    }
+  }
+  return found;
+}
+
+std::string EnvironmentOf(pid_t pid, const std::string& name) {
+  std::ifstream file("/proc/" + std::to_string(pid) + "/environ");
+  std::string entry;
+  while (std::getline(file, entry, '\0')) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+int KillDescendants() {
+  constexpr std::int64_t kReapMs = 5000;
+  std::set<pid_t> killed;
+  WaitUntil(kReapMs, [&killed] {
+    const std::vector<ProcessInfo> left = Descendants();
+    for (const ProcessInfo& info : left) {
+      if (::kill(info.pid, SIGKILL) == 0) killed.insert(info.pid);
+    }
+    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
+    }
+    return left.empty();
+  });
+  return static_cast<int>(killed.size());
+}
+
+bool WaitUntil(std::int64_t timeout_ms, const std::function<bool()>& done) {
+  const std::int64_t deadline = RealClock().MonotonicMs() + timeout_ms;
+  while (!done()) {
+    if (RealClock().MonotonicMs() >= deadline) return false;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  }
+  return true;
+}
+
+std::string SiblingProgram(const std::string& name) {
+  return (std::filesystem::read_symlink("/proc/self/exe").parent_path() / name).string();
+}
+
+}  // namespace buttress

@@ -1,0 +1,145 @@
+#include "cli/supervisor.h"
+
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kSampleMs = 500;
+constexpr int kExitConfig = 2;
+constexpr int kExitData = 4;
+
+std::string ExitText(int code) {
+  if (code > 128) return "killed by signal " + std::to_string(code - 128);
+  return "exit " + std::to_string(code);
+}
+
+}  // namespace
+
+Supervisor::Supervisor(std::string log_folder, int max_restarts)
+    : log_folder_(std::move(log_folder)),
+      max_restarts_(max_restarts),
+      backoff_({.initial_ms = 200, .max_ms = 5000}, static_cast<std::uint64_t>(RealClock().UnixMs())) {}
+
+Status Supervisor::Start(const std::string& role, std::vector<std::string> argv) {
+  Role& added = roles_[role];
+  added.argv = std::move(argv);
+  return StartNow(role, added);
+}
+
+Status Supervisor::StartNow(const std::string& name, Role& role) {
+  BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(role.argv, LogPath(name)));
+  role.process = process;
+  role.start_at_ms = 0;
+  return OkStatus();
+}
+
+Status Supervisor::Tick() {
+  for (auto& [name, role] : roles_) {
+    if (role.process && !role.process->Running()) BUTTRESS_RETURN_IF_ERROR(HandleExit(name, role));
+    if (role.start_at_ms != 0 && RealClock().MonotonicMs() >= role.start_at_ms) {
+      BUTTRESS_RETURN_IF_ERROR(StartNow(name, role));
+    }
+  }
+  if (RealClock().MonotonicMs() >= next_sample_ms_) SampleMemory();
+  return OkStatus();
+}
+
+Status Supervisor::HandleExit(const std::string& name, Role& role) {
+  const int code = role.process->exit_code();
+  role.process.reset();
+  if (code == 0) role.done = true;
+  if (role.done || expect_exits_) return OkStatus();
+  const std::string what = name + " died (" + ExitText(code) + ")";
+  const std::string why = "; its log ends: " + LastWords(LogPath(name)) + "; whole log: " + LogPath(name);
+  if (code == kExitConfig) return InvalidArgument(what + ": configuration, so it is not started again" + why);
+  if (code == kExitData) return DataLoss(what + ": data, so it is not started again" + why);
+  if (role.restarts >= max_restarts_) {
+    return Unavailable(what + " after " + std::to_string(role.restarts) + " restarts (local.launch.max_restarts)" + why);
+  }
+  ++role.restarts;
+  ++restarts_;
+  const std::int64_t wait_ms = backoff_.NextMs();
+  role.start_at_ms = RealClock().MonotonicMs() + wait_ms;
+  std::printf("launch: %s; starting it again (%d of %d)%s\n", what.c_str(), role.restarts, max_restarts_, why.c_str());
+  std::fflush(stdout);
+  return OkStatus();
+}
+
+bool Supervisor::Done(const std::string& role) const {
+  const auto found = roles_.find(role);
+  return found != roles_.end() && found->second.done;
+}
+
+bool Supervisor::Running(const std::string& role) {
+  const auto found = roles_.find(role);
+  return found != roles_.end() && found->second.process && found->second.process->Running();
+}
+
+void Supervisor::Signal(const std::string& role, int signal) {
+  const auto found = roles_.find(role);
+  if (found != roles_.end() && found->second.process) found->second.process->Signal(signal);
+}
+
+bool Supervisor::Stop(const std::string& prefix, int signal, std::int64_t timeout_ms) {
+  const auto any_running = [&] {
+    for (auto& [name, role] : roles_) {
+      if (name.starts_with(prefix) && role.process && role.process->Running()) return true;
+    }
+    return false;
+  };
+  if (RealClock().MonotonicMs() >= next_sample_ms_) SampleMemory();
+  for (auto& [name, role] : roles_) {
+    if (!name.starts_with(prefix)) continue;
+    role.start_at_ms = 0;
+    if (signal != 0 && role.process && role.process->Running()) role.process->Signal(signal);
+  }
+  return WaitUntil(timeout_ms, [&] { return !any_running(); });
+}
+
+void Supervisor::SampleMemory() {
+  next_sample_ms_ = RealClock().MonotonicMs() + kSampleMs;
+  std::map<pid_t, std::string> role_of;
+  for (const auto& [name, role] : roles_) {
+    if (role.process) role_of[role.process->pid()] = name;
+  }
+  for (const ProcessInfo& info : Descendants()) {
+    std::string name;
+    if (const auto found = role_of.find(info.pid); found != role_of.end()) name = found->second;
+    if (name.empty() || name == "learner") {
+      const std::string rank = EnvironmentOf(info.pid, "OMPI_COMM_WORLD_RANK");
+      if (!rank.empty() && info.name == "learner") name = "learner/" + rank;
+      if (name == "learner") name = "mpirun";
+    }
+    if (name.empty()) continue;
+    std::int64_t& peak = peaks_[name];
+    if (info.peak_rss_bytes > peak) peak = info.peak_rss_bytes;
+  }
+}
+
+std::string Supervisor::LogPath(const std::string& role) const { return JoinPath(log_folder_, role + ".log"); }
+
+std::string LastWords(const std::string& log_path) {
+  constexpr std::size_t kTail = 64 << 10, kLongest = 300;
+  auto text = ReadFile(log_path);
+  if (!text.ok() || text->empty()) return "(empty)";
+  std::string_view tail = *text;
+  if (tail.size() > kTail) tail.remove_prefix(tail.size() - kTail);
+  std::string_view last, last_error;
+  while (!tail.empty()) {
+    const std::size_t end = tail.find('\n');
+    const std::string_view line = tail.substr(0, end);
+    if (!line.empty()) last = line;
+    if (line.find(" E ") != std::string_view::npos) last_error = line;
+    tail.remove_prefix(end == std::string_view::npos ? tail.size() : end + 1);
+  }
+  return std::string((last_error.empty() ? last : last_error).substr(0, kLongest));
+}
+
+}  // namespace buttress

@@ -1,0 +1,76 @@
+// A dataset of prompts: JSONL with the fields that run.data names, one prompt a row, rendered and tokenized here and nowhere else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "lib/tokenizer/chat_template.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+
+struct Prompt {
+  std::string id;                       // unique in the file
+  std::string source;                   // chooses the verifier
+  std::vector<std::int32_t> token_ids;  // [P], not empty
+  std::string answer;                   // a text as it stands, anything else as JSON
+  std::string extra_json;               // the row without the prompt
+};
+
+// Turns one row into a prompt. Thread-safe.
+class PromptParser {
+ public:
+  // `tokenizer` outlives the parser. kInvalidArgument: settings or a chat template that cannot be used.
+  static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer);
+
+  // `line` counts from 1 and is the id of rows without one. kInvalidArgument says what is wrong with the row.
+  Result<Prompt> Parse(std::string_view row, std::size_t line) const;
+
+ private:
+  PromptParser(const DataConfig& config, const Tokenizer& tokenizer) : config_(config), tokenizer_(&tokenizer) {}
+
+  DataConfig config_;
+  const Tokenizer* tokenizer_;
+  std::unique_ptr<ChatTemplate> chat_template_;  // null if the model has none
+  std::string eos_token_;
+};
+
+// A file of prompts, kept open; of each row only its place is held in memory. Thread-safe.
+class PromptFile {
+ public:
+  // Reads the whole file once. All bad rows are reported together, by line: not JSON, a missing field or one of the wrong type, nothing
+  // in it, too many tokens, an id that another row has. `tokenizer` outlives the file.
+  static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config, const Tokenizer& tokenizer);
+  ~PromptFile();
+  PromptFile(const PromptFile&) = delete;
+  PromptFile& operator=(const PromptFile&) = delete;
+
+  std::size_t size() const { return rows_.size(); }
+
+  // REQUIRES: row < size(). kDataLoss: the file has changed since it was opened.
+  Result<Prompt> Read(std::size_t row) const;
+
+ private:
+  struct Row {
+    std::uint64_t offset;
+    std::uint32_t bytes;
+    std::uint32_t line;  // from 1
+  };
+
+  class Check;
+
+  PromptFile(std::string path, int fd, PromptParser parser) : path_(std::move(path)), fd_(fd), parser_(std::move(parser)) {}
+
+  const std::string path_;
+  const int fd_;
+  const PromptParser parser_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,270 @@
+#include "lib/rpc/coordinator_client.h"
+
+#include <grpcpp/channel.h>
+#include <grpcpp/client_context.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <string_view>
+
+#include "buttress/v1/coordinator.grpc.pb.h"
+#include "lib/base/clock.h"
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/base/retry.h"
+#include "lib/base/shutdown.h"
+#include "lib/base/sync.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/grpc_status.h"
+
+namespace buttress {
+namespace {
+
+using Stub = v1::Coordinator::Stub;
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kUnaryMs = 10000;
+constexpr std::int64_t kSubmitMs = 30000;
+constexpr std::int64_t kFetchMs = 300000;
+constexpr std::int64_t kConnectMs = 2000;
+constexpr std::int64_t kMaxAddressBytes = 1024;
+constexpr milliseconds kShutdownPoll(100);
+
+bool WorthTryingAgain(const Status& status) {
+  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+}
+
+// Waits for an asynchronous call; a long poll is cancelled when the process is asked to stop.
+class PendingCall {
+ public:
+  void Finish(const grpc::Status& status) {
+    MutexLock lock(mutex_);
+    status_ = FromGrpc(status);
+    done_ = true;
+    changed_.NotifyAll();
+  }
+
+  Status Wait(grpc::ClientContext& context, bool long_poll) {
+    MutexLock lock(mutex_);
+    bool cancelled = false;
+    while (!changed_.WaitFor(mutex_, kShutdownPoll, [this] { return done_; })) {
+      if (!long_poll || cancelled || !ShutdownRequested()) continue;
+      context.TryCancel();
+      cancelled = true;
+    }
+    return status_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ GUARDED_BY(mutex_) = false;
+  Status status_ GUARDED_BY(mutex_);
+};
+
+}  // namespace
+
+// The channel, and the loop that tries again.
+class CoordinatorClient::Connection {
+ public:
+  using Attempt = std::function<Status(Stub& stub, grpc::ClientContext& context)>;
+
+  explicit Connection(CoordinatorClientOptions options) : options_(std::move(options)) {}
+
+  Status Call(std::string_view name, std::int64_t deadline_ms, const Attempt& attempt) {
+    const std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
+    Backoff backoff({}, static_cast<std::uint64_t>(give_up_at));
+    while (true) {
+      const Status status = TryOnce(deadline_ms, attempt);
+      if (status.ok()) return status;
+      const Status named = status.Annotate(name);
+      if (!WorthTryingAgain(status) || ShutdownRequested()) return named;
+      const std::int64_t wait_ms = backoff.NextMs();
+      if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
+        return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
+      }
+      if (backoff.attempts() == 1) Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+      if (WaitForShutdown(milliseconds(wait_ms))) return named;
+    }
+  }
+
+  template <class Request, class Response, class Async>
+  Result<Response> Unary(std::string_view name,
+                         void (Async::*method)(grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>),
+                         const Request& request,
+                         std::int64_t hold_ms = 0) {
+    Response response;
+    BUTTRESS_RETURN_IF_ERROR(Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
+      PendingCall pending;
+      response.Clear();
+      (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) { pending.Finish(s); });
+      return pending.Wait(context, hold_ms > 0);
+    }));
+    return response;
+  }
+
+ private:
+  struct Connected {
+    std::string address;
+    std::shared_ptr<grpc::Channel> channel;
+    std::shared_ptr<Stub> stub;
+  };
+
+  // Not wait_for_ready: a coordinator that came back on another port is found only by failing and reading its address again.
+  Status TryOnce(std::int64_t deadline_ms, const Attempt& attempt) {
+    BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + milliseconds(deadline_ms));
+    return attempt(*connected.stub, context);
+  }
+
+  Result<Connected> Connect() {
+    Connected connected;
+    {
+      MutexLock lock(mutex_);
+      if (!current_.channel || current_.channel->GetState(false) != GRPC_CHANNEL_READY) {
+        BUTTRESS_ASSIGN_OR_RETURN(const std::string address, Address());
+        if (address != current_.address) {
+          auto channel = MakeChannel(address);
+          current_ = {address, channel, v1::Coordinator::NewStub(channel)};
+        }
+      }
+      connected = current_;
+    }
+    if (!connected.channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(kConnectMs))) {
+      return Unavailable("no coordinator answers at " + connected.address);
+    }
+    return connected;
+  }
+
+  Result<std::string> Address() const {
+    if (!options_.address.empty()) return options_.address;
+    auto text = ReadFile(options_.address_file, kMaxAddressBytes);
+    if (!text.ok()) {
+      return Unavailable("no coordinator yet: " + text.status().message() +
+                         "; start it with the same local.out, or set local.coordinator.advertise");
+    }
+    return text->substr(0, text->find_first_of(" \r\n"));
+  }
+
+  const CoordinatorClientOptions options_;
+  Mutex mutex_;
+  Connected current_ GUARDED_BY(mutex_);
+};
+
+CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local) {
+  CoordinatorClientOptions options;
+  options.address = local.coordinator.advertise;
+  options.address_file = JoinPath(local.out, "coordinator.address");
+  return options;
+}
+
+EncodedGroup EncodedGroup::Of(const Group& group) {
+  EncodedGroup encoded;
+  encoded.bytes = EncodeGroup(group);
+  encoded.sha256 = Sha256Of(encoded.bytes);
+  return encoded;
+}
+
+CoordinatorClient::CoordinatorClient(CoordinatorClientOptions options)
+    : connection_(std::make_unique<Connection>(std::move(options))) {}
+
+CoordinatorClient::~CoordinatorClient() = default;
+
+using Async = v1::Coordinator::Stub::async_interface;
+
+Result<v1::RegisterWorkerResponse> CoordinatorClient::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+  return connection_->Unary("RegisterWorker", &Async::RegisterWorker, request);
+}
+
+Result<v1::ExchangeResponse> CoordinatorClient::Exchange(const v1::ExchangeRequest& request) {
+  return connection_->Unary("Exchange", &Async::Exchange, request, request.wait_ms());
+}
+
+Result<v1::RegisterLearnerResponse> CoordinatorClient::RegisterLearner(const v1::RegisterLearnerRequest& request) {
+  return connection_->Unary("RegisterLearner", &Async::RegisterLearner, request);
+}
+
+Result<v1::PlanBatchResponse> CoordinatorClient::PlanBatch(const v1::PlanBatchRequest& request) {
+  return connection_->Unary("PlanBatch", &Async::PlanBatch, request, request.wait_ms());
+}
+
+Status CoordinatorClient::Commit(const v1::CommitRequest& request) {
+  return connection_->Unary("Commit", &Async::Commit, request).status();
+}
+
+Status CoordinatorClient::AnnounceWeights(const v1::AnnounceWeightsRequest& request) {
+  return connection_->Unary("AnnounceWeights", &Async::AnnounceWeights, request).status();
+}
+
+Status CoordinatorClient::Checkpointed(const v1::CheckpointedRequest& request) {
+  return connection_->Unary("Checkpointed", &Async::Checkpointed, request).status();
+}
+
+Result<v1::GetRunStatusResponse> CoordinatorClient::GetRunStatus() {
+  return connection_->Unary("GetRunStatus", &Async::GetRunStatus, v1::GetRunStatusRequest());
+}
+
+Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worker_id,
+                                                        std::uint64_t incarnation,
+                                                        const v1::LeaseRef& lease,
+                                                        const EncodedGroup& group) {
+  v1::SubmitGroupResponse response;
+  const auto attempt = [&](Stub& stub, grpc::ClientContext& context) {
+    response.Clear();
+    const auto stream = stub.SubmitGroup(&context, &response);
+    v1::SubmitGroupRequest message;
+    v1::SubmitHeader& header = *message.mutable_header();
+    header.set_worker_id(worker_id);
+    header.set_incarnation(incarnation);
+    *header.mutable_lease() = lease;
+    header.set_content_sha256(group.sha256);
+    header.set_total_bytes(group.bytes.size());
+    bool open = stream->Write(message);
+    for (std::size_t at = 0; open && at < group.bytes.size(); at += kChunkBytes) {
+      message.set_data(group.bytes.substr(at, kChunkBytes));
+      open = stream->Write(message);
+    }
+    stream->WritesDone();
+    return FromGrpc(stream->Finish());
+  };
+  BUTTRESS_RETURN_IF_ERROR(connection_->Call("SubmitGroup", kSubmitMs, attempt));
+  return response.result();
+}
+
+Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsRequest& request) {
+  std::vector<Group> groups;
+  const auto attempt = [&](Stub& stub, grpc::ClientContext& context) -> Status {
+    groups.clear();
+    const auto stream = stub.FetchGroups(&context, request);
+    v1::FetchGroupsResponse message;
+    std::string bytes;
+    Status bad;
+    while (bad.ok() && stream->Read(&message)) {
+      bytes += message.data();
+      if (!message.last()) continue;
+      auto group = DecodeGroup(bytes);
+      bytes.clear();
+      if (!group.ok()) {
+        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " + group.status().message());
+      } else if (groups.size() >= static_cast<std::size_t>(request.group_ids_size()) ||
+                 group->group_id != request.group_ids(static_cast<int>(groups.size()))) {
+        bad = DataLoss("group " + std::to_string(group->group_id) + " came where another one was asked for");
+      } else {
+        groups.push_back(std::move(*group));
+      }
+    }
+    if (!bad.ok()) context.TryCancel();
+    const Status finished = FromGrpc(stream->Finish());
+    if (!bad.ok()) return bad;
+    BUTTRESS_RETURN_IF_ERROR(finished);
+    if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();
+    return DataLoss(std::to_string(groups.size()) + " groups came, " + std::to_string(request.group_ids_size()) + " were asked for");
+  };
+  BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", kFetchMs, attempt));
+  return groups;
+}
+
+}  // namespace buttress

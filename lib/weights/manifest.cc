@@ -1,0 +1,215 @@
+#include "lib/weights/manifest.h"
+
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "lib/base/digest.h"
+#include "lib/weights/part_file.h"
+
+namespace buttress {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kDigestBytes = 32;
+
+// Length-prefixed, so that no two manifests have the same bytes.
+class DigestInput {
+ public:
+  DigestInput& Add(std::uint64_t number) {
+    char bytes[8];
+    for (int i = 0; i < 8; ++i) bytes[i] = static_cast<char>((number >> (8 * i)) & 0xff);
+    sha_.Update({bytes, sizeof(bytes)});
+    return *this;
+  }
+
+  DigestInput& Add(std::string_view text) {
+    Add(static_cast<std::uint64_t>(text.size()));
+    sha_.Update(text);
+    return *this;
+  }
+
+  std::string Finish() { return sha_.Finish(); }
+
+ private:
+  Sha256 sha_;
+};
+
+int HexDigit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return -1;
+}
+
+Result<std::string> FromHex(std::string_view hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    const int high = HexDigit(hex[i]);
+    const int low = HexDigit(hex[i + 1]);
+    if (high < 0 || low < 0) break;
+    bytes += static_cast<char>(high * 16 + low);
+  }
+  if (bytes.size() != kDigestBytes || hex.size() != 2 * kDigestBytes) {
+    return DataLoss("'" + std::string(hex) + "' is not a SHA-256 in lower-case hex");
+  }
+  return bytes;
+}
+
+// Typed fields of one JSON object.
+class Fields {
+ public:
+  explicit Fields(const Json& json) : json_(json) {}
+
+  Result<std::string> Text(const char* key) const {
+    if (!Has(key) || !json_[key].is_string()) return DataLoss(std::string("'") + key + "' is not a string");
+    return json_[key].get<std::string>();
+  }
+
+  Result<std::uint64_t> Number(const char* key) const {
+    if (!Has(key) || !json_[key].is_number_unsigned()) {
+      return DataLoss(std::string("'") + key + "' is not a whole number from 0");
+    }
+    return json_[key].get<std::uint64_t>();
+  }
+
+  Result<const Json*> List(const char* key) const {
+    if (!Has(key) || !json_[key].is_array()) return DataLoss(std::string("'") + key + "' is not a list");
+    return &json_[key];
+  }
+
+ private:
+  bool Has(const char* key) const { return json_.is_object() && json_.contains(key); }
+
+  const Json& json_;
+};
+
+Result<WeightFile> FileFrom(const Json& json) {
+  const Fields fields(json);
+  WeightFile file;
+  BUTTRESS_ASSIGN_OR_RETURN(file.name, fields.Text("name"));
+  BUTTRESS_ASSIGN_OR_RETURN(file.bytes, fields.Number("bytes"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string hex, fields.Text("sha256"));
+  BUTTRESS_ASSIGN_OR_RETURN(file.sha256, FromHex(hex));
+  return file;
+}
+
+Result<TensorEntry> TensorFrom(const Json& json) {
+  const Fields fields(json);
+  TensorEntry tensor;
+  BUTTRESS_ASSIGN_OR_RETURN(tensor.name, fields.Text("name"));
+  BUTTRESS_ASSIGN_OR_RETURN(tensor.dtype, fields.Text("dtype"));
+  BUTTRESS_ASSIGN_OR_RETURN(tensor.file, fields.Text("file"));
+  BUTTRESS_ASSIGN_OR_RETURN(tensor.begin, fields.Number("begin"));
+  BUTTRESS_ASSIGN_OR_RETURN(tensor.end, fields.Number("end"));
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* shape, fields.List("shape"));
+  for (const Json& extent : *shape) {
+    if (!extent.is_number_unsigned() ||
+        extent.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+      return DataLoss("tensor '" + tensor.name + "': 'shape' holds " + extent.dump());
+    }
+    tensor.shape.push_back(extent.get<std::int64_t>());
+  }
+  return tensor;
+}
+
+}  // namespace
+
+std::uint64_t WeightManifest::total_bytes() const {
+  std::uint64_t total = 0;
+  for (const WeightFile& file : files) total += file.bytes;
+  return total;
+}
+
+std::string ManifestDigest(const WeightManifest& manifest) {
+  DigestInput input;
+  input.Add(manifest.files.size());
+  for (const WeightFile& file : manifest.files) input.Add(file.name).Add(file.bytes).Add(file.sha256);
+  input.Add(manifest.tensors.size());
+  for (const TensorEntry& tensor : manifest.tensors) {
+    input.Add(tensor.name).Add(tensor.dtype).Add(tensor.shape.size());
+    for (const std::int64_t extent : tensor.shape) input.Add(static_cast<std::uint64_t>(extent));
+    input.Add(tensor.file).Add(tensor.begin).Add(tensor.end);
+  }
+  return input.Finish();
+}
+
+Status CheckManifest(const WeightManifest& manifest) {
+  std::map<std::string, std::uint64_t> bytes_of;
+  std::uint64_t total = 0;
+  for (const WeightFile& file : manifest.files) {
+    if (!IsPlainFileName(file.name)) return DataLoss("manifest: file '" + file.name + "' is not a plain file name");
+    if (!bytes_of.emplace(file.name, file.bytes).second) return DataLoss("manifest: file '" + file.name + "' stands twice");
+    if (file.sha256.size() != kDigestBytes) return DataLoss("manifest: the SHA-256 of '" + file.name + "' has not 32 bytes");
+    if (__builtin_add_overflow(total, file.bytes, &total)) return DataLoss("manifest: the files' bytes overflow");
+  }
+  if (manifest.files.empty()) return DataLoss("manifest: there are no files");
+  std::set<std::string_view> names;
+  for (const TensorEntry& tensor : manifest.tensors) {
+    if (!names.insert(tensor.name).second) return DataLoss("manifest: tensor '" + tensor.name + "' stands twice");
+    const auto file = bytes_of.find(tensor.file);
+    if (file == bytes_of.end() || tensor.begin > tensor.end || tensor.end > file->second) {
+      return DataLoss("manifest: tensor '" + tensor.name + "' lies at [" + std::to_string(tensor.begin) + ", " +
+                      std::to_string(tensor.end) + ") of '" + tensor.file + "', outside the version's files");
+    }
+  }
+  if (manifest.version.digest != ManifestDigest(manifest)) {
+    return DataLoss("manifest of version " + ToString(manifest.version) + ": digest " + ToHex(manifest.version.digest) +
+                    " is not that of its files and tensors, " + ToHex(ManifestDigest(manifest)));
+  }
+  return OkStatus();
+}
+
+std::string ManifestToJson(const WeightManifest& manifest) {
+  Json json = {{"learner_epoch", manifest.version.learner_epoch},
+               {"step", manifest.version.step},
+               {"digest", ToHex(manifest.version.digest)},
+               {"folder", manifest.folder},
+               {"sources", manifest.sources},
+               {"files", Json::array()},
+               {"tensors", Json::array()}};
+  for (const WeightFile& file : manifest.files) {
+    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", ToHex(file.sha256)}});
+  }
+  for (const TensorEntry& tensor : manifest.tensors) {
+    json["tensors"].push_back({{"name", tensor.name},
+                               {"dtype", tensor.dtype},
+                               {"shape", tensor.shape},
+                               {"file", tensor.file},
+                               {"begin", tensor.begin},
+                               {"end", tensor.end}});
+  }
+  return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+Result<WeightManifest> ManifestFromJson(std::string_view text) {
+  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return DataLoss("manifest: not a JSON object");
+  const Fields fields(json);
+  WeightManifest manifest;
+  BUTTRESS_ASSIGN_OR_RETURN(manifest.version.learner_epoch, fields.Number("learner_epoch"));
+  BUTTRESS_ASSIGN_OR_RETURN(manifest.version.step, fields.Number("step"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string digest, fields.Text("digest"));
+  BUTTRESS_ASSIGN_OR_RETURN(manifest.version.digest, FromHex(digest));
+  BUTTRESS_ASSIGN_OR_RETURN(manifest.folder, fields.Text("folder"));
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* sources, fields.List("sources"));
+  for (const Json& source : *sources) {
+    if (!source.is_string()) return DataLoss("manifest: 'sources' holds " + source.dump());
+    manifest.sources.push_back(source.get<std::string>());
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* files, fields.List("files"));
+  for (const Json& entry : *files) {
+    BUTTRESS_ASSIGN_OR_RETURN(WeightFile file, FileFrom(entry));
+    manifest.files.push_back(std::move(file));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* tensors, fields.List("tensors"));
+  for (const Json& entry : *tensors) {
+    BUTTRESS_ASSIGN_OR_RETURN(TensorEntry tensor, TensorFrom(entry));
+    manifest.tensors.push_back(std::move(tensor));
+  }
+  BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
+  return manifest;
+}
+
+}  // namespace buttress

@@ -1,0 +1,51 @@
+#include "lib/weights/manifest_wire.h"
+
+#include "lib/rl/wire.h"
+
+namespace buttress {
+
+v1::WeightManifest ManifestToProto(const WeightManifest& manifest) {
+  v1::WeightManifest proto;
+  *proto.mutable_version() = ToProto(manifest.version);
+  for (const WeightFile& file : manifest.files) {
+    v1::WeightFile& out = *proto.add_files();
+    out.set_name(file.name);
+    out.set_bytes(file.bytes);
+    out.set_sha256(file.sha256);
+  }
+  for (const TensorEntry& tensor : manifest.tensors) {
+    v1::TensorEntry& out = *proto.add_tensors();
+    out.set_name(tensor.name);
+    out.set_dtype(tensor.dtype);
+    for (const std::int64_t extent : tensor.shape) out.add_shape(extent);
+    out.set_file(tensor.file);
+    out.set_begin(tensor.begin);
+    out.set_end(tensor.end);
+  }
+  proto.set_folder(manifest.folder);
+  for (const std::string& source : manifest.sources) proto.add_sources(source);
+  proto.set_total_bytes(manifest.total_bytes());
+  return proto;
+}
+
+Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
+  WeightManifest manifest;
+  Result<PolicyVersion> version = FromProto(proto.version());
+  if (!version.ok()) return DataLoss("manifest: " + version.status().message());
+  manifest.version = *std::move(version);
+  for (const v1::WeightFile& file : proto.files()) manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
+  for (const v1::TensorEntry& tensor : proto.tensors()) {
+    TensorEntry entry{tensor.name(), tensor.dtype(), {}, tensor.file(), tensor.begin(), tensor.end()};
+    entry.shape.assign(tensor.shape().begin(), tensor.shape().end());
+    for (const std::int64_t extent : entry.shape) {
+      if (extent < 0) return DataLoss("manifest: tensor '" + entry.name + "' has extent " + std::to_string(extent));
+    }
+    manifest.tensors.push_back(std::move(entry));
+  }
+  manifest.folder = proto.folder();
+  manifest.sources.assign(proto.sources().begin(), proto.sources().end());
+  BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
+  return manifest;
+}
+
+}  // namespace buttress

@@ -1,0 +1,112 @@
+#include "lib/weights/version_folder.h"
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+#include <optional>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kMaxManifestBytes = 100'000'000;
+
+// Reads "v3-14"; nothing for any other name.
+std::optional<PolicyVersion> ParseFolderName(const std::string& name) {
+  if (name.empty() || name.front() != 'v') return std::nullopt;
+  PolicyVersion version;
+  const char* const end = name.data() + name.size();
+  const auto epoch = std::from_chars(name.data() + 1, end, version.learner_epoch);
+  if (epoch.ec != std::errc() || epoch.ptr == end || *epoch.ptr != '-') return std::nullopt;
+  const auto step = std::from_chars(epoch.ptr + 1, end, version.step);
+  if (step.ec != std::errc() || step.ptr != end) return std::nullopt;
+  return version;
+}
+
+// Version folders with and without a manifest, oldest first.
+std::vector<PolicyVersion> ListFolders(const std::string& folder) {
+  std::vector<PolicyVersion> versions;
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
+    if (auto version = ParseFolderName(it->path().filename().string())) versions.push_back(*version);
+  }
+  std::sort(versions.begin(), versions.end(), OlderThan);
+  return versions;
+}
+
+bool Exists(const std::string& folder, const PolicyVersion& version) {
+  std::error_code error;
+  return fs::exists(JoinPath(VersionFolder(folder, version), kManifestName), error);
+}
+
+// The manifest goes first, so that no reader takes a folder that is half gone for a version.
+void DeleteVersion(const std::string& version_folder) {
+  std::error_code error;
+  fs::remove(JoinPath(version_folder, kManifestName), error);
+  if (!error) fs::remove_all(version_folder, error);
+  if (error) Log(kWarn, "cannot delete old weights", {{"folder", version_folder}, {"error", error.message()}});
+}
+
+}  // namespace
+
+std::string VersionFolder(const std::string& folder, const PolicyVersion& version) {
+  return JoinPath(folder, "v" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step));
+}
+
+Result<WeightManifest> ReadManifest(const std::string& version_folder) {
+  const std::string path = JoinPath(version_folder, kManifestName);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxManifestBytes));
+  Result<WeightManifest> manifest = ManifestFromJson(text);
+  if (!manifest.ok()) return manifest.status().Annotate(path);
+  return manifest;
+}
+
+Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest, Durability durability) {
+  BUTTRESS_ASSIGN_OR_RETURN(auto file, PartFile::Create(JoinPath(version_folder, kManifestName)));
+  BUTTRESS_RETURN_IF_ERROR(file->Append(ManifestToJson(manifest)));
+  return file->Commit(durability);
+}
+
+Status VerifyFiles(const std::string& version_folder, const WeightManifest& manifest) {
+  for (const WeightFile& file : manifest.files) {
+    const std::string path = JoinPath(version_folder, file.name);
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(path, error);
+    if (error == std::errc::no_such_file_or_directory) return NotFound(path + ": no such file");
+    if (error) return Unavailable(path + ": " + error.message());
+    if (bytes != file.bytes) {
+      return DataLoss(path + " has " + std::to_string(bytes) + " bytes; the manifest of version " +
+                      ToString(manifest.version) + " says " + std::to_string(file.bytes));
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
+    if (sha256 != file.sha256) {
+      return DataLoss(path + " has SHA-256 " + ToHex(sha256) + "; the manifest of version " + ToString(manifest.version) +
+                      " says " + ToHex(file.sha256));
+    }
+  }
+  return OkStatus();
+}
+
+std::vector<PolicyVersion> ListVersions(const std::string& folder) {
+  std::vector<PolicyVersion> versions = ListFolders(folder);
+  std::erase_if(versions, [&](const PolicyVersion& version) { return !Exists(folder, version); });
+  return versions;
+}
+
+void DeleteOldVersions(const std::string& folder, int keep) {
+  const std::vector<PolicyVersion> versions = ListVersions(folder);
+  if (versions.empty()) return;
+  const std::size_t kept = std::min(versions.size(), static_cast<std::size_t>(std::max(keep, 1)));
+  const PolicyVersion& oldest_kept = versions[versions.size() - kept];
+  for (const PolicyVersion& version : ListFolders(folder)) {
+    const bool broken = OlderThan(version, versions.back()) && !Exists(folder, version);
+    if (OlderThan(version, oldest_kept) || broken) DeleteVersion(VersionFolder(folder, version));
+  }
+}
+
+}  // namespace buttress

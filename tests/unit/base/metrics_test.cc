@@ -1,0 +1,33 @@
+#include "lib/base/metrics.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+TEST(MetricsTest, SeriesWithTheSameNameAndLabelsAreOne) {
+  Metrics metrics("coordinator");
+  metrics.Counter("buttress_test_total", "Tests.", {{"kind", "a"}}).Increment();
+  metrics.Counter("buttress_test_total", "Tests.", {{"kind", "a"}}).Increment(2);
+  metrics.Counter("buttress_test_total", "Tests.", {{"kind", "b"}}).Increment();
+  const std::string text = metrics.Expose();
+  EXPECT_THAT(text, HasSubstr("buttress_test_total{kind=\"a\"} 3"));
+  EXPECT_THAT(text, HasSubstr("buttress_test_total{kind=\"b\"} 1"));
+  EXPECT_THAT(text, HasSubstr("process_resident_memory_bytes "));
+  EXPECT_THAT(text, HasSubstr("buttress_build_info{component=\"coordinator\""));
+}
+
+TEST(MetricsTest, AFreePortIsPickedAndATakenOneIsAStatus) {
+  Metrics first("coordinator");
+  ASSERT_TRUE(first.Serve("127.0.0.1:0").ok());
+  EXPECT_GT(first.port(), 0);
+  Metrics second("worker");
+  const Status status = second.Serve("127.0.0.1:" + std::to_string(first.port()));
+  EXPECT_EQ(status.code(), StatusCode::kUnavailable);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,103 @@
+#include "lib/config/load.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr char kGood[] = R"(run:
+  data: {prompts: p.jsonl}
+  model: {path: m}
+)";
+
+std::string ErrorOf(const std::string& text, const std::vector<std::string>& overrides = {}) {
+  auto config = ParseRunConfig(text, "b.yaml", overrides);
+  EXPECT_FALSE(config.ok());
+  EXPECT_EQ(config.status().code(), StatusCode::kInvalidArgument);
+  return config.status().message();
+}
+
+TEST(LoadTest, DefaultsFillWhatTheFileLeavesOut) {
+  auto config = ParseRunConfig(kGood, "b.yaml", {});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.data.prompts, "p.jsonl");
+  EXPECT_EQ(config->run.sampling.group_size, 8);
+  EXPECT_EQ(config->run.algorithm.eps, 1e-6);
+}
+
+TEST(LoadTest, UnknownKeysAreNamedWithLineAndSuggestionAllAtOnce) {
+  const std::string error = ErrorOf(
+      "run:\n  data: {prompts: p}\n  model: {path: m}\n  optim:\n    warmup_step: 3\n    zzz: 1\nlocal:\n  outt: x\n");
+  EXPECT_THAT(error, HasSubstr("b.yaml:5: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'?"));
+  EXPECT_THAT(error, HasSubstr("b.yaml:6: run.optim.zzz: unknown key Known here: lr"));
+  EXPECT_THAT(error, HasSubstr("b.yaml:8: local.outt: unknown key; did you mean 'out'?"));
+}
+
+TEST(LoadTest, WrongTypesNameWhatWasExpected) {
+  const std::string error = ErrorOf(
+      "run:\n  steps: many\n  deterministic: 1\n  data: [a]\n  optim: {lr: fast}\nlocal:\n  launch: {mpirun_args: x}\n");
+  EXPECT_THAT(error, HasSubstr("b.yaml:2: run.steps: expected an integer, found 'many'"));
+  EXPECT_THAT(error, HasSubstr("run.deterministic: expected true or false, found '1'"));
+  EXPECT_THAT(error, HasSubstr("run.data: expected a section"));
+  EXPECT_THAT(error, HasSubstr("run.optim.lr: expected a number, found 'fast'"));
+  EXPECT_THAT(error, HasSubstr("local.launch.mpirun_args: expected a list"));
+}
+
+TEST(LoadTest, OverridesGetTheSameChecksAsTheFile) {
+  auto config = ParseRunConfig(kGood, "b.yaml", {"run.optim.lr=1e-5", "local.launch.mpirun_args=[-x, A]", "run.name=a b"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.optim.lr, 1e-5);
+  EXPECT_EQ(config->local.launch.mpirun_args, (std::vector<std::string>{"-x", "A"}));
+  EXPECT_EQ(config->run.name, "a b");
+  EXPECT_THAT(ErrorOf(kGood, {"run.optim.lrr=1"}), HasSubstr("--set: run.optim.lrr: unknown key; did you mean 'lr'?"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.steps"}), HasSubstr("expected key=value"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.data.prompts.x=1"}), HasSubstr("is a value, not a section"));
+}
+
+TEST(LoadTest, BrokenRulesAreListedTogether) {
+  const std::string error = ErrorOf(kGood, {"run.sampling.group_size=1", "run.algorithm.std=none2", "local.learner.collective=local",
+                                            "local.launch.learner_ranks=2"});
+  EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
+  EXPECT_THAT(error, HasSubstr("run.algorithm.std = none2: choose one of: sample, population, none"));
+  EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
+}
+
+TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {
+  EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key stands twice"));
+  EXPECT_THAT(ErrorOf("run: [\n"), HasSubstr("not YAML"));
+  EXPECT_THAT(ErrorOf("- 1\n"), HasSubstr("expected the sections 'run' and 'local'"));
+}
+
+TEST(LoadTest, APrintedConfigBindsToTheSameConfig) {
+  auto config = ParseRunConfig(kGood, "b.yaml",
+                               {"run.optim.lr=0.1", "run.reward.by_source={gsm8k: number}", "run.name='a: \"b\"'",
+                                "local.launch.mpirun_args=[--mca, x]", "run.seed=18446744073709551615"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  auto again = ParseRunConfig(PrintRunConfig(*config), "printed", {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(PrintRunConfig(*again), PrintRunConfig(*config));
+  EXPECT_EQ(again->run.seed, 18446744073709551615u);
+  EXPECT_EQ(again->run.reward.by_source.at("gsm8k"), "number");
+}
+
+TEST(LoadTest, TheHashCoversTheRunHalfOnly) {
+  auto a = ParseRunConfig(kGood, "b.yaml", {});
+  auto b = ParseRunConfig(kGood, "b.yaml", {"local.out=elsewhere"});
+  auto c = ParseRunConfig(kGood, "b.yaml", {"run.seed=2"});
+  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  EXPECT_EQ(RunConfigHash(*a), RunConfigHash(*b));
+  EXPECT_NE(RunConfigHash(*a), RunConfigHash(*c));
+}
+
+TEST(LoadTest, EverySettingIsDescribed) {
+  const std::string text = DescribeRunConfig();
+  EXPECT_THAT(text, HasSubstr("run.optim.lr  (1e-06)  peak learning rate"));
+  EXPECT_THAT(text, Not(HasSubstr("  \n")));
+}
+
+}  // namespace
+}  // namespace buttress
