@@ -290,9 +290,19 @@ void RunSimulation::Plan(std::uint64_t step) {
   for (const PlannedGroup& group : plan.groups) {
     counts.Add(ClassifyGroup(group.accepted.raw_rewards(), group.accepted.outcomes()));
     const std::int64_t age = static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(group.accepted.versions.front().step);
+    Expect(!first || !Abandoned(group.accepted.versions.front()), "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window), "(4) no group is too old");
   }
   Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of its groups");
+  CheckWindow();
+}
+
+void RunSimulation::CheckWindow() {
+  for (const std::uint64_t waiting : scheduler_.groups().line()) {
+    const auto passed = std::ranges::count_if(
+        ledger_.groups, [&](const auto& entry) { return entry.first > waiting && entry.second.step > 0; });
+    Expect(passed < options_.window, "(4) no more than W - 1 younger groups pass one");
+  }
 }
 
 void RunSimulation::Train() {
@@ -309,13 +319,13 @@ void RunSimulation::Announce() {
   const PolicyVersion version{learner_.epoch, learner_.step, Sha256Of("weights " + std::to_string(learner_.step))};
   LedgerBatch batch;
   const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
+  for (const auto& [id, group] : ledger_.groups) {
+    if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
+  }
   Finish(batch);
   Expect(status.ok(), "a committed version can be announced");
   Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version, "(6) versions only rise");
   announced_ = version;
-  for (const auto& [id, group] : ledger_.groups) {
-    if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
-  }
   LedgerBatch old;
   Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() == StatusCode::kFailedPrecondition && old.empty(),
          "an old learner is refused");
@@ -362,6 +372,7 @@ void RunSimulation::CheckSlots() {
   }
   const std::int64_t budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   Expect(active <= budget, "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
+  Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
   Expect(counts == scheduler_.GetStatus().groups, "(1) the counts of states are those of the ledger");
 }
 

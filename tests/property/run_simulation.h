@@ -81,6 +81,7 @@ class RunSimulation {
   void Finish(LedgerBatch& batch);
   void CheckMoves(const LedgerBatch& batch);
   void CheckSlots();
+  void CheckWindow();
   void CheckCollapse();
   bool Abandoned(const PolicyVersion& version) const;
 
