@@ -52,6 +52,9 @@ class GroupTable {
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;
 
+  // Of all groups that were accepted and have not ended, by id.
+  const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
+
   // ContentTag of a settled group; none for any other.
   std::optional<std::uint64_t> SettledTag(std::uint64_t group_id) const;
 

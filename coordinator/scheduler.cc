@@ -26,8 +26,10 @@ std::int64_t Scheduler::LeasableLine() const {
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {
+  if (run_.planned_step == options_.steps) return 0;
+  // Beyond what the last steps train, as many as may pass a slow group, so that the last batch need not wait for it either.
   const std::int64_t left = static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
-  const std::int64_t wanted = std::min(LeasableLine(), left);
+  const std::int64_t wanted = std::min(LeasableLine(), left + options_.window - 1);
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
 

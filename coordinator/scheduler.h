@@ -122,6 +122,9 @@ class Scheduler {
   // A checkpoint of `step` is durable: everything trained up to it is settled.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest, LedgerBatch& out);
 
+  // Payload segments before this one hold only settled and dropped groups.
+  std::uint64_t FirstNeededSegment() const;
+
   // Newest version that workers should load; null before the first, and while the learner has not announced after going back behind it.
   const PublishedWeights* weights() const;
 
