@@ -11,7 +11,8 @@ function(_buttress_torch_target name)
     target_compile_options(buttress_torch_pch PRIVATE -fpch-preprocess)
     target_precompile_headers(buttress_torch_pch PRIVATE <torch/torch.h>)
   endif()
-  target_compile_options(${name} PRIVATE -fpch-preprocess)
+  # -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid.
+  target_compile_options(${name} PRIVATE -fpch-preprocess -fPIC)
   target_precompile_headers(${name} REUSE_FROM buttress_torch_pch)
 endfunction()
 

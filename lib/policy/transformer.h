@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
 
 namespace buttress {
@@ -36,6 +37,9 @@ class Transformer {
 
   virtual ~Transformer() = default;
   virtual const ModelConfig& config() const = 0;
+
+  // The parameters by role; the tensors stay the same ones for the model's life, their values change.
+  virtual const DecoderWeights& weights() const = 0;
 
   // Hidden states after the last norm, [N, D], of sequences packed one after another; lengths sum to N. Differentiable.
   virtual at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) = 0;

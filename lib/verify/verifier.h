@@ -1,4 +1,8 @@
 // Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason; a failure never becomes a silent 0.
+//
+// Wrong is a response that does not hold the right answer, whatever else it holds; unscorable is one that cannot be judged, as when the
+// dataset's answer makes no sense. An answer that touches the end of a truncated response might have gone on ("12" of "123"), so it is no
+// answer: such a response is wrong.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +11,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
@@ -42,17 +47,28 @@ class Verifier {
   virtual Verdict Verify(const VerifyRequest& request) const = 0;
 };
 
+// A case whose outcome is known, under every setting of the verifier. Judged before a verifier scores anything.
+struct KnownAnswer {
+  std::string_view response;
+  std::string_view answer;
+  Outcome outcome;
+};
+
 struct VerifierEntry {
   std::string_view name;
   std::unique_ptr<Verifier> (*make)(const RewardConfig& config);
   std::string_view meaning;  // one line for --list
+  std::span<const KnownAnswer> known_answers;
 };
 
 // All verifiers: exact, number, arithmetic, countdown.
 std::span<const VerifierEntry> VerifierTable();
 
-// kInvalidArgument names the known ones.
+// The verifier, after it has judged its known answers rightly. kInvalidArgument names the known verifiers.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view name, const RewardConfig& config);
+
+// kInternal names the first case that `verifier` judges otherwise.
+Status CheckKnownAnswers(std::string_view name, const Verifier& verifier, std::span<const KnownAnswer> known_answers);
 
 // Verifiers by data source, as RewardConfig says. Thread-safe.
 class VerifierSet {
@@ -63,6 +79,9 @@ class VerifierSet {
   // The verifier of `source`, and its name for metrics.
   virtual const Verifier& For(std::string_view source) const = 0;
   virtual std::string_view NameFor(std::string_view source) const = 0;
+
+  // Of all verifiers that NameFor may give.
+  virtual std::vector<std::string> names() const = 0;
 };
 
 }  // namespace buttress

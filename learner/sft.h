@@ -1,0 +1,33 @@
+// `learner sft`: supervised training on prompt and response pairs, with the learner's own model, loss and optimizer.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/base/status.h"
+#include "lib/collectives/collective.h"
+
+namespace buttress {
+
+struct SftOptions {
+  std::string model;  // Hugging Face folder; random weights if it has no safetensors
+  std::string data;
+  std::string out;
+  std::string prompt_field = "prompt";
+  std::string response_field = "response";
+  std::int64_t steps = 400;
+  std::int64_t batch = 128;
+  double lr = 3e-3;
+  std::int64_t warmup_steps = 20;
+  std::uint64_t seed = 1;
+  std::string dtype = "float32";
+  std::string device = "cpu";
+  std::int64_t threads = 1;
+  std::int64_t micro_batch_tokens = 16384;
+};
+
+// Trains on the ranks of `collective` (each takes its share of every batch; gradients are summed) and writes a Hugging Face folder on
+// rank 0, which also shows progress on stdout. The loss is the mean over the batch's response tokens.
+Status RunSft(const SftOptions& options, Collective& collective);
+
+}  // namespace buttress

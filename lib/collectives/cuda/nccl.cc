@@ -1,0 +1,269 @@
+#include "lib/collectives/cuda/nccl.h"
+
+#include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+#include <time.h>
+
+#include <atomic>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "lib/collectives/work.h"
+
+namespace buttress {
+namespace {
+
+using Milliseconds = std::chrono::milliseconds;
+using SteadyClock = std::chrono::steady_clock;
+
+Status FromCuda(cudaError_t error, const std::string& what) {
+  if (error == cudaSuccess) return OkStatus();
+  return Unavailable("CUDA " + what + ": " + cudaGetErrorString(error));
+}
+
+Status FromNccl(ncclResult_t result, const std::string& what) {
+  if (result == ncclSuccess || result == ncclInProgress) return OkStatus();
+  return Unavailable("NCCL " + what + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr));
+}
+
+// CUDA and NCCL offer no wait with a deadline.
+void PollPause() {
+  constexpr timespec kRest{0, 20'000};
+  ::nanosleep(&kRest, nullptr);
+}
+
+std::optional<ncclDataType_t> TypeOf(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32: return ncclFloat32;
+    case DType::kFloat64: return ncclFloat64;
+    case DType::kBFloat16: return ncclBfloat16;
+    case DType::kInt32: return ncclInt32;
+    case DType::kInt64: return ncclInt64;
+    case DType::kUInt8: return ncclUint8;
+  }
+  return std::nullopt;
+}
+
+// One communicator with its stream; shared by the collective and its works, so that an abort reaches both.
+class Communicator {
+ public:
+  Communicator(ncclComm_t comm, int device) : comm_(comm), device_(device) {}
+
+  // The communicator is made without blocking, so that a rank that never comes is a deadline and not a hang.
+  ~Communicator() {
+    if (!aborted_) ncclCommDestroy(comm_);
+    if (stream_ != nullptr) cudaStreamDestroy(stream_);
+    if (scratch_ != nullptr) cudaFree(scratch_);
+  }
+
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  Status Prepare(Milliseconds timeout) {
+    BUTTRESS_RETURN_IF_ERROR(Settle("start", timeout));
+    BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device_), "device"));
+    BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
+    return FromCuda(cudaMalloc(&scratch_, sizeof(std::int32_t)), "memory for the barrier");
+  }
+
+  // Until no call of ours is in progress on the host side.
+  Status Settle(const std::string& what, Milliseconds timeout) {
+    const auto deadline = SteadyClock::now() + timeout;
+    for (;;) {
+      if (aborted_) return Aborted("NCCL " + what + ": the group was aborted");
+      ncclResult_t state = ncclSuccess;
+      Status status = FromNccl(ncclCommGetAsyncError(comm_, &state), what);
+      if (status.ok()) status = FromNccl(state, what);
+      if (!status.ok()) return Fail(status);
+      if (state == ncclSuccess) return OkStatus();
+      if (SteadyClock::now() >= deadline) return Fail(Late(what, timeout));
+      PollPause();
+    }
+  }
+
+  // Until `done` has happened on the GPU.
+  Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout) {
+    const auto deadline = SteadyClock::now() + timeout;
+    for (;;) {
+      if (aborted_) return Aborted("NCCL " + what + ": the group was aborted");
+      const cudaError_t state = cudaEventQuery(done);
+      if (state == cudaSuccess) return OkStatus();
+      if (state != cudaErrorNotReady) return Fail(FromCuda(state, what));
+      ncclResult_t async = ncclSuccess;
+      Status status = FromNccl(ncclCommGetAsyncError(comm_, &async), what);
+      if (status.ok()) status = FromNccl(async, what);
+      if (!status.ok()) return Fail(status);
+      if (SteadyClock::now() >= deadline) return Fail(Late(what, timeout));
+      PollPause();
+    }
+  }
+
+  void Abort() {
+    if (!aborted_.exchange(true)) ncclCommAbort(comm_);
+  }
+
+  bool aborted() const { return aborted_; }
+
+  ncclComm_t comm() const { return comm_; }
+
+  int device() const { return device_; }
+
+  cudaStream_t stream() const { return stream_; }
+
+  void* scratch() const { return scratch_; }
+
+ private:
+  static Status Late(const std::string& what, Milliseconds timeout) {
+    return DeadlineExceeded("NCCL " + what + ": not done after " + std::to_string(timeout.count()) +
+                            " ms; another rank is dead or stuck");
+  }
+
+  Status Fail(const Status& status) {
+    Abort();
+    return status;
+  }
+
+  ncclComm_t comm_;
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  void* scratch_ = nullptr;
+  std::atomic<bool> aborted_{false};
+};
+
+class NcclWork : public Work {
+ public:
+  NcclWork(std::shared_ptr<Communicator> communicator, cudaEvent_t done, const char* what)
+      : communicator_(std::move(communicator)), done_(done), what_(what) {}
+
+  ~NcclWork() override { cudaEventDestroy(done_); }
+
+  Status Wait(Milliseconds timeout) override { return communicator_->Await(done_, what_, timeout); }
+
+ private:
+  std::shared_ptr<Communicator> communicator_;
+  cudaEvent_t done_;
+  const char* what_;
+};
+
+class NcclCollective : public Collective {
+ public:
+  NcclCollective(std::shared_ptr<Communicator> communicator, int rank, int size, Milliseconds timeout)
+      : communicator_(std::move(communicator)), rank_(rank), size_(size), timeout_(timeout) {}
+
+  int rank() const override { return rank_; }
+
+  int size() const override { return size_; }
+
+  std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
+    return Post("all-reduce", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
+      return ncclAllReduce(inout.data, inout.data, Count(inout), type, ncclSum, communicator_->comm(), stream);
+    });
+  }
+
+  std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
+    if (in.count != out.count * size_ || in.dtype != out.dtype) {
+      return Finished(InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
+    }
+    return Post("reduce-scatter", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
+      return ncclReduceScatter(in.data, out.data, Count(out), type, ncclSum, communicator_->comm(), stream);
+    });
+  }
+
+  std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
+    if (out.count != in.count * size_ || in.dtype != out.dtype) {
+      return Finished(InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
+    }
+    return Post("all-gather", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
+      return ncclAllGather(in.data, out.data, Count(in), type, communicator_->comm(), stream);
+    });
+  }
+
+  std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
+    if (root < 0 || root >= size_) return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
+    return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
+      return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(), stream);
+    });
+  }
+
+  Status Barrier() override {
+    return AllReduceSum({communicator_->scratch(), 1, DType::kInt32, DeviceKind::kCuda})->Wait(timeout_);
+  }
+
+  Result<std::unique_ptr<Collective>> Split(int color, int key) override {
+    if (communicator_->aborted()) return Aborted("NCCL split: the group was aborted");
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    ncclComm_t part = nullptr;
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommSplit(communicator_->comm(), color, key, &part, &config), "split"));
+    BUTTRESS_RETURN_IF_ERROR(communicator_->Settle("split", timeout_));
+    auto communicator = std::make_shared<Communicator>(part, communicator_->device());
+    BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout_));
+    int rank = 0, size = 0;
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommUserRank(part, &rank), "split"));
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommCount(part, &size), "split"));
+    return std::unique_ptr<Collective>(std::make_unique<NcclCollective>(communicator, rank, size, timeout_));
+  }
+
+  void Abort() override { communicator_->Abort(); }
+
+ private:
+  static std::size_t Count(const Buffer& buffer) { return static_cast<std::size_t>(buffer.count); }
+
+  template <class Call>
+  std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
+    if (communicator_->aborted()) return Finished(Aborted(std::string("NCCL ") + what + ": the group was aborted"));
+    for (const Buffer& buffer : buffers) {
+      if (buffer.device != DeviceKind::kCuda) return Finished(InvalidArgument("collective nccl: buffers must lie in GPU memory"));
+    }
+    const auto type = TypeOf(buffers.begin()->dtype);
+    if (!type) return Finished(InvalidArgument("collective nccl: unknown dtype"));
+    cudaEvent_t event = nullptr;
+    Status status = FromCuda(cudaSetDevice(communicator_->device()), "device");
+    if (status.ok()) status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+    if (!status.ok()) return Finished(status);
+    auto work = std::make_unique<NcclWork>(communicator_, event, what);
+    const cudaStream_t current = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device())).stream();
+    status = FromCuda(cudaEventRecord(event, current), "event");
+    if (status.ok()) status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
+    if (status.ok()) status = FromNccl(call(*type, communicator_->stream()), what);
+    if (status.ok()) status = communicator_->Settle(what, timeout_);
+    if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
+    if (!status.ok()) {
+      communicator_->Abort();
+      return Finished(status);
+    }
+    return work;
+  }
+
+  std::shared_ptr<Communicator> communicator_;
+  int rank_;
+  int size_;
+  Milliseconds timeout_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device, Milliseconds timeout) {
+  ncclUniqueId id{};
+  Status made;
+  if (bootstrap.rank() == 0) made = FromNccl(ncclGetUniqueId(&id), "unique id");
+  // A failure of rank 0 travels as an empty id, so that no rank waits for it.
+  std::string bytes = made.ok() ? std::string(id.internal, sizeof id.internal) : std::string();
+  BUTTRESS_ASSIGN_OR_RETURN(bytes, BroadcastBytes(bootstrap, std::move(bytes), 0, timeout));
+  BUTTRESS_RETURN_IF_ERROR(made);
+  if (bytes.size() != sizeof id.internal) return Unavailable("NCCL: rank 0 could not make a unique id");
+  std::memcpy(id.internal, bytes.data(), bytes.size());
+  BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device), "device " + std::to_string(device)));
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  config.blocking = 0;
+  ncclComm_t comm = nullptr;
+  BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommInitRankConfig(&comm, bootstrap.size(), id, bootstrap.rank(), &config), "start"));
+  auto communicator = std::make_shared<Communicator>(comm, device);
+  BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout));
+  return std::unique_ptr<Collective>(
+      std::make_unique<NcclCollective>(communicator, bootstrap.rank(), bootstrap.size(), timeout));
+}
+
+}  // namespace buttress

@@ -1,0 +1,129 @@
+// Shapes: N packed tokens, D width, H query heads, K key-value heads, C values of a head, F width of the MLP, V vocabulary.
+#include "lib/policy/transformer.h"
+
+#include <torch/torch.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lib/base/random.h"
+#include "lib/policy/attention.h"
+#include "lib/policy/norm.h"
+#include "lib/policy/parameters.h"
+#include "lib/policy/rope.h"
+
+namespace buttress {
+namespace {
+
+class Decoder final : public Transformer {
+ public:
+  Decoder(ModelConfig config, DecoderWeights weights, at::Device device)
+      : config_(std::move(config)),
+        weights_(std::move(weights)),
+        parameters_(NamedParameters(weights_, config_)),
+        rope_(config_.head_dim, config_.rope_theta, device),
+        device_(device) {
+    for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
+  }
+
+  const ModelConfig& config() const override { return config_; }
+
+  const DecoderWeights& weights() const override { return weights_; }
+
+  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const override { return parameters_; }
+
+  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) override {
+    const PackedLayout layout = LayOut(lengths, device_);
+    TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
+                "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ", layout.offsets.back());
+    at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
+    for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
+    return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
+  }
+
+  at::Tensor Logits(const at::Tensor& hidden_ND) override { return at::linear(hidden_ND, weights_.head_VD); }
+
+  Status LoadWeights(const std::string& folder) override {
+    const at::NoGradGuard no_grad;
+    BUTTRESS_ASSIGN_OR_RETURN(const auto loaded, ReadParameters(folder, parameters_, config_.tie_word_embeddings));
+    for (std::size_t i = 0; i < loaded.size(); ++i) parameters_[i].second.copy_(loaded[i]);
+    return OkStatus();
+  }
+
+ private:
+  at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND) {
+    const std::int64_t rows = hidden_ND.size(0);
+    const std::int64_t width = config_.head_dim;
+    const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
+    const at::Tensor q = at::linear(x, w.q_weight, w.q_bias).view({rows, config_.heads, width});
+    const at::Tensor k = at::linear(x, w.k_weight, w.k_bias).view({rows, config_.kv_heads, width});
+    const at::Tensor v = at::linear(x, w.v_weight, w.v_bias).view({rows, config_.kv_heads, width});
+    const at::Tensor attended = CausalAttention(layout,
+                                                rope_.Apply(q, layout.positions_N, layout.longest),
+                                                rope_.Apply(k, layout.positions_N, layout.longest),
+                                                v);
+    const at::Tensor middle_ND = hidden_ND + at::linear(attended, w.o_weight);
+    const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
+    return middle_ND + at::linear(at::silu(at::linear(y, w.gate_weight)) * at::linear(y, w.up_weight), w.down_weight);
+  }
+
+  const ModelConfig config_;
+  DecoderWeights weights_;
+  std::vector<std::pair<std::string, at::Tensor>> parameters_;
+  RopeTable rope_;
+  const at::Device device_;
+};
+
+Result<at::ScalarType> ParseDtype(const std::string& dtype) {
+  if (dtype == "float32") return at::kFloat;
+  if (dtype == "bfloat16") return at::kBFloat16;
+  return InvalidArgument("dtype = '" + dtype + "'; expected float32 or bfloat16");
+}
+
+Result<at::Device> FindDevice(ModelDevice device) {
+  if (!device.cuda) return at::Device(at::kCPU);
+  if (!at::hasCUDA()) return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
+  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder,
+                                                       const std::string& dtype,
+                                                       ModelDevice device) {
+  BUTTRESS_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::ScalarType type, ParseDtype(dtype));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
+  DecoderWeights weights = EmptyWeights(config, type, place);
+  const auto names = NamedParameters(weights, config);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded, ReadParameters(folder, names, config.tie_word_embeddings));
+  for (std::size_t i = 0; i < loaded.size(); ++i) at::Tensor(names[i].second).copy_(loaded[i]);
+  return std::unique_ptr<Transformer>(std::make_unique<Decoder>(std::move(config), std::move(weights), place));
+}
+
+Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
+                                                         const std::string& dtype,
+                                                         ModelDevice device,
+                                                         std::uint64_t seed) {
+  BUTTRESS_ASSIGN_OR_RETURN(const at::ScalarType type, ParseDtype(dtype));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
+  DecoderWeights weights = EmptyWeights(config, type, place);
+  std::uint64_t stream = 0;
+  for (const auto& [name, tensor] : NamedParameters(weights, config)) {
+    at::Tensor values = at::zeros(tensor.sizes(), at::kFloat);
+    if (name.ends_with("norm.weight")) {
+      values.fill_(1.0);
+    } else if (!name.ends_with(".bias")) {
+      RandomStream random({seed, stream});
+      float* data = values.data_ptr<float>();
+      for (std::int64_t i = 0; i < values.numel(); ++i) {
+        data[i] = static_cast<float>(random.Normal() * config.initializer_range);
+      }
+    }
+    at::Tensor(tensor).copy_(values);
+    ++stream;
+  }
+  return std::unique_ptr<Transformer>(std::make_unique<Decoder>(config, std::move(weights), place));
+}
+
+}  // namespace buttress

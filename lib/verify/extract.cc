@@ -1,0 +1,70 @@
+#include "lib/verify/extract.h"
+
+#include <algorithm>
+
+namespace buttress {
+namespace {
+
+constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
+
+char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+// Length of the text before the brace that closes the one before `text`.
+std::optional<std::size_t> ClosingBrace(std::string_view text) {
+  int depth = 1;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (text[i] == '\\') {
+      ++i;  // \{ and \} are characters, not structure
+    } else if (text[i] == '{') {
+      ++depth;
+    } else if (text[i] == '}' && --depth == 0) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::string_view Trim(std::string_view text) {
+  const std::size_t begin = text.find_first_not_of(kWhiteSpace);
+  if (begin == std::string_view::npos) return {};
+  return text.substr(begin, text.find_last_not_of(kWhiteSpace) - begin + 1);
+}
+
+std::string_view FirstBytes(std::string_view text, std::size_t bytes) {
+  if (text.size() <= bytes) return text;
+  while (bytes > 0 && (static_cast<unsigned char>(text[bytes]) & 0xc0) == 0x80) --bytes;
+  return text.substr(0, bytes);
+}
+
+std::optional<std::string_view> InAnswerTags(std::string_view text) {
+  constexpr std::string_view kOpen = "<answer>";
+  const std::size_t end = text.rfind("</answer>");
+  if (end == std::string_view::npos) return std::nullopt;
+  const std::size_t begin = text.substr(0, end).rfind(kOpen);
+  if (begin == std::string_view::npos) return std::nullopt;
+  return Trim(text.substr(begin + kOpen.size(), end - begin - kOpen.size()));
+}
+
+std::optional<std::string_view> InLastBox(std::string_view text) {
+  constexpr std::string_view kOpen = "\\boxed{";
+  // Each look ends where the one after it began, so that the whole is linear; an unclosed box is left out.
+  std::size_t end = text.size();
+  while (true) {
+    const std::size_t begin = text.substr(0, end).rfind(kOpen);
+    if (begin == std::string_view::npos) return std::nullopt;
+    const std::string_view inside = text.substr(begin + kOpen.size(), end - begin - kOpen.size());
+    if (const auto length = ClosingBrace(inside)) return Trim(inside.substr(0, *length));
+    end = begin;
+  }
+}
+
+std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor) {
+  const auto same = [](char a, char b) { return Lower(a) == b; };
+  const auto at = std::find_end(text.begin(), text.end(), anchor.begin(), anchor.end(), same);
+  if (at == text.end()) return std::nullopt;
+  return text.substr(static_cast<std::size_t>(at - text.begin()) + anchor.size());
+}
+
+}  // namespace buttress

@@ -1,0 +1,152 @@
+// Final numbers of worked solutions, as in GSM8K. The reference may be a whole solution: it is read like a response.
+//
+// The number is taken from the first of these that holds one:
+//   1. behind the last "####", if it follows at once (a Markdown heading "#### Step 2" is none);
+//   2. in the last \boxed{}, if it is the only one there; a box with anything else is an answer that is no number;
+//   3. behind the last "answer is" or "answer:";
+//   4. the last number of the text, unless the response is truncated.
+#include <optional>
+#include <string>
+
+#include "lib/verify/extract.h"
+#include "lib/verify/rational.h"
+#include "lib/verify/verifiers.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::string_view kMinus = "−";
+constexpr std::size_t kShownBytes = 100;
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsWord(char c) { return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+// A number in a text, without its sign: [begin, end) are digits, separators, point and slash.
+struct Numeral {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+  std::string_view text;
+  std::optional<Rational> value;  // none: more than kMaxDigits
+  bool touches_end = false;       // only what may belong to a number is behind it
+};
+
+std::size_t SkipDigits(std::string_view text, std::size_t at) {
+  while (at < text.size() && IsDigit(text[at])) ++at;
+  return at;
+}
+
+// Behind "1,234,567" that begins at `at`; groups behind the first have three digits.
+std::size_t SkipInteger(std::string_view text, std::size_t at) {
+  std::size_t end = SkipDigits(text, at);
+  if (end - at > 3 || end == at) return end;
+  while (end < text.size() && text[end] == ',' && SkipDigits(text, end + 1) == end + 4) end += 4;
+  return end;
+}
+
+// "-5", "-$5", "$-5"; not the minus of "8-5".
+bool IsNegative(std::string_view before) {
+  if (before.ends_with('$')) before.remove_suffix(1);
+  if (before.ends_with('\\')) before.remove_suffix(1);
+  if (before.ends_with('-')) {
+    before.remove_suffix(1);
+  } else if (before.ends_with(kMinus)) {
+    before.remove_suffix(kMinus.size());
+  } else {
+    return false;
+  }
+  return before.empty() || !(IsWord(before.back()) || before.back() == ')' || before.back() == '%');
+}
+
+std::optional<Rational> ValueOf(std::string_view digits) {
+  std::string plain(digits);
+  std::erase(plain, ',');
+  return ParseDecimal(plain);
+}
+
+// The first number at or behind `from`.
+std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
+  const auto begins = [&](std::size_t i) { return IsDigit(text[i]) || (text[i] == '.' && i + 1 < text.size() && IsDigit(text[i + 1])); };
+  std::size_t begin = from;
+  while (begin < text.size() && !begins(begin)) ++begin;
+  if (begin == text.size()) return std::nullopt;
+  std::size_t end = SkipInteger(text, begin);
+  if (end < text.size() && text[end] == '.') {
+    const std::size_t decimals = SkipDigits(text, end + 1);
+    if (decimals > end + 1) end = decimals;
+  }
+  Numeral numeral{.begin = begin, .end = end, .text = {}, .value = ValueOf(text.substr(begin, end - begin)), .touches_end = false};
+  if (end < text.size() && text[end] == '/') {
+    const std::size_t slash_end = SkipDigits(text, end + 1);
+    const std::optional<Rational> denominator = ParseDecimal(text.substr(end + 1, slash_end - end - 1));
+    if (numeral.value && denominator && *denominator != 0) {
+      numeral.value = *numeral.value / *denominator;
+      numeral.end = slash_end;
+    }
+  }
+  if (numeral.value && IsNegative(text.substr(0, begin))) numeral.value = -*numeral.value;
+  numeral.text = text.substr(begin, numeral.end - begin);
+  numeral.touches_end = text.find_first_not_of("0123456789.,/", numeral.end) == std::string_view::npos;
+  return numeral;
+}
+
+// What a text gives as its answer: a number, something else, or nothing.
+struct Answer {
+  std::optional<Rational> value;
+  std::string_view text;
+};
+
+std::optional<Numeral> BehindHashes(std::string_view text) {
+  const auto behind = BehindLast(text, "####");
+  if (!behind) return std::nullopt;
+  const auto numeral = NextNumeral(*behind, 0);
+  if (!numeral || behind->substr(0, numeral->begin).find_first_not_of(" \t$*:=-\\+−") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  return numeral;
+}
+
+std::optional<Numeral> BehindAnswerIs(std::string_view text) {
+  std::optional<std::string_view> behind = BehindLast(text, "answer is");
+  const std::optional<std::string_view> colon = BehindLast(text, "answer:");
+  if (!behind || (colon && colon->size() < behind->size())) behind = colon;
+  return behind ? NextNumeral(*behind, 0) : std::nullopt;
+}
+
+std::optional<Numeral> LastNumeral(std::string_view text) {
+  std::optional<Numeral> last;
+  for (auto numeral = NextNumeral(text, 0); numeral; numeral = NextNumeral(text, numeral->end)) last = numeral;
+  return last;
+}
+
+Answer FindAnswer(std::string_view text, bool truncated) {
+  const auto usable = [truncated](const std::optional<Numeral>& numeral) { return numeral && !(truncated && numeral->touches_end); };
+  if (const auto numeral = BehindHashes(text); usable(numeral)) return {numeral->value, numeral->text};
+  if (const auto box = InLastBox(text)) {
+    const auto numeral = NextNumeral(*box, 0);
+    if (numeral && !NextNumeral(*box, numeral->end)) return {numeral->value, numeral->text};
+    return {std::nullopt, *box};
+  }
+  if (const auto numeral = BehindAnswerIs(text); usable(numeral)) return {numeral->value, numeral->text};
+  if (truncated) return {};
+  const auto numeral = LastNumeral(text);
+  return numeral ? Answer{numeral->value, numeral->text} : Answer{};
+}
+
+class Number : public Verifier {
+ public:
+  Verdict Verify(const VerifyRequest& request) const override {
+    const Answer gold = FindAnswer(request.answer, /*truncated=*/false);
+    if (!gold.value) return Unscorable("answer: no number");
+    const Answer given = FindAnswer(request.response, request.truncated);
+    if (!given.value) return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
+    const bool equal = *given.value == *gold.value;
+    return equal ? Correct(ToString(*given.value), ToString(*gold.value)) : Wrong(ToString(*given.value), ToString(*gold.value));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Verifier> MakeNumber(const RewardConfig& /*config*/) { return std::make_unique<Number>(); }
+
+}  // namespace buttress

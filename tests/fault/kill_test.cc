@@ -1,0 +1,52 @@
+// kill -9 of every kind of process while the run goes on: it finishes by itself and the ledger balances.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kSteps = 14;
+constexpr std::int64_t kRunMs = 120000;
+constexpr int kGroupsOfAStep = 8;
+
+void KillDuringARun(const std::string& program, std::int64_t at_step) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, {"--no-eval"});
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(at_step, kRunMs)) << run.Text();
+  const std::vector<pid_t> pids = run.Pids(program);
+  ASSERT_FALSE(pids.empty()) << program << " is not there";
+  ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_GE(summary["restarts"], 1);
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST(KillTest, AKilledWorkerCostsItsLeasesAndNothingElse) { KillDuringARun("rollout_worker", 3); }
+
+TEST(KillTest, AKilledCoordinatorComesBackWithEverythingItAcknowledged) { KillDuringARun("coordinator", 3); }
+
+// Step 8 lies after the checkpoint of step 5 and before that of step 10: steps 6 to 8 are trained again from the same plans.
+TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) { KillDuringARun("learner", 8); }
+
+TEST(KillTest, ACoordinatorKilledBetweenFsyncAndAcknowledgementLosesAndRepeatsNothing) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  ::setenv("BUTTRESS_FAILPOINTS", "after_commit:crash:40", 1);
+  LaunchedRun run(kSteps, {"--no-eval"});
+  run.Start();
+  ::unsetenv("BUTTRESS_FAILPOINTS");
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_GE(summary["restarts"], 1);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,87 @@
+// Real programs: one coordinator, two workers, two learner ranks under mpirun.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 12;
+constexpr std::int64_t kRunMs = 100000;
+constexpr int kGroupsOfAStep = 8;
+
+TEST(LaunchTest, OneCommandTrainsToTheEndAndLeavesItsResults) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps);
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  EXPECT_TRUE(Descendants().empty());
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_EQ(summary["held_out_prompts"], 50);
+  EXPECT_EQ(summary["collective"], "mpi");
+  EXPECT_EQ(summary["engine"], "embedded");
+  for (const char* process : {"coordinator", "worker-w0", "worker-w1", "learner/0", "learner/1"}) {
+    EXPECT_GT(summary["peak_rss_bytes"].value(process, 0), 1 << 20) << process;
+  }
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "curves.svg")), HasSubstr("<polyline"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("step 12/12 100%"));
+
+  // `buttress eval` on the folder gives the accuracy of the summary again.
+  const std::string log = JoinPath(run.out(), "eval.log"), json = JoinPath(run.out(), "eval.json");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "eval", "--model", JoinPath(run.out(), "model"), "--prompts",
+                      TinyTask::Get().folder() + "/held_out.jsonl", "--verifier", "countdown", "--use-all", "--max-tokens", "8",
+                      "--json", "--out", json},
+                     log, 60000),
+            0)
+      << TextOf(log);
+  EXPECT_EQ(nlohmann::json::parse(TextOf(json))["accuracy"], summary["accuracy_after"]);
+}
+
+TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps);
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(4, kRunMs)) << run.Text();
+  run.process().Signal(SIGINT);
+  ASSERT_EQ(run.Wait(30000), 130) << run.Text();
+  EXPECT_TRUE(Descendants().empty());
+  const auto before = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(before.ok());
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  const auto after = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(after.ok());
+  // The clean stop made a checkpoint: no step was done twice.
+  for (std::size_t i = 0; i < before->size(); ++i) EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
+}
+
+TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(2);
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  run.Start();
+  EXPECT_EQ(run.Wait(10000), 3);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
+}
+
+TEST(LaunchTest, ARoleThatCannotStartEndsTheRunWithItsReason) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(2, {"--no-eval", "--set", "run.data.answer_field=solution"});
+  run.Start();
+  EXPECT_EQ(run.Wait(30000), 2) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("solution"));
+  EXPECT_TRUE(Descendants().empty());
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,84 @@
+#include "lib/policy/logprobs.h"
+
+#include <torch/torch.h>
+
+#include "tests/unit/policy/golden.h"
+
+namespace buttress {
+namespace {
+
+double MaxDifference(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+
+TEST(LogprobsTest, EqualThoseOfTransformers) {
+  const at::NoGradGuard no_grad;
+  const nlohmann::json numbers = GoldenNumbers();
+  double worst = 0;
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+    const auto model = GoldenModel(name);
+    for (const auto& row : numbers[name]) {
+      const auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
+      const std::int64_t length = static_cast<std::int64_t>(tokens.size());
+      const at::Tensor ids = TokensOf(tokens);
+      const at::Tensor hidden = model->Hidden(ids, std::span(&length, 1));
+      const auto out = ChunkedLogprobs(
+          *model, hidden, at::cat({ids.narrow(0, 1, length - 1), ids.narrow(0, 0, 1)}), numbers["temperature"], 7,
+          EntropyMode::kDetached);
+      const auto logprobs = row["logprobs"].get<std::vector<double>>();
+      if (!logprobs.empty()) {
+        worst = std::max(worst, MaxDifference(out.logprobs_M.narrow(0, 0, length - 1), torch::tensor(logprobs, at::kDouble)));
+      }
+      const auto entropy = row["entropy"].get<std::vector<double>>();
+      worst = std::max(worst, MaxDifference(out.entropy_M, torch::tensor(entropy, at::kDouble)));
+    }
+  }
+  RecordProperty("worst_difference", std::to_string(worst));
+  EXPECT_LT(worst, 1e-4);
+}
+
+// Gradients of a loss over log-probs and entropy, by the chunked function and by the plain one.
+TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {
+  const auto model = GoldenModel("qwen2_untied");
+  const std::int64_t rows = 23;
+  torch::manual_seed(5);
+  const at::Tensor hidden = torch::randn({rows, model->config().hidden_size}).requires_grad_(true);
+  const at::Tensor targets = torch::randint(0, model->config().vocab_size, {rows}, torch::kLong);
+  const at::Tensor weight = torch::randn({rows});
+  const at::Tensor entropy_weight = torch::randn({rows});
+  at::Tensor head = model->weights().head_VD;
+
+  const at::Tensor logp = at::log_softmax(at::linear(hidden, head) / 0.7, -1);
+  const at::Tensor entropy = -(logp.exp() * logp).sum(-1);
+  ((logp.gather(1, targets.unsqueeze(1)).squeeze(1) * weight).sum() + (entropy * entropy_weight).sum()).backward();
+  const at::Tensor hidden_grad = hidden.grad().clone();
+  const at::Tensor head_grad = head.grad().clone();
+
+  for (const std::int64_t chunk : {4, 23, 100}) {
+    hidden.mutable_grad().zero_();
+    head.mutable_grad().zero_();
+    const auto out = ChunkedLogprobs(*model, hidden, targets, 0.7, chunk, EntropyMode::kDifferentiable);
+    ((out.logprobs_M * weight).sum() + (out.entropy_M * entropy_weight).sum()).backward();
+    EXPECT_LT(MaxDifference(hidden.grad(), hidden_grad), 1e-5) << "chunk " << chunk;
+    EXPECT_LT(MaxDifference(head.grad(), head_grad), 1e-4) << "chunk " << chunk;
+  }
+}
+
+TEST(LogprobsTest, DetachedEntropyCarriesNoGradient) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const at::Tensor hidden = torch::ones({3, model->config().hidden_size}).requires_grad_(true);
+  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDetached);
+  EXPECT_TRUE(out.logprobs_M.requires_grad());
+  EXPECT_FALSE(out.entropy_M.requires_grad());
+  EXPECT_FALSE(ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kNone).entropy_M.defined());
+}
+
+TEST(LogprobsTest, NoRowsGiveNoLogprobsAndZeroGradient) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const at::Tensor hidden = torch::ones({0, model->config().hidden_size}).requires_grad_(true);
+  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({}), 1.0, 2, EntropyMode::kNone);
+  out.logprobs_M.sum().backward();
+  EXPECT_EQ(out.logprobs_M.size(0), 0);
+  EXPECT_EQ(model->weights().head_VD.grad().abs().max().item<double>(), 0.0);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,227 @@
+#include "rollout_worker/scoring_pool.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <latch>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kLong(20000);
+
+// One token a byte; token 256 is special and the end of a sequence; others do not decode.
+class ByteTokenizer : public Tokenizer {
+ public:
+  Result<std::vector<std::int32_t>> Encode(std::string_view text) const override {
+    return std::vector<std::int32_t>(text.begin(), text.end());
+  }
+
+  Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const override {
+    std::string text;
+    for (const std::int32_t token : tokens) {
+      if (token > 256) return OutOfRange("token " + std::to_string(token));
+      if (token < 256) text.push_back(static_cast<char>(token));
+      if (token == 256 && special == SpecialTokens::kKeep) text += "<end>";
+    }
+    return text;
+  }
+
+  std::int32_t vocab_size() const override { return 257; }
+  std::int32_t TokenId(std::string_view /*token*/) const override { return -1; }
+  std::int32_t eos_token_id() const override { return 256; }
+  std::int32_t pad_token_id() const override { return -1; }
+  const std::string& chat_template() const override { return none_; }
+
+ private:
+  std::string none_;
+};
+
+class FakeClock : public Clock {
+ public:
+  std::int64_t MonotonicMs() const override { return now_; }
+  std::int64_t UnixMs() const override { return now_; }
+  void Advance(std::int64_t ms) { now_ += ms; }
+
+ private:
+  std::atomic<std::int64_t> now_ = 0;
+};
+
+// Judges by a function; every source has the verifier "scripted".
+class ScriptedVerifiers : public VerifierSet, public Verifier {
+ public:
+  explicit ScriptedVerifiers(std::function<Verdict(const VerifyRequest&)> judge) : judge_(std::move(judge)) {}
+
+  const Verifier& For(std::string_view /*source*/) const override { return *this; }
+  std::string_view NameFor(std::string_view /*source*/) const override { return "scripted"; }
+  std::vector<std::string> names() const override { return {"scripted"}; }
+  Verdict Verify(const VerifyRequest& request) const override { return judge_(request); }
+
+ private:
+  std::function<Verdict(const VerifyRequest&)> judge_;
+};
+
+ScoreRequest Request(std::int32_t index, std::string_view response, FinishReason reason = FinishReason::kStop) {
+  ScoreRequest request{.id = {.group_id = 3, .lease_epoch = 1, .index = index},
+                       .source = "puzzle",
+                       .prompt = "71>08:",
+                       .answer = "7 1 > 8",
+                       .extra_json = "{}",
+                       .completion = {}};
+  request.completion.index = index;
+  request.completion.token_ids.assign(response.begin(), response.end());
+  if (reason == FinishReason::kStop) request.completion.token_ids.push_back(256);
+  request.completion.finish_reason = reason;
+  return request;
+}
+
+class ScoringPoolTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<ScoringPool> StartReal(const ScoringOptions& options) {
+    RewardConfig config;
+    config.verifier = "countdown";
+    auto set = VerifierSet::Make(config);
+    EXPECT_TRUE(set.ok());
+    return ScoringPool::Start(*std::move(set), tokenizer_, options, metrics_);
+  }
+
+  std::unique_ptr<ScoringPool> StartScripted(std::function<Verdict(const VerifyRequest&)> judge, const ScoringOptions& options = {}) {
+    return ScoringPool::Start(std::make_unique<ScriptedVerifiers>(std::move(judge)), tokenizer_, options, metrics_, clock_);
+  }
+
+  // The one completion that comes back.
+  static Completion ScoreOne(ScoringPool& pool, ScoreRequest request) {
+    EXPECT_TRUE(pool.Submit(request).ok());
+    const std::vector<ScoredCompletion> scored = pool.Poll(kLong);
+    EXPECT_EQ(scored.size(), 1U);
+    return scored.empty() ? Completion() : scored.front().completion;
+  }
+
+  ByteTokenizer tokenizer_;
+  Metrics metrics_{"worker"};
+  FakeClock clock_;
+};
+
+TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
+  const auto pool = StartReal({.threads = 3, .timeout = kLong, .capacity = 64});
+  std::map<std::int32_t, Completion> scored;
+  const auto take = [&](milliseconds timeout) {
+    for (ScoredCompletion& one : pool->Poll(timeout)) {
+      EXPECT_TRUE(scored.emplace(one.id.index, one.completion).second) << one.id.index;
+    }
+  };
+  for (std::int32_t i = 0; i < 1000; ++i) {
+    ScoreRequest request = Request(i, i % 4 == 0 ? "7+1" : "7-1");
+    while (!pool->Submit(request).ok()) take(kLong);
+  }
+  while (pool->inside() > 0) take(kLong);
+  ASSERT_EQ(scored.size(), 1000U);
+  for (const auto& [index, completion] : scored) {
+    const bool right = index % 4 == 0;
+    EXPECT_EQ(completion.outcome, right ? Outcome::kCorrect : Outcome::kWrong);
+    EXPECT_EQ(completion.raw_reward, right ? 1 : 0);
+    EXPECT_EQ(completion.reward, completion.raw_reward);
+    EXPECT_EQ(completion.extracted_answer, right ? "7+1 = 8" : "7-1 = 6");
+    ASSERT_EQ(completion.components.size(), 1U);
+    EXPECT_EQ(completion.components[0].name, "countdown");
+  }
+  const std::string exposed = metrics_.Expose();
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"countdown\"} 250"));
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 750"));
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
+}
+
+TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
+  std::latch go(1);
+  const auto pool = StartScripted(
+      [&go](const VerifyRequest&) {
+        go.wait();
+        return Wrong("", "");
+      },
+      {.threads = 1, .timeout = kLong, .capacity = 2});
+  ScoreRequest first = Request(0, "a");
+  ScoreRequest second = Request(1, "b");
+  ScoreRequest third = Request(2, "c");
+  EXPECT_TRUE(pool->Submit(first).ok());
+  EXPECT_TRUE(pool->Submit(second).ok());
+  EXPECT_EQ(pool->Submit(third).code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(third.answer, "7 1 > 8");
+  EXPECT_EQ(third.completion.token_ids.size(), 2U);
+  go.count_down();
+  std::size_t polled = 0;
+  while (polled < 2) polled += pool->Poll(kLong).size();
+  EXPECT_EQ(pool->inside(), 0U);
+  EXPECT_TRUE(pool->Submit(third).ok());
+}
+
+TEST_F(ScoringPoolTest, ACompletionOverItsTimeIsUnscorable) {
+  const auto pool = StartScripted(
+      [this](const VerifyRequest&) {
+        clock_.Advance(101);
+        return Correct("8", "8");
+      },
+      {.threads = 1, .timeout = milliseconds(100), .capacity = 4});
+  const Completion completion = ScoreOne(*pool, Request(0, "8"));
+  EXPECT_EQ(completion.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(completion.unscorable_reason, "timeout");
+  EXPECT_EQ(completion.reward, 0);
+  EXPECT_TRUE(completion.components.empty());
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_verifier_results_total{result=\"timeout\",verifier=\"scripted\"} 1"));
+}
+
+TEST_F(ScoringPoolTest, WhatCannotBeJudgedIsUnscorableWithItsReason) {
+  const auto pool = StartScripted([](const VerifyRequest& request) {
+    if (request.response == "inf") return Verdict{.outcome = Outcome::kCorrect, .raw_reward = std::numeric_limits<double>::infinity(), .unscorable_reason = {}, .given = {}, .gold = {}};
+    return Unscorable("the judge is asleep");
+  });
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "x")).unscorable_reason, "the judge is asleep");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "inf")).unscorable_reason, "verifier gave a reward that is not finite");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason, "generation did not finish");
+  ScoreRequest undecodable = Request(0, "x");
+  undecodable.completion.token_ids.push_back(1000);
+  const Completion completion = ScoreOne(*pool, undecodable);
+  EXPECT_EQ(completion.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(completion.unscorable_reason, "decode: token 1000");
+}
+
+TEST_F(ScoringPoolTest, TheVerifierSeesTheResponseWithoutItsStopTokenAndKnowsOfTruncation) {
+  const auto pool = StartScripted([](const VerifyRequest& request) {
+    return Wrong(std::string(request.response) + (request.truncated ? "|cut" : "|whole"), "");
+  });
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;")).extracted_answer, "ab;|whole");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "ab;", FinishReason::kLength)).extracted_answer, "ab;|cut");
+  ScoreRequest stopped = Request(0, "ab;");
+  stopped.completion.token_ids.pop_back();
+  stopped.completion.sampling.stop_token_ids = {';'};
+  EXPECT_EQ(ScoreOne(*pool, stopped).extracted_answer, "ab|whole");
+}
+
+TEST_F(ScoringPoolTest, ExtractedAnswersAreBoundedAndStayUtf8) {
+  const auto pool = StartScripted([](const VerifyRequest&) {
+    std::string long_answer = "x";
+    for (int i = 0; i < 200; ++i) long_answer += "é";
+    return Wrong(long_answer, "");
+  });
+  const std::string answer = ScoreOne(*pool, Request(0, "x")).extracted_answer;
+  EXPECT_EQ(answer.size(), 255U);
+  EXPECT_TRUE(answer.ends_with("é"));
+}
+
+TEST_F(ScoringPoolTest, StopsWithWorkInside) {
+  auto pool = StartReal({.threads = 2, .timeout = kLong, .capacity = 1000});
+  for (std::int32_t i = 0; i < 1000; ++i) {
+    ScoreRequest request = Request(i, "7+1");
+    ASSERT_TRUE(pool->Submit(request).ok());
+  }
+  pool.reset();
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,140 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/file.h"
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+Verdict Judge(std::string_view name, std::string_view response, std::string_view answer, bool truncated = false) {
+  const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier(name, RewardConfig{});
+  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+  return (*verifier)->Verify({.prompt = {}, .response = response, .answer = answer, .extra_json = {}, .truncated = truncated});
+}
+
+struct Case {
+  std::string_view response;
+  std::string_view given;  // empty: none found
+};
+
+TEST(Number, FindsTheFinalNumber) {
+  const Case cases[] = {
+      {"12", "12"},
+      {"3 apples and 4 pears make 7.", "7"},
+      {"#### 18", "18"},
+      {"####18", "18"},
+      {"#### $1,234,567.50", "2469135/2"},
+      {"#### 5 and later 6", "5"},
+      {"#### 5\n\n#### 6", "6"},
+      {"#### Step 2: add 3\nThe total is 40", "40"},
+      {"#### -3", "-3"},
+      {"#### −3", "-3"},
+      {"#### -$3", "-3"},
+      {"#### $-3", "-3"},
+      {"so \\boxed{42} as 6 * 7", "42"},
+      {"\\boxed{1} then \\boxed{2}", "2"},
+      {"\\boxed{1} then \\boxed{2", "1"},
+      {"\\boxed{\\text{it is } 1{,}0}", "\\text{it is } 1{,}0"},
+      {"\\boxed{\\frac{1}{2}}", "\\frac{1}{2}"},
+      {"\\boxed{50\\%}", "50"},
+      {"\\boxed{}, 7", ""},
+      {"The answer is 12 because 3*4", "12"},
+      {"ANSWER: **12**", "12"},
+      {"The answer is 1. Answer: 2", "2"},
+      {"Answer: 2. The answer is 1.", "1"},
+      {"The answer is clear. There are 4.", "4"},
+      {"8-5", "5"},
+      {"(8)-5", "5"},
+      {"it fell to -5", "-5"},
+      {"1,234", "1234"},
+      {"1,23", "23"},
+      {"1,2345", "2345"},
+      {"12,345.", "12345"},
+      {"0.50", "1/2"},
+      {".5", "1/2"},
+      {"12.", "12"},
+      {"3/4", "3/4"},
+      {"3/0", "0"},
+      {"007", "7"},
+      {"-0", "0"},
+      {"none at all", ""},
+      {"", ""},
+      {"....,,,,////----$$$$", ""},
+  };
+  for (const Case& c : cases) EXPECT_EQ(Judge("number", c.response, "99").given, c.given) << c.response;
+}
+
+TEST(Number, ComparesExactly) {
+  EXPECT_EQ(Judge("number", "0.1", "0.10").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("number", "0.1", "0.1000000000000000001").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "12345678901234567890123", "12345678901234567890124").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "1/3", "0.333").outcome, Outcome::kWrong);
+}
+
+TEST(Number, HugeNumbersAreWrongAndQuick) {
+  const std::string digits(1 << 20, '7');
+  EXPECT_EQ(Judge("number", digits, "7").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "1/" + digits, "7").outcome, Outcome::kWrong);
+  std::string boxes;
+  for (int i = 0; i < 100000; ++i) boxes += "\\boxed{";
+  EXPECT_EQ(Judge("number", boxes, "7").outcome, Outcome::kWrong);
+}
+
+TEST(Number, ANumberAtTheEndOfATruncatedResponseIsNoAnswer) {
+  EXPECT_EQ(Judge("number", "#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "#### 12.", "12", /*truncated=*/true).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "3 * 4 is 12 and", "12", /*truncated=*/true).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("number", "#### 12\n", "12", /*truncated=*/true).outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("number", "\\boxed{12}", "12", /*truncated=*/true).outcome, Outcome::kCorrect);
+}
+
+TEST(Exact, ComparesTrimmedText) {
+  EXPECT_EQ(Judge("exact", "\n a b ", "a b").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("exact", "a  b", "a b").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("exact", "a b", "a b", /*truncated=*/true).outcome, Outcome::kWrong);
+}
+
+TEST(Arithmetic, TheWholeResponseIsTheInteger) {
+  EXPECT_EQ(Judge("arithmetic", " 0046\n", "46").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("arithmetic", "-46", "-46").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("arithmetic", "it is <answer>46</answer>", "46").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("arithmetic", "46.0", "46").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("arithmetic", "46 47", "46").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("arithmetic", "--46", "46").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("arithmetic", "46", "46", /*truncated=*/true).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("arithmetic", "46", "4.6").outcome, Outcome::kUnscorable);
+}
+
+// Real model outputs, labelled by the makers of GSM8K.
+TEST(Number, AgreesWithTheLabelsOfGsm8kModelSolutions) {
+  const char* given = std::getenv("BUTTRESS_DATA");
+  const std::string data = given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data";
+  const std::string path = data + "/gsm8k/example_model_solutions.jsonl";
+  if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  const Result<std::string> text = ReadFile(path);
+  ASSERT_TRUE(text.ok());
+  const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("number", RewardConfig{});
+  std::istringstream lines(*text);
+  int judged = 0;
+  for (std::string line; std::getline(lines, line);) {
+    const auto row = nlohmann::json::parse(line);
+    const auto answer = row["ground_truth"].get<std::string>();
+    for (const char* model : {"6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification"}) {
+      const auto solution = row[model]["solution"].get<std::string>();
+      const Verdict verdict = (*verifier)->Verify({.prompt = {}, .response = solution, .answer = answer, .extra_json = {}, .truncated = false});
+      const Outcome label = row[model]["is_correct"].get<bool>() ? Outcome::kCorrect : Outcome::kWrong;
+      EXPECT_EQ(verdict.outcome, label) << solution << "\n---- " << answer << "\n---- given " << verdict.given << " gold " << verdict.gold;
+      ++judged;
+    }
+  }
+  EXPECT_EQ(judged, 5276);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,62 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AlwaysCorrect : public Verifier {
+ public:
+  Verdict Verify(const VerifyRequest& /*request*/) const override { return Correct("", ""); }
+};
+
+RewardConfig Config(const std::string& verifier, const std::map<std::string, std::string>& by_source) {
+  RewardConfig config;
+  config.verifier = verifier;
+  config.by_source = by_source;
+  return config;
+}
+
+TEST(VerifierSet, PicksByDataSource) {
+  const auto set = VerifierSet::Make(Config("number", {{"puzzle", "countdown"}}));
+  ASSERT_TRUE(set.ok()) << set.status().ToString();
+  EXPECT_EQ((*set)->NameFor("puzzle"), "countdown");
+  EXPECT_EQ((*set)->NameFor("anything"), "number");
+  EXPECT_EQ((*set)->For("puzzle").Verify({.prompt = {}, .response = "7+1", .answer = "7 1 > 8", .extra_json = {}, .truncated = false}).outcome, Outcome::kCorrect);
+  EXPECT_EQ((*set)->For("anything").Verify({.prompt = {}, .response = "so 8", .answer = "8", .extra_json = {}, .truncated = false}).outcome, Outcome::kCorrect);
+}
+
+TEST(VerifierSet, AnUnknownNameSaysWhereItStandsAndWhatIsKnown) {
+  const auto set = VerifierSet::Make(Config("exact", {{"gsm8k", "nmber"}}));
+  ASSERT_FALSE(set.ok());
+  EXPECT_EQ(set.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(set.status().message(), HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; known: exact, number"));
+}
+
+TEST(VerifierTable, EveryVerifierKnowsACorrectAWrongAndHasAMeaning) {
+  for (const VerifierEntry& entry : VerifierTable()) {
+    EXPECT_FALSE(entry.meaning.empty()) << entry.name;
+    for (const Outcome outcome : {Outcome::kCorrect, Outcome::kWrong}) {
+      const auto has = [&](const KnownAnswer& known) { return known.outcome == outcome; };
+      EXPECT_TRUE(std::any_of(entry.known_answers.begin(), entry.known_answers.end(), has)) << entry.name;
+    }
+    for (const bool use_all : {false, true}) {
+      RewardConfig config;
+      config.use_all = use_all;
+      EXPECT_TRUE(MakeVerifier(entry.name, config).ok()) << entry.name;
+    }
+  }
+}
+
+TEST(VerifierTable, AVerifierThatFailsAKnownAnswerIsRefused) {
+  const KnownAnswer known[] = {{"7", "7", Outcome::kCorrect}, {"6", "7", Outcome::kWrong}};
+  const Status status = CheckKnownAnswers("generous", AlwaysCorrect(), known);
+  EXPECT_EQ(status.code(), StatusCode::kInternal);
+  EXPECT_THAT(status.message(), HasSubstr("verifier 'generous' fails its self-test: response '6'"));
+}
+
+}  // namespace
+}  // namespace buttress
