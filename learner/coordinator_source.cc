@@ -1,6 +1,7 @@
 #include "learner/coordinator_source.h"
 
 #include "lib/rl/wire.h"
+#include "lib/rpc/coordinator_client.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
@@ -40,7 +41,18 @@ Result<PlannedGroup> FromWire(const v1::PlannedGroup& proto) {
   return group;
 }
 
+CoordinatorClientOptions ClientOptions(const LocalSettings& local) {
+  CoordinatorClientOptions options = CoordinatorClientOptionsFrom(local);
+  options.give_up_after_ms = local.learner.collective_timeout_ms / 2;
+  return options;
+}
+
 }  // namespace
+
+CoordinatorSource::CoordinatorSource(const LocalSettings& local)
+    : client_(std::make_unique<CoordinatorClient>(ClientOptions(local))) {}
+
+CoordinatorSource::~CoordinatorSource() = default;
 
 Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha256,
                                                  int world_size,
@@ -49,7 +61,7 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   request.set_config_sha256(config_sha256);
   request.set_world_size(static_cast<std::uint32_t>(world_size));
   *request.mutable_checkpoint() = ToProto(checkpoint);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_.RegisterLearner(request));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->RegisterLearner(request));
   learner_epoch_ = response.learner_epoch();
   return LearnerStart{learner_epoch_, static_cast<std::int64_t>(response.next_step())};
 }
@@ -59,7 +71,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_.PlanBatch(request));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->PlanBatch(request));
   PlanReply reply;
   reply.ready_groups = response.ready_groups();
   if (!response.has_plan()) {
@@ -84,7 +96,7 @@ Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step, std::span
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.mutable_group_ids()->Assign(group_ids.begin(), group_ids.end());
-  return client_.FetchGroups(request);
+  return client_->FetchGroups(request);
 }
 
 Status CoordinatorSource::Commit(std::int64_t step) {
@@ -93,14 +105,14 @@ Status CoordinatorSource::Commit(std::int64_t step) {
   request.set_step(static_cast<std::uint64_t>(step));
   request.mutable_version()->set_learner_epoch(learner_epoch_);
   request.mutable_version()->set_step(static_cast<std::uint64_t>(step));
-  return client_.Commit(request);
+  return client_->Commit(request);
 }
 
 Status CoordinatorSource::Announce(const WeightManifest& manifest) {
   v1::AnnounceWeightsRequest request;
   request.set_learner_epoch(learner_epoch_);
   *request.mutable_manifest() = ManifestToProto(manifest);
-  return client_.AnnounceWeights(request);
+  return client_->AnnounceWeights(request);
 }
 
 Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& digest) {
@@ -108,7 +120,7 @@ Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& dig
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_digest(digest);
-  return client_.Checkpointed(request);
+  return client_->Checkpointed(request);
 }
 
 }  // namespace buttress

@@ -1,14 +1,17 @@
-// The coordinator as the learner sees it.
+// The coordinator as the learner sees it. Without protobuf in sight: LibTorch brings another version's headers.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "learner/batch_source.h"
-#include "lib/rpc/coordinator_client.h"
+#include "lib/config/run_config.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {
+
+class CoordinatorClient;
 
 struct LearnerStart {
   std::uint64_t learner_epoch = 0;
@@ -18,8 +21,9 @@ struct LearnerStart {
 // Announce may be called from another thread than the rest.
 class CoordinatorSource : public BatchSource {
  public:
-  // `client` must outlive it.
-  explicit CoordinatorSource(CoordinatorClient& client) : client_(client) {}
+  // Calls give up after half of the collective timeout: the other ranks wait for rank 0 meanwhile.
+  explicit CoordinatorSource(const LocalSettings& local);
+  ~CoordinatorSource() override;
 
   // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is given.
   Result<LearnerStart> Register(const std::string& config_sha256, int world_size, const PolicyVersion& checkpoint);
@@ -38,7 +42,7 @@ class CoordinatorSource : public BatchSource {
   Status Checkpointed(std::int64_t step, const std::string& digest);
 
  private:
-  CoordinatorClient& client_;
+  std::unique_ptr<CoordinatorClient> client_;
   std::uint64_t learner_epoch_ = 0;
 };
 
