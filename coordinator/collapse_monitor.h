@@ -17,8 +17,8 @@ class CollapseMonitor {
   CollapseMonitor() = default;
   CollapseMonitor(std::map<std::string, CollapseCounts> by_source, std::optional<double> acr_ema);
 
-  // Counts an accepted group.
-  void Count(const std::string& source, CollapseClass collapse);
+  // Counts an accepted group; returns the counts of its source.
+  const CollapseCounts& Count(const std::string& source, CollapseClass collapse);
 
   // Snapshot of a step's groups; takes their rate into the moving average, so it is called once per planned step. A step without a
   // constant or mixed group leaves the average as it is.

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 
 #include "lib/rl/types.h"
 
@@ -12,14 +11,14 @@ namespace buttress {
 // Not thread-safe.
 class Lineage {
  public:
-  // A learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all before it.
+  // The learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all before it.
   void Start(std::uint64_t epoch, std::uint64_t start_step);
 
   // A later learner started from a checkpoint before `version`, so nothing trains on from it.
   bool Abandoned(const PolicyVersion& version) const;
 
-  // Of the last learner; none before the first.
-  std::optional<std::uint64_t> start_step() const;
+  // 0 for an epoch that never started.
+  std::uint64_t StartStep(std::uint64_t epoch) const;
 
   bool operator==(const Lineage&) const = default;
 

@@ -36,25 +36,28 @@
 //   (8) Every reported ACR equals a recount from the ledger; a group counts once whatever was retried, duplicated or restarted.
 //   (9) The line, the plans and the leases' versions depend on nothing but the order of calls.
 //
-// Why it cannot stop. The line is all groups without a plan, in admission order; j is a group's index in it. A group may be leased when
-//   slots held by planned groups + j < B   and   j < LeaseHeadroom(P, S, announced step, planned steps * P),
-// so a group whose lease expired keeps its place before all younger ones. Once the learner has trained and announced every plan,
-// no planned group holds a slot and announced = planned steps: both sides then admit at least the first P groups of the line, prompts are
-// drawn until there are P, and P ready groups at the head of the line are a batch whatever W is. A dropped group moves all younger ones
-// forward and leaves room for a fresh prompt.
+// Who may be leased. The line is all groups without a plan, in admission order; j is a group's index in it, `planned` the last planned step,
+// `announced` the step of the newest version. A group may be leased when
+//   j < LeaseHeadroom(P, S, announced, planned * P) = (S + 1 + announced - planned) P.
+// If nothing passes it, it trains in step planned + floor(j / P) + 1, from version planned + floor(j / P) <= announced + S: (4).
+// Slots are held by leased and ready groups, which all stand in the line before that index, and by planned groups not yet announced, at
+// most (planned - announced) P: together at most (S + 1) P = B: (3). A group whose lease ended keeps its place before all younger ones.
+//
+// Why it cannot stop. Plans are trained and announced without any further group, so announced reaches planned. Then at least the first P
+// groups of the line may be leased, prompts are drawn until there are P, and P ready groups at the head of the line are a batch whatever W
+// is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
 #pragma once
 
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "coordinator/batch_assembler.h"
 #include "coordinator/collapse_monitor.h"
+#include "coordinator/group_table.h"
 #include "coordinator/lineage.h"
 #include "coordinator/scheduler_types.h"
 #include "lib/base/status.h"
@@ -66,7 +69,10 @@ class Scheduler {
  public:
   // Starts a run (snapshot.run is unset) or takes one up; either way the coordinator epoch rises, and leases keep their epochs with a
   // fresh time to live. kFailedPrecondition if the ledger is of another run or configuration; kDataLoss if it contradicts itself.
-  static Result<Scheduler> Restore(const SchedulerOptions& options, LedgerSnapshot snapshot, std::int64_t now_ms, LedgerBatch& out);
+  static Result<Scheduler> Restore(const SchedulerOptions& options,
+                                   const LedgerSnapshot& snapshot,
+                                   std::int64_t now_ms,
+                                   LedgerBatch& out);
 
   // How many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
@@ -120,6 +126,9 @@ class Scheduler {
   // A checkpoint of `step` is durable: everything trained up to it is settled.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest, LedgerBatch& out);
 
+  // Payload segments before this one hold only settled and dropped groups.
+  std::uint64_t FirstNeededSegment() const;
+
   // Newest version that workers should load; null before the first, and while the learner has not announced after going back behind it.
   const PublishedWeights* weights() const;
 
@@ -131,10 +140,7 @@ class Scheduler {
 
   const SchedulerEvents& events() const { return events_; }
 
-  // Groups neither settled nor dropped, by id.
-  const std::map<std::uint64_t, GroupRow>& groups() const { return groups_; }
-
-  const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
+  const GroupTable& groups() const { return groups_; }
 
   SchedulerStatus GetStatus() const;
 
@@ -144,48 +150,39 @@ class Scheduler {
  private:
   enum class LeaseEnd : std::uint8_t { kExpired, kFailed, kWorkerReplaced, kNoFault };
 
-  Scheduler(const SchedulerOptions& options, LedgerSnapshot snapshot);
+  Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
 
-  Status CheckRun(const LedgerSnapshot& snapshot) const;
-  Status CheckLearner(std::uint64_t learner_epoch) const;
-
-  // The one place where a group changes state; keeps the line, the counts and the slots.
-  void Move(GroupRow& group, GroupState state, LedgerBatch& out);
-  void Drop(GroupRow& group, DropReason reason, LedgerBatch& out);
-  void EndLease(GroupRow& group, LeaseEnd end, LedgerBatch& out);
-  void Settle(std::uint64_t step, LedgerBatch& out);
-  void ReleaseFinished(LedgerBatch& out);
-
-  GroupRow* HeldBy(const WorkerExchange& request, const LeaseRef& ref);
+  // scheduler.cc: workers.
+  void EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out);
+  bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
   void TakeBack(const WorkerExchange& request, LedgerBatch& out);
-  void GrantAgain(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
+  void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply, LedgerBatch& out);
   Lease MakeLease(const GroupRow& group) const;
-
-  // Index bound of the line: groups from it on must wait.
   std::int64_t LeasableLine() const;
-  std::uint64_t MinStep(std::int64_t line_index) const;
 
+  // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
-  SubmitOutcome CheckFinished(const Submission& submission) const;
+  SubmitOutcome CheckEnded(const Submission& submission) const;
 
+  // scheduler_learner.cc
+  Status CheckLearner(std::uint64_t learner_epoch) const;
+  Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
   std::vector<BatchCandidate> Line() const;
   void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids, LedgerBatch& out);
   BatchPlan ReadPlan(const PlanRow& row) const;
+  bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
   void Abandon(LedgerBatch& out);
+  void EndRun(LedgerBatch& out);
+  void Settle(std::uint64_t step, LedgerBatch& out);
 
   SchedulerOptions options_;
+  BatchRules rules_;
   RunRow run_;
-  std::map<std::uint64_t, GroupRow> groups_;
-  std::map<std::uint64_t, AcceptedRow> accepted_;
-  std::set<std::uint64_t> line_;                     // groups without a plan
-  std::map<std::uint64_t, std::int64_t> deadline_;   // of leased groups, ms
-  std::map<std::uint64_t, PlanRow> plans_;           // not settled
-  std::map<std::string, PromptHistory> history_;     // by prompt id
-  std::vector<std::uint64_t> finished_tags_;         // by group id: ContentTag if settled, else 0
-  std::int64_t planned_slots_ = 0;                   // held by batched and trained groups
-  std::array<std::int64_t, kGroupStates> counts_{};  // by state
-  std::array<std::int64_t, kDropReasons> dropped_{};
+  GroupTable groups_;
+  std::map<std::uint64_t, std::int64_t> deadline_ms_;  // of leased groups, by id
+  std::map<std::uint64_t, PlanRow> plans_;             // not settled, by step
+  std::map<std::string, PromptHistory> history_;       // by prompt id
   Lineage lineage_;
   CollapseMonitor collapse_;
   std::optional<PublishedWeights> announced_;

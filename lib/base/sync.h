@@ -65,4 +65,30 @@ class CondVar {
   std::condition_variable condition_;
 };
 
+// Tells threads to leave, once and for all. Thread-safe.
+class StopSignal {
+ public:
+  void Stop() {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+
+  bool stopped() const {
+    MutexLock lock(mutex_);
+    return stopped_;
+  }
+
+  // Waits until stopped or `timeout` has passed; returns stopped().
+  bool WaitFor(std::chrono::milliseconds timeout) const {
+    MutexLock lock(mutex_);
+    return changed_.WaitFor(mutex_, timeout, [this] { return stopped_; });
+  }
+
+ private:
+  mutable Mutex mutex_;
+  mutable CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+};
+
 }  // namespace buttress

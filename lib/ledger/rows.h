@@ -200,16 +200,7 @@ struct LedgerBatch {
   bool empty() const;
 };
 
-// A group that is settled or dropped: what is needed to recognise a submission that comes again.
-struct FinishedGroup {
-  std::uint64_t group_id = 0;
-  GroupState state = GroupState::kSettled;
-  std::uint64_t content_tag = 0;  // ContentTag of the accepted content, 0 if there was none
-
-  bool operator==(const FinishedGroup&) const = default;
-};
-
-// First 8 bytes of a SHA-256.
+// First 8 bytes of a SHA-256, never 0: what is remembered of a settled group, to recognise a submission that comes again.
 std::uint64_t ContentTag(std::string_view sha256);
 
 struct LedgerSnapshot {
@@ -221,8 +212,10 @@ struct LedgerSnapshot {
   std::map<std::uint64_t, PlanRow> plans;  // not settled
   std::vector<LearnerRow> learners;        // by epoch
   std::optional<ManifestRow> announced;    // newest
-  std::vector<FinishedGroup> finished;     // by id
+  std::map<std::uint64_t, std::uint64_t> settled;  // group id -> ContentTag
   std::array<std::int64_t, kDropReasons> dropped{};
+
+  bool operator==(const LedgerSnapshot&) const = default;
 };
 
 }  // namespace buttress

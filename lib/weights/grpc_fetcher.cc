@@ -10,6 +10,8 @@
 #include "lib/base/log.h"
 #include "lib/base/sync.h"
 #include "lib/rl/wire.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/grpc_status.h"
 #include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
 
@@ -51,7 +53,7 @@ class ChunkStream {
     }
     const grpc::Status status = Finish();
     if (status.ok()) return std::optional<v1::WeightChunk>();
-    return Status(static_cast<StatusCode>(status.error_code()), status.error_message());
+    return FromGrpc(status);
   }
 
  private:
@@ -87,13 +89,6 @@ class ChunkStream {
   bool finished_ = false;
 };
 
-std::unique_ptr<v1::Weights::Stub> Connect(const std::string& source) {
-  grpc::ChannelArguments args;
-  // Its own connection: bulk must not queue before control calls, and a refused connection is retried at once next time.
-  args.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return v1::Weights::NewStub(grpc::CreateCustomChannel(source, grpc::InsecureChannelCredentials(), args));
-}
-
 Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset, std::uint64_t file_bytes) {
   if (chunk.offset() != expected_offset) {
     return DataLoss("a chunk for byte " + std::to_string(chunk.offset()) + " came where byte " +
@@ -120,7 +115,7 @@ Status Pull(const std::string& source,
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
-  const auto stub = Connect(source);
+  const auto stub = v1::Weights::NewStub(MakeChannel(source));
   ChunkStream chunks(*stub, request, progress_timeout);
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());

@@ -54,7 +54,7 @@ class WeightServer {
  public:
   static Result<std::unique_ptr<WeightServer>> Start(const std::string& folder, const std::string& listen);
   virtual ~WeightServer() = default;
-  // host:port as bound.
+  // host:port as bound; a wildcard host becomes this machine's name.
   virtual std::string address() const = 0;
 };
 

@@ -11,13 +11,14 @@
 #include "buttress/v1/weights.grpc.pb.h"
 #include "lib/base/file.h"
 #include "lib/rl/wire.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/grpc_status.h"
 #include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
 namespace {
 
-constexpr std::uint64_t kChunkBytes = std::uint64_t{1} << 20;
 constexpr std::chrono::milliseconds kShutdownGrace{500};
 
 // An open file of a version; deleting the version does not take it away from who reads it.
@@ -52,7 +53,7 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
   FetchReactor(const std::string& folder, const v1::FetchWeightsRequest& request) : offset_(request.offset()) {
     const Result<ServedFile> file = OpenServed(folder, request);
     if (!file.ok()) {
-      Finish(grpc::Status(static_cast<grpc::StatusCode>(file.status().code()), file.status().message()));
+      Finish(ToGrpc(file.status()));
       return;
     }
     file_ = *file;
@@ -80,7 +81,7 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
       return;
     }
     std::string& data = *chunk_.mutable_data();
-    data.resize(static_cast<std::size_t>(std::min(kChunkBytes, file_.bytes - offset_)));
+    data.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.bytes - offset_)));
     const ssize_t n = ::pread(file_.fd, data.data(), data.size(), static_cast<off_t>(offset_));
     if (n <= 0) {
       Finish(grpc::Status(grpc::StatusCode::DATA_LOSS, n == 0 ? "the file is shorter than its manifest says"
@@ -121,18 +122,16 @@ class GrpcWeightServer : public WeightServer {
   }
 
   Status Listen(const std::string& listen) {
-    const std::size_t colon = listen.rfind(':');
-    if (colon == std::string::npos) return InvalidArgument("'" + listen + "' is not host:port");
     grpc::ServerBuilder builder;
     int port = 0;
-    builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+    ApplyServerOptions(builder);
     builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
       return Unavailable("cannot listen on " + listen + " for weights; is the port taken?");
     }
-    address_ = listen.substr(0, colon + 1) + std::to_string(port);
+    address_ = BoundAddress(listen, port);
     return OkStatus();
   }
 

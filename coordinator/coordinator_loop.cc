@@ -1,0 +1,166 @@
+#include "coordinator/coordinator_loop.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "lib/base/failpoint.h"
+#include "lib/base/log.h"
+#include "lib/base/shutdown.h"
+
+namespace buttress {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kQueueBound = 4096;
+constexpr std::size_t kTurnBound = 512;
+constexpr std::int64_t kLongestWaitMs = 1000;
+// Slower than any sync: the process was stopped, or the machine slept.
+constexpr std::int64_t kStallMs = 3000;
+
+}  // namespace
+
+CoordinatorLoop::CoordinatorLoop(Parts parts)
+    : parts_(std::move(parts)), queue_(kQueueBound), last_wake_ms_(parts_.clock.MonotonicMs()), thread_([this] { Run(); }) {}
+
+CoordinatorLoop::~CoordinatorLoop() {
+  Drain();
+  Stop().IgnoreError();
+}
+
+bool CoordinatorLoop::Post(Command& command) { return queue_.Push(command, milliseconds(0)); }
+
+void CoordinatorLoop::Drain() {
+  draining_ = true;
+  Command wake{[](Turn&, bool) { return OkStatus(); }, [](const Status&) {}, {}, 0};
+  queue_.Push(wake, milliseconds(kLongestWaitMs));
+}
+
+Status CoordinatorLoop::Stop() {
+  BUTTRESS_CHECK(draining_, "Stop before Drain would leave long polls without an answer");
+  queue_.Close();
+  if (thread_.joinable()) thread_.join();
+  return failed_;
+}
+
+void CoordinatorLoop::Run() {
+  Publish(NowMs());
+  while (true) {
+    std::optional<Command> first = queue_.Pop(milliseconds(WaitMs()));
+    if (!first && queue_.closed() && parked_.empty()) return;
+    RunTurn(std::move(first));
+  }
+}
+
+void CoordinatorLoop::RunTurn(std::optional<Command> first) {
+  LedgerBatch changes;
+  Turn turn{parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics, changes, NowMs(), draining_};
+  std::vector<Answer> answers;
+  if (failed_.ok()) {
+    parts_.scheduler.Expire(turn.now_ms, changes);
+    for (std::size_t n = 0; first; ++n) {
+      Apply(std::move(*first), turn, answers);
+      first = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
+    }
+    AdmitPrompts(turn);
+    AskParkedAgain(turn, answers);
+    failed_ = turn.failed.ok() ? Persist(turn) : turn.failed;
+    if (!failed_.ok()) {
+      Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
+      RequestShutdown();
+    }
+  }
+  if (!failed_.ok()) {
+    // Memory is ahead of the ledger: nobody may hear what is in it.
+    for (Parked& parked : parked_) answers.push_back({std::move(parked.command), OkStatus()});
+    parked_.clear();
+    if (first) answers.push_back({std::move(*first), OkStatus()});
+    for (Answer& answer : answers) answer.status = Unavailable("the coordinator restarts: " + failed_.message());
+  } else {
+    Failpoint("after_commit");
+    if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
+    Publish(turn.now_ms);
+  }
+  for (const Answer& answer : answers) answer.command.finish(answer.status);
+}
+
+void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& answers) {
+  if (std::optional<Status> status = command.apply(turn, command.hold_ms == 0)) {
+    answers.push_back({std::move(command), std::move(*status)});
+  } else {
+    const std::int64_t hold_ms = std::min(command.hold_ms, parts_.terms.max_hold_ms);
+    parked_.push_back({std::move(command), turn.now_ms + hold_ms});
+  }
+}
+
+void CoordinatorLoop::AdmitPrompts(Turn& turn) {
+  const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
+  if (wanted <= 0 || !turn.failed.ok()) return;
+  const auto drawn = parts_.prompts.Draw(wanted);
+  if (!drawn.ok()) {
+    turn.failed = drawn.status();
+    return;
+  }
+  parts_.scheduler.Admit(*drawn, parts_.prompts.cursor(), turn.changes);
+}
+
+void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
+  std::vector<Parked> still;
+  for (Parked& parked : parked_) {
+    const bool last = turn.draining || turn.now_ms >= parked.deadline_ms;
+    std::optional<Status> status;
+    if (parked.command.cancelled && parked.command.cancelled()) {
+      status = Cancelled("the caller has left");
+    } else if (last || !turn.changes.empty()) {
+      status = parked.command.apply(turn, last);
+    }
+    if (status) {
+      answers.push_back({std::move(parked.command), std::move(*status)});
+    } else {
+      still.push_back(std::move(parked));
+    }
+  }
+  parked_ = std::move(still);
+}
+
+Status CoordinatorLoop::Persist(const Turn& turn) {
+  if (turn.changes.empty()) return OkStatus();
+  const double begin = MonotonicSeconds();
+  Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
+  if (status.ok()) status = parts_.ledger.Write(turn.changes);
+  parts_.metrics.store_commit_seconds.Observe(MonotonicSeconds() - begin);
+  (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
+  return status.Annotate("writing the ledger");
+}
+
+void CoordinatorLoop::Publish(std::int64_t now_ms) {
+  if (parts_.scheduler.finished() && !finished_) {
+    finished_ = true;
+    Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
+  }
+  parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
+  parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch, now_ms);
+}
+
+std::int64_t CoordinatorLoop::WaitMs() const {
+  std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
+  if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
+  for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
+  return std::clamp<std::int64_t>(next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
+}
+
+std::int64_t CoordinatorLoop::NowMs() {
+  const std::int64_t now_ms = parts_.clock.MonotonicMs();
+  const std::int64_t away_ms = now_ms - last_wake_ms_;
+  last_wake_ms_ = now_ms;
+  if (away_ms > kLongestWaitMs + kStallMs) {
+    // Workers could not renew while nobody listened.
+    stalled_ms_ += away_ms;
+    parts_.metrics.stalls.Increment();
+    Log(kWarn, "the process stood still, leases are prolonged", {{"ms", away_ms}});
+  }
+  return now_ms - stalled_ms_;
+}
+
+}  // namespace buttress

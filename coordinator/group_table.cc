@@ -1,0 +1,103 @@
+#include "coordinator/group_table.h"
+
+#include "lib/base/check.h"
+
+namespace buttress {
+namespace {
+
+std::size_t Index(GroupState state) { return static_cast<std::size_t>(state); }
+
+bool HasPlan(GroupState state) { return state == GroupState::kBatched || state == GroupState::kTrained; }
+
+bool HasEnded(GroupState state) { return state == GroupState::kSettled || state == GroupState::kDropped; }
+
+}  // namespace
+
+GroupTable::GroupTable(const LedgerSnapshot& snapshot)
+    : rows_(snapshot.groups), accepted_(snapshot.accepted), dropped_(snapshot.dropped) {
+  for (const auto& [id, row] : rows_) {
+    CountRow(row, 1);
+    if (!HasPlan(row.state)) line_.insert(id);
+  }
+  for (const auto& [id, tag] : snapshot.settled) {
+    if (settled_tags_.size() <= id) settled_tags_.resize(id + 1);
+    settled_tags_[id] = tag;
+  }
+  counts_[Index(GroupState::kSettled)] = static_cast<std::int64_t>(snapshot.settled.size());
+  for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
+}
+
+void GroupTable::Add(const GroupRow& row, LedgerBatch& out) {
+  BUTTRESS_CHECK(row.state == GroupState::kPending, "a group begins as pending");
+  BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id, "group ids rise in admission order");
+  rows_.emplace(row.group_id, row);
+  line_.insert(row.group_id);
+  CountRow(row, 1);
+  out.groups.push_back(row);
+}
+
+const GroupRow* GroupTable::Find(std::uint64_t group_id) const {
+  const auto row = rows_.find(group_id);
+  return row == rows_.end() ? nullptr : &row->second;
+}
+
+void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out) {
+  ++dropped_[static_cast<std::size_t>(reason)];
+  Move(group_id, GroupState::kDropped, out, [&](GroupRow& row) { row.reason = reason; });
+}
+
+void GroupTable::Accept(const AcceptedRow& accepted, LedgerBatch& out) {
+  accepted_.emplace(accepted.group_id, accepted);
+  out.accepted.push_back(accepted);
+  Move(accepted.group_id, GroupState::kReady, out);
+}
+
+const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
+  const auto row = accepted_.find(group_id);
+  BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has content");
+  return row->second;
+}
+
+std::optional<std::uint64_t> GroupTable::SettledTag(std::uint64_t group_id) const {
+  if (group_id >= settled_tags_.size() || settled_tags_[group_id] == 0) return std::nullopt;
+  return settled_tags_[group_id];
+}
+
+std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
+  std::vector<std::uint64_t> ids;
+  for (const auto& [id, row] : rows_) {
+    if (row.state == state) ids.push_back(id);
+  }
+  return ids;
+}
+
+GroupRow& GroupTable::Take(std::uint64_t group_id) {
+  const auto row = rows_.find(group_id);
+  BUTTRESS_CHECK(row != rows_.end(), "a group that moves is under way");
+  CountRow(row->second, -1);
+  return row->second;
+}
+
+void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
+  const std::uint64_t id = row.group_id;
+  row.state = state;
+  if (state == GroupState::kLeased) row.holds_slot = true;
+  if (state == GroupState::kPending || HasEnded(state)) row.holds_slot = false;
+  CountRow(row, 1);
+  out.groups.push_back(row);
+  if (HasPlan(state) || HasEnded(state)) line_.erase(id);
+  if (!HasEnded(state)) return;
+  if (state == GroupState::kSettled) {
+    if (settled_tags_.size() <= id) settled_tags_.resize(id + 1);
+    settled_tags_[id] = ContentTag(accepted(id).content_sha256);
+  }
+  accepted_.erase(id);
+  rows_.erase(id);
+}
+
+void GroupTable::CountRow(const GroupRow& row, std::int64_t sign) {
+  counts_[Index(row.state)] += sign;
+  if (row.holds_slot) active_slots_ += sign;
+}
+
+}  // namespace buttress

@@ -1,0 +1,91 @@
+// All groups of the run: rows of those under way, what is remembered of those that ended, and the counts of both.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/ledger/rows.h"
+
+namespace buttress {
+
+// Not thread-safe. Every change is appended to the LedgerBatch that it is given.
+class GroupTable {
+ public:
+  GroupTable() = default;
+  explicit GroupTable(const LedgerSnapshot& snapshot);
+
+  // REQUIRES: pending, with an id above all before it.
+  void Add(const GroupRow& row, LedgerBatch& out);
+
+  // Null if the group ended or never was. Pointers and rows stay valid until the group ends.
+  const GroupRow* Find(std::uint64_t group_id) const;
+
+  // The one place where a group changes state. `change` edits further fields of the row first. Settled and dropped groups leave the
+  // table; `row` is then gone.
+  template <class Change>
+  void Move(std::uint64_t group_id, GroupState state, LedgerBatch& out, Change change) {
+    GroupRow& row = Take(group_id);
+    change(row);
+    Put(row, state, out);
+  }
+
+  void Move(std::uint64_t group_id, GroupState state, LedgerBatch& out) {
+    Move(group_id, state, out, [](GroupRow&) {});
+  }
+
+  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out);
+
+  // Changes a row without a change of state.
+  template <class Change>
+  void Edit(std::uint64_t group_id, LedgerBatch& out, Change change) {
+    Move(group_id, Find(group_id)->state, out, change);
+  }
+
+  // leased -> ready, with what was accepted.
+  void Accept(const AcceptedRow& accepted, LedgerBatch& out);
+
+  // REQUIRES: the group was accepted and has not ended.
+  const AcceptedRow& accepted(std::uint64_t group_id) const;
+
+  // Of all groups that were accepted and have not ended, by id.
+  const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
+
+  // ContentTag of a settled group; none for any other.
+  std::optional<std::uint64_t> SettledTag(std::uint64_t group_id) const;
+
+  // Ids of groups in `state`, rising; not for settled and dropped.
+  std::vector<std::uint64_t> InState(GroupState state) const;
+
+  // Groups without a plan (pending, leased, ready), in admission order.
+  const std::set<std::uint64_t>& line() const { return line_; }
+
+  const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
+
+  // Groups that hold a slot.
+  std::int64_t active_slots() const { return active_slots_; }
+
+  const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
+  const std::array<std::int64_t, kDropReasons>& dropped() const { return dropped_; }
+
+  bool operator==(const GroupTable&) const = default;
+
+ private:
+  GroupRow& Take(std::uint64_t group_id);
+  void Put(GroupRow& row, GroupState state, LedgerBatch& out);
+  void CountRow(const GroupRow& row, std::int64_t sign);
+
+  std::map<std::uint64_t, GroupRow> rows_;
+  std::map<std::uint64_t, AcceptedRow> accepted_;
+  std::set<std::uint64_t> line_;
+  std::vector<std::uint64_t> settled_tags_;  // by group id, 0 where there is none
+  std::int64_t active_slots_ = 0;
+  std::array<std::int64_t, kGroupStates> counts_{};
+  std::array<std::int64_t, kDropReasons> dropped_{};
+};
+
+}  // namespace buttress

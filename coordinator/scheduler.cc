@@ -1,0 +1,198 @@
+// The workers' side of the scheduler: prompts, leases, expiry. The learner's side is scheduler_learner.cc.
+#include "coordinator/scheduler.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/rl/staleness.h"
+
+namespace buttress {
+namespace {
+
+// A worker without leases that was silent for this many lease times is forgotten; it registers again if it comes back.
+constexpr std::int64_t kForgetAfterLeases = 20;
+
+}  // namespace
+
+// Groups of the line before this index may be leased (head of scheduler.h).
+std::int64_t Scheduler::LeasableLine() const {
+  if (weights() == nullptr) return 0;
+  const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
+  const auto version = static_cast<std::int64_t>(announced_->version.step);
+  return std::max<std::int64_t>(0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
+}
+
+std::int64_t Scheduler::NeedsPrompts() const {
+  if (run_.planned_step == options_.steps) return 0;
+  // Beyond what the last steps train, as many as may pass a slow group, so that the last batch need not wait for it either.
+  const std::int64_t left = static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
+  const std::int64_t wanted = std::min(LeasableLine(), left + options_.window - 1);
+  return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
+}
+
+void Scheduler::Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& cursor, LedgerBatch& out) {
+  BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(), "no more prompts than are needed");
+  for (const DrawnPrompt& prompt : prompts) {
+    BUTTRESS_CHECK(prompt.completions >= 1, "a group has completions");
+    GroupRow row;
+    row.group_id = run_.next_group_id++;
+    row.prompt = prompt;
+    groups_.Add(row, out);
+    ++events_.prompts_admitted;
+  }
+  run_.cursor = cursor;
+  out.run = run_;
+}
+
+void Scheduler::RegisterWorker(const std::string& worker_id,
+                               std::uint64_t incarnation,
+                               const std::string& metrics_address,
+                               std::int64_t now_ms,
+                               LedgerBatch& out) {
+  for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
+    const GroupRow& group = *groups_.Find(id);
+    if (group.worker_id == worker_id && group.incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
+  }
+  WorkerInfo& worker = workers_[worker_id];
+  worker.incarnation = incarnation;
+  worker.metrics_address = metrics_address;
+  worker.last_heard_ms = now_ms;
+}
+
+Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms, LedgerBatch& out) {
+  const auto worker = workers_.find(request.worker_id);
+  if (worker == workers_.end() || worker->second.incarnation != request.incarnation) {
+    return NotFound("worker '" + request.worker_id + "' is not registered with this incarnation; register again");
+  }
+  worker->second.loaded_version = request.loaded_version;
+  worker->second.last_heard_ms = now_ms;
+
+  ExchangeReply reply;
+  TakeBack(request, out);
+  Renew(request, now_ms, reply);
+  GrantNew(request, now_ms, reply, out);
+  return reply;
+}
+
+bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const {
+  const GroupRow* group = groups_.Find(ref.group_id);
+  return group != nullptr && group->state == GroupState::kLeased && group->lease_epoch == ref.lease_epoch &&
+         group->worker_id == request.worker_id && group->incarnation == request.incarnation;
+}
+
+void Scheduler::TakeBack(const WorkerExchange& request, LedgerBatch& out) {
+  for (const ReturnedLease& returned : request.returned) {
+    if (!Holds(request, returned.ref)) continue;
+    const bool no_fault =
+        returned.reason == ReturnReason::kDraining || returned.reason == ReturnReason::kWeightsUnavailable;
+    EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, out);
+  }
+  // What the worker calls finished and is still leased was never accepted: its submission was refused.
+  for (const LeaseRef& ref : request.finished) {
+    if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, out);
+  }
+}
+
+void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply) {
+  for (const LeaseRef& ref : request.held) {
+    if (Holds(request, ref)) continue;
+    const GroupRow* group = groups_.Find(ref.group_id);
+    // Accepted from this very lease: the worker has not yet taken note of the acknowledgement.
+    const bool accepted = group != nullptr && group->state != GroupState::kPending &&
+                          group->state != GroupState::kLeased && group->lease_epoch == ref.lease_epoch &&
+                          group->worker_id == request.worker_id;
+    if (!accepted) reply.revoked.push_back(ref);
+  }
+  for (auto& [id, deadline] : deadline_ms_) {
+    const GroupRow& group = *groups_.Find(id);
+    if (group.worker_id != request.worker_id || group.incarnation != request.incarnation) continue;
+    deadline = now_ms + options_.lease_ms;
+    if (std::ranges::find(request.held, LeaseRef{id, group.lease_epoch}) != request.held.end()) continue;
+    reply.leases.push_back(MakeLease(group));
+    ++events_.leases_granted_again;
+  }
+}
+
+void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply, LedgerBatch& out) {
+  const std::int64_t leasable = LeasableLine();
+  std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
+  std::int64_t index = -1;
+  for (const std::uint64_t id : groups_.line()) {
+    if (++index >= leasable || capacity <= 0) break;
+    if (groups_.Find(id)->state != GroupState::kPending) continue;
+    // Planned at step planned + index / P + 1 when nothing passes it; that step starts from version planned + index / P.
+    const std::int64_t start_version = static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
+    const std::uint64_t epoch = announced_->version.learner_epoch;
+    const auto oldest = static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age));
+    groups_.Move(id, GroupState::kLeased, out, [&](GroupRow& group) {
+      ++group.lease_epoch;
+      ++group.attempts;
+      group.worker_id = request.worker_id;
+      group.incarnation = request.incarnation;
+      group.min_version = {epoch, std::max(oldest, lineage_.StartStep(epoch)), ""};
+      group.granted_version = {epoch, announced_->version.step, ""};
+    });
+    deadline_ms_[id] = now_ms + options_.lease_ms;
+    reply.leases.push_back(MakeLease(*groups_.Find(id)));
+    ++events_.leases_granted;
+    --capacity;
+  }
+}
+
+Lease Scheduler::MakeLease(const GroupRow& group) const {
+  Lease lease;
+  lease.ref = {group.group_id, group.lease_epoch};
+  lease.prompt = group.prompt;
+  lease.min_version = group.min_version;
+  if (announced_ && !OlderThan(announced_->version, group.min_version) &&
+      !OlderThan(group.min_version, announced_->version)) {
+    lease.min_version.digest = announced_->version.digest;
+  }
+  lease.exact_version = options_.deterministic;
+  lease.ttl_ms = options_.lease_ms;
+  return lease;
+}
+
+void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out) {
+  switch (end) {
+    case LeaseEnd::kExpired: ++events_.leases_expired; break;
+    case LeaseEnd::kWorkerReplaced: ++events_.leases_lost_with_worker; break;
+    case LeaseEnd::kFailed:
+    case LeaseEnd::kNoFault: ++events_.leases_returned; break;
+  }
+  deadline_ms_.erase(group_id);
+  if (end != LeaseEnd::kNoFault && groups_.Find(group_id)->attempts >= options_.max_attempts) {
+    groups_.Drop(group_id, DropReason::kPoison, out);
+    return;
+  }
+  groups_.Move(group_id, GroupState::kPending, out, [&](GroupRow& group) {
+    if (end == LeaseEnd::kNoFault) --group.attempts;
+    group.worker_id.clear();
+    group.incarnation = 0;
+  });
+}
+
+void Scheduler::Expire(std::int64_t now_ms, LedgerBatch& out) {
+  std::vector<std::uint64_t> expired;
+  for (const auto& [id, deadline] : deadline_ms_) {
+    if (deadline <= now_ms) expired.push_back(id);
+  }
+  for (const std::uint64_t id : expired) EndLease(id, LeaseEnd::kExpired, out);
+
+  std::erase_if(workers_, [&](const auto& entry) {
+    return now_ms - entry.second.last_heard_ms > kForgetAfterLeases * options_.lease_ms;
+  });
+}
+
+std::optional<std::int64_t> Scheduler::NextExpiryMs() const {
+  std::optional<std::int64_t> next;
+  for (const auto& [id, deadline] : deadline_ms_) next = std::min(next.value_or(deadline), deadline);
+  return next;
+}
+
+const PublishedWeights* Scheduler::weights() const {
+  return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;
+}
+
+}  // namespace buttress

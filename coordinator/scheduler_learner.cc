@@ -1,0 +1,233 @@
+// The learner's side of the scheduler: lineage, plans, commits, versions, checkpoints.
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "coordinator/scheduler.h"
+#include "lib/base/check.h"
+
+namespace buttress {
+namespace {
+
+// Version whose age counts: the one with the fewest optimizer steps behind it.
+std::uint64_t OldestStep(const AcceptedRow& accepted) {
+  return std::ranges::min(accepted.versions, {}, &PolicyVersion::step).step;
+}
+
+}  // namespace
+
+Status Scheduler::CheckLearner(std::uint64_t learner_epoch) const {
+  if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
+  return FailedPrecondition("learner epoch " + std::to_string(learner_epoch) + " is over, the present one is " +
+                            std::to_string(run_.learner_epoch) +
+                            "; another learner job has registered since: this process must leave");
+}
+
+Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
+  const std::string named = "the learner starts from checkpoint " + ToString(checkpoint) + " (epoch:step), but ";
+  if (checkpoint.step < run_.settled_step) {
+    return FailedPrecondition(named + "step " + std::to_string(run_.settled_step) +
+                              " is settled and its groups may be deleted; start from the newest checkpoint");
+  }
+  if (checkpoint.step > run_.committed_step || checkpoint.learner_epoch > run_.learner_epoch) {
+    return FailedPrecondition(named + "the ledger has committed no more than step " +
+                              std::to_string(run_.committed_step) + " in epoch " + std::to_string(run_.learner_epoch) +
+                              "; start from a checkpoint of this run, or give the run a new folder");
+  }
+  if (lineage_.Abandoned(checkpoint)) {
+    return FailedPrecondition(named + "a later learner went back behind it; start from the newest checkpoint");
+  }
+  return OkStatus();
+}
+
+Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
+                                                std::uint32_t world_size,
+                                                LedgerBatch& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
+  ++run_.learner_epoch;
+  run_.committed_step = checkpoint.step;
+  lineage_.Start(run_.learner_epoch, checkpoint.step);
+  out.learners.push_back({run_.learner_epoch, checkpoint.step, checkpoint.digest, world_size});
+
+  Settle(checkpoint.step, out);
+  for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
+    groups_.Move(id, GroupState::kBatched, out, [](GroupRow& group) { group.holds_slot = false; });
+  }
+  Abandon(out);
+  out.run = run_;
+  return LearnerStart{run_.learner_epoch, checkpoint.step + 1};
+}
+
+// Leases granted and groups sampled after the checkpoint go; planned groups stay with their plan.
+void Scheduler::Abandon(LedgerBatch& out) {
+  for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
+    if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
+    deadline_ms_.erase(id);
+    groups_.Drop(id, DropReason::kAbandoned, out);
+  }
+  for (const std::uint64_t id : groups_.InState(GroupState::kReady)) {
+    if (AnyAbandoned(groups_.accepted(id).versions)) groups_.Drop(id, DropReason::kAbandoned, out);
+  }
+}
+
+Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  PlanReply reply;
+  if (step > options_.steps) {
+    reply.phase = RunPhase::kFinished;
+    return reply;
+  }
+  if (step <= run_.settled_step || step > run_.planned_step + 1) {
+    return FailedPrecondition("step " + std::to_string(step) + " cannot be planned: steps up to " +
+                              std::to_string(run_.settled_step) + " are settled and the next new one is " +
+                              std::to_string(run_.planned_step + 1));
+  }
+  if (!plans_.contains(step)) {
+    for (const std::uint64_t id : TooOld(Line(), step, rules_)) groups_.Drop(id, DropReason::kStale, out);
+    reply.ready_groups = groups_.counts()[static_cast<std::size_t>(GroupState::kReady)];
+    const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules_);
+    if (!ids) return reply;
+    WritePlan(step, *ids, out);
+  }
+  reply.plan = ReadPlan(plans_.at(step));
+  reply.ready_groups = groups_.counts()[static_cast<std::size_t>(GroupState::kReady)];
+  return reply;
+}
+
+std::vector<BatchCandidate> Scheduler::Line() const {
+  std::vector<BatchCandidate> line;
+  line.reserve(groups_.line().size());
+  for (const std::uint64_t id : groups_.line()) {
+    const GroupRow& group = *groups_.Find(id);
+    const bool ready = group.state == GroupState::kReady;
+    line.push_back({id, ready, ready ? OldestStep(groups_.accepted(id)) : 0, group.passed});
+  }
+  return line;
+}
+
+void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids, LedgerBatch& out) {
+  std::vector<const AcceptedRow*> contents;
+  for (std::size_t i = 0; i < group_ids.size(); ++i) {
+    groups_.Move(group_ids[i], GroupState::kBatched, out, [&](GroupRow& group) {
+      group.step = step;
+      group.position = static_cast<std::uint32_t>(i);
+    });
+    contents.push_back(&groups_.accepted(group_ids[i]));
+  }
+  for (const std::uint64_t id : groups_.line()) {
+    const auto passed = std::ranges::count_if(group_ids, [id](std::uint64_t planned) { return planned > id; });
+    if (passed == 0) break;
+    groups_.Edit(id, out, [&](GroupRow& group) { group.passed += passed; });
+  }
+  const PlanRow plan{step, group_ids, collapse_.Observe(contents)};
+  plans_[step] = plan;
+  out.plans.push_back(plan);
+  run_.planned_step = step;
+  run_.acr_ema = collapse_.acr_ema();
+  out.run = run_;
+}
+
+BatchPlan Scheduler::ReadPlan(const PlanRow& row) const {
+  BatchPlan plan;
+  plan.step = row.step;
+  plan.collapse = row.collapse;
+  for (const std::uint64_t id : row.group_ids) plan.groups.push_back({groups_.Find(id)->prompt, groups_.accepted(id)});
+  return plan;
+}
+
+Result<std::vector<PayloadRef>> Scheduler::Payloads(std::uint64_t learner_epoch,
+                                                    std::uint64_t step,
+                                                    std::span<const std::uint64_t> group_ids) const {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  std::vector<PayloadRef> payloads;
+  for (const std::uint64_t id : group_ids) {
+    const GroupRow* group = groups_.Find(id);
+    if (group == nullptr || group->step != step || step == 0) {
+      return NotFound("group " + std::to_string(id) + " is not of the plan of step " + std::to_string(step) +
+                      ", or the step is settled; ask for groups that PlanBatch named");
+    }
+    payloads.push_back(groups_.accepted(id).payload);
+  }
+  return payloads;
+}
+
+Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  if (step <= run_.committed_step) return OkStatus();
+  if (step != run_.committed_step + 1 || !plans_.contains(step)) {
+    return FailedPrecondition("step " + std::to_string(step) + " cannot be committed: the last committed step is " +
+                              std::to_string(run_.committed_step) + ", the last planned one " +
+                              std::to_string(run_.planned_step));
+  }
+  for (const std::uint64_t id : plans_.at(step).group_ids) groups_.Move(id, GroupState::kTrained, out);
+  run_.committed_step = step;
+  out.commits.push_back({learner_epoch, step});
+  if (step == options_.steps) EndRun(out);
+  out.run = run_;
+  return OkStatus();
+}
+
+// Nothing will train what is not trained by now.
+void Scheduler::EndRun(LedgerBatch& out) {
+  using enum GroupState;
+  for (const GroupState state : {kPending, kLeased, kReady, kBatched}) {
+    for (const std::uint64_t id : groups_.InState(state)) groups_.Drop(id, DropReason::kRunEnded, out);
+  }
+  deadline_ms_.clear();
+}
+
+Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerBatch& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  const PolicyVersion& version = weights.version;
+  if (version.learner_epoch != learner_epoch || version.step < lineage_.StartStep(learner_epoch) ||
+      version.step > run_.committed_step) {
+    return FailedPrecondition("version " + ToString(version) + " (epoch:step) cannot be announced in epoch " +
+                              std::to_string(learner_epoch) + ": expected a step between " +
+                              std::to_string(lineage_.StartStep(learner_epoch)) + " and the last committed one, " +
+                              std::to_string(run_.committed_step));
+  }
+  if (announced_ && !OlderThan(announced_->version, version)) {
+    const bool same = announced_->version.step == version.step;
+    if (!same || announced_->version.digest == version.digest) return OkStatus();
+    return FailedPrecondition("version " + ToString(version) + " was announced before with other weights");
+  }
+  announced_ = weights;
+  out.manifests.push_back({version, weights.manifest});
+  for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
+    const GroupRow& group = *groups_.Find(id);
+    if (!group.holds_slot || group.step > version.step) continue;
+    groups_.Edit(id, out, [](GroupRow& row) { row.holds_slot = false; });
+  }
+  return OkStatus();
+}
+
+Status Scheduler::Checkpointed(std::uint64_t learner_epoch,
+                               std::uint64_t step,
+                               const std::string& digest,
+                               LedgerBatch& out) {
+  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  if (step > run_.committed_step) {
+    return FailedPrecondition("a checkpoint of step " + std::to_string(step) + " cannot be: the last committed step is " +
+                              std::to_string(run_.committed_step));
+  }
+  out.checkpoints.push_back({learner_epoch, step, digest});
+  Settle(step, out);
+  out.run = run_;
+  return OkStatus();
+}
+
+std::uint64_t Scheduler::FirstNeededSegment() const {
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& [id, accepted] : groups_.accepted()) first = std::min(first, accepted.payload.segment);
+  return first;
+}
+
+void Scheduler::Settle(std::uint64_t step, LedgerBatch& out) {
+  for (auto plan = plans_.begin(); plan != plans_.end() && plan->first <= step; plan = plans_.erase(plan)) {
+    for (const std::uint64_t id : plan->second.group_ids) groups_.Move(id, GroupState::kSettled, out);
+  }
+  run_.settled_step = std::max(run_.settled_step, step);
+  run_.finished = run_.settled_step == options_.steps;
+}
+
+}  // namespace buttress

@@ -1,0 +1,120 @@
+// From the ledger's rows to a scheduler, and what the scheduler says of itself.
+#include <string>
+#include <utility>
+
+#include "coordinator/scheduler.h"
+#include "lib/rl/staleness.h"
+
+namespace buttress {
+namespace {
+
+Status Contradiction(const std::string& what) {
+  return DataLoss("the ledger contradicts itself: " + what + "; restore ledger.db from a copy, or start a new run folder");
+}
+
+RunRow NewRun(const SchedulerOptions& options) {
+  RunRow run;
+  run.run_name = options.run_name;
+  run.config_sha256 = options.config_sha256;
+  return run;
+}
+
+Status CheckGroups(const LedgerSnapshot& snapshot) {
+  for (const auto& [id, group] : snapshot.groups) {
+    using enum GroupState;
+    const std::string name = "group " + std::to_string(id) + " is " + std::string(GroupStateName(group.state));
+    const bool planned = group.state == kBatched || group.state == kTrained;
+    if ((planned || group.state == kReady) != snapshot.accepted.contains(id)) {
+      return Contradiction(name + (planned ? " but its content is missing" : " but has content or lacks it"));
+    }
+    if (planned != snapshot.plans.contains(group.step)) return Contradiction(name + " at step " + std::to_string(group.step));
+    if (group.state == kLeased && !snapshot.announced) return Contradiction(name + " before any version was announced");
+    if (id >= snapshot.run->next_group_id) return Contradiction(name + " but that id was never given");
+  }
+  return OkStatus();
+}
+
+Status CheckPlans(const LedgerSnapshot& snapshot, std::int64_t prompts) {
+  for (const auto& [step, plan] : snapshot.plans) {
+    const std::string name = "the plan of step " + std::to_string(step);
+    if (static_cast<std::int64_t>(plan.group_ids.size()) != prompts) return Contradiction(name + " is incomplete");
+    for (const std::uint64_t id : plan.group_ids) {
+      const auto group = snapshot.groups.find(id);
+      if (group == snapshot.groups.end() || group->second.step != step) {
+        return Contradiction(name + " names group " + std::to_string(id) + ", which is not of it");
+      }
+    }
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot)
+    : options_(options),
+      rules_{options.prompts, options.max_age, options.window},
+      run_(snapshot.run ? *snapshot.run : NewRun(options)),
+      groups_(snapshot),
+      plans_(snapshot.plans),
+      history_(snapshot.history),
+      collapse_(snapshot.collapse, run_.acr_ema) {
+  for (const LearnerRow& learner : snapshot.learners) lineage_.Start(learner.learner_epoch, learner.start_step);
+  if (snapshot.announced) announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
+}
+
+Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
+                                     const LedgerSnapshot& snapshot,
+                                     std::int64_t now_ms,
+                                     LedgerBatch& out) {
+  if (snapshot.run) {
+    if (snapshot.run->config_sha256 != options.config_sha256) {
+      return FailedPrecondition("the ledger is of run '" + snapshot.run->run_name + "' with configuration " +
+                                snapshot.run->config_sha256 + ", this coordinator has run '" + options.run_name +
+                                "' with " + options.config_sha256 +
+                                "; start it with the same `run` half, or give it a new folder (local.out)");
+    }
+    BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
+    BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
+  }
+  Scheduler scheduler(options, snapshot);
+  ++scheduler.run_.coordinator_epoch;
+  for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
+    scheduler.deadline_ms_[id] = now_ms + options.lease_ms;
+  }
+  out.run = scheduler.run_;
+  return scheduler;
+}
+
+SchedulerStatus Scheduler::GetStatus() const {
+  SchedulerStatus status;
+  status.phase = run_.finished ? RunPhase::kFinished : RunPhase::kRunning;
+  status.total_steps = options_.steps;
+  status.planned_step = run_.planned_step;
+  status.committed_step = run_.committed_step;
+  status.settled_step = run_.settled_step;
+  status.learner_epoch = run_.learner_epoch;
+  status.coordinator_epoch = run_.coordinator_epoch;
+  if (announced_) status.announced = announced_->version;
+  status.groups = groups_.counts();
+  status.dropped = groups_.dropped();
+  status.active_slots = groups_.active_slots();
+  status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
+  status.collapse = collapse_.total();
+  status.collapse_by_source = collapse_.by_source();
+  status.acr_ema = collapse_.acr_ema();
+  status.workers = workers_;
+  for (const auto& [id, deadline] : deadline_ms_) {
+    const auto worker = status.workers.find(groups_.Find(id)->worker_id);
+    if (worker != status.workers.end()) ++worker->second.leases;
+  }
+  return status;
+}
+
+bool Scheduler::SameState(const Scheduler& other) const {
+  RunRow run = run_;
+  run.coordinator_epoch = other.run_.coordinator_epoch;
+  return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ && history_ == other.history_ &&
+         lineage_ == other.lineage_ && collapse_ == other.collapse_ && announced_ == other.announced_;
+}
+
+}  // namespace buttress

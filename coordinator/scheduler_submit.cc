@@ -1,0 +1,85 @@
+// Groups that come in: which are taken, once, and what becomes of the others.
+#include <algorithm>
+
+#include "coordinator/scheduler.h"
+
+namespace buttress {
+
+std::string_view SubmitOutcomeName(SubmitOutcome outcome) {
+  static constexpr std::array<std::string_view, kSubmitOutcomes> kNames = {
+      "accepted", "duplicate", "stale_fence", "stale_policy", "conflict", "mismatch"};
+  return kNames[static_cast<std::size_t>(outcome)];
+}
+
+SubmitOutcome Scheduler::Check(const Submission& submission) const {
+  const GroupRow* group = groups_.Find(submission.lease.group_id);
+  if (group == nullptr) return CheckEnded(submission);
+  if (group->state == GroupState::kPending) return SubmitOutcome::kStaleFence;
+  if (group->state != GroupState::kLeased) {
+    const AcceptedRow& accepted = groups_.accepted(group->group_id);
+    if (accepted.content_sha256 == submission.content_sha256) return SubmitOutcome::kDuplicate;
+    const bool same_lease = accepted.lease_epoch == submission.lease.lease_epoch;
+    return same_lease ? SubmitOutcome::kConflict : SubmitOutcome::kStaleFence;
+  }
+  const bool holder = group->lease_epoch == submission.lease.lease_epoch && group->worker_id == submission.worker_id &&
+                      group->incarnation == submission.incarnation;
+  if (!holder) return SubmitOutcome::kStaleFence;
+  const std::size_t completions = submission.accepted.completions.size();
+  if (submission.prompt_id != group->prompt.prompt_id || submission.accepted.group_id != group->group_id ||
+      completions < 1 || completions > static_cast<std::size_t>(group->prompt.completions)) {
+    return SubmitOutcome::kMismatch;
+  }
+  return CheckVersions(*group, submission.accepted);
+}
+
+// Of a group that is no longer kept only a tag is known.
+SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
+  const std::optional<std::uint64_t> tag = groups_.SettledTag(submission.lease.group_id);
+  if (!tag) return SubmitOutcome::kStaleFence;
+  return *tag == ContentTag(submission.content_sha256) ? SubmitOutcome::kDuplicate : SubmitOutcome::kStaleFence;
+}
+
+SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const {
+  if (AnyAbandoned(accepted.versions)) return SubmitOutcome::kStalePolicy;
+  for (const PolicyVersion& version : accepted.versions) {
+    if (OlderThan(announced_->version, version)) return SubmitOutcome::kMismatch;
+    if (version.step < group.min_version.step) return SubmitOutcome::kStalePolicy;
+    if (options_.deterministic && OlderThan(group.min_version, version)) return SubmitOutcome::kMismatch;
+  }
+  return SubmitOutcome::kAccepted;
+}
+
+bool Scheduler::AnyAbandoned(const std::vector<PolicyVersion>& versions) const {
+  return std::ranges::any_of(versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
+}
+
+SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) {
+  const SubmitOutcome outcome = Check(submission);
+  ++events_.submissions[static_cast<std::size_t>(outcome)];
+  const std::uint64_t id = submission.lease.group_id;
+  if (outcome == SubmitOutcome::kStalePolicy) {
+    deadline_ms_.erase(id);
+    groups_.Drop(id, AnyAbandoned(submission.accepted.versions) ? DropReason::kAbandoned : DropReason::kStale, out);
+  }
+  if (outcome != SubmitOutcome::kAccepted) return outcome;
+
+  const GroupRow& group = *groups_.Find(id);
+  PromptHistory& history = history_[group.prompt.prompt_id];
+  AcceptedRow accepted = submission.accepted;
+  accepted.lease_epoch = submission.lease.lease_epoch;
+  accepted.content_sha256 = submission.content_sha256;
+  accepted.history = history;
+  if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
+  for (const CompletionRow& completion : accepted.completions) {
+    const bool correct = completion.outcome == Outcome::kCorrect;
+    history.correct += correct ? 1 : 0;
+    history.scored += correct || completion.outcome == Outcome::kWrong ? 1 : 0;
+  }
+  out.history[group.prompt.prompt_id] = history;
+  out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
+  deadline_ms_.erase(id);
+  groups_.Accept(accepted, out);
+  return outcome;
+}
+
+}  // namespace buttress

@@ -1,0 +1,56 @@
+// The Tokenizer of a tokenizer.json.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/tokenizer/added_tokens.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "lib/tokenizer/tokenizer_config.h"
+#include "lib/tokenizer/tokenizer_json.h"
+
+namespace buttress {
+
+class ByteLevelBpeTokenizer : public Tokenizer {
+ public:
+  // kInvalidArgument where the two files do not agree.
+  static Result<std::unique_ptr<Tokenizer>> Create(TokenizerJson spec, TokenizerConfig config);
+
+  Result<std::vector<std::int32_t>> Encode(std::string_view text) const override;
+  Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const override;
+
+  std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
+
+  std::int32_t TokenId(std::string_view token) const override;
+
+  std::int32_t eos_token_id() const override { return TokenId(config_.eos_token); }
+
+  std::int32_t pad_token_id() const override { return TokenId(config_.pad_token); }
+
+  const std::string& chat_template() const override { return config_.chat_template; }
+
+ private:
+  // What an id decodes to.
+  struct DecodedToken {
+    bool exists = false;
+    bool special = false;
+    std::string bytes;
+  };
+
+  ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig config);
+
+  void AddDecodedToken(std::int32_t id, std::string_view text, bool special);
+  Status EncodePlain(std::string text, std::size_t before, std::vector<std::int32_t>& tokens) const;
+
+  bool nfc_;
+  PreTokenizer pre_tokenizer_;
+  Bpe bpe_;
+  AddedTokenFinder raw_tokens_;         // looked for in the text as it comes
+  AddedTokenFinder normalized_tokens_;  // looked for in the normalized text
+  TokenizerConfig config_;
+  Vocabulary added_ids_;
+  std::vector<DecodedToken> tokens_;  // by id
+};
+
+}  // namespace buttress

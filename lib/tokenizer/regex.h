@@ -1,0 +1,49 @@
+// The regular expressions of tokenizer.json, which are written for Oniguruma, run by PCRE2.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+
+struct pcre2_real_code_8;
+
+namespace buttress {
+
+// A part of a text, in bytes: [begin, end).
+struct TextRange {
+  std::size_t begin = 0;
+  std::size_t end = 0;
+
+  bool operator==(const TextRange&) const = default;
+};
+
+// Thread-safe.
+class Regex {
+ public:
+  // kInvalidArgument for a pattern that does not compile, and for constructs that mean something else in PCRE2 than in Oniguruma.
+  static Result<Regex> Compile(std::string_view pattern);
+
+  // A regex that finds `text` itself.
+  static Result<Regex> Literal(std::string_view text);
+
+  // All matches from left to right, without overlap; an empty match right after another match is skipped, as in Oniguruma's iterator.
+  // kResourceExhausted when matching takes more steps than a fixed number per byte. REQUIRES: valid UTF-8.
+  Status FindAll(std::string_view text, std::vector<TextRange>& matches) const;
+
+ private:
+  struct CodeDeleter {
+    void operator()(pcre2_real_code_8* code) const;
+  };
+
+  explicit Regex(pcre2_real_code_8* code) : code_(code) {}
+
+  static Result<Regex> CompilePcre2(const std::string& pattern);
+
+  std::unique_ptr<pcre2_real_code_8, CodeDeleter> code_;
+};
+
+}  // namespace buttress

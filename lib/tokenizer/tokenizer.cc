@@ -1,0 +1,159 @@
+#include "lib/tokenizer/tokenizer.h"
+
+#include <optional>
+#include <utility>
+
+#include "lib/base/file.h"
+#include "lib/tokenizer/byte_level.h"
+#include "lib/tokenizer/byte_level_bpe_tokenizer.h"
+#include "lib/tokenizer/unicode.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kFileBytesMax = std::int64_t{256} << 20;
+
+// Contents as they are looked for: those of normalized tokens are themselves normalized.
+std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalized, bool nfc) {
+  std::vector<AddedToken> out;
+  for (AddedToken token : tokens) {
+    if (token.normalized != normalized) continue;
+    if (normalized && nfc) token.content = NormalizeNfc(token.content);
+    out.push_back(std::move(token));
+  }
+  return out;
+}
+
+std::string HexByte(char c) {
+  static constexpr char kDigits[] = "0123456789abcdef";
+  const auto byte = static_cast<std::uint8_t>(c);
+  return std::string("0x") + kDigits[byte >> 4U] + kDigits[byte & 15U];
+}
+
+// A file that may be absent.
+Result<std::optional<std::string>> ReadOptional(const std::string& path) {
+  Result<std::string> text = ReadFile(path, kFileBytesMax);
+  if (text.ok()) return std::optional(*std::move(text));
+  if (text.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
+  return text.status();
+}
+
+}  // namespace
+
+ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig config)
+    : nfc_(spec.nfc),
+      pre_tokenizer_(std::move(spec.pre_tokenizer)),
+      bpe_(std::move(spec.bpe)),
+      raw_tokens_(Select(spec.added_tokens, /*normalized=*/false, spec.nfc)),
+      normalized_tokens_(Select(spec.added_tokens, /*normalized=*/true, spec.nfc)),
+      config_(std::move(config)) {
+  for (const auto& [text, id] : bpe_.vocabulary()) AddDecodedToken(id, text, /*special=*/false);
+  for (const AddedToken& token : spec.added_tokens) {
+    AddDecodedToken(token.id, token.content, token.special);
+    added_ids_.emplace(token.content, token.id);
+  }
+}
+
+void ByteLevelBpeTokenizer::AddDecodedToken(std::int32_t id, std::string_view text, bool special) {
+  const auto index = static_cast<std::size_t>(id);
+  if (index >= tokens_.size()) tokens_.resize(index + 1);
+  tokens_[index] = {.exists = true, .special = special, .bytes = TokenToBytes(text)};
+}
+
+Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson spec, TokenizerConfig config) {
+  if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space()) {
+    return InvalidArgument("tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them equal");
+  }
+  std::unique_ptr<ByteLevelBpeTokenizer> tokenizer(new ByteLevelBpeTokenizer(std::move(spec), std::move(config)));
+  for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
+    const std::int32_t id = tokenizer->TokenId(token.content);
+    if (id < 0 || (token.id >= 0 && id != token.id)) {
+      return InvalidArgument("tokenizer_config.json: token '" + token.content + "'" +
+                             (token.id >= 0 ? " with id " + std::to_string(token.id) : "") +
+                             " is not in tokenizer.json; add it there");
+    }
+  }
+  return std::unique_ptr<Tokenizer>(std::move(tokenizer));
+}
+
+std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
+  if (token.empty()) return -1;
+  const auto added = added_ids_.find(token);
+  if (added != added_ids_.end()) return added->second;
+  const auto it = bpe_.vocabulary().find(token);
+  return it == bpe_.vocabulary().end() ? -1 : it->second;
+}
+
+// `before`: bytes of the text before `text`, for messages.
+Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before, std::vector<std::int32_t>& tokens) const {
+  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized, pre_tokenizer_.Split(std::move(text)));
+  const std::string_view all = pre_tokenized.text;
+  for (const TextRange& word : pre_tokenized.words) {
+    const auto unknown = bpe_.EncodeWord(all.substr(word.begin, word.end - word.begin), tokens);
+    if (!unknown.has_value()) continue;
+    const std::size_t at = word.begin + *unknown;
+    return InvalidArgument("byte " + HexByte(all[at]) + " at byte " + std::to_string(before + at) + " of the text" +
+                           (nfc_ ? " (counted after NFC)" : "") + " has no token in this vocabulary");
+  }
+  return OkStatus();
+}
+
+Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view text) const {
+  if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
+    return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*invalid) + " of " + std::to_string(text.size()));
+  }
+  std::vector<std::int32_t> tokens;
+  std::size_t before = 0;
+  for (const AddedTokenPart& part : raw_tokens_.Split(text)) {
+    const std::string_view raw = text.substr(part.range.begin, part.range.end - part.range.begin);
+    if (part.token.has_value()) {
+      tokens.push_back(*part.token);
+      before += raw.size();
+      continue;
+    }
+    const std::string normalized = nfc_ ? NormalizeNfc(raw) : std::string(raw);
+    for (const AddedTokenPart& inner : normalized_tokens_.Split(normalized)) {
+      if (inner.token.has_value()) {
+        tokens.push_back(*inner.token);
+        continue;
+      }
+      BUTTRESS_RETURN_IF_ERROR(EncodePlain(
+          normalized.substr(inner.range.begin, inner.range.end - inner.range.begin), before + inner.range.begin, tokens));
+    }
+    before += normalized.size();
+  }
+  return tokens;
+}
+
+Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const {
+  std::string bytes;
+  for (std::size_t i = 0; i < tokens.size(); ++i) {
+    const std::int32_t id = tokens[i];
+    if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
+      return OutOfRange("token " + std::to_string(id) + " at position " + std::to_string(i) +
+                        " is not in the vocabulary, whose ids end at " + std::to_string(vocab_size() - 1));
+    }
+    const DecodedToken& token = tokens_[static_cast<std::size_t>(id)];
+    if (token.special && special == SpecialTokens::kSkip) continue;
+    bytes += token.bytes;
+  }
+  return ReplaceInvalidUtf8(bytes);
+}
+
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& folder) {
+  const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
+  const std::string config_path = JoinPath(folder, "tokenizer_config.json");
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string tokenizer_text, ReadFile(tokenizer_path, kFileBytesMax));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<std::string> config_text, ReadOptional(config_path));
+  BUTTRESS_ASSIGN_OR_RETURN(std::optional<std::string> template_text, ReadOptional(JoinPath(folder, "chat_template.jinja")));
+  Result<TokenizerJson> spec = ParseTokenizerJson(tokenizer_text);
+  if (!spec.ok()) return spec.status().Annotate(tokenizer_path);
+  Result<TokenizerConfig> config = config_text.has_value() ? ParseTokenizerConfig(*config_text) : TokenizerConfig();
+  if (!config.ok()) return config.status().Annotate(config_path);
+  if (template_text.has_value()) config->chat_template = *std::move(template_text);
+  Result<std::unique_ptr<Tokenizer>> tokenizer = ByteLevelBpeTokenizer::Create(*std::move(spec), *std::move(config));
+  if (!tokenizer.ok()) return tokenizer.status().Annotate(folder);
+  return tokenizer;
+}
+
+}  // namespace buttress

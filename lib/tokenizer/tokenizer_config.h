@@ -1,0 +1,29 @@
+// Reads tokenizer_config.json: the special tokens' roles and the chat template.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+struct TokenizerConfig {
+  std::string eos_token;      // empty: none
+  std::string pad_token;      // empty: none
+  std::string chat_template;  // empty: none
+  bool add_prefix_space = false;
+
+  struct NamedToken {
+    std::string content;
+    std::int32_t id = -1;  // -1: the file does not say
+  };
+
+  std::vector<NamedToken> tokens;  // all that the file names; Hugging Face adds those that tokenizer.json lacks
+};
+
+// kInvalidArgument names the member that is malformed.
+Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text);
+
+}  // namespace buttress

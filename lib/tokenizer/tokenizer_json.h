@@ -1,0 +1,27 @@
+// Reads tokenizer.json: the parts that decide how text becomes tokens and back.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/tokenizer/added_tokens.h"
+#include "lib/tokenizer/bpe.h"
+#include "lib/tokenizer/pre_tokenizer.h"
+
+namespace buttress {
+
+// Ids are below this; the largest known vocabulary has 262,144 tokens.
+inline constexpr std::int32_t kTokenIdEnd = 1 << 22;
+
+struct TokenizerJson {
+  bool nfc = false;  // normalization form C before pre-tokenization
+  PreTokenizer pre_tokenizer;
+  Bpe bpe;
+  std::vector<AddedToken> added_tokens;
+};
+
+// kInvalidArgument names the member that is malformed, or not supported and able to change results.
+Result<TokenizerJson> ParseTokenizerJson(std::string_view text);
+
+}  // namespace buttress

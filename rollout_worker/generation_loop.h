@@ -1,0 +1,59 @@
+// Carries completions from the table's leases through the engine and the scoring pool back to the table, on one thread.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <optional>
+#include <thread>
+
+#include "lib/base/sync.h"
+#include "rollout_worker/engine.h"
+#include "rollout_worker/group_table.h"
+#include "rollout_worker/scoring_pool.h"
+#include "rollout_worker/worker_metrics.h"
+
+namespace buttress {
+
+// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that the table holds.
+class GenerationLoop {
+ public:
+  GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, GroupTable& table, WorkerMetrics& metrics)
+      : engine_(engine), scoring_(scoring), table_(table), metrics_(metrics) {}
+
+  ~GenerationLoop() { Stop(); }
+
+  GenerationLoop(const GenerationLoop&) = delete;
+  GenerationLoop& operator=(const GenerationLoop&) = delete;
+
+  void Start();
+
+  // Ends the thread within one poll. Safe to repeat.
+  void Stop();
+
+  // True once kMaxFailures groups in a row were given back because the engine failed: it is broken, not the prompts.
+  bool engine_broken() const { return failures_in_a_row_ >= kMaxFailures; }
+
+ private:
+  static constexpr int kMaxFailures = 16;
+
+  void Run();
+  void SubmitWaiting();
+  void Poll();
+  void Take(EngineResult result);
+  void FailSample(const SampleId& id, const Status& status);
+  void GiveBack(const SampleId& id, const Status& status);
+  WaitReason Reason() const;
+
+  InferenceEngine& engine_;
+  ScoringPool& scoring_;
+  GroupTable& table_;
+  WorkerMetrics& metrics_;
+  std::deque<SampleRequest> requests_;  // for the engine, which was full
+  std::deque<ScoreRequest> unscored_;   // for the scoring pool, which was full
+  std::uint64_t seen_change_ = 0;
+  std::atomic<int> failures_in_a_row_{0};
+  StopSignal stop_;
+  std::thread thread_;
+};
+
+}  // namespace buttress

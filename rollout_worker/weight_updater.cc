@@ -1,0 +1,117 @@
+#include "rollout_worker/weight_updater.h"
+
+#include "lib/base/log.h"
+#include "lib/base/retry.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kStopPoll(200);
+
+}  // namespace
+
+WeightUpdater::WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, GroupTable& table, WorkerMetrics& metrics)
+    : engine_(engine), fetcher_(fetcher), table_(table), metrics_(metrics) {
+  metrics_.weights_version.Set(static_cast<double>(engine_.version().step));
+}
+
+void WeightUpdater::Start() {
+  thread_ = std::thread([this] { Run(); });
+}
+
+void WeightUpdater::Stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.NotifyAll();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+bool WeightUpdater::Want(const WeightManifest& manifest) {
+  const PolicyVersion loaded = engine_.version();
+  MutexLock lock(mutex_);
+  if (!OlderThan(loaded, manifest.version)) return false;
+  if (wanted_.has_value() && !OlderThan(wanted_->version, manifest.version)) {
+    // The same version again; it may have more sources by now.
+    if (wanted_->version == manifest.version) wanted_ = manifest;
+    return false;
+  }
+  wanted_ = manifest;
+  changed_.NotifyAll();
+  return true;
+}
+
+std::int64_t WeightUpdater::failing_ms() const {
+  MutexLock lock(mutex_);
+  return failing_since_ms_.has_value() ? RealClock().MonotonicMs() - *failing_since_ms_ : 0;
+}
+
+void WeightUpdater::Run() {
+  Backoff backoff({}, HashText("weights"));
+  while (const std::optional<WeightManifest> manifest = Next()) {
+    if (Load(*manifest).ok()) {
+      backoff.Reset();
+    } else {
+      Pause(backoff.NextMs(), manifest->version);
+    }
+  }
+}
+
+std::optional<WeightManifest> WeightUpdater::Next() {
+  MutexLock lock(mutex_);
+  const auto ready = [this] { return stopped_ || wanted_.has_value(); };
+  while (!changed_.WaitFor(mutex_, kStopPoll, ready)) {
+  }
+  return stopped_ ? std::nullopt : wanted_;
+}
+
+Status WeightUpdater::Load(const WeightManifest& manifest) {
+  const double started = MonotonicSeconds();
+  const Result<WeightManifest> fetched = fetcher_.Fetch(manifest);
+  if (!fetched.ok()) {
+    const bool wrong_bytes = fetched.status().code() == StatusCode::kDataLoss;
+    Fail(wrong_bytes ? WeightStage::kChecksum : WeightStage::kFetch, manifest, fetched.status());
+    return fetched.status();
+  }
+  std::uint64_t seen = 0;
+  while (table_.NeedsExactly(engine_.version())) {
+    seen = table_.WaitForChange(seen, kStopPoll);
+    MutexLock lock(mutex_);
+    if (stopped_) return Cancelled("stopped");
+  }
+  const Status applied = engine_.UpdateWeights(*fetched, InFlight::kKeep);
+  if (!applied.ok()) {
+    Fail(WeightStage::kApply, manifest, applied);
+    return applied;
+  }
+  {
+    MutexLock lock(mutex_);
+    failing_since_ms_.reset();
+    if (wanted_.has_value() && wanted_->version == manifest.version) wanted_.reset();
+  }
+  const double seconds = MonotonicSeconds() - started;
+  metrics_.weights_version.Set(static_cast<double>(manifest.version.step));
+  metrics_.weight_update_seconds.Observe(seconds);
+  SetLogStep(static_cast<std::int64_t>(manifest.version.step), static_cast<std::int64_t>(manifest.version.step));
+  Log(kInfo, "weights loaded", {{"policy", ToString(manifest.version)}, {"seconds", seconds}});
+  table_.ReturnUnreachable(manifest.version);
+  table_.Touch();
+  return applied;
+}
+
+void WeightUpdater::Fail(WeightStage stage, const WeightManifest& manifest, const Status& status) {
+  metrics_.CountWeightFailure(stage);
+  Log(kWarn, "weights could not be loaded; the old ones serve on",
+      {{"policy", ToString(manifest.version)}, {"error", status.ToString()}});
+  MutexLock lock(mutex_);
+  if (!failing_since_ms_.has_value()) failing_since_ms_ = RealClock().MonotonicMs();
+}
+
+void WeightUpdater::Pause(std::int64_t ms, const PolicyVersion& tried) {
+  MutexLock lock(mutex_);
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(ms),
+                   [&] { return stopped_ || !wanted_.has_value() || OlderThan(tried, wanted_->version); });
+}
+
+}  // namespace buttress

@@ -1,0 +1,156 @@
+#include "rollout_worker/worker.h"
+
+#include <algorithm>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/shutdown.h"
+#include "lib/rl/wire.h"
+#include "lib/weights/manifest_wire.h"
+
+namespace buttress {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::int64_t kMaxPollMs = 10000;
+// How long freed room is gathered before it is offered, and the pause after an Exchange without news.
+constexpr milliseconds kGather(50);
+
+}  // namespace
+
+WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id) {
+  const std::int64_t group_size = config.run.sampling.group_size;
+  const std::int64_t running = (config.local.worker.max_running + group_size - 1) / group_size;
+  WorkerOptions options;
+  options.worker_id = std::move(worker_id);
+  options.capacity_groups = static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
+  options.poll_ms = std::clamp<std::int64_t>(config.run.lease_ms / 3, 1, kMaxPollMs);
+  return options;
+}
+
+Worker::Worker(WorkerParts parts, WorkerOptions options)
+    : parts_(parts),
+      options_(std::move(options)),
+      table_(options_.worker_id, options_.capacity_groups),
+      weights_(parts.engine, parts.fetcher, table_, parts.metrics),
+      generation_(parts.engine, parts.scoring, table_, parts.metrics),
+      submitter_(parts.session, table_, parts.metrics) {}
+
+Status Worker::Run() {
+  BUTTRESS_RETURN_IF_ERROR(parts_.session.Register());
+  weights_.Start();
+  generation_.Start();
+  submitter_.Start();
+  parts_.metrics.SetState(WorkerState::kRunning);
+  const Status status = ExchangeLoop();
+  if (status.ok() && !run_finished_) Drain();
+  submitter_.Stop();
+  generation_.Stop();
+  weights_.Stop();
+  Cancel(table_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  parts_.metrics.SetState(WorkerState::kStopped);
+  return status;
+}
+
+void Worker::RequestDrain() {
+  drain_requested_ = true;
+  table_.Touch();
+}
+
+bool Worker::StopRequested() const { return drain_requested_ || ShutdownRequested(); }
+
+Status Worker::ExchangeLoop() {
+  const std::size_t gather = std::max<std::size_t>(1, options_.capacity_groups / 8);
+  std::uint64_t seen = 0;
+  while (!StopRequested()) {
+    if (generation_.engine_broken()) return Unavailable("the engine failed on many groups in a row; see the warnings above");
+    table_.WaitForRoom(gather, kGather);
+    bool news = false;
+    const Status status = Exchange(options_.poll_ms, /*draining=*/false, &news);
+    if (StopRequested()) break;  // the call may have been cut for it
+    BUTTRESS_RETURN_IF_ERROR(status);
+    if (run_finished_) {
+      Log(kInfo, "the run is finished");
+      return OkStatus();
+    }
+    if (!news) seen = table_.WaitForChange(seen, kGather);
+  }
+  return OkStatus();
+}
+
+Status Worker::Exchange(std::int64_t wait_ms, bool draining, bool* news) {
+  if (weights_.failing_ms() > options_.weights_patience_ms) table_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
+  const bool weights_missing = weights_.failing_ms() > options_.weights_patience_ms;
+  v1::ExchangeRequest request;
+  table_.Describe(request);
+  request.set_draining(draining);
+  request.set_capacity(draining || weights_missing ? 0 : static_cast<std::uint32_t>(table_.room()));
+  *request.mutable_loaded_version() = ToProto(parts_.engine.version());
+  // Held only when there is nothing else to tell soon: room that grows meanwhile would not be offered.
+  request.set_wait_ms(request.capacity() > 0 && !draining ? static_cast<std::uint32_t>(wait_ms) : 0);
+  const Result<v1::ExchangeResponse> response = parts_.session.Exchange(request);
+  if (!response.ok()) return response.status();
+  table_.Reported(request);
+  *news = Apply(*response);
+  const GroupCounts counts = table_.counts();
+  parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
+  parts_.metrics.spool_bytes.Set(static_cast<double>(counts.spool_bytes));
+  return OkStatus();
+}
+
+bool Worker::Apply(const v1::ExchangeResponse& response) {
+  bool news = response.leases_size() > 0 || response.revoked_size() > 0;
+  for (const v1::LeaseRef& ref : response.revoked()) Cancel(table_.Revoke(KeyFromProto(ref)));
+  if (response.has_weights()) {
+    const Result<WeightManifest> manifest = ManifestFromProto(response.weights());
+    if (manifest.ok()) {
+      news = weights_.Want(*manifest) || news;
+    } else {
+      parts_.metrics.CountWeightFailure(WeightStage::kChecksum);
+      Log(kWarn, "the announced weights make no sense", {{"error", manifest.status().ToString()}});
+    }
+  }
+  for (const v1::Lease& lease : response.leases()) TakeLease(lease);
+  run_finished_ = response.run_state() == v1::RUN_STATE_FINISHED;
+  return news;
+}
+
+void Worker::TakeLease(const v1::Lease& proto) {
+  Result<WorkerLease> lease = LeaseFromProto(proto, parts_.tokenizer);
+  if (lease.ok()) {
+    table_.Add(*std::move(lease));
+    return;
+  }
+  Log(kWarn, "a lease cannot be worked on and is given back",
+      {{"group", proto.ref().group_id()}, {"error", lease.status().ToString()}});
+  table_.Return(KeyFromProto(proto.ref()), v1::RETURN_REASON_ENGINE_FAILED);
+}
+
+void Worker::Drain() {
+  parts_.metrics.SetState(WorkerState::kDraining);
+  table_.ReturnWaiting(v1::RETURN_REASON_DRAINING);
+  Log(kInfo, "draining", {{"groups", table_.counts().held}, {"budget_ms", options_.drain_ms}});
+  const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
+  std::int64_t next_exchange = 0;
+  std::uint64_t seen = 0;
+  bool news = false;
+  while (table_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
+    if (RealClock().MonotonicMs() >= next_exchange) {
+      const Status status = Exchange(0, /*draining=*/true, &news);
+      if (!status.ok()) Log(kWarn, "cannot tell the coordinator that this worker drains", {{"error", status.ToString()}});
+      next_exchange = RealClock().MonotonicMs() + options_.poll_ms;
+    }
+    seen = table_.WaitForChange(seen, kGather);
+  }
+  submitter_.Stop();
+  Cancel(table_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  const Status status = Exchange(0, /*draining=*/true, &news);
+  if (!status.ok()) Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
+}
+
+void Worker::Cancel(const std::vector<SampleId>& samples) {
+  for (const SampleId& sample : samples) parts_.engine.Cancel(sample);
+}
+
+}  // namespace buttress

@@ -1,0 +1,80 @@
+#include "rollout_worker/worker_metrics.h"
+
+#include <string>
+#include <vector>
+
+namespace buttress {
+namespace {
+
+constexpr std::array<std::string_view, 4> kStates = {"starting", "running", "draining", "stopped"};
+constexpr std::array<std::string_view, 5> kFinishReasons = {"", "stop", "length", "abort", "error"};
+constexpr std::array<std::string_view, 5> kWaitReasons = {"no_lease", "engine", "verifier", "submit", "weights"};
+constexpr std::array<std::string_view, 3> kStages = {"fetch", "checksum", "apply"};
+
+// 16, 32, ... 65536.
+std::vector<double> TokenBounds() {
+  std::vector<double> bounds;
+  for (double bound = 16; bound <= 65536; bound *= 2) bounds.push_back(bound);
+  return bounds;
+}
+
+template <std::size_t N>
+std::array<prometheus::Counter*, N> Counters(Metrics& metrics,
+                                             std::string_view name,
+                                             std::string_view help,
+                                             const char* label,
+                                             const std::array<std::string_view, N>& values) {
+  std::array<prometheus::Counter*, N> counters{};
+  for (std::size_t i = 0; i < N; ++i) {
+    if (!values[i].empty()) counters[i] = &metrics.Counter(name, help, {{label, std::string(values[i])}});
+  }
+  return counters;
+}
+
+}  // namespace
+
+WorkerMetrics::WorkerMetrics(Metrics& metrics)
+    : completions(Counters(metrics, "buttress_worker_completions_total", "Completions that the engine gave.",
+                           "finish_reason", kFinishReasons)),
+      wait_seconds(Counters(metrics, "buttress_worker_wait_seconds_total",
+                            "Time in which the generation loop had nothing to hand on, by what it waited for.", "reason",
+                            kWaitReasons)),
+      weight_update_failures(Counters(metrics, "buttress_worker_weight_update_failures_total",
+                                      "Weight updates that failed; the old weights served on.", "stage", kStages)),
+      prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total", "Prompt tokens given to the engine, once a completion.")),
+      generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total", "Tokens of the completions that the engine gave.")),
+      completion_tokens(metrics.Histogram("buttress_worker_completion_tokens", "Length of completions in tokens.", TokenBounds())),
+      requests_in_flight(metrics.Gauge("buttress_worker_requests_in_flight", "Completions running or waiting in the engine.")),
+      leases_held(metrics.Gauge("buttress_worker_leases_held", "Groups held, from lease to acknowledgement.")),
+      spool_bytes(metrics.Gauge("buttress_worker_spool_bytes", "Complete groups that are not acknowledged yet.")),
+      weights_version(metrics.Gauge("buttress_worker_weights_version", "Step of the weights that are loaded.")),
+      weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
+                                              "Fetching, verifying and loading a version.",
+                                              {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
+      submit_retries(metrics.Counter("buttress_worker_submit_retries_total", "Submissions that had to be tried again.")) {
+  for (std::size_t i = 0; i < kStates.size(); ++i) {
+    state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.", {{"state", std::string(kStates[i])}});
+  }
+  SetState(WorkerState::kStarting);
+}
+
+void WorkerMetrics::SetState(WorkerState now) {
+  for (std::size_t i = 0; i < state.size(); ++i) state[i]->Set(i == static_cast<std::size_t>(now) ? 1 : 0);
+}
+
+void WorkerMetrics::Count(const Completion& completion) {
+  prometheus::Counter* counter = completions[static_cast<std::size_t>(completion.finish_reason)];
+  if (counter != nullptr) counter->Increment();
+  generated_tokens.Increment(static_cast<double>(completion.token_ids.size()));
+  completion_tokens.Observe(static_cast<double>(completion.token_ids.size()));
+}
+
+void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
+  wait_seconds[static_cast<std::size_t>(reason)]->Increment(seconds);
+}
+
+void WorkerMetrics::CountWeightFailure(WeightStage stage) {
+  weight_update_failures[static_cast<std::size_t>(stage)]->Increment();
+}
+
+}  // namespace buttress
