@@ -14,6 +14,9 @@ constexpr Command kCommands[] = {
     {"status", "what a run is doing", AddStatus},
     {"sft", "cold start: cross-entropy on prompt and response pairs", AddSft},
     {"eval", "accuracy of a model folder on a file of prompts", AddEval},
+    {"task", "write problems that verify themselves, as JSONL", AddTask},
+    {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
+    {"verify", "score a JSONL of responses", AddVerify},
 };
 
 int Run(int argc, char** argv) {

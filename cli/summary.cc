@@ -7,7 +7,7 @@
 #include "cli/curves.h"
 #include "cli/steps_file.h"
 #include "lib/base/file.h"
-#include "lib/ledger/ledger_reader.h"
+#include "lib/ledger/reader.h"
 #include "lib/rl/acr.h"
 
 namespace buttress {
@@ -57,7 +57,12 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   const std::string& out = config.local.out;
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> steps, ReadSteps(JoinPath(out, "steps.jsonl")));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
-  BUTTRESS_ASSIGN_OR_RETURN(const CollapseCounts collapse, ledger->RecountCollapse());
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));
+  if (!audit.violations.empty()) {
+    return DataLoss("the ledger contradicts itself: " + audit.violations.front() + " (" + std::to_string(audit.violations.size()) +
+                    " in all); keep " + out + " and report it");
+  }
+  const CollapseCounts& collapse = audit.recounted;
   nlohmann::ordered_json json;
   json["run"] = config.run.name;
   if (summary.before) json["accuracy_before"] = summary.before->accuracy;

@@ -39,10 +39,10 @@ struct Turn {
   PayloadStore& payloads;
   CoordinatorMetrics& metrics;
   LedgerBatch& changes;
-  std::int64_t now_ms;
-  bool draining;                   // no new leases, long polls are answered
+  std::int64_t now_ms = 0;
+  bool draining = false;  // no new leases, long polls are answered
   bool payloads_appended = false;
-  Status failed;                   // set by what must end the process
+  Status failed = {};     // set by what must end the process
 };
 
 struct Command {

@@ -1,5 +1,6 @@
 // The learner's side of the scheduler: lineage, plans, commits, versions, checkpoints.
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "coordinator/scheduler.h"
@@ -213,6 +214,12 @@ Status Scheduler::Checkpointed(std::uint64_t learner_epoch,
   Settle(step, out);
   out.run = run_;
   return OkStatus();
+}
+
+std::uint64_t Scheduler::FirstNeededSegment() const {
+  std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
+  for (const auto& [id, accepted] : groups_.accepted()) first = std::min(first, accepted.payload.segment);
+  return first;
 }
 
 void Scheduler::Settle(std::uint64_t step, LedgerBatch& out) {

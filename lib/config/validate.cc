@@ -95,6 +95,10 @@ void CheckLocal(const LocalSettings& local, Rules& rules) {
   rules.Require(local.worker.kv_cache_tokens >= 1, "local.worker.kv_cache_tokens", local.worker.kv_cache_tokens, "at least 1");
   rules.OneOf("local.learner.collective", local.learner.collective, {"local", "mpi", "nccl"});
   rules.OneOf("local.learner.device", local.learner.device, {"cpu", "cuda"});
+  const bool on_gpu = local.learner.device == "cuda";
+  rules.Require(local.learner.collective == "local" || (local.learner.collective == "nccl") == on_gpu, "local.learner.collective",
+                local.learner.collective, on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
+                                                 : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
   rules.Require(local.learner.threads >= 1, "local.learner.threads", local.learner.threads, "at least 1");
   rules.Require(local.learner.micro_batch_tokens >= 1, "local.learner.micro_batch_tokens",
                 local.learner.micro_batch_tokens, "at least 1");

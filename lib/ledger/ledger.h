@@ -34,9 +34,6 @@ class Ledger {
   // End of the last payload that is referenced, for PayloadStore::Open.
   Result<PayloadEnd> payload_end();
 
-  // Oldest segment that holds a payload of a group neither settled nor dropped; one past the last segment if there is none.
-  Result<std::uint64_t> FirstNeededSegment();
-
  private:
   struct Statements;
 

@@ -47,7 +47,7 @@ class PayloadStore {
   // kDataLoss if the bytes are not those that were written; kNotFound if the segment was deleted.
   Result<std::string> Read(const PayloadRef& ref) const;
 
-  // Deletes all segments before `first_needed` (Ledger::FirstNeededSegment()); returns how many.
+  // Deletes the segments before `first_needed` (Scheduler::FirstNeededSegment()), never the current one; returns how many.
   Result<int> DeleteBefore(std::uint64_t first_needed);
 
  private:

@@ -5,15 +5,16 @@
 //
 // Rules. (1) Groups are leased in admission order, g = 0, 1, 2, ...; one whose lease expires is leased again before younger ones.
 // (2) A group holds a slot from its lease until the version trained on it is announced; at most B = (S + 1) P slots are held.
-// (3) A group is sampled from the version announced when it was leased, or a newer one. (4) The assembler takes a ready group only from
-// the W oldest that are not yet taken (W = 1: first in, first out).
+// (3) A group is sampled from the version announced when it was leased, or a newer one. (4) The assembler lets at most W - 1 younger groups
+// pass a group (W = 1: first in, first out).
 //
 // Derivation. When g is leased and v versions are announced, g + 1 groups have been leased and v P have given their slots back, so
 //   g + 1 - v P <= (S + 1) P,  hence  v >= floor(g / P) - S.
-// By (4) only groups g + 1 ... g + W - 1 can pass g, so g is taken at position g + W - 1 or before, and its step starts from version
+// By (4) at most W - 1 groups pass g, so g is taken at position g + W - 1 or before, and its step starts from version
 // floor((g + W - 1) / P) or before. Its age is therefore at most
 //   floor((g + W - 1) / P) - floor(g / P) + S  <=  S + ceil((W - 1) / P).
-// A dropped group gives its slot back and moves every younger one forward, so drops only lower the age.
+// A dropped group gives its slot back and moves every younger one forward, so drops only lower the age. For S >= 1 the bound is reached;
+// for S = 0 all slots belong to one step, and the age is 0 whatever W is.
 //
 // Example. P = 4, S = 1: B = 8 slots. Groups 0 - 7 are leased at version 0. 0 - 3 make step 1 and 4 - 7 make step 2, which starts from
 // version 1: age 1 = S. Group 8 needs a slot that version 1 frees, so it is leased at version 1 and trains in step 3, from version 2:

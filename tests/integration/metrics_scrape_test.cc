@@ -51,8 +51,9 @@ TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqu
   ASSERT_TRUE(WaitUntil(20000, [&] { return !coordinator->Running(); }));
   auto reader = LedgerReader::Open(JoinPath(out, "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
-  auto collapse = (*reader)->RecountCollapse();
-  ASSERT_TRUE(collapse.ok());
+  auto audit = AuditLedger(**reader);
+  ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+  const CollapseCounts* const collapse = &audit->recounted;
   EXPECT_GT(collapse->groups, 0);
   const std::string series = "buttress_coordinator_groups_scored_total{collapse=\"";
   EXPECT_EQ(ValueOf(text, series + "mixed\"}"), static_cast<double>(collapse->mixed)) << text;

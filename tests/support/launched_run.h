@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "cli/steps_file.h"
-#include "lib/ledger/ledger_reader.h"
+#include "lib/ledger/reader.h"
 #include "tests/support/quickstart_run.h"
 
 namespace buttress {
@@ -92,19 +92,19 @@ inline void ExpectStepsInOrder(const LaunchedRun& run, std::int64_t steps) {
 inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_groups) {
   auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
-  auto states = (*reader)->CountByState();
-  ASSERT_TRUE(states.ok()) << states.status().ToString();
-  for (const auto& [state, count] : *states) {
+  auto audit = AuditLedger(**reader);
+  ASSERT_TRUE(audit.ok()) << audit.status().ToString();
+  EXPECT_EQ(audit->violations, std::vector<std::string>());
+  for (const auto& [state, count] : audit->groups) {
     EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0) << count << " groups are left " << state;
   }
-  EXPECT_EQ((*states)["settled"], trained_groups);
+  EXPECT_EQ(audit->groups["settled"], trained_groups);
+  EXPECT_EQ(audit->recounted, audit->reported);
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")), nullptr, false);
   ASSERT_TRUE(summary.is_object());
-  auto collapse = (*reader)->RecountCollapse();
-  ASSERT_TRUE(collapse.ok()) << collapse.status().ToString();
-  EXPECT_EQ(summary["groups_accepted"], collapse->groups);
-  EXPECT_EQ(summary["groups_collapsed"], collapse->constant());
-  EXPECT_GE(collapse->groups, trained_groups);
+  EXPECT_EQ(summary["groups_accepted"], audit->recounted.groups);
+  EXPECT_EQ(summary["groups_collapsed"], audit->recounted.constant());
+  EXPECT_GE(audit->recounted.groups, trained_groups);
 }
 
 }  // namespace buttress

@@ -1,0 +1,126 @@
+#include "coordinator/coordinator.h"
+
+#include <grpcpp/ext/health_check_service_server_builder_option.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/config/load.h"
+#include "lib/rpc/channel.h"
+
+namespace buttress {
+namespace {
+
+constexpr const char* kServiceName = "buttress.v1.Coordinator";
+constexpr std::chrono::seconds kShutdownTime(2);
+// A worker renews its leases with every Exchange, so the longest one is held for a fraction of a lease.
+constexpr std::int64_t kHoldsPerLease = 3;
+
+SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256) {
+  SchedulerOptions options;
+  options.run_name = run.name;
+  options.config_sha256 = config_sha256;
+  options.steps = static_cast<std::uint64_t>(run.steps);
+  options.prompts = run.batch.prompts;
+  options.max_age = run.batch.max_age;
+  options.window = run.batch.window;
+  options.lease_ms = run.lease_ms;
+  options.max_attempts = run.max_attempts;
+  options.deterministic = run.deterministic;
+  return options;
+}
+
+RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256) {
+  RunTerms terms;
+  terms.run_name = run.name;
+  terms.config_sha256 = config_sha256;
+  terms.seed = run.seed;
+  terms.sampling.temperature = run.sampling.temperature;
+  terms.sampling.top_p = run.sampling.top_p;
+  terms.sampling.top_k = static_cast<std::int32_t>(run.sampling.top_k);
+  terms.sampling.max_tokens = static_cast<std::int32_t>(run.sampling.max_tokens);
+  terms.max_hold_ms = run.lease_ms / kHoldsPerLease;
+  return terms;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
+                                                        const PromptFile& prompts,
+                                                        const GroupLimits& limits,
+                                                        Metrics& metrics) {
+  const double begin = MonotonicSeconds();
+  std::unique_ptr<Coordinator> coordinator(new Coordinator);
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
+  coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(metrics, config, RunConfigHash(config), config.local.out);
+  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
+  coordinator->service_ =
+      std::make_unique<CoordinatorService>(*coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
+  BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator));
+  coordinator->metrics_->recovery_seconds.Set(MonotonicSeconds() - begin);
+  coordinator->metrics_->ready.Set(1);
+  return coordinator;
+}
+
+Coordinator::~Coordinator() { Stop().IgnoreError(); }
+
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts) {
+  BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
+  BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger_->payload_end());
+  BUTTRESS_ASSIGN_OR_RETURN(payloads_, PayloadStore::Open(JoinPath(config.local.out, "payloads"), end));
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
+
+  const std::string config_sha256 = RunConfigHash(config);
+  LedgerBatch changes;
+  BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
+                                                                    RealClock().MonotonicMs(), changes));
+  PromptSource source(prompts, {config.run.seed, config.run.data.shuffle, static_cast<std::int32_t>(config.run.sampling.group_size)});
+  BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
+  BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
+
+  const CollapseCounts last_batch = snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
+  loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source),
+                                                                   *ledger_, *payloads_, *metrics_, RealClock(), last_batch});
+  return OkStatus();
+}
+
+Status Coordinator::Listen(const CoordinatorConfig& config) {
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::ServerBuilder builder;
+  ApplyServerOptions(builder);
+  int port = 0;
+  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(service_.get());
+  server_ = builder.BuildAndStart();
+  if (!server_ || port == 0) {
+    server_.reset();
+    return Unavailable("cannot listen on " + config.listen + "; is another coordinator there? Set local.coordinator.listen to another port, or 0");
+  }
+  server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
+  address_ = config.advertise.empty() ? BoundAddress(config.listen, port) : config.advertise;
+  return OkStatus();
+}
+
+Status Coordinator::Stop() {
+  if (!loop_) return OkStatus();
+  metrics_->ready.Set(0);
+  if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
+  loop_->Drain();
+  if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
+  const Status status = loop_->Stop();
+  server_.reset();
+  service_.reset();
+  loop_.reset();
+  payloads_.reset();
+  ledger_.reset();
+  return status;
+}
+
+}  // namespace buttress

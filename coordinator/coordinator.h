@@ -1,0 +1,61 @@
+// The coordinator put together: ledger, scheduler, loop and gRPC server.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "coordinator/coordinator_loop.h"
+#include "coordinator/coordinator_metrics.h"
+#include "coordinator/service.h"
+#include "lib/base/metrics.h"
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "lib/data/prompt_file.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_store.h"
+#include "lib/rl/wire.h"
+
+namespace grpc {
+class Server;
+}
+
+namespace buttress {
+
+class Coordinator {
+ public:
+  // Opens <out>/ledger.db and <out>/payloads, takes up the run that stands there or starts one, and serves. `prompts` and `metrics`
+  // outlive it. kFailedPrecondition: another coordinator has the ledger, or it is of another run or configuration; kUnavailable: the
+  // port is taken.
+  static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
+                                                    const PromptFile& prompts,
+                                                    const GroupLimits& limits,
+                                                    Metrics& metrics);
+  ~Coordinator();
+  Coordinator(const Coordinator&) = delete;
+  Coordinator& operator=(const Coordinator&) = delete;
+
+  // host:port that clients connect to.
+  const std::string& address() const { return address_; }
+
+  bool finished() const { return loop_->finished(); }
+
+  // Graceful: reports NOT_SERVING, stops leasing, answers long polls and what is in flight, writes the last of it, closes. Gives what
+  // made the coordinator fail, if something did. Once.
+  Status Stop();
+
+ private:
+  Coordinator() = default;
+
+  Status OpenLedger(const RunConfig& config, const PromptFile& prompts);
+  Status Listen(const CoordinatorConfig& config);
+
+  std::unique_ptr<CoordinatorMetrics> metrics_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<PayloadStore> payloads_;
+  std::unique_ptr<CoordinatorLoop> loop_;
+  std::unique_ptr<CoordinatorService> service_;
+  std::unique_ptr<grpc::Server> server_;
+  std::string address_;
+};
+
+}  // namespace buttress

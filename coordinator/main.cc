@@ -1,0 +1,111 @@
+// The coordinator: hands out prompts, takes groups in, makes batches, keeps the ledger.
+//
+// Exit codes: 0 stopped, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "coordinator/coordinator.h"
+#include "lib/base/failpoint.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/base/shutdown.h"
+#include "lib/config/load.h"
+#include "lib/rpc/channel.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kTick(200);
+// Time in which workers and learner hear that the run is finished, before a coordinator that leaves by itself does.
+constexpr std::chrono::milliseconds kFarewell(10000);
+
+// What a group of this run may hold at most. The vocabulary is the model's, which is often padded beyond the tokenizer's.
+Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
+  constexpr std::int64_t kMaxConfigBytes = 1 << 20;
+  const std::string path = JoinPath(run.model.path, "config.json");
+  auto text = ReadFile(path, kMaxConfigBytes);
+  if (!text.ok()) return InvalidArgument("run.model.path: " + text.status().message());
+  const auto model = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const auto vocabulary = model.is_object() ? model.find("vocab_size") : model.end();
+  if (vocabulary == model.end() || !vocabulary->is_number_unsigned() || *vocabulary == 0U ||
+      vocabulary->get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {
+    return InvalidArgument(path + ": no vocab_size above 0");
+  }
+  GroupLimits limits;
+  limits.max_completions = static_cast<std::int32_t>(run.sampling.group_size);
+  limits.max_prompt_tokens = static_cast<std::int32_t>(run.data.max_prompt_tokens);
+  limits.max_completion_tokens = static_cast<std::int32_t>(run.sampling.max_tokens);
+  limits.vocab_size = vocabulary->get<std::int32_t>();
+  return limits;
+}
+
+// A run goes on without its metrics.
+Status ServeMetrics(const LocalSettings& local, Metrics& metrics) {
+  if (const Status served = metrics.Serve(local.coordinator.metrics); !served.ok()) {
+    Log(kWarn, "no metrics", {{"error", served.message()}});
+    return OkStatus();
+  }
+  return WriteFileAtomic(JoinPath(local.out, "coordinator.metrics"), BoundAddress(local.coordinator.metrics, metrics.port()) + "\n");
+}
+
+void WaitUntilTold(const Coordinator& coordinator, bool exit_when_finished) {
+  while (!WaitForShutdown(kTick)) {
+    if (!exit_when_finished || !coordinator.finished()) continue;
+    WaitForShutdown(kFarewell);
+    return;
+  }
+}
+
+Status Serve(const RunConfig& config, bool exit_when_finished) {
+  BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
+  BUTTRESS_ASSIGN_OR_RETURN(const GroupLimits limits, GroupLimitsFrom(config.run));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config.run.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
+                            PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
+  Metrics metrics("coordinator");
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator, Coordinator::Start(config, *prompts, limits, metrics));
+  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, metrics));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"), coordinator->address() + "\n"));
+  Log(kInfo, "serving", {{"address", coordinator->address()}, {"prompts", prompts->size()}, {"out", config.local.out}});
+  WaitUntilTold(*coordinator, exit_when_finished);
+  const Status status = coordinator->Stop();
+  Log(kInfo, "stopped", {{"finished", status.ok()}});
+  return status;
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("The coordinator of a Buttress run");
+  ConfigFlags flags;
+  flags.AddTo(app);
+  bool exit_when_finished = false;
+  app.add_flag("--exit-when-finished", exit_when_finished,
+               "leave ten seconds after the last step is settled; otherwise FINISHED is answered until SIGTERM");
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {  // --help comes this way too
+    return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
+  }
+  InstallShutdownHandlers();
+  SetLogRole("coordinator");
+  bool done = false;
+  const auto config = LoadByFlags(flags, &done);
+  if (done && config.ok()) return 0;
+  const Status status = config.ok() ? Serve(*config, exit_when_finished) : config.status();
+  if (!status.ok()) std::fprintf(stderr, "coordinator: %s\n", status.ToString().c_str());
+  return ExitCode(status);
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  try {
+    return buttress::Run(argc, argv);
+  } catch (const std::exception& e) {
+    std::fprintf(stderr, "coordinator: %s\n", e.what());
+    return buttress::ExitCode(buttress::Internal(e.what()));
+  }
+}

@@ -1,0 +1,255 @@
+#include "learner/checkpoint.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/policy/transformer.h"
+#include "lib/weights/safetensors.h"
+#include "lib/weights/version_folder.h"
+
+namespace buttress {
+namespace {
+
+constexpr char kStateName[] = "checkpoint.json";
+constexpr char kModelName[] = "model.safetensors";
+constexpr char kOptimizerName[] = "optimizer.safetensors";
+constexpr std::string_view kPrefix = "step-";
+constexpr std::size_t kKept = 2;
+constexpr std::int64_t kFormat = 1;
+constexpr std::int64_t kMaxStateBytes = 1 << 20;
+
+// Moments beside each other under the parameter's name.
+NamedTensors OptimizerTensors(const AdamW& optimizer) {
+  NamedTensors tensors;
+  for (const auto& [name, tensor] : optimizer.first_moments()) tensors.emplace_back("first." + name, tensor);
+  for (const auto& [name, tensor] : optimizer.second_moments()) tensors.emplace_back("second." + name, tensor);
+  return tensors;
+}
+
+Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name, const NamedTensors& tensors) {
+  std::vector<SafetensorsWriter::Declared> table;
+  for (const auto& [tensor_name, tensor] : tensors) table.push_back({tensor_name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  const std::string path = JoinPath(folder, name);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
+  for (const auto& [tensor_name, tensor] : tensors) {
+    at::Tensor storage;
+    BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(tensor_name));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, writer->Finish());
+  return WeightFile{name, std::filesystem::file_size(path), sha256};
+}
+
+Status CheckTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
+  if (file.tensors().size() != tensors.size()) {
+    return DataLoss(std::to_string(file.tensors().size()) + " tensors; the model has " + std::to_string(tensors.size()));
+  }
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* view = file.Find(name);
+    if (view == nullptr) return DataLoss("no tensor " + name);
+    if (view->shape != tensor.sizes().vec() || view->dtype != SafetensorsDtype(tensor)) {
+      return DataLoss("tensor " + name + " has another shape or dtype than the model's");
+    }
+  }
+  return OkStatus();
+}
+
+// REQUIRES: CheckTensors.
+void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
+  const at::NoGradGuard no_grad;
+  for (const auto& [name, tensor] : tensors) {
+    const TensorView* view = file.Find(name);
+    at::Tensor loaded = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
+    std::memcpy(loaded.data_ptr(), view->data.data(), view->data.size());
+    at::Tensor(tensor).copy_(loaded);
+  }
+}
+
+struct StateFile {
+  CheckpointState state;
+  std::int64_t optimizer_steps = 0;
+  WeightManifest manifest;  // its files
+};
+
+std::string StateToJson(const StateFile& file) {
+  nlohmann::ordered_json json = {{"format", kFormat},
+                                 {"step", file.state.step},
+                                 {"learner_epoch", file.state.learner_epoch},
+                                 {"seed", file.state.seed},
+                                 {"skipped_in_a_row", file.state.skipped_in_a_row},
+                                 {"optimizer_steps", file.optimizer_steps},
+                                 {"config_sha256", file.state.config_sha256}};
+  for (const WeightFile& weights : file.manifest.files) {
+    json["files"].push_back({{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
+  }
+  return json.dump(2) + "\n";
+}
+
+std::optional<std::string> FromHex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || end != hex.data() + i + 2) return std::nullopt;
+    bytes.push_back(static_cast<char>(value));
+  }
+  if (hex.size() != 64) return std::nullopt;
+  return bytes;
+}
+
+class StateReader {
+ public:
+  explicit StateReader(const nlohmann::json& json) : json_(json) {}
+
+  template <class T>
+  void Number(const char* name, T& value) {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_number_integer()) {
+      wrong_ = name;
+    } else {
+      value = found->get<T>();
+    }
+  }
+
+  void Text(const char* name, std::string& value) {
+    const auto found = json_.find(name);
+    if (found == json_.end() || !found->is_string()) {
+      wrong_ = name;
+    } else {
+      value = found->get<std::string>();
+    }
+  }
+
+  Status status() const { return wrong_.empty() ? OkStatus() : DataLoss("field '" + wrong_ + "' is missing or of another type"); }
+
+ private:
+  const nlohmann::json& json_;
+  std::string wrong_;
+};
+
+Result<WeightFile> ParseFile(const nlohmann::json& json) {
+  WeightFile file;
+  if (!json.is_object()) return DataLoss("an entry of 'files' is not an object");
+  StateReader reader(json);
+  std::string hex;
+  reader.Text("name", file.name);
+  reader.Number("bytes", file.bytes);
+  reader.Text("sha256", hex);
+  BUTTRESS_RETURN_IF_ERROR(reader.status());
+  const auto sha256 = FromHex(hex);
+  if (!sha256) return DataLoss("sha256 of " + file.name + " is not 64 hexadecimal digits");
+  file.sha256 = *sha256;
+  return file;
+}
+
+Result<StateFile> ParseState(const std::string& text) {
+  const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) return DataLoss(std::string(kStateName) + " is not a JSON object");
+  StateFile file;
+  std::int64_t format = 0;
+  StateReader reader(json);
+  reader.Number("format", format);
+  reader.Number("step", file.state.step);
+  reader.Number("learner_epoch", file.state.learner_epoch);
+  reader.Number("seed", file.state.seed);
+  reader.Number("skipped_in_a_row", file.state.skipped_in_a_row);
+  reader.Number("optimizer_steps", file.optimizer_steps);
+  reader.Text("config_sha256", file.state.config_sha256);
+  BUTTRESS_RETURN_IF_ERROR(reader.status());
+  if (format != kFormat) return DataLoss("format = " + std::to_string(format) + "; this build reads " + std::to_string(kFormat));
+  const auto files = json.find("files");
+  if (files == json.end() || !files->is_array()) return DataLoss("field 'files' is missing or no list");
+  for (const auto& entry : *files) {
+    BUTTRESS_ASSIGN_OR_RETURN(WeightFile parsed, ParseFile(entry));
+    if (parsed.name != kModelName && parsed.name != kOptimizerName) return DataLoss("unknown file '" + parsed.name + "'");
+    file.manifest.files.push_back(std::move(parsed));
+  }
+  if (file.manifest.files.size() != 2) return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
+  file.state.digest = Sha256Of(text);
+  file.state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
+  return file;
+}
+
+Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& parameters, AdamW& optimizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(folder, kStateName), kMaxStateBytes));
+  BUTTRESS_ASSIGN_OR_RETURN(const StateFile file, ParseState(text));
+  BUTTRESS_RETURN_IF_ERROR(VerifyFiles(folder, file.manifest));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, SafetensorsFile::Open(JoinPath(folder, kModelName)));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto moments, SafetensorsFile::Open(JoinPath(folder, kOptimizerName)));
+  const NamedTensors optimizer_tensors = OptimizerTensors(optimizer);
+  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*model, parameters));
+  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*moments, optimizer_tensors));
+  CopyTensors(*model, parameters);
+  CopyTensors(*moments, optimizer_tensors);
+  optimizer.Resume(file.optimizer_steps);
+  return file.state;
+}
+
+// Steps that have a checkpoint folder, newest first.
+std::vector<std::int64_t> ListSteps(const std::string& folder) {
+  std::vector<std::int64_t> steps;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(kPrefix)) continue;
+    std::int64_t step = 0;
+    const char* const last = name.data() + name.size();
+    const auto [end, parse_error] = std::from_chars(name.data() + kPrefix.size(), last, step);
+    if (parse_error == std::errc() && end == last) steps.push_back(step);
+  }
+  std::sort(steps.rbegin(), steps.rend());
+  return steps;
+}
+
+std::string FolderOf(const std::string& folder, std::int64_t step) {
+  return JoinPath(folder, std::string(kPrefix) + std::to_string(step));
+}
+
+}  // namespace
+
+Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters, const AdamW& optimizer) {
+  const std::string final_folder = FolderOf(folder_, state.step);
+  const std::string part = JoinPath(folder_, "part");
+  std::error_code error;
+  std::filesystem::remove_all(part, error);
+  if (error) return Unavailable("cannot remove " + part + ": " + error.message());
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
+  StateFile file{state, optimizer.steps(), {}};
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments, WriteTensors(part, kOptimizerName, OptimizerTensors(optimizer)));
+  file.manifest.files = {model, moments};
+  const std::string json = StateToJson(file);
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));
+  // The same step again, after going back to an older checkpoint.
+  std::filesystem::remove_all(final_folder, error);
+  if (!error) std::filesystem::rename(part, final_folder, error);
+  if (error) return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
+  BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
+  const auto steps = ListSteps(folder_);
+  for (std::size_t i = kKept; i < steps.size(); ++i) std::filesystem::remove_all(FolderOf(folder_, steps[i]), error);
+  state.digest = Sha256Of(json);
+  state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
+  return state;
+}
+
+Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors& parameters, AdamW& optimizer) {
+  const auto steps = ListSteps(folder_);
+  for (const std::int64_t step : steps) {
+    auto state = LoadOne(FolderOf(folder_, step), parameters, optimizer);
+    if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
+    Log(kWarn, "checkpoint passed over",
+        {{"folder", FolderOf(folder_, step)}, {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
+  }
+  if (steps.empty()) return std::optional<CheckpointState>();
+  return DataLoss("no checkpoint in " + folder_ + " is whole; restore one, or start anew in another local.out");
+}
+
+}  // namespace buttress

@@ -1,0 +1,183 @@
+// The learner: `mpirun -np R learner --config run.yaml`, and `learner sft` for supervised training.
+#include <torch/torch.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <string>
+
+#include "learner/job.h"
+#include "learner/sft.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/base/metrics.h"
+#include "lib/base/shutdown.h"
+#include "lib/collectives/cuda_library.h"
+#include "lib/config/load.h"
+
+namespace buttress {
+namespace {
+
+// What Open MPI's mpirun tells each rank; 0 without it.
+int LocalRank() {
+  const char* text = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
+  return text == nullptr ? 0 : std::atoi(text);
+}
+
+bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
+
+Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
+  ModelDevice device;
+  if (local.device != "cuda") return device;
+  BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("rank " + std::to_string(rank), "local.learner.device: cpu").status());
+  device.cuda = true;
+  device.index = LocalRank() % VisibleCudaDevices();
+  return device;
+}
+
+Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
+  if (local.collective != "local") return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
+  if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
+    return InvalidArgument("local.learner.collective = local is for one rank, mpirun started " +
+                           std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) + "; use mpi, or nccl where GPUs are");
+  }
+  return MakeLocalCollective();
+}
+
+// All ranks must run the same settings; every rank hears whether they do.
+Status CheckRanks(const RunConfig& config, Collective& control, int expected_world) {
+  const int world = control.size();
+  if (expected_world > 0 && world != expected_world) {
+    return InvalidArgument("--expect-world " + std::to_string(expected_world) + ", but the job has " + std::to_string(world) +
+                           " ranks; start it with mpirun -np " + std::to_string(expected_world));
+  }
+  const std::chrono::milliseconds timeout(config.local.learner.collective_timeout_ms);
+  const std::string own = RunConfigHash(config);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string first, BroadcastBytes(control, own, 0, timeout));
+  std::int64_t differing = own == first ? 0 : 1;
+  BUTTRESS_RETURN_IF_ERROR(control.AllReduceSum({&differing, 1, DType::kInt64})->Wait(timeout));
+  if (differing == 0) return OkStatus();
+  return InvalidArgument(std::to_string(differing) + " of " + std::to_string(world) +
+                         " ranks have other settings of `run` than rank 0 (" + first.substr(0, 12) +
+                         "); give all ranks the same configuration file");
+}
+
+Status ServeMetrics(Metrics& metrics, const RunConfig& config, int rank) {
+  std::string address = config.local.learner.metrics;
+  const std::size_t colon = address.rfind(':');
+  const int port = colon == std::string::npos ? 0 : std::atoi(address.c_str() + colon + 1);
+  if (port != 0) address = address.substr(0, colon + 1) + std::to_string(port + LocalRank());
+  if (const Status status = metrics.Serve(address); !status.ok()) {
+    Log(kWarn, status.message());
+    return OkStatus();
+  }
+  const std::string folder = JoinPath(config.local.out, "learner");
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  return WriteFileAtomic(JoinPath(folder, std::to_string(rank) + ".metrics"),
+                         address.substr(0, address.rfind(':') + 1) + std::to_string(metrics.port()) + "\n");
+}
+
+Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
+  const LearnerConfig& local = config.local.learner;
+  const int rank = control.rank();
+  SetLogRole("learner/" + std::to_string(rank));
+  BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
+  at::set_num_threads(static_cast<int>(local.threads));
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelDevice device, OpenDevice(local, rank));
+  std::unique_ptr<Collective> nccl;
+  if (local.collective == "nccl") {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        nccl, MakeNcclCollective(control, device.index, std::chrono::milliseconds(local.collective_timeout_ms)));
+  }
+  Collective& tensors = nccl ? *nccl : control;
+
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+  std::unique_ptr<Transformer> reference;
+  if (config.run.algorithm.kl_coef > 0) {
+    BUTTRESS_ASSIGN_OR_RETURN(reference, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+  }
+  CoordinatorSource source(config.local);
+  TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
+  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make(options, *model, reference.get(), control, tensors, source));
+  Metrics metrics("learner");
+  LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world, trainer->gradient_bytes());
+  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, rank));
+  return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics).Run();
+}
+
+// After a failure the group is broken: it is aborted, so that this process leaves at once and mpirun ends the others.
+template <class Body>
+Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
+  if (!made.ok()) return made.status();
+  Status status;
+  try {
+    status = body(**made);
+  } catch (const std::exception& e) {
+    status = Internal(e.what());
+  }
+  const bool left = status.ok() || status.code() == StatusCode::kCancelled;
+  if (!left) (*made)->Abort();
+  return status;
+}
+
+int Report(const Status& status) {
+  if (!status.ok()) Log(status.code() == StatusCode::kCancelled ? kInfo : kError, "learner leaves", {{"why", status.message()}});
+  return ExitCode(status);
+}
+
+void AddSft(CLI::App& app, SftOptions& options) {
+  app.add_option("--model", options.model, "Hugging Face folder; random weights if it has no safetensors")->required();
+  app.add_option("--data", options.data, "JSONL with a prompt and a response a line")->required();
+  app.add_option("--out", options.out, "folder to write the model to")->required();
+  app.add_option("--prompt-field", options.prompt_field, "field of the prompt")->capture_default_str();
+  app.add_option("--response-field", options.response_field, "field of the response")->capture_default_str();
+  app.add_option("--steps", options.steps, "optimizer steps")->capture_default_str();
+  app.add_option("--batch", options.batch, "examples of a step, over all ranks")->capture_default_str();
+  app.add_option("--lr", options.lr, "peak learning rate; falls linearly to a tenth")->capture_default_str();
+  app.add_option("--warmup", options.warmup_steps, "steps of linear warm-up")->capture_default_str();
+  app.add_option("--seed", options.seed, "seed of weights and order")->capture_default_str();
+  app.add_option("--dtype", options.dtype, "float32 | bfloat16")->capture_default_str();
+  app.add_option("--device", options.device, "cpu | cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
+  app.add_option("--threads", options.threads, "torch threads of a rank")->check(CLI::PositiveNumber)->capture_default_str();
+  app.add_option("--micro-batch-tokens", options.micro_batch_tokens, "tokens of one forward and backward pass at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+int Run(int argc, char** argv) {
+  CLI::App app("Buttress learner: trains the policy on batches of the coordinator");
+  ConfigFlags flags;
+  flags.AddTo(app);
+  int expected_world = 0;
+  app.add_option("--expect-world", expected_world, "refuse to run with another number of ranks");
+  SftOptions sft;
+  CLI::App& sft_command = *app.add_subcommand("sft", "supervised training on prompt and response pairs");
+  AddSft(sft_command, sft);
+  CLI11_PARSE(app, argc, argv);
+  InstallShutdownHandlers();
+  SetLogRole("learner");
+  if (sft_command.parsed()) {
+    at::set_num_threads(static_cast<int>(sft.threads));
+    constexpr std::chrono::minutes kTimeout{1};
+    return Report(OnCollective(UnderMpirun() ? MakeMpiCollective(kTimeout) : MakeLocalCollective(),
+                               [&](Collective& control) { return RunSft(sft, control); }));
+  }
+  bool done = false;
+  const auto config = LoadByFlags(flags, &done);
+  if (!config.ok()) return Report(config.status());
+  if (done) return 0;
+  return Report(OnCollective(MakeControl(config->local.learner),
+                             [&](Collective& control) { return TrainOnRank(*config, expected_world, control); }));
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  try {
+    return buttress::Run(argc, argv);
+  } catch (const std::exception& e) {
+    return buttress::Report(buttress::Internal(e.what()));
+  }
+}

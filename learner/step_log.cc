@@ -1,0 +1,85 @@
+#include "learner/step_log.h"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+void AddCollapse(const CollapseCounts& counts, nlohmann::ordered_json& json) {
+  const auto comparable = static_cast<double>(counts.constant() + counts.mixed);
+  const auto rate = [&](std::int64_t groups) { return comparable > 0 ? static_cast<double>(groups) / comparable : 0.0; };
+  json["acr"] = counts.acr();
+  json["acr_all_correct"] = rate(counts.all_correct);
+  json["acr_all_wrong"] = rate(counts.all_wrong);
+  json["acr_other"] = rate(counts.other_constant);
+  json["groups"] = counts.groups;
+  json["unscorable_groups"] = counts.unscorable;
+}
+
+}  // namespace
+
+std::string StepToJson(const StepReport& report, const StepTimes& times) {
+  const BatchSummary& batch = report.batch;
+  const auto per_second = [&](std::int64_t tokens) {
+    return times.step_seconds > 0 ? static_cast<double>(tokens) / times.step_seconds : 0.0;
+  };
+  nlohmann::ordered_json json;
+  json["step"] = report.step;
+  json["time_unix"] = times.time_unix;
+  json["reward_mean"] = batch.reward_mean;
+  json["accuracy"] = batch.accuracy;
+  AddCollapse(batch.collapse, json);
+  json["unscorable"] = batch.unscorable;
+  json["entropy"] = report.entropy;
+  json["entropy_exact"] = report.entropy_exact;
+  json["kl"] = report.kl_k3;
+  json["kl_k1"] = report.kl_k1;
+  json["ref_kl"] = report.ref_kl;
+  json["clip_low"] = report.clip_low;
+  json["clip_high"] = report.clip_high;
+  json["grad_norm"] = report.grad_norm;  // null if it is not finite
+  json["lr"] = report.lr;
+  json["loss"] = report.loss;
+  json["skipped"] = report.skipped;
+  json["tokens"] = batch.tokens;
+  json["trained_tokens"] = report.trained_tokens;
+  json["dropped_tokens"] = report.dropped_tokens;
+  json["generated_tokens"] = batch.generated_tokens;
+  json["tokens_per_second"] = per_second(batch.generated_tokens);
+  json["groups_trained"] = batch.groups_trained;
+  json["virtual_groups"] = batch.virtual_groups;
+  json["virtual_weight"] = batch.virtual_weight;
+  json["age_mean"] = batch.age_mean;
+  json["age_max"] = batch.age_max;
+  const StepSeconds& s = report.seconds;
+  json["seconds"] = {{"step", times.step_seconds}, {"wait", s.wait},           {"fetch", s.fetch},
+                     {"forward", s.forward},       {"backward", s.backward},   {"reduce", s.reduce},
+                     {"optimizer", s.optimizer},   {"commit", s.commit},       {"publish", times.publish},
+                     {"checkpoint", times.checkpoint}};
+  return json.dump();
+}
+
+Status StepLog::KeepUntil(std::int64_t last_step) const {
+  const auto text = ReadFile(path_);
+  if (text.status().code() == StatusCode::kNotFound) return OkStatus();
+  if (!text.ok()) return text.status();
+  std::string kept;
+  std::string_view rest = *text;
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    const std::string_view line = rest.substr(0, end + 1);
+    rest.remove_prefix(end + 1);
+    const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+    const bool known = json.is_object() && json.contains("step") && json["step"].is_number_integer();
+    if (!known) return DataLoss(path_ + ": a line is not a step's JSON object; move the file aside");
+    if (json["step"].get<std::int64_t>() <= last_step) kept += line;
+  }
+  if (kept.size() == text->size()) return OkStatus();
+  return WriteFileAtomic(path_, kept);
+}
+
+Status StepLog::Append(const std::string& line) const { return AppendToFile(path_, line + "\n"); }
+
+}  // namespace buttress

@@ -1,0 +1,69 @@
+// What rank 0 decides about a step and every rank hears: advantages over the whole batch, denominators, who runs what. Torch-free.
+//
+// K groups, N completions; completion `index` of group k is row group_offsets[k] + index.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "learner/batch_source.h"
+#include "lib/base/random.h"
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+struct StepPlan {
+  std::int64_t step = 0;
+  std::int32_t rounds = 0;                  // micro-batches that every rank goes through
+  std::vector<std::uint64_t> group_ids;     // [K]
+  std::vector<std::int32_t> group_offsets;  // [K + 1]
+  std::vector<std::int32_t> rank_of_group;  // [K] who fetches it, and runs it if it is run
+  std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 for the unscorable
+  std::vector<std::int32_t> micro_batch;    // [N] in which of its rank's micro-batches; -1: it is not run
+  std::vector<double> advantages;           // [N]
+  std::vector<double> token_weights;        // [N] what each trained token counts: the whole step's denominators
+
+  bool operator==(const StepPlan&) const = default;
+};
+
+// What rank 0 knows of a step before any token is run.
+struct BatchSummary {
+  CollapseCounts collapse;  // of the step's groups
+  double reward_mean = 0;   // shaped, over scorable completions
+  double accuracy = 0;      // correct / (correct + wrong)
+  std::int64_t unscorable = 0;        // completions
+  std::int64_t tokens = 0;            // trained tokens of scorable completions: the denominator
+  std::int64_t generated_tokens = 0;  // of all completions
+  std::int64_t groups_trained = 0;    // run through the model
+  std::int64_t zero_advantage_tokens = 0;
+  std::int64_t virtual_groups = 0;    // groups with virtual samples
+  double virtual_weight = 0;          // their mean confidence weight
+  double age_mean = 0;                // steps between the version that sampled a group and the one that the step starts from
+  std::int64_t age_max = 0;
+};
+
+struct StepPlanOptions {
+  AlgorithmConfig algorithm;
+  double length_norm = 0;  // L of seq_mean_token_sum_norm
+  std::uint64_t seed = 0;  // of the run
+  std::int32_t ranks = 1;
+  std::int64_t micro_batch_tokens = 0;
+};
+
+// Options as the configuration has them.
+StepPlanOptions MakeStepPlanOptions(const RunSettings& run, const LearnerConfig& learner, int ranks);
+
+// Random numbers of advantage estimators at a step; a replay uses the same.
+RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step);
+
+// Pure. kInvalidArgument if the batch makes no sense.
+Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& options, BatchSummary& summary);
+
+// Bytes for a broadcast between ranks of one build, and back. kDataLoss for anything else.
+std::string EncodeStepPlan(const StepPlan& plan);
+Result<StepPlan> DecodeStepPlan(std::string_view bytes);
+
+}  // namespace buttress

@@ -1,0 +1,293 @@
+// Shapes: M trained tokens of a micro-batch, N completions of the step.
+#include "learner/trainer.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "learner/schedule.h"
+#include "learner/token_batch.h"
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+
+namespace buttress {
+namespace {
+
+constexpr auto kLossMetrics = static_cast<std::size_t>(LossMetric::kCount);
+constexpr std::size_t kSampledNats = kLossMetrics;
+constexpr std::size_t kSampledTokens = kLossMetrics + 1;
+constexpr std::size_t kStatistics = kLossMetrics + 2;
+
+// First byte of what rank 0 says while the others wait for a plan.
+constexpr char kSayStep = 's';
+constexpr char kSayWait = 'w';
+constexpr char kSayFinished = 'f';
+constexpr char kSayStop = 'x';
+
+// Rank 0 speaks at least this often, so that a rank that hears nothing knows that rank 0 is gone.
+constexpr std::chrono::milliseconds kPlanPoll{500};
+
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+
+  ~Stopwatch() { seconds_ += MonotonicSeconds() - started_; }
+
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  const double started_ = MonotonicSeconds();
+};
+
+// Log-probs of the trained tokens, in the order in which TokenBatch has them.
+void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
+  const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
+  const std::span<const TokenSpan> spans = completion.trained_spans;
+  for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
+    logprobs.insert(logprobs.end(), completion.logprobs.begin() + span.begin, completion.logprobs.begin() + span.end);
+  }
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options,
+                                               Transformer& model,
+                                               Transformer* reference,
+                                               Collective& control,
+                                               Collective& tensors,
+                                               BatchSource& source) {
+  BUTTRESS_ASSIGN_OR_RETURN(const LossOptions loss, MakeLossOptions(options.run.algorithm));
+  BUTTRESS_CHECK(loss.kl_coef == 0 || reference != nullptr, "kl_coef > 0 needs the start model");
+  return std::unique_ptr<Trainer>(new Trainer(std::move(options), loss, model, reference, control, tensors, source));
+}
+
+Trainer::Trainer(TrainerOptions options,
+                 LossOptions loss,
+                 Transformer& model,
+                 Transformer* reference,
+                 Collective& control,
+                 Collective& tensors,
+                 BatchSource& source)
+    : options_(std::move(options)),
+      loss_(loss),
+      plan_options_(MakeStepPlanOptions(options_.run, options_.learner, control.size())),
+      timeout_(options_.learner.collective_timeout_ms),
+      model_(model),
+      reference_(reference),
+      control_(control),
+      source_(source),
+      reducer_(model.parameters(), tensors, timeout_),
+      optimizer_(model.parameters(), options_.run.optim) {}
+
+Result<StepReport> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
+  StepReport report;
+  report.step = step;
+  try {
+    BUTTRESS_RETURN_IF_ERROR(Run(step, stop_requested, report).Annotate("step " + std::to_string(step)));
+  } catch (const c10::Error& e) {
+    return Internal("step " + std::to_string(step) + ": " + e.what_without_backtrace());
+  }
+  return report;
+}
+
+Status Trainer::Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report) {
+  BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(step, stop_requested, report));
+  if (report.end != StepEnd::kTrained) return OkStatus();
+  {
+    const Stopwatch watch(report.seconds.fetch);
+    BUTTRESS_RETURN_IF_ERROR(FetchOwnGroups());
+  }
+  reducer_.Zero();
+  statistics_.assign(kStatistics, 0.0);
+  AddSamplingEntropy();
+  for (std::int32_t round = 0; round < plan_.rounds; ++round) RunMicroBatch(round, report);
+  {
+    const Stopwatch watch(report.seconds.reduce);
+    BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
+    BUTTRESS_RETURN_IF_ERROR(SumStatistics(report));
+  }
+  {
+    const Stopwatch watch(report.seconds.optimizer);
+    BUTTRESS_RETURN_IF_ERROR(UpdateWeights(report));
+  }
+  if (control_.rank() != 0) return OkStatus();
+  const Stopwatch watch(report.seconds.commit);
+  return source_.Commit(step);
+}
+
+// Rank 0 asks for the plan, computes advantages and placement over the whole batch; every rank hears the result.
+Status Trainer::AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report) {
+  const Stopwatch watch(report.seconds.wait);
+  std::string message(1, kSayWait);
+  while (message.front() == kSayWait) {
+    if (control_.rank() == 0) BUTTRESS_RETURN_IF_ERROR(AskForPlan(step, stop_requested, report, message));
+    BUTTRESS_ASSIGN_OR_RETURN(message, BroadcastBytes(control_, std::move(message), 0, timeout_));
+    if (message.empty()) return DataLoss("rank 0 said nothing; are all ranks of one build?");
+  }
+  if (message.front() == kSayFinished) report.end = StepEnd::kFinished;
+  if (message.front() == kSayStop) report.end = StepEnd::kStopped;
+  if (message.front() != kSayStep) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(plan_, DecodeStepPlan(std::string_view(message).substr(1)));
+  return OkStatus();
+}
+
+Status Trainer::AskForPlan(std::int64_t step,
+                           const std::function<bool()>& stop_requested,
+                           StepReport& report,
+                           std::string& message) {
+  message.assign(1, kSayStop);
+  if (stop_requested()) return OkStatus();
+  auto reply = source_.Plan(step, kPlanPoll);
+  if (!reply.ok() && reply.status().code() == StatusCode::kCancelled) return OkStatus();
+  if (!reply.ok()) return reply.status();
+  if (reply->state == PlanState::kWaiting) message.assign(1, kSayWait);
+  if (reply->state == PlanState::kFinished) message.assign(1, kSayFinished);
+  if (reply->state != PlanState::kReady) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(const StepPlan plan, MakeStepPlan(reply->plan, plan_options_, report.batch));
+  message = kSayStep + EncodeStepPlan(plan);
+  return OkStatus();
+}
+
+Status Trainer::FetchOwnGroups() {
+  std::vector<std::uint64_t> ids;
+  group_rows_.clear();
+  for (std::size_t k = 0; k < plan_.group_ids.size(); ++k) {
+    if (plan_.rank_of_group[k] != control_.rank()) continue;
+    ids.push_back(plan_.group_ids[k]);
+    group_rows_.push_back(static_cast<std::size_t>(plan_.group_offsets[k]));
+  }
+  groups_.clear();
+  if (ids.empty()) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(groups_, source_.Fetch(plan_.step, ids));
+  if (groups_.size() != ids.size()) return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " + std::to_string(groups_.size()));
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    const std::string name = "group " + std::to_string(ids[k]);
+    if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty()) return DataLoss(name + ": another group, or one without a prompt");
+    for (const Completion& completion : groups_[k].completions) {
+      const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
+      const std::int32_t length = completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
+      if (row < plan_.lengths.size() && plan_.lengths[row] == length) continue;
+      return DataLoss(name + ": completion " + std::to_string(completion.index) + " is not the one that was planned");
+    }
+  }
+  return OkStatus();
+}
+
+// Over all completions, those of constant groups that are not run included.
+void Trainer::AddSamplingEntropy() {
+  std::vector<float> logprobs;
+  for (const Group& group : groups_) {
+    for (const Completion& completion : group.completions) {
+      if (completion.outcome != Outcome::kUnscorable) AppendTrained(completion, logprobs);
+    }
+  }
+  for (const float logprob : logprobs) {
+    if (!std::isfinite(logprob)) continue;
+    statistics_[kSampledNats] -= logprob;
+    statistics_[kSampledTokens] += 1;
+  }
+}
+
+// Forward, loss and backward of this rank's micro-batch number `round`; nothing if it has no such.
+void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
+  TokenBatch batch;
+  std::vector<float> old_logprobs, advantages, weights;
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    for (const Completion& completion : groups_[k].completions) {
+      const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
+      if (plan_.micro_batch[row] != round) continue;
+      batch.Add(groups_[k].prompt_token_ids, completion.token_ids, completion.trained_spans);
+      AppendTrained(completion, old_logprobs);
+      advantages.resize(old_logprobs.size(), static_cast<float>(plan_.advantages[row]));
+      weights.resize(old_logprobs.size(), static_cast<float>(plan_.token_weights[row]));
+    }
+  }
+  if (batch.empty()) return;
+  const double temperature = options_.run.sampling.temperature;
+  const std::int64_t chunk_rows = options_.learner.logprob_chunk_tokens;
+  LossOutput loss;
+  {
+    const Stopwatch watch(report.seconds.forward);
+    const EntropyMode entropy = loss_.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached;
+    const TokenLogprobs current = batch.Run(model_, temperature, chunk_rows, entropy);
+    LossInput input;
+    input.logprobs_M = current.logprobs_M;
+    input.entropy_M = current.entropy_M;
+    const at::Device device = current.logprobs_M.device();
+    input.old_logprobs_M = torch::tensor(old_logprobs).to(device);
+    input.advantages_M = torch::tensor(advantages).to(device);
+    input.weights_M = torch::tensor(weights).to(device);
+    if (reference_ != nullptr) {
+      const at::NoGradGuard no_grad;
+      input.ref_logprobs_M = batch.Run(*reference_, temperature, chunk_rows, EntropyMode::kNone).logprobs_M;
+    }
+    loss = ComputeLoss(input, loss_);
+  }
+  const Stopwatch watch(report.seconds.backward);
+  loss.loss_sum.backward();
+  const at::Tensor metrics = loss.metrics.to(at::kCPU);
+  for (std::size_t i = 0; i < kLossMetrics; ++i) statistics_[i] += metrics.const_data_ptr<double>()[i];
+}
+
+Status Trainer::SumStatistics(StepReport& report) {
+  const Buffer sums{statistics_.data(), static_cast<std::int64_t>(statistics_.size()), DType::kFloat64};
+  BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
+  const auto sum = [this](LossMetric which) { return statistics_[static_cast<std::size_t>(which)]; };
+  const double tokens = sum(LossMetric::kTokens);
+  const auto mean = [&](LossMetric which) { return tokens > 0 ? sum(which) / tokens : 0.0; };
+  report.trained_tokens = static_cast<std::int64_t>(tokens);
+  report.dropped_tokens = static_cast<std::int64_t>(sum(LossMetric::kDropped));
+  report.entropy_exact = mean(LossMetric::kEntropy);
+  report.kl_k1 = mean(LossMetric::kSamplerKlK1);
+  report.kl_k3 = mean(LossMetric::kSamplerKlK3);
+  report.ref_kl = mean(LossMetric::kRefKl);
+  report.clip_low = mean(LossMetric::kClippedLow);
+  report.clip_high = mean(LossMetric::kClippedHigh);
+  report.policy_loss = sum(LossMetric::kPolicyLoss);
+  report.kl_loss = sum(LossMetric::kKlLoss);
+  report.entropy_bonus = sum(LossMetric::kEntropyBonus);
+  report.loss = report.policy_loss + report.kl_loss - report.entropy_bonus;
+  if (statistics_[kSampledTokens] > 0) report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
+  return OkStatus();
+}
+
+// Clip, AdamW, schedule. Rank 0's norm counts, so that ranks on different machines cannot drift apart by its last bit.
+Status Trainer::UpdateWeights(StepReport& report) {
+  report.grad_norm = reducer_.Norm();
+  BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({&report.grad_norm, 1, DType::kFloat64}, 0)->Wait(timeout_));
+  report.lr = LearningRate(options_.run.optim, report.step, options_.run.steps);
+  report.skipped = !std::isfinite(report.grad_norm);
+  if (report.skipped) {
+    ++skipped_in_a_row_;
+    if (control_.rank() == 0) {
+      Log(kWarn, "gradient is not finite: step skipped on all ranks", {{"step", report.step}, {"in_a_row", skipped_in_a_row_}});
+    }
+    return skipped_in_a_row_ < kMaxSkippedInARow ? OkStatus() : WriteBadBatch();
+  }
+  skipped_in_a_row_ = 0;
+  const double bound = options_.run.optim.clip_grad;
+  if (bound > 0 && report.grad_norm > bound) reducer_.Scale(bound / report.grad_norm);
+  optimizer_.Step(report.lr);
+  return OkStatus();
+}
+
+Status Trainer::WriteBadBatch() const {
+  const std::string what = std::to_string(kMaxSkippedInARow) + " gradients in a row were not finite";
+  if (control_.rank() != 0) return DataLoss(what);
+  const nlohmann::json json = {{"step", plan_.step},
+                               {"group_ids", plan_.group_ids},
+                               {"group_offsets", plan_.group_offsets},
+                               {"lengths", plan_.lengths},
+                               {"advantages", plan_.advantages},
+                               {"token_weights", plan_.token_weights}};
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(options_.bad_batch_path, json.dump(1) + "\n"));
+  return DataLoss(what + "; the last batch is in " + options_.bad_batch_path +
+                  "; lower run.optim.lr, or check the start model for values that are not finite");
+}
+
+}  // namespace buttress

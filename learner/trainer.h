@@ -1,0 +1,128 @@
+// One training step, on all ranks together. Torch.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "learner/batch_source.h"
+#include "learner/grad_reducer.h"
+#include "learner/optimizer.h"
+#include "learner/step_plan.h"
+#include "lib/base/status.h"
+#include "lib/collectives/collective.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/transformer.h"
+#include "lib/rl/losses.h"
+
+namespace buttress {
+
+// How a step ended.
+enum class StepEnd {
+  kTrained,
+  kFinished,  // there is no such step: the run is over
+  kStopped,   // rank 0 was asked to leave before the step began
+};
+
+// Seconds of a step by phase; `wait` is for a batch, `reduce` for the other ranks too.
+struct StepSeconds {
+  double wait = 0, fetch = 0, forward = 0, backward = 0, reduce = 0, optimizer = 0, commit = 0;
+
+  double busy() const { return fetch + forward + backward + reduce + optimizer + commit; }
+};
+
+// Rank 0 knows all of it; other ranks know `end`, `skipped` and `seconds`.
+struct StepReport {
+  StepEnd end = StepEnd::kTrained;
+  std::int64_t step = 0;
+  BatchSummary batch;
+  double entropy = 0;        // minus the mean log-prob of the sampled tokens of all scorable completions, nats
+  double entropy_exact = 0;  // over the tokens that were run
+  double kl_k1 = 0;          // KL(sampling policy || learner) over the tokens that were run, two estimators
+  double kl_k3 = 0;
+  double ref_kl = 0;         // against the start model; 0 without it
+  double clip_low = 0;       // shares of the tokens that were run
+  double clip_high = 0;
+  double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
+  double grad_norm = 0;      // before clipping
+  double lr = 0;
+  std::int64_t trained_tokens = 0;  // run through the model and in the loss
+  std::int64_t dropped_tokens = 0;  // left out because their recorded log-prob is not finite
+  bool skipped = false;             // the gradient was not finite: no update
+  StepSeconds seconds;
+};
+
+struct TrainerOptions {
+  RunSettings run;
+  LearnerConfig learner;
+  std::string bad_batch_path;  // where the plan goes when too many steps in a row were skipped
+};
+
+// Everything is held by reference and must outlive the trainer. `control` carries plans and statistics on the CPU, `tensors` gradients
+// where the parameters are; they may be the same. `reference` is the start model, needed for kl_coef > 0. Not thread-safe.
+class Trainer {
+ public:
+  static Result<std::unique_ptr<Trainer>> Make(TrainerOptions options,
+                                               Transformer& model,
+                                               Transformer* reference,
+                                               Collective& control,
+                                               Collective& tensors,
+                                               BatchSource& source);
+
+  // Every rank calls it with the same step. `stop_requested` is asked on rank 0 alone, which decides for all. An exception of LibTorch
+  // becomes kInternal; kDataLoss after kMaxSkippedInARow gradients that were not finite.
+  Result<StepReport> Step(std::int64_t step, const std::function<bool()>& stop_requested);
+
+  AdamW& optimizer() { return optimizer_; }
+
+  // Of all gradients: what a step sums over the ranks.
+  std::int64_t gradient_bytes() const { return reducer_.bytes(); }
+
+  std::int64_t skipped_in_a_row() const { return skipped_in_a_row_; }
+
+  void ResumeSkipped(std::int64_t skipped_in_a_row) { skipped_in_a_row_ = skipped_in_a_row; }
+
+  static constexpr std::int64_t kMaxSkippedInARow = 5;
+
+ private:
+  Trainer(TrainerOptions options,
+          LossOptions loss,
+          Transformer& model,
+          Transformer* reference,
+          Collective& control,
+          Collective& tensors,
+          BatchSource& source);
+
+  Status Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
+  Status AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
+  Status AskForPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report, std::string& message);
+  Status FetchOwnGroups();
+  void RunMicroBatch(std::int32_t round, StepReport& report);
+  void AddSamplingEntropy();
+  Status SumStatistics(StepReport& report);
+  Status UpdateWeights(StepReport& report);
+  Status WriteBadBatch() const;
+
+  const TrainerOptions options_;
+  const LossOptions loss_;
+  const StepPlanOptions plan_options_;
+  const std::chrono::milliseconds timeout_;
+  Transformer& model_;
+  Transformer* const reference_;
+  Collective& control_;
+  BatchSource& source_;
+  GradReducer reducer_;
+  AdamW optimizer_;
+  std::int64_t skipped_in_a_row_ = 0;
+
+  // Of the step under way.
+  StepPlan plan_;
+  std::vector<Group> groups_;            // this rank's
+  std::vector<std::size_t> group_rows_;  // first row of each
+  std::vector<double> statistics_;       // sums over tokens: LossMetric, then kSampledNats, kSampledTokens
+};
+
+}  // namespace buttress

@@ -1,0 +1,82 @@
+#include "learner/weight_sync.h"
+
+#include <torch/torch.h>
+
+#include <chrono>
+
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kTick{200};
+// Writing and announcing one version; the announcement itself gives up long before.
+constexpr std::chrono::minutes kMaxPublish{10};
+
+}  // namespace
+
+WeightSync::WeightSync(WeightPublisher& publisher, Announce announce)
+    : publisher_(publisher), announce_(std::move(announce)), thread_([this] { Loop(); }) {}
+
+WeightSync::~WeightSync() {
+  queue_.Close();
+  thread_.join();
+}
+
+Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters) {
+  BUTTRESS_RETURN_IF_ERROR(WaitIdle());
+  Snapshot snapshot{version, {}};
+  for (const auto& [name, tensor] : parameters) {
+    snapshot.parameters.emplace_back(name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+  }
+  {
+    MutexLock lock(mutex_);
+    ++pending_;
+  }
+  BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "an idle queue has room");
+  return OkStatus();
+}
+
+Status WeightSync::Drain() { return WaitIdle(); }
+
+std::int64_t WeightSync::published() const {
+  MutexLock lock(mutex_);
+  return published_;
+}
+
+Status WeightSync::WaitIdle() {
+  MutexLock lock(mutex_);
+  const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
+  if (!idle) return DeadlineExceeded("a policy version was not published within 10 minutes; check the disk of <out>/weights");
+  return failure_;
+}
+
+void WeightSync::Loop() {
+  for (;;) {
+    const auto snapshot = queue_.Pop(kTick);
+    if (!snapshot) {
+      if (queue_.closed()) return;
+      continue;
+    }
+    const Status status = Send(*snapshot);
+    MutexLock lock(mutex_);
+    --pending_;
+    if (status.ok()) ++published_;
+    if (failure_.ok()) failure_ = status;
+    changed_.NotifyAll();
+  }
+}
+
+Status WeightSync::Send(const Snapshot& snapshot) {
+  std::vector<SafetensorsWriter::Declared> table;
+  for (const auto& [name, tensor] : snapshot.parameters) table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
+  for (const auto& [name, tensor] : snapshot.parameters) {
+    at::Tensor storage;
+    BUTTRESS_RETURN_IF_ERROR(publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit());
+  return announce_(manifest);
+}
+
+}  // namespace buttress

@@ -1,0 +1,121 @@
+#include "lib/ledger/database.h"
+
+#include <sqlite3.h>
+
+namespace buttress {
+namespace {
+
+// A reader may hold the file for the blink of a checkpoint.
+constexpr int kBusyTimeoutMs = 5000;
+
+Status SqliteError(sqlite3* database, int code) {
+  const std::string message = std::string("SQLite: ") + (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
+  switch (code & 0xFF) {
+    case SQLITE_FULL: return ResourceExhausted(message + "; free some disk space and start again");
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB: return DataLoss(message + "; restore the file from a copy");
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_IOERR:
+    case SQLITE_CANTOPEN: return Unavailable(message);
+    default: return Internal(message);
+  }
+}
+
+}  // namespace
+
+Statement::~Statement() { sqlite3_finalize(statement_); }
+
+Result<bool> Statement::Next() {
+  if (bind_result_ != SQLITE_OK) return SqliteError(database_, bind_result_);
+  const int code = sqlite3_step(statement_);
+  if (code == SQLITE_ROW) return true;
+  if (code == SQLITE_DONE) return false;
+  const Status failed = SqliteError(database_, code);
+  sqlite3_reset(statement_);
+  return failed;
+}
+
+Status Statement::RunBound() {
+  const Result<bool> more = Next();
+  sqlite3_reset(statement_);
+  return more.status();
+}
+
+void Statement::Reset() {
+  sqlite3_reset(statement_);
+  bind_result_ = SQLITE_OK;
+}
+
+std::int64_t Statement::Int(int column) const { return sqlite3_column_int64(statement_, column); }
+
+double Statement::Double(int column) const { return sqlite3_column_double(statement_, column); }
+
+std::string Statement::Text(int column) const {
+  const void* bytes = sqlite3_column_blob(statement_, column);
+  const int size = sqlite3_column_bytes(statement_, column);
+  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+}
+
+bool Statement::Null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+
+// The bound bytes outlive the step: Run and the callers of Bind keep them. A null pointer would bind NULL, so empty values point somewhere.
+void Statement::BindOne(int index, std::string_view value) {
+  const char* data = value.data() == nullptr ? "" : value.data();
+  const int code = sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  if (bind_result_ == SQLITE_OK) bind_result_ = code;
+}
+
+void Statement::BindOne(int index, Blob value) {
+  const char* data = value.bytes.data() == nullptr ? "" : value.bytes.data();
+  const int code = sqlite3_bind_blob64(statement_, index, data, value.bytes.size(), SQLITE_STATIC);
+  if (bind_result_ == SQLITE_OK) bind_result_ = code;
+}
+
+void Statement::BindOne(int index, double value) {
+  const int code = sqlite3_bind_double(statement_, index, value);
+  if (bind_result_ == SQLITE_OK) bind_result_ = code;
+}
+
+void Statement::BindInt(int index, std::int64_t value) {
+  const int code = sqlite3_bind_int64(statement_, index, value);
+  if (bind_result_ == SQLITE_OK) bind_result_ = code;
+}
+
+void Statement::BindNull(int index) {
+  const int code = sqlite3_bind_null(statement_, index);
+  if (bind_result_ == SQLITE_OK) bind_result_ = code;
+}
+
+Result<std::unique_ptr<Database>> Database::Open(const std::string& path, DatabaseMode mode) {
+  const int flags = mode == DatabaseMode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
+  std::unique_ptr<Database> database(new Database(handle));
+  if (code != SQLITE_OK) return SqliteError(handle, code).Annotate(path);
+  sqlite3_busy_timeout(handle, kBusyTimeoutMs);
+  return database;
+}
+
+Database::~Database() { sqlite3_close(database_); }
+
+Status Database::Execute(const std::string& sql) {
+  const int code = sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr);
+  return code == SQLITE_OK ? OkStatus() : SqliteError(database_, code);
+}
+
+Result<std::unique_ptr<Statement>> Database::Prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(database_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return SqliteError(database_, code);
+  return std::make_unique<Statement>(database_, statement);
+}
+
+Result<std::int64_t> Database::QueryInt(std::string_view sql) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> statement, Prepare(sql));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool found, statement->Next());
+  if (!found) return NotFound("no row for " + std::string(sql));
+  return statement->Int(0);
+}
+
+}  // namespace buttress

@@ -1,0 +1,217 @@
+#include "lib/ledger/ledger.h"
+
+#include <fcntl.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "lib/base/file.h"
+#include "lib/ledger/database.h"
+#include "lib/ledger/read_rows.h"
+#include "lib/ledger/schema.h"
+
+namespace buttress {
+namespace {
+
+// Pages of 4 KiB that the write-ahead log may hold before it is copied into the file.
+constexpr const char* kPragmas =
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; PRAGMA foreign_keys = ON;";
+
+// The lock goes with the process, however it dies, so a second coordinator on this host is refused and none is ever refused wrongly.
+Result<int> LockLedger(const std::string& path) {
+  const std::string lock_path = path + ".lock";
+  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  if (lock < 0) return Unavailable(lock_path + ": " + std::strerror(errno));
+  if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
+    const std::string pid = std::to_string(getpid()) + "\n";
+    // Only the message below reads it, so a full disk does not matter.
+    if (ftruncate(lock, 0) == 0 && pwrite(lock, pid.data(), pid.size(), 0) < 0) errno = 0;
+    return lock;
+  }
+  std::array<char, 32> holder{};
+  const ssize_t size = pread(lock, holder.data(), holder.size() - 1, 0);
+  close(lock);
+  std::string pid(holder.data(), static_cast<std::size_t>(size > 0 ? size : 0));
+  while (!pid.empty() && pid.back() == '\n') pid.pop_back();
+  return FailedPrecondition(path + " is open in another coordinator" + (pid.empty() ? "" : ", process " + pid) +
+                            "; stop it, or give this run another folder (local.out)");
+}
+
+Status PrepareFile(Database& database, const std::string& path) {
+  BUTTRESS_RETURN_IF_ERROR(database.Execute(kPragmas));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables, database.QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
+  if (tables > 0) return CheckLedgerFile(database, path);
+  return database.Execute("BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kLedgerApplicationId) +
+                          "; PRAGMA user_version = " + std::to_string(kLedgerVersion) + ";" + kLedgerSchema + "COMMIT;");
+}
+
+}  // namespace
+
+struct Ledger::Statements {
+  std::unique_ptr<Statement> run, group, accepted, completion, history, collapse, plan, plan_group, learner, commit, forget_manifests,
+      manifest, checkpoint;
+
+  Status Prepare(Database& database) {
+    const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
+        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&group,
+         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
+         "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, lease_epoch = excluded.lease_epoch, "
+         "worker_id = excluded.worker_id, incarnation = excluded.incarnation, min_epoch = excluded.min_epoch, "
+         "min_step = excluded.min_step, granted_epoch = excluded.granted_epoch, granted_step = excluded.granted_step, "
+         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot = excluded.holds_slot"},
+        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&history, "REPLACE INTO history VALUES (?, ?, ?)"},
+        {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
+        {&plan, "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?)"},
+        {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?)"},
+        {&commit, "INSERT INTO commits VALUES (?, ?)"},
+        {&forget_manifests, "UPDATE manifests SET bytes = NULL WHERE bytes IS NOT NULL"},
+        {&manifest, "INSERT INTO manifests VALUES (?, ?, ?, ?)"},
+        {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
+    };
+    for (const auto& [statement, sql] : all) {
+      BUTTRESS_ASSIGN_OR_RETURN(*statement, database.Prepare(sql));
+    }
+    return OkStatus();
+  }
+
+  Status WriteGroup(const GroupRow& g) {
+    return group->Run(g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row, g.prompt.completions,
+                      GroupStateName(g.state), DropReasonName(g.reason), g.attempts, g.lease_epoch, g.worker_id,
+                      g.incarnation, g.min_version.learner_epoch, g.min_version.step, g.granted_version.learner_epoch,
+                      g.granted_version.step, g.step, g.position, g.passed, g.holds_slot);
+  }
+
+  Status WriteAccepted(const AcceptedRow& a) {
+    BUTTRESS_RETURN_IF_ERROR(accepted->Run(
+        a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens, JoinNames(a.component_names),
+        Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions), CollapseClassName(a.collapse), a.history.correct,
+        a.history.scored, a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.crc32));
+    std::int64_t position = 0;
+    for (const CompletionRow& c : a.completions) {
+      BUTTRESS_RETURN_IF_ERROR(completion->Run(
+          a.group_id, position++, static_cast<int>(c.outcome), static_cast<int>(c.finish_reason), c.raw_reward, c.reward,
+          c.trained_tokens, c.total_tokens, c.version_epoch, c.version_step));
+    }
+    return OkStatus();
+  }
+
+  Status WritePlan(const PlanRow& p) {
+    const CollapseCounts& own = p.collapse.step;
+    const CollapseCounts& total = p.collapse.cumulative;
+    BUTTRESS_RETURN_IF_ERROR(plan->Run(p.step, own.groups, own.all_correct, own.all_wrong, own.other_constant, own.mixed,
+                                       own.unscorable, total.groups, total.all_correct, total.all_wrong,
+                                       total.other_constant, total.mixed, total.unscorable, p.collapse.acr_ema,
+                                       p.collapse.expected_acr));
+    std::int64_t position = 0;
+    for (const std::uint64_t id : p.group_ids) BUTTRESS_RETURN_IF_ERROR(plan_group->Run(p.step, position++, id));
+    return OkStatus();
+  }
+
+  Status WriteLearnerSide(const LedgerBatch& batch) {
+    for (const PlanRow& row : batch.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
+    for (const LearnerRow& row : batch.learners) {
+      BUTTRESS_RETURN_IF_ERROR(
+          learner->Run(row.learner_epoch, row.start_step, Blob{row.checkpoint_digest}, row.world_size));
+    }
+    for (const CommitRow& row : batch.commits) BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
+    for (const ManifestRow& row : batch.manifests) {
+      BUTTRESS_RETURN_IF_ERROR(forget_manifests->Run());
+      BUTTRESS_RETURN_IF_ERROR(
+          manifest->Run(row.version.learner_epoch, row.version.step, Blob{row.version.digest}, Blob{row.bytes}));
+    }
+    for (const CheckpointRow& row : batch.checkpoints) {
+      BUTTRESS_RETURN_IF_ERROR(checkpoint->Run(row.learner_epoch, row.step, Blob{row.digest}));
+    }
+    return OkStatus();
+  }
+
+  Status WriteAll(const LedgerBatch& batch) {
+    if (batch.run) {
+      const RunRow& r = *batch.run;
+      BUTTRESS_RETURN_IF_ERROR(run->Run(r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
+                                        r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step,
+                                        r.settled_step, r.acr_ema, r.finished));
+    }
+    for (const GroupRow& row : batch.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
+    for (const AcceptedRow& row : batch.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
+    for (const auto& [prompt_id, row] : batch.history) {
+      BUTTRESS_RETURN_IF_ERROR(history->Run(prompt_id, row.correct, row.scored));
+    }
+    for (const auto& [source, c] : batch.collapse) {
+      BUTTRESS_RETURN_IF_ERROR(
+          collapse->Run(source, c.groups, c.all_correct, c.all_wrong, c.other_constant, c.mixed, c.unscorable));
+    }
+    return WriteLearnerSide(batch);
+  }
+};
+
+Ledger::Ledger(int lock, std::unique_ptr<Database> database)
+    : lock_(lock), database_(std::move(database)), statements_(std::make_unique<Statements>()) {}
+
+Ledger::~Ledger() {
+  statements_.reset();
+  database_.reset();
+  close(lock_);
+}
+
+Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const int lock, LockLedger(path));
+  Result<std::unique_ptr<Database>> database = Database::Open(path, DatabaseMode::kReadWrite);
+  if (!database.ok()) {
+    close(lock);
+    return database.status();
+  }
+  std::unique_ptr<Ledger> ledger(new Ledger(lock, *std::move(database)));
+  if (Status status = PrepareFile(*ledger->database_, path); !status.ok()) return status.Annotate(path);
+  if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok()) return status.Annotate(path);
+  const std::size_t slash = path.rfind('/');
+  BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
+  return ledger;
+}
+
+Result<LedgerSnapshot> Ledger::Load() {
+  LedgerSnapshot snapshot;
+  const std::string under_way = "state NOT IN ('settled', 'dropped')";
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.run, ReadRun(*database_));
+  if (!snapshot.run) return snapshot;
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.groups, ReadGroups(*database_, under_way));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.history, ReadHistory(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.plans,
+                            ReadPlans(*database_, "step > " + std::to_string(snapshot.run->settled_step)));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.learners, ReadLearners(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.announced, ReadNewestManifest(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.settled, ReadSettledTags(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.dropped, ReadDropped(*database_));
+  return snapshot;
+}
+
+Status Ledger::Write(const LedgerBatch& batch) {
+  if (batch.empty()) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
+  Status status = statements_->WriteAll(batch);
+  if (status.ok()) status = database_->Execute("COMMIT");
+  // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says so.
+  if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
+  return status;
+}
+
+Result<PayloadEnd> Ledger::payload_end() {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> last,
+      database_->Prepare("SELECT segment, offset + bytes FROM accepted ORDER BY segment DESC, offset DESC LIMIT 1"));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool found, last->Next());
+  if (!found) return PayloadEnd{};
+  return PayloadEnd{last->Unsigned(0), last->Unsigned(1) + kPayloadHeaderBytes};
+}
+
+}  // namespace buttress

@@ -1,0 +1,220 @@
+#include "lib/ledger/payload_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+// Segments kept open for reading.
+constexpr std::size_t kOpenSegments = 16;
+
+std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
+  std::array<char, 32> name{};
+  std::snprintf(name.data(), name.size(), "%08llu.seg", static_cast<unsigned long long>(segment));
+  return JoinPath(folder, name.data());
+}
+
+// Number of a segment file; 0 for any other name.
+std::uint64_t SegmentNumber(const std::string& name) {
+  unsigned long long number = 0;
+  int used = 0;
+  const bool matches = std::sscanf(name.c_str(), "%llu.seg%n", &number, &used) == 1;
+  return matches && static_cast<std::size_t>(used) == name.size() ? number : 0;
+}
+
+Status FileError(const std::string& path, int error) {
+  const std::string message = path + ": " + std::strerror(error);
+  if (error == ENOSPC || error == EDQUOT) return ResourceExhausted(message + "; free some disk space");
+  return error == ENOENT ? NotFound(message) : Unavailable(message);
+}
+
+std::uint32_t Crc32(std::string_view bytes) {
+  return static_cast<std::uint32_t>(
+      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+}
+
+std::string Header(std::uint32_t bytes, std::uint32_t crc) {
+  std::string header(kPayloadHeaderBytes, '\0');
+  for (std::size_t i = 0; i < 4; ++i) {
+    header[i] = static_cast<char>(bytes >> (8 * i));
+    header[4 + i] = static_cast<char>(crc >> (8 * i));
+  }
+  return header;
+}
+
+Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& folder) {
+  std::map<std::uint64_t, std::uint64_t> sizes;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    const std::uint64_t segment = SegmentNumber(entry->path().filename().string());
+    if (segment != 0) sizes[segment] = entry->file_size(error);
+    if (error) break;
+  }
+  if (error) return Unavailable(folder + ": " + error.message());
+  return sizes;
+}
+
+}  // namespace
+
+// One open segment; closed when the last user lets go.
+class PayloadStore::File {
+ public:
+  File(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+  ~File() { close(descriptor_); }
+  File(const File&) = delete;
+  File& operator=(const File&) = delete;
+
+  static Result<std::shared_ptr<File>> Open(const std::string& path, int flags) {
+    const int descriptor = open(path.c_str(), flags | O_CLOEXEC, 0644);
+    if (descriptor < 0) return FileError(path, errno);
+    return std::make_shared<File>(descriptor, path);
+  }
+
+  Status Write(std::string_view bytes, std::uint64_t offset) {
+    while (!bytes.empty()) {
+      const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return FileError(path_, errno);
+      bytes.remove_prefix(static_cast<std::size_t>(written));
+      offset += static_cast<std::uint64_t>(written);
+    }
+    return OkStatus();
+  }
+
+  // Reads up to `size` bytes; fewer only at the end of the file.
+  Result<std::string> Read(std::uint64_t offset, std::size_t size) const {
+    std::string bytes(size, '\0');
+    std::size_t got = 0;
+    while (got < size) {
+      const ssize_t count = pread(descriptor_, bytes.data() + got, size - got, static_cast<off_t>(offset + got));
+      if (count < 0 && errno == EINTR) continue;
+      if (count < 0) return FileError(path_, errno);
+      if (count == 0) break;
+      got += static_cast<std::size_t>(count);
+    }
+    bytes.resize(got);
+    return bytes;
+  }
+
+  Status Truncate(std::uint64_t size) {
+    return ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? OkStatus() : FileError(path_, errno);
+  }
+
+  Status Sync() { return fdatasync(descriptor_) == 0 ? OkStatus() : FileError(path_, errno); }
+
+ private:
+  const int descriptor_;
+  const std::string path_;
+};
+
+PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
+    : folder_(std::move(folder)), segment_bytes_(segment_bytes) {}
+
+PayloadStore::~PayloadStore() = default;
+
+Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder,
+                                                         PayloadEnd end,
+                                                         std::uint64_t segment_bytes) {
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
+  const auto last = sizes.find(end.segment);
+  if (end.segment != 0 && (last == sizes.end() || last->second < end.offset)) {
+    return DataLoss(SegmentPath(folder, end.segment) + " ends before byte " + std::to_string(end.offset) +
+                    ", which the ledger names; restore the folder from a copy, or start a new run folder");
+  }
+  for (const auto& [segment, size] : sizes) {
+    const std::string path = SegmentPath(folder, segment);
+    if (segment > end.segment && unlink(path.c_str()) != 0) return FileError(path, errno);
+  }
+  std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
+  if (end.segment == 0) {
+    BUTTRESS_RETURN_IF_ERROR(store->StartSegment(1));
+    return store;
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(store->current_, File::Open(SegmentPath(folder, end.segment), O_RDWR));
+  BUTTRESS_RETURN_IF_ERROR(store->current_->Truncate(end.offset));
+  store->segment_ = end.segment;
+  store->end_ = end.offset;
+  return store;
+}
+
+Status PayloadStore::StartSegment(std::uint64_t segment) {
+  if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(current_->Sync());
+  BUTTRESS_ASSIGN_OR_RETURN(current_, File::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
+  segment_ = segment;
+  end_ = 0;
+  return SyncFolder(folder_);
+}
+
+Result<PayloadRef> PayloadStore::Append(std::string_view bytes) {
+  if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
+    return InvalidArgument("a payload of " + std::to_string(bytes.size()) + " bytes is above the 4 GiB of a record");
+  }
+  if (end_ > 0 && end_ + kPayloadHeaderBytes + bytes.size() > segment_bytes_) {
+    BUTTRESS_RETURN_IF_ERROR(StartSegment(segment_ + 1));
+  }
+  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()), Crc32(bytes)};
+  Status status = current_->Write(Header(ref.bytes, ref.crc32), end_);
+  if (status.ok()) status = current_->Write(bytes, end_ + kPayloadHeaderBytes);
+  if (!status.ok()) {
+    BUTTRESS_RETURN_IF_ERROR(current_->Truncate(end_));
+    return status;
+  }
+  end_ += kPayloadHeaderBytes + bytes.size();
+  return ref;
+}
+
+Status PayloadStore::Sync() { return current_->Sync(); }
+
+Result<std::string> PayloadStore::Read(const PayloadRef& ref) const {
+  std::shared_ptr<File> file;
+  {
+    MutexLock lock(mutex_);
+    if (!open_.contains(ref.segment)) {
+      BUTTRESS_ASSIGN_OR_RETURN(file, File::Open(SegmentPath(folder_, ref.segment), O_RDONLY));
+      if (open_.size() >= kOpenSegments) open_.erase(open_.begin());
+      open_[ref.segment] = file;
+    }
+    file = open_.at(ref.segment);
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(std::string record, file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes));
+  const bool whole = record.size() == kPayloadHeaderBytes + ref.bytes;
+  const std::string_view bytes = std::string_view(record).substr(std::min<std::size_t>(record.size(), kPayloadHeaderBytes));
+  if (!whole || Header(ref.bytes, ref.crc32) != record.substr(0, kPayloadHeaderBytes) || Crc32(bytes) != ref.crc32) {
+    return DataLoss(SegmentPath(folder_, ref.segment) + ": the record at byte " + std::to_string(ref.offset) +
+                    " is not what was written; restore the folder from a copy, or start a new run folder");
+  }
+  record.erase(0, kPayloadHeaderBytes);
+  return record;
+}
+
+Result<int> PayloadStore::DeleteBefore(std::uint64_t first_needed) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder_));
+  int deleted = 0;
+  for (const auto& [segment, size] : sizes) {
+    if (segment >= first_needed || segment >= segment_) break;
+    const std::string path = SegmentPath(folder_, segment);
+    if (unlink(path.c_str()) != 0) return FileError(path, errno);
+    ++deleted;
+    MutexLock lock(mutex_);
+    open_.erase(segment);
+  }
+  return deleted;
+}
+
+}  // namespace buttress

@@ -1,0 +1,296 @@
+#include "lib/ledger/read_rows.h"
+
+#include <bit>
+#include <cstring>
+#include <utility>
+
+#include "lib/ledger/schema.h"
+
+namespace buttress {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "EncodeDoubles writes the machine's bytes");
+
+Status Damaged(const std::string& what, const std::string& value) {
+  return DataLoss("the ledger's " + what + " '" + value + "' is unknown; restore ledger.db from a copy");
+}
+
+// The value below `count` whose name is `name`.
+template <class Enum>
+Result<Enum> FromName(std::string_view (*name_of)(Enum), std::size_t count, const std::string& name) {
+  for (std::size_t i = 0; i < count; ++i) {
+    if (name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
+  }
+  return Damaged("name", name);
+}
+
+Result<std::vector<PolicyVersion>> DecodeVersions(const std::string& text) {
+  std::vector<PolicyVersion> versions;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    unsigned long long epoch = 0;
+    unsigned long long step = 0;
+    int used = 0;
+    if (std::sscanf(text.c_str() + begin, "%llu:%llu%n", &epoch, &step, &used) != 2) return Damaged("versions", text);
+    versions.push_back({epoch, step, ""});
+    begin += static_cast<std::size_t>(used) + 1;
+  }
+  return versions;
+}
+
+std::vector<std::string> SplitNames(const std::string& text) {
+  std::vector<std::string> names;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    names.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return names;
+}
+
+Result<std::vector<double>> DecodeDoubles(const std::string& bytes) {
+  if (bytes.size() % sizeof(double) != 0) return Damaged("components of size", std::to_string(bytes.size()));
+  std::vector<double> values(bytes.size() / sizeof(double));
+  if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
+  return values;
+}
+
+CollapseCounts CountsAt(const Statement& row, int column) {
+  return {.groups = row.Int(column),
+          .all_correct = row.Int(column + 1),
+          .all_wrong = row.Int(column + 2),
+          .other_constant = row.Int(column + 3),
+          .mixed = row.Int(column + 4),
+          .unscorable = row.Int(column + 5)};
+}
+
+// Calls `take(row)` -> Status for each row of `sql`.
+template <class Take>
+Status ForEachRow(Database& database, const std::string& sql, Take take) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> statement, database.Prepare(sql));
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, statement->Next());
+    if (!found) return OkStatus();
+    BUTTRESS_RETURN_IF_ERROR(take(*statement));
+  }
+}
+
+Status ReadGroup(const Statement& row, GroupRow& group) {
+  group.group_id = row.Unsigned(0);
+  group.prompt = {row.Text(1), row.Text(2), row.Unsigned(3), row.Unsigned(4), static_cast<std::int32_t>(row.Int(5))};
+  BUTTRESS_ASSIGN_OR_RETURN(group.state, FromName(GroupStateName, kGroupStates, row.Text(6)));
+  BUTTRESS_ASSIGN_OR_RETURN(group.reason, FromName(DropReasonName, kDropReasons, row.Text(7)));
+  group.attempts = row.Int(8);
+  group.lease_epoch = row.Unsigned(9);
+  group.worker_id = row.Text(10);
+  group.incarnation = row.Unsigned(11);
+  group.min_version = {row.Unsigned(12), row.Unsigned(13), ""};
+  group.granted_version = {row.Unsigned(14), row.Unsigned(15), ""};
+  group.step = row.Unsigned(16);
+  group.position = static_cast<std::uint32_t>(row.Int(17));
+  group.passed = row.Int(18);
+  group.holds_slot = row.Int(19) != 0;
+  return OkStatus();
+}
+
+Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
+  accepted.group_id = row.Unsigned(0);
+  accepted.lease_epoch = row.Unsigned(1);
+  accepted.content_sha256 = row.Text(2);
+  if (accepted.content_sha256.size() != 32) return Damaged("content hash of group", std::to_string(accepted.group_id));
+  accepted.prompt_tokens = static_cast<std::int32_t>(row.Int(3));
+  accepted.component_names = SplitNames(row.Text(4));
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.components, DecodeDoubles(row.Text(5)));
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.versions, DecodeVersions(row.Text(6)));
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.collapse, FromName(CollapseClassName, 5, row.Text(7)));
+  accepted.history = {row.Int(8), row.Int(9)};
+  accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
+                      static_cast<std::uint32_t>(row.Int(13))};
+  return OkStatus();
+}
+
+CompletionRow ReadCompletion(const Statement& row) {
+  return {.outcome = static_cast<Outcome>(row.Int(1)),
+          .finish_reason = static_cast<FinishReason>(row.Int(2)),
+          .raw_reward = row.Double(3),
+          .reward = row.Double(4),
+          .trained_tokens = static_cast<std::int32_t>(row.Int(5)),
+          .total_tokens = static_cast<std::int32_t>(row.Int(6)),
+          .version_epoch = row.Unsigned(7),
+          .version_step = row.Unsigned(8)};
+}
+
+}  // namespace
+
+std::string JoinNames(const std::vector<std::string>& names) {
+  std::string text;
+  for (const std::string& name : names) text += (text.empty() ? "" : "\n") + name;
+  return text;
+}
+
+std::string EncodeDoubles(const std::vector<double>& values) {
+  return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
+}
+
+std::string EncodeVersions(const std::vector<PolicyVersion>& versions) {
+  std::string text;
+  for (const PolicyVersion& version : versions) text += (text.empty() ? "" : ",") + ToString(version);
+  return text;
+}
+
+Status CheckLedgerFile(Database& database, const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t id, database.QueryInt("PRAGMA application_id"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t version, database.QueryInt("PRAGMA user_version"));
+  if (id != kLedgerApplicationId) return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
+  if (version == kLedgerVersion) return OkStatus();
+  return FailedPrecondition(path + " is a ledger of version " + std::to_string(version) + ", this program reads version " +
+                            std::to_string(kLedgerVersion) + "; use the program that wrote it, or a new run folder");
+}
+
+Result<std::optional<RunRow>> ReadRun(Database& database) {
+  std::optional<RunRow> run;
+  const char* sql =
+      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, cursor_index, learner_epoch, planned_step, "
+      "committed_step, settled_step, acr_ema, finished FROM run";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    run.emplace();
+    run->run_name = row.Text(0);
+    run->config_sha256 = row.Text(1);
+    run->coordinator_epoch = row.Unsigned(2);
+    run->next_group_id = row.Unsigned(3);
+    run->cursor = {row.Unsigned(4), row.Unsigned(5)};
+    run->learner_epoch = row.Unsigned(6);
+    run->planned_step = row.Unsigned(7);
+    run->committed_step = row.Unsigned(8);
+    run->settled_step = row.Unsigned(9);
+    if (!row.Null(10)) run->acr_ema = row.Double(10);
+    run->finished = row.Int(11) != 0;
+    return OkStatus();
+  }));
+  return run;
+}
+
+Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where) {
+  std::map<std::uint64_t, GroupRow> groups;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM groups WHERE " + where, [&](const Statement& row) {
+    return ReadGroup(row, groups[row.Unsigned(0)]);
+  }));
+  return groups;
+}
+
+Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, const std::string& where) {
+  std::map<std::uint64_t, AcceptedRow> accepted;
+  const std::string from = " FROM accepted JOIN groups USING (group_id) ";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database,
+      "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, components, versions, collapse, "
+      "history_correct, history_scored, segment, offset, bytes, crc32" + from + "WHERE " + where,
+      [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database,
+      "SELECT group_id, outcome, finish_reason, raw_reward, reward, trained_tokens, total_tokens, version_epoch, version_step"
+      " FROM completions JOIN groups USING (group_id) WHERE " + where + " ORDER BY group_id, completions.position",
+      [&](const Statement& row) {
+        accepted[row.Unsigned(0)].completions.push_back(ReadCompletion(row));
+        return OkStatus();
+      }));
+  return accepted;
+}
+
+Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where) {
+  std::map<std::uint64_t, PlanRow> plans;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM plans WHERE " + where, [&](const Statement& row) {
+    PlanRow& plan = plans[row.Unsigned(0)];
+    plan.step = row.Unsigned(0);
+    plan.collapse = {CountsAt(row, 1), CountsAt(row, 7), row.Double(13), row.Double(14)};
+    return OkStatus();
+  }));
+  const std::string sql = "SELECT step, group_id FROM plan_groups WHERE " + where + " ORDER BY step, position";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    plans[row.Unsigned(0)].group_ids.push_back(row.Unsigned(1));
+    return OkStatus();
+  }));
+  return plans;
+}
+
+Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
+  std::map<std::string, PromptHistory> history;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT prompt_id, correct, scored FROM history", [&](const Statement& row) {
+    history[row.Text(0)] = {row.Int(1), row.Int(2)};
+    return OkStatus();
+  }));
+  return history;
+}
+
+Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
+  std::map<std::string, CollapseCounts> collapse;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM collapse", [&](const Statement& row) {
+    collapse[row.Text(0)] = CountsAt(row, 1);
+    return OkStatus();
+  }));
+  return collapse;
+}
+
+Result<std::vector<LearnerRow>> ReadLearners(Database& database) {
+  std::vector<LearnerRow> learners;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM learners ORDER BY learner_epoch", [&](const Statement& row) {
+    learners.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2), static_cast<std::uint32_t>(row.Int(3))});
+    return OkStatus();
+  }));
+  return learners;
+}
+
+Result<std::vector<CommitRow>> ReadCommits(Database& database) {
+  std::vector<CommitRow> commits;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM commits ORDER BY learner_epoch, step", [&](const Statement& row) {
+    commits.push_back({row.Unsigned(0), row.Unsigned(1)});
+    return OkStatus();
+  }));
+  return commits;
+}
+
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database) {
+  std::vector<CheckpointRow> checkpoints;
+  const char* sql = "SELECT * FROM checkpoints ORDER BY learner_epoch, step";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    checkpoints.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2)});
+    return OkStatus();
+  }));
+  return checkpoints;
+}
+
+Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
+  std::optional<ManifestRow> manifest;
+  const char* sql = "SELECT * FROM manifests ORDER BY learner_epoch DESC, step DESC LIMIT 1";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    manifest = ManifestRow{{row.Unsigned(0), row.Unsigned(1), row.Text(2)}, row.Text(3)};
+    return OkStatus();
+  }));
+  return manifest;
+}
+
+Result<std::map<std::uint64_t, std::uint64_t>> ReadSettledTags(Database& database) {
+  std::map<std::uint64_t, std::uint64_t> tags;
+  const char* sql = "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = 'settled'";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    const std::string sha256 = row.Text(1);
+    if (sha256.size() != 32) return Damaged("content hash of group", std::to_string(row.Int(0)));
+    tags.emplace_hint(tags.end(), row.Unsigned(0), ContentTag(sha256));
+    return OkStatus();
+  }));
+  return tags;
+}
+
+Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database) {
+  std::array<std::int64_t, kDropReasons> dropped{};
+  const char* sql = "SELECT reason, COUNT(*) FROM groups WHERE state = 'dropped' GROUP BY reason";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const DropReason reason, FromName(DropReasonName, kDropReasons, row.Text(0)));
+    dropped[static_cast<std::size_t>(reason)] = row.Int(1);
+    return OkStatus();
+  }));
+  return dropped;
+}
+
+}  // namespace buttress

@@ -1,0 +1,50 @@
+// Rows from tables, for the coordinator's restart and for the command line's reader. `where` is SQL of ours, never from outside.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/ledger/database.h"
+#include "lib/ledger/rows.h"
+
+namespace buttress {
+
+// kFailedPrecondition if the file is no ledger of this version; `path` is for the message.
+Status CheckLedgerFile(Database& database, const std::string& path);
+
+Result<std::optional<RunRow>> ReadRun(Database& database);
+
+// By id. kDataLoss for a state or reason that has no such name.
+Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where);
+
+// By id, with their completions; `where` may name columns of `groups` and `accepted`.
+Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, const std::string& where);
+
+// By step.
+Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where);
+
+Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database);
+Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
+Result<std::vector<LearnerRow>> ReadLearners(Database& database);
+Result<std::vector<CommitRow>> ReadCommits(Database& database);
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
+
+// The version announced last; none before the first.
+Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);
+
+// ContentTag of every settled group, by id.
+Result<std::map<std::uint64_t, std::uint64_t>> ReadSettledTags(Database& database);
+
+// Dropped groups by reason.
+Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database);
+
+// Encoding of lists inside one column.
+std::string JoinNames(const std::vector<std::string>& names);
+std::string EncodeDoubles(const std::vector<double>& values);
+std::string EncodeVersions(const std::vector<PolicyVersion>& versions);
+
+}  // namespace buttress

@@ -1,0 +1,73 @@
+#include "lib/ledger/reader.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/ledger/database.h"
+#include "lib/ledger/read_rows.h"
+
+namespace buttress {
+
+LedgerReader::LedgerReader(std::unique_ptr<Database> database) : database_(std::move(database)) {}
+
+LedgerReader::~LedgerReader() = default;
+
+Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path) {
+  if (access(path.c_str(), F_OK) != 0) return NotFound(path + ": no such file; name the ledger.db of a run");
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, DatabaseMode::kReadOnly));
+  BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
+  // One read transaction for all calls, so that they agree.
+  BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
+  return std::unique_ptr<LedgerReader>(new LedgerReader(std::move(database)));
+}
+
+Result<std::optional<RunRow>> LedgerReader::Run() { return ReadRun(*database_); }
+
+Result<std::vector<GroupRecord>> LedgerReader::Join(const std::string& where) {
+  BUTTRESS_ASSIGN_OR_RETURN(auto groups, ReadGroups(*database_, where));
+  BUTTRESS_ASSIGN_OR_RETURN(auto accepted, ReadAccepted(*database_, where));
+  std::vector<GroupRecord> records;
+  for (auto& [id, group] : groups) {
+    GroupRecord& record = records.emplace_back();
+    record.group = std::move(group);
+    const auto content = accepted.find(id);
+    if (content != accepted.end()) record.accepted = std::move(content->second);
+  }
+  return records;
+}
+
+Result<std::vector<GroupRecord>> LedgerReader::Groups(std::uint64_t first_id, std::int64_t limit) {
+  const std::string page = "SELECT group_id FROM groups WHERE group_id >= " + std::to_string(first_id) +
+                           " ORDER BY group_id LIMIT " + std::to_string(limit);
+  return Join("group_id IN (" + page + ")");
+}
+
+Result<std::vector<GroupRecord>> LedgerReader::GroupsOfStep(std::uint64_t step) {
+  const std::string ids = "SELECT group_id FROM plan_groups WHERE step = " + std::to_string(step);
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> records, Join("group_id IN (" + ids + ")"));
+  std::ranges::sort(records, {}, [](const GroupRecord& record) { return record.group.position; });
+  return records;
+}
+
+Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() { return ReadPlans(*database_, "TRUE"); }
+
+Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*database_); }
+
+Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }
+
+Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() { return ReadCheckpoints(*database_); }
+
+Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() { return ReadCollapse(*database_); }
+
+Result<std::map<std::string, CollapseCounts>> LedgerReader::RecountCollapse() {
+  std::map<std::string, CollapseCounts> counts;
+  BUTTRESS_RETURN_IF_ERROR(ForEachGroup([&](const GroupRecord& record) {
+    if (!record.accepted) return;
+    counts[record.group.prompt.source].Add(ClassifyGroup(record.accepted->raw_rewards(), record.accepted->outcomes()));
+  }));
+  return counts;
+}
+
+}  // namespace buttress

@@ -1,0 +1,387 @@
+#include "tests/property/run_simulation.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/digest.h"
+#include "lib/rl/staleness.h"
+
+namespace buttress {
+namespace {
+
+bool SamePlan(const BatchPlan& a, const BatchPlan& b) {
+  return a.step == b.step && a.collapse == b.collapse &&
+         std::ranges::equal(a.groups, b.groups, [](const PlannedGroup& x, const PlannedGroup& y) {
+           return x.prompt == y.prompt && x.accepted == y.accepted;
+         });
+}
+
+// The arrows of the diagram in scheduler.h.
+bool Allowed(GroupState from, GroupState to) {
+  using enum GroupState;
+  switch (from) {
+    case kPending: return to == kLeased || to == kDropped;
+    case kLeased: return to == kPending || to == kReady || to == kDropped;
+    case kReady: return to == kBatched || to == kDropped;
+    case kBatched: return to == kTrained || to == kDropped;
+    case kTrained: return to == kBatched || to == kSettled;
+    case kSettled:
+    case kDropped: return false;
+  }
+  return false;
+}
+
+}  // namespace
+
+RunSimulation::RunSimulation(std::uint64_t seed)
+    : random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start(options_, ledger_, now_ms_)) {
+  workers_.resize(1 + Below(3));
+  for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].id = "w" + std::to_string(i);
+}
+
+SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
+  SchedulerOptions options;
+  options.run_name = "simulated";
+  options.config_sha256 = "c0ffee";
+  options.steps = 1 + random.Below(6);
+  options.prompts = 1 + static_cast<std::int64_t>(random.Below(4));
+  options.max_age = static_cast<std::int64_t>(random.Below(3));
+  options.window = 1 + static_cast<std::int64_t>(random.Below(6));
+  options.lease_ms = 100;
+  options.max_attempts = 1 + static_cast<std::int64_t>(random.Below(4));
+  options.deterministic = options.max_age == 0 && random.Below(3) == 0;
+  return options;
+}
+
+Scheduler RunSimulation::Start(const SchedulerOptions& options, MemoryLedger& ledger, std::int64_t now_ms) {
+  LedgerBatch batch;
+  Result<Scheduler> scheduler = Scheduler::Restore(options, ledger.Load(), now_ms, batch);
+  BUTTRESS_CHECK(scheduler.ok(), scheduler.status().ToString());
+  ledger.Write(batch);
+  return *std::move(scheduler);
+}
+
+void RunSimulation::Expect(bool holds, const std::string& what) {
+  if (!holds) failures_.push_back(what);
+}
+
+bool RunSimulation::Abandoned(const PolicyVersion& version) const {
+  return std::ranges::any_of(starts_, [&](const auto& start) {
+    return start.first > version.learner_epoch && start.second < version.step;
+  });
+}
+
+void RunSimulation::Step() {
+  Worker& worker = workers_[Below(workers_.size())];
+  const std::uint64_t event = Below(100);
+  if (event < 12) return Admit();
+  if (event < 32) return Exchange(worker, true);
+  if (event < 52) return Submit(worker, true);
+  if (event < 56) return SubmitLate();
+  if (event < 59) return ReplaceWorker(worker);
+  if (event < 64) return PassTime();
+  if (event < 68) return RestartCoordinator();
+  if (event < 70 || learner_.epoch == 0) return StartLearner();
+  if (event < 78) return Plan(learner_.step + 1 + Below(2));
+  if (event < 86) return Train();
+  if (event < 95) return Announce();
+  Checkpoint(true);
+}
+
+bool RunSimulation::DriveToEnd() {
+  StartLearner();
+  for (int round = 0; round < 2000 && !scheduler_.finished() && failures_.empty(); ++round) {
+    Announce();
+    Admit();
+    for (Worker& worker : workers_) {
+      Exchange(worker, false);
+      while (!worker.held.empty()) Submit(worker, false);
+    }
+    Plan(learner_.step + 1);
+    Train();
+    if (learner_.step == options_.steps || Chance(20)) Checkpoint(false);
+  }
+  return scheduler_.finished();
+}
+
+void RunSimulation::Admit() {
+  const std::int64_t wanted = scheduler_.NeedsPrompts();
+  if (wanted == 0) return;
+  std::vector<DrawnPrompt> prompts(1 + Below(static_cast<std::uint64_t>(wanted)));
+  for (DrawnPrompt& prompt : prompts) {
+    const std::uint64_t number = next_prompt_++;
+    prompt = {"p" + std::to_string(number % 7), number % 2 == 0 ? "even" : "odd", number / 7, number % 7, 4};
+  }
+  LedgerBatch batch;
+  scheduler_.Admit(prompts, {next_prompt_ / 7, next_prompt_ % 7}, batch);
+  Finish(batch);
+}
+
+void RunSimulation::Register(Worker& worker) {
+  if (worker.incarnation == 0) worker.incarnation = next_incarnation_++;
+  LedgerBatch batch;
+  scheduler_.RegisterWorker(worker.id, worker.incarnation, "", now_ms_, batch);
+  Finish(batch);
+}
+
+void RunSimulation::Exchange(Worker& worker, bool lossy) {
+  WorkerExchange request;
+  request.worker_id = worker.id;
+  request.incarnation = worker.incarnation;
+  for (const auto& [ref, held] : worker.held) request.held.push_back(ref);
+  request.finished = worker.finished;
+  if (lossy && Chance(15) && !request.held.empty()) {
+    const LeaseRef ref = request.held[Below(request.held.size())];
+    request.returned.push_back({ref, static_cast<ReturnReason>(1 + Below(3))});
+    std::erase(request.held, ref);
+    worker.held.erase(ref);
+  }
+  request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
+  request.loaded_version = worker.loaded;
+  LedgerBatch batch;
+  Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, batch);
+  Finish(batch);
+  if (!reply.ok()) return Register(worker);
+  for (const Lease& lease : reply->leases) {
+    Expect(!OlderThan(announced_, lease.min_version), "(6) a lease names a version that is announced");
+    const GroupRow& group = *scheduler_.groups().Find(lease.ref.group_id);
+    Expect(group.worker_id == worker.id && group.lease_epoch == lease.ref.lease_epoch, "(1) a lease has one holder");
+  }
+  if (lossy && Chance(15)) return;  // the answer is lost
+  worker.finished.clear();
+  for (const LeaseRef& ref : reply->revoked) worker.held.erase(ref);
+  for (const Lease& lease : reply->leases) worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
+  if (!lossy || Chance(70)) Load(worker);
+}
+
+void RunSimulation::Load(Worker& worker) {
+  const PublishedWeights* weights = scheduler_.weights();
+  Expect(weights == nullptr || !OlderThan(weights->version, worker.loaded), "(6) versions only rise");
+  if (weights != nullptr) worker.loaded = weights->version;
+}
+
+Submission RunSimulation::Sample(const Worker& worker, const Lease& lease) {
+  Submission submission;
+  submission.worker_id = worker.id;
+  submission.incarnation = worker.incarnation;
+  submission.lease = lease.ref;
+  submission.prompt_id = lease.prompt.prompt_id;
+  AcceptedRow& content = submission.accepted;
+  content.group_id = lease.ref.group_id;
+  const std::uint64_t kind = Below(4);
+  for (int i = 0; i < 4; ++i) {
+    const Outcome outcome = kind == 0   ? Outcome::kCorrect
+                            : kind == 1 ? Outcome::kWrong
+                                        : static_cast<Outcome>(1 + Below(3));
+    const double reward = outcome == Outcome::kCorrect ? 1.0 : 0.0;
+    content.completions.push_back({.outcome = outcome, .raw_reward = reward, .reward = reward});
+  }
+  content.versions = {{worker.loaded.learner_epoch, worker.loaded.step, ""}};
+  content.collapse = ClassifyGroup(content.raw_rewards(), content.outcomes());
+  submission.content_sha256 = Sha256Of(std::to_string(random_.Below(UINT64_MAX)));
+  return submission;
+}
+
+void RunSimulation::Submit(Worker& worker, bool lossy) {
+  if (worker.held.empty()) return;
+  auto held = worker.held.begin();
+  std::advance(held, static_cast<std::ptrdiff_t>(Below(worker.held.size())));
+  if (!held->second.content) {
+    const bool obeys = !OlderThan(worker.loaded, held->second.lease.min_version);
+    if (!obeys && Chance(70)) Load(worker);
+    held->second.content = Sample(worker, held->second.lease);
+  }
+  Submission submission = *held->second.content;
+  if (lossy && Chance(5)) submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
+  sent_.push_back(submission);
+  LedgerBatch batch;
+  const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
+  const SubmitOutcome expected = scheduler_.Check(submission);
+  const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
+  Finish(batch);
+  Expect(expected == outcome, "Check says what Submit does");
+  ++outcomes_[static_cast<std::size_t>(outcome)];
+  if (outcome == SubmitOutcome::kAccepted) {
+    Expect(!was_accepted, "(8) a group counts once");
+    Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
+    accepted_.Add(submission.accepted.collapse);
+    CheckCollapse();
+  }
+  if (lossy && Chance(20)) return;  // the acknowledgement is lost
+  if (outcome == SubmitOutcome::kAccepted || outcome == SubmitOutcome::kDuplicate) worker.finished.push_back(held->first);
+  if (outcome == SubmitOutcome::kMismatch) worker.finished.push_back(held->first);
+  worker.held.erase(held);
+}
+
+void RunSimulation::SubmitLate() {
+  if (sent_.empty()) return;
+  Submission submission = sent_[Below(sent_.size())];
+  if (Chance(30)) submission.content_sha256 = Sha256Of("forged");
+  LedgerBatch batch;
+  const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
+  const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
+  Finish(batch);
+  if (outcome != SubmitOutcome::kAccepted) return;
+  Expect(!was_accepted, "(8) a group counts once");
+  accepted_.Add(submission.accepted.collapse);
+  CheckCollapse();
+}
+
+void RunSimulation::ReplaceWorker(Worker& worker) {
+  worker.incarnation = 0;
+  worker.held.clear();
+  worker.finished.clear();
+  Register(worker);
+  for (const auto& [id, group] : scheduler_.groups().rows()) {
+    Expect(group.state != GroupState::kLeased || group.worker_id != worker.id, "a new incarnation holds no lease");
+  }
+}
+
+void RunSimulation::PassTime() {
+  now_ms_ += static_cast<std::int64_t>(Below(150));
+  LedgerBatch batch;
+  scheduler_.Expire(now_ms_, batch);
+  Finish(batch);
+  const std::optional<std::int64_t> next = scheduler_.NextExpiryMs();
+  Expect(!next || *next > now_ms_, "no lease lives on after its end");
+}
+
+void RunSimulation::RestartCoordinator() {
+  Scheduler restored = Start(options_, ledger_, now_ms_);
+  Expect(restored.SameState(scheduler_), "the ledger gives back the same state");
+  Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1, "the coordinator epoch rises");
+  scheduler_ = std::move(restored);
+}
+
+void RunSimulation::StartLearner() {
+  std::erase_if(learner_.checkpoints, [&](const PolicyVersion& checkpoint) {
+    return checkpoint.step < scheduler_.run().settled_step || Abandoned(checkpoint);
+  });
+  PolicyVersion checkpoint;
+  if (!learner_.checkpoints.empty()) checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
+  LedgerBatch batch;
+  const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, batch);
+  Expect(start.ok(), "a learner may start from any checkpoint that is not before a settled step");
+  if (!start.ok()) return;
+  learner_.epoch = start->learner_epoch;
+  learner_.step = checkpoint.step;
+  starts_[learner_.epoch] = checkpoint.step;
+  for (const GroupRow& group : batch.groups) {
+    if (group.state == GroupState::kBatched) released_.insert(group.group_id);
+  }
+  Finish(batch);
+  Expect(start->next_step == checkpoint.step + 1, "the learner goes on after its checkpoint");
+}
+
+void RunSimulation::Plan(std::uint64_t step) {
+  if (step > scheduler_.run().planned_step + 1) return;
+  LedgerBatch batch;
+  const Result<PlanReply> reply = scheduler_.PlanBatch(learner_.epoch, step, batch);
+  Finish(batch);
+  Expect(reply.ok(), "the next step can be planned");
+  if (!reply.ok()) return;
+  Expect((reply->phase == RunPhase::kFinished) == (step > options_.steps), "there is no step after the last");
+  if (!reply->plan) return;
+  const BatchPlan& plan = *reply->plan;
+  Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts, "(5) a plan has P groups");
+  const auto [seen, first] = plans_.try_emplace(step, plan);
+  Expect(first || SamePlan(seen->second, plan), "(5) a plan does not change");
+  CollapseCounts counts;
+  for (const PlannedGroup& group : plan.groups) {
+    counts.Add(ClassifyGroup(group.accepted.raw_rewards(), group.accepted.outcomes()));
+    const std::int64_t age = static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(group.accepted.versions.front().step);
+    Expect(!first || !Abandoned(group.accepted.versions.front()), "no group of an abandoned version gets into a new plan");
+    Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window), "(4) no group is too old");
+  }
+  Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of its groups");
+  CheckWindow();
+}
+
+void RunSimulation::CheckWindow() {
+  for (const std::uint64_t waiting : scheduler_.groups().line()) {
+    const auto passed = std::ranges::count_if(
+        ledger_.groups, [&](const auto& entry) { return entry.first > waiting && entry.second.step > 0; });
+    Expect(passed < options_.window, "(4) no more than W - 1 younger groups pass one");
+  }
+}
+
+void RunSimulation::Train() {
+  const std::uint64_t step = learner_.step + 1;
+  LedgerBatch batch;
+  const Status status = scheduler_.Commit(learner_.epoch, step, batch);
+  Finish(batch);
+  Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step), "a planned step can be committed");
+  if (status.ok()) learner_.step = step;
+}
+
+void RunSimulation::Announce() {
+  if (learner_.epoch == 0) return;
+  const PolicyVersion version{learner_.epoch, learner_.step, Sha256Of("weights " + std::to_string(learner_.step))};
+  LedgerBatch batch;
+  const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
+  for (const auto& [id, group] : ledger_.groups) {
+    if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
+  }
+  Finish(batch);
+  Expect(status.ok(), "a committed version can be announced");
+  Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version, "(6) versions only rise");
+  announced_ = version;
+  LedgerBatch old;
+  Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() == StatusCode::kFailedPrecondition && old.empty(),
+         "an old learner is refused");
+}
+
+void RunSimulation::Checkpoint(bool lossy) {
+  learner_.checkpoints.push_back({learner_.epoch, learner_.step, ""});
+  if (lossy && Chance(30)) return;  // it dies before it can say so
+  LedgerBatch batch;
+  const Status status = scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), batch);
+  Finish(batch);
+  Expect(status.ok(), "what was committed can be checkpointed");
+}
+
+void RunSimulation::Finish(LedgerBatch& batch) {
+  CheckMoves(batch);
+  ledger_.Write(batch);
+  CheckSlots();
+}
+
+void RunSimulation::CheckMoves(const LedgerBatch& batch) {
+  std::map<std::uint64_t, GroupState> state;
+  for (const GroupRow& row : batch.groups) {
+    const auto known = ledger_.groups.find(row.group_id);
+    if (known != ledger_.groups.end()) state.try_emplace(row.group_id, known->second.state);
+    const auto before = state.find(row.group_id);
+    const bool fine = before == state.end() ? row.state == GroupState::kPending
+                                            : before->second == row.state || Allowed(before->second, row.state);
+    Expect(fine, "(1)(2) group " + std::to_string(row.group_id) + " moves along the diagram to " +
+                     std::string(GroupStateName(row.state)));
+    Expect(row.state != GroupState::kLeased || (!row.worker_id.empty() && row.lease_epoch > 0), "(1) a lease has a holder");
+    state[row.group_id] = row.state;
+  }
+}
+
+void RunSimulation::CheckSlots() {
+  std::int64_t active = 0;
+  std::array<std::int64_t, kGroupStates> counts{};
+  for (const auto& [id, group] : ledger_.groups) {
+    using enum GroupState;
+    ++counts[static_cast<std::size_t>(group.state)];
+    const bool planned = group.state == kBatched || group.state == kTrained;
+    if (group.state == kLeased || group.state == kReady || (planned && !released_.contains(id))) ++active;
+  }
+  const std::int64_t budget = ActiveSlotBudget(options_.prompts, options_.max_age);
+  Expect(active <= budget, "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
+  Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
+  Expect(counts == scheduler_.GetStatus().groups, "(1) the counts of states are those of the ledger");
+}
+
+void RunSimulation::CheckCollapse() {
+  const SchedulerStatus status = scheduler_.GetStatus();
+  Expect(status.collapse == accepted_, "(8) the reported ACR equals a recount");
+  CollapseCounts ledger;
+  for (const auto& [id, row] : ledger_.accepted) ledger.Add(ClassifyGroup(row.raw_rewards(), row.outcomes()));
+  Expect(ledger == accepted_, "(8) the ledger's outcomes equal a recount");
+}
+
+}  // namespace buttress

@@ -1,0 +1,107 @@
+// A whole run around one Scheduler: workers, a learner and a ledger in memory, all driven by one seed. Every event is followed by the
+// checks of invariants 1 - 6 and 8 of coordinator/scheduler.h, made from what the simulation itself has seen.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "coordinator/scheduler.h"
+#include "lib/base/random.h"
+#include "tests/support/memory_ledger.h"
+
+namespace buttress {
+
+class RunSimulation {
+ public:
+  explicit RunSimulation(std::uint64_t seed);
+
+  // One random event.
+  void Step();
+
+  // Everyone behaves from here on; returns false if the run does not end.
+  bool DriveToEnd();
+
+  // Broken properties, in the words of the invariants; empty if all hold.
+  const std::vector<std::string>& failures() const { return failures_; }
+
+  const MemoryLedger& ledger() const { return ledger_; }
+
+  // Submissions by outcome.
+  const std::array<std::int64_t, kSubmitOutcomes>& outcomes() const { return outcomes_; }
+
+  const Scheduler& scheduler() const { return scheduler_; }
+
+ private:
+  struct Held {
+    Lease lease;
+    std::optional<Submission> content;  // once sampled
+  };
+
+  struct Worker {
+    std::string id;
+    std::uint64_t incarnation = 0;
+    PolicyVersion loaded;
+    std::map<LeaseRef, Held> held;
+    std::vector<LeaseRef> finished;
+  };
+
+  struct Learner {
+    std::uint64_t epoch = 0;  // 0: not registered
+    std::uint64_t step = 0;   // trained
+    std::vector<PolicyVersion> checkpoints;  // durable
+  };
+
+  std::uint64_t Below(std::uint64_t bound) { return random_.Below(bound); }
+  bool Chance(int percent) { return Below(100) < static_cast<std::uint64_t>(percent); }
+  void Expect(bool holds, const std::string& what);
+  static SchedulerOptions MakeOptions(RandomStream& random);
+  static Scheduler Start(const SchedulerOptions& options, MemoryLedger& ledger, std::int64_t now_ms);
+
+  void Admit();
+  void Register(Worker& worker);
+  void Exchange(Worker& worker, bool lossy);
+  void Load(Worker& worker);
+  Submission Sample(const Worker& worker, const Lease& lease);
+  void Submit(Worker& worker, bool lossy);
+  void SubmitLate();
+  void ReplaceWorker(Worker& worker);
+  void PassTime();
+  void RestartCoordinator();
+  void StartLearner();
+  void Plan(std::uint64_t step);
+  void Train();
+  void Announce();
+  void Checkpoint(bool lossy);
+
+  void Finish(LedgerBatch& batch);
+  void CheckMoves(const LedgerBatch& batch);
+  void CheckSlots();
+  void CheckWindow();
+  void CheckCollapse();
+  bool Abandoned(const PolicyVersion& version) const;
+
+  RandomStream random_;
+  SchedulerOptions options_;
+  MemoryLedger ledger_;
+  std::int64_t now_ms_ = 0;
+  Scheduler scheduler_;
+  std::vector<Worker> workers_;
+  Learner learner_;
+  PolicyVersion announced_;
+  std::uint64_t next_incarnation_ = 1;
+  std::uint64_t next_prompt_ = 0;
+  std::set<std::uint64_t> released_;                // groups that gave their slot back
+  std::map<std::uint64_t, BatchPlan> plans_;        // as first seen
+  std::map<std::uint64_t, std::uint64_t> starts_;   // learner epoch -> start step
+  std::vector<Submission> sent_;                    // for late repeats
+  CollapseCounts accepted_;
+  std::array<std::int64_t, kSubmitOutcomes> outcomes_{};
+  std::vector<std::string> failures_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,196 @@
+#include "tests/unit/collectives/collective_suite.h"
+
+#include <cstdint>
+
+#include "lib/base/random.h"
+
+namespace buttress {
+
+SuiteBackend& TheBackend() {
+  static SuiteBackend backend;
+  return backend;
+}
+
+namespace {
+
+constexpr std::chrono::seconds kTimeout{20};
+
+template <class T>
+struct DTypeFor;
+template <>
+struct DTypeFor<float> {
+  static constexpr DType value = DType::kFloat32;
+};
+template <>
+struct DTypeFor<double> {
+  static constexpr DType value = DType::kFloat64;
+};
+template <>
+struct DTypeFor<std::int32_t> {
+  static constexpr DType value = DType::kInt32;
+};
+template <>
+struct DTypeFor<std::int64_t> {
+  static constexpr DType value = DType::kInt64;
+};
+template <>
+struct DTypeFor<std::uint16_t> {  // bfloat16 as bits
+  static constexpr DType value = DType::kBFloat16;
+};
+
+class CollectiveSuite : public testing::Test {
+ protected:
+  Collective& group() { return *TheBackend().group; }
+
+  int rank() { return group().rank(); }
+
+  int size() { return group().size(); }
+
+  template <class T>
+  Buffer Put(const std::vector<T>& values) {
+    SuiteMemory& memory = *TheBackend().memory;
+    void* data = memory.Upload(values.data(), values.size() * sizeof(T));
+    return {data, static_cast<std::int64_t>(values.size()), DTypeFor<T>::value, memory.device()};
+  }
+
+  template <class T>
+  std::vector<T> Get(const Buffer& buffer) {
+    std::vector<T> values(static_cast<std::size_t>(buffer.count));
+    TheBackend().memory->Download(values.data(), buffer.data, values.size() * sizeof(T));
+    return values;
+  }
+
+  // Sum of f(r) over the ranks.
+  template <class F>
+  std::int64_t SumOverRanks(F f) {
+    std::int64_t sum = 0;
+    for (int r = 0; r < size(); ++r) sum += f(r);
+    return sum;
+  }
+
+  void ExpectEqualOnAllRanks(const std::string& bytes) {
+    const auto first = BroadcastBytes(*TheBackend().control, bytes, 0, kTimeout);
+    ASSERT_TRUE(first.ok()) << first.status().ToString();
+    EXPECT_TRUE(*first == bytes) << "rank " << rank() << " differs from rank 0";
+  }
+
+  template <class T>
+  void CheckExactSums() {
+    std::vector<T> values;
+    for (int i = 0; i < 1000; ++i) values.push_back(static_cast<T>(i % 100 + rank()));
+    const Buffer buffer = Put(values);
+    ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
+    const auto sums = Get<T>(buffer);
+    for (int i = 0; i < 1000; ++i) {
+      ASSERT_EQ(sums[static_cast<std::size_t>(i)], static_cast<T>(SumOverRanks([&](int r) { return i % 100 + r; }))) << "element " << i;
+    }
+  }
+};
+
+TEST_F(CollectiveSuite, AllReduceSumsSmallIntegersExactlyInEveryDType) {
+  CheckExactSums<float>();
+  CheckExactSums<double>();
+  CheckExactSums<std::int32_t>();
+  CheckExactSums<std::int64_t>();
+}
+
+TEST_F(CollectiveSuite, AllReduceSumsBFloat16) {
+  // 1, 2, 3, ... as bfloat16: the upper half of a float32.
+  const auto bits = [](float value) {
+    std::uint32_t wide;
+    std::memcpy(&wide, &value, sizeof wide);
+    return static_cast<std::uint16_t>(wide >> 16);
+  };
+  const Buffer buffer = Put(std::vector<std::uint16_t>(33, bits(static_cast<float>(rank() + 1))));
+  ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
+  const auto expected = static_cast<float>(SumOverRanks([](int r) { return r + 1; }));
+  EXPECT_EQ(Get<std::uint16_t>(buffer), std::vector<std::uint16_t>(33, bits(expected)));
+}
+
+TEST_F(CollectiveSuite, SumsOfAnyNumbersAreBitEqualOnAllRanks) {
+  for (const std::size_t count : {1u, 7u, 1000u, 200000u}) {
+    RandomStream random({static_cast<std::uint64_t>(rank()), count});
+    std::vector<float> values(count);
+    for (float& value : values) value = static_cast<float>(random.Normal());
+    const Buffer buffer = Put(values);
+    ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
+    const auto sums = Get<float>(buffer);
+    ExpectEqualOnAllRanks(std::string(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(float)));
+  }
+}
+
+TEST_F(CollectiveSuite, SeveralCallsUnderWayKeepTheirOrder) {
+  std::vector<Buffer> buffers;
+  std::vector<std::unique_ptr<Work>> works;
+  for (int i = 0; i < 8; ++i) buffers.push_back(Put(std::vector<float>(1000, static_cast<float>(i))));
+  for (const Buffer& buffer : buffers) works.push_back(group().AllReduceSum(buffer));
+  for (const auto& work : works) ASSERT_TRUE(work->Wait(kTimeout).ok());
+  for (int i = 0; i < 8; ++i) EXPECT_EQ(Get<float>(buffers[static_cast<std::size_t>(i)])[999], static_cast<float>(i * size()));
+}
+
+TEST_F(CollectiveSuite, ReduceScatterGivesEachRankItsPartOfTheSum) {
+  std::vector<std::int64_t> values;
+  for (int r = 0; r < size(); ++r) values.insert(values.end(), 5, 10 * r + rank());
+  const Buffer in = Put(values);
+  const Buffer out = Put(std::vector<std::int64_t>(5, -1));
+  ASSERT_TRUE(group().ReduceScatterSum(in, out)->Wait(kTimeout).ok());
+  EXPECT_EQ(Get<std::int64_t>(out), std::vector<std::int64_t>(5, SumOverRanks([this](int r) { return 10 * rank() + r; })));
+}
+
+TEST_F(CollectiveSuite, AllGatherPutsTheRanksOneAfterAnother) {
+  const Buffer in = Put(std::vector<std::int32_t>{rank(), -rank()});
+  const Buffer out = Put(std::vector<std::int32_t>(static_cast<std::size_t>(2 * size())));
+  ASSERT_TRUE(group().AllGather(in, out)->Wait(kTimeout).ok());
+  std::vector<std::int32_t> expected;
+  for (int r = 0; r < size(); ++r) expected.insert(expected.end(), {r, -r});
+  EXPECT_EQ(Get<std::int32_t>(out), expected);
+}
+
+TEST_F(CollectiveSuite, BroadcastBringsTheRootsBuffer) {
+  for (int root = 0; root < size(); ++root) {
+    const Buffer buffer = Put(std::vector<double>(100, 1.5 * rank()));
+    ASSERT_TRUE(group().Broadcast(buffer, root)->Wait(kTimeout).ok());
+    EXPECT_EQ(Get<double>(buffer), std::vector<double>(100, 1.5 * root));
+  }
+}
+
+TEST_F(CollectiveSuite, BarrierPassesOnEveryRank) {
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(group().Barrier().ok());
+}
+
+TEST_F(CollectiveSuite, SplitMakesGroupsThatSumAmongThemselves) {
+  auto part = group().Split(rank() % 2, -rank());  // odd and even ranks, in reverse
+  ASSERT_TRUE(part.ok()) << part.status().ToString();
+  std::int64_t members = 0, sum = 0, later = 0;
+  for (int r = rank() % 2; r < size(); r += 2) {
+    ++members;
+    sum += r;
+    later += r > rank() ? 1 : 0;
+  }
+  EXPECT_EQ((*part)->size(), members);
+  EXPECT_EQ((*part)->rank(), later);
+  const Buffer buffer = Put(std::vector<std::int64_t>(3, rank()));
+  ASSERT_TRUE((*part)->AllReduceSum(buffer)->Wait(kTimeout).ok());
+  EXPECT_EQ(Get<std::int64_t>(buffer), std::vector<std::int64_t>(3, sum));
+}
+
+TEST_F(CollectiveSuite, BroadcastBytesBringsAnySize) {
+  for (const std::size_t count : {0u, 1u, 300000u}) {
+    const std::string own = rank() == size() - 1 ? std::string(count, 'x') : std::string("something else");
+    const auto bytes = BroadcastBytes(*TheBackend().control, own, size() - 1, kTimeout);
+    ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
+    EXPECT_TRUE(*bytes == std::string(count, 'x'));
+  }
+}
+
+TEST_F(CollectiveSuite, WrongCountsAndRootsAreRefusedWithoutHarm) {
+  const Buffer in = Put(std::vector<float>(3));
+  const Buffer out = Put(std::vector<float>(static_cast<std::size_t>(3 * size() + 1)));
+  EXPECT_EQ(group().AllGather(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(group().ReduceScatterSum(out, in)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(group().Broadcast(in, size())->Wait(kTimeout).code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(group().Barrier().ok());
+}
+
+}  // namespace
+}  // namespace buttress

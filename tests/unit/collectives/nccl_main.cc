@@ -1,0 +1,79 @@
+// The suite over NCCL, bootstrapped by MPI. Where no GPU is visible only the refusal is tested, and the rest is skipped and said so.
+#include <torch/torch.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "lib/collectives/cuda_library.h"
+#include "tests/unit/collectives/collective_suite.h"
+
+namespace buttress {
+namespace {
+
+class GpuMemory : public SuiteMemory {
+ public:
+  explicit GpuMemory(int device) : device_(at::kCUDA, static_cast<at::DeviceIndex>(device)) {}
+
+  DeviceKind device() const override { return DeviceKind::kCuda; }
+
+  void* Upload(const void* bytes, std::size_t size) override {
+    blocks_.push_back(Bytes(const_cast<void*>(bytes), size).to(device_));
+    return blocks_.back().data_ptr();
+  }
+
+  void Download(void* bytes, const void* from, std::size_t size) override {
+    const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
+    Bytes(bytes, size).copy_(torch::from_blob(const_cast<void*>(from), {static_cast<std::int64_t>(size)}, options));
+  }
+
+ private:
+  static at::Tensor Bytes(void* bytes, std::size_t size) {
+    return torch::from_blob(bytes, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte));
+  }
+
+  const at::Device device_;
+  std::vector<at::Tensor> blocks_;
+};
+
+int RunWithoutGpu(Collective& control) {
+  constexpr std::chrono::seconds kTimeout{20};
+  const auto group = MakeNcclCollective(control, 0, kTimeout);
+  const std::string expected =
+      "no CUDA device is visible to rank " + std::to_string(control.rank()) + "; use collective: mpi, or check nvidia-smi";
+  if (group.status().code() != StatusCode::kFailedPrecondition || group.status().message() != expected) {
+    std::fprintf(stderr, "expected: %s\n     got: %s\n", expected.c_str(), group.status().ToString().c_str());
+    return 1;
+  }
+  std::printf("no GPU is visible: all tests skipped; only the refusal was tested\n");
+  return 0;
+}
+
+int Main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  constexpr std::chrono::seconds kTimeout{60};
+  auto control = MakeMpiCollective(kTimeout);
+  if (!control.ok()) return 1;
+  const int devices = VisibleCudaDevices();
+  if (devices == 0) return RunWithoutGpu(**control);
+  // NCCL takes two ranks of one host on one GPU for a mistake; on hosts of their own they are not.
+  if ((*control)->size() > devices) ::setenv("NCCL_HOSTID", ("host-" + std::to_string((*control)->rank())).c_str(), 1);
+  const int device = (*control)->rank() % devices;
+  auto group = MakeNcclCollective(**control, device, kTimeout);
+  if (!group.ok()) {
+    std::fprintf(stderr, "%s\n", group.status().ToString().c_str());
+    (*control)->Abort();
+    return 1;
+  }
+  GpuMemory memory(device);
+  TheBackend() = {group->get(), control->get(), &memory};
+  const int failed = RUN_ALL_TESTS();
+  if (failed != 0) (*control)->Abort();
+  return failed;
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) { return buttress::Main(argc, argv); }

@@ -1,0 +1,445 @@
+// The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and learners see of it.
+#include <gmock/gmock.h>
+#include <grpcpp/client_context.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "buttress/v1/coordinator.grpc.pb.h"
+#include "coordinator/coordinator.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/ledger/reader.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/coordinator_client.h"
+#include "lib/rpc/grpc_status.h"
+#include "tests/support/byte_tokenizer.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using testing::HasSubstr;
+
+constexpr int kPrompts = 2;      // P
+constexpr int kCompletions = 2;  // G
+constexpr std::uint64_t kIncarnation = 11;
+constexpr std::uint32_t kHoldMs = 20000;  // longer than any test takes: a call that is held this long shows as a failure
+
+class ServiceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    std::string jsonl;
+    for (int i = 0; i < 40; ++i) jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"1+1=\", \"answer\": \"2\", \"hard\": true}\n";
+    config_.run.data.prompts = JoinPath(folder_.path(), "prompts.jsonl");
+    ASSERT_TRUE(WriteFileAtomic(config_.run.data.prompts, jsonl).ok());
+    config_.run.steps = 3;
+    config_.run.batch.prompts = kPrompts;
+    config_.run.sampling.group_size = kCompletions;
+    config_.run.lease_ms = 3 * kHoldMs;
+    config_.local.out = JoinPath(folder_.path(), "run");
+    auto prompts = PromptFile::Open(config_.run.data.prompts, config_.run.data, tokenizer_);
+    ASSERT_TRUE(prompts.ok()) << prompts.status().ToString();
+    prompts_ = *std::move(prompts);
+    limits_.max_completions = kCompletions;
+    Start();
+  }
+
+  void Start() {
+    metrics_ = std::make_unique<Metrics>("coordinator");
+    auto started = Coordinator::Start(config_, *prompts_, limits_, *metrics_);
+    ASSERT_TRUE(started.ok()) << started.status().ToString();
+    coordinator_ = *std::move(started);
+    ASSERT_TRUE(WriteFileAtomic(AddressFile(), coordinator_->address()).ok());
+  }
+
+  void Restart() {
+    ASSERT_TRUE(coordinator_->Stop().ok());
+    coordinator_.reset();
+    Start();
+  }
+
+  std::string AddressFile() const { return JoinPath(config_.local.out, "coordinator.address"); }
+
+  Result<v1::RegisterWorkerResponse> Join(const std::string& worker, const std::string& hash) {
+    v1::RegisterWorkerRequest request;
+    request.set_worker_id(worker);
+    request.set_incarnation(kIncarnation);
+    request.set_config_sha256(hash);
+    return client_.RegisterWorker(request);
+  }
+
+  v1::RegisterLearnerResponse StartLearner(std::uint64_t checkpoint_epoch = 0, std::uint64_t checkpoint_step = 0) {
+    v1::RegisterLearnerRequest request;
+    request.set_config_sha256(RunConfigHash(config_));
+    request.set_world_size(1);
+    request.mutable_checkpoint()->set_learner_epoch(checkpoint_epoch);
+    request.mutable_checkpoint()->set_step(checkpoint_step);
+    auto response = client_.RegisterLearner(request);
+    EXPECT_TRUE(response.ok()) << response.status().ToString();
+    epoch_ = response->learner_epoch();
+    return *response;
+  }
+
+  Status Announce(std::uint64_t step) {
+    v1::AnnounceWeightsRequest request;
+    request.set_learner_epoch(epoch_);
+    v1::PolicyVersion& version = *request.mutable_manifest()->mutable_version();
+    version.set_learner_epoch(epoch_);
+    version.set_step(step);
+    version.set_digest(std::string(32, static_cast<char>('a' + step)));
+    request.mutable_manifest()->set_folder("/weights");
+    version_ = {epoch_, step, version.digest()};
+    return client_.AnnounceWeights(request);
+  }
+
+  v1::ExchangeRequest ExchangeOf(const std::string& worker, std::uint32_t capacity) const {
+    v1::ExchangeRequest request;
+    request.set_worker_id(worker);
+    request.set_incarnation(kIncarnation);
+    request.set_capacity(capacity);
+    *request.mutable_loaded_version() = ToProto(version_);
+    return request;
+  }
+
+  std::vector<v1::Lease> Lease(std::uint32_t capacity, const std::string& worker = "w0") {
+    auto request = ExchangeOf(worker, capacity);
+    request.set_wait_ms(kHoldMs);
+    const auto response = client_.Exchange(request);
+    EXPECT_TRUE(response.ok()) << response.status().ToString();
+    return {response->leases().begin(), response->leases().end()};
+  }
+
+  // One right and one wrong completion.
+  Group Sample(const v1::Lease& lease, const std::string& worker = "w0") const {
+    Group group;
+    group.group_id = lease.ref().group_id();
+    group.prompt_id = lease.prompt_id();
+    group.source = lease.source();
+    group.prompt_token_ids.assign(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end());
+    group.worker_id = worker;
+    for (int i = 0; i < kCompletions; ++i) {
+      Completion completion;
+      completion.index = i;
+      completion.token_ids = {7, 8, 9};
+      completion.logprobs = {-0.5F, -1.0F, -0.25F};
+      completion.segments = {{0, version_}};
+      completion.finish_reason = FinishReason::kStop;
+      completion.outcome = i == 0 ? Outcome::kCorrect : Outcome::kWrong;
+      completion.raw_reward = completion.reward = i == 0 ? 1 : 0;
+      group.completions.push_back(completion);
+    }
+    return group;
+  }
+
+  Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group, const std::string& worker = "w0") {
+    return client_.SubmitGroup(worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
+  }
+
+  // Leases, samples and submits until P groups have been accepted.
+  void FillBatch() {
+    for (int accepted = 0; accepted < kPrompts;) {
+      for (const v1::Lease& lease : Lease(1)) {
+        ASSERT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED);
+        ++accepted;
+      }
+    }
+  }
+
+  Result<v1::PlanBatchResponse> Plan(std::uint64_t step, std::uint32_t wait_ms = kHoldMs) {
+    v1::PlanBatchRequest request;
+    request.set_learner_epoch(epoch_);
+    request.set_step(step);
+    request.set_wait_ms(wait_ms);
+    return client_.PlanBatch(request);
+  }
+
+  Result<std::vector<Group>> Fetch(const v1::BatchPlan& plan) {
+    v1::FetchGroupsRequest request;
+    request.set_learner_epoch(epoch_);
+    request.set_step(plan.step());
+    for (const v1::PlannedGroup& group : plan.groups()) request.add_group_ids(group.group_id());
+    return client_.FetchGroups(request);
+  }
+
+  Status Commit(std::uint64_t step) {
+    v1::CommitRequest request;
+    request.set_learner_epoch(epoch_);
+    request.set_step(step);
+    request.mutable_version()->set_learner_epoch(epoch_);
+    request.mutable_version()->set_step(step);
+    return client_.Commit(request);
+  }
+
+  Status Checkpoint(std::uint64_t step) {
+    v1::CheckpointedRequest request;
+    request.set_learner_epoch(epoch_);
+    request.set_step(step);
+    request.set_digest(std::string(32, 'c'));
+    return client_.Checkpointed(request);
+  }
+
+  void TrainStep(std::uint64_t step) {
+    FillBatch();
+    const auto plan = Plan(step);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    ASSERT_TRUE(plan->has_plan());
+    ASSERT_TRUE(Commit(step).ok());
+    ASSERT_TRUE(Announce(step).ok());
+  }
+
+  void Begin() {
+    ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
+    StartLearner();
+    ASSERT_TRUE(Announce(0).ok());
+  }
+
+  std::map<std::string, std::uint64_t> GroupsByState() {
+    const auto status = client_.GetRunStatus();
+    EXPECT_TRUE(status.ok());
+    return {status->groups().begin(), status->groups().end()};
+  }
+
+  TempDir folder_;
+  ByteTokenizer tokenizer_;
+  RunConfig config_;
+  GroupLimits limits_;
+  std::unique_ptr<PromptFile> prompts_;
+  std::unique_ptr<Metrics> metrics_;
+  std::unique_ptr<Coordinator> coordinator_;
+  CoordinatorClient client_{{"", JoinPath(folder_.path(), "run/coordinator.address"), 10000}};
+  std::uint64_t epoch_ = 0;
+  PolicyVersion version_;
+};
+
+TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
+  Begin();
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    SCOPED_TRACE(step);
+    TrainStep(step);
+  }
+  ASSERT_TRUE(Checkpoint(3).ok());
+  const auto over = Plan(4);
+  ASSERT_TRUE(over.ok()) << over.status().ToString();
+  EXPECT_EQ(over->run_state(), v1::RUN_STATE_FINISHED);
+  EXPECT_FALSE(over->has_plan());
+  auto exchange = ExchangeOf("w0", 4);
+  exchange.set_wait_ms(kHoldMs);
+  const auto told = client_.Exchange(exchange);
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(told->run_state(), v1::RUN_STATE_FINISHED);
+  const auto groups = GroupsByState();
+  EXPECT_EQ(groups.at("settled"), 6U);  // 3 steps of 2 groups
+  EXPECT_EQ(groups.at("pending") + groups.at("leased") + groups.at("ready") + groups.at("batched") + groups.at("trained"), 0U);
+  EXPECT_TRUE(coordinator_->finished());
+}
+
+TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const v1::Lease& lease = leases.front();
+  EXPECT_EQ(std::string(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end()), "1+1=");
+  EXPECT_EQ(lease.answer(), "2");
+  EXPECT_THAT(lease.extra_json(), HasSubstr("\"hard\":true"));
+  EXPECT_EQ(lease.completions(), static_cast<std::uint32_t>(kCompletions));
+  EXPECT_EQ(lease.sampling().max_tokens(), 256U);
+  EXPECT_NE(lease.sampling().seed(), 0U);
+  EXPECT_EQ(lease.min_version().learner_epoch(), epoch_);
+}
+
+TEST_F(ServiceTest, PlanAndPayloadsAreTheSameHoweverOftenAsked) {
+  Begin();
+  FillBatch();
+  const auto first = Plan(1);
+  const auto second = Plan(1);
+  ASSERT_TRUE(first.ok() && second.ok());
+  EXPECT_EQ(first->plan().SerializeAsString(), second->plan().SerializeAsString());
+  ASSERT_EQ(first->plan().groups_size(), kPrompts);
+  EXPECT_EQ(first->plan().groups(0).lengths(0), 3U);
+  EXPECT_EQ(first->plan().collapse().step().mixed(), 2U);
+  const auto groups = Fetch(first->plan());
+  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+  EXPECT_EQ(*groups, *Fetch(second->plan()));
+  EXPECT_EQ(groups->front().group_id, first->plan().groups(0).group_id());
+  EXPECT_EQ(groups->front().completions.front().logprobs, (std::vector<float>{-0.5F, -1.0F, -0.25F}));
+}
+
+TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const Group group = Sample(leases.front());
+  EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
+  EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_DUPLICATE);
+  const auto status = client_.GetRunStatus();
+  ASSERT_TRUE(status.ok());
+  EXPECT_EQ(status->collapse().groups(), 1U);
+  EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
+}
+
+TEST_F(ServiceTest, ASubmissionUnderAnOldLeaseIsDropped) {
+  Begin();
+  auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  v1::Lease lease = leases.front();
+  lease.mutable_ref()->set_lease_epoch(lease.ref().lease_epoch() + 1);
+  EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_STALE_FENCE);
+  EXPECT_EQ(GroupsByState().at("leased"), 1U);
+}
+
+TEST_F(ServiceTest, BadGroupsAreRefusedAndCounted) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const v1::Lease& lease = leases.front();
+  Group group = Sample(lease);
+  group.completions[0].logprobs.pop_back();
+  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument);
+  group = Sample(lease);
+  group.completions.push_back(group.completions[0]);
+  group.completions.back().index = 2;
+  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument) << "more completions than were asked for";
+  group = Sample(lease);
+  group.group_id += 1;
+  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument) << "not the leased group";
+  EncodedGroup garbage{"not a group", std::string(32, 'x')};
+  EXPECT_EQ(client_.SubmitGroup("w0", kIncarnation, lease.ref(), garbage).status().code(), StatusCode::kInvalidArgument) << "wrong hash";
+  EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_submissions_total{result=\"malformed\"} 4"));
+  EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED) << "the lease is still good";
+}
+
+TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
+  const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
+  const auto send = [&stub](const std::vector<v1::SubmitGroupRequest>& parts) {
+    grpc::ClientContext context;
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    v1::SubmitGroupResponse response;
+    const auto stream = stub->SubmitGroup(&context, &response);
+    for (const auto& part : parts) stream->Write(part);
+    stream->WritesDone();
+    return FromGrpc(stream->Finish());
+  };
+  v1::SubmitGroupRequest header, data;
+  header.mutable_header()->set_worker_id("w0");
+  header.mutable_header()->set_content_sha256(std::string(32, 'x'));
+  header.mutable_header()->set_total_bytes(4);
+  data.set_data("12345");
+  EXPECT_EQ(send({}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(send({data}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(send({header, header}).code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(send({header, data}).message(), HasSubstr("more data than the 4 bytes"));
+  EXPECT_THAT(send({header}).message(), HasSubstr("ended after 0 of 4 bytes"));
+  header.mutable_header()->set_total_bytes(kMaxGroupBytes + 1);
+  EXPECT_EQ(send({header}).code(), StatusCode::kOutOfRange);
+}
+
+TEST_F(ServiceTest, AnotherConfigurationIsRefusedWithBothHashes) {
+  const auto joined = Join("w0", "0123");
+  EXPECT_EQ(joined.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(joined.status().message(), testing::AllOf(HasSubstr("0123"), HasSubstr(RunConfigHash(config_))));
+  v1::RegisterLearnerRequest request;
+  request.set_config_sha256("0123");
+  EXPECT_EQ(client_.RegisterLearner(request).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(ServiceTest, AnUnknownWorkerIsToldToRegister) {
+  EXPECT_EQ(client_.Exchange(ExchangeOf("stranger", 1)).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {
+  Begin();
+  TrainStep(1);
+  FillBatch();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const auto planned = Plan(2);
+  ASSERT_TRUE(planned.ok());
+  const auto before = GroupsByState();
+  const auto payloads = Fetch(planned->plan());
+  ASSERT_TRUE(payloads.ok());
+
+  Restart();
+  EXPECT_EQ(GroupsByState(), before);
+  EXPECT_EQ(Plan(2)->plan().SerializeAsString(), planned->plan().SerializeAsString());
+  EXPECT_EQ(*Fetch(planned->plan()), *payloads);
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 0)).status().code(), StatusCode::kNotFound);
+  ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED) << "the lease outlives the restart";
+  ASSERT_TRUE(Commit(2).ok());
+  ASSERT_TRUE(Announce(2).ok());
+  EXPECT_EQ(client_.GetRunStatus()->coordinator_epoch(), 2U);
+}
+
+TEST_F(ServiceTest, MetricsAfterARestartEqualARecountFromTheLedger) {
+  Begin();
+  TrainStep(1);
+  TrainStep(2);
+  Restart();
+  const std::string metrics = metrics_->Expose();
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_groups_scored_total{collapse=\"mixed\"} 4"));
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_acr_batch_groups 2"));
+  EXPECT_THAT(metrics, HasSubstr("buttress_coordinator_groups{state=\"trained\"} 4"));
+}
+
+TEST_F(ServiceTest, ALearnerOfAnOldEpochIsFenced) {
+  Begin();
+  const std::uint64_t old_epoch = epoch_;
+  StartLearner();
+  ASSERT_GT(epoch_, old_epoch);
+  epoch_ = old_epoch;
+  EXPECT_EQ(Plan(1, 0).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Announce(0).code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_learner_fenced_total 2"));
+}
+
+TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsThereIsSomethingToSay) {
+  ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
+  StartLearner();
+  // Without announced weights nothing is leased; both polls wait.
+  std::thread worker([this] { EXPECT_FALSE(Lease(1).empty()); });
+  std::thread learner([this] {
+    const auto plan = Plan(1);
+    EXPECT_TRUE(plan.ok() && plan->has_plan());
+  });
+  ASSERT_TRUE(Announce(0).ok());
+  worker.join();
+  const auto status = client_.GetRunStatus();
+  ASSERT_EQ(status->groups().at("leased"), 1U);
+  for (int accepted = 0; accepted < kPrompts;) {
+    for (const v1::Lease& lease : Lease(2)) {
+      ASSERT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED);
+      ++accepted;
+    }
+  }
+  learner.join();
+}
+
+TEST_F(ServiceTest, StoppingAnswersLongPolls) {
+  Begin();
+  std::thread learner([this] {
+    const auto plan = Plan(1);
+    EXPECT_TRUE(!plan.ok() || !plan->has_plan());
+  });
+  while (metrics_->Expose().find("buttress_coordinator_parked_calls 1") == std::string::npos) std::this_thread::yield();
+  EXPECT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  learner.join();
+}
+
+TEST_F(ServiceTest, ASecondCoordinatorOnTheSameLedgerIsRefused) {
+  Metrics metrics("coordinator");
+  const auto second = Coordinator::Start(config_, *prompts_, limits_, metrics);
+  EXPECT_EQ(second.status().code(), StatusCode::kFailedPrecondition) << second.status().ToString();
+}
+
+TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  config_.run.optim.lr *= 2;
+  Metrics metrics("coordinator");
+  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(), StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace buttress

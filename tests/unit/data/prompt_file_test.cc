@@ -1,0 +1,126 @@
+#include "lib/data/prompt_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "lib/base/file.h"
+#include "tests/support/byte_tokenizer.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr const char* kTemplate =
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+
+class PromptFileTest : public testing::Test {
+ protected:
+  Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl, const Tokenizer& tokenizer) {
+    const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
+    EXPECT_TRUE(WriteFileAtomic(path, jsonl).ok());
+    return PromptFile::Open(path, config_, tokenizer);
+  }
+
+  Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl) { return Open(jsonl, tokenizer_); }
+
+  static std::string Text(const Prompt& prompt) { return {prompt.token_ids.begin(), prompt.token_ids.end()}; }
+
+  TempDir folder_;
+  DataConfig config_;
+  ByteTokenizer tokenizer_;
+};
+
+TEST_F(PromptFileTest, RowsBecomePromptsWithTheRestKeptAsJson) {
+  const auto file = Open("{\"id\": \"a\", \"source\": \"s\", \"prompt\": \"hi\", \"answer\": \"4\", \"numbers\": [1, 2]}\n"
+                         "\n"
+                         "{\"prompt\": \"ho\", \"answer\": 7}\n");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  ASSERT_EQ((*file)->size(), 2U);
+  const auto first = (*file)->Read(0);
+  ASSERT_TRUE(first.ok());
+  EXPECT_EQ(first->id, "a");
+  EXPECT_EQ(first->source, "s");
+  EXPECT_EQ(Text(*first), "hi");
+  EXPECT_EQ(first->answer, "4");
+  EXPECT_EQ(nlohmann::json::parse(first->extra_json)["numbers"], nlohmann::json({1, 2}));
+  const auto second = (*file)->Read(1);
+  ASSERT_TRUE(second.ok());
+  EXPECT_EQ(second->id, "3");  // its line
+  EXPECT_EQ(second->source, "default");
+  EXPECT_EQ(second->answer, "7");
+}
+
+TEST_F(PromptFileTest, FieldNamesComeFromTheConfiguration) {
+  config_.prompt_field = "question";
+  config_.answer_field = "target";
+  const auto file = Open("{\"question\": \"q\", \"target\": {\"x\": 1}}\n");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ((*file)->Read(0)->answer, "{\"x\":1}");
+}
+
+TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
+  config_.max_prompt_tokens = 5;
+  const auto file = Open("{\"id\": \"a\", \"prompt\": \"ok\", \"answer\": \"\"}\n"
+                         "not json\n"
+                         "[1]\n"
+                         "{\"answer\": \"1\"}\n"
+                         "{\"prompt\": \"x\"}\n"
+                         "{\"prompt\": 5, \"answer\": \"1\"}\n"
+                         "{\"prompt\": \"\", \"answer\": \"1\"}\n"
+                         "{\"prompt\": \"123456\", \"answer\": \"1\"}\n"
+                         "{\"id\": \"a\", \"prompt\": \"x\", \"answer\": \"1\"}\n"
+                         "{\"prompt\": [{\"role\": \"user\"}], \"answer\": \"1\"}\n");
+  ASSERT_FALSE(file.ok());
+  EXPECT_EQ(file.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(file.status().message(),
+              AllOf(HasSubstr("9 rows"), Not(HasSubstr("line 1:")), HasSubstr("line 2: not JSON"), HasSubstr("line 3: expected an object"),
+                    HasSubstr("line 4: no field 'prompt'"), HasSubstr("line 5: no field 'answer'"), HasSubstr("line 6: 'prompt': expected text"),
+                    HasSubstr("line 7: 'prompt' is empty"), HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
+                    HasSubstr("line 9: id 'a' stands in line 1"), HasSubstr("line 10: 'prompt', message 0: no content")));
+}
+
+TEST_F(PromptFileTest, ARowNestedTooDeepIsRefusedNotFollowed) {
+  const std::string deep = std::string(100000, '[') + std::string(100000, ']');
+  const auto file = Open("{\"prompt\": \"x\", \"answer\": " + deep + "}\n");
+  ASSERT_FALSE(file.ok());
+  EXPECT_THAT(file.status().message(), HasSubstr("nested deeper"));
+}
+
+TEST_F(PromptFileTest, AnEmptyFileIsRefused) { EXPECT_THAT(Open("\n").status().message(), HasSubstr("holds no prompts")); }
+
+TEST_F(PromptFileTest, AChangedFileIsNoticed) {
+  const auto file = Open("{\"prompt\": \"x\", \"answer\": \"1\"}\n");
+  ASSERT_TRUE(file.ok());
+  ASSERT_EQ(::truncate(JoinPath(folder_.path(), "prompts.jsonl").c_str(), 3), 0);
+  EXPECT_EQ((*file)->Read(0).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(PromptFileTest, MessagesAreRenderedWithTheChatTemplate) {
+  const ByteTokenizer chat(kTemplate);
+  const auto file = Open("{\"prompt\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"u\"}], \"answer\": \"1\"}\n", chat);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(Text(*(*file)->Read(0)), "<system>s<user>u<assistant>");
+}
+
+TEST_F(PromptFileTest, TextGetsTheSystemPromptAndTheTemplateWhenAskedFor) {
+  const ByteTokenizer chat(kTemplate);
+  config_.chat_template = true;
+  config_.system_prompt = "be brief";
+  const auto file = Open("{\"prompt\": \"u\", \"answer\": \"1\"}\n", chat);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(Text(*(*file)->Read(0)), "<system>be brief<user>u<assistant>");
+}
+
+TEST_F(PromptFileTest, AChatTemplateThatTheModelLacksIsAnError) {
+  config_.chat_template = true;
+  EXPECT_THAT(Open("{\"prompt\": \"u\", \"answer\": \"1\"}\n").status().message(), HasSubstr("no chat template"));
+}
+
+}  // namespace
+}  // namespace buttress

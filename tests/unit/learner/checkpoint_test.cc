@@ -1,0 +1,142 @@
+#include "learner/checkpoint.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
+ protected:
+  void SetUp() override {
+    folder = (std::filesystem::path(testing::TempDir()) / "checkpoint_test").string();
+    std::filesystem::remove_all(folder);
+  }
+
+  NamedTensors Parameters(double value) const {
+    torch::manual_seed(static_cast<std::uint64_t>(value * 10));
+    const auto options = at::TensorOptions().dtype(GetParam());
+    return {{"a.weight", at::randn({3, 5}, options).requires_grad_(true)}, {"a.bias", at::randn({5}, options).requires_grad_(true)}};
+  }
+
+  // An optimizer that has made two updates.
+  static AdamW Worn(const NamedTensors& parameters) {
+    AdamW optimizer(parameters, OptimConfig());
+    for (int i = 0; i < 2; ++i) {
+      for (const auto& [name, tensor] : parameters) at::Tensor(tensor).mutable_grad() = at::randn_like(tensor);
+      optimizer.Step(0.1);
+    }
+    return optimizer;
+  }
+
+  CheckpointState State(std::int64_t step) const {
+    CheckpointState state;
+    state.step = step;
+    state.learner_epoch = 3;
+    state.seed = 18446744073709551615u;
+    state.skipped_in_a_row = 1;
+    state.config_sha256 = "abc";
+    return state;
+  }
+
+  static void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
+    ASSERT_EQ(a.size(), b.size());
+    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
+  }
+
+  std::string Path(std::int64_t step, const char* file) const {
+    return JoinPath(JoinPath(folder, "step-" + std::to_string(step)), file);
+  }
+
+  std::string folder;
+};
+
+TEST_P(CheckpointTest, GivesBackTheSameBits) {
+  const NamedTensors saved = Parameters(1);
+  const AdamW saved_optimizer = Worn(saved);
+  CheckpointStore store(folder);
+  const auto written = store.Save(State(7), saved, saved_optimizer);
+  ASSERT_TRUE(written.ok()) << written.status().ToString();
+
+  const NamedTensors loaded = Parameters(2);
+  AdamW loaded_optimizer(loaded, OptimConfig());
+  const auto state = store.Load(loaded, loaded_optimizer);
+  ASSERT_TRUE(state.ok() && state->has_value()) << state.status().ToString();
+  EXPECT_TRUE(**state == *written);
+  EXPECT_EQ(written->digest.size(), 32u);
+  EXPECT_EQ(loaded_optimizer.steps(), 2);
+  ExpectSame(loaded, saved);
+  ExpectSame(loaded_optimizer.first_moments(), saved_optimizer.first_moments());
+  ExpectSame(loaded_optimizer.second_moments(), saved_optimizer.second_moments());
+}
+
+TEST_P(CheckpointTest, ATornCheckpointIsPassedOver) {
+  const NamedTensors saved = Parameters(1);
+  const AdamW optimizer = Worn(saved);
+  CheckpointStore store(folder);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  ASSERT_TRUE(store.Save(State(10), Parameters(3), optimizer).ok());
+  std::filesystem::resize_file(Path(10, "optimizer.safetensors"), std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
+  const NamedTensors loaded = Parameters(2);
+  AdamW loaded_optimizer(loaded, OptimConfig());
+  const auto state = store.Load(loaded, loaded_optimizer);
+  ASSERT_TRUE(state.ok() && state->has_value()) << state.status().ToString();
+  EXPECT_EQ((*state)->step, 5);
+  ExpectSame(loaded, saved);
+}
+
+TEST_P(CheckpointTest, AFlippedBitIsPassedOver) {
+  CheckpointStore store(folder);
+  const NamedTensors saved = Parameters(1);
+  AdamW optimizer = Worn(saved);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  ASSERT_TRUE(store.Save(State(6), saved, optimizer).ok());
+  std::fstream file(Path(6, "model.safetensors"), std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(-1, std::ios::end);
+  file.put('\x7f');
+  file.close();
+  const auto state = store.Load(saved, optimizer);
+  ASSERT_TRUE(state.ok() && state->has_value()) << state.status().ToString();
+  EXPECT_EQ((*state)->step, 5);
+}
+
+TEST_P(CheckpointTest, WhenNoneIsWholeItDoesNotStartAnew) {
+  CheckpointStore store(folder);
+  const NamedTensors saved = Parameters(1);
+  AdamW optimizer = Worn(saved);
+  ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
+  ASSERT_TRUE(WriteFileAtomic(Path(5, "checkpoint.json"), "{\"format\": 1}").ok());
+  EXPECT_EQ(store.Load(saved, optimizer).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_P(CheckpointTest, WhatABrokenSaveLeftIsNoCheckpoint) {
+  ASSERT_TRUE(MakeFolders(JoinPath(folder, "part")).ok());
+  CheckpointStore store(folder);
+  const NamedTensors parameters = Parameters(1);
+  AdamW optimizer(parameters, OptimConfig());
+  const auto state = store.Load(parameters, optimizer);
+  ASSERT_TRUE(state.ok()) << state.status().ToString();
+  EXPECT_FALSE(state->has_value());
+}
+
+TEST_P(CheckpointTest, KeepsTheNewestTwo) {
+  CheckpointStore store(folder);
+  const NamedTensors parameters = Parameters(1);
+  const AdamW optimizer = Worn(parameters);
+  for (const std::int64_t step : {8, 9, 10, 10}) ASSERT_TRUE(store.Save(State(step), parameters, optimizer).ok());
+  EXPECT_FALSE(std::filesystem::exists(Path(8, "")));
+  EXPECT_TRUE(std::filesystem::exists(Path(9, "checkpoint.json")));
+  EXPECT_TRUE(std::filesystem::exists(Path(10, "checkpoint.json")));
+}
+
+INSTANTIATE_TEST_SUITE_P(DTypes, CheckpointTest, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) {
+  return info.param == at::kFloat ? "Float32" : "BFloat16";
+});
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,138 @@
+// Batches made from a seed, and a small model of random weights; for tests of the trainer.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "learner/batch_source.h"
+#include "lib/base/check.h"
+#include "lib/base/random.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/transformer.h"
+#include "lib/rl/acr.h"
+
+namespace buttress {
+
+inline ModelConfig SmallModelConfig() {
+  ModelConfig config;
+  config.architecture = "Qwen2ForCausalLM";
+  config.vocab_size = 13;
+  config.hidden_size = 16;
+  config.intermediate_size = 32;
+  config.layers = 2;
+  config.heads = 2;
+  config.kv_heads = 1;
+  config.head_dim = 8;
+  config.max_positions = 64;
+  config.eos_token_ids = {0};
+  config.initializer_range = 0.2;
+  return config;
+}
+
+inline std::unique_ptr<Transformer> SmallModel() {
+  auto model = Transformer::Random(SmallModelConfig(), "float32", {}, 7);
+  BUTTRESS_CHECK(model.ok(), model.status().ToString());
+  return *std::move(model);
+}
+
+inline RunSettings SmallRun() {
+  RunSettings run;
+  run.steps = 10;
+  run.batch.prompts = 6;
+  run.sampling.group_size = 4;
+  run.sampling.max_tokens = 8;
+  run.optim.lr = 1e-2;
+  return run;
+}
+
+// Step s is always the same batch. Groups 0 and 1 are constant (all wrong, all correct), completion 0 of group 2 is unscorable.
+class FakeSource : public BatchSource {
+ public:
+  explicit FakeSource(const RunSettings& run) : run_(run) {}
+
+  Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds) override {
+    PlanReply reply;
+    if (waits_left > 0) {
+      --waits_left;
+      return reply;
+    }
+    reply.state = finished ? PlanState::kFinished : PlanState::kReady;
+    reply.plan.step = step;
+    for (std::int64_t k = 0; k < run_.batch.prompts; ++k) {
+      reply.plan.groups.push_back(Planned(MakeGroup(step, k)));
+      const PlannedGroup& group = reply.plan.groups.back();
+      reply.plan.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
+    }
+    return reply;
+  }
+
+  Result<std::vector<Group>> Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) override {
+    std::vector<Group> groups;
+    for (const std::uint64_t id : group_ids) groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
+    if (change) change(groups);
+    return groups;
+  }
+
+  Status Commit(std::int64_t step) override {
+    committed.push_back(step);
+    return OkStatus();
+  }
+
+  int waits_left = 0;
+  bool finished = false;
+  bool all_constant = false;
+  std::function<void(std::vector<Group>&)> change;
+  std::vector<std::int64_t> committed;
+
+ private:
+  std::uint64_t FirstId(std::int64_t step) const { return static_cast<std::uint64_t>(100 * step); }
+
+  Group MakeGroup(std::int64_t step, std::int64_t k) const {
+    RandomStream random({static_cast<std::uint64_t>(step), static_cast<std::uint64_t>(k)});
+    Group group;
+    group.group_id = FirstId(step) + static_cast<std::uint64_t>(k);
+    group.prompt_id = "p" + std::to_string(k);
+    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t) group.prompt_token_ids.push_back(Token(random));
+    for (std::int64_t i = 0; i < run_.sampling.group_size; ++i) {
+      Completion completion;
+      completion.index = static_cast<std::int32_t>(i);
+      for (std::uint64_t t = 0, n = 1 + random.Below(7); t < n; ++t) {
+        completion.token_ids.push_back(Token(random));
+        completion.logprobs.push_back(static_cast<float>(-std::log(13.0) - 0.1 * random.Uniform()));
+      }
+      completion.finish_reason = FinishReason::kStop;
+      // Of a mixed group, completion 1 is always right and 2 always wrong.
+      const bool constant = all_constant || k < 2;
+      const bool correct = constant ? k % 2 == 1 : i == 1 || (i != 2 && random.Below(2) == 1);
+      completion.outcome = correct ? Outcome::kCorrect : Outcome::kWrong;
+      if (k == 2 && i == 0) completion.outcome = Outcome::kUnscorable;
+      completion.raw_reward = completion.reward = completion.outcome == Outcome::kCorrect ? 1 : 0;
+      group.completions.push_back(completion);
+    }
+    return group;
+  }
+
+  static PlannedGroup Planned(const Group& group) {
+    PlannedGroup planned;
+    planned.group_id = group.group_id;
+    planned.prompt_id = group.prompt_id;
+    planned.prompt_tokens = static_cast<std::int32_t>(group.prompt_token_ids.size());
+    for (const Completion& completion : group.completions) {
+      planned.outcomes.push_back(completion.outcome);
+      planned.raw_rewards.push_back(completion.raw_reward);
+      planned.rewards.push_back(completion.reward);
+      planned.lengths.push_back(TrainedLength(completion));
+      planned.total_lengths.push_back(static_cast<std::int32_t>(completion.token_ids.size()));
+    }
+    return planned;
+  }
+
+  static std::int32_t Token(RandomStream& random) { return static_cast<std::int32_t>(random.Below(13)); }
+
+  const RunSettings run_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,74 @@
+// Trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two such files.
+#include <torch/torch.h>
+
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "learner/trainer.h"
+#include "lib/base/file.h"
+#include "tests/unit/learner/fake_source.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kSteps = 4;
+
+Result<std::string> Train(Collective& group) {
+  at::set_num_threads(1);
+  const RunSettings run = SmallRun();
+  LearnerConfig learner;
+  learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
+  learner.collective_timeout_ms = 20000;
+  const auto model = SmallModel();
+  FakeSource source(run);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make({run, learner, ""}, *model, nullptr, group, group, source));
+  for (std::int64_t step = 1; step <= kSteps; ++step) {
+    BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer->Step(step, [] { return false; }));
+    if (group.rank() == 0) std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), report.loss, report.grad_norm);
+  }
+  std::string bytes;
+  for (const auto& [name, tensor] : model->parameters()) {
+    at::Tensor storage;
+    bytes += TensorBytes(tensor, storage);
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string first, BroadcastBytes(group, bytes, 0, std::chrono::seconds(20)));
+  if (first != bytes) return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
+  return bytes;
+}
+
+int Compare(const std::string& path_a, const std::string& path_b, double bound) {
+  const auto a = ReadFile(path_a);
+  const auto b = ReadFile(path_b);
+  if (!a.ok() || !b.ok() || a->size() != b->size() || a->empty()) return 1;
+  double largest = 0;
+  for (std::size_t i = 0; i + sizeof(float) <= a->size(); i += sizeof(float)) {
+    float x, y;
+    std::memcpy(&x, a->data() + i, sizeof x);
+    std::memcpy(&y, b->data() + i, sizeof y);
+    largest = std::max(largest, std::abs(static_cast<double>(x) - static_cast<double>(y)));
+  }
+  std::printf("largest difference %.3g, bound %.3g\n", largest, bound);
+  return largest <= bound ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  if (argc == 5 && std::strcmp(argv[1], "--compare") == 0) return Compare(argv[2], argv[3], std::atof(argv[4]));
+  if (argc != 2) return 2;
+  auto group = MakeMpiCollective(std::chrono::seconds(20));
+  if (!group.ok()) return 1;
+  const auto bytes = Train(**group);
+  Status status = bytes.status();
+  if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s\n", status.ToString().c_str());
+  (*group)->Abort();
+  return 1;
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) { return buttress::Main(argc, argv); }

@@ -1,0 +1,88 @@
+#include "learner/step_plan.h"
+
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+PlannedGroup GroupOf(std::uint64_t id, const std::vector<double>& rewards) {
+  PlannedGroup group;
+  group.group_id = id;
+  group.prompt_tokens = 3;
+  for (const double reward : rewards) {
+    group.outcomes.push_back(reward > 0 ? Outcome::kCorrect : Outcome::kWrong);
+    group.lengths.push_back(4);
+    group.total_lengths.push_back(5);
+  }
+  group.rewards = group.raw_rewards = rewards;
+  return group;
+}
+
+class StepPlanTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    batch.step = 5;
+    batch.groups = {GroupOf(10, {1, 0}), GroupOf(11, {1, 1}), GroupOf(12, {0, 1})};
+    batch.groups[0].oldest_version.step = 4;
+    batch.groups[1].oldest_version.step = 2;
+    batch.groups[2].oldest_version.step = 4;
+    for (const PlannedGroup& group : batch.groups) batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
+    options.ranks = 2;
+    options.micro_batch_tokens = 8;  // one completion each
+  }
+
+  BatchPlan batch;
+  StepPlanOptions options;
+  BatchSummary summary;
+};
+
+TEST_F(StepPlanTest, GivesEveryGroupOneReaderAndEveryCompletionWithAnAdvantageOneMicroBatch) {
+  const auto plan = MakeStepPlan(batch, options, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->group_offsets, (std::vector<std::int32_t>{0, 2, 4, 6}));
+  EXPECT_NE(plan->rank_of_group[0], plan->rank_of_group[2]);  // the two that are run share the ranks
+  EXPECT_EQ(plan->micro_batch[2], -1);
+  EXPECT_EQ(plan->micro_batch[3], -1);
+  EXPECT_EQ(plan->rounds, 2);
+  EXPECT_GE(plan->rank_of_group[1], 0);  // read for the statistics
+  for (const double weight : plan->token_weights) EXPECT_DOUBLE_EQ(weight, 1.0 / 24);  // 6 completions of 4 trained tokens
+  EXPECT_EQ(summary.groups_trained, 2);
+  EXPECT_EQ(summary.generated_tokens, 30);
+  EXPECT_EQ(summary.zero_advantage_tokens, 8);
+  EXPECT_EQ(summary.age_max, 2);
+  EXPECT_NEAR(summary.age_mean, 2.0 / 3, 1e-12);
+  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+}
+
+TEST_F(StepPlanTest, UnscorableCompletionsAreInNothing) {
+  batch.groups[0] = GroupOf(10, {1, 0, 1});
+  batch.groups[0].outcomes[2] = Outcome::kUnscorable;
+  const auto plan = MakeStepPlan(batch, options, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->advantages[2], 0);
+  EXPECT_EQ(plan->token_weights[2], 0);
+  EXPECT_EQ(plan->micro_batch[2], -1);
+  EXPECT_DOUBLE_EQ(plan->token_weights[0], 1.0 / 24);
+  EXPECT_EQ(summary.unscorable, 1);
+}
+
+TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
+  const auto plan = MakeStepPlan(batch, options, summary);
+  ASSERT_TRUE(plan.ok());
+  const std::string bytes = EncodeStepPlan(*plan);
+  const auto decoded = DecodeStepPlan(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(*decoded == *plan);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(DecodeStepPlan(std::string_view(bytes).substr(0, size)).status().code(), StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(DecodeStepPlan(bytes + "x").ok());
+}
+
+TEST_F(StepPlanTest, ACountThatContradictsTheRewardsIsRefused) {
+  batch.collapse.step.all_correct += 1;
+  EXPECT_EQ(MakeStepPlan(batch, options, summary).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,182 @@
+#include "learner/trainer.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+
+#include "tests/unit/learner/fake_source.h"
+
+namespace buttress {
+namespace {
+
+bool Never() { return false; }
+
+class TrainerTest : public testing::Test {
+ protected:
+  void Make() {
+    TrainerOptions options{run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
+    std::filesystem::remove(options.bad_batch_path);
+    bad_batch = options.bad_batch_path;
+    auto made = Trainer::Make(options, *model, nullptr, *group, *group, source);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    trainer = *std::move(made);
+  }
+
+  StepReport Step(std::int64_t step) {
+    auto report = trainer->Step(step, Never);
+    EXPECT_TRUE(report.ok()) << report.status().ToString();
+    return report.ok() ? *report : StepReport();
+  }
+
+  std::vector<at::Tensor> Parameters() const {
+    std::vector<at::Tensor> copies;
+    for (const auto& [name, tensor] : model->parameters()) copies.push_back(tensor.detach().clone());
+    return copies;
+  }
+
+  static double LargestDifference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+    double largest = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
+    return largest;
+  }
+
+  RunSettings run = SmallRun();
+  LearnerConfig learner;
+  std::unique_ptr<Transformer> model = SmallModel();
+  std::unique_ptr<Collective> group = MakeLocalCollective();
+  FakeSource source{run};
+  std::unique_ptr<Trainer> trainer;
+  std::string bad_batch;
+};
+
+TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
+  Make();
+  const auto before = Parameters();
+  const StepReport report = Step(1);
+  EXPECT_EQ(report.end, StepEnd::kTrained);
+  EXPECT_FALSE(report.skipped);
+  EXPECT_GT(report.grad_norm, 0);
+  EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
+  EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
+  EXPECT_EQ(report.batch.groups_trained, 4);  // 6 groups, two of them constant
+  EXPECT_EQ(report.batch.collapse.all_correct, 1);
+  EXPECT_EQ(report.batch.collapse.all_wrong, 1);
+  EXPECT_EQ(report.batch.unscorable, 1);
+  EXPECT_LT(report.trained_tokens, report.batch.tokens);
+  EXPECT_NEAR(report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
+}
+
+TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
+  Make();
+  const StepReport whole = Step(1);
+  const auto one = Parameters();
+  model = SmallModel();
+  learner.micro_batch_tokens = 20;
+  Make();
+  const StepReport split = Step(1);
+  EXPECT_NEAR(split.grad_norm, whole.grad_norm, 1e-6 * whole.grad_norm);
+  EXPECT_NEAR(split.loss, whole.loss, 1e-7);
+  // Adam's first step is lr * sign(gradient): it blows rounding up where a gradient is nearly 0.
+  EXPECT_LT(LargestDifference(one, Parameters()), 1e-4);
+}
+
+TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
+  source.all_constant = true;
+  Make();
+  const auto before = Parameters();
+  const StepReport report = Step(1);
+  EXPECT_EQ(report.trained_tokens, 0);
+  EXPECT_EQ(report.batch.groups_trained, 0);
+  EXPECT_GT(report.batch.tokens, 0);
+  EXPECT_EQ(report.grad_norm, 0);
+  EXPECT_EQ(LargestDifference(before, Parameters()), 0);
+  EXPECT_EQ(trainer->optimizer().steps(), 1);
+  EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
+}
+
+TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
+  run.algorithm.entropy_coef = 0.01;
+  Make();
+  const StepReport report = Step(1);
+  EXPECT_EQ(report.batch.groups_trained, 6);
+  EXPECT_EQ(report.trained_tokens, report.batch.tokens);
+  EXPECT_GT(report.entropy_bonus, 0);
+}
+
+TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {
+  // token_mean: with all groups run by a vanishing bonus, the policy loss is the same number.
+  Make();
+  const double skipped_constant = Step(1).policy_loss;
+  model = SmallModel();
+  run.algorithm.entropy_coef = 1e-30;
+  Make();
+  EXPECT_NEAR(Step(1).policy_loss, skipped_constant, 1e-7);
+}
+
+TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) {
+  Make();
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor(model->parameters().back().second).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  for (std::int64_t step = 1; step < Trainer::kMaxSkippedInARow; ++step) {
+    const StepReport report = Step(step);
+    EXPECT_TRUE(report.skipped);
+  }
+  EXPECT_EQ(trainer->optimizer().steps(), 0);
+  EXPECT_EQ(source.committed.size(), 4u);
+  const auto last = trainer->Step(Trainer::kMaxSkippedInARow, Never);
+  EXPECT_EQ(last.status().code(), StatusCode::kDataLoss);
+  EXPECT_TRUE(std::filesystem::exists(bad_batch));
+}
+
+TEST_F(TrainerTest, AFiniteGradientEndsTheRowOfSkippedSteps) {
+  Make();
+  trainer->ResumeSkipped(4);
+  Step(1);
+  EXPECT_EQ(trainer->skipped_in_a_row(), 0);
+}
+
+TEST_F(TrainerTest, WaitsForABatchUntilThereIsOne) {
+  source.waits_left = 3;
+  Make();
+  EXPECT_EQ(Step(1).end, StepEnd::kTrained);
+  EXPECT_EQ(source.waits_left, 0);
+}
+
+TEST_F(TrainerTest, StopsBeforeAStepWhenAsked) {
+  Make();
+  const auto report = trainer->Step(1, [] { return true; });
+  ASSERT_TRUE(report.ok());
+  EXPECT_EQ(report->end, StepEnd::kStopped);
+  EXPECT_TRUE(source.committed.empty());
+}
+
+TEST_F(TrainerTest, HearsThatTheRunIsFinished) {
+  source.finished = true;
+  Make();
+  EXPECT_EQ(Step(1).end, StepEnd::kFinished);
+}
+
+TEST_F(TrainerTest, AGroupThatIsNotThePlannedOneIsRefused) {
+  source.change = [](std::vector<Group>& groups) {
+    groups[3].completions[1].token_ids.push_back(1);
+    groups[3].completions[1].logprobs.push_back(-1);
+  };
+  Make();
+  EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(TrainerTest, ATokenOutsideTheVocabularyIsAnErrorAndNoException) {
+  source.change = [](std::vector<Group>& groups) {
+    for (Group& g : groups) g.prompt_token_ids[0] = 1000000;
+  };
+  Make();
+  EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kInternal);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,65 @@
+// Batches for tests of estimators.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "lib/rl/advantage.h"
+#include "lib/rl/group_offsets.h"
+
+namespace buttress {
+
+using TestGroups = std::vector<std::vector<std::optional<double>>>;
+
+// Owns what AdvantageInput views. An absent reward belongs to an unscorable completion; 1 is correct, 0 wrong, and partial credit either in
+// turn, so that a constant 0.5 is neither all-correct nor all-wrong.
+class TestBatch {
+ public:
+  explicit TestBatch(const TestGroups& groups) {
+    offsets_ = {0};
+    for (const auto& group : groups) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        rewards_.push_back(group[i].value_or(std::numeric_limits<double>::quiet_NaN()));
+        lengths_.push_back(1);
+        if (!group[i]) {
+          outcomes_.push_back(Outcome::kUnscorable);
+        } else {
+          const bool correct = *group[i] == 1.0 || (*group[i] != 0.0 && i % 2 == 0);
+          outcomes_.push_back(correct ? Outcome::kCorrect : Outcome::kWrong);
+        }
+      }
+      offsets_.push_back(static_cast<std::int32_t>(rewards_.size()));
+      history_.emplace_back();
+    }
+    for (std::size_t k = 0; k < groups.size(); ++k) {
+      collapse_.step.Add(ClassifyGroup(GroupRows(std::span<const double>(rewards_), offsets_, k),
+                                       GroupRows(std::span<const Outcome>(outcomes_), offsets_, k)));
+    }
+  }
+
+  // Change a field of the result to make a broken batch.
+  AdvantageInput input() const {
+    AdvantageInput input;
+    input.rewards = rewards_;
+    input.raw_rewards = rewards_;
+    input.outcomes = outcomes_;
+    input.lengths = lengths_;
+    input.group_offsets = offsets_;
+    input.history = history_;
+    input.collapse = collapse_;
+    input.key = {0x1234567890ABCDEF, 42};
+    return input;
+  }
+
+ private:
+  std::vector<double> rewards_;
+  std::vector<Outcome> outcomes_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> offsets_;
+  std::vector<PromptHistory> history_;
+  CollapseSnapshot collapse_;
+};
+
+}  // namespace buttress

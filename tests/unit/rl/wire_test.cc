@@ -1,0 +1,224 @@
+#include "lib/rl/wire.h"
+
+#include <google/protobuf/stubs/logging.h>
+#include <gtest/gtest.h>
+
+#include <cctype>
+#include <functional>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "lib/base/random.h"
+
+namespace buttress {
+namespace {
+
+constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+Completion GoodCompletion(std::int32_t index) {
+  Completion completion;
+  completion.index = index;
+  completion.token_ids = {5, 6, 7, 2};
+  completion.logprobs = {-0.5F, -1.25F, 0.0F, -3.0F};
+  completion.sampling = {.temperature = 0.7, .top_p = 0.95, .top_k = 20, .max_tokens = 64, .stop_token_ids = {2, 9}, .seed = 0xFEDCBA9876543210};
+  completion.segments = {{0, {1, 3, std::string(32, 'a')}}, {2, {1, 4, std::string(32, 'b')}}};
+  completion.trained_spans = {{0, 1}, {2, 4}};
+  completion.finish_reason = FinishReason::kStop;
+  completion.outcome = Outcome::kCorrect;
+  completion.raw_reward = 1.0;
+  completion.reward = 0.9;
+  completion.components = {{"exact", 1.0, 1.0}, {"length", -0.1, 1.0}};
+  completion.parent_id = "3/0";
+  completion.extracted_answer = std::string("4\xE2\x82", 3);  // cut inside a character
+  completion.generation_seconds = 0.125;
+  return completion;
+}
+
+Group GoodGroup() {
+  Group group;
+  group.group_id = 17;
+  group.prompt_id = "countdown/12";
+  group.source = "countdown";
+  group.prompt_token_ids = {1, 2, 3};
+  group.completions = {GoodCompletion(1), GoodCompletion(0), GoodCompletion(2)};
+  Completion& failed = group.completions[2];
+  failed.token_ids.clear();
+  failed.logprobs.clear();
+  failed.segments.clear();
+  failed.trained_spans.clear();
+  failed.components.clear();
+  failed.finish_reason = FinishReason::kError;
+  failed.outcome = Outcome::kUnscorable;
+  failed.unscorable_reason = "engine failed";
+  group.worker_id = "worker-1";
+  return group;
+}
+
+TEST(WireTest, DecodingGivesBackWhatWasEncoded) {
+  const Group group = GoodGroup();
+  const auto decoded = DecodeGroup(EncodeGroup(group));
+  ASSERT_TRUE(decoded.ok()) << decoded.status().message();
+  EXPECT_EQ(*decoded, group);
+  EXPECT_EQ(EncodeGroup(*decoded), EncodeGroup(group));
+}
+
+TEST(WireTest, SmallTypesGoThereAndBack) {
+  const PolicyVersion version = {3, std::numeric_limits<std::uint64_t>::max(), std::string(32, '\xFF')};
+  EXPECT_EQ(*FromProto(ToProto(version)), version);
+  const PromptHistory history = {7, 24};
+  EXPECT_EQ(*FromProto(ToProto(history)), history);
+  const CollapseCounts counts = {15, 1, 2, 3, 4, 5};
+  EXPECT_EQ(*FromProto(ToProto(counts)), counts);
+  const CollapseSnapshot snapshot = {counts, {30, 2, 4, 6, 8, 10}, 0.25, 0.125};
+  EXPECT_EQ(*FromProto(ToProto(snapshot)), snapshot);
+}
+
+TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
+  v1::Group group = ToProto(GoodGroup());
+  group.mutable_completions(1)->set_token_ids(0, 0x80000000U);
+  const auto refused = FromProto(group);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.status().message(), "completion 1: token_ids = 2147483648; expected at most 2147483647");
+
+  v1::PolicyVersion version;
+  version.set_digest("short");
+  EXPECT_EQ(FromProto(version).status().message(), "version.digest has 5 bytes; expected 32 or none");
+
+  v1::PromptHistory history;
+  history.set_correct(2);
+  history.set_scored(1);
+  EXPECT_FALSE(FromProto(history).ok());
+  history.set_scored(std::numeric_limits<std::uint64_t>::max());
+  EXPECT_FALSE(FromProto(history).ok());
+
+  v1::CollapseCounts counts;
+  counts.set_groups(2);
+  counts.set_mixed(1);
+  EXPECT_FALSE(FromProto(counts).ok());
+  counts.set_all_wrong(std::numeric_limits<std::uint64_t>::max());  // 1 + (2^64 - 1) wraps round to 0
+  EXPECT_FALSE(FromProto(counts).ok());
+
+  v1::CollapseSnapshot snapshot;
+  snapshot.set_acr_ema(1.5);
+  EXPECT_FALSE(FromProto(snapshot).ok());
+  snapshot.set_acr_ema(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_FALSE(FromProto(snapshot).ok());
+}
+
+TEST(WireTest, SamplingParametersMustBeUsable) {
+  const auto refused = [](const std::function<void(v1::SamplingParams&)>& change) {
+    v1::SamplingParams sampling = ToProto(SamplingParams());
+    change(sampling);
+    return !FromProto(sampling).ok();
+  };
+  EXPECT_FALSE(refused([](v1::SamplingParams&) {}));
+  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_temperature(-1); }));
+  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_temperature(std::numeric_limits<double>::quiet_NaN()); }));
+  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_top_p(0); }));
+  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_top_p(1.5); }));
+  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_max_tokens(0); }));
+}
+
+struct Refusal {
+  const char* what;
+  std::function<void(Group&)> change;
+  const char* message;  // part of it
+};
+
+class CheckGroupTest : public testing::TestWithParam<Refusal> {};
+
+TEST_P(CheckGroupTest, Refuses) {
+  Group group = GoodGroup();
+  ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
+  GetParam().change(group);
+  const Status status = CheckGroup(group, {.max_completions = 3, .max_prompt_tokens = 4, .max_completion_tokens = 5, .vocab_size = 100});
+  ASSERT_FALSE(status.ok());
+  EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
+}
+
+const Refusal kRefusals[] = {
+    {"no prompt id", [](Group& g) { g.prompt_id.clear(); }, "prompt_id is empty"},
+    {"no source", [](Group& g) { g.source.clear(); }, "source is empty"},
+    {"no worker", [](Group& g) { g.worker_id.clear(); }, "worker_id is empty"},
+    {"text that proto3 cannot read again", [](Group& g) { g.prompt_id = "\xFF"; }, "prompt_id is not valid UTF-8"},
+    {"no prompt", [](Group& g) { g.prompt_token_ids.clear(); }, "prompt_token_ids is empty"},
+    {"long prompt", [](Group& g) { g.prompt_token_ids.assign(5, 1); }, "prompt_token_ids has 5 tokens; expected at most 4"},
+    {"token outside the vocabulary", [](Group& g) { g.prompt_token_ids[1] = 100; }, "prompt_token_ids[1] = 100"},
+    {"no completions", [](Group& g) { g.completions.clear(); }, "0 completions; expected 1 to 3"},
+    {"many completions", [](Group& g) { g.completions.push_back(GoodCompletion(3)); }, "4 completions"},
+    {"index twice", [](Group& g) { g.completions[1].index = 1; }, "completion 1: index = 1; expected each of 0 to 2 once"},
+    {"index out of range", [](Group& g) { g.completions[1].index = 3; }, "completion 1: index = 3"},
+    {"negative index", [](Group& g) { g.completions[1].index = -1; }, "completion 1: index = -1"},
+    {"long completion", [](Group& g) { g.completions[0].token_ids.assign(6, 1); }, "completion 0: token_ids has 6 tokens"},
+    {"negative token", [](Group& g) { g.completions[0].token_ids[2] = -1; }, "token_ids[2] = -1"},
+    {"log-prob missing", [](Group& g) { g.completions[0].logprobs.pop_back(); }, "3 log-probs for 4 tokens"},
+    {"NaN log-prob", [](Group& g) { g.completions[1].logprobs[3] = kNan; }, "completion 1: logprobs[3] = nan"},
+    {"infinite log-prob", [](Group& g) { g.completions[1].logprobs[0] = -kInfinity; }, "logprobs[0] = -inf"},
+    {"positive log-prob", [](Group& g) { g.completions[1].logprobs[0] = 0.5F; }, "logprobs[0] = 0.500000"},
+    {"no segments", [](Group& g) { g.completions[0].segments.clear(); }, "0 segments for 4 tokens"},
+    {"segments without tokens", [](Group& g) { g.completions[2].segments = {{0, {1, 1, ""}}}; }, "1 segments for 0 tokens"},
+    {"segments begin late", [](Group& g) { g.completions[0].segments[0].first_token = 1; }, "segments[0].first_token = 1"},
+    {"segments out of order", [](Group& g) { g.completions[0].segments[1].first_token = 0; }, "segments[1].first_token = 0"},
+    {"segment past the end", [](Group& g) { g.completions[0].segments[1].first_token = 4; }, "segments[1].first_token = 4"},
+    {"version becomes older", [](Group& g) { g.completions[0].segments[1].version.step = 2; }, "is older than the segment before it"},
+    {"span empty", [](Group& g) { g.completions[0].trained_spans[0] = {1, 1}; }, "trained_spans[0] = [1, 1)"},
+    {"spans overlap", [](Group& g) { g.completions[0].trained_spans = {{0, 3}, {2, 4}}; }, "trained_spans[1] = [2, 4)"},
+    {"span past the end", [](Group& g) { g.completions[0].trained_spans[1].end = 5; }, "trained_spans[1] = [2, 5)"},
+    {"negative span", [](Group& g) { g.completions[0].trained_spans[0].begin = -1; }, "trained_spans[0] = [-1, 1)"},
+    {"no finish reason", [](Group& g) { g.completions[0].finish_reason = FinishReason::kUnspecified; }, "finish_reason is not set"},
+    {"no outcome", [](Group& g) { g.completions[0].outcome = Outcome::kUnspecified; }, "outcome is not set"},
+    {"NaN reward", [](Group& g) { g.completions[0].reward = kNan; }, "reward = nan; expected finite numbers"},
+    {"infinite raw reward", [](Group& g) { g.completions[0].raw_reward = kInfinity; }, "raw_reward = inf"},
+    {"scored nothing", [](Group& g) { g.completions[2].outcome = Outcome::kWrong; }, "completion 2: no tokens"},
+    {"unscorable without a reason", [](Group& g) { g.completions[2].unscorable_reason.clear(); }, "unscorable_reason is empty"},
+    {"NaN component", [](Group& g) { g.completions[0].components[1].value = kNan; }, "component 'length' = nan"},
+    {"component without a name", [](Group& g) { g.completions[0].components[1].name.clear(); }, "components.name is empty"},
+    {"other components", [](Group& g) { g.completions[1].components.pop_back(); }, "components differ from those of completion 1"},
+    {"negative duration", [](Group& g) { g.completions[0].generation_seconds = -1; }, "generation_seconds"},
+};
+
+INSTANTIATE_TEST_SUITE_P(Everything, CheckGroupTest, testing::ValuesIn(kRefusals), [](const auto& refusal) {
+  std::string name = refusal.param.what;
+  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+  return name;
+});
+
+TEST(WireTest, AnUnscorableCompletionMayHaveNoReward) {
+  Group group = GoodGroup();
+  group.completions[2].reward = kNan;
+  EXPECT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
+}
+
+// Whatever arrives becomes a group that holds every rule, or a Status.
+TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
+  // protobuf writes a line to stderr for each string that is not UTF-8.
+  const google::protobuf::LogSilencer silencer;
+  RandomStream random({20260101, 30});
+  const std::string good = EncodeGroup(GoodGroup());
+  int accepted = 0;
+  for (int trial = 0; trial < 50000; ++trial) {
+    std::string bytes = good;
+    for (std::uint64_t change = random.Below(4); change > 0; --change) {
+      bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
+    }
+    if (random.Below(4) == 0) bytes.resize(random.Below(bytes.size() + 1));
+    if (random.Below(8) == 0) bytes.insert(random.Below(bytes.size() + 1), std::string(random.Below(20), static_cast<char>(random.Below(256))));
+    const auto group = DecodeGroup(bytes);
+    if (!group.ok()) {
+      EXPECT_EQ(group.status().code(), StatusCode::kInvalidArgument);
+      EXPECT_FALSE(group.status().message().empty());
+      continue;
+    }
+    ++accepted;
+    ASSERT_TRUE(CheckGroup(*group).ok());
+    const auto again = DecodeGroup(EncodeGroup(*group));
+    ASSERT_TRUE(again.ok()) << again.status().message();
+  }
+  EXPECT_GT(accepted, 1000);
+  EXPECT_LT(accepted, 49000);
+}
+
+}  // namespace
+}  // namespace buttress
