@@ -133,7 +133,7 @@ class CoordinatorClient::Connection {
       }
       connected = current_;
     }
-    if (!connected.channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(kConnectMs))) {
+    if (!connected.channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(std::min(kConnectMs, options_.give_up_after_ms)))) {
       return Unavailable("no coordinator answers at " + connected.address);
     }
     return connected;
