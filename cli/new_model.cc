@@ -13,16 +13,25 @@ std::function<Status()> AddNewModel(CLI::App& app) {
     std::string folder;
     NewModelOptions model;
   };
+
   const auto flags = std::make_shared<Flags>();
   app.add_option("--out", flags->folder, "folder to write")->required();
-  app.add_option("--characters", flags->model.characters, "every character of prompts and responses")->required();
+  app.add_option(
+         "--characters", flags->model.characters, "every character of prompts and responses")
+      ->required();
   app.add_option("--layers", flags->model.layers, "decoder layers")->capture_default_str();
   app.add_option("--hidden", flags->model.hidden, "width")->capture_default_str();
-  app.add_option("--heads", flags->model.heads, "attention heads; vLLM serves head sizes of 32, 64, 80, 96 and 128")
+  app.add_option("--heads",
+                 flags->model.heads,
+                 "attention heads; vLLM serves head sizes of 32, 64, 80, 96 and 128")
       ->capture_default_str();
-  app.add_option("--kv-heads", flags->model.kv_heads, "key-value heads; 0: as many as heads")->capture_default_str();
-  app.add_option("--intermediate", flags->model.intermediate, "width of the feed-forward layers")->capture_default_str();
-  app.add_option("--max-positions", flags->model.max_positions, "tokens of prompt and response at most")->capture_default_str();
+  app.add_option("--kv-heads", flags->model.kv_heads, "key-value heads; 0: as many as heads")
+      ->capture_default_str();
+  app.add_option("--intermediate", flags->model.intermediate, "width of the feed-forward layers")
+      ->capture_default_str();
+  app.add_option(
+         "--max-positions", flags->model.max_positions, "tokens of prompt and response at most")
+      ->capture_default_str();
   return [flags]() -> Status {
     BUTTRESS_RETURN_IF_ERROR(WriteNewModel(flags->model, flags->folder));
     std::printf("new-model: %s\n", flags->folder.c_str());

@@ -18,7 +18,9 @@ constexpr std::int64_t kMaxSize = 1 << 20;
 
 // Byte-level BPE writes every byte as a visible character: printable ones as themselves, the others from U+0100 on, in order.
 std::string VisibleByte(unsigned char byte) {
-  const auto visible = [](int b) { return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff); };
+  const auto visible = [](int b) {
+    return (b >= '!' && b <= '~') || (b >= 0xa1 && b <= 0xac) || (b >= 0xae && b <= 0xff);
+  };
   int code = byte;
   if (!visible(byte)) {
     code = 0x100;
@@ -51,7 +53,10 @@ ordered_json TokenizerJson(const std::vector<std::string>& tokens) {
                      {"normalized", false},
                      {"special", true}});
   }
-  const ordered_json byte_level{{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+  const ordered_json byte_level{{"type", "ByteLevel"},
+                                {"add_prefix_space", false},
+                                {"trim_offsets", false},
+                                {"use_regex", false}};
   return {{"version", "1.0"},
           {"truncation", nullptr},
           {"padding", nullptr},
@@ -98,7 +103,8 @@ ordered_json ModelConfigJson(const NewModelOptions& options, std::size_t pad_id)
 Status Check(const NewModelOptions& options) {
   const auto range = [](const char* option, std::int64_t value) {
     if (value >= 1 && value <= kMaxSize) return OkStatus();
-    return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; 1 to " + std::to_string(kMaxSize) + " is expected");
+    return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; 1 to " +
+                           std::to_string(kMaxSize) + " is expected");
   };
   BUTTRESS_RETURN_IF_ERROR(range("--layers", options.layers));
   BUTTRESS_RETURN_IF_ERROR(range("--hidden", options.hidden));
@@ -107,14 +113,17 @@ Status Check(const NewModelOptions& options) {
   BUTTRESS_RETURN_IF_ERROR(range("--max-positions", options.max_positions));
   if (options.kv_heads != 0) BUTTRESS_RETURN_IF_ERROR(range("--kv-heads", options.kv_heads));
   if (options.hidden % (2 * options.heads) != 0) {
-    return InvalidArgument("--hidden = " + std::to_string(options.hidden) + " does not make " + std::to_string(options.heads) +
-                           " heads of an even size; use a multiple of " + std::to_string(2 * options.heads));
+    return InvalidArgument("--hidden = " + std::to_string(options.hidden) + " does not make " +
+                           std::to_string(options.heads) +
+                           " heads of an even size; use a multiple of " +
+                           std::to_string(2 * options.heads));
   }
   if (options.kv_heads != 0 && options.heads % options.kv_heads != 0) {
-    return InvalidArgument("--kv-heads = " + std::to_string(options.kv_heads) + " does not divide --heads = " +
-                           std::to_string(options.heads));
+    return InvalidArgument("--kv-heads = " + std::to_string(options.kv_heads) +
+                           " does not divide --heads = " + std::to_string(options.heads));
   }
-  if (options.characters.empty()) return InvalidArgument("--characters is empty; name every character of the task");
+  if (options.characters.empty())
+    return InvalidArgument("--characters is empty; name every character of the task");
   return OkStatus();
 }
 
@@ -127,18 +136,21 @@ Status WriteNewModel(const NewModelOptions& options, const std::string& folder) 
   }
   const std::vector<std::string> tokens = Vocabulary(options.characters);
   const std::size_t pad_id = tokens.size();
-  const ordered_json generation{{"eos_token_id", pad_id + 1}, {"pad_token_id", pad_id}, {"do_sample", true}};
+  const ordered_json generation{
+      {"eos_token_id", pad_id + 1}, {"pad_token_id", pad_id}, {"do_sample", true}};
   const ordered_json tokenizer_config{{"tokenizer_class", "PreTrainedTokenizerFast"},
                                       {"eos_token", kEnd},
                                       {"pad_token", kPad},
                                       {"model_max_length", options.max_positions},
                                       {"clean_up_tokenization_spaces", false}};
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
-  const std::pair<const char*, ordered_json> files[] = {{"config.json", ModelConfigJson(options, pad_id)},
-                                                        {"generation_config.json", generation},
-                                                        {"tokenizer.json", TokenizerJson(tokens)},
-                                                        {"tokenizer_config.json", tokenizer_config}};
-  for (const auto& [name, json] : files) BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, name), json.dump(2) + "\n"));
+  const std::pair<const char*, ordered_json> files[] = {
+      {"config.json", ModelConfigJson(options, pad_id)},
+      {"generation_config.json", generation},
+      {"tokenizer.json", TokenizerJson(tokens)},
+      {"tokenizer_config.json", tokenizer_config}};
+  for (const auto& [name, json] : files)
+    BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, name), json.dump(2) + "\n"));
   return OkStatus();
 }
 

@@ -9,7 +9,8 @@
 namespace buttress {
 
 struct NewModelOptions {
-  std::string characters;  // the vocabulary, beside <|endoftext|> (padding) and <|im_end|> (end of a response)
+  std::string
+      characters;  // the vocabulary, beside <|endoftext|> (padding) and <|im_end|> (end of a response)
   std::int64_t layers = 3;
   std::int64_t hidden = 96;
   std::int64_t heads = 3;

@@ -16,31 +16,47 @@ struct TaskFlags {
   std::string format = "compact";
   TaskFileOptions files;
 
-  PromptFormat prompt_format() const { return format == "words" ? PromptFormat::kWords : PromptFormat::kCompact; }
+  PromptFormat prompt_format() const {
+    return format == "words" ? PromptFormat::kWords : PromptFormat::kCompact;
+  }
 };
 
 void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
-  app.add_option("--out", flags.folder, "folder for train.jsonl, held_out.jsonl and sft.jsonl")->required();
-  app.add_option("--format", flags.format, "prompts: compact, for a small model of single characters, or words")
+  app.add_option("--out", flags.folder, "folder for train.jsonl, held_out.jsonl and sft.jsonl")
+      ->required();
+  app.add_option("--format",
+                 flags.format,
+                 "prompts: compact, for a small model of single characters, or words")
       ->check(CLI::IsMember({"compact", "words"}))
       ->capture_default_str();
-  app.add_option("--train", flags.files.train, "rows of train.jsonl")->check(CLI::NonNegativeNumber);
-  app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all different")->check(CLI::NonNegativeNumber);
+  app.add_option("--train", flags.files.train, "rows of train.jsonl")
+      ->check(CLI::NonNegativeNumber);
+  app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all different")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--sft", flags.files.sft, "rows of sft.jsonl")->check(CLI::NonNegativeNumber);
-  app.add_option("--held-out-share", flags.files.held_out_share, "share of all problems that is kept from training")
+  app.add_option("--held-out-share",
+                 flags.files.held_out_share,
+                 "share of all problems that is kept from training")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--solution-share", flags.files.solution_share, "share of sft.jsonl's responses that are right; the rest are random")
+  app.add_option("--solution-share",
+                 flags.files.solution_share,
+                 "share of sft.jsonl's responses that are right; the rest are random")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--seed", flags.files.seed, "seed of what is drawn; the split does not depend on it")->capture_default_str();
+  app.add_option(
+         "--seed", flags.files.seed, "seed of what is drawn; the split does not depend on it")
+      ->capture_default_str();
 }
 
 Status Write(const Result<std::unique_ptr<Task>>& task, const TaskFlags& flags) {
   BUTTRESS_RETURN_IF_ERROR(task.status());
   BUTTRESS_RETURN_IF_ERROR(WriteTask(**task, flags.files, flags.folder));
-  std::printf("%s: %s/train.jsonl %lld, held_out.jsonl %lld, sft.jsonl %lld rows\n", std::string((*task)->name()).c_str(),
-              flags.folder.c_str(), static_cast<long long>(flags.files.train), static_cast<long long>(flags.files.held_out),
+  std::printf("%s: %s/train.jsonl %lld, held_out.jsonl %lld, sft.jsonl %lld rows\n",
+              std::string((*task)->name()).c_str(),
+              flags.folder.c_str(),
+              static_cast<long long>(flags.files.train),
+              static_cast<long long>(flags.files.held_out),
               static_cast<long long>(flags.files.sft));
   return OkStatus();
 }
@@ -53,16 +69,27 @@ std::function<Status()> AddCountdown(CLI::App& app) {
     std::vector<std::string> mix;
     bool use_all = false;
   };
+
   const auto flags = std::make_shared<Flags>();
   AddTaskFlags(app, flags->task);
   app.add_option("--numbers", flags->kind.numbers, "numbers of a problem")->capture_default_str();
-  app.add_option("--operators", flags->kind.operators, "operators of a problem")->capture_default_str();
-  app.add_option("--mix", flags->mix, "SHARE:NUMBERS:OPERATORS of one kind of problem, repeated; instead of --numbers and --operators");
-  app.add_option("--number-min", flags->countdown.min_number, "smallest number")->capture_default_str();
-  app.add_option("--number-max", flags->countdown.max_number, "largest number")->capture_default_str();
-  app.add_option("--target-min", flags->countdown.min_target, "smallest target")->capture_default_str();
-  app.add_option("--target-max", flags->countdown.max_target, "largest target")->capture_default_str();
-  app.add_flag("--use-all", flags->use_all, "every number exactly once (run.reward.use_all) instead of at most once");
+  app.add_option("--operators", flags->kind.operators, "operators of a problem")
+      ->capture_default_str();
+  app.add_option("--mix",
+                 flags->mix,
+                 "SHARE:NUMBERS:OPERATORS of one kind of problem, repeated; instead of --numbers "
+                 "and --operators");
+  app.add_option("--number-min", flags->countdown.min_number, "smallest number")
+      ->capture_default_str();
+  app.add_option("--number-max", flags->countdown.max_number, "largest number")
+      ->capture_default_str();
+  app.add_option("--target-min", flags->countdown.min_target, "smallest target")
+      ->capture_default_str();
+  app.add_option("--target-max", flags->countdown.max_target, "largest target")
+      ->capture_default_str();
+  app.add_flag("--use-all",
+               flags->use_all,
+               "every number exactly once (run.reward.use_all) instead of at most once");
   return [flags]() -> Status {
     flags->countdown.format = flags->task.prompt_format();
     flags->countdown.use = flags->use_all ? NumberUse::kExactlyOnce : NumberUse::kAtMostOnce;
@@ -81,10 +108,13 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
     TaskFlags task;
     ArithmeticOptions arithmetic;
   };
+
   const auto flags = std::make_shared<Flags>();
   AddTaskFlags(app, flags->task);
-  app.add_option("--digits", flags->arithmetic.digits, "digits of an operand, at most")->capture_default_str();
-  app.add_option("--operators", flags->arithmetic.operators, "some of + - *")->capture_default_str();
+  app.add_option("--digits", flags->arithmetic.digits, "digits of an operand, at most")
+      ->capture_default_str();
+  app.add_option("--operators", flags->arithmetic.operators, "some of + - *")
+      ->capture_default_str();
   return [flags] {
     flags->arithmetic.format = flags->task.prompt_format();
     return Write(MakeArithmeticTask(flags->arithmetic), flags->task);
@@ -95,9 +125,13 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
 
 std::function<Status()> AddTask(CLI::App& app) {
   app.require_subcommand(1);
-  CLI::App& countdown_app = *app.add_subcommand("countdown", "numbers, and a target to reach with them");
-  CLI::App& arithmetic_app = *app.add_subcommand("arithmetic", "sums, differences and products of two numbers");
-  return [&countdown_app, countdown = AddCountdown(countdown_app), arithmetic = AddArithmetic(arithmetic_app)] {
+  CLI::App& countdown_app =
+      *app.add_subcommand("countdown", "numbers, and a target to reach with them");
+  CLI::App& arithmetic_app =
+      *app.add_subcommand("arithmetic", "sums, differences and products of two numbers");
+  return [&countdown_app,
+          countdown = AddCountdown(countdown_app),
+          arithmetic = AddArithmetic(arithmetic_app)] {
     return countdown_app.parsed() ? countdown() : arithmetic();
   };
 }

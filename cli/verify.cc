@@ -35,7 +35,9 @@ struct Counts {
   std::int64_t wrong = 0;
   std::int64_t unscorable = 0;
 
-  void Add(Outcome outcome) { ++(outcome == Outcome::kCorrect ? correct : outcome == Outcome::kWrong ? wrong : unscorable); }
+  void Add(Outcome outcome) {
+    ++(outcome == Outcome::kCorrect ? correct : outcome == Outcome::kWrong ? wrong : unscorable);
+  }
 
   std::int64_t responses() const { return correct + wrong + unscorable; }
 };
@@ -52,7 +54,8 @@ Result<Row> ParseRow(const std::string& line, std::int64_t number) {
   Row parsed{.id = std::to_string(number), .prompt = {}, .answer = {}, .response = {}};
   const auto read = [&](const char* name, std::string& value, bool required) {
     if (!row.contains(name)) {
-      return required ? DataLoss("line " + std::to_string(number) + ": no field '" + name + "'") : OkStatus();
+      return required ? DataLoss("line " + std::to_string(number) + ": no field '" + name + "'")
+                      : OkStatus();
     }
     value = row[name].is_string() ? row[name].get<std::string>() : row[name].dump();
     return OkStatus();
@@ -74,11 +77,16 @@ void PrintVerdict(const Row& row, const Verdict& verdict, bool as_json) {
                               {"gold", verdict.gold},
                               {"given", verdict.given}};
     // A response may hold half a character; JSON may not.
-    std::printf("%s\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    std::printf("%s\n",
+                object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   } else if (verdict.outcome == Outcome::kUnscorable) {
     std::printf("%s\t%s\t%s\n", row.id.c_str(), outcome.c_str(), verdict.unscorable_reason.c_str());
   } else {
-    std::printf("%s\t%s\tgiven %s\tgold %s\n", row.id.c_str(), outcome.c_str(), verdict.given.c_str(), verdict.gold.c_str());
+    std::printf("%s\t%s\tgiven %s\tgold %s\n",
+                row.id.c_str(),
+                outcome.c_str(),
+                verdict.given.c_str(),
+                verdict.gold.c_str());
   }
 }
 
@@ -90,8 +98,10 @@ void PrintSummary(const Counts& counts, bool as_json) {
                                {"unscorable", counts.unscorable}};
     std::printf("%s\n", ordered_json{{"summary", summary}}.dump().c_str());
   } else {
-    std::printf("%lld responses: %lld correct, %lld wrong, %lld unscorable\n", static_cast<long long>(counts.responses()),
-                static_cast<long long>(counts.correct), static_cast<long long>(counts.wrong),
+    std::printf("%lld responses: %lld correct, %lld wrong, %lld unscorable\n",
+                static_cast<long long>(counts.responses()),
+                static_cast<long long>(counts.correct),
+                static_cast<long long>(counts.wrong),
                 static_cast<long long>(counts.unscorable));
   }
 }
@@ -100,7 +110,8 @@ Status ScoreFile(const VerifyFlags& flags) {
   if (flags.path.empty()) return InvalidArgument("verify: name a JSONL file, or --list");
   RewardConfig config;
   config.use_all = flags.use_all;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, MakeVerifier(flags.verifier, config));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier,
+                            MakeVerifier(flags.verifier, config));
   std::ifstream file(flags.path);
   if (!file) return NotFound("cannot read " + flags.path);
   Counts counts;
@@ -110,12 +121,16 @@ Status ScoreFile(const VerifyFlags& flags) {
     if (line.empty()) continue;
     const Result<Row> row = ParseRow(line, number);
     if (!row.ok()) return row.status().Annotate(flags.path);
-    const Verdict verdict = verifier->Verify(
-        {.prompt = row->prompt, .response = row->response, .answer = row->answer, .extra_json = line, .truncated = false});
+    const Verdict verdict = verifier->Verify({.prompt = row->prompt,
+                                              .response = row->response,
+                                              .answer = row->answer,
+                                              .extra_json = line,
+                                              .truncated = false});
     PrintVerdict(*row, verdict, flags.json);
     counts.Add(verdict.outcome);
   }
-  if (file.bad()) return DataLoss("cannot read on in " + flags.path + " behind line " + std::to_string(number));
+  if (file.bad())
+    return DataLoss("cannot read on in " + flags.path + " behind line " + std::to_string(number));
   PrintSummary(counts, flags.json);
   return OkStatus();
 }
@@ -125,7 +140,8 @@ Status ScoreFile(const VerifyFlags& flags) {
 std::function<Status()> AddVerify(CLI::App& app) {
   const auto flags = std::make_shared<VerifyFlags>();
   app.add_option("file", flags->path, "JSONL of {\"id\", \"answer\", \"response\"}");
-  app.add_option("--verifier", flags->verifier, "what scores: --list names them")->capture_default_str();
+  app.add_option("--verifier", flags->verifier, "what scores: --list names them")
+      ->capture_default_str();
   app.add_flag("--use-all", flags->use_all, "countdown: every number exactly once");
   app.add_flag("--json", flags->json, "one JSON object a response, and a summary object");
   app.add_flag("--list", flags->list, "list the verifiers");

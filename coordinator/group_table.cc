@@ -97,9 +97,7 @@ void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
 
 void GroupTable::CountRow(const GroupRow& row, std::int64_t sign) {
   counts_[Index(row.state)] += sign;
-  if (!row.holds_slot) return;
-  active_slots_ += sign;
-  if (HasPlan(row.state)) planned_slots_ += sign;
+  if (row.holds_slot) active_slots_ += sign;
 }
 
 }  // namespace buttress

@@ -66,8 +66,7 @@ class GroupTable {
 
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
 
-  // Slots held by groups with a plan, and by all.
-  std::int64_t planned_slots() const { return planned_slots_; }
+  // Groups that hold a slot.
   std::int64_t active_slots() const { return active_slots_; }
 
   const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
@@ -84,7 +83,6 @@ class GroupTable {
   std::map<std::uint64_t, AcceptedRow> accepted_;
   std::set<std::uint64_t> line_;
   std::vector<std::uint64_t> settled_tags_;  // by group id, 0 where there is none
-  std::int64_t planned_slots_ = 0;
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};

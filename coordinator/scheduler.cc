@@ -15,14 +15,12 @@ constexpr std::int64_t kForgetAfterLeases = 20;
 
 }  // namespace
 
-// Groups of the line before this index may be leased; the bounds are derived at the head of scheduler.h.
+// Groups of the line before this index may be leased (head of scheduler.h).
 std::int64_t Scheduler::LeasableLine() const {
   if (weights() == nullptr) return 0;
-  const std::int64_t free = ActiveSlotBudget(options_.prompts, options_.max_age) - groups_.planned_slots();
   const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
-  const std::int64_t headroom = LeaseHeadroom(
-      options_.prompts, options_.max_age, static_cast<std::int64_t>(announced_->version.step), planned);
-  return std::max<std::int64_t>(0, std::min(free, headroom));
+  const auto version = static_cast<std::int64_t>(announced_->version.step);
+  return std::max<std::int64_t>(0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {

@@ -36,12 +36,16 @@
 //   (8) Every reported ACR equals a recount from the ledger; a group counts once whatever was retried, duplicated or restarted.
 //   (9) The line, the plans and the leases' versions depend on nothing but the order of calls.
 //
-// Why it cannot stop. The line is all groups without a plan, in admission order; j is a group's index in it. A group may be leased when
-//   slots held by planned groups + j < B   and   j < LeaseHeadroom(P, S, announced step, planned steps * P),
-// so a group whose lease expired keeps its place before all younger ones. Once the learner has trained and announced every plan,
-// no planned group holds a slot and announced = planned steps: both sides then admit at least the first P groups of the line, prompts are
-// drawn until there are P, and P ready groups at the head of the line are a batch whatever W is. A dropped group moves all younger ones
-// forward and leaves room for a fresh prompt.
+// Who may be leased. The line is all groups without a plan, in admission order; j is a group's index in it, `planned` the last planned step,
+// `announced` the step of the newest version. A group may be leased when
+//   j < LeaseHeadroom(P, S, announced, planned * P) = (S + 1 + announced - planned) P.
+// If nothing passes it, it trains in step planned + floor(j / P) + 1, from version planned + floor(j / P) <= announced + S: (4).
+// Slots are held by leased and ready groups, which all stand in the line before that index, and by planned groups not yet announced, at
+// most (planned - announced) P: together at most (S + 1) P = B: (3). A group whose lease ended keeps its place before all younger ones.
+//
+// Why it cannot stop. Plans are trained and announced without any further group, so announced reaches planned. Then at least the first P
+// groups of the line may be leased, prompts are drawn until there are P, and P ready groups at the head of the line are a batch whatever W
+// is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
 #pragma once
 
 #include <cstdint>

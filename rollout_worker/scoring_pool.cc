@@ -32,17 +32,23 @@ struct VerifierMetrics {
                                   {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10},
                                   {{"verifier", verifier}})) {}
 
-  static prometheus::Counter& Results(Metrics& metrics, const std::string& verifier, std::string_view result) {
-    return metrics.Counter("buttress_worker_verifier_results_total",
-                           "Completions by verifier and result; a timeout is not counted as unscorable too.",
-                           {{"verifier", verifier}, {"result", std::string(result)}});
+  static prometheus::Counter& Results(Metrics& metrics,
+                                      const std::string& verifier,
+                                      std::string_view result) {
+    return metrics.Counter(
+        "buttress_worker_verifier_results_total",
+        "Completions by verifier and result; a timeout is not counted as unscorable too.",
+        {{"verifier", verifier}, {"result", std::string(result)}});
   }
 
   void Count(const Verdict& verdict) {
     switch (verdict.outcome) {
-      case Outcome::kCorrect: return correct.Increment();
-      case Outcome::kWrong: return wrong.Increment();
-      default: return (verdict.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
+      case Outcome::kCorrect:
+        return correct.Increment();
+      case Outcome::kWrong:
+        return wrong.Increment();
+      default:
+        return (verdict.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
     }
   }
 
@@ -75,7 +81,8 @@ class ThreadedScoringPool : public ScoringPool {
         clock_(clock),
         requests_(options.capacity),
         results_(options.capacity) {
-    for (const std::string& name : verifiers_->names()) metrics_.emplace(name, VerifierMetrics(metrics, name));
+    for (const std::string& name : verifiers_->names())
+      metrics_.emplace(name, VerifierMetrics(metrics, name));
     for (std::size_t i = 0; i < options.threads; ++i) {
       threads_.emplace_back([this](const std::stop_token& stop) { Work(stop); });
     }
@@ -90,7 +97,8 @@ class ThreadedScoringPool : public ScoringPool {
   Status Submit(ScoreRequest& request) override {
     if (++inside_ > options_.capacity) {
       --inside_;
-      return ResourceExhausted("scoring pool holds " + std::to_string(options_.capacity) + " completions; take results first");
+      return ResourceExhausted("scoring pool holds " + std::to_string(options_.capacity) +
+                               " completions; take results first");
     }
     const bool pushed = requests_.Push(request, std::chrono::milliseconds(0));
     BUTTRESS_CHECK(pushed, "the queue has room for all that are inside");
@@ -127,24 +135,28 @@ class ThreadedScoringPool : public ScoringPool {
     const double started = MonotonicSeconds();
     Verdict verdict = Judge(request);
     metrics.seconds.Observe(MonotonicSeconds() - started);
-    if (clock_.MonotonicMs() - started_ms > options_.timeout.count()) verdict = Unscorable(std::string(kTimeout));
+    if (clock_.MonotonicMs() - started_ms > options_.timeout.count())
+      verdict = Unscorable(std::string(kTimeout));
     metrics.Count(verdict);
     Completion& completion = request.completion;
     completion.outcome = verdict.outcome;
     completion.raw_reward = verdict.raw_reward;
     completion.reward = verdict.raw_reward;
     completion.components.clear();
-    if (verdict.outcome != Outcome::kUnscorable) completion.components.push_back({.name = name, .value = verdict.raw_reward, .weight = 1});
+    if (verdict.outcome != Outcome::kUnscorable)
+      completion.components.push_back({.name = name, .value = verdict.raw_reward, .weight = 1});
     completion.unscorable_reason = std::move(verdict.unscorable_reason);
     completion.extracted_answer = FirstBytes(verdict.given, kMaxAnswerBytes);
   }
 
   Verdict Judge(const ScoreRequest& request) const {
     const Completion& completion = request.completion;
-    if (completion.finish_reason != FinishReason::kStop && completion.finish_reason != FinishReason::kLength) {
+    if (completion.finish_reason != FinishReason::kStop &&
+        completion.finish_reason != FinishReason::kLength) {
       return Unscorable("generation did not finish");
     }
-    const Result<std::string> response = tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
+    const Result<std::string> response =
+        tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
     if (!response.ok()) return Unscorable("decode: " + response.status().message());
     Verdict verdict = verifiers_->For(request.source)
                           .Verify({.prompt = request.prompt,
@@ -152,7 +164,8 @@ class ThreadedScoringPool : public ScoringPool {
                                    .answer = request.answer,
                                    .extra_json = request.extra_json,
                                    .truncated = completion.finish_reason == FinishReason::kLength});
-    if (!std::isfinite(verdict.raw_reward)) return Unscorable("verifier gave a reward that is not finite");
+    if (!std::isfinite(verdict.raw_reward))
+      return Unscorable("verifier gave a reward that is not finite");
     return verdict;
   }
 
@@ -174,7 +187,8 @@ std::unique_ptr<ScoringPool> ScoringPool::Start(std::unique_ptr<const VerifierSe
                                                 const ScoringOptions& options,
                                                 Metrics& metrics,
                                                 const Clock& clock) {
-  return std::make_unique<ThreadedScoringPool>(std::move(verifiers), tokenizer, options, metrics, clock);
+  return std::make_unique<ThreadedScoringPool>(
+      std::move(verifiers), tokenizer, options, metrics, clock);
 }
 
 }  // namespace buttress

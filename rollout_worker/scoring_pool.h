@@ -39,8 +39,9 @@ struct ScoredCompletion {
 
 struct ScoringOptions {
   std::size_t threads = 1;
-  std::chrono::milliseconds timeout{5000};  // of one completion; past it the outcome is unscorable("timeout")
-  std::size_t capacity = 4096;              // requests inside at once
+  std::chrono::milliseconds timeout{
+      5000};                    // of one completion; past it the outcome is unscorable("timeout")
+  std::size_t capacity = 4096;  // requests inside at once
 };
 
 // Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier) comes back unscorable with the reason.

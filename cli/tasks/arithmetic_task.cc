@@ -9,13 +9,18 @@ constexpr std::int64_t kMaxDigits = 9;  // products stay below 2^63
 
 std::int64_t Apply(std::int64_t left, char op, std::int64_t right) {
   switch (op) {
-    case '+': return left + right;
-    case '-': return left - right;
-    default: return left * right;
+    case '+':
+      return left + right;
+    case '-':
+      return left - right;
+    default:
+      return left * right;
   }
 }
 
-std::string Write(std::int64_t left, char op, std::int64_t right) { return std::to_string(left) + op + std::to_string(right); }
+std::string Write(std::int64_t left, char op, std::int64_t right) {
+  return std::to_string(left) + op + std::to_string(right);
+}
 
 class ArithmeticTask : public Task {
  public:
@@ -68,9 +73,11 @@ class ArithmeticTask : public Task {
 
 Result<std::unique_ptr<Task>> MakeArithmeticTask(const ArithmeticOptions& options) {
   if (options.digits < 1 || options.digits > kMaxDigits) {
-    return InvalidArgument("--digits = " + std::to_string(options.digits) + "; 1 to " + std::to_string(kMaxDigits) + " is expected");
+    return InvalidArgument("--digits = " + std::to_string(options.digits) + "; 1 to " +
+                           std::to_string(kMaxDigits) + " is expected");
   }
-  if (options.operators.empty() || options.operators.find_first_not_of("+-*") != std::string::npos) {
+  if (options.operators.empty() ||
+      options.operators.find_first_not_of("+-*") != std::string::npos) {
     return InvalidArgument("--operators = '" + options.operators + "'; some of + - * are expected");
   }
   return std::unique_ptr<Task>(std::make_unique<ArithmeticTask>(options));

@@ -15,10 +15,13 @@ constexpr std::int64_t kMaxValue = 1000000000;
 using Numbers = std::vector<std::int64_t>;
 
 void Shuffle(Numbers& numbers, RandomStream& random) {
-  for (std::size_t i = numbers.size(); i > 1; --i) std::swap(numbers[i - 1], numbers[random.Below(i)]);
+  for (std::size_t i = numbers.size(); i > 1; --i)
+    std::swap(numbers[i - 1], numbers[random.Below(i)]);
 }
 
-std::string Join(const Numbers& numbers, std::string_view separator, std::string_view last_separator) {
+std::string Join(const Numbers& numbers,
+                 std::string_view separator,
+                 std::string_view last_separator) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     if (i > 0) text += i + 1 == numbers.size() ? last_separator : separator;
@@ -49,7 +52,8 @@ class CountdownTask : public Task {
  public:
   explicit CountdownTask(const CountdownOptions& options) : options_(options) {
     for (const CountdownKind& kind : options_.kinds) total_share_ += kind.share;
-    const std::int64_t widest = std::max(std::abs(options_.min_target), std::abs(options_.max_target));
+    const std::int64_t widest =
+        std::max(std::abs(options_.min_target), std::abs(options_.max_target));
     target_width_ = std::to_string(widest).size();
   }
 
@@ -58,8 +62,10 @@ class CountdownTask : public Task {
   Result<TaskProblem> Draw(RandomStream& random) const override {
     const CountdownKind& kind = PickKind(random);
     for (int i = 0; i < kMaxTries; ++i) {
-      CountdownProblem problem{.numbers = DrawNumbers(kind, random), .target = 0, .operators = kind.operators};
-      const std::string expression = RandomExpression(Subset(problem.numbers, random), kind.operators, random);
+      CountdownProblem problem{
+          .numbers = DrawNumbers(kind, random), .target = 0, .operators = kind.operators};
+      const std::string expression =
+          RandomExpression(Subset(problem.numbers, random), kind.operators, random);
       const std::optional<std::int64_t> target = TargetOf(expression);
       if (!target) continue;
       problem.target = *target;
@@ -67,11 +73,14 @@ class CountdownTask : public Task {
                          .answer = ToJson(problem),
                          .canonical = CanonicalForm(problem),
                          .solution = Response(expression),
-                         .guess = Response(RandomExpression(Subset(problem.numbers, random), kind.operators, random))};
+                         .guess = Response(RandomExpression(
+                             Subset(problem.numbers, random), kind.operators, random))};
     }
-    return InvalidArgument("countdown: " + std::to_string(kMaxTries) + " expressions over " + std::to_string(kind.numbers) +
-                           " numbers with " + kind.operators + " gave no target from " + std::to_string(options_.min_target) + " to " +
-                           std::to_string(options_.max_target) + "; widen --target-min and --target-max");
+    return InvalidArgument("countdown: " + std::to_string(kMaxTries) + " expressions over " +
+                           std::to_string(kind.numbers) + " numbers with " + kind.operators +
+                           " gave no target from " + std::to_string(options_.min_target) + " to " +
+                           std::to_string(options_.max_target) +
+                           "; widen --target-min and --target-max");
   }
 
  private:
@@ -104,24 +113,29 @@ class CountdownTask : public Task {
   std::optional<std::int64_t> TargetOf(const std::string& text) const {
     const Result<Expression> expression = EvaluateExpression(text);
     if (!expression.ok() || expression->value.get_den() != 1) return std::nullopt;
-    if (expression->value < options_.min_target || expression->value > options_.max_target) return std::nullopt;
+    if (expression->value < options_.min_target || expression->value > options_.max_target)
+      return std::nullopt;
     return expression->value.get_num().get_si();
   }
 
   std::string Prompt(const CountdownProblem& problem) const {
     if (options_.format == PromptFormat::kCompact) {
       const std::string_view comma = options_.max_number > 9 ? "," : "";
-      return Join(problem.numbers, comma, comma) + ">" + Padded(problem.target, target_width_) + ":";
+      return Join(problem.numbers, comma, comma) + ">" + Padded(problem.target, target_width_) +
+             ":";
     }
     std::string operators;
-    for (const char op : problem.operators) operators += (operators.empty() ? "" : " ") + std::string(1, op);
+    for (const char op : problem.operators)
+      operators += (operators.empty() ? "" : " ") + std::string(1, op);
     const char* use = options_.use == NumberUse::kExactlyOnce ? "exactly once" : "at most once";
-    return "Using the numbers " + Join(problem.numbers, ", ", " and ") + ", each " + use + ", and no operators but " + operators +
-           ", write an expression that equals " + std::to_string(problem.target) + ". Put the expression in <answer> </answer> tags.";
+    return "Using the numbers " + Join(problem.numbers, ", ", " and ") + ", each " + use +
+           ", and no operators but " + operators + ", write an expression that equals " +
+           std::to_string(problem.target) + ". Put the expression in <answer> </answer> tags.";
   }
 
   std::string Response(const std::string& expression) const {
-    return options_.format == PromptFormat::kCompact ? expression : "<answer>" + expression + "</answer>";
+    return options_.format == PromptFormat::kCompact ? expression
+                                                     : "<answer>" + expression + "</answer>";
   }
 
   const CountdownOptions options_;
@@ -131,12 +145,14 @@ class CountdownTask : public Task {
 
 Status InRange(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value >= low && value <= high) return OkStatus();
-  return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; " + std::to_string(low) + " to " +
-                         std::to_string(high) + " is expected");
+  return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; " +
+                         std::to_string(low) + " to " + std::to_string(high) + " is expected");
 }
 
 Status CheckKind(const CountdownKind& kind) {
-  if (!(kind.share > 0)) return InvalidArgument("share of a kind = " + std::to_string(kind.share) + "; above 0 is expected");
+  if (!(kind.share > 0))
+    return InvalidArgument("share of a kind = " + std::to_string(kind.share) +
+                           "; above 0 is expected");
   BUTTRESS_RETURN_IF_ERROR(InRange("--numbers", kind.numbers, 2, kMaxCount));
   if (kind.operators.empty() || kind.operators.find_first_not_of("+-*/") != std::string::npos) {
     return InvalidArgument("--operators = '" + kind.operators + "'; some of + - * / are expected");
@@ -149,7 +165,8 @@ Status CheckKind(const CountdownKind& kind) {
 Result<CountdownKind> ParseCountdownKind(const std::string& text) {
   const std::size_t first = text.find(':');
   const std::size_t second = first == std::string::npos ? first : text.find(':', first + 1);
-  const Status malformed = InvalidArgument("--mix '" + text + "'; SHARE:NUMBERS:OPERATORS is expected, as 0.3:4:+-");
+  const Status malformed =
+      InvalidArgument("--mix '" + text + "'; SHARE:NUMBERS:OPERATORS is expected, as 0.3:4:+-");
   if (second == std::string::npos) return malformed;
   CountdownKind kind;
   const char* data = text.data();
@@ -165,9 +182,11 @@ Result<std::unique_ptr<Task>> MakeCountdownTask(const CountdownOptions& options)
   if (options.kinds.empty()) return InvalidArgument("countdown: no kind of problem");
   for (const CountdownKind& kind : options.kinds) BUTTRESS_RETURN_IF_ERROR(CheckKind(kind));
   BUTTRESS_RETURN_IF_ERROR(InRange("--number-min", options.min_number, 0, kMaxValue));
-  BUTTRESS_RETURN_IF_ERROR(InRange("--number-max", options.max_number, options.min_number, kMaxValue));
+  BUTTRESS_RETURN_IF_ERROR(
+      InRange("--number-max", options.max_number, options.min_number, kMaxValue));
   BUTTRESS_RETURN_IF_ERROR(InRange("--target-min", options.min_target, -kMaxValue, kMaxValue));
-  BUTTRESS_RETURN_IF_ERROR(InRange("--target-max", options.max_target, options.min_target, kMaxValue));
+  BUTTRESS_RETURN_IF_ERROR(
+      InRange("--target-max", options.max_target, options.min_target, kMaxValue));
   return std::unique_ptr<Task>(std::make_unique<CountdownTask>(options));
 }
 

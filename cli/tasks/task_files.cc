@@ -10,22 +10,29 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr int kMaxTries = 100000;
+constexpr int kMaxTries = 10000;
 constexpr std::uint64_t kHashSalt = 0;
 
 enum class Split { kTraining, kHeldOut };
 
 // A problem of one side of the split.
-Result<TaskProblem> DrawFrom(const Task& task, Split split, double held_out_share, RandomStream& random) {
+Result<TaskProblem> DrawFrom(const Task& task,
+                             Split split,
+                             double held_out_share,
+                             RandomStream& random) {
   for (int i = 0; i < kMaxTries; ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(TaskProblem problem, task.Draw(random));
     if (IsHeldOut(problem.canonical, held_out_share) == (split == Split::kHeldOut)) return problem;
   }
-  return InvalidArgument(std::string(split == Split::kHeldOut ? "no" : "nothing but") + " held-out problems in " +
-                         std::to_string(kMaxTries) + " draws; make the problems larger or change --held-out-share");
+  return InvalidArgument(std::string(split == Split::kHeldOut ? "no" : "nothing but") +
+                         " held-out problems in " + std::to_string(kMaxTries) +
+                         " draws; make the problems larger or change --held-out-share");
 }
 
-std::string PromptRow(const Task& task, std::string_view split, std::int64_t index, const TaskProblem& problem) {
+std::string PromptRow(const Task& task,
+                      std::string_view split,
+                      std::int64_t index,
+                      const TaskProblem& problem) {
   const std::string name(task.name());
   const ordered_json row{{"id", name + "-" + std::string(split) + "-" + std::to_string(index)},
                          {"prompt", problem.prompt},
@@ -42,7 +49,8 @@ Result<std::string> TrainRows(const Task& task, const TaskFileOptions& options) 
   RandomStream random = StreamOf(options, "train");
   std::string rows;
   for (std::int64_t i = 0; i < options.train; ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem, DrawFrom(task, Split::kTraining, options.held_out_share, random));
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kTraining, options.held_out_share, random));
     rows += PromptRow(task, "train", i, problem);
   }
   return rows;
@@ -54,13 +62,16 @@ Result<std::string> HeldOutRows(const Task& task, const TaskFileOptions& options
   std::string rows;
   int tries = 0;
   while (static_cast<std::int64_t>(prompts.size()) < options.held_out) {
-    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem, DrawFrom(task, Split::kHeldOut, options.held_out_share, random));
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kHeldOut, options.held_out_share, random));
     if (prompts.insert(problem.prompt).second) {
       rows += PromptRow(task, "held-out", static_cast<std::int64_t>(prompts.size()) - 1, problem);
       tries = 0;
     } else if (++tries == kMaxTries) {
-      return InvalidArgument("--held-out = " + std::to_string(options.held_out) + ", but only " + std::to_string(prompts.size()) +
-                             " different held-out prompts were found; ask for fewer or make the problems larger");
+      return InvalidArgument(
+          "--held-out = " + std::to_string(options.held_out) + ", but only " +
+          std::to_string(prompts.size()) +
+          " different held-out prompts were found; ask for fewer or make the problems larger");
     }
   }
   return rows;
@@ -70,9 +81,13 @@ Result<std::string> SftRows(const Task& task, const TaskFileOptions& options) {
   RandomStream random = StreamOf(options, "sft");
   std::string rows;
   for (std::int64_t i = 0; i < options.sft; ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem, DrawFrom(task, Split::kTraining, options.held_out_share, random));
+    BUTTRESS_ASSIGN_OR_RETURN(const TaskProblem problem,
+                              DrawFrom(task, Split::kTraining, options.held_out_share, random));
     const bool solved = random.Uniform() < options.solution_share;
-    rows += ordered_json{{"prompt", problem.prompt}, {"response", solved ? problem.solution : problem.guess}}.dump() + "\n";
+    rows += ordered_json{{"prompt", problem.prompt},
+                         {"response", solved ? problem.solution : problem.guess}}
+                .dump() +
+            "\n";
   }
   return rows;
 }

@@ -11,11 +11,11 @@
 namespace buttress {
 
 struct TaskFileOptions {
-  std::int64_t train = 0;        // rows, drawn with replacement
-  std::int64_t held_out = 0;     // rows, no prompt twice
-  std::int64_t sft = 0;          // rows, drawn with replacement from the problems that are not held out
-  double held_out_share = 0.1;   // of all problems
-  double solution_share = 0.5;   // of the cold start's responses; the rest are guesses
+  std::int64_t train = 0;     // rows, drawn with replacement
+  std::int64_t held_out = 0;  // rows, no prompt twice
+  std::int64_t sft = 0;  // rows, drawn with replacement from the problems that are not held out
+  double held_out_share = 0.1;  // of all problems
+  double solution_share = 0.5;  // of the cold start's responses; the rest are guesses
   std::uint64_t seed = 1;
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "lib/policy/cpu_rows.h"
+
 namespace buttress {
 
 RopeTable::RopeTable(std::int64_t head_dim, double theta, at::Device device)
@@ -26,6 +28,22 @@ void RopeTable::Grow(std::int64_t end) {
 
 at::Tensor RopeTable::Apply(const at::Tensor& x_NHC, const at::Tensor& positions_N, std::int64_t end) {
   Grow(end);
+  if (UsesRowKernels(x_NHC)) {
+    at::Tensor out = at::empty(x_NHC.sizes(), x_NHC.options());
+    const std::int64_t heads = x_NHC.size(1);
+    ForRows(x_NHC, 2 * heads * head_dim_, [&](auto tag, std::int64_t first, std::int64_t rows) {
+      using T = decltype(tag);
+      const RopeRowsArgs args = {positions_N.const_data_ptr<std::int64_t>() + first,
+                                 cos_PC_.const_data_ptr<float>(),
+                                 sin_PC_.const_data_ptr<float>(),
+                                 rows,
+                                 heads,
+                                 head_dim_,
+                                 x_NHC.stride(0)};
+      RopeRows(Rows<T>(x_NHC, first), MutableRows<T>(out, first), args);
+    });
+    return out;
+  }
   const at::Tensor cos = cos_PC_.index_select(0, positions_N).unsqueeze(1);
   const at::Tensor sin = sin_PC_.index_select(0, positions_N).unsqueeze(1);
   const at::Tensor x = x_NHC.to(at::kFloat);

@@ -11,6 +11,7 @@
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
 #include "lib/policy/rope.h"
+#include "lib/policy/swiglu.h"
 
 namespace buttress {
 namespace {
@@ -64,7 +65,7 @@ class Decoder final : public Transformer {
                                                 v);
     const at::Tensor middle_ND = hidden_ND + at::linear(attended, w.o_weight);
     const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
-    return middle_ND + at::linear(at::silu(at::linear(y, w.gate_weight)) * at::linear(y, w.up_weight), w.down_weight);
+    return middle_ND + at::linear(SwiGlu(at::linear(y, w.gate_weight), at::linear(y, w.up_weight)), w.down_weight);
   }
 
   const ModelConfig config_;

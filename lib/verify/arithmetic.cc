@@ -22,12 +22,15 @@ class Arithmetic : public Verifier {
     if (!tagged && request.truncated) return Wrong("", ToString(*gold));
     const std::optional<Rational> given = Integer(tagged ? *tagged : Trim(request.response));
     if (!given) return Wrong("", ToString(*gold));
-    return given == gold ? Correct(ToString(*given), ToString(*gold)) : Wrong(ToString(*given), ToString(*gold));
+    return given == gold ? Correct(ToString(*given), ToString(*gold))
+                         : Wrong(ToString(*given), ToString(*gold));
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeArithmetic(const RewardConfig& /*config*/) { return std::make_unique<Arithmetic>(); }
+std::unique_ptr<Verifier> MakeArithmetic(const RewardConfig& /*config*/) {
+  return std::make_unique<Arithmetic>();
+}
 
 }  // namespace buttress

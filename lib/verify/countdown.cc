@@ -35,7 +35,8 @@ Result<CountdownProblem> ParseJson(std::string_view text) {
   if (!row.contains(name) || !row[name].is_array()) return InvalidArgument("no array 'numbers'");
   for (const json& number : row[name]) {
     const auto integer = Integer(number);
-    if (!integer) return InvalidArgument("'numbers' holds " + number.dump() + ", which is no integer");
+    if (!integer)
+      return InvalidArgument("'numbers' holds " + number.dump() + ", which is no integer");
     problem.numbers.push_back(*integer);
   }
   const auto target = row.contains("target") ? Integer(row["target"]) : std::nullopt;
@@ -50,12 +51,14 @@ Result<CountdownProblem> ParseJson(std::string_view text) {
 
 Result<CountdownProblem> ParseCompact(std::string_view text) {
   const std::size_t arrow = text.find('>');
-  if (arrow == std::string_view::npos) return InvalidArgument("neither JSON nor 'NUMBERS > TARGET'");
+  if (arrow == std::string_view::npos)
+    return InvalidArgument("neither JSON nor 'NUMBERS > TARGET'");
   CountdownProblem problem;
   for (std::string_view rest = Trim(text.substr(0, arrow)); !rest.empty();) {
     const std::size_t length = std::min(rest.find(' '), rest.size());
     const auto number = ParseInteger(rest.substr(0, length));
-    if (!number) return InvalidArgument("'" + std::string(rest.substr(0, length)) + "' is no integer");
+    if (!number)
+      return InvalidArgument("'" + std::string(rest.substr(0, length)) + "' is no integer");
     problem.numbers.push_back(*number);
     rest = Trim(rest.substr(length));
   }
@@ -97,7 +100,8 @@ class Countdown : public Verifier {
     if (!expression.ok()) return Wrong("", gold);
     const std::string given = expression->text + " = " + ToString(expression->value);
     if (claim->value && ParseDecimal(*claim->value) != expression->value) return Wrong(given, gold);
-    return CheckSolution(*problem, *expression, use_).ok() ? Correct(given, gold) : Wrong(given, gold);
+    return CheckSolution(*problem, *expression, use_).ok() ? Correct(given, gold)
+                                                           : Wrong(given, gold);
   }
 
  private:
@@ -108,9 +112,11 @@ class Countdown : public Verifier {
 
 Result<CountdownProblem> ParseCountdown(std::string_view text) {
   text = Trim(text);
-  BUTTRESS_ASSIGN_OR_RETURN(CountdownProblem problem, text.starts_with('{') ? ParseJson(text) : ParseCompact(text));
+  BUTTRESS_ASSIGN_OR_RETURN(CountdownProblem problem,
+                            text.starts_with('{') ? ParseJson(text) : ParseCompact(text));
   if (problem.numbers.empty() || problem.numbers.size() > kMaxNumbers) {
-    return InvalidArgument(std::to_string(problem.numbers.size()) + " numbers; 1 to " + std::to_string(kMaxNumbers) + " are expected");
+    return InvalidArgument(std::to_string(problem.numbers.size()) + " numbers; 1 to " +
+                           std::to_string(kMaxNumbers) + " are expected");
   }
   return problem;
 }
@@ -131,15 +137,18 @@ std::string CanonicalForm(const CountdownProblem& problem) {
 
 Status CheckSolution(const CountdownProblem& problem, const Expression& expression, NumberUse use) {
   for (const char op : expression.operators) {
-    if (problem.operators.find(op) == std::string::npos) return InvalidArgument(std::string("uses the operator ") + op);
+    if (problem.operators.find(op) == std::string::npos)
+      return InvalidArgument(std::string("uses the operator ") + op);
   }
   std::vector<std::int64_t> left = problem.numbers;
   for (const std::int64_t number : expression.numbers) {
     const auto at = std::find(left.begin(), left.end(), number);
-    if (at == left.end()) return InvalidArgument("uses " + std::to_string(number) + " more often than it is given");
+    if (at == left.end())
+      return InvalidArgument("uses " + std::to_string(number) + " more often than it is given");
     left.erase(at);
   }
-  if (use == NumberUse::kExactlyOnce && !left.empty()) return InvalidArgument("does not use " + std::to_string(left.front()));
+  if (use == NumberUse::kExactlyOnce && !left.empty())
+    return InvalidArgument("does not use " + std::to_string(left.front()));
   if (expression.value != Rational(static_cast<signed long>(problem.target))) {
     return InvalidArgument("gives " + ToString(expression.value));
   }
@@ -147,7 +156,8 @@ Status CheckSolution(const CountdownProblem& problem, const Expression& expressi
 }
 
 std::unique_ptr<Verifier> MakeCountdown(const RewardConfig& config) {
-  return std::make_unique<Countdown>(config.use_all ? NumberUse::kExactlyOnce : NumberUse::kAtMostOnce);
+  return std::make_unique<Countdown>(config.use_all ? NumberUse::kExactlyOnce
+                                                    : NumberUse::kAtMostOnce);
 }
 
 }  // namespace buttress

@@ -15,6 +15,8 @@ class Exact : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeExact(const RewardConfig& /*config*/) { return std::make_unique<Exact>(); }
+std::unique_ptr<Verifier> MakeExact(const RewardConfig& /*config*/) {
+  return std::make_unique<Exact>();
+}
 
 }  // namespace buttress

@@ -8,7 +8,8 @@ namespace {
 
 // The ASCII text without white space. Digits that only white space parts must not grow together, so that is refused.
 Result<std::string> Compact(std::string_view text) {
-  constexpr std::pair<std::string_view, char> kSigns[] = {{"×", '*'}, {"·", '*'}, {"÷", '/'}, {"−", '-'}};
+  constexpr std::pair<std::string_view, char> kSigns[] = {
+      {"×", '*'}, {"·", '*'}, {"÷", '/'}, {"−", '-'}};
   std::string compact;
   bool space = false;
   while (!text.empty()) {
@@ -101,8 +102,10 @@ class Parser {
     const char* begin = text.data() + at_;
     if (Peek() < '0' || Peek() > '9') return Unexpected();  // from_chars would read a sign
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
-    if (error != std::errc()) return InvalidArgument("number with too many digits at " + std::to_string(at_));
-    if (*begin == '0' && end - begin > 1) return InvalidArgument("number with a leading zero at " + std::to_string(at_));
+    if (error != std::errc())
+      return InvalidArgument("number with too many digits at " + std::to_string(at_));
+    if (*begin == '0' && end - begin > 1)
+      return InvalidArgument("number with a leading zero at " + std::to_string(at_));
     at_ += static_cast<std::size_t>(end - begin);
     expression_.numbers.push_back(number);
     return Rational(static_cast<signed long>(number));
@@ -130,7 +133,8 @@ class Parser {
 
 Result<Expression> EvaluateExpression(std::string_view text) {
   if (text.size() > kMaxExpressionBytes) {
-    return InvalidArgument("expression of more than " + std::to_string(kMaxExpressionBytes) + " bytes");
+    return InvalidArgument("expression of more than " + std::to_string(kMaxExpressionBytes) +
+                           " bytes");
   }
   BUTTRESS_ASSIGN_OR_RETURN(std::string compact, Compact(text));
   return Parser(std::move(compact)).Parse();

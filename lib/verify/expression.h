@@ -24,7 +24,7 @@ inline constexpr int kMaxExpressionDepth = 100;
 struct Expression {
   std::string text;                   // without white space, signs in ASCII
   std::vector<std::int64_t> numbers;  // as they stand in it, from left to right
-  std::string operators;              // each kind once, in order of appearance; the unary minus is none
+  std::string operators;  // each kind once, in order of appearance; the unary minus is none
   Rational value;
 };
 

@@ -28,7 +28,6 @@ struct Numeral {
   std::size_t end = 0;
   std::string_view text;
   std::optional<Rational> value;  // none: more than kMaxDigits
-  bool touches_end = false;       // only what may belong to a number is behind it
 };
 
 std::size_t SkipDigits(std::string_view text, std::size_t at) {
@@ -66,7 +65,9 @@ std::optional<Rational> ValueOf(std::string_view digits) {
 
 // The first number at or behind `from`.
 std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
-  const auto begins = [&](std::size_t i) { return IsDigit(text[i]) || (text[i] == '.' && i + 1 < text.size() && IsDigit(text[i + 1])); };
+  const auto begins = [&](std::size_t i) {
+    return IsDigit(text[i]) || (text[i] == '.' && i + 1 < text.size() && IsDigit(text[i + 1]));
+  };
   std::size_t begin = from;
   while (begin < text.size() && !begins(begin)) ++begin;
   if (begin == text.size()) return std::nullopt;
@@ -75,10 +76,11 @@ std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
     const std::size_t decimals = SkipDigits(text, end + 1);
     if (decimals > end + 1) end = decimals;
   }
-  Numeral numeral{.begin = begin, .end = end, .text = {}, .value = ValueOf(text.substr(begin, end - begin)), .touches_end = false};
+  Numeral numeral{begin, end, {}, ValueOf(text.substr(begin, end - begin))};
   if (end < text.size() && text[end] == '/') {
     const std::size_t slash_end = SkipDigits(text, end + 1);
-    const std::optional<Rational> denominator = ParseDecimal(text.substr(end + 1, slash_end - end - 1));
+    const std::optional<Rational> denominator =
+        ParseDecimal(text.substr(end + 1, slash_end - end - 1));
     if (numeral.value && denominator && *denominator != 0) {
       numeral.value = *numeral.value / *denominator;
       numeral.end = slash_end;
@@ -86,7 +88,6 @@ std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
   }
   if (numeral.value && IsNegative(text.substr(0, begin))) numeral.value = -*numeral.value;
   numeral.text = text.substr(begin, numeral.end - begin);
-  numeral.touches_end = text.find_first_not_of("0123456789.,/", numeral.end) == std::string_view::npos;
   return numeral;
 }
 
@@ -96,38 +97,46 @@ struct Answer {
   std::string_view text;
 };
 
-std::optional<Numeral> BehindHashes(std::string_view text) {
-  const auto behind = BehindLast(text, "####");
-  if (!behind) return std::nullopt;
-  const auto numeral = NextNumeral(*behind, 0);
-  if (!numeral || behind->substr(0, numeral->begin).find_first_not_of(" \t$*:=-\\+−") != std::string_view::npos) {
-    return std::nullopt;
-  }
-  return numeral;
+// The first number of `behind`, which ends where the text ends; none if the text is truncated and the number may have gone on.
+std::optional<Numeral> FirstNumeral(std::string_view behind, bool truncated) {
+  const auto numeral = NextNumeral(behind, 0);
+  if (!numeral || !truncated) return numeral;
+  const bool closed = behind.find_first_not_of("0123456789.,/", numeral->end) != std::string_view::npos;
+  return closed ? numeral : std::nullopt;
 }
 
-std::optional<Numeral> BehindAnswerIs(std::string_view text) {
+std::optional<Numeral> BehindHashes(std::string_view text, bool truncated) {
+  const auto behind = BehindLast(text, "####");
+  if (!behind) return std::nullopt;
+  const auto numeral = FirstNumeral(*behind, truncated);
+  if (!numeral) return std::nullopt;
+  const std::string_view between = behind->substr(0, numeral->begin);
+  const bool at_once = between.find_first_not_of(" \t$*:=-\\+−") == std::string_view::npos;
+  return at_once ? numeral : std::nullopt;
+}
+
+std::optional<Numeral> BehindAnswerIs(std::string_view text, bool truncated) {
   std::optional<std::string_view> behind = BehindLast(text, "answer is");
   const std::optional<std::string_view> colon = BehindLast(text, "answer:");
   if (!behind || (colon && colon->size() < behind->size())) behind = colon;
-  return behind ? NextNumeral(*behind, 0) : std::nullopt;
+  return behind ? FirstNumeral(*behind, truncated) : std::nullopt;
 }
 
 std::optional<Numeral> LastNumeral(std::string_view text) {
   std::optional<Numeral> last;
-  for (auto numeral = NextNumeral(text, 0); numeral; numeral = NextNumeral(text, numeral->end)) last = numeral;
+  for (auto numeral = NextNumeral(text, 0); numeral; numeral = NextNumeral(text, numeral->end))
+    last = numeral;
   return last;
 }
 
 Answer FindAnswer(std::string_view text, bool truncated) {
-  const auto usable = [truncated](const std::optional<Numeral>& numeral) { return numeral && !(truncated && numeral->touches_end); };
-  if (const auto numeral = BehindHashes(text); usable(numeral)) return {numeral->value, numeral->text};
+  if (const auto numeral = BehindHashes(text, truncated)) return {numeral->value, numeral->text};
   if (const auto box = InLastBox(text)) {
     const auto numeral = NextNumeral(*box, 0);
-    if (numeral && !NextNumeral(*box, numeral->end)) return {numeral->value, numeral->text};
-    return {std::nullopt, *box};
+    const bool alone = numeral && !NextNumeral(*box, numeral->end);
+    return alone ? Answer{numeral->value, numeral->text} : Answer{std::nullopt, *box};
   }
-  if (const auto numeral = BehindAnswerIs(text); usable(numeral)) return {numeral->value, numeral->text};
+  if (const auto numeral = BehindAnswerIs(text, truncated)) return {numeral->value, numeral->text};
   if (truncated) return {};
   const auto numeral = LastNumeral(text);
   return numeral ? Answer{numeral->value, numeral->text} : Answer{};
@@ -139,14 +148,18 @@ class Number : public Verifier {
     const Answer gold = FindAnswer(request.answer, /*truncated=*/false);
     if (!gold.value) return Unscorable("answer: no number");
     const Answer given = FindAnswer(request.response, request.truncated);
-    if (!given.value) return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
+    if (!given.value)
+      return Wrong(std::string(FirstBytes(given.text, kShownBytes)), ToString(*gold.value));
     const bool equal = *given.value == *gold.value;
-    return equal ? Correct(ToString(*given.value), ToString(*gold.value)) : Wrong(ToString(*given.value), ToString(*gold.value));
+    return equal ? Correct(ToString(*given.value), ToString(*gold.value))
+                 : Wrong(ToString(*given.value), ToString(*gold.value));
   }
 };
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeNumber(const RewardConfig& /*config*/) { return std::make_unique<Number>(); }
+std::unique_ptr<Verifier> MakeNumber(const RewardConfig& /*config*/) {
+  return std::make_unique<Number>();
+}
 
 }  // namespace buttress

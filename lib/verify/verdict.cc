@@ -5,15 +5,27 @@
 namespace buttress {
 
 Verdict Correct(std::string given, std::string gold) {
-  return {.outcome = Outcome::kCorrect, .raw_reward = 1, .unscorable_reason = {}, .given = std::move(given), .gold = std::move(gold)};
+  return {.outcome = Outcome::kCorrect,
+          .raw_reward = 1,
+          .unscorable_reason = {},
+          .given = std::move(given),
+          .gold = std::move(gold)};
 }
 
 Verdict Wrong(std::string given, std::string gold) {
-  return {.outcome = Outcome::kWrong, .raw_reward = 0, .unscorable_reason = {}, .given = std::move(given), .gold = std::move(gold)};
+  return {.outcome = Outcome::kWrong,
+          .raw_reward = 0,
+          .unscorable_reason = {},
+          .given = std::move(given),
+          .gold = std::move(gold)};
 }
 
 Verdict Unscorable(std::string reason) {
-  return {.outcome = Outcome::kUnscorable, .raw_reward = 0, .unscorable_reason = std::move(reason), .given = {}, .gold = {}};
+  return {.outcome = Outcome::kUnscorable,
+          .raw_reward = 0,
+          .unscorable_reason = std::move(reason),
+          .given = {},
+          .gold = {}};
 }
 
 }  // namespace buttress

@@ -68,7 +68,9 @@ std::span<const VerifierEntry> VerifierTable();
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view name, const RewardConfig& config);
 
 // kInternal names the first case that `verifier` judges otherwise.
-Status CheckKnownAnswers(std::string_view name, const Verifier& verifier, std::span<const KnownAnswer> known_answers);
+Status CheckKnownAnswers(std::string_view name,
+                         const Verifier& verifier,
+                         std::span<const KnownAnswer> known_answers);
 
 // Verifiers by data source, as RewardConfig says. Thread-safe.
 class VerifierSet {

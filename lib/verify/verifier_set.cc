@@ -19,7 +19,9 @@ class ConfiguredVerifiers : public VerifierSet {
     by_source_.insert(config.by_source.begin(), config.by_source.end());
   }
 
-  const Verifier& For(std::string_view source) const override { return *verifiers_.find(NameFor(source))->second; }
+  const Verifier& For(std::string_view source) const override {
+    return *verifiers_.find(NameFor(source))->second;
+  }
 
   std::string_view NameFor(std::string_view source) const override {
     const auto found = by_source_.find(source);
@@ -53,13 +55,16 @@ Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view name, const Rewa
   return InvalidArgument("unknown verifier '" + std::string(name) + "'; known: " + known);
 }
 
-Status CheckKnownAnswers(std::string_view name, const Verifier& verifier, std::span<const KnownAnswer> known_answers) {
+Status CheckKnownAnswers(std::string_view name,
+                         const Verifier& verifier,
+                         std::span<const KnownAnswer> known_answers) {
   for (const KnownAnswer& known : known_answers) {
-    const Verdict verdict = verifier.Verify({.prompt = {}, .response = known.response, .answer = known.answer, .extra_json = {}, .truncated = false});
+    const Verdict verdict = verifier.Verify({{}, known.response, known.answer, {}, false});
     if (verdict.outcome != known.outcome) {
-      return Internal("verifier '" + std::string(name) + "' fails its self-test: response '" + std::string(known.response) +
-                      "' to answer '" + std::string(known.answer) + "' is judged " + std::string(OutcomeName(verdict.outcome)) +
-                      ", not " + std::string(OutcomeName(known.outcome)));
+      return Internal("verifier '" + std::string(name) + "' fails its self-test: response '" +
+                      std::string(known.response) + "' to answer '" + std::string(known.answer) +
+                      "' is judged " + std::string(OutcomeName(verdict.outcome)) + ", not " +
+                      std::string(OutcomeName(known.outcome)));
     }
   }
   return OkStatus();
@@ -67,9 +72,11 @@ Status CheckKnownAnswers(std::string_view name, const Verifier& verifier, std::s
 
 Result<std::unique_ptr<VerifierSet>> VerifierSet::Make(const RewardConfig& config) {
   auto set = std::make_unique<ConfiguredVerifiers>();
-  if (Status status = set->Add(config.verifier, config); !status.ok()) return status.Annotate("run.reward.verifier");
+  if (Status status = set->Add(config.verifier, config); !status.ok())
+    return status.Annotate("run.reward.verifier");
   for (const auto& [source, name] : config.by_source) {
-    if (Status status = set->Add(name, config); !status.ok()) return status.Annotate("run.reward.by_source." + source);
+    if (Status status = set->Add(name, config); !status.ok())
+      return status.Annotate("run.reward.by_source." + source);
   }
   set->SetNames(config);
   return std::unique_ptr<VerifierSet>(std::move(set));

@@ -29,7 +29,9 @@ constexpr KnownAnswer kArithmeticAnswers[] = {
 
 constexpr KnownAnswer kCountdownAnswers[] = {
     {"7-5+7-1", "7 7 1 5 > 8", kCorrect},
-    {"<answer>(7 - 5) * 7 / 1 = 14</answer>", R"({"numbers": [7, 7, 1, 5], "target": 14})", kCorrect},
+    {"<answer>(7 - 5) * 7 / 1 = 14</answer>",
+     R"({"numbers": [7, 7, 1, 5], "target": 14})",
+     kCorrect},
     {"7-5+7-1", "7 7 1 5 > 9", kWrong},
     {"7+7-5-5", "7 7 1 5 > 4", kWrong},
     {"7/(1-1)", "7 1 1 > 4", kWrong},
@@ -37,12 +39,23 @@ constexpr KnownAnswer kCountdownAnswers[] = {
 };
 
 constexpr VerifierEntry kTable[] = {
-    {"exact", MakeExact, "the response is the answer, white space around them aside", kExactAnswers},
-    {"number", MakeNumber, "the final number of a worked solution (####, \\boxed{}, 'answer is', else the last one) equals the answer's",
+    {"exact",
+     MakeExact,
+     "the response is the answer, white space around them aside",
+     kExactAnswers},
+    {"number",
+     MakeNumber,
+     "the final number of a worked solution (####, \\boxed{}, 'answer is', else the last one) "
+     "equals the answer's",
      kNumberAnswers},
-    {"arithmetic", MakeArithmetic, "the response, or what its <answer> tags hold, is the answer's integer and nothing else",
+    {"arithmetic",
+     MakeArithmetic,
+     "the response, or what its <answer> tags hold, is the answer's integer and nothing else",
      kArithmeticAnswers},
-    {"countdown", MakeCountdown, "the response is an expression over the given numbers that equals the target, exactly", kCountdownAnswers},
+    {"countdown",
+     MakeCountdown,
+     "the response is an expression over the given numbers that equals the target, exactly",
+     kCountdownAnswers},
 };
 
 }  // namespace

@@ -33,8 +33,8 @@ bool Allowed(GroupState from, GroupState to) {
 
 }  // namespace
 
-RunSimulation::RunSimulation(std::uint64_t seed)
-    : random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start(options_, ledger_, now_ms_)) {
+RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written)
+    : written_(std::move(written)), random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start()) {
   workers_.resize(1 + Below(3));
   for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].id = "w" + std::to_string(i);
 }
@@ -53,12 +53,17 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   return options;
 }
 
-Scheduler RunSimulation::Start(const SchedulerOptions& options, MemoryLedger& ledger, std::int64_t now_ms) {
+Scheduler RunSimulation::Start() {
   LedgerBatch batch;
-  Result<Scheduler> scheduler = Scheduler::Restore(options, ledger.Load(), now_ms, batch);
+  Result<Scheduler> scheduler = Scheduler::Restore(options_, ledger_.Load(), now_ms_, batch);
   BUTTRESS_CHECK(scheduler.ok(), scheduler.status().ToString());
-  ledger.Write(batch);
+  Write(batch);
   return *std::move(scheduler);
+}
+
+void RunSimulation::Write(const LedgerBatch& batch) {
+  ledger_.Write(batch);
+  if (written_) written_(batch);
 }
 
 void RunSimulation::Expect(bool holds, const std::string& what) {
@@ -247,7 +252,7 @@ void RunSimulation::PassTime() {
 }
 
 void RunSimulation::RestartCoordinator() {
-  Scheduler restored = Start(options_, ledger_, now_ms_);
+  Scheduler restored = Start();
   Expect(restored.SameState(scheduler_), "the ledger gives back the same state");
   Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1, "the coordinator epoch rises");
   scheduler_ = std::move(restored);
@@ -290,9 +295,19 @@ void RunSimulation::Plan(std::uint64_t step) {
   for (const PlannedGroup& group : plan.groups) {
     counts.Add(ClassifyGroup(group.accepted.raw_rewards(), group.accepted.outcomes()));
     const std::int64_t age = static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(group.accepted.versions.front().step);
+    Expect(!first || !Abandoned(group.accepted.versions.front()), "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window), "(4) no group is too old");
   }
   Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of its groups");
+  CheckWindow();
+}
+
+void RunSimulation::CheckWindow() {
+  for (const std::uint64_t waiting : scheduler_.groups().line()) {
+    const auto passed = std::ranges::count_if(
+        ledger_.groups, [&](const auto& entry) { return entry.first > waiting && entry.second.step > 0; });
+    Expect(passed < options_.window, "(4) no more than W - 1 younger groups pass one");
+  }
 }
 
 void RunSimulation::Train() {
@@ -309,13 +324,13 @@ void RunSimulation::Announce() {
   const PolicyVersion version{learner_.epoch, learner_.step, Sha256Of("weights " + std::to_string(learner_.step))};
   LedgerBatch batch;
   const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
+  for (const auto& [id, group] : ledger_.groups) {
+    if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
+  }
   Finish(batch);
   Expect(status.ok(), "a committed version can be announced");
   Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version, "(6) versions only rise");
   announced_ = version;
-  for (const auto& [id, group] : ledger_.groups) {
-    if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
-  }
   LedgerBatch old;
   Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() == StatusCode::kFailedPrecondition && old.empty(),
          "an old learner is refused");
@@ -330,9 +345,9 @@ void RunSimulation::Checkpoint(bool lossy) {
   Expect(status.ok(), "what was committed can be checkpointed");
 }
 
-void RunSimulation::Finish(LedgerBatch& batch) {
+void RunSimulation::Finish(const LedgerBatch& batch) {
   CheckMoves(batch);
-  ledger_.Write(batch);
+  Write(batch);
   CheckSlots();
 }
 
@@ -362,6 +377,7 @@ void RunSimulation::CheckSlots() {
   }
   const std::int64_t budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   Expect(active <= budget, "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
+  Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
   Expect(counts == scheduler_.GetStatus().groups, "(1) the counts of states are those of the ledger");
 }
 

@@ -12,8 +12,8 @@
 namespace buttress {
 namespace {
 
-using ::testing::HasSubstr;
 using std::chrono::milliseconds;
+using ::testing::HasSubstr;
 
 constexpr milliseconds kLong(20000);
 
@@ -24,7 +24,8 @@ class ByteTokenizer : public Tokenizer {
     return std::vector<std::int32_t>(text.begin(), text.end());
   }
 
-  Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const override {
+  Result<std::string> Decode(std::span<const std::int32_t> tokens,
+                             SpecialTokens special) const override {
     std::string text;
     for (const std::int32_t token : tokens) {
       if (token > 256) return OutOfRange("token " + std::to_string(token));
@@ -35,9 +36,13 @@ class ByteTokenizer : public Tokenizer {
   }
 
   std::int32_t vocab_size() const override { return 257; }
+
   std::int32_t TokenId(std::string_view /*token*/) const override { return -1; }
+
   std::int32_t eos_token_id() const override { return 256; }
+
   std::int32_t pad_token_id() const override { return -1; }
+
   const std::string& chat_template() const override { return none_; }
 
  private:
@@ -47,7 +52,9 @@ class ByteTokenizer : public Tokenizer {
 class FakeClock : public Clock {
  public:
   std::int64_t MonotonicMs() const override { return now_; }
+
   std::int64_t UnixMs() const override { return now_; }
+
   void Advance(std::int64_t ms) { now_ += ms; }
 
  private:
@@ -57,18 +64,24 @@ class FakeClock : public Clock {
 // Judges by a function; every source has the verifier "scripted".
 class ScriptedVerifiers : public VerifierSet, public Verifier {
  public:
-  explicit ScriptedVerifiers(std::function<Verdict(const VerifyRequest&)> judge) : judge_(std::move(judge)) {}
+  explicit ScriptedVerifiers(std::function<Verdict(const VerifyRequest&)> judge)
+      : judge_(std::move(judge)) {}
 
   const Verifier& For(std::string_view /*source*/) const override { return *this; }
+
   std::string_view NameFor(std::string_view /*source*/) const override { return "scripted"; }
+
   std::vector<std::string> names() const override { return {"scripted"}; }
+
   Verdict Verify(const VerifyRequest& request) const override { return judge_(request); }
 
  private:
   std::function<Verdict(const VerifyRequest&)> judge_;
 };
 
-ScoreRequest Request(std::int32_t index, std::string_view response, FinishReason reason = FinishReason::kStop) {
+ScoreRequest Request(std::int32_t index,
+                     std::string_view response,
+                     FinishReason reason = FinishReason::kStop) {
   ScoreRequest request{.id = {.group_id = 3, .lease_epoch = 1, .index = index},
                        .source = "puzzle",
                        .prompt = "71>08:",
@@ -92,8 +105,13 @@ class ScoringPoolTest : public ::testing::Test {
     return ScoringPool::Start(*std::move(set), tokenizer_, options, metrics_);
   }
 
-  std::unique_ptr<ScoringPool> StartScripted(std::function<Verdict(const VerifyRequest&)> judge, const ScoringOptions& options = {}) {
-    return ScoringPool::Start(std::make_unique<ScriptedVerifiers>(std::move(judge)), tokenizer_, options, metrics_, clock_);
+  std::unique_ptr<ScoringPool> StartScripted(std::function<Verdict(const VerifyRequest&)> judge,
+                                             const ScoringOptions& options = {}) {
+    return ScoringPool::Start(std::make_unique<ScriptedVerifiers>(std::move(judge)),
+                              tokenizer_,
+                              options,
+                              metrics_,
+                              clock_);
   }
 
   // The one completion that comes back.
@@ -133,9 +151,16 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
     EXPECT_EQ(completion.components[0].name, "countdown");
   }
   const std::string exposed = metrics_.Expose();
-  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"countdown\"} 250"));
-  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 750"));
-  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
+  EXPECT_THAT(
+      exposed,
+      HasSubstr(
+          "buttress_worker_verifier_results_total{result=\"correct\",verifier=\"countdown\"} 250"));
+  EXPECT_THAT(
+      exposed,
+      HasSubstr(
+          "buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 750"));
+  EXPECT_THAT(exposed,
+              HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
 }
 
 TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
@@ -173,17 +198,24 @@ TEST_F(ScoringPoolTest, ACompletionOverItsTimeIsUnscorable) {
   EXPECT_EQ(completion.unscorable_reason, "timeout");
   EXPECT_EQ(completion.reward, 0);
   EXPECT_TRUE(completion.components.empty());
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_verifier_results_total{result=\"timeout\",verifier=\"scripted\"} 1"));
+  EXPECT_THAT(
+      metrics_.Expose(),
+      HasSubstr(
+          "buttress_worker_verifier_results_total{result=\"timeout\",verifier=\"scripted\"} 1"));
 }
 
 TEST_F(ScoringPoolTest, WhatCannotBeJudgedIsUnscorableWithItsReason) {
   const auto pool = StartScripted([](const VerifyRequest& request) {
-    if (request.response == "inf") return Verdict{.outcome = Outcome::kCorrect, .raw_reward = std::numeric_limits<double>::infinity(), .unscorable_reason = {}, .given = {}, .gold = {}};
-    return Unscorable("the judge is asleep");
+    Verdict verdict = Unscorable("the judge is asleep");
+    if (request.response == "inf") verdict = Correct("", "");
+    if (request.response == "inf") verdict.raw_reward = std::numeric_limits<double>::infinity();
+    return verdict;
   });
   EXPECT_EQ(ScoreOne(*pool, Request(0, "x")).unscorable_reason, "the judge is asleep");
-  EXPECT_EQ(ScoreOne(*pool, Request(0, "inf")).unscorable_reason, "verifier gave a reward that is not finite");
-  EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason, "generation did not finish");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "inf")).unscorable_reason,
+            "verifier gave a reward that is not finite");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason,
+            "generation did not finish");
   ScoreRequest undecodable = Request(0, "x");
   undecodable.completion.token_ids.push_back(1000);
   const Completion completion = ScoreOne(*pool, undecodable);

@@ -10,17 +10,23 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Verdict Judge(std::string_view response, std::string_view answer, bool use_all = false, bool truncated = false) {
+Verdict Judge(std::string_view response,
+              std::string_view answer,
+              bool use_all = false,
+              bool truncated = false) {
   RewardConfig config;
   config.use_all = use_all;
   const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("countdown", config);
   EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
-  return (*verifier)->Verify({.prompt = {}, .response = response, .answer = answer, .extra_json = {}, .truncated = truncated});
+  return (*verifier)->Verify({{}, response, answer, {}, truncated});
 }
 
 TEST(Countdown, ReadsBothFormsOfAProblem) {
   const CountdownProblem problem{{7, 7, 1, 5}, 4};
-  for (const char* text : {"7 7 1 5 > 4", " 7  7 1 5>4\n", R"({"numbers": [7, 7, 1, 5], "target": 4})", R"({"nums": [7,7,1,5], "target": 4})"}) {
+  for (const char* text : {"7 7 1 5 > 4",
+                           " 7  7 1 5>4\n",
+                           R"({"numbers": [7, 7, 1, 5], "target": 4})",
+                           R"({"nums": [7,7,1,5], "target": 4})"}) {
     const Result<CountdownProblem> parsed = ParseCountdown(text);
     ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status().ToString();
     EXPECT_EQ(*parsed, problem) << text;
@@ -30,10 +36,22 @@ TEST(Countdown, ReadsBothFormsOfAProblem) {
 }
 
 TEST(Countdown, ProblemsThatMakeNoSenseAreUnscorable) {
-  for (const char* answer : {"", "4", "> 4", "7 7 > x", "7 x > 4", "7 7 > 99999999999999999999", "[7, 7]", "{", R"({"numbers": [7]})",
-                             R"({"numbers": [7.5], "target": 4})", R"({"numbers": ["7"], "target": 4})", R"({"numbers": 7, "target": 4})",
-                             R"({"numbers": [7], "target": "4"})", R"({"numbers": [18446744073709551615], "target": 4})",
-                             R"({"numbers": [], "target": 4})", R"({"numbers": [7], "target": 7, "operators": 1})"}) {
+  for (const char* answer : {"",
+                             "4",
+                             "> 4",
+                             "7 7 > x",
+                             "7 x > 4",
+                             "7 7 > 99999999999999999999",
+                             "[7, 7]",
+                             "{",
+                             R"({"numbers": [7]})",
+                             R"({"numbers": [7.5], "target": 4})",
+                             R"({"numbers": ["7"], "target": 4})",
+                             R"({"numbers": 7, "target": 4})",
+                             R"({"numbers": [7], "target": "4"})",
+                             R"({"numbers": [18446744073709551615], "target": 4})",
+                             R"({"numbers": [], "target": 4})",
+                             R"({"numbers": [7], "target": 7, "operators": 1})"}) {
     const Verdict verdict = Judge("7", answer);
     EXPECT_EQ(verdict.outcome, Outcome::kUnscorable) << answer;
     EXPECT_THAT(verdict.unscorable_reason, HasSubstr("answer: ")) << answer;
@@ -92,13 +110,15 @@ TEST(Countdown, JudgesResponses) {
   };
   for (const Case& c : cases) {
     EXPECT_EQ(Judge(c.response, c.answer).outcome, c.at_most_once) << c.response << " at most once";
-    EXPECT_EQ(Judge(c.response, c.answer, /*use_all=*/true).outcome, c.exactly_once) << c.response << " exactly once";
+    EXPECT_EQ(Judge(c.response, c.answer, /*use_all=*/true).outcome, c.exactly_once)
+        << c.response << " exactly once";
   }
 }
 
 TEST(Countdown, ATruncatedResponseCountsOnlyWhatItsTagsClose) {
   EXPECT_EQ(Judge("7+1", "7 1 > 8", false, /*truncated=*/true).outcome, Outcome::kWrong);
-  EXPECT_EQ(Judge("<answer>7+1</answer> and so", "7 1 > 8", false, /*truncated=*/true).outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("<answer>7+1</answer> and so", "7 1 > 8", false, /*truncated=*/true).outcome,
+            Outcome::kCorrect);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 TEST(Expression, AgreesWithPythonsParserAndFractions) {
-  const Result<std::string> text = ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/countdown_expressions.json");
+  const Result<std::string> text =
+      ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/countdown_expressions.json");
   ASSERT_TRUE(text.ok()) << text.status().ToString();
   const auto rows = nlohmann::json::parse(*text);
   ASSERT_GT(rows.size(), 900U);
@@ -47,7 +48,9 @@ TEST(Expression, SignsOfPrintAreReadAsAscii) {
 }
 
 TEST(Expression, SaysWhatIsWrong) {
-  const auto error = [](std::string_view text) { return EvaluateExpression(text).status().message(); };
+  const auto error = [](std::string_view text) {
+    return EvaluateExpression(text).status().message();
+  };
   EXPECT_THAT(error(""), HasSubstr("ends early"));
   EXPECT_THAT(error("1+"), HasSubstr("ends early"));
   EXPECT_THAT(error("1 2"), HasSubstr("two numbers"));
@@ -71,7 +74,8 @@ TEST(Expression, SizeAndDepthAreBounded) {
   EXPECT_THAT(nested(kMaxExpressionDepth, '(', ")").status().message(), HasSubstr("nests deeper"));
   EXPECT_TRUE(nested(kMaxExpressionDepth - 1, '-', "").ok());
   EXPECT_THAT(nested(kMaxExpressionDepth, '-', "").status().message(), HasSubstr("nests deeper"));
-  EXPECT_THAT(EvaluateExpression(std::string(1 << 20, '(')).status().message(), HasSubstr("more than 1024 bytes"));
+  EXPECT_THAT(EvaluateExpression(std::string(1 << 20, '(')).status().message(),
+              HasSubstr("more than 1024 bytes"));
 }
 
 }  // namespace

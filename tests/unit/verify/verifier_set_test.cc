@@ -13,7 +13,8 @@ class AlwaysCorrect : public Verifier {
   Verdict Verify(const VerifyRequest& /*request*/) const override { return Correct("", ""); }
 };
 
-RewardConfig Config(const std::string& verifier, const std::map<std::string, std::string>& by_source) {
+RewardConfig Config(const std::string& verifier,
+                    const std::map<std::string, std::string>& by_source) {
   RewardConfig config;
   config.verifier = verifier;
   config.by_source = by_source;
@@ -25,15 +26,21 @@ TEST(VerifierSet, PicksByDataSource) {
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   EXPECT_EQ((*set)->NameFor("puzzle"), "countdown");
   EXPECT_EQ((*set)->NameFor("anything"), "number");
-  EXPECT_EQ((*set)->For("puzzle").Verify({.prompt = {}, .response = "7+1", .answer = "7 1 > 8", .extra_json = {}, .truncated = false}).outcome, Outcome::kCorrect);
-  EXPECT_EQ((*set)->For("anything").Verify({.prompt = {}, .response = "so 8", .answer = "8", .extra_json = {}, .truncated = false}).outcome, Outcome::kCorrect);
+  const auto judge =
+      [&](std::string_view source, std::string_view response, std::string_view answer) {
+        return (*set)->For(source).Verify({{}, response, answer, {}, false}).outcome;
+      };
+  EXPECT_EQ(judge("puzzle", "7+1", "7 1 > 8"), Outcome::kCorrect);
+  EXPECT_EQ(judge("anything", "so 8", "8"), Outcome::kCorrect);
 }
 
 TEST(VerifierSet, AnUnknownNameSaysWhereItStandsAndWhatIsKnown) {
   const auto set = VerifierSet::Make(Config("exact", {{"gsm8k", "nmber"}}));
   ASSERT_FALSE(set.ok());
   EXPECT_EQ(set.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(set.status().message(), HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; known: exact, number"));
+  EXPECT_THAT(
+      set.status().message(),
+      HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; known: exact, number"));
 }
 
 TEST(VerifierTable, EveryVerifierKnowsACorrectAWrongAndHasAMeaning) {
@@ -41,7 +48,8 @@ TEST(VerifierTable, EveryVerifierKnowsACorrectAWrongAndHasAMeaning) {
     EXPECT_FALSE(entry.meaning.empty()) << entry.name;
     for (const Outcome outcome : {Outcome::kCorrect, Outcome::kWrong}) {
       const auto has = [&](const KnownAnswer& known) { return known.outcome == outcome; };
-      EXPECT_TRUE(std::any_of(entry.known_answers.begin(), entry.known_answers.end(), has)) << entry.name;
+      EXPECT_TRUE(std::any_of(entry.known_answers.begin(), entry.known_answers.end(), has))
+          << entry.name;
     }
     for (const bool use_all : {false, true}) {
       RewardConfig config;

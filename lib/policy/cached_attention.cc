@@ -1,0 +1,114 @@
+#include "lib/policy/cached_attention.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/policy/cpu_rows.h"
+
+namespace buttress {
+namespace {
+
+template <class T>
+PagedLayer<T> PagedLayerOf(const KvCache& cache, std::size_t layer) {
+  const at::Tensor& keys = cache.keys(layer);
+  return {static_cast<T*>(keys.data_ptr()), static_cast<T*>(cache.values(layer).data_ptr()), keys.size(1), keys.size(2)};
+}
+
+// Rows handled at once where attention gathers its keys: bounds the copy.
+constexpr std::int64_t kGatherRows = 256;
+
+// By gathering the rows' blocks into rectangles: any device.
+at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC, const KvCache& cache, std::size_t layer) {
+  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  std::int64_t longest = 0;
+  for (const CacheRow& row : rows) longest = std::max(longest, row.position + 1);
+  const std::int64_t blocks = BlocksFor(longest);
+  at::Tensor index = at::zeros({count, blocks}, at::TensorOptions(at::kLong));
+  at::Tensor lengths = at::empty({count, 1}, at::TensorOptions(at::kLong));
+  for (std::int64_t r = 0; r < count; ++r) {
+    const CacheRow& row = rows[static_cast<std::size_t>(r)];
+    std::copy_n(row.blocks, BlocksFor(row.position + 1), index.mutable_data_ptr<std::int64_t>() + r * blocks);
+    lengths.mutable_data_ptr<std::int64_t>()[r] = row.position + 1;
+  }
+  const at::Device device = q_RHC.device();
+  const at::Tensor flat = index.view(-1).to(device);
+  const at::Tensor& keys = cache.keys(layer);
+  const std::int64_t K = keys.size(1);
+  const std::int64_t C = keys.size(2);
+  const std::int64_t H = q_RHC.size(1);
+  const std::int64_t T = blocks * kCacheBlock;
+  const auto spread = [&](const at::Tensor& x_RKTC) {
+    return x_RKTC.unsqueeze(2).expand({count, K, H / K, T, C}).reshape({count, H, T, C});
+  };
+  const at::Tensor k = keys.index_select(0, flat).view({count, blocks, K, C, kCacheBlock}).permute({0, 2, 1, 4, 3}).reshape({count, K, T, C});
+  const at::Tensor v =
+      cache.values(layer).index_select(0, flat).view({count, blocks, K, kCacheBlock, C}).permute({0, 2, 1, 3, 4}).reshape({count, K, T, C});
+  const at::Tensor mask = at::arange(T, at::TensorOptions(at::kLong).device(device)).unsqueeze(0).lt(lengths.to(device));
+  // Positions past a sequence's end hold whatever was there before; zeroed, since 0 times a NaN is a NaN.
+  const at::Tensor clean_v = v.masked_fill(mask.logical_not().view({count, 1, T, 1}), 0.0);
+  return at::scaled_dot_product_attention(q_RHC.unsqueeze(2), spread(k), spread(clean_v), mask.view({count, 1, 1, T}))
+      .reshape({count, H * C});
+}
+
+}  // namespace
+
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& k_RKC, const at::Tensor& v_RKC, KvCache& cache, std::size_t layer) {
+  if (UsesRowKernels(k_RKC)) {
+    ForRows(k_RKC, k_RKC.size(1) * k_RKC.size(2), [&](auto tag, std::int64_t first, std::int64_t count) {
+      using T = decltype(tag);
+      const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
+      for (std::int64_t r = first; r < first + count; ++r) {
+        const CacheRow& row = rows[static_cast<std::size_t>(r)];
+        StoreRow(paged, row.blocks, row.position, Rows<T>(k_RKC, r), Rows<T>(v_RKC, r));
+      }
+    });
+    return;
+  }
+  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  at::Tensor places = at::empty({2, count}, at::TensorOptions(at::kLong));
+  for (std::int64_t r = 0; r < count; ++r) {
+    const CacheRow& row = rows[static_cast<std::size_t>(r)];
+    places.mutable_data_ptr<std::int64_t>()[r] = row.blocks[row.position / kCacheBlock];
+    places.mutable_data_ptr<std::int64_t>()[count + r] = row.position % kCacheBlock;
+  }
+  const at::Tensor moved = places.to(k_RKC.device());
+  using torch::indexing::Slice;
+  at::Tensor keys = cache.keys(layer).permute({0, 3, 1, 2});      // [blocks, position, K, C]
+  at::Tensor values = cache.values(layer).permute({0, 2, 1, 3});  // likewise
+  keys.index_put_({moved[0], moved[1]}, k_RKC);
+  values.index_put_({moved[0], moved[1]}, v_RKC);
+}
+
+at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC, const KvCache& cache, std::size_t layer) {
+  const std::int64_t H = q_RHC.size(1);
+  const std::int64_t C = q_RHC.size(2);
+  if (!UsesRowKernels(q_RHC)) {
+    std::vector<at::Tensor> outs;
+    for (std::int64_t first = 0; first < q_RHC.size(0); first += kGatherRows) {
+      const std::int64_t count = std::min(kGatherRows, q_RHC.size(0) - first);
+      outs.push_back(GatheredAttention(
+          rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), q_RHC.narrow(0, first, count), cache, layer));
+    }
+    return at::cat(outs);
+  }
+  at::Tensor out = at::empty({q_RHC.size(0), H * C}, q_RHC.options());
+  std::int64_t total = 1;
+  for (const CacheRow& row : rows) total += row.position + 1;
+  const std::int64_t row_work = 4 * H * C * total / std::max<std::int64_t>(1, q_RHC.size(0));
+  ForRows(q_RHC, std::max<std::int64_t>(1, row_work), [&](auto tag, std::int64_t first, std::int64_t count) {
+    using T = decltype(tag);
+    const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
+    std::vector<float> scratch;
+    for (std::int64_t r = first; r < first + count; ++r) {
+      const CacheRow& row = rows[static_cast<std::size_t>(r)];
+      const auto needed = static_cast<std::size_t>(AttendScratch(C, row.position + 1));
+      if (scratch.size() < needed) scratch.resize(needed);
+      AttendRow(paged, row.blocks, row.position + 1, H / paged.K, Rows<T>(q_RHC, r), MutableRows<T>(out, r), scratch.data());
+    }
+  });
+  return out;
+}
+
+}  // namespace buttress

@@ -1,0 +1,113 @@
+// Shapes: R rows, D width, H query heads, K key-value heads, C values of a head, F width of the MLP, V vocabulary.
+#include "lib/policy/cached_decoder.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+
+#include "lib/policy/attention.h"
+#include "lib/policy/cached_attention.h"
+#include "lib/policy/norm.h"
+#include "lib/policy/swiglu.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kTileRows = 32;
+
+// Lengths of the sequences that the rows are, one after another.
+std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
+  std::vector<std::int64_t> lengths;
+  for (const CacheRow& row : rows) {
+    if (row.position == 0) lengths.push_back(0);
+    ++lengths.back();
+  }
+  return lengths;
+}
+
+}  // namespace
+
+struct CachedDecoder::Batch {
+  std::span<const CacheRow> rows;
+  at::Tensor positions_R;
+  std::int64_t end = 0;  // one past the largest position
+  const PackedLayout* layout = nullptr;
+};
+
+CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
+    : model_(model),
+      config_(model.config()),
+      device_(model.weights().embedding_VD.device()),
+      tile_rows_(batch_invariant ? kTileRows : 0),
+      rope_(config_.head_dim, config_.rope_theta, device_) {
+  TakeWeights();
+}
+
+void CachedDecoder::TakeWeights() {
+  const at::NoGradGuard no_grad;
+  const DecoderWeights& weights = model_.weights();
+  layers_.clear();
+  head_.clear();
+  for (const LayerWeights& w : weights.layers) {
+    layers_.push_back({w.input_norm_D,
+                       PackedLinear({w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+                       PackedLinear({w.o_weight}, {}),
+                       w.mlp_norm_D,
+                       PackedLinear({w.gate_weight, w.up_weight}, {}),
+                       PackedLinear({w.down_weight}, {})});
+  }
+  head_.emplace_back(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
+}
+
+at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
+  const at::NoGradGuard no_grad;
+  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  at::Tensor tokens = at::empty({count}, at::TensorOptions(at::kInt));
+  at::Tensor positions = at::empty({count}, at::TensorOptions(at::kLong));
+  Batch batch{rows, {}, 0, nullptr};
+  for (std::int64_t r = 0; r < count; ++r) {
+    const CacheRow& row = rows[static_cast<std::size_t>(r)];
+    tokens.mutable_data_ptr<std::int32_t>()[r] = row.token;
+    positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
+    batch.end = std::max(batch.end, row.position + 1);
+  }
+  batch.positions_R = positions.to(device_);
+  PackedLayout layout;
+  if (attend == AttendTo::kRows && tile_rows_ == 0) {
+    layout = LayOut(LengthsOf(rows), device_);
+    batch.layout = &layout;
+  }
+  at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
+  for (std::size_t i = 0; i < layers_.size(); ++i) hidden_RD = RunLayer(i, batch, hidden_RD, cache);
+  return hidden_RD;
+}
+
+at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD, KvCache& cache) {
+  const Layer& layer = layers_[index];
+  const std::int64_t rows = hidden_RD.size(0);
+  const std::int64_t C = config_.head_dim;
+  const std::int64_t H = config_.heads;
+  const std::int64_t K = config_.kv_heads;
+  const at::Tensor qkv = layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
+  const auto heads = [&](std::int64_t first, std::int64_t count) {
+    return qkv.narrow(1, first * C, count * C).unflatten(1, {count, C});
+  };
+  const at::Tensor q = rope_.Apply(heads(0, H), batch.positions_R, batch.end);
+  const at::Tensor k = rope_.Apply(heads(H, K), batch.positions_R, batch.end);
+  const at::Tensor v = heads(H + K, K);
+  StoreRows(batch.rows, k, v, cache, index);
+  const at::Tensor attended =
+      batch.layout != nullptr ? CausalAttention(*batch.layout, q, k, v) : CachedAttention(batch.rows, q, cache, index);
+  const at::Tensor middle_RD = layer.out.Apply(attended, tile_rows_).view({rows, -1}).add_(hidden_RD);
+  const at::Tensor gate_up = layer.gate_up.Apply(RmsNorm(middle_RD, layer.mlp_norm_D, config_.rms_norm_eps), tile_rows_);
+  const std::int64_t F = config_.intermediate_size;
+  return layer.down.Apply(SwiGlu(gate_up.narrow(1, 0, F), gate_up.narrow(1, F, F)), tile_rows_).add_(middle_RD);
+}
+
+at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.rms_norm_eps);
+  return head_.front().Apply(normed, tile_rows_).to(at::kCPU);
+}
+
+}  // namespace buttress

@@ -1,0 +1,344 @@
+#include "lib/policy/generator.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "lib/base/random.h"
+#include "lib/policy/cached_decoder.h"
+#include "lib/policy/kv_cache.h"
+#include "lib/policy/sampler.h"
+
+namespace buttress {
+namespace {
+
+// Rows of one prefill at most, unless a single prompt is longer.
+constexpr std::int64_t kPrefillRows = 4096;
+
+// A prompt that waiting or running sequences share. Its blocks hold all of its positions; sequences read the full ones and copy the last
+// when the prompt ends inside it.
+struct Prompt {
+  std::vector<std::int32_t> tokens;
+  std::vector<std::int32_t> blocks;  // empty until prefilled
+  at::Tensor hidden_D;               // of the last token, before the last norm
+  std::int64_t users = 0;            // sequences waiting or running
+  std::int64_t running = 0;
+
+  std::int64_t size() const { return static_cast<std::int64_t>(tokens.size()); }
+
+  std::int64_t shared_blocks() const { return size() / kCacheBlock; }
+};
+
+struct Sequence {
+  GeneratedSequence out;
+  SamplingParams sampling;
+  Prompt* prompt = nullptr;
+  std::vector<std::int32_t> blocks;  // the prompt's full ones, then its own
+
+  // Blocks beside the shared ones; the last token's keys and values are never needed.
+  std::int64_t own_blocks() const {
+    return BlocksFor(prompt->size() + sampling.max_tokens - 1) - prompt->shared_blocks();
+  }
+};
+
+class ContinuousGenerator final : public Generator {
+ public:
+  ContinuousGenerator(Transformer& model, GeneratorOptions options)
+      : options_(options),
+        config_(model.config()),
+        decoder_(model, options.batch_invariant),
+        cache_(config_, model.weights().embedding_VD.scalar_type(), decoder_.device(), BlocksFor(options.kv_cache_tokens)) {}
+
+  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling) override {
+    BUTTRESS_RETURN_IF_ERROR(Check(prompt, sampling));
+    auto found = prompts_.find(prompt);
+    if (found == prompts_.end()) {
+      found = prompts_.emplace(prompt, std::make_unique<Prompt>()).first;
+      found->second->tokens = std::move(prompt);
+    }
+    auto sequence = std::make_unique<Sequence>();
+    sequence->out.key = key;
+    sequence->sampling = std::move(sampling);
+    sequence->prompt = found->second.get();
+    ++sequence->prompt->users;
+    waiting_.push_back(std::move(sequence));
+    return OkStatus();
+  }
+
+  bool Remove(std::uint64_t key) override {
+    const auto has_key = [key](const std::unique_ptr<Sequence>& s) { return s->out.key == key; };
+    if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), has_key); it != waiting_.end()) {
+      Leave((*it)->prompt);
+      waiting_.erase(it);
+      return true;
+    }
+    const auto it = std::find_if(running_.begin(), running_.end(), has_key);
+    if (it == running_.end()) return false;
+    Retire(**it);
+    running_.erase(it);
+    return true;
+  }
+
+  std::vector<GeneratedSequence> Step() override {
+    const c10::InferenceMode inference;
+    if (stale_) Rebuild();
+    const std::size_t first_new = running_.size();
+    if (Admit()) {
+      SampleFirst(first_new);
+    } else if (!running_.empty()) {
+      Decode();
+    }
+    return TakeFinished();
+  }
+
+  std::int64_t running() const override { return static_cast<std::int64_t>(running_.size()); }
+
+  std::int64_t waiting() const override { return static_cast<std::int64_t>(waiting_.size()); }
+
+  void WeightsChanged() override { stale_ = true; }
+
+ private:
+  Status Check(const std::vector<std::int32_t>& prompt, const SamplingParams& sampling) const {
+    if (prompt.empty()) return InvalidArgument("the prompt has no tokens");
+    for (const std::int32_t token : prompt) {
+      if (token < 0 || token >= config_.vocab_size) {
+        return InvalidArgument("prompt token " + std::to_string(token) + " is outside the vocabulary of " +
+                               std::to_string(config_.vocab_size));
+      }
+    }
+    if (sampling.max_tokens < 1) {
+      return InvalidArgument("max_tokens = " + std::to_string(sampling.max_tokens) + "; expected at least 1");
+    }
+    if (!(sampling.temperature >= 0) || !(sampling.top_p > 0 && sampling.top_p <= 1) || sampling.top_k < 0) {
+      return InvalidArgument("temperature, top_p or top_k out of range; expected at least 0, in (0, 1], at least 0");
+    }
+    const std::int64_t size = static_cast<std::int64_t>(prompt.size());
+    const std::int64_t total = size + sampling.max_tokens;
+    if (total > config_.max_positions) {
+      return InvalidArgument("prompt and max_tokens make " + std::to_string(total) + " tokens; the model has " +
+                             std::to_string(config_.max_positions) + " positions");
+    }
+    if (BlocksFor(size) + BlocksFor(total - 1) - size / kCacheBlock > cache_.total_blocks()) {
+      return InvalidArgument("prompt and max_tokens make " + std::to_string(total) +
+                             " tokens, more than kv_cache_tokens = " + std::to_string(options_.kv_cache_tokens) + " can hold");
+    }
+    return OkStatus();
+  }
+
+  // A sequence has left its prompt.
+  void Leave(Prompt* prompt) {
+    if (--prompt->users > 0) return;
+    cache_.Release(prompt->blocks);
+    prompts_.erase(prompts_.find(prompt->tokens));
+  }
+
+  // Gives back what a running sequence holds.
+  void Retire(Sequence& sequence) {
+    std::vector<std::int32_t> own(sequence.blocks.begin() + sequence.prompt->shared_blocks(), sequence.blocks.end());
+    cache_.Release(own);
+    --sequence.prompt->running;
+    Leave(sequence.prompt);
+  }
+
+  // Blocks of prompts that only waiting sequences need; they would be prefilled again.
+  void DropIdlePrompts(const Prompt* but) {
+    for (auto& [tokens, prompt] : prompts_) {
+      if (prompt->running == 0 && prompt.get() != but) cache_.Release(prompt->blocks);
+    }
+  }
+
+  // Gives the first waiting sequence its blocks; false if they are not there.
+  bool AdmitFront() {
+    Sequence& sequence = *waiting_.front();
+    Prompt& prompt = *sequence.prompt;
+    const bool prefill = prompt.blocks.empty();
+    const std::int64_t needed = sequence.own_blocks() + (prefill ? BlocksFor(prompt.size()) : 0);
+    if (needed > cache_.free_blocks()) DropIdlePrompts(&prompt);
+    if (needed > cache_.free_blocks()) return false;
+    if (prefill) {
+      prompt.blocks = cache_.Allocate(BlocksFor(prompt.size()));
+      prompt.hidden_D.reset();
+    }
+    sequence.blocks.assign(prompt.blocks.begin(), prompt.blocks.begin() + prompt.shared_blocks());
+    const auto own = cache_.Allocate(sequence.own_blocks());
+    sequence.blocks.insert(sequence.blocks.end(), own.begin(), own.end());
+    ++prompt.running;
+    running_.push_back(std::move(waiting_.front()));
+    waiting_.pop_front();
+    return true;
+  }
+
+  // Moves waiting sequences into the running batch and prefills their prompts; false if none came.
+  bool Admit() {
+    const std::size_t first_new = running_.size();
+    std::vector<Prompt*> fresh;
+    std::int64_t rows = 0;
+    while (!waiting_.empty() && running() < options_.max_running) {
+      Prompt* prompt = waiting_.front()->prompt;
+      const bool prefill = prompt->blocks.empty();
+      if (prefill && rows > 0 && rows + prompt->size() > kPrefillRows) break;
+      if (!AdmitFront()) break;
+      if (prefill) {
+        fresh.push_back(prompt);
+        rows += prompt->size();
+      }
+    }
+    Prefill(fresh);
+    for (std::size_t i = first_new; i < running_.size(); ++i) {
+      const Prompt& prompt = *running_[i]->prompt;
+      const auto shared = static_cast<std::size_t>(prompt.shared_blocks());
+      if (prompt.blocks.size() > shared && running_[i]->blocks.size() > shared) {
+        cache_.CopyBlock(prompt.blocks[shared], running_[i]->blocks[shared]);
+      }
+    }
+    return running_.size() > first_new;
+  }
+
+  void Prefill(const std::vector<Prompt*>& prompts) {
+    if (prompts.empty()) return;
+    std::vector<CacheRow> rows;
+    std::vector<std::int64_t> last;
+    for (const Prompt* prompt : prompts) {
+      for (std::int64_t t = 0; t < prompt->size(); ++t) {
+        rows.push_back({prompt->tokens[static_cast<std::size_t>(t)], t, prompt->blocks.data()});
+      }
+      last.push_back(static_cast<std::int64_t>(rows.size()) - 1);
+    }
+    const at::Tensor hidden = decoder_.Run(rows, AttendTo::kRows, cache_);
+    for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i]->hidden_D = hidden.select(0, last[i]).clone();
+  }
+
+  // Samples the first token of the sequences from `first_new` on.
+  void SampleFirst(std::size_t first_new) {
+    std::vector<at::Tensor> hidden;
+    std::map<const Prompt*, std::int64_t> row_of;
+    std::vector<std::int64_t> rows;
+    for (std::size_t i = first_new; i < running_.size(); ++i) {
+      const Prompt* prompt = running_[i]->prompt;
+      const auto [it, inserted] = row_of.emplace(prompt, static_cast<std::int64_t>(hidden.size()));
+      if (inserted) hidden.push_back(prompt->hidden_D);
+      rows.push_back(it->second);
+    }
+    SampleRows(decoder_.Logits(at::stack(hidden)), rows, first_new);
+  }
+
+  void Decode() {
+    std::vector<CacheRow> rows;
+    std::vector<std::int64_t> logit_rows;
+    for (const auto& sequence : running_) {
+      const auto& tokens = sequence->out.token_ids;
+      const std::int64_t position = sequence->prompt->size() + static_cast<std::int64_t>(tokens.size()) - 1;
+      logit_rows.push_back(static_cast<std::int64_t>(rows.size()));
+      rows.push_back({tokens.back(), position, sequence->blocks.data()});
+    }
+    SampleRows(decoder_.Logits(decoder_.Run(rows, AttendTo::kCache, cache_)), logit_rows, 0);
+  }
+
+  // Appends a token to running_[first + i], drawn from row rows[i] of the logits.
+  void SampleRows(const at::Tensor& logits_RV, const std::vector<std::int64_t>& rows, std::size_t first) {
+    const at::Tensor logits = logits_RV.to(at::kFloat).contiguous();
+    const std::int64_t V = logits.size(1);
+    const float* data = logits.const_data_ptr<float>();
+    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / V);
+    at::parallel_for(0, static_cast<std::int64_t>(rows.size()), grain, [&](std::int64_t begin, std::int64_t end) {
+      Sampler sampler;
+      for (std::int64_t i = begin; i < end; ++i) {
+        Sequence& sequence = *running_[first + static_cast<std::size_t>(i)];
+        const double uniform = UniformAt({sequence.sampling.seed, 0}, sequence.out.token_ids.size());
+        Append(sequence, sampler.Sample(data + rows[static_cast<std::size_t>(i)] * V, V, sequence.sampling, uniform));
+      }
+    });
+  }
+
+  void Append(Sequence& sequence, SampledToken sampled) const {
+    GeneratedSequence& out = sequence.out;
+    if (sampled.token < 0) {
+      out.finish_reason = FinishReason::kError;
+      return;
+    }
+    if (out.segment_starts.empty()) out.segment_starts.push_back(0);
+    out.token_ids.push_back(sampled.token);
+    out.logprobs.push_back(sampled.logprob);
+    const auto is_stop = [&](const std::vector<std::int32_t>& ids) {
+      return std::find(ids.begin(), ids.end(), sampled.token) != ids.end();
+    };
+    if (is_stop(config_.eos_token_ids) || is_stop(sequence.sampling.stop_token_ids)) {
+      out.finish_reason = FinishReason::kStop;
+    } else if (static_cast<std::int32_t>(out.token_ids.size()) == sequence.sampling.max_tokens) {
+      out.finish_reason = FinishReason::kLength;
+    }
+  }
+
+  std::vector<GeneratedSequence> TakeFinished() {
+    std::vector<GeneratedSequence> finished;
+    for (auto& sequence : running_) {
+      if (sequence->out.finish_reason == FinishReason::kUnspecified) continue;
+      Retire(*sequence);
+      finished.push_back(std::move(sequence->out));
+      sequence.reset();
+    }
+    running_.erase(std::remove(running_.begin(), running_.end(), nullptr), running_.end());
+    return finished;
+  }
+
+  // Takes the new weights and recomputes every cached key and value in its place.
+  void Rebuild() {
+    stale_ = false;
+    decoder_.TakeWeights();
+    DropIdlePrompts(nullptr);
+    std::vector<Prompt*> some;
+    std::int64_t size = 0;
+    for (auto& [tokens, prompt] : prompts_) {
+      if (prompt->blocks.empty()) continue;
+      if (size > 0 && size + prompt->size() > kPrefillRows) {
+        Prefill(some);
+        some.clear();
+        size = 0;
+      }
+      some.push_back(prompt.get());
+      size += prompt->size();
+    }
+    Prefill(some);
+    std::vector<CacheRow> rows;
+    for (const auto& sequence : running_) {
+      sequence->out.segment_starts.push_back(static_cast<std::int32_t>(sequence->out.token_ids.size()));
+      ExtendRows(*sequence, rows);
+    }
+    if (!rows.empty()) decoder_.Run(rows, AttendTo::kCache, cache_);
+  }
+
+  // Rows of a sequence's own blocks, the last token excepted: the next decode step brings it.
+  void ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows) {
+    const std::int64_t prompt_size = sequence.prompt->size();
+    const std::int64_t end = prompt_size + static_cast<std::int64_t>(sequence.out.token_ids.size()) - 1;
+    for (std::int64_t t = sequence.prompt->shared_blocks() * kCacheBlock; t < end; ++t) {
+      if (static_cast<std::int64_t>(rows.size()) == kPrefillRows) {
+        decoder_.Run(rows, AttendTo::kCache, cache_);
+        rows.clear();
+      }
+      const std::int32_t token = t < prompt_size ? sequence.prompt->tokens[static_cast<std::size_t>(t)]
+                                                 : sequence.out.token_ids[static_cast<std::size_t>(t - prompt_size)];
+      rows.push_back({token, t, sequence.blocks.data()});
+    }
+  }
+
+  const GeneratorOptions options_;
+  const ModelConfig config_;
+  CachedDecoder decoder_;
+  KvCache cache_;
+  std::map<std::vector<std::int32_t>, std::unique_ptr<Prompt>> prompts_;
+  std::deque<std::unique_ptr<Sequence>> waiting_;
+  std::vector<std::unique_ptr<Sequence>> running_;
+  bool stale_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Generator> Generator::Make(Transformer& model, GeneratorOptions options) {
+  return std::make_unique<ContinuousGenerator>(model, options);
+}
+
+}  // namespace buttress

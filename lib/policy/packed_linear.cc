@@ -1,0 +1,76 @@
+#include "lib/policy/packed_linear.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <torch/torch.h>
+
+#include <optional>
+#include <string_view>
+
+namespace buttress {
+namespace {
+
+// oneDNN's operators have no C++ function in ATen; the dispatcher knows them by name.
+template <class Signature>
+auto FindOperator(const char* name) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();
+}
+
+bool BlockedBf16Works() {
+  static const bool works = at::hasMKLDNN() && FindOperator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call();
+  return works;
+}
+
+at::Tensor Reorder(const at::Tensor& weight) {
+  static const auto reorder =
+      FindOperator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>("mkldnn::_reorder_linear_weight");
+  return reorder.call(weight, std::nullopt);
+}
+
+at::Tensor BlockedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
+  using Signature = at::Tensor(const at::Tensor&,
+                               const at::Tensor&,
+                               const std::optional<at::Tensor>&,
+                               std::string_view,
+                               c10::List<std::optional<at::Scalar>>,
+                               std::optional<std::string_view>);
+  static const auto linear = FindOperator<Signature>("mkldnn::_linear_pointwise");
+  return linear.call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+}
+
+}  // namespace
+
+PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& biases) {
+  const at::Tensor all = weights.size() == 1 ? weights.front().detach() : at::cat(weights).detach();
+  if (!biases.empty()) bias_ = at::cat(biases).detach();
+  form_ = Form::kPlain;
+  if (all.is_cpu() && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
+  if (all.is_cpu() && all.scalar_type() == at::kBFloat16 && BlockedBf16Works()) form_ = Form::kBlocked;
+  switch (form_) {
+    case Form::kPlain: weight_ = all; break;
+    case Form::kTransposed: weight_ = all.t().contiguous(); break;
+    case Form::kBlocked: weight_ = Reorder(all); break;
+  }
+}
+
+at::Tensor PackedLinear::ApplyOnce(const at::Tensor& x) const {
+  switch (form_) {
+    case Form::kPlain: return at::linear(x, weight_, bias_);
+    case Form::kTransposed: return bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_);
+    case Form::kBlocked: return BlockedLinear(x, weight_, bias_);
+  }
+  return {};
+}
+
+at::Tensor PackedLinear::Apply(const at::Tensor& x, std::int64_t tile_rows) const {
+  if (tile_rows == 0 || x.size(0) == tile_rows) return ApplyOnce(x);
+  std::vector<at::Tensor> outs;
+  for (std::int64_t first = 0; first < x.size(0); first += tile_rows) {
+    const std::int64_t rows = std::min(tile_rows, x.size(0) - first);
+    at::Tensor tile = x.narrow(0, first, rows);
+    if (rows < tile_rows) tile = at::constant_pad_nd(tile, {0, 0, 0, tile_rows - rows});
+    outs.push_back(ApplyOnce(tile.contiguous()).narrow(0, 0, rows));
+  }
+  return at::cat(outs);
+}
+
+}  // namespace buttress

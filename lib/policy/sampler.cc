@@ -1,0 +1,97 @@
+#include "lib/policy/sampler.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "lib/policy/cpu_kernels.h"
+
+namespace buttress {
+namespace {
+
+// Tokens sorted at first when only the most probable ones are wanted; four times more each time they do not suffice.
+constexpr std::int64_t kFirstSorted = 64;
+
+}  // namespace
+
+SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+  weights_.resize(static_cast<std::size_t>(V));
+  sums_.resize(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
+  const bool greedy = params.temperature == 0;
+  const float scale = greedy ? 1.0f : static_cast<float>(1.0 / params.temperature);
+  const float top = ExpRow(logits, scale, weights_.data(), sums_.data(), V);
+  const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
+  if (!std::isfinite(total) || total <= 0) return {};
+  if (greedy) {
+    const auto best = std::find(logits, logits + V, top);
+    return {static_cast<std::int32_t>(best - logits), static_cast<float>(-std::log(total))};
+  }
+  const bool all = (params.top_k <= 0 || params.top_k >= V) && params.top_p >= 1.0;
+  if (!all) return SampleKept(V, params, total, uniform);
+
+  // The run that holds the quantile, then the token in it. Rounding may carry past the end: the last token with any weight is then meant.
+  double left = uniform * total;
+  std::size_t run = 0;
+  while (run + 1 < sums_.size() && left >= sums_[run]) left -= sums_[run++];
+  const std::int64_t end = std::min<std::int64_t>(V, static_cast<std::int64_t>(run + 1) * kSumRun);
+  std::int64_t token = static_cast<std::int64_t>(run) * kSumRun;
+  std::int64_t last = -1;
+  for (; token < end; ++token) {
+    const double weight = static_cast<double>(weights_[static_cast<std::size_t>(token)]);
+    if (weight <= 0) continue;
+    last = token;
+    if (left < weight) break;
+    left -= weight;
+  }
+  if (last < 0) {
+    last = V - 1;
+    while (weights_[static_cast<std::size_t>(last)] <= 0) --last;
+  }
+  const double logprob = static_cast<double>((logits[last] - top) * scale) - std::log(total);
+  return {static_cast<std::int32_t>(last), static_cast<float>(logprob)};
+}
+
+SampledToken Sampler::SampleKept(std::int64_t V, const SamplingParams& params, double total, double uniform) {
+  const auto weight = [this](std::int32_t id) { return static_cast<double>(weights_[static_cast<std::size_t>(id)]); };
+  const auto before = [this](std::int32_t a, std::int32_t b) {
+    const float wa = weights_[static_cast<std::size_t>(a)];
+    const float wb = weights_[static_cast<std::size_t>(b)];
+    return wa > wb || (wa == wb && a < b);
+  };
+  order_.resize(static_cast<std::size_t>(V));
+  std::iota(order_.begin(), order_.end(), 0);
+  const std::int64_t limit = params.top_k > 0 ? std::min<std::int64_t>(params.top_k, V) : V;
+
+  std::int64_t sorted = 0;
+  const auto sort_to = [&](std::int64_t count) {
+    const auto end = order_.begin() + count;
+    if (count < V) std::nth_element(order_.begin() + sorted, end, order_.end(), before);
+    std::sort(order_.begin() + sorted, end, before);
+    sorted = count;
+  };
+  if (limit < V) {
+    sort_to(limit);
+    total = 0;
+    for (std::int64_t i = 0; i < limit; ++i) total += weight(order_[static_cast<std::size_t>(i)]);
+  }
+  // The mass that top_p asks for, of what top_k left.
+  std::int64_t kept = 0;
+  double mass = 0;
+  const double wanted = params.top_p * total;
+  while (kept < limit && (kept == 0 || params.top_p >= 1.0 || mass < wanted)) {
+    if (kept == sorted) sort_to(std::min(limit, std::max(kFirstSorted, 4 * sorted)));
+    mass += weight(order_[static_cast<std::size_t>(kept++)]);
+  }
+  double left = uniform * mass;
+  std::int32_t token = order_.front();
+  for (std::int64_t i = 0; i < kept; ++i) {
+    const std::int32_t id = order_[static_cast<std::size_t>(i)];
+    if (weight(id) <= 0) break;
+    token = id;
+    if (left < weight(id)) break;
+    left -= weight(id);
+  }
+  return {token, static_cast<float>(std::log(weight(token) / mass))};
+}
+
+}  // namespace buttress

@@ -1,0 +1,269 @@
+// The learner's side: plans, commits, versions, checkpoints, lineage.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/coordinator/scheduler_rig.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using enum GroupState;
+
+TEST(SchedulerLearner, AStepWaitsForItsOldestGroups) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();
+  rig.Submit(leases.at(2));
+  rig.Submit(leases.at(3));
+  const Result<PlanReply> early = rig.Plan(1);
+  ASSERT_TRUE(early.ok());
+  EXPECT_FALSE(early->plan.has_value());
+  EXPECT_EQ(early->ready_groups, 2);
+  rig.Submit(leases.at(1));
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(1, 2));
+}
+
+TEST(SchedulerLearner, AWindowLetsYoungerGroupsPassASlowOneButNotForEver) {
+  SchedulerOptions options = SmallRun();
+  options.window = 3;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto leases = rig.LeaseAll();
+  for (const std::uint64_t id : {2, 3, 4}) rig.Submit(leases.at(id));
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(2, 3));
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  rig.Admit();
+  for (const Lease& lease : rig.Exchange(100, {leases.at(1).ref}).leases) rig.Submit(lease);
+  EXPECT_THAT(rig.PlannedIds(2), IsEmpty());  // 4 would be the third to pass group 1
+  rig.Submit(leases.at(1));
+  EXPECT_THAT(rig.PlannedIds(2), ElementsAre(1, 4));
+}
+
+TEST(SchedulerLearner, ThePlanOfAStepIsTheSameAcrossACoordinatorRestart) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  const Result<PlanReply> before = rig.Plan(1);
+  rig.scheduler = rig.Restore();
+  const Result<PlanReply> after = rig.Plan(1);
+  ASSERT_TRUE(before->plan && after->plan);
+  EXPECT_EQ(after->plan->collapse, before->plan->collapse);
+  EXPECT_EQ(after->plan->groups[1].accepted, before->plan->groups[1].accepted);
+}
+
+TEST(SchedulerLearner, TheSnapshotHoldsTheStepTheRunAndTheAverageOverEarlierSteps) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();
+  const auto submit = [&](std::uint64_t id, std::vector<Outcome> outcomes) {
+    rig.Submit(SchedulerRig::MakeSubmission(leases.at(id), {1, 0, ""}, std::move(outcomes)));
+  };
+  submit(1, {Outcome::kCorrect, Outcome::kCorrect});
+  submit(2, {Outcome::kCorrect, Outcome::kWrong});
+  submit(3, {Outcome::kWrong, Outcome::kCorrect});
+  submit(4, {Outcome::kCorrect, Outcome::kWrong});
+  const CollapseSnapshot first = rig.Plan(1)->plan->collapse;
+  EXPECT_EQ(first.step.all_correct, 1);
+  EXPECT_EQ(first.step.mixed, 1);
+  EXPECT_EQ(first.cumulative.groups, 4);
+  EXPECT_DOUBLE_EQ(first.acr_ema, 0.5);             // the step's own, 1 of 2
+  EXPECT_DOUBLE_EQ(first.expected_acr, 2.0 / 3.0);  // no history: E[p^2 + (1 - p)^2] under Beta(1, 1)
+  const CollapseSnapshot second = rig.Plan(2)->plan->collapse;
+  EXPECT_DOUBLE_EQ(second.step.acr(), 0.0);
+  EXPECT_DOUBLE_EQ(second.acr_ema, 0.5);  // over step 1
+  ASSERT_TRUE(rig.scheduler.GetStatus().acr_ema.has_value());
+  EXPECT_DOUBLE_EQ(*rig.scheduler.GetStatus().acr_ema, 0.45);  // 0.9 * 0.5 + 0.1 * 0
+}
+
+TEST(SchedulerLearner, CommitsComeInOrderAndMayBeRepeated) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);  // not planned
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Plan(2).ok());
+  EXPECT_EQ(rig.Train(2).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(rig.Train(1).ok());
+  EXPECT_TRUE(rig.Train(1).ok());
+  EXPECT_EQ(rig.StateOf(1), kTrained);
+  EXPECT_EQ(rig.scheduler.run().committed_step, 1);
+}
+
+TEST(SchedulerLearner, AnnouncedWeightsFreeTheSlotsOfTheirGroups) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Train(1).ok());
+  EXPECT_EQ(rig.scheduler.GetStatus().active_slots, 4);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  rig.Announce(1);
+  EXPECT_EQ(rig.scheduler.GetStatus().active_slots, 2);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 2);
+  EXPECT_EQ(rig.scheduler.weights()->version.step, 1);
+}
+
+TEST(SchedulerLearner, AnOlderAnnouncementChangesNothingAndAnotherDigestIsRefused) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  EXPECT_TRUE(rig.scheduler.Announce(1, {{1, 0, Sha256Of("0")}, ""}, rig.batch).ok());
+  EXPECT_EQ(rig.scheduler.weights()->version.step, 1);
+  EXPECT_TRUE(rig.batch.empty());
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 1, Sha256Of("x")}, ""}, rig.batch).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 2, Sha256Of("2")}, ""}, rig.batch).code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(SchedulerLearner, ACheckpointSettlesWhatItHolds) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  EXPECT_EQ(rig.Checkpoint(2).code(), StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_EQ(rig.StateOf(1), kSettled);
+  EXPECT_EQ(rig.StateOf(3), kReady);
+  EXPECT_EQ(rig.Plan(1).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(SchedulerLearner, AnOldLearnerIsRefusedEverywhere) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  rig.StartLearner({});
+  rig.epoch = 1;
+  const Result<PlanReply> plan = rig.Plan(1);
+  EXPECT_EQ(plan.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(plan.status().message(), HasSubstr("learner epoch 1 is over, the present one is 2"));
+  EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.Checkpoint(1).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.scheduler.Payloads(1, 1, {}).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST(SchedulerLearner, ALearnerFromAnOlderCheckpointTrainsTheSameBatchesAgain) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  rig.RunStep(2);
+  const std::vector<std::uint64_t> first = rig.PlannedIds(1);
+  ASSERT_EQ(rig.StateOf(1), kTrained);
+  const std::int64_t slots = rig.scheduler.GetStatus().active_slots;
+  rig.StartLearner({1, 0, ""});
+  EXPECT_EQ(rig.StateOf(1), kBatched);
+  EXPECT_LE(rig.scheduler.GetStatus().active_slots, slots);
+  EXPECT_FALSE(rig.ledger.groups.at(1).holds_slot);
+  EXPECT_EQ(rig.PlannedIds(1), first);
+  EXPECT_EQ(rig.scheduler.weights(), nullptr);  // 1:2 is abandoned, nothing is leased until 2:0 is announced
+  rig.Announce(0);
+  EXPECT_TRUE(rig.Train(1).ok());
+  EXPECT_TRUE(rig.Train(2).ok());
+}
+
+TEST(SchedulerLearner, GoingBackDropsReadyAndLeasedGroupsOfAbandonedVersions) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  const auto leases = rig.LeaseAll();  // 5 and 6, at version 1:1
+  rig.Submit(SchedulerRig::MakeSubmission(leases.at(5), {1, 1, ""}, {Outcome::kWrong, Outcome::kCorrect}));
+  rig.StartLearner({});
+  EXPECT_EQ(rig.ReasonOf(5), DropReason::kAbandoned);
+  EXPECT_EQ(rig.ReasonOf(6), DropReason::kAbandoned);
+  EXPECT_EQ(rig.StateOf(3), kReady);  // sampled from version 1:0, which the checkpoint holds
+  EXPECT_THAT(rig.Exchange(0, {leases.at(6).ref}).revoked, ElementsAre(leases.at(6).ref));
+}
+
+TEST(SchedulerLearner, RegisteringSettlesWhatTheCheckpointHolds) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  rig.StartLearner({1, 1, ""});  // the checkpoint was written, its report was lost
+  EXPECT_EQ(rig.StateOf(1), kSettled);
+  EXPECT_EQ(rig.scheduler.run().settled_step, 1);
+}
+
+TEST(SchedulerLearner, ACheckpointThatDoesNotFitTheLedgerIsRefused) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  const auto refusal = [&](PolicyVersion checkpoint) {
+    return std::string(rig.scheduler.RegisterLearner(checkpoint, 1, rig.batch).status().message());
+  };
+  EXPECT_THAT(refusal({1, 0, ""}), HasSubstr("step 1 is settled"));
+  EXPECT_THAT(refusal({1, 2, ""}), HasSubstr("committed no more than step 1"));
+  EXPECT_THAT(refusal({7, 1, ""}), HasSubstr("in epoch 1"));
+  EXPECT_TRUE(rig.batch.empty());
+}
+
+TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  const std::vector<std::uint64_t> own = {2, 1};
+  const std::vector<std::uint64_t> foreign = {3};
+  EXPECT_EQ(rig.scheduler.Payloads(1, 1, own)->size(), 2);
+  EXPECT_EQ(rig.scheduler.Payloads(1, 1, foreign).status().code(), StatusCode::kNotFound);
+}
+
+TEST(SchedulerLearner, TheLastCommitDropsWhatIsLeftAndTheFinalCheckpointEndsTheRun) {
+  SchedulerOptions options = SmallRun();
+  options.steps = 1;
+  options.window = 3;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto leases = rig.LeaseAll();  // 2 + W - 1
+  ASSERT_EQ(leases.size(), 4);
+  rig.Submit(leases.at(2));
+  rig.Submit(leases.at(3));
+  ASSERT_THAT(rig.PlannedIds(1), ElementsAre(2, 3));
+  ASSERT_TRUE(rig.Train(1).ok());
+  EXPECT_EQ(rig.ReasonOf(1), DropReason::kRunEnded);
+  EXPECT_EQ(rig.ReasonOf(4), DropReason::kRunEnded);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  EXPECT_FALSE(rig.scheduler.finished());
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_TRUE(rig.scheduler.finished());
+  EXPECT_EQ(rig.Plan(2)->phase, RunPhase::kFinished);
+  EXPECT_TRUE(rig.Restore().finished());
+}
+
+TEST(SchedulerLearner, AStepThatDoesNotFollowCannotBePlanned) {
+  SchedulerRig rig = SchedulerRig::Started();
+  EXPECT_EQ(rig.Plan(0).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.Plan(2).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.Plan(4)->phase, RunPhase::kFinished);
+}
+
+TEST(SchedulerLearner, SegmentsBeforeTheFirstNeededHoldOnlyEndedGroups) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) {
+    Submission submission = SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {Outcome::kWrong, Outcome::kCorrect});
+    submission.accepted.payload.segment = id;
+    rig.Submit(submission);
+  }
+  EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 1);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Train(1).ok());
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 3);
+}
+
+TEST(SchedulerRestore, AnotherConfigurationIsRefusedWithBothHashes) {
+  SchedulerRig rig = SchedulerRig::Started();
+  SchedulerOptions other = SmallRun();
+  other.config_sha256 = "bb";
+  LedgerBatch batch;
+  const Result<Scheduler> restored = Scheduler::Restore(other, rig.ledger.Load(), 0, batch);
+  EXPECT_EQ(restored.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(restored.status().message(), HasSubstr("aa"));
+  EXPECT_THAT(restored.status().message(), HasSubstr("bb"));
+}
+
+TEST(SchedulerRestore, ALedgerThatContradictsItselfIsDataLoss) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  LedgerBatch batch;
+  LedgerSnapshot torn = rig.ledger.Load();
+  torn.accepted.erase(1);
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+  torn = rig.ledger.Load();
+  torn.plans.clear();
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+  torn = rig.ledger.Load();
+  torn.plans.at(1).group_ids.pop_back();
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,203 @@
+// Leases: who gets which prompt, until when, and with which weights.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/coordinator/scheduler_rig.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+std::vector<std::uint64_t> Ids(const std::vector<Lease>& leases) {
+  std::vector<std::uint64_t> ids;
+  for (const Lease& lease : leases) ids.push_back(lease.ref.group_id);
+  return ids;
+}
+
+TEST(SchedulerLease, NothingIsLeasedBeforeTheFirstVersionIsAnnounced) {
+  SchedulerRig rig;
+  rig.StartLearner({});
+  rig.scheduler.RegisterWorker("a", 1, "", 0, rig.batch);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  EXPECT_THAT(rig.Exchange(10).leases, IsEmpty());
+  rig.Announce(0);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 4);  // (1 + 1) * 2
+}
+
+TEST(SchedulerLease, PromptsAreLeasedInAdmissionOrderUpToTheCapacity) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const ExchangeReply reply = rig.Exchange(3);
+  EXPECT_THAT(Ids(reply.leases), ElementsAre(1, 2, 3));
+  EXPECT_EQ(reply.leases[0].ref.lease_epoch, 1);
+  EXPECT_EQ(reply.leases[0].prompt.prompt_id, "p0");
+  EXPECT_EQ(reply.leases[0].ttl_ms, 100);
+  EXPECT_EQ(reply.leases[0].min_version, (PolicyVersion{1, 0, Sha256Of("0")}));
+}
+
+TEST(SchedulerLease, AWorkerThatIsNotRegisteredMustRegister) {
+  SchedulerRig rig = SchedulerRig::Started();
+  WorkerExchange request;
+  request.worker_id = "b";
+  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.batch).status().code(), StatusCode::kNotFound);
+  request.worker_id = "a";
+  request.incarnation = 2;
+  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.batch).status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(rig.batch.empty());
+}
+
+TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpoch) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const ExchangeReply lost = rig.Exchange(2);
+  const ExchangeReply again = rig.Exchange(2);
+  EXPECT_EQ(Ids(again.leases), Ids(lost.leases));
+  EXPECT_EQ(again.leases[1].ref, lost.leases[1].ref);
+  EXPECT_EQ(rig.ledger.groups.at(1).attempts, 1);
+  EXPECT_THAT(Ids(rig.Exchange(1, {lost.leases[0].ref, lost.leases[1].ref}).leases), ElementsAre(3));
+}
+
+TEST(SchedulerLease, ExpiredLeaseIsHandedOutAgainWithANewEpoch) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const Lease first = rig.Exchange(1).leases[0];
+  EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1100);
+  rig.now_ms = 1100;
+  rig.scheduler.Expire(rig.now_ms, rig.batch);
+  rig.Commit();
+  EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
+  const Lease second = rig.Exchange(1).leases[0];
+  EXPECT_EQ(second.ref, (LeaseRef{1, 2}));
+  EXPECT_THAT(rig.Exchange(0, {first.ref, second.ref}).revoked, ElementsAre(first.ref));
+  EXPECT_EQ(rig.Submit(first), SubmitOutcome::kStaleFence);
+  EXPECT_EQ(rig.Submit(second), SubmitOutcome::kAccepted);
+}
+
+TEST(SchedulerLease, AnExchangeRenewsWhatTheWorkerHolds) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const Lease lease = rig.Exchange(1).leases[0];
+  rig.now_ms = 1090;
+  rig.Exchange(0, {lease.ref});
+  rig.scheduler.Expire(1150, rig.batch);
+  EXPECT_TRUE(rig.batch.empty());
+  EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1190);
+}
+
+TEST(SchedulerLease, AGroupThatFailsTooOftenIsDroppedAsPoisonAndReplaced) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
+    WorkerExchange failed;
+    failed.worker_id = "a";
+    failed.incarnation = 1;
+    failed.returned = {{rig.Exchange(1).leases[0].ref, ReturnReason::kEngineFailed}};
+    rig.Exchange(failed);
+  }
+  EXPECT_EQ(rig.StateOf(1), GroupState::kDropped);
+  EXPECT_EQ(rig.ReasonOf(1), DropReason::kPoison);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
+}
+
+TEST(SchedulerLease, ADrainingWorkerDoesNotPoisonItsPrompts) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  for (int attempt = 0; attempt < 10; ++attempt) {
+    WorkerExchange drained;
+    drained.worker_id = "a";
+    drained.incarnation = 1;
+    drained.returned = {{rig.Exchange(1).leases[0].ref, ReturnReason::kDraining}};
+    rig.Exchange(drained);
+  }
+  EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
+  EXPECT_EQ(rig.ledger.groups.at(1).attempts, 0);
+  EXPECT_EQ(rig.ledger.groups.at(1).lease_epoch, 10);
+}
+
+TEST(SchedulerLease, WhatIsCalledFinishedButWasNotAcceptedGoesBack) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  WorkerExchange request;
+  request.worker_id = "a";
+  request.incarnation = 1;
+  request.finished = {rig.Exchange(1).leases[0].ref};
+  EXPECT_THAT(rig.Exchange(request).leases, IsEmpty());
+  EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
+}
+
+TEST(SchedulerLease, AnAcceptedLeaseThatIsStillNamedIsNotRevoked) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const Lease lease = rig.Exchange(1).leases[0];
+  rig.Submit(lease);
+  EXPECT_THAT(rig.Exchange(0, {lease.ref}).revoked, IsEmpty());
+}
+
+TEST(SchedulerLease, ANewIncarnationDropsTheLeasesOfTheOldOneAndTheSameOneKeepsThem) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const Lease lease = rig.Exchange(1).leases[0];
+  rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+  rig.Commit();
+  EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
+  rig.scheduler.RegisterWorker("a", 2, "", rig.now_ms, rig.batch);
+  rig.Commit();
+  EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
+  EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
+}
+
+TEST(SchedulerLease, OnPolicyLeasesWaitForTheVersionThatTheirStepStartsFrom) {
+  SchedulerOptions options = SmallRun();
+  options.max_age = 0;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto leases = rig.LeaseAll();
+  EXPECT_THAT(leases, SizeIs(2));
+  for (const auto& [id, lease] : leases) rig.Submit(lease);
+  ASSERT_THAT(rig.PlannedIds(1), ElementsAre(1, 2));
+  ASSERT_TRUE(rig.Train(1).ok());
+  EXPECT_THAT(rig.LeaseAll(), IsEmpty());
+  rig.Announce(1);
+  const auto next = rig.LeaseAll();
+  ASSERT_THAT(next, SizeIs(2));
+  EXPECT_EQ(next.at(3).min_version, (PolicyVersion{1, 1, Sha256Of("1")}));
+}
+
+TEST(SchedulerLease, ALeaseDemandsNoNewerVersionThanItsAgeAllows) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();  // 1, 2 for step 1 and 3, 4 for step 2: version 0 will do
+  ASSERT_THAT(leases, SizeIs(4));
+  EXPECT_EQ(leases.at(4).min_version.step, 0);
+  for (const auto& [id, lease] : leases) rig.Submit(lease);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  EXPECT_EQ(rig.LeaseAll().at(5).min_version.step, 1);  // step 3 starts from version 2, age 1
+}
+
+TEST(SchedulerLease, DeterministicLeasesNameTheExactVersion) {
+  SchedulerOptions options = SmallRun();
+  options.max_age = 0;
+  options.deterministic = true;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const Lease lease = rig.LeaseAll().at(1);
+  EXPECT_TRUE(lease.exact_version);
+  EXPECT_EQ(lease.min_version.step, 0);
+}
+
+TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  const Lease lease = rig.Exchange(1).leases[0];
+  rig.now_ms = 5000;
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.scheduler.NextExpiryMs(), 5100);
+  rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+  EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kAccepted);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,178 @@
+// A scheduler with its ledger in memory and short ways to say what happens to it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "coordinator/scheduler.h"
+#include "lib/base/digest.h"
+#include "tests/support/memory_ledger.h"
+
+namespace buttress {
+
+// Two prompts a step, age 1, first in first out, three steps, leases of 100 ms.
+inline SchedulerOptions SmallRun() {
+  SchedulerOptions options;
+  options.run_name = "small";
+  options.config_sha256 = "aa";
+  options.steps = 3;
+  options.prompts = 2;
+  options.max_age = 1;
+  options.window = 1;
+  options.lease_ms = 100;
+  options.max_attempts = 3;
+  return options;
+}
+
+class SchedulerRig {
+ public:
+  explicit SchedulerRig(const SchedulerOptions& run = SmallRun()) : options(run), scheduler(Restore()) {}
+
+  // Learner registered, version 1:0 announced, worker `a` registered.
+  static SchedulerRig Started(const SchedulerOptions& run = SmallRun()) {
+    SchedulerRig rig(run);
+    rig.StartLearner({});
+    rig.Announce(0);
+    rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+    rig.Commit();
+    return rig;
+  }
+
+  Scheduler Restore() {
+    LedgerBatch written;
+    Result<Scheduler> restored = Scheduler::Restore(options, ledger.Load(), now_ms, written);
+    BUTTRESS_CHECK(restored.ok(), restored.status().ToString());
+    ledger.Write(written);
+    return *std::move(restored);
+  }
+
+  void Commit() {
+    ledger.Write(batch);
+    batch = {};
+  }
+
+  // Draws what is needed, named p0, p1, ...
+  void Admit() {
+    std::vector<DrawnPrompt> prompts;
+    for (std::int64_t n = scheduler.NeedsPrompts(); n > 0; --n) {
+      prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
+      ++drawn;
+    }
+    scheduler.Admit(prompts, {0, drawn}, batch);
+    Commit();
+  }
+
+  ExchangeReply Exchange(const WorkerExchange& request) {
+    Result<ExchangeReply> reply = scheduler.Exchange(request, now_ms, batch);
+    BUTTRESS_CHECK(reply.ok(), reply.status().ToString());
+    Commit();
+    return *std::move(reply);
+  }
+
+  // Worker `a` names `held` and asks for `capacity` more.
+  ExchangeReply Exchange(std::int64_t capacity, std::vector<LeaseRef> held = {}) {
+    WorkerExchange request;
+    request.worker_id = "a";
+    request.incarnation = 1;
+    request.capacity = capacity;
+    request.held = std::move(held);
+    return Exchange(request);
+  }
+
+  // All that can be leased, to worker `a`, by group id.
+  std::map<std::uint64_t, Lease> LeaseAll() {
+    Admit();
+    std::map<std::uint64_t, Lease> leases;
+    for (const Lease& lease : Exchange(100).leases) leases[lease.ref.group_id] = lease;
+    return leases;
+  }
+
+  static Submission MakeSubmission(const Lease& lease, PolicyVersion version, std::vector<Outcome> outcomes) {
+    Submission submission;
+    submission.worker_id = "a";
+    submission.incarnation = 1;
+    submission.lease = lease.ref;
+    submission.prompt_id = lease.prompt.prompt_id;
+    submission.content_sha256 = Sha256Of("content of " + std::to_string(lease.ref.group_id));
+    submission.accepted.group_id = lease.ref.group_id;
+    submission.accepted.versions = {std::move(version)};
+    for (const Outcome outcome : outcomes) {
+      const double reward = outcome == Outcome::kCorrect ? 1.0 : 0.0;
+      submission.accepted.completions.push_back({.outcome = outcome, .raw_reward = reward, .reward = reward});
+    }
+    submission.accepted.collapse = ClassifyGroup(submission.accepted.raw_rewards(), submission.accepted.outcomes());
+    return submission;
+  }
+
+  SubmitOutcome Submit(const Submission& submission) {
+    const SubmitOutcome outcome = scheduler.Submit(submission, batch);
+    Commit();
+    return outcome;
+  }
+
+  // A group with one correct and one wrong completion, from the least version that will do.
+  SubmitOutcome Submit(const Lease& lease) {
+    return Submit(MakeSubmission(lease, lease.min_version, {Outcome::kCorrect, Outcome::kWrong}));
+  }
+
+  void StartLearner(const PolicyVersion& checkpoint) {
+    const Result<LearnerStart> start = scheduler.RegisterLearner(checkpoint, 1, batch);
+    BUTTRESS_CHECK(start.ok(), start.status().ToString());
+    epoch = start->learner_epoch;
+    Commit();
+  }
+
+  void Announce(std::uint64_t step) {
+    const Status status = scheduler.Announce(epoch, {{epoch, step, Sha256Of(std::to_string(step))}, "manifest"}, batch);
+    BUTTRESS_CHECK(status.ok(), status.ToString());
+    Commit();
+  }
+
+  Result<PlanReply> Plan(std::uint64_t step) {
+    Result<PlanReply> reply = scheduler.PlanBatch(epoch, step, batch);
+    Commit();
+    return reply;
+  }
+
+  std::vector<std::uint64_t> PlannedIds(std::uint64_t step) {
+    const Result<PlanReply> reply = Plan(step);
+    std::vector<std::uint64_t> ids;
+    if (!reply.ok() || !reply->plan) return ids;
+    for (const PlannedGroup& group : reply->plan->groups) ids.push_back(group.accepted.group_id);
+    return ids;
+  }
+
+  Status Train(std::uint64_t step) {
+    const Status status = scheduler.Commit(epoch, step, batch);
+    Commit();
+    return status;
+  }
+
+  Status Checkpoint(std::uint64_t step) {
+    const Status status = scheduler.Checkpointed(epoch, step, "", batch);
+    Commit();
+    return status;
+  }
+
+  // Fills, plans, trains and announces `step`.
+  void RunStep(std::uint64_t step) {
+    for (const auto& [id, lease] : LeaseAll()) Submit(lease);
+    BUTTRESS_CHECK(Plan(step)->plan.has_value(), "the step has its groups");
+    BUTTRESS_CHECK(Train(step).ok(), "the step is committed");
+    Announce(step);
+  }
+
+  GroupState StateOf(std::uint64_t group_id) const { return ledger.groups.at(group_id).state; }
+  DropReason ReasonOf(std::uint64_t group_id) const { return ledger.groups.at(group_id).reason; }
+
+  SchedulerOptions options;
+  std::int64_t now_ms = 1000;
+  MemoryLedger ledger;
+  Scheduler scheduler;
+  LedgerBatch batch;
+  std::uint64_t drawn = 0;
+  std::uint64_t epoch = 0;
+};
+
+}  // namespace buttress

@@ -1,0 +1,128 @@
+// Submissions: accepted once, whatever comes again, late or wrong.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "tests/unit/coordinator/scheduler_rig.h"
+
+namespace buttress {
+namespace {
+
+using enum Outcome;
+
+TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogether) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const Lease lease = rig.LeaseAll().at(1);
+  const Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
+  LedgerBatch batch;
+  EXPECT_EQ(rig.scheduler.Submit(submission, batch), SubmitOutcome::kAccepted);
+  ASSERT_EQ(batch.groups.size(), 1);
+  EXPECT_EQ(batch.groups[0].state, GroupState::kReady);
+  ASSERT_EQ(batch.accepted.size(), 1);
+  EXPECT_EQ(batch.accepted[0].content_sha256, submission.content_sha256);
+  EXPECT_EQ(batch.accepted[0].history, (PromptHistory{0, 0}));
+  EXPECT_EQ(batch.history.at("p0"), (PromptHistory{2, 2}));
+  EXPECT_EQ(batch.collapse.at("source").all_correct, 1);
+}
+
+TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();
+  Lease repeated = leases.at(2);
+  rig.Submit(SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {kCorrect, kWrong}));
+  // The same prompt drawn again.
+  rig.ledger.groups.at(2).prompt.prompt_id = "p0";
+  rig.scheduler = rig.Restore();
+  repeated.prompt.prompt_id = "p0";
+  rig.Submit(SchedulerRig::MakeSubmission(repeated, {1, 0, ""}, {kUnscorable, kWrong}));
+  EXPECT_EQ(rig.ledger.accepted.at(2).history, (PromptHistory{1, 2}));
+  EXPECT_EQ(rig.ledger.history.at("p0"), (PromptHistory{1, 3}));
+}
+
+TEST(SchedulerSubmit, TheSameContentAgainIsADuplicateInEveryLaterState) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();
+  for (const auto& [id, lease] : leases) rig.Submit(lease);
+  EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
+  ASSERT_TRUE(rig.Train(1).ok());
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  ASSERT_EQ(rig.StateOf(1), GroupState::kSettled);
+  EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse.groups, 4);
+}
+
+TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const Lease lease = rig.LeaseAll().at(1);
+  rig.Submit(lease);
+  Submission other = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  other.content_sha256 = Sha256Of("other");
+  EXPECT_EQ(rig.Submit(other), SubmitOutcome::kConflict);
+  EXPECT_EQ(rig.ledger.accepted.at(1).collapse, CollapseClass::kMixed);
+  EXPECT_EQ(rig.scheduler.events().submissions[static_cast<std::size_t>(SubmitOutcome::kConflict)], 1);
+}
+
+TEST(SchedulerSubmit, AnotherWorkerCannotSubmitOnALease) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const Lease lease = rig.LeaseAll().at(1);
+  Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  submission.worker_id = "b";
+  EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStaleFence);
+  submission.worker_id = "a";
+  submission.incarnation = 9;
+  EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStaleFence);
+  EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
+}
+
+TEST(SchedulerSubmit, AGroupThatWasNeverDrawnIsStale) {
+  SchedulerRig rig = SchedulerRig::Started();
+  Lease lease = rig.LeaseAll().at(1);
+  lease.ref.group_id = 77;
+  EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
+}
+
+TEST(SchedulerSubmit, WhatWasNotLeasedIsAMismatchAndChangesNothing) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const Lease lease = rig.LeaseAll().at(1);
+  Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  submission.prompt_id = "p1";
+  EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {})), SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong, kWrong})),
+            SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 5, ""}, {kWrong, kWrong})), SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
+}
+
+TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  const Lease lease = rig.LeaseAll().at(5);
+  ASSERT_EQ(lease.min_version.step, 1);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {kWrong, kWrong})), SubmitOutcome::kStalePolicy);
+  EXPECT_EQ(rig.ReasonOf(5), DropReason::kStale);
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
+}
+
+TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsDropped) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const auto leases = rig.LeaseAll();
+  rig.Submit(leases.at(1));
+  rig.Submit(leases.at(2));
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  rig.StartLearner({});  // back behind step 1; group 3 was leased at version 0 and may stay
+  rig.Announce(0);
+  Submission submission = SchedulerRig::MakeSubmission(leases.at(3), {1, 0, ""}, {kWrong, kWrong});
+  submission.accepted.versions.push_back({1, 1, ""});
+  EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStalePolicy);
+  EXPECT_EQ(rig.ReasonOf(3), DropReason::kAbandoned);
+  EXPECT_EQ(rig.Submit(leases.at(4)), SubmitOutcome::kAccepted);
+}
+
+}  // namespace
+}  // namespace buttress

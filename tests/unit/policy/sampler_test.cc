@@ -1,0 +1,117 @@
+#include "lib/policy/sampler.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+#include "lib/base/random.h"
+
+namespace buttress {
+namespace {
+
+SamplingParams With(double temperature, double top_p = 1.0, std::int32_t top_k = 0) {
+  SamplingParams params;
+  params.temperature = temperature;
+  params.top_p = top_p;
+  params.top_k = top_k;
+  return params;
+}
+
+std::vector<float> RandomLogits(std::int64_t V, std::uint64_t seed, double spread) {
+  std::vector<float> logits(static_cast<std::size_t>(V));
+  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(spread * NormalAt({seed, 0}, i));
+  return logits;
+}
+
+std::vector<double> LogSoftmax(const std::vector<float>& logits, double temperature) {
+  double total = 0;
+  for (const float l : logits) total += std::exp(static_cast<double>(l) / temperature);
+  std::vector<double> out;
+  for (const float l : logits) out.push_back(static_cast<double>(l) / temperature - std::log(total));
+  return out;
+}
+
+TEST(SamplerTest, TokensFollowTheSoftmaxAtTheTemperature) {
+  const std::vector<float> logits = {0.5f, -1.0f, 2.0f, 0.0f, 1.0f};
+  const std::vector<double> logp = LogSoftmax(logits, 0.7);
+  std::vector<double> counts(logits.size());
+  Sampler sampler;
+  constexpr int kDraws = 20000;
+  for (int i = 0; i < kDraws; ++i) {
+    const double uniform = (i + 0.5) / kDraws;  // every quantile once: no random error
+    const auto sampled = sampler.Sample(logits.data(), 5, With(0.7), uniform);
+    ++counts[static_cast<std::size_t>(sampled.token)];
+    ASSERT_NEAR(sampled.logprob, logp[static_cast<std::size_t>(sampled.token)], 1e-5);
+  }
+  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_NEAR(counts[i] / kDraws, std::exp(logp[i]), 2e-4);
+}
+
+TEST(SamplerTest, LogprobsOfALargeVocabularyAreThoseOfTheSoftmax) {
+  const auto logits = RandomLogits(151936, 3, 3.0);
+  const auto logp = LogSoftmax(logits, 1.0);
+  Sampler sampler;
+  double worst = 0;
+  for (int i = 0; i < 50; ++i) {
+    const auto sampled = sampler.Sample(logits.data(), 151936, {}, UniformAt({1, 0}, static_cast<std::uint64_t>(i)));
+    worst = std::max(worst, std::abs(static_cast<double>(sampled.logprob) - logp[static_cast<std::size_t>(sampled.token)]));
+  }
+  EXPECT_LT(worst, 2e-5);
+}
+
+TEST(SamplerTest, GreedyTakesTheFirstOfTheMostProbable) {
+  const std::vector<float> logits = {0.0f, 3.0f, 1.0f, 3.0f};
+  Sampler sampler;
+  const auto sampled = sampler.Sample(logits.data(), 4, With(0), 0.99);
+  EXPECT_EQ(sampled.token, 1);
+  EXPECT_NEAR(sampled.logprob, LogSoftmax(logits, 1.0)[1], 1e-6);
+}
+
+TEST(SamplerTest, TopKAndTopPKeepTheMostProbableAndRenormalise) {
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+  Sampler sampler;
+  // top_k 2 leaves 0.4 and 0.3.
+  EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).token, 2);
+  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).logprob, std::log(0.3 / 0.7), 1e-5);
+  // top_p 0.8 leaves 0.4, 0.3 and 0.15, whose mass 0.85 is the first to reach it.
+  EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.999).token, 3);
+  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.0).logprob, std::log(0.4 / 0.85), 1e-5);
+  // Of top_k 2's mass 0.7 the share 0.5 is 0.35, which the first token alone reaches.
+  EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.5, 2), 0.99).token, 1);
+}
+
+TEST(SamplerTest, TopPOverALargeVocabularyKeepsExactlyTheNucleus) {
+  const auto logits = RandomLogits(5000, 9, 1.0);
+  auto logp = LogSoftmax(logits, 1.0);
+  std::sort(logp.begin(), logp.end(), std::greater<>());
+  double mass = 0;
+  for (std::size_t i = 0; mass < 0.9; ++i) mass += std::exp(logp[i]);
+  Sampler sampler;
+  const auto first = sampler.Sample(logits.data(), 5000, With(1, 0.9), 0.0);
+  EXPECT_NEAR(first.logprob, logp[0] - std::log(mass), 1e-4);
+}
+
+TEST(SamplerTest, AMaskedTokenIsNeverDrawn) {
+  const float minus_infinity = -std::numeric_limits<float>::infinity();
+  const std::vector<float> logits = {minus_infinity, 0.0f, minus_infinity};
+  Sampler sampler;
+  for (const double uniform : {0.0, 0.5, 0.9999999999999999}) EXPECT_EQ(sampler.Sample(logits.data(), 3, {}, uniform).token, 1);
+}
+
+TEST(SamplerTest, LogitsThatAreNotNumbersGiveNoToken) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const float infinity = std::numeric_limits<float>::infinity();
+  Sampler sampler;
+  for (const float bad : {nan, infinity}) {
+    for (const double temperature : {0.0, 1.0}) {
+      std::vector<float> logits = RandomLogits(600, 1, 1.0);
+      logits[300] = bad;
+      EXPECT_EQ(sampler.Sample(logits.data(), 600, With(temperature), 0.5).token, -1);
+    }
+  }
+  const std::vector<float> none(4, -infinity);
+  EXPECT_EQ(sampler.Sample(none.data(), 4, {}, 0.5).token, -1);
+}
+
+}  // namespace
+}  // namespace buttress
