@@ -79,8 +79,10 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
 
   const std::string config_sha256 = RunConfigHash(config);
   LedgerBatch changes;
-  BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
-                                                                    RealClock().MonotonicMs(), changes));
+  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot, RealClock().MonotonicMs(), changes);
+  // A ledger of another run stays one however often this process is restarted.
+  if (restored.status().code() == StatusCode::kFailedPrecondition) return InvalidArgument(restored.status().message());
+  BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
   PromptSource source(prompts, {config.run.seed, config.run.data.shuffle, static_cast<std::int32_t>(config.run.sampling.group_size)});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));

@@ -33,7 +33,9 @@ bool CoordinatorLoop::Post(Command& command) { return queue_.Push(command, milli
 
 void CoordinatorLoop::Drain() {
   draining_ = true;
-  Command wake{[](Turn&, bool) { return OkStatus(); }, [](const Status&) {}, {}, 0};
+  Command wake;
+  wake.apply = [](Turn&, bool) { return OkStatus(); };
+  wake.finish = [](const Status&) {};
   queue_.Push(wake, milliseconds(kLongestWaitMs));
 }
 
@@ -64,7 +66,10 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
       first = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
     }
     AdmitPrompts(turn);
-    AskParkedAgain(turn, answers);
+    // A plan may drop groups, which makes room for prompts, which a worker may be waiting for.
+    do {
+      AskParkedAgain(turn, answers);
+    } while (AdmitPrompts(turn));
     failed_ = turn.failed.ok() ? Persist(turn) : turn.failed;
     if (!failed_.ok()) {
       Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
@@ -94,15 +99,16 @@ void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& an
   }
 }
 
-void CoordinatorLoop::AdmitPrompts(Turn& turn) {
+bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
-  if (wanted <= 0 || !turn.failed.ok()) return;
+  if (wanted <= 0 || !turn.failed.ok()) return false;
   const auto drawn = parts_.prompts.Draw(wanted);
   if (!drawn.ok()) {
     turn.failed = drawn.status();
-    return;
+    return false;
   }
   parts_.scheduler.Admit(*drawn, parts_.prompts.cursor(), turn.changes);
+  return true;
 }
 
 void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
@@ -112,7 +118,7 @@ void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
     std::optional<Status> status;
     if (parked.command.cancelled && parked.command.cancelled()) {
       status = Cancelled("the caller has left");
-    } else if (last || !turn.changes.empty()) {
+    } else if (last || (parked.command.concerned ? parked.command.concerned(turn.changes) : !turn.changes.empty())) {
       status = parked.command.apply(turn, last);
     }
     if (status) {

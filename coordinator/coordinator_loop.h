@@ -2,7 +2,7 @@
 //
 // Each turn takes everything that waits in the queue, applies it, and writes one ledger transaction for all of it (group commit): while
 // one transaction is being synced the next one gathers. A call is answered only after what it changed is durable. Calls that have
-// nothing to say yet (long polls) are parked and asked again after every turn that changed something, until their deadline.
+// nothing to say yet (long polls) are parked and asked again when a turn has changed what concerns them, until their deadline.
 #pragma once
 
 #include <atomic>
@@ -54,6 +54,8 @@ struct Command {
   std::function<bool()> cancelled;
   // How long it may be parked.
   std::int64_t hold_ms = 0;
+  // Whether a parked command should be asked again after these changes; empty: after any.
+  std::function<bool(const LedgerBatch& changes)> concerned;
 };
 
 class CoordinatorLoop {
@@ -101,7 +103,8 @@ class CoordinatorLoop {
   void Run();
   void RunTurn(std::optional<Command> first);
   void Apply(Command command, Turn& turn, std::vector<Answer>& answers);
-  void AdmitPrompts(Turn& turn);
+  // True if prompts were admitted.
+  bool AdmitPrompts(Turn& turn);
   void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
   Status Persist(const Turn& turn);
   void Publish(std::int64_t now_ms);

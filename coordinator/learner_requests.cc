@@ -1,4 +1,6 @@
 // Requests of the learner, and the run's status.
+#include <algorithm>
+
 #include "coordinator/requests.h"
 #include "lib/base/log.h"
 #include "lib/rl/wire.h"
@@ -82,6 +84,11 @@ std::optional<Status> PlanBatch(Turn& turn, bool last, const v1::PlanBatchReques
   }
   if (reply->plan || finished || turn.draining || last) return OkStatus();
   return std::nullopt;
+}
+
+bool MayFillBatch(const LedgerBatch& changes) {
+  return !changes.accepted.empty() || !changes.commits.empty() || !changes.learners.empty() ||
+         std::ranges::any_of(changes.groups, [](const GroupRow& group) { return group.state == GroupState::kDropped; });
 }
 
 Status FetchGroups(Turn& turn, const v1::FetchGroupsRequest& request, std::vector<PayloadRef>& refs) {

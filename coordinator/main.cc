@@ -72,7 +72,7 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   Log(kInfo, "serving", {{"address", coordinator->address()}, {"prompts", prompts->size()}, {"out", config.local.out}});
   WaitUntilTold(*coordinator, exit_when_finished);
   const Status status = coordinator->Stop();
-  Log(kInfo, "stopped", {{"finished", status.ok()}});
+  Log(kInfo, "stopped");
   return status;
 }
 

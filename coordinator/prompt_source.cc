@@ -15,7 +15,7 @@ constexpr std::size_t kMaxNotTaken = 16384;
 
 Status PromptSource::Resume(const PromptCursor& cursor) {
   if (cursor.index > file_.size()) {
-    return FailedPrecondition("the run has drawn row " + std::to_string(cursor.index) + " of a dataset that now has " +
+    return InvalidArgument("the run has drawn row " + std::to_string(cursor.index) + " of a dataset that now has " +
                               std::to_string(file_.size()) + "; put the old dataset back, or start a new run");
   }
   cursor_ = cursor;
@@ -56,7 +56,7 @@ Result<Prompt> PromptSource::Take(const DrawnPrompt& drawn) {
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(drawn.row));
     if (prompt.id == drawn.prompt_id) return prompt;
   }
-  return FailedPrecondition("prompt '" + drawn.prompt_id + "' was drawn from row " + std::to_string(drawn.row) +
+  return InvalidArgument("prompt '" + drawn.prompt_id + "' was drawn from row " + std::to_string(drawn.row) +
                             ", which now holds another one; put the old dataset back, or start a new run");
 }
 

@@ -16,6 +16,10 @@ Status RegisterWorker(Turn& turn, const v1::RegisterWorkerRequest& request, v1::
 // Nothing while there is nothing to say; so with PlanBatch.
 std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest& request, v1::ExchangeResponse& response);
 
+// Whether an Exchange, or a PlanBatch, that had nothing to say may have something to say after these changes.
+bool MayBringWork(const LedgerBatch& changes);
+bool MayFillBatch(const LedgerBatch& changes);
+
 // `bytes` is the serialized group, checked already.
 Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes, v1::SubmitGroupResponse& response);
 

@@ -9,9 +9,9 @@ namespace {
 
 class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
-  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method, Apply apply, std::int64_t hold_ms = 0)
+  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method, Apply apply, LongPoll poll = {})
       : Call(loop, metrics, method) {
-    Post(std::move(apply), [this](const Status& status) { Answer(status); }, hold_ms);
+    Post(std::move(apply), [this](const Status& status) { Answer(status); }, std::move(poll));
   }
 };
 
@@ -51,7 +51,8 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
                                                        v1::ExchangeResponse* response) {
   return new UnaryCall(
       loop_, metrics_, "Exchange",
-      [request, response](Turn& turn, bool last) { return buttress::Exchange(turn, last, *request, *response); }, request->wait_ms());
+      [request, response](Turn& turn, bool last) { return buttress::Exchange(turn, last, *request, *response); },
+      {request->wait_ms(), MayBringWork});
 }
 
 grpc::ServerReadReactor<v1::SubmitGroupRequest>* CoordinatorService::SubmitGroup(grpc::CallbackServerContext*,
@@ -71,7 +72,8 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
                                                         v1::PlanBatchResponse* response) {
   return new UnaryCall(
       loop_, metrics_, "PlanBatch",
-      [request, response](Turn& turn, bool last) { return buttress::PlanBatch(turn, last, *request, *response); }, request->wait_ms());
+      [request, response](Turn& turn, bool last) { return buttress::PlanBatch(turn, last, *request, *response); },
+      {request->wait_ms(), MayFillBatch});
 }
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(grpc::CallbackServerContext*,

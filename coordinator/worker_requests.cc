@@ -1,4 +1,5 @@
 // Requests of rollout workers.
+#include <algorithm>
 #include <cmath>
 
 #include "coordinator/requests.h"
@@ -122,6 +123,14 @@ std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest&
   const bool news = newer || response.leases_size() > 0 || response.revoked_size() > 0 || response.run_state() != v1::RUN_STATE_RUNNING;
   if (news || last) return OkStatus();
   return std::nullopt;
+}
+
+bool MayBringWork(const LedgerBatch& changes) {
+  // Groups that are handed out or come in take room; only groups that return, end or are drawn, and new weights, give some.
+  return !changes.manifests.empty() || !changes.plans.empty() || !changes.commits.empty() || !changes.learners.empty() ||
+         !changes.checkpoints.empty() || std::ranges::any_of(changes.groups, [](const GroupRow& group) {
+           return group.state == GroupState::kPending || group.state == GroupState::kDropped;
+         });
 }
 
 Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes, v1::SubmitGroupResponse& response) {

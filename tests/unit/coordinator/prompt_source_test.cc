@@ -91,8 +91,8 @@ TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
   ASSERT_TRUE(drawn.ok());
   const auto other = Open("{\"id\": \"other\", \"prompt\": \"x\", \"answer\": \"1\"}\n");
   PromptSource resumed(*other, {7, true, 4});
-  EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(resumed.Take(drawn->front()).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(resumed.Take(drawn->front()).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

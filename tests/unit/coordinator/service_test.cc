@@ -1,9 +1,11 @@
 // The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and learners see of it.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <thread>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator.h"
@@ -427,6 +429,31 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
   learner.join();
 }
 
+// The answer of grpc.health.v1.Health/Check, whose messages Debian does not ship: SERVING is field 1 with value 1.
+std::string CheckHealth(const std::string& address, const std::string& service) {
+  grpc::GenericStub stub(MakeChannel(address));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const grpc::Slice slice("\x0a" + std::string(1, static_cast<char>(service.size())) + service);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  grpc::Slice bytes;
+  if (!status.ok() || !answer.DumpToSingleSlice(&bytes).ok()) return status.error_message();
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_F(ServiceTest, TheHealthServiceSaysServing) {
+  EXPECT_EQ(CheckHealth(coordinator_->address(), ""), "\x08\x01");
+  EXPECT_EQ(CheckHealth(coordinator_->address(), "buttress.v1.Coordinator"), "\x08\x01");
+}
+
 TEST_F(ServiceTest, ASecondCoordinatorOnTheSameLedgerIsRefused) {
   Metrics metrics("coordinator");
   const auto second = Coordinator::Start(config_, *prompts_, limits_, metrics);
@@ -438,7 +465,7 @@ TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
   coordinator_.reset();
   config_.run.optim.lr *= 2;
   Metrics metrics("coordinator");
-  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace
