@@ -78,7 +78,7 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
     if (first) answers.push_back({std::move(*first), OkStatus()});
     for (Answer& answer : answers) answer.status = Unavailable("the coordinator restarts: " + failed_.message());
   } else {
-    Failpoint("after_commit");
+    if (!changes.empty()) Failpoint("after_commit");
     if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
     Publish(turn.now_ms);
   }
