@@ -21,7 +21,8 @@ struct LongPoll {
 template <class Reactor>
 class Call : public Reactor {
  public:
-  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method) : loop_(loop), metrics_(metrics), method_(method) {}
+  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method)
+      : loop_(loop), metrics_(metrics), method_(method) {}
 
   void OnCancel() override { cancelled_ = true; }
 
@@ -32,8 +33,14 @@ class Call : public Reactor {
 
   // Has the loop apply the request; `then` runs on the loop's thread once it is durable.
   void Post(Apply apply, std::function<void(const Status&)> then, LongPoll poll = {}) {
-    Command command{std::move(apply), then, [this] { return cancelled_.load(); }, poll.hold_ms, std::move(poll.concerned)};
-    if (!loop_.Post(command)) then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
+    Command command{std::move(apply),
+                    then,
+                    [this] { return cancelled_.load(); },
+                    poll.hold_ms,
+                    std::move(poll.concerned)};
+    if (!loop_.Post(command)) {
+      then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
+    }
   }
 
   // Once; nothing of this object may be touched afterwards.

@@ -28,7 +28,8 @@ struct RunTerms {
   std::string config_sha256;
   std::uint64_t seed = 1;
   SamplingParams sampling;
-  std::int64_t max_hold_ms = 10000;  // of a long poll: leases are renewed by calls, so none may outlast them
+  // Of a long poll: leases are renewed by calls, so none may outlast them.
+  std::int64_t max_hold_ms = 10000;
 };
 
 // What a request sees while it is applied.
@@ -42,7 +43,7 @@ struct Turn {
   std::int64_t now_ms = 0;
   bool draining = false;  // no new leases, long polls are answered
   bool payloads_appended = false;
-  Status failed = {};     // set by what must end the process
+  Status failed = {};  // set by what must end the process
 };
 
 struct Command {
@@ -115,7 +116,7 @@ class CoordinatorLoop {
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
   std::int64_t last_wake_ms_;
-  std::int64_t stalled_ms_ = 0;  // time in which this process did not run; leases do not grow older in it
+  std::int64_t stalled_ms_ = 0;  // in which this process did not run; leases do not age in it
   Status failed_;                // read after the thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;

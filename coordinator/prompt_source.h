@@ -21,7 +21,10 @@ struct PromptSourceOptions {
 class PromptSource {
  public:
   // `file` outlives the source.
-  PromptSource(const PromptFile& file, PromptSourceOptions options) : file_(file), options_(options) { StartPass(0); }
+  PromptSource(const PromptFile& file, PromptSourceOptions options)
+      : file_(file), options_(options) {
+    StartPass(0);
+  }
 
   // Goes on at `cursor`, which the ledger kept. kInvalidArgument: it lies behind the end of the file, so the dataset has changed.
   Status Resume(const PromptCursor& cursor);

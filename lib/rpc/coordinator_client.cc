@@ -34,7 +34,8 @@ constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
 bool WorthTryingAgain(const Status& status) {
-  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
 }
 
 // Waits for an asynchronous call; a long poll is cancelled when the process is asked to stop.
@@ -86,23 +87,31 @@ class CoordinatorClient::Connection {
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
       }
-      if (backoff.attempts() == 1) Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+      if (backoff.attempts() == 1) {
+        Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+      }
       if (WaitForShutdown(milliseconds(wait_ms))) return named;
     }
   }
 
   template <class Request, class Response, class Async>
   Result<Response> Unary(std::string_view name,
-                         void (Async::*method)(grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>),
+                         void (Async::*method)(grpc::ClientContext*,
+                                               const Request*,
+                                               Response*,
+                                               std::function<void(grpc::Status)>),
                          const Request& request,
                          std::int64_t hold_ms = 0) {
     Response response;
-    BUTTRESS_RETURN_IF_ERROR(Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
-      PendingCall pending;
-      response.Clear();
-      (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) { pending.Finish(s); });
-      return pending.Wait(context, hold_ms > 0);
-    }));
+    BUTTRESS_RETURN_IF_ERROR(
+        Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
+          PendingCall pending;
+          response.Clear();
+          (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) {
+            pending.Finish(s);
+          });
+          return pending.Wait(context, hold_ms > 0);
+        }));
     return response;
   }
 
@@ -134,7 +143,9 @@ class CoordinatorClient::Connection {
       }
       connected = current_;
     }
-    if (!Reached(*connected.channel)) return Unavailable("no coordinator answers at " + connected.address);
+    if (!Reached(*connected.channel)) {
+      return Unavailable("no coordinator answers at " + connected.address);
+    }
     return connected;
   }
 
@@ -144,7 +155,9 @@ class CoordinatorClient::Connection {
     while (true) {
       const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
       if (state == GRPC_CHANNEL_READY) return true;
-      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || !channel.WaitForStateChange(state, deadline)) return false;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || !channel.WaitForStateChange(state, deadline)) {
+        return false;
+      }
     }
   }
 
@@ -184,7 +197,8 @@ CoordinatorClient::~CoordinatorClient() = default;
 
 using Async = v1::Coordinator::Stub::async_interface;
 
-Result<v1::RegisterWorkerResponse> CoordinatorClient::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+Result<v1::RegisterWorkerResponse> CoordinatorClient::RegisterWorker(
+    const v1::RegisterWorkerRequest& request) {
   return connection_->Unary("RegisterWorker", &Async::RegisterWorker, request);
 }
 
@@ -192,7 +206,8 @@ Result<v1::ExchangeResponse> CoordinatorClient::Exchange(const v1::ExchangeReque
   return connection_->Unary("Exchange", &Async::Exchange, request, request.wait_ms());
 }
 
-Result<v1::RegisterLearnerResponse> CoordinatorClient::RegisterLearner(const v1::RegisterLearnerRequest& request) {
+Result<v1::RegisterLearnerResponse> CoordinatorClient::RegisterLearner(
+    const v1::RegisterLearnerRequest& request) {
   return connection_->Unary("RegisterLearner", &Async::RegisterLearner, request);
 }
 
@@ -257,10 +272,12 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
       auto group = DecodeGroup(bytes);
       bytes.clear();
       if (!group.ok()) {
-        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " + group.status().message());
+        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " +
+                       group.status().message());
       } else if (groups.size() >= static_cast<std::size_t>(request.group_ids_size()) ||
                  group->group_id != request.group_ids(static_cast<int>(groups.size()))) {
-        bad = DataLoss("group " + std::to_string(group->group_id) + " came where another one was asked for");
+        bad = DataLoss("group " + std::to_string(group->group_id) +
+                       " came where another one was asked for");
       } else {
         groups.push_back(std::move(*group));
       }
@@ -270,7 +287,8 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
     if (!bad.ok()) return bad;
     BUTTRESS_RETURN_IF_ERROR(finished);
     if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();
-    return DataLoss(std::to_string(groups.size()) + " groups came, " + std::to_string(request.group_ids_size()) + " were asked for");
+    return DataLoss(std::to_string(groups.size()) + " groups came, " +
+                    std::to_string(request.group_ids_size()) + " were asked for");
   };
   BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", kFetchMs, attempt));
   return groups;

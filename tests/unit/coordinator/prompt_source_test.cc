@@ -17,7 +17,9 @@ class PromptSourceTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string jsonl;
-    for (int i = 0; i < kRows; ++i) jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"x\", \"answer\": \"1\"}\n";
+    for (int i = 0; i < kRows; ++i) {
+      jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"x\", \"answer\": \"1\"}\n";
+    }
     file_ = Open(jsonl);
   }
 
@@ -46,8 +48,10 @@ TEST_F(PromptSourceTest, APassDrawsEveryPromptOnceAndTheNextOneInAnotherOrder) {
   PromptSource source(*file_, {7, true, 4});
   const auto first = Ids(source, kRows);
   const auto second = Ids(source, kRows);
-  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), static_cast<std::size_t>(kRows));
-  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(), static_cast<std::size_t>(kRows));
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(),
+            static_cast<std::size_t>(kRows));
+  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(),
+            static_cast<std::size_t>(kRows));
   EXPECT_NE(first, second);
 }
 

@@ -17,7 +17,11 @@ TEST(SubmitBudgetTest, AWorkerCannotHoldMoreThanItsShare) {
 TEST(SubmitBudgetTest, AllTogetherAreBounded) {
   SubmitBudget budget;
   std::uint64_t taken = 0;
-  for (int i = 0; i < 100; ++i) taken += budget.Take("w" + std::to_string(i), SubmitBudget::kWorkerBytes) ? SubmitBudget::kWorkerBytes : 0;
+  for (int i = 0; i < 100; ++i) {
+    taken += budget.Take("w" + std::to_string(i), SubmitBudget::kWorkerBytes)
+                 ? SubmitBudget::kWorkerBytes
+                 : 0;
+  }
   EXPECT_EQ(taken, SubmitBudget::kTotalBytes);
 }
 

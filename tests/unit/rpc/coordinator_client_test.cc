@@ -17,7 +17,9 @@ TEST(CoordinatorClientTest, WithoutACoordinatorItGivesUpAndSaysWhatToDo) {
   CoordinatorClient client({"", JoinPath(folder.path(), "coordinator.address"), 1});
   const Status status = client.GetRunStatus().status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(status.message(), testing::AllOf(HasSubstr("gave up"), HasSubstr("coordinator.address"), HasSubstr("local.out")));
+  EXPECT_THAT(status.message(),
+              testing::AllOf(
+                  HasSubstr("gave up"), HasSubstr("coordinator.address"), HasSubstr("local.out")));
 }
 
 TEST(CoordinatorClientTest, AnAddressWhereNobodyListensIsNamed) {
@@ -36,7 +38,8 @@ TEST(CoordinatorClientTest, TheAddressComesFromAdvertiseOrElseFromTheRunsFolder)
 
 TEST(ChannelTest, ABoundAddressCanBeReachedFromOutside) {
   EXPECT_EQ(BoundAddress("127.0.0.1:0", 4000), "127.0.0.1:4000");
-  EXPECT_THAT(BoundAddress("0.0.0.0:0", 4000), testing::AllOf(testing::EndsWith(":4000"), testing::Not(HasSubstr("0.0.0.0"))));
+  EXPECT_THAT(BoundAddress("0.0.0.0:0", 4000),
+              testing::AllOf(testing::EndsWith(":4000"), testing::Not(HasSubstr("0.0.0.0"))));
 }
 
 }  // namespace
