@@ -29,6 +29,7 @@ constexpr std::int64_t kUnaryMs = 10000;
 constexpr std::int64_t kSubmitMs = 30000;
 constexpr std::int64_t kFetchMs = 300000;
 constexpr std::int64_t kConnectMs = 2000;
+constexpr std::int64_t kLongestBackoffMs = 1000;
 constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
@@ -75,7 +76,7 @@ class CoordinatorClient::Connection {
 
   Status Call(std::string_view name, std::int64_t deadline_ms, const Attempt& attempt) {
     const std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
-    Backoff backoff({}, static_cast<std::uint64_t>(give_up_at));
+    Backoff backoff({.max_ms = kLongestBackoffMs}, static_cast<std::uint64_t>(give_up_at));
     while (true) {
       const Status status = TryOnce(deadline_ms, attempt);
       if (status.ok()) return status;
@@ -133,10 +134,18 @@ class CoordinatorClient::Connection {
       }
       connected = current_;
     }
-    if (!connected.channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(std::min(kConnectMs, options_.give_up_after_ms)))) {
-      return Unavailable("no coordinator answers at " + connected.address);
-    }
+    if (!Reached(*connected.channel)) return Unavailable("no coordinator answers at " + connected.address);
     return connected;
+  }
+
+  // False as soon as the connection is refused: the address file may name another port by now.
+  static bool Reached(grpc::Channel& channel) {
+    const auto deadline = std::chrono::system_clock::now() + milliseconds(kConnectMs);
+    while (true) {
+      const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+      if (state == GRPC_CHANNEL_READY) return true;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || !channel.WaitForStateChange(state, deadline)) return false;
+    }
   }
 
   Result<std::string> Address() const {

@@ -33,8 +33,8 @@ Result<JinjaValue> LoopAttribute(const JinjaLoop& loop, std::string_view name) {
   if (name == "first") return JinjaValue(index == 0);
   if (name == "last") return JinjaValue(index + 1 == length);
   if (name == "length") return JinjaValue(length);
-  if (name == "depth") return JinjaValue(std::int64_t{loop.depth});
-  if (name == "depth0") return JinjaValue(std::int64_t{loop.depth} - 1);
+  if (name == "depth") return JinjaValue(std::int64_t{1});  // recursive loops alone, which are not supported, are deeper
+  if (name == "depth0") return JinjaValue(std::int64_t{0});
   if (name == "previtem") return index == 0 ? JinjaValue::Undefined("there is no previous item") : items[loop.index - 1];
   if (name == "nextitem") return index + 1 == length ? JinjaValue::Undefined("there is no next item") : items[loop.index + 1];
   return InvalidArgument("loop." + std::string(name) + " is not supported");

@@ -70,7 +70,6 @@ class JinjaEvaluator {
 
   JinjaScope globals_;
   int depth_ = 0;
-  int loop_depth_ = 0;
   std::int64_t steps_ = 0;
   std::size_t text_bytes_ = 0;
   bool located_ = false;  // the error on its way up has its line
@@ -78,7 +77,7 @@ class JinjaEvaluator {
 
 // Depth of nested evaluations, macros included.
 inline constexpr int kJinjaDepthMax = 400;
-inline constexpr std::int64_t kJinjaStepsMax = 10'000'000;
+inline constexpr std::int64_t kJinjaStepsMax = 2'000'000;
 
 // Counts a level while it lives.
 class JinjaEvaluator::Level {

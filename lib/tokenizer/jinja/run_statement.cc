@@ -133,8 +133,7 @@ Result<std::vector<JinjaValue>> JinjaEvaluator::LoopItems(const JinjaStatement& 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::RunFor(const JinjaStatement& statement, JinjaScope& scope, std::string& out) {
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaValue> items, LoopItems(statement, scope));
   if (items.empty()) return Run(statement.else_body, scope, out);
-  ++loop_depth_;
-  const auto loop = std::make_shared<JinjaLoop>(JinjaLoop{.items = JinjaValue::List(std::move(items)), .depth = loop_depth_});
+  const auto loop = std::make_shared<JinjaLoop>(JinjaLoop{.items = JinjaValue::List(std::move(items))});
   const std::size_t count = loop->items.items().size();
   for (loop->index = 0; loop->index < count; ++loop->index) {
     BUTTRESS_RETURN_IF_ERROR(CountStep());
@@ -144,7 +143,6 @@ Result<JinjaEvaluator::Flow> JinjaEvaluator::RunFor(const JinjaStatement& statem
     BUTTRESS_ASSIGN_OR_RETURN(const Flow flow, Run(statement.body, own, out));
     if (flow == Flow::kBreak) break;
   }
-  --loop_depth_;
   return Flow::kNext;
 }
 

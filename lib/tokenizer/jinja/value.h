@@ -146,7 +146,6 @@ struct JinjaNamespace {
 struct JinjaLoop {
   JinjaValue items;
   std::size_t index = 0;
-  int depth = 1;
 };
 
 // `text.strip`: a method with its object.
