@@ -43,7 +43,6 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
   }
   ASSERT_TRUE(sync.Drain().ok());
   ASSERT_EQ(announced.size(), 3u);
-  EXPECT_EQ(sync.published(), 3);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(announced[i].version.step, i + 1);
     const auto file = SafetensorsFile::Open(JoinPath(announced[i].folder, "model.safetensors"));
@@ -62,7 +61,6 @@ TEST_F(WeightSyncTest, AFailedAnnouncementFailsTheNextCall) {
   ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters).ok());
   EXPECT_EQ(sync.Publish({1, 2, ""}, parameters).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(sync.Drain().code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(sync.published(), 0);
 }
 
 }  // namespace
