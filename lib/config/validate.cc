@@ -57,6 +57,8 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(run.batch.prompts >= 1, "run.batch.prompts", run.batch.prompts, "at least 1");
   rules.Require(run.batch.max_age >= 0, "run.batch.max_age", run.batch.max_age, "0 (on-policy) or more");
   rules.Require(run.batch.window >= 1, "run.batch.window", run.batch.window, "at least 1");
+  rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1), "run.deterministic", run.deterministic,
+                "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
   rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
   rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
 }
