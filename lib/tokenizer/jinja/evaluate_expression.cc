@@ -15,7 +15,7 @@ using Kind = JinjaExpression::Kind;
 
 namespace {
 
-constexpr std::size_t kTextBytesTotalMax = std::size_t{512} << 20;
+constexpr std::size_t kTextBytesTotalMax = std::size_t{128} << 20;
 
 struct NamedFunction {
   std::string_view name;
@@ -43,7 +43,12 @@ Status JinjaEvaluator::CheckBounds(const JinjaValue& value) {
   if (value.count() > kJinjaCountMax) {
     return ResourceExhausted("a value of more than " + std::to_string(kJinjaCountMax) + " parts");
   }
-  if (value.is_text()) text_bytes_ += value.text().size();
+  if (value.is_text()) {
+    if (value.text().size() > kJinjaTextBytesMax) {
+      return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes");
+    }
+    text_bytes_ += value.text().size();
+  }
   if (text_bytes_ > kTextBytesTotalMax) {
     return ResourceExhausted("the template makes texts of more than " + std::to_string(kTextBytesTotalMax) + " bytes in all");
   }

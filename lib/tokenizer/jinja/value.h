@@ -119,7 +119,7 @@ class JinjaValue {
 inline constexpr int kJinjaNestingMax = 100;
 inline constexpr std::int64_t kJinjaCountMax = 1'000'000;
 
-inline constexpr std::size_t kJinjaTextBytesMax = std::size_t{64} << 20;
+inline constexpr std::size_t kJinjaTextBytesMax = std::size_t{16} << 20;
 
 struct JinjaList {
   std::vector<JinjaValue> items;

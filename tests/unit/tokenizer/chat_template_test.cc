@@ -108,14 +108,19 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
   EXPECT_THAT(ErrorOf("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"), HasSubstr("steps"));
   EXPECT_THAT(ErrorOf("{{ 'x' * 999999999999 }}"), HasSubstr("too long"));
   EXPECT_THAT(ErrorOf("{{ range(999999999999) }}"), HasSubstr("too many numbers"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"), HasSubstr("bytes in all"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"), HasSubstr("a text of more than"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{% set x = 'x' * 16000000 %}{% endfor %}"), HasSubstr("bytes in all"));
   EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}"), HasSubstr("parts"));
   EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(199) %}{% set n.x = [n.x] %}{% endfor %}"), HasSubstr("nested"));
   EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = n %}"), HasSubstr("can hold neither a namespace"));
   EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = [n] %}"), HasSubstr("a namespace inside another value"));
-  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 60000000 }}{% endfor %}"), HasSubstr("the output is longer"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 9000000 }}{% endfor %}"), HasSubstr("the output is longer"));
   json nested = json::array();
-  for (int i = 0; i < 5000; ++i) nested = json::array({nested});
+  for (int i = 0; i < 5000; ++i) {
+    json outer = json::array();
+    outer.push_back(std::move(nested));
+    nested = std::move(outer);
+  }
   EXPECT_THAT(Render("{{ messages }}", nested).status().message(), HasSubstr("nested deeper"));
 }
 
