@@ -38,7 +38,8 @@ Worker::Worker(WorkerParts parts, WorkerOptions options)
       submitter_(parts.submissions, groups_, parts.metrics) {}
 
 Status Worker::Run() {
-  BUTTRESS_RETURN_IF_ERROR(parts_.control.Register());
+  const Status registered = parts_.control.Register();
+  if (!registered.ok()) return StopRequested() ? OkStatus() : registered;
   weights_.Start();
   generation_.Start();
   submitter_.Start();
@@ -119,6 +120,7 @@ bool Worker::Apply(const v1::ExchangeResponse& response) {
 void Worker::TakeLease(const v1::Lease& proto) {
   Result<WorkerLease> lease = LeaseFromProto(proto, parts_.tokenizer);
   if (lease.ok()) {
+    Cancel(groups_.RevokeOlder(lease->key));
     groups_.Add(*std::move(lease));
     return;
   }

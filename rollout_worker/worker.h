@@ -13,7 +13,7 @@
 //                                                                               coordinator (long poll)     coordinator's answer
 //   GenerationLoop  own       waiting groups, results   scored completions      engine, scoring pool, or    a result, a lease,
 //                             of engine and scoring                             any change of the groups    loaded weights
-//   Submitter       own (2)   complete groups           acknowledgements        a complete group            the last scored completion
+//   Submitter       own (8)   complete groups           acknowledgements        a complete group            the last scored completion
 //   WeightUpdater   own       newest manifest           loaded weights          a newer manifest            an Exchange that carries one
 //
 // Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps groups in there, so `capacity` of the next
