@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "learner/batch_source.h"
@@ -32,8 +33,8 @@ inline ModelConfig SmallModelConfig() {
   return config;
 }
 
-inline std::unique_ptr<Transformer> SmallModel() {
-  auto model = Transformer::Random(SmallModelConfig(), "float32", {}, 7);
+inline std::unique_ptr<Transformer> SmallModel(const std::string& dtype = "float32") {
+  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, 7);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);
 }
