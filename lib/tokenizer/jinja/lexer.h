@@ -10,7 +10,19 @@
 namespace buttress {
 
 struct JinjaToken {
-  enum class Kind { kText, kOutputBegin, kOutputEnd, kBlockBegin, kBlockEnd, kName, kString, kInteger, kFloat, kOperator, kEnd };
+  enum class Kind {
+    kText,
+    kOutputBegin,
+    kOutputEnd,
+    kBlockBegin,
+    kBlockEnd,
+    kName,
+    kString,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd
+  };
 
   Kind kind = Kind::kEnd;
   std::string text;  // of a string, with its escapes resolved
