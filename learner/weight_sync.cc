@@ -39,11 +39,6 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
 
 Status WeightSync::Drain() { return WaitIdle(); }
 
-std::int64_t WeightSync::published() const {
-  MutexLock lock(mutex_);
-  return published_;
-}
-
 Status WeightSync::WaitIdle() {
   MutexLock lock(mutex_);
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
@@ -61,7 +56,6 @@ void WeightSync::Loop() {
     const Status status = Send(*snapshot);
     MutexLock lock(mutex_);
     --pending_;
-    if (status.ok()) ++published_;
     if (failure_.ok()) failure_ = status;
     changed_.NotifyAll();
   }

@@ -31,12 +31,7 @@ void HeldGroups::ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) {
 
 bool HeldGroups::Add(WorkerLease lease) {
   MutexLock lock(mutex_);
-  const auto found = held_.find(lease.key.group_id);
-  if (found != held_.end()) {
-    if (found->second.lease.key.lease_epoch >= lease.key.lease_epoch) return false;
-    held_.erase(found);
-  }
-  if (held_.size() >= capacity_ || returned_.contains(lease.key)) return false;
+  if (held_.contains(lease.key.group_id) || returned_.contains(lease.key) || held_.size() >= capacity_) return false;
   Held held;
   held.missing = lease.completions;
   held.scored.resize(static_cast<std::size_t>(lease.completions));
@@ -163,6 +158,14 @@ std::vector<SampleId> HeldGroups::Revoke(const LeaseKey& key) {
   MutexLock lock(mutex_);
   const auto held = Find(key);
   if (held == held_.end()) return {};
+  Changed();
+  return Drop(held);
+}
+
+std::vector<SampleId> HeldGroups::RevokeOlder(const LeaseKey& key) {
+  MutexLock lock(mutex_);
+  const auto held = held_.find(key.group_id);
+  if (held == held_.end() || held->second.lease.key.lease_epoch >= key.lease_epoch) return {};
   Changed();
   return Drop(held);
 }

@@ -40,7 +40,7 @@ class HeldGroups {
  public:
   HeldGroups(std::string worker_id, std::size_t capacity) : worker_id_(std::move(worker_id)), capacity_(capacity) {}
 
-  // False if it is held already or there is no room; the coordinator then sends it again. An older lease of the same group is forgotten.
+  // False if its group is held already or there is no room; the coordinator then sends it again.
   bool Add(WorkerLease lease);
 
   // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling now. Groups that it can never sample,
@@ -64,9 +64,11 @@ class HeldGroups {
   void RetrySubmit(const LeaseKey& key);
   void Finish(const LeaseKey& key);
 
-  // Both return the samples that the engine should cancel.
+  // These return the samples that the engine should cancel.
   std::vector<SampleId> Return(const LeaseKey& key, v1::ReturnReason reason);
   std::vector<SampleId> Revoke(const LeaseKey& key);
+  // Revoke for a lease of the same group with an older epoch.
+  std::vector<SampleId> RevokeOlder(const LeaseKey& key);
   std::vector<SampleId> ReturnAll(v1::ReturnReason reason);
   // Return for all groups that wait; nothing of them is in the engine.
   void ReturnWaiting(v1::ReturnReason reason);

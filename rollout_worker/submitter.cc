@@ -8,7 +8,7 @@ namespace buttress {
 namespace {
 
 // More than one, so that the coordinator has something to commit together while it waits for its disk.
-constexpr int kThreads = 2;
+constexpr int kThreads = 8;
 constexpr std::chrono::milliseconds kStopPoll(50);
 
 bool WorthTryingAgain(const Status& status) {

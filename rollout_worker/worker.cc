@@ -35,10 +35,11 @@ Worker::Worker(WorkerParts parts, WorkerOptions options)
       groups_(options_.worker_id, options_.capacity_groups),
       weights_(parts.engine, parts.fetcher, groups_, parts.metrics),
       generation_(parts.engine, parts.scoring, groups_, parts.metrics),
-      submitter_(parts.session, groups_, parts.metrics) {}
+      submitter_(parts.submissions, groups_, parts.metrics) {}
 
 Status Worker::Run() {
-  BUTTRESS_RETURN_IF_ERROR(parts_.session.Register());
+  const Status registered = parts_.control.Register();
+  if (!registered.ok()) return StopRequested() ? OkStatus() : registered;
   weights_.Start();
   generation_.Start();
   submitter_.Start();
@@ -66,37 +67,37 @@ Status Worker::ExchangeLoop() {
   while (!StopRequested()) {
     if (generation_.engine_broken()) return Unavailable("the engine failed on many groups in a row; see the warnings above");
     groups_.WaitForRoom(gather, kGather);
-    bool news = false;
-    const Status status = Exchange(options_.poll_ms, /*draining=*/false, &news);
+    const Result<bool> news = Exchange();
     if (StopRequested()) break;  // the call may have been cut for it
-    BUTTRESS_RETURN_IF_ERROR(status);
+    if (!news.ok()) return news.status();
     if (run_finished_) {
       Log(kInfo, "the run is finished");
       return OkStatus();
     }
-    if (!news) seen = groups_.WaitForChange(seen, kGather);
+    if (!*news) seen = groups_.WaitForChange(seen, kGather);
   }
   return OkStatus();
 }
 
-Status Worker::Exchange(std::int64_t wait_ms, bool draining, bool* news) {
-  if (weights_.failing_ms() > options_.weights_patience_ms) groups_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
+Result<bool> Worker::Exchange() {
+  const bool draining = StopRequested();
   const bool weights_missing = weights_.failing_ms() > options_.weights_patience_ms;
+  if (weights_missing) groups_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
   v1::ExchangeRequest request;
   groups_.Describe(request);
   request.set_draining(draining);
   request.set_capacity(draining || weights_missing ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
-  // Held only when there is nothing else to tell soon: room that grows meanwhile would not be offered.
-  request.set_wait_ms(request.capacity() > 0 && !draining ? static_cast<std::uint32_t>(wait_ms) : 0);
-  const Result<v1::ExchangeResponse> response = parts_.session.Exchange(request);
+  // Without capacity the call is not held: room that grows meanwhile would not be offered.
+  request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
+  const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
   groups_.Reported(request);
-  *news = Apply(*response);
+  const bool news = Apply(*response);
   const GroupCounts counts = groups_.counts();
   parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
   parts_.metrics.spool_bytes.Set(static_cast<double>(counts.spool_bytes));
-  return OkStatus();
+  return news;
 }
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {
@@ -119,6 +120,7 @@ bool Worker::Apply(const v1::ExchangeResponse& response) {
 void Worker::TakeLease(const v1::Lease& proto) {
   Result<WorkerLease> lease = LeaseFromProto(proto, parts_.tokenizer);
   if (lease.ok()) {
+    Cancel(groups_.RevokeOlder(lease->key));
     groups_.Add(*std::move(lease));
     return;
   }
@@ -134,10 +136,9 @@ void Worker::Drain() {
   const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
   std::int64_t next_exchange = 0;
   std::uint64_t seen = 0;
-  bool news = false;
   while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
     if (RealClock().MonotonicMs() >= next_exchange) {
-      const Status status = Exchange(0, /*draining=*/true, &news);
+      const Status status = Exchange().status();
       if (!status.ok()) Log(kWarn, "cannot tell the coordinator that this worker drains", {{"error", status.ToString()}});
       next_exchange = RealClock().MonotonicMs() + options_.poll_ms;
     }
@@ -145,7 +146,7 @@ void Worker::Drain() {
   }
   submitter_.Stop();
   Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
-  const Status status = Exchange(0, /*draining=*/true, &news);
+  const Status status = Exchange().status();
   if (!status.ok()) Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
 }
 

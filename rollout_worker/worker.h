@@ -13,7 +13,7 @@
 //                                                                               coordinator (long poll)     coordinator's answer
 //   GenerationLoop  own       waiting groups, results   scored completions      engine, scoring pool, or    a result, a lease,
 //                             of engine and scoring                             any change of the groups    loaded weights
-//   Submitter       own (2)   complete groups           acknowledgements        a complete group            the last scored completion
+//   Submitter       own (8)   complete groups           acknowledgements        a complete group            the last scored completion
 //   WeightUpdater   own       newest manifest           loaded weights          a newer manifest            an Exchange that carries one
 //
 // Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps groups in there, so `capacity` of the next
@@ -48,7 +48,8 @@ struct WorkerOptions {
 
 // What a worker is made of; all outlive it.
 struct WorkerParts {
-  CoordinatorSession& session;
+  CoordinatorSession& control;      // registration and Exchange; its client's patience is the worker's
+  CoordinatorSession& submissions;  // on a connection of its own, so that no Exchange waits behind a group
   InferenceEngine& engine;
   ScoringPool& scoring;
   WeightFetcher& fetcher;
@@ -72,8 +73,8 @@ class Worker {
  private:
   bool StopRequested() const;
   Status ExchangeLoop();
-  // One Exchange; sets `*news` if it brought something to act on.
-  Status Exchange(std::int64_t wait_ms, bool draining, bool* news);
+  // One call; true if it brought something to act on.
+  Result<bool> Exchange();
   bool Apply(const v1::ExchangeResponse& response);
   void TakeLease(const v1::Lease& proto);
   void Drain();

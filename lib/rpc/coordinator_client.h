@@ -19,9 +19,12 @@
 namespace buttress {
 
 struct CoordinatorClientOptions {
-  std::string address;                    // host:port; empty: read from address_file
-  std::string address_file;               // <out>/coordinator.address; read again before every connection, for the port may change
-  std::int64_t give_up_after_ms = 120000;  // of trying again, for one call
+  // host:port; empty: read from address_file.
+  std::string address;
+  // <out>/coordinator.address; read again before every connection, for the port may change.
+  std::string address_file;
+  // Of trying again, for one call.
+  std::int64_t give_up_after_ms = 120000;
 };
 
 // local.coordinator.advertise, else the file that the coordinator writes.

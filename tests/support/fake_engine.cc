@@ -7,6 +7,7 @@ namespace {
 
 constexpr std::uint64_t kVocabulary = 100;
 constexpr std::uint64_t kLongest = 4;
+constexpr std::chrono::milliseconds kPatience(10000);
 
 }  // namespace
 
@@ -31,6 +32,11 @@ void FakeEngine::FailUpdates(int count) {
   fail_updates_ = count;
 }
 
+bool FakeEngine::WaitForInFlight(std::size_t count) {
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, kPatience, [&] { return in_flight_.size() == count; });
+}
+
 std::vector<PolicyVersion> FakeEngine::updates() const {
   MutexLock lock(mutex_);
   return updates_;
@@ -46,6 +52,7 @@ Status FakeEngine::Submit(SampleRequest request) {
   const SampleId id = request.id;
   in_flight_.emplace(id, std::move(request));
   CompleteAll();
+  changed_.NotifyAll();
   return OkStatus();
 }
 

@@ -25,6 +25,9 @@ class FakeEngine : public InferenceEngine {
   // The next `count` UpdateWeights fail.
   void FailUpdates(int count);
 
+  // Waits at most ten seconds until exactly `count` samples are in flight.
+  bool WaitForInFlight(std::size_t count);
+
   std::vector<PolicyVersion> updates() const;
   std::set<SampleId> cancelled() const;
 

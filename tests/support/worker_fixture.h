@@ -102,7 +102,7 @@ class WorkerFixture : public ::testing::Test {
     self.set_incarnation(77);
     session_ = std::make_unique<CoordinatorSession>(*client_, self);
     worker_ = std::make_unique<Worker>(
-        WorkerParts{*session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_}, std::move(options));
+        WorkerParts{*session_, *session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_}, std::move(options));
     thread_ = std::thread([this] { status_ = worker_->Run(); });
   }
 

@@ -71,7 +71,7 @@ TEST_F(WorkerTest, RevokedLeasesAreCancelledInTheEngine) {
   coordinator_.Offer(LeaseOf(1));
   coordinator_.Offer(LeaseOf(2));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
+  ASSERT_TRUE(engine_.WaitForInFlight(8));
   coordinator_.Revoke({1, 1});
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 1; }));
   engine_.Stall(false);
@@ -84,13 +84,14 @@ TEST_F(WorkerTest, ANewerLeaseOfAGroupTakesTheOldOnesPlace) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1, 1));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 1; }));
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
   coordinator_.Offer(LeaseOf(1, 2));
   ASSERT_TRUE(coordinator_.WaitUntil(
       [](const Seen& seen) { return seen.last.held_size() == 1 && seen.last.held(0).lease_epoch() == 2; }));
   engine_.Stall(false);
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
   EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 2}));
+  EXPECT_EQ(engine_.cancelled().size(), 4U);
 }
 
 TEST_F(WorkerTest, AFailedCompletionIsTriedAgainOnce) {
@@ -160,6 +161,7 @@ TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
   *later.mutable_min_version() = ToProto(PolicyVersion{1, 5, ""});
   coordinator_.Offer(later);
   Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
   worker_->RequestDrain();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.draining() && seen.last.capacity() == 0; }));
@@ -175,7 +177,7 @@ TEST_F(WorkerTest, DrainingGivesBackWhatDoesNotFinishInTime) {
   WorkerOptions options = DefaultOptions();
   options.drain_ms = 1;
   Start(options);
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 1; }));
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
   EXPECT_TRUE(Stop().ok());
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_DRAINING);
   EXPECT_EQ(engine_.cancelled().size(), 4U);

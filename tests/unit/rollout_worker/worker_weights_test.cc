@@ -75,6 +75,7 @@ TEST_F(WorkerWeightsTest, WeightsStayWhileAGroupWantsExactlyThem) {
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
   engine_.Stall(false);
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({1, 1}); }));
   EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[3].segments[0].version.step, 1U);
   EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(1).version, ManifestAt(2).version));
 }

@@ -44,7 +44,7 @@ Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json, std
 }
 
 nlohmann::json PatchedTokenizer(const nlohmann::json& patch) {
-  nlohmann::json tokenizer = ReadGoldenJson("tokenizer.json");
+  nlohmann::json tokenizer = ReadGoldenJson("tokenizer/tokenizer.json");
   tokenizer.merge_patch(patch);
   return tokenizer;
 }

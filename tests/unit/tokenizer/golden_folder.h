@@ -1,4 +1,4 @@
-// The golden files of tests/golden/tokenizer, and folders made of variants of them.
+// The golden files of tests/golden, and folders made of variants of them.
 #pragma once
 
 #include <memory>

@@ -30,7 +30,7 @@ void ExpectEncoding(const Tokenizer& tokenizer, const std::string& text, const s
 }
 
 TEST(TokenizerEncodeTest, EveryVariantGivesTheIdsOfHuggingFace) {
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   ASSERT_GE(golden["variants"].size(), 20U);
   for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
@@ -43,7 +43,7 @@ TEST(TokenizerEncodeTest, EveryVariantGivesTheIdsOfHuggingFace) {
 }
 
 TEST(TokenizerEncodeTest, EveryVariantDecodesAsHuggingFace) {
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
     const auto tokenizer = LoadGolden(variant["patch"]);
@@ -109,7 +109,7 @@ TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
 }
 
 TEST(TokenizerEncodeTest, VocabularyOfCharactersNamesTheByteThatItLacks) {
-  const auto loaded = LoadFrom(ReadGolden("digits.json"));
+  const auto loaded = LoadFrom(ReadGolden("tokenizer/digits.json"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const Tokenizer& tokenizer = **loaded;
   EXPECT_EQ(tokenizer.vocab_size(), 22);
@@ -133,7 +133,7 @@ TEST(TokenizerEncodeTest, DecodeRefusesIdsOutsideTheVocabulary) {
 
 TEST(TokenizerEncodeTest, ThreadsGetTheSameIds) {
   const auto tokenizer = LoadGolden();
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   std::vector<int> wrong(4, 0);
   {
     std::vector<std::jthread> threads;

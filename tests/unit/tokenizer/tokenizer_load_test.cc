@@ -26,7 +26,7 @@ std::string RefusalOf(std::string_view tokenizer_json, std::string_view config =
 }
 
 TEST(TokenizerLoadTest, ConfigGivesTheRolesOfTokensAndTheTemplate) {
-  const auto tokenizer = LoadFrom(ReadGolden("tokenizer.json"), kConfig);
+  const auto tokenizer = LoadFrom(ReadGolden("tokenizer/tokenizer.json"), kConfig);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   EXPECT_EQ((*tokenizer)->eos_token_id(), (*tokenizer)->TokenId("<|im_end|>"));
   EXPECT_EQ((*tokenizer)->pad_token_id(), (*tokenizer)->TokenId("<|endoftext|>"));
@@ -37,7 +37,7 @@ TEST(TokenizerLoadTest, ConfigGivesTheRolesOfTokensAndTheTemplate) {
 }
 
 TEST(TokenizerLoadTest, WithoutConfigThereAreNoRoles) {
-  const auto tokenizer = LoadFrom(ReadGolden("tokenizer.json"));
+  const auto tokenizer = LoadFrom(ReadGolden("tokenizer/tokenizer.json"));
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   EXPECT_EQ((*tokenizer)->eos_token_id(), -1);
   EXPECT_EQ((*tokenizer)->pad_token_id(), -1);
@@ -46,7 +46,7 @@ TEST(TokenizerLoadTest, WithoutConfigThereAreNoRoles) {
 
 TEST(TokenizerLoadTest, TemplateFileGoesBeforeTheConfigs) {
   const ScratchFolder folder;
-  folder.Write("tokenizer.json", ReadGolden("tokenizer.json"));
+  folder.Write("tokenizer.json", ReadGolden("tokenizer/tokenizer.json"));
   folder.Write("tokenizer_config.json", kConfig);
   folder.Write("chat_template.jinja", "{{ 1 }}");
   const auto tokenizer = Tokenizer::Load(folder.path());
@@ -125,7 +125,7 @@ TEST(TokenizerLoadTest, PatternThatBacktracksTooMuchGivesUp) {
 }
 
 TEST(TokenizerLoadTest, ConfigThatDisagreesIsRefused) {
-  const std::string tokenizer = ReadGolden("tokenizer.json");
+  const std::string tokenizer = ReadGolden("tokenizer/tokenizer.json");
   EXPECT_THAT(RefusalOf(tokenizer, R"({"eos_token": "<|eot|>"})"), HasSubstr("token '<|eot|>' is not in tokenizer.json"));
   EXPECT_THAT(RefusalOf(tokenizer, R"({"eos_token": 3})"), HasSubstr("eos_token = 3 is neither"));
   EXPECT_THAT(RefusalOf(tokenizer, R"({"add_prefix_space": true})"), HasSubstr("add_prefix_space = true"));
@@ -135,13 +135,13 @@ TEST(TokenizerLoadTest, ConfigThatDisagreesIsRefused) {
 }
 
 TEST(TokenizerLoadTest, EveryTruncationIsRefused) {
-  const std::string text = ReadGolden("digits.json");
+  const std::string text = ReadGolden("tokenizer/digits.json");
   const std::size_t end = text.find_last_of('}');
   for (std::size_t size = 0; size < end; ++size) {
     EXPECT_FALSE(ParseTokenizerJson(text.substr(0, size)).ok()) << size;
   }
   ASSERT_TRUE(LoadFrom(text.substr(0, end + 1)).ok());
-  const std::string large = ReadGolden("tokenizer.json");
+  const std::string large = ReadGolden("tokenizer/tokenizer.json");
   for (std::size_t size = 0; size + 2 < large.size(); size += 17) {
     EXPECT_FALSE(ParseTokenizerJson(large.substr(0, size)).ok()) << size;
   }
@@ -151,10 +151,10 @@ TEST(TokenizerLoadTest, DamagedFilesLoadOrAreRefusedButNeverCrash) {
   std::mt19937 random(3);
   int refused = 0;
   int loaded = 0;
-  for (const std::string& text : {ReadGolden("digits.json"), ReadGolden("tokenizer.json")}) {
+  for (const std::string& text : {ReadGolden("tokenizer/digits.json"), ReadGolden("tokenizer/tokenizer.json")}) {
     for (int i = 0; i < 1500; ++i) {
       std::string damaged = text;
-      for (unsigned flips = 1 + random() % 4; flips > 0; --flips) damaged[random() % damaged.size()] = static_cast<char>(random());
+      for (auto flips = 1 + random() % 4; flips > 0; --flips) damaged[random() % damaged.size()] = static_cast<char>(random());
       Result<TokenizerJson> parsed = ParseTokenizerJson(damaged);
       if (!parsed.ok()) {
         EXPECT_EQ(parsed.status().code(), StatusCode::kInvalidArgument);
