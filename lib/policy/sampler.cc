@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/softmax_row.h"
 
 namespace buttress {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/attention.h"
+#include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
 #include "lib/policy/rope.h"
@@ -53,19 +54,15 @@ class Decoder final : public Transformer {
 
  private:
   at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND) {
-    const std::int64_t rows = hidden_ND.size(0);
-    const std::int64_t width = config_.head_dim;
+    const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
     const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
-    const at::Tensor q = at::linear(x, w.q_weight, w.q_bias).view({rows, config_.heads, width});
-    const at::Tensor k = at::linear(x, w.k_weight, w.k_bias).view({rows, config_.kv_heads, width});
-    const at::Tensor v = at::linear(x, w.v_weight, w.v_bias).view({rows, config_.kv_heads, width});
-    const at::Tensor attended = CausalAttention(layout,
-                                                rope_.Apply(q, layout.positions_N, layout.longest),
-                                                rope_.Apply(k, layout.positions_N, layout.longest),
-                                                v);
-    const at::Tensor middle_ND = hidden_ND + at::linear(attended, w.o_weight);
+    const at::Tensor qkv = rope_.Rotate(Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+                                        heads.H + heads.K,
+                                        layout.positions_N,
+                                        layout.longest);
+    const at::Tensor middle_ND = hidden_ND + Linear(CausalAttention(layout, qkv, heads), {w.o_weight});
     const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
-    return middle_ND + at::linear(SwiGlu(at::linear(y, w.gate_weight), at::linear(y, w.up_weight)), w.down_weight);
+    return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
   }
 
   const ModelConfig config_;
