@@ -70,9 +70,11 @@ class FakeSource : public BatchSource {
     return reply;
   }
 
-  Result<std::vector<Group>> Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) override {
+  Result<std::vector<Group>> Fetch(std::int64_t step,
+                                   std::span<const std::uint64_t> group_ids) override {
     std::vector<Group> groups;
-    for (const std::uint64_t id : group_ids) groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
+    for (const std::uint64_t id : group_ids)
+      groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
     if (change) change(groups);
     return groups;
   }
@@ -96,7 +98,8 @@ class FakeSource : public BatchSource {
     Group group;
     group.group_id = FirstId(step) + static_cast<std::uint64_t>(k);
     group.prompt_id = "p" + std::to_string(k);
-    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t) group.prompt_token_ids.push_back(Token(random));
+    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t)
+      group.prompt_token_ids.push_back(Token(random));
     for (std::int64_t i = 0; i < run_.sampling.group_size; ++i) {
       Completion completion;
       completion.index = static_cast<std::int32_t>(i);
@@ -131,7 +134,9 @@ class FakeSource : public BatchSource {
     return planned;
   }
 
-  static std::int32_t Token(RandomStream& random) { return static_cast<std::int32_t>(random.Below(13)); }
+  static std::int32_t Token(RandomStream& random) {
+    return static_cast<std::int32_t>(random.Below(13));
+  }
 
   const RunSettings run_;
 };

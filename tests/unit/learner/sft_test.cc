@@ -42,14 +42,17 @@ class SftTest : public testing::Test {
 
   std::string Path(const std::string& name) const { return JoinPath(folder, name); }
 
-  void WriteData(const std::string& text) const { ASSERT_TRUE(WriteFileAtomic(Path("data.jsonl"), text).ok()); }
+  void WriteData(const std::string& text) const {
+    ASSERT_TRUE(WriteFileAtomic(Path("data.jsonl"), text).ok());
+  }
 
   std::string folder;
   SftOptions options;
 };
 
 TEST_F(SftTest, LearnsItsResponsesByHeartAndWritesAFolderThatLoads) {
-  WriteData("{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"4+4=\",\"response\":\"8\"}\n\n");
+  WriteData(
+      "{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"4+4=\",\"response\":\"8\"}\n\n");
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
   ASSERT_TRUE(status.ok()) << status.ToString();
@@ -74,7 +77,8 @@ TEST_F(SftTest, ABadLineIsNamed) {
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
   EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
-  EXPECT_NE(status.message().find("data.jsonl:2: no field 'response'"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("data.jsonl:2: no field 'response'"), std::string::npos)
+      << status.message();
 }
 
 TEST_F(SftTest, FieldsAreConfigurableAndTooLongExamplesRefused) {
@@ -83,7 +87,8 @@ TEST_F(SftTest, FieldsAreConfigurableAndTooLongExamplesRefused) {
   options.response_field = "a";
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
-  EXPECT_NE(status.message().find("39 tokens; the model has 32 positions"), std::string::npos) << status.message();
+  EXPECT_NE(status.message().find("39 tokens; the model has 32 positions"), std::string::npos)
+      << status.message();
 }
 
 TEST(TokenBatchTest, OnlyTrainedSpansAreTargets) {

@@ -20,7 +20,8 @@ class TrainerTest : public testing::Test {
   void SetUp() override { at::set_num_threads(1); }
 
   void Make() {
-    TrainerOptions options{run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
+    TrainerOptions options{
+        run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
     std::filesystem::remove(options.bad_batch_path);
     bad_batch = options.bad_batch_path;
     auto made = Trainer::Make(options, *model, reference.get(), *group, *group, source);
@@ -36,13 +37,16 @@ class TrainerTest : public testing::Test {
 
   std::vector<at::Tensor> Parameters() const {
     std::vector<at::Tensor> copies;
-    for (const auto& [name, tensor] : model->parameters()) copies.push_back(tensor.detach().clone());
+    for (const auto& [name, tensor] : model->parameters())
+      copies.push_back(tensor.detach().clone());
     return copies;
   }
 
-  static double LargestDifference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  static double LargestDifference(const std::vector<at::Tensor>& a,
+                                  const std::vector<at::Tensor>& b) {
     double largest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
+    for (std::size_t i = 0; i < a.size(); ++i)
+      largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
     return largest;
   }
 
@@ -70,7 +74,8 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   EXPECT_EQ(report.batch.collapse.all_wrong, 1);
   EXPECT_EQ(report.batch.unscorable, 1);
   EXPECT_LT(report.trained_tokens, report.batch.tokens);
-  EXPECT_NEAR(report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
+  EXPECT_NEAR(
+      report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
 }
 
 TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
@@ -115,7 +120,7 @@ TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
   reference = SmallModel();
   Make();
   const StepReport first = Step(1);
-  EXPECT_NEAR(first.ref_kl, 0, 1e-7);  // of rounding
+  EXPECT_NEAR(first.ref_kl, 0, 1e-7);        // of rounding
   EXPECT_EQ(first.batch.groups_trained, 6);  // the KL loss gives constant groups a gradient too
   EXPECT_GT(Step(2).ref_kl, 0);
 }
@@ -127,14 +132,16 @@ TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit
     for (std::int64_t step = 1; step <= 6; ++step) Step(step);
     const auto straight = Parameters();
 
-    const std::string folder = (std::filesystem::path(testing::TempDir()) / "trainer_test_resume").string();
+    const std::string folder =
+        (std::filesystem::path(testing::TempDir()) / "trainer_test_resume").string();
     std::filesystem::remove_all(folder);
     model = SmallModel(dtype);
     Make();
     for (std::int64_t step = 1; step <= 3; ++step) Step(step);
     CheckpointState state;
     state.step = 3;
-    ASSERT_TRUE(CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
+    ASSERT_TRUE(
+        CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
     for (std::int64_t step = 4; step <= 5; ++step) Step(step);  // lost
 
     model = SmallModel(dtype);
