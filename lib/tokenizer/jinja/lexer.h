@@ -33,7 +33,7 @@ struct JinjaToken {
 // token is kEnd. kInvalidArgument names the line. REQUIRES: valid UTF-8.
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source);
 
-// `source` with the line put before the message: "chat template, line 3: ...".
+// kInvalidArgument: "chat template, line 3: message".
 Status JinjaErrorAt(int line, const std::string& message);
 
 }  // namespace buttress
