@@ -29,7 +29,7 @@ TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {
   const auto model = GoldenModel(GetParam());
   double worst = 0;
   const nlohmann::json numbers = GoldenNumbers();
-  for (const auto& row : numbers[GetParam()]) {
+  for (const auto& row : numbers[GetParam()]["sequences"]) {
     const auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
     const std::int64_t length = static_cast<std::int64_t>(tokens.size());
     const at::Tensor hidden = model->Hidden(TokensOf(tokens), std::span(&length, 1));
@@ -48,7 +48,7 @@ TEST_P(GoldenTest, PackedSequencesEqualThemOneByOne) {
   std::vector<std::int64_t> lengths;
   std::vector<at::Tensor> alone;
   const nlohmann::json numbers = GoldenNumbers();
-  for (const auto& row : numbers[GetParam()]) {
+  for (const auto& row : numbers[GetParam()]["sequences"]) {
     const auto sequence = row["tokens"].get<std::vector<std::int64_t>>();
     const std::int64_t length = static_cast<std::int64_t>(sequence.size());
     alone.push_back(model->Hidden(TokensOf(sequence), std::span(&length, 1)));
