@@ -98,7 +98,7 @@ Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input, const Alg
   BUTTRESS_ASSIGN_OR_RETURN(out.collapse, Classify(input));
   out.decisions.resize(out.collapse.size());
   out.next_gate = input.gate;
-  if (std::ranges::find(input.outcomes, Outcome::kUnscorable) == input.outcomes.end()) {
+  if (AllScorable(input)) {
     BUTTRESS_RETURN_IF_ERROR(Run(*estimator, input, options, out));
   } else {
     const ScorableRows scorable(input);

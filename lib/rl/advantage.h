@@ -29,7 +29,7 @@ struct GateState {
 struct AdvantageInput {
   std::span<const double> rewards;              // [N] shaped totals
   std::span<const double> raw_rewards;          // [N] before shaping; decides collapse
-  std::span<const Outcome> outcomes;            // [N], or empty if unknown
+  std::span<const Outcome> outcomes;            // [N]; or empty if unknown, where a raw reward that is not a number is unscorable
   std::span<const double> components;           // [N, C] row-major; empty unless the reward has parts
   std::span<const std::int32_t> lengths;        // [N] trained tokens
   std::span<const std::int32_t> group_offsets;  // [K + 1]

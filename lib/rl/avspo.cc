@@ -11,7 +11,7 @@ constexpr std::array kModes = {
     AvspoMode{"noise", AvspoNoise, "the brief's pseudo-code; in no version of the paper",
               "every group, while the share of groups with a variance below variance_threshold is above acr_threshold",
               "the normalised noise: mean 0, sample variance 1, whatever the reward",
-              "zero: the noise does not depend on the completions; a random step of full length"},
+              "0: the noise does not depend on the completions; a random step of full length"},
     AvspoMode{"opposite", AvspoOpposite, "released code of arXiv 2605.21125, made per group",
               "all-correct and all-wrong groups, while the step's ACR is above acr_threshold",
               "+-w / sqrt(G + 1): above 0 if all-correct, below 0 if all-wrong",

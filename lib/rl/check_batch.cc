@@ -34,10 +34,14 @@ bool AllFinite(std::span<const double> values) {
   return sum == 0;
 }
 
+bool IsUnscorable(const AdvantageInput& input, std::size_t i) {
+  return input.outcomes.empty() ? std::isnan(input.raw_rewards[i]) : input.outcomes[i] == Outcome::kUnscorable;
+}
+
 Status CheckCompletion(const AdvantageInput& input, std::size_t i) {
   const auto refuse = [i](const std::string& what) { return InvalidArgument("completion " + std::to_string(i) + " of the batch: " + what); };
   if (!input.outcomes.empty() && input.outcomes[i] == Outcome::kUnspecified) return refuse("outcome is not set");
-  if (!input.outcomes.empty() && input.outcomes[i] == Outcome::kUnscorable) return OkStatus();
+  if (IsUnscorable(input, i)) return OkStatus();
   if (!std::isfinite(input.rewards[i]) || !std::isfinite(input.raw_rewards[i])) {
     return refuse("reward = " + std::to_string(input.rewards[i]) + ", raw reward = " + std::to_string(input.raw_rewards[i]) +
                   "; expected finite numbers, or outcome unscorable");
@@ -50,19 +54,18 @@ Status CheckCompletion(const AdvantageInput& input, std::size_t i) {
   return OkStatus();
 }
 
-// Whether no completion needs a second look: the common case, without a branch per completion.
-bool AllPlain(const AdvantageInput& input) {
-  const auto plain = [](Outcome outcome) { return outcome == Outcome::kCorrect || outcome == Outcome::kWrong; };
-  const bool same = input.raw_rewards.data() == input.rewards.data();
-  return AllFinite(input.rewards) && (same || AllFinite(input.raw_rewards)) && AllFinite(input.components) &&
-         std::ranges::all_of(input.outcomes, plain) && std::ranges::all_of(input.lengths, [](std::int32_t length) { return length >= 0; });
-}
-
 }  // namespace
+
+bool AllScorable(const AdvantageInput& input) {
+  const auto judged = [](Outcome outcome) { return outcome == Outcome::kCorrect || outcome == Outcome::kWrong; };
+  const bool shaped = input.raw_rewards.data() != input.rewards.data();
+  return AllFinite(input.rewards) && (!shaped || AllFinite(input.raw_rewards)) && AllFinite(input.components) &&
+         std::ranges::all_of(input.outcomes, judged) && std::ranges::all_of(input.lengths, [](std::int32_t length) { return length >= 0; });
+}
 
 Status CheckBatch(const AdvantageInput& input) {
   BUTTRESS_RETURN_IF_ERROR(CheckShapes(input));
-  if (!AllPlain(input)) {
+  if (!AllScorable(input)) {
     for (std::size_t i = 0; i < input.rewards.size(); ++i) BUTTRESS_RETURN_IF_ERROR(CheckCompletion(input, i));
   }
   for (std::size_t k = 0; k < input.history.size(); ++k) {

@@ -7,11 +7,11 @@ ScorableRows::ScorableRows(const AdvantageInput& input) : whole_rows_(input.rewa
   std::size_t row = 0;
   for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
     for (; row < static_cast<std::size_t>(input.group_offsets[k + 1]); ++row) {
-      if (input.outcomes[row] == Outcome::kUnscorable) continue;
+      if (!IsScorable(input.raw_rewards[row], input.outcomes, row)) continue;
       rows_.push_back(row);
       rewards_.push_back(input.rewards[row]);
       raw_rewards_.push_back(input.raw_rewards[row]);
-      outcomes_.push_back(input.outcomes[row]);
+      if (!input.outcomes.empty()) outcomes_.push_back(input.outcomes[row]);
       lengths_.push_back(input.lengths[row]);
       const auto parts = input.components.subspan(row * components, components);
       components_.insert(components_.end(), parts.begin(), parts.end());

@@ -12,7 +12,7 @@ namespace buttress {
 // Owns copies of the scorable rows of a batch; groups keep their number and may be empty.
 class ScorableRows {
  public:
-  // REQUIRES: shapes as AdvantageInput has them, outcomes not empty.
+  // REQUIRES: CheckBatch(input) is OK.
   explicit ScorableRows(const AdvantageInput& input);
   ScorableRows(const ScorableRows&) = delete;  // input() views this object's rows
   ScorableRows& operator=(const ScorableRows&) = delete;
