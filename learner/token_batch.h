@@ -19,7 +19,9 @@ class TokenBatch {
  public:
   // Appends one sequence. Tokens of `completion` inside `spans` are trained; no spans: all of them. The last token predicts nothing, so
   // it is a target but no input. REQUIRES: prompt and completion not empty, spans within the completion.
-  void Add(std::span<const std::int32_t> prompt, std::span<const std::int32_t> completion, std::span<const TokenSpan> spans);
+  void Add(std::span<const std::int32_t> prompt,
+           std::span<const std::int32_t> completion,
+           std::span<const TokenSpan> spans);
 
   bool empty() const { return lengths_.empty(); }
 
@@ -28,7 +30,10 @@ class TokenBatch {
   std::int64_t trained_tokens() const { return static_cast<std::int64_t>(targets_.size()); }
 
   // Log-probs [M] of the trained tokens, sequence after sequence.
-  TokenLogprobs Run(Transformer& model, double temperature, std::int64_t chunk_rows, EntropyMode entropy) const;
+  TokenLogprobs Run(Transformer& model,
+                    double temperature,
+                    std::int64_t chunk_rows,
+                    EntropyMode entropy) const;
 
  private:
   std::vector<std::int64_t> tokens_;   // [N]

@@ -27,7 +27,8 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
   BUTTRESS_RETURN_IF_ERROR(WaitIdle());
   Snapshot snapshot{version, {}};
   for (const auto& [name, tensor] : parameters) {
-    snapshot.parameters.emplace_back(name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+    snapshot.parameters.emplace_back(
+        name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
   {
     MutexLock lock(mutex_);
@@ -42,7 +43,9 @@ Status WeightSync::Drain() { return WaitIdle(); }
 Status WeightSync::WaitIdle() {
   MutexLock lock(mutex_);
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
-  if (!idle) return DeadlineExceeded("a policy version was not published within 10 minutes; check the disk of <out>/weights");
+  if (!idle)
+    return DeadlineExceeded(
+        "a policy version was not published within 10 minutes; check the disk of <out>/weights");
   return failure_;
 }
 
@@ -63,11 +66,13 @@ void WeightSync::Loop() {
 
 Status WeightSync::Send(const Snapshot& snapshot) {
   std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [name, tensor] : snapshot.parameters) table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  for (const auto& [name, tensor] : snapshot.parameters)
+    table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
   for (const auto& [name, tensor] : snapshot.parameters) {
     at::Tensor storage;
-    BUTTRESS_RETURN_IF_ERROR(publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
+    BUTTRESS_RETURN_IF_ERROR(
+        publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit());
   return announce_(manifest);

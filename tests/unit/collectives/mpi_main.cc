@@ -27,7 +27,8 @@ int RunWithoutLastRank(Collective& group, std::string_view mode) {
   const Status status = group.AllReduceSum({&value, 1})->Wait(kDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
   const Status next = group.Barrier();  // refused, not waited for
-  if (status.code() != StatusCode::kDeadlineExceeded || next.code() != StatusCode::kAborted) return 1;
+  if (status.code() != StatusCode::kDeadlineExceeded || next.code() != StatusCode::kAborted)
+    return 1;
   return ExitCode(status);
 }
 
@@ -39,7 +40,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", group.status().ToString().c_str());
     return 1;
   }
-  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0) return RunWithoutLastRank(**group, argv[2]);
+  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0)
+    return RunWithoutLastRank(**group, argv[2]);
   CpuMemory memory;
   TheBackend() = {group->get(), group->get(), &memory};
   const int failed = RUN_ALL_TESTS();

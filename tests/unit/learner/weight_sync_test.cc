@@ -15,7 +15,8 @@ namespace {
 class WeightSyncTest : public testing::Test {
  protected:
   void SetUp() override {
-    const std::string folder = (std::filesystem::path(testing::TempDir()) / "weight_sync_test").string();
+    const std::string folder =
+        (std::filesystem::path(testing::TempDir()) / "weight_sync_test").string();
     std::filesystem::remove_all(folder);
     WeightStoreOptions options;
     options.folder = folder;
@@ -57,7 +58,8 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
 }
 
 TEST_F(WeightSyncTest, AFailedAnnouncementFailsTheNextCall) {
-  WeightSync sync(*publisher, [](const WeightManifest&) { return FailedPrecondition("an old learner epoch"); });
+  WeightSync sync(*publisher,
+                  [](const WeightManifest&) { return FailedPrecondition("an old learner epoch"); });
   ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters).ok());
   EXPECT_EQ(sync.Publish({1, 2, ""}, parameters).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(sync.Drain().code(), StatusCode::kFailedPrecondition);
