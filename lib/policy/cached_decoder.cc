@@ -8,6 +8,7 @@
 #include "lib/policy/attention.h"
 #include "lib/policy/cached_attention.h"
 #include "lib/policy/norm.h"
+#include "lib/policy/short_attention.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {
@@ -74,10 +75,12 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   batch.positions_R = positions.to(device_);
   PackedLayout layout;
   if (attend == AttendTo::kRows && tile_rows_ == 0) {
-    layout = LayOut(LengthsOf(rows), device_);
+    layout = LayOut(LengthsOf(rows), {}, device_);
     batch.layout = &layout;
   }
+  const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
   at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
+  if (batch.layout != nullptr && !UsesShortAttention(layout, hidden_RD, heads)) layout.rectangles = LayOutRectangles(layout);
   for (std::size_t i = 0; i < layers_.size(); ++i) hidden_RD = RunLayer(i, batch, hidden_RD, cache);
   return hidden_RD;
 }
