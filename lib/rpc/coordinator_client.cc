@@ -82,7 +82,7 @@ class CoordinatorClient::Connection {
       const Status status = TryOnce(deadline_ms, attempt);
       if (status.ok()) return status;
       const Status named = status.Annotate(name);
-      if (!WorthTryingAgain(status) || ShutdownRequested()) return named;
+      if (!WorthTryingAgain(status) || ShutdownRequested() || CheckpointRequested()) return named;
       const std::int64_t wait_ms = backoff.NextMs();
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");

@@ -2,7 +2,8 @@
 //
 // Every attempt has a deadline. UNAVAILABLE and DEADLINE_EXCEEDED are tried again with backoff (lib/base/retry.h) until
 // `give_up_after_ms` has passed: a coordinator that restarts is not noticed, for every call is safe to repeat. Any other failure is
-// returned at once. Once ShutdownRequested(), a long poll in flight ends with kCancelled, and each later call is tried once.
+// returned at once. Once ShutdownRequested(), a long poll in flight ends with kCancelled, and each later call is tried once; so it is once
+// CheckpointRequested().
 #pragma once
 
 #include <cstdint>
