@@ -132,13 +132,7 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   return options;
 }
 
-RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step) {
-  return {MixSeed(run_seed, HashText("advantage")), static_cast<std::uint64_t>(step)};
-}
-
-Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
-                              const StepPlanOptions& options,
-                              BatchSummary& summary) {
+Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& options, BatchSummary& summary) {
   const FlatBatch flat = Flatten(batch);
   AdvantageInput input;
   input.rewards = flat.rewards;
@@ -150,12 +144,13 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
   input.history = flat.history;
   input.collapse = batch.collapse;
   input.key = AdvantageKey(options.seed, batch.step);
-  BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
-                            ComputeAdvantages(input, options.algorithm));
-  BUTTRESS_ASSIGN_OR_RETURN(const Packing packing,
-                            Place(batch, flat, advantages.advantages, options));
-  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation,
-                            ParseAggregation(options.algorithm.aggregation));
+  BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages, ComputeAdvantages(input, options.algorithm));
+  if (!advantages.entropy_scale.empty()) {
+    return InvalidArgument("run.algorithm.advantage = '" + options.algorithm.advantage +
+                           "' weighs tokens by their entropy, which the learner does not do; choose another estimator");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const Packing packing, Place(batch, flat, advantages.advantages, options));
+  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation, ParseAggregation(options.algorithm.aggregation));
   summary = Summarize(batch, flat, advantages, packing);
 
   StepPlan plan;

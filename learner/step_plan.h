@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "learner/batch_source.h"
-#include "lib/base/random.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 
@@ -58,9 +57,6 @@ struct StepPlanOptions {
 StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
                                     const LearnerConfig& learner,
                                     int ranks);
-
-// Random numbers of advantage estimators at a step; a replay uses the same.
-RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step);
 
 // Pure. kInvalidArgument if the batch makes no sense.
 Result<StepPlan> MakeStepPlan(const BatchPlan& batch,

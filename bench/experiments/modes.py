@@ -35,7 +35,7 @@ def cold_start(folder, seed):
     run(BIN / "buttress", "new-model", "--out", folder / "new", "--characters", "0123456789+-:>", "--layers", 3, "--hidden", 96,
         "--heads", 3, "--intermediate", 256)
     run(BIN / "buttress", "sft", "--model", folder / "new", "--data", folder / "sft.jsonl", "--out", folder / "cold", "--steps", 400,
-        "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed", seed, "--threads", 2)
+        "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed", seed)
 
 
 def train(out, data, seed, mode, steps, evaluate=True):

@@ -86,15 +86,6 @@ void YamlBinder::CheckUnknownKeys() {
   }
 }
 
-void YamlBinder::BindList(const char* name, const YAML::Node& child, std::vector<std::string>& value) {
-  if (!child.IsSequence()) return Error(child, name, "expected a list, found '" + Text(child) + "'");
-  value.clear();
-  for (const auto& item : child) {
-    if (!item.IsScalar()) return Error(item, name, "expected a list of text");
-    value.push_back(item.Scalar());
-  }
-}
-
 void YamlBinder::BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value) {
   if (!child.IsMap()) return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
   value.clear();

@@ -15,7 +15,7 @@ namespace buttress {
 
 template <class T>
 concept Section = std::is_class_v<T> && !std::same_as<T, std::string> && !std::same_as<T, std::vector<std::string>> &&
-                  !std::same_as<T, std::map<std::string, std::string>>;
+                  !std::same_as<T, std::vector<double>> && !std::same_as<T, std::map<std::string, std::string>>;
 
 // Scalar conversions; false if the text is not of that type.
 bool FromText(const std::string& text, bool& value);
@@ -49,7 +49,7 @@ class YamlBinder {
     if (!child.IsDefined() || child.IsNull()) return;
     if constexpr (Section<T>) {
       BindSection(name, child, value);
-    } else if constexpr (std::same_as<T, std::vector<std::string>>) {
+    } else if constexpr (std::same_as<T, std::vector<std::string>> || std::same_as<T, std::vector<double>>) {
       BindList(name, child, value);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       BindMap(name, child, value);
@@ -70,7 +70,19 @@ class YamlBinder {
     binder.CheckUnknownKeys();
   }
 
-  void BindList(const char* name, const YAML::Node& child, std::vector<std::string>& value);
+  template <class T>
+  void BindList(const char* name, const YAML::Node& child, std::vector<T>& value) {
+    if (!child.IsSequence()) return Error(child, name, "expected a list, found '" + Text(child) + "'");
+    value.clear();
+    for (const auto& item : child) {
+      T element{};
+      if (!item.IsScalar() || !FromText(item.Scalar(), element)) {
+        return Error(item, name, std::string("expected a list, each element ") + TypeName(element));
+      }
+      value.push_back(element);
+    }
+  }
+
   void BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value);
   void Error(const YAML::Node& at, const std::string& name, const std::string& what);
   std::string Path(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
@@ -100,6 +112,10 @@ class YamlPrinter {
       out_ << YAML::Flow << YAML::BeginSeq;
       for (const std::string& item : value) out_ << YAML::DoubleQuoted << item;
       out_ << YAML::EndSeq;
+    } else if constexpr (std::same_as<T, std::vector<double>>) {
+      out_ << YAML::Flow << YAML::BeginSeq;
+      for (const double item : value) out_ << ToText(item);
+      out_ << YAML::EndSeq;
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       out_ << YAML::Flow << YAML::BeginMap;
       for (const auto& [key, item] : value) {
@@ -128,7 +144,7 @@ class SettingDescriber {
     if constexpr (Section<T>) {
       SettingDescriber nested(path, out_);
       value.Visit(nested);
-    } else if constexpr (std::same_as<T, std::vector<std::string>> || std::same_as<T, std::map<std::string, std::string>>) {
+    } else if constexpr (std::is_class_v<T> && !std::same_as<T, std::string>) {
       out_ += path + "  (empty)  " + meaning + "\n";
     } else {
       const std::string text = ToText(value);

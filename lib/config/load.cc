@@ -49,11 +49,8 @@ std::string PrintSection(T section) {
   return std::string(out.c_str()) + "\n";
 }
 
-}  // namespace
-
-Result<RunConfig> ParseRunConfig(const std::string& text,
-                                 const std::string& name,
-                                 const std::vector<std::string>& overrides) {
+// Types and names are checked, ranges are not.
+Result<RunConfig> Bind(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
   YAML::Node root;
   try {
     root = YAML::Load(text);
@@ -66,11 +63,30 @@ Result<RunConfig> ParseRunConfig(const std::string& text,
     config.Visit(binder);
     binder.CheckUnknownKeys();
     if (!errors.empty()) return InvalidArgument(JoinLines(errors));
-    BUTTRESS_RETURN_IF_ERROR(ValidateRunConfig(config).Annotate(name));
     return config;
   } catch (const YAML::Exception& e) {
     return InvalidArgument(name + ":" + std::to_string(e.mark.line + 1) + ": not YAML: " + e.msg);
   }
+}
+
+}  // namespace
+
+Result<RunConfig> ParseRunConfig(const std::string& text,
+                                 const std::string& name,
+                                 const std::vector<std::string>& overrides) {
+  BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, Bind(text, name, overrides));
+  BUTTRESS_RETURN_IF_ERROR(ValidateRunConfig(config).Annotate(name));
+  return config;
+}
+
+Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides) {
+  for (const std::string& override : overrides) {
+    if (override.starts_with("run.algorithm.")) continue;
+    return InvalidArgument("--set " + override + ": only settings of run.algorithm count here");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, Bind("", "--set", overrides));
+  BUTTRESS_RETURN_IF_ERROR(ValidateAlgorithmConfig(config.run.algorithm));
+  return config.run.algorithm;
 }
 
 Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides) {

@@ -24,6 +24,13 @@ Result<RunConfig> ParseRunConfig(const std::string& text, const std::string& nam
 // Rules over several fields, and ranges; all broken ones in one message.
 Status ValidateRunConfig(const RunConfig& config);
 
+// The same for run.algorithm alone.
+Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm);
+
+// Defaults with `overrides` ("run.algorithm.eps=1e-4"), for a command that computes advantages without a run. kInvalidArgument for a
+// setting outside run.algorithm, which such a command would not read.
+Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides);
+
 // YAML that binds to the same config again.
 std::string PrintRunConfig(const RunConfig& config);
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/estimator_config.h"
+
 namespace buttress {
 
 struct DataConfig {
@@ -94,28 +96,17 @@ struct RewardConfig {
   }
 };
 
-struct AvspoConfig {
-  std::string mode = "opposite";
-  double acr_threshold = 0.3;
-  double slope = 5.0;
-  double variance_threshold = 0.01;
-  double noise_std = 0.1;
-
-  template <class V>
-  void Visit(V& v) {
-    v("mode", mode, "noise (the brief's Gaussian noise, all groups) | opposite (one virtual sample, constant groups)");
-    v("acr_threshold", acr_threshold, "the gate opens above this collapse rate of the step");
-    v("slope", slope, "confidence weight = min(1, slope * (ACR - acr_threshold))");
-    v("variance_threshold", variance_threshold, "noise: a group counts as collapsed below this sample variance");
-    v("noise_std", noise_std, "noise: standard deviation of the virtual rewards' noise");
-  }
-};
-
 struct AlgorithmConfig {
   std::string advantage = "grpo";
   std::string std = "sample";
   double eps = 1e-6;
   AvspoConfig avspo;
+  AgraeConfig a_grae;
+  GpgConfig gpg;
+  GdpoConfig gdpo;
+  NgrpoConfig ngrpo;
+  RlZvpConfig rl_zvp;
+  WReinforceConfig w_reinforce;
   double clip_low = 0.2;
   double clip_high = 0.2;
   double dual_clip = 0.0;
@@ -127,10 +118,16 @@ struct AlgorithmConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("advantage", advantage, "estimator: grpo | dr_grpo | avspo");
+    v("advantage", advantage, "estimator; buttress advantages --estimator list prints all");
     v("std", std, "what the group's advantages are divided by: sample | population | none");
     v("eps", eps, "added to that standard deviation");
     v("avspo", avspo, "virtual samples (advantage: avspo)");
+    v("a_grae", a_grae, "difficulty and sign (advantage: a_grae)");
+    v("gpg", gpg, "share of useful groups (advantage: gpg)");
+    v("gdpo", gdpo, "several reward components (advantage: gdpo)");
+    v("ngrpo", ngrpo, "one virtual best sample (advantage: ngrpo)");
+    v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");
+    v("w_reinforce", w_reinforce, "correct against wrong (advantage: w_reinforce)");
     v("clip_low", clip_low, "ratio clip below: 1 - clip_low");
     v("clip_high", clip_high, "ratio clip above: 1 + clip_high");
     v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");

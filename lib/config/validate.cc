@@ -1,5 +1,6 @@
 // Ranges of single settings and rules over several: ValidateRunConfig.
 #include <algorithm>
+#include <cmath>
 #include <initializer_list>
 #include <string>
 
@@ -17,11 +18,11 @@ class Rules {
  public:
   // Breaks unless `holds`: "run.sampling.temperature = 0: <expected and mend>".
   template <class T>
-  void Require(bool holds, const char* key, const T& value, const std::string& expected) {
-    if (!holds) broken_ += "\n  " + std::string(key) + " = " + ToText(value) + ": " + expected;
+  void Require(bool holds, const std::string& key, const T& value, const std::string& expected) {
+    if (!holds) broken_ += "\n  " + key + " = " + ToText(value) + ": " + expected;
   }
 
-  void OneOf(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
+  void OneOf(const std::string& key, const std::string& value, std::initializer_list<const char*> choices) {
     std::string expected = "choose one of:";
     for (const char* choice : choices) expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
     Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value, expected);
@@ -57,28 +58,69 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(run.batch.prompts >= 1, "run.batch.prompts", run.batch.prompts, "at least 1");
   rules.Require(run.batch.max_age >= 0, "run.batch.max_age", run.batch.max_age, "0 (on-policy) or more");
   rules.Require(run.batch.window >= 1, "run.batch.window", run.batch.window, "at least 1");
+  rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1), "run.deterministic", run.deterministic,
+                "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
   rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
   rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
 }
 
-void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
+void CheckAvspo(const AvspoConfig& avspo, Rules& rules) {
+  const std::string section = "run.algorithm.avspo.";
+  const auto share = [&](const std::string& key, double value) { rules.Require(value >= 0 && value <= 1, section + key, value, "in [0, 1]"); };
+  const auto not_negative = [&](const std::string& key, double value) {
+    rules.Require(value >= 0 && std::isfinite(value), section + key, value, "0 or more");
+  };
+  rules.OneOf(section + "mode", avspo.mode, {"noise", "opposite", "ladder", "prior"});
+  share("acr_threshold", avspo.acr_threshold);
+  not_negative("slope", avspo.slope);
+  not_negative("noise_std", avspo.noise_std);
+  not_negative("ladder.alpha", avspo.ladder.alpha);
+  rules.Require(avspo.ladder.anchor > 0 && std::isfinite(avspo.ladder.anchor), section + "ladder.anchor", avspo.ladder.anchor, "above 0");
+  share("ladder.strength", avspo.ladder.strength);
+  share("ladder.threshold_rate", avspo.ladder.threshold_rate);
+  share("ladder.threshold_min", avspo.ladder.threshold_min);
+  share("ladder.threshold_max", avspo.ladder.threshold_max);
+  rules.Require(avspo.ladder.threshold_min <= avspo.ladder.threshold && avspo.ladder.threshold <= avspo.ladder.threshold_max,
+                section + "ladder.threshold", avspo.ladder.threshold, "between threshold_min and threshold_max");
+  rules.Require(avspo.prior.kappa > 0 && std::isfinite(avspo.prior.kappa), section + "prior.kappa", avspo.prior.kappa, "above 0");
+  not_negative("prior.confidence_count", avspo.prior.confidence_count);
+  share("prior.strength_correct", avspo.prior.strength_correct);
+  share("prior.strength_wrong", avspo.prior.strength_wrong);
+}
+
+void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
+  rules.OneOf("run.algorithm.advantage", algorithm.advantage,
+              {"grpo", "dr_grpo", "rloo", "opo", "reinforce_pp", "reinforce_pp_baseline", "gpg", "pass_k", "gdpo", "ngrpo", "rl_zvp",
+               "w_reinforce", "reinforce_rej", "raft", "a_grae", "avspo"});
   rules.OneOf("run.algorithm.std", algorithm.std, {"sample", "population", "none"});
-  rules.OneOf("run.algorithm.avspo.mode", algorithm.avspo.mode, {"noise", "opposite"});
+  rules.Require(algorithm.eps >= 0 && std::isfinite(algorithm.eps), "run.algorithm.eps", algorithm.eps, "0 or more");
+  rules.OneOf("run.algorithm.a_grae.form", algorithm.a_grae.form, {"paper", "released"});
+  rules.Require(algorithm.a_grae.alpha > 0 && algorithm.a_grae.alpha <= 1, "run.algorithm.a_grae.alpha", algorithm.a_grae.alpha,
+                "in (0, 1]");
+  rules.OneOf("run.algorithm.gpg.form", algorithm.gpg.form, {"verl", "official"});
+  for (const double weight : algorithm.gdpo.weights) {
+    rules.Require(std::isfinite(weight), "run.algorithm.gdpo.weights", weight, "finite numbers");
+  }
+  rules.Require(std::isfinite(algorithm.ngrpo.max_reward), "run.algorithm.ngrpo.max_reward", algorithm.ngrpo.max_reward,
+                "a finite number");
+  rules.Require(algorithm.rl_zvp.alpha >= 0 && std::isfinite(algorithm.rl_zvp.alpha), "run.algorithm.rl_zvp.alpha",
+                algorithm.rl_zvp.alpha, "0 or more");
+  rules.Require(algorithm.w_reinforce.positive_weight >= 0 && std::isfinite(algorithm.w_reinforce.positive_weight),
+                "run.algorithm.w_reinforce.positive_weight", algorithm.w_reinforce.positive_weight, "0 or more");
+  CheckAvspo(algorithm.avspo, rules);
+}
+
+void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
+  CheckEstimators(algorithm, rules);
   rules.OneOf("run.algorithm.aggregation", algorithm.aggregation,
               {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"});
   rules.OneOf("run.algorithm.kl_estimator", algorithm.kl_estimator, {"k1", "k2", "k3"});
-  rules.Require(algorithm.eps >= 0, "run.algorithm.eps", algorithm.eps, "0 or more");
   rules.Require(algorithm.clip_low > 0 && algorithm.clip_low <= 1, "run.algorithm.clip_low", algorithm.clip_low, "in (0, 1]");
   rules.Require(algorithm.clip_high > 0, "run.algorithm.clip_high", algorithm.clip_high, "above 0");
   rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1, "run.algorithm.dual_clip", algorithm.dual_clip,
                 "0 (off) or above 1");
   rules.Require(algorithm.kl_coef >= 0, "run.algorithm.kl_coef", algorithm.kl_coef, "0 (off) or more");
   rules.Require(algorithm.entropy_coef >= 0, "run.algorithm.entropy_coef", algorithm.entropy_coef, "0 (off) or more");
-  const AvspoConfig& avspo = algorithm.avspo;
-  rules.Require(avspo.acr_threshold >= 0 && avspo.acr_threshold <= 1, "run.algorithm.avspo.acr_threshold",
-                avspo.acr_threshold, "in [0, 1]");
-  rules.Require(avspo.slope >= 0, "run.algorithm.avspo.slope", avspo.slope, "0 or more");
-  rules.Require(avspo.noise_std >= 0, "run.algorithm.avspo.noise_std", avspo.noise_std, "0 or more");
 }
 
 void CheckOptim(const OptimConfig& optim, Rules& rules) {
@@ -121,6 +163,12 @@ void CheckLocal(const LocalSettings& local, Rules& rules) {
 }
 
 }  // namespace
+
+Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
+  Rules rules;
+  CheckAlgorithm(algorithm, rules);
+  return rules.Verdict();
+}
 
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;

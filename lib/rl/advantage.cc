@@ -1,12 +1,17 @@
 #include "lib/rl/advantage.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string>
 
+#include "lib/rl/a_grae.h"
 #include "lib/rl/avspo.h"
+#include "lib/rl/check_batch.h"
+#include "lib/rl/estimators.h"
 #include "lib/rl/group_offsets.h"
-#include "lib/rl/grpo.h"
+#include "lib/rl/rl_zvp.h"
+#include "lib/rl/scorable_rows.h"
 
 namespace buttress {
 namespace {
@@ -14,59 +19,44 @@ namespace {
 // The whole registry. An array and not registration from each file: it can be read, and a static library's linker drops objects that
 // nobody names.
 constexpr std::array kEstimators = {
-    AdvantageEstimator{"grpo", Grpo, "(r - mean) / (std + eps), arXiv 2402.03300", "exactly 0"},
-    AdvantageEstimator{"dr_grpo", DrGrpo, "r - mean, arXiv 2503.20783", "exactly 0"},
-    AdvantageEstimator{"avspo", Avspo,
-                       "noise: the brief's blend of grpo and grpo on noisy rewards; opposite: one virtual sample of the opposite reward, "
-                       "released code of arXiv 2605.21125",
-                       "noise: the normalised noise; opposite: weight * (r - mean') / (std' + eps)"},
+    AdvantageEstimator{"grpo", Grpo, "(r - mean) / (std + eps)", "arXiv 2402.03300", "exactly 0"},
+    AdvantageEstimator{"dr_grpo", DrGrpo, "r - mean", "arXiv 2503.20783", "exactly 0"},
+    AdvantageEstimator{"rloo", Rloo, "r - mean of the others = n / (n - 1) (r - mean)", "arXiv 2402.14740", "exactly 0"},
+    AdvantageEstimator{"opo", Opo, "r - mean per token of the group", "arXiv 2505.23585", "exactly 0", /*reads_lengths=*/true},
+    AdvantageEstimator{"reinforce_pp", ReinforcePp, "(r - m) / sqrt(v + 1e-8), m and v over all tokens of the batch (gamma 1)",
+                       "arXiv 2501.03262", "its reward against the batch's mean; 0 if all rewards of the batch are equal",
+                       /*reads_lengths=*/true},
+    AdvantageEstimator{"reinforce_pp_baseline", ReinforcePpBaseline, "r - mean, then (x - m) / sqrt(v + 1e-8) over all tokens of the batch",
+                       "arXiv 2501.03262", "-m / sqrt(v + 1e-8): the batch's shift, the same for every constant group",
+                       /*reads_lengths=*/true},
+    AdvantageEstimator{"gpg", Gpg, "verl: (r - mean) N / nonzero rewards; official: (r - mean) / (share of mixed groups + 1e-5)",
+                       "arXiv 2504.02546", "exactly 0"},
+    AdvantageEstimator{"pass_k", PassK, "(r_max - second best) / (std + eps) for the single best, else 0", "arXiv 2503.19595", "exactly 0"},
+    AdvantageEstimator{"gdpo", Gdpo, "sum over components of weight * grpo, then (x - m) / sqrt(v + 1e-8) over all tokens of the batch",
+                       "arXiv 2601.05242", "-m / sqrt(v + 1e-8) if all components are constant: the batch's shift", /*reads_lengths=*/true,
+                       /*reads_components=*/true},
+    AdvantageEstimator{"ngrpo", Ngrpo, "grpo with one virtual reward of max_reward in every group", "arXiv 2509.18851",
+                       "exactly 0 at max_reward; below it negative, -1 / sqrt(G + 1) for sample std"},
+    AdvantageEstimator{"rl_zvp", RlZvp, "mixed: grpo; constant, per token: alpha H if correct, -alpha (max H - H) if wrong",
+                       "arXiv 2509.21880", "a scale of +-alpha for the entropy of its tokens"},
+    AdvantageEstimator{"w_reinforce", WReinforce, "positive_weight if correct, -1 if wrong", "arXiv 2506.01347",
+                       "the same as in any group: positive_weight or -1"},
+    AdvantageEstimator{"reinforce_rej", ReinforceRej, "r, constant groups left out", "arXiv 2504.11343", "exactly 0"},
+    AdvantageEstimator{"raft", Raft, "max(r, 0)", "arXiv 2304.06767", "its reward"},
+    AdvantageEstimator{"a_grae", AGrae, "grpo * [omega / (2 sqrt p) + (1 - omega) / (2 sqrt(1 - p))], positives * min(1, omega / alpha)",
+                       "arXiv 2602.05548", "exactly 0"},
+    AdvantageEstimator{"avspo", Avspo, "(1 - w) grpo + w grpo among virtual rewards; modes noise, opposite, ladder, prior",
+                       "arXiv 2605.21125", "by mode, see there; exactly 0 while the gate is closed"},
 };
-
-template <class T>
-Status CheckRows(std::string_view field, std::span<const T> values, std::size_t rows) {
-  if (values.size() == rows) return OkStatus();
-  return InvalidArgument(std::string(field) + " has " + std::to_string(values.size()) + " entries; expected " + std::to_string(rows));
-}
-
-Status CheckInput(const AdvantageInput& input) {
-  const std::size_t rows = input.rewards.size();
-  BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(input.group_offsets, rows));
-  const std::size_t groups = input.group_offsets.size() - 1;
-  BUTTRESS_RETURN_IF_ERROR(CheckRows("raw_rewards", input.raw_rewards, rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckRows("lengths", input.lengths, rows));
-  BUTTRESS_RETURN_IF_ERROR(CheckRows("history", input.history, groups));
-  if (!input.outcomes.empty()) BUTTRESS_RETURN_IF_ERROR(CheckRows("outcomes", input.outcomes, rows));
-  if (rows == 0 ? !input.components.empty() : input.components.size() % rows != 0) {
-    return InvalidArgument("components has " + std::to_string(input.components.size()) + " entries; expected a multiple of the " +
-                           std::to_string(rows) + " completions");
-  }
-  for (std::size_t i = 0; i < rows; ++i) {
-    const std::string where = "completion " + std::to_string(i) + " of the batch: ";
-    if (!input.outcomes.empty() && input.outcomes[i] == Outcome::kUnspecified) return InvalidArgument(where + "outcome is not set");
-    if (!input.outcomes.empty() && input.outcomes[i] == Outcome::kUnscorable) continue;
-    if (!std::isfinite(input.rewards[i]) || !std::isfinite(input.raw_rewards[i])) {
-      return InvalidArgument(where + "reward = " + std::to_string(input.rewards[i]) + ", raw reward = " +
-                             std::to_string(input.raw_rewards[i]) + "; expected finite numbers, or outcome unscorable");
-    }
-    if (input.lengths[i] < 0) return InvalidArgument(where + "length = " + std::to_string(input.lengths[i]) + "; expected 0 or more");
-  }
-  for (std::size_t k = 0; k < groups; ++k) {
-    const PromptHistory& history = input.history[k];
-    if (0 <= history.correct && history.correct <= history.scored) continue;
-    return InvalidArgument("history of group " + std::to_string(k) + ": " + std::to_string(history.correct) + " correct of " +
-                           std::to_string(history.scored) + "; expected 0 <= correct <= scored");
-  }
-  return OkStatus();
-}
 
 // Class of each group. The step's counts come with the batch, because gates of all ranks and of a replay must see the same; a recount
 // that differs means that the rewards or the counts are not those of this step.
 Result<std::vector<CollapseClass>> Classify(const AdvantageInput& input) {
-  std::vector<CollapseClass> classes;
+  std::vector<CollapseClass> classes(input.group_offsets.size() - 1);
   CollapseCounts recount;
-  for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
-    classes.push_back(ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k), GroupRows(input.outcomes, input.group_offsets, k)));
-    recount.Add(classes.back());
+  for (std::size_t k = 0; k < classes.size(); ++k) {
+    classes[k] = ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k), GroupRows(input.outcomes, input.group_offsets, k));
+    recount.Add(classes[k]);
   }
   if (recount == input.collapse.step) return classes;
   return InvalidArgument("collapse.step counts " + std::to_string(input.collapse.step.constant()) + " constant of " +
@@ -75,13 +65,17 @@ Result<std::vector<CollapseClass>> Classify(const AdvantageInput& input) {
 }
 
 // An estimator that overflows must not reach the weights.
-Status CheckOutput(const AdvantageOutput& out, std::string_view estimator) {
-  for (std::size_t i = 0; i < out.advantages.size(); ++i) {
-    if (std::isfinite(out.advantages[i])) continue;
-    return InvalidArgument(std::string(estimator) + " gives no finite advantage for completion " + std::to_string(i) +
-                           " of the batch; the rewards are too large, or algorithm.eps is 0 and they differ by rounding only");
-  }
-  return OkStatus();
+Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator) {
+  const auto bad = std::ranges::find_if_not(out.advantages, [](double advantage) { return std::isfinite(advantage); });
+  if (bad == out.advantages.end()) return OkStatus();
+  return InvalidArgument(std::string(estimator) + " gives no finite advantage for completion " +
+                         std::to_string(bad - out.advantages.begin()) +
+                         " of the batch; the rewards are too large, or algorithm.eps is 0 and they differ by rounding only");
+}
+
+Status Run(const AdvantageEstimator& estimator, const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  out.advantages.assign(input.rewards.size(), 0.0);
+  return estimator.compute(input, options, out);
 }
 
 }  // namespace
@@ -99,15 +93,25 @@ Result<const AdvantageEstimator*> FindAdvantageEstimator(std::string_view name) 
 
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input, const AlgorithmConfig& options) {
   BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator, FindAdvantageEstimator(options.advantage));
-  BUTTRESS_RETURN_IF_ERROR(CheckInput(input));
-  const std::size_t groups = input.group_offsets.size() - 1;
+  BUTTRESS_RETURN_IF_ERROR(CheckBatch(input));
   AdvantageOutput out;
-  out.advantages.assign(input.rewards.size(), 0.0);
-  out.decisions.assign(groups, VirtualDecision{});
   BUTTRESS_ASSIGN_OR_RETURN(out.collapse, Classify(input));
-  BUTTRESS_RETURN_IF_ERROR(estimator->compute(input, options, out));
-  BUTTRESS_RETURN_IF_ERROR(CheckOutput(out, estimator->name));
+  out.decisions.resize(out.collapse.size());
+  out.next_gate = input.gate;
+  if (AllScorable(input)) {
+    BUTTRESS_RETURN_IF_ERROR(Run(*estimator, input, options, out));
+  } else {
+    const ScorableRows scorable(input);
+    BUTTRESS_RETURN_IF_ERROR(Run(*estimator, scorable.input(), options, out));
+    out.advantages = scorable.Spread(out.advantages);
+    if (!out.entropy_scale.empty()) out.entropy_scale = scorable.Spread(out.entropy_scale);
+  }
+  BUTTRESS_RETURN_IF_ERROR(CheckAdvantages(out, estimator->name));
   return out;
+}
+
+RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step) {
+  return {MixSeed(run_seed, HashText("advantage")), static_cast<std::uint64_t>(step)};
 }
 
 }  // namespace buttress

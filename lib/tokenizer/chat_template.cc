@@ -21,7 +21,9 @@ class JinjaChatTemplate : public ChatTemplate {
     // transformers passes these always, as none where the caller has none.
     globals.Set("tools", JinjaValue());
     globals.Set("documents", JinjaValue());
-    if (!variables.is_null() && !variables.is_object()) return InvalidArgument("the chat template's variables are not a JSON object");
+    if (!variables.is_null() && !variables.is_object()) {
+      return InvalidArgument("the chat template's variables are not a JSON object");
+    }
     for (const auto& [name, variable] : variables.items()) {
       BUTTRESS_ASSIGN_OR_RETURN(JinjaValue value, JinjaValue::FromJson(variable));
       globals.Set(name, std::move(value));

@@ -213,8 +213,7 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     CheckCollapse();
   }
   if (lossy && Chance(20)) return;  // the acknowledgement is lost
-  if (outcome == SubmitOutcome::kAccepted || outcome == SubmitOutcome::kDuplicate) worker.finished.push_back(held->first);
-  if (outcome == SubmitOutcome::kMismatch) worker.finished.push_back(held->first);
+  worker.finished.push_back(held->first);
   worker.held.erase(held);
 }
 

@@ -4,8 +4,8 @@
 
 namespace buttress {
 
-Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(const JinjaArguments& arguments,
-                                                                  const std::vector<std::string_view>& parameters) {
+Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
+    const JinjaArguments& arguments, const std::vector<std::string_view>& parameters) {
   std::vector<std::optional<JinjaValue>> out(parameters.size());
   if (arguments.positional.size() > parameters.size()) {
     return InvalidArgument(std::to_string(arguments.positional.size()) + " arguments; at most " +
@@ -22,21 +22,26 @@ Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(const JinjaArg
   return out;
 }
 
-Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name, std::int64_t absent) {
+Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value,
+                                     std::string_view name,
+                                     std::int64_t absent) {
   if (!value.has_value() || value->is_none()) return absent;
   if (value->Is<std::int64_t>()) return value->As<std::int64_t>();
   if (value->Is<bool>()) return value->As<bool>();
-  return InvalidArgument("argument '" + std::string(name) + "' is of type '" + std::string(value->TypeName()) +
-                         "'; an integer is expected");
+  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
+                         std::string(value->TypeName()) + "'; an integer is expected");
 }
 
-Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value, std::string_view name) {
+Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value,
+                                                std::string_view name) {
   if (!value.has_value() || value->is_none()) return std::optional<std::string>();
   if (value->is_text()) return std::optional(value->text());
-  return InvalidArgument("argument '" + std::string(name) + "' is of type '" + std::string(value->TypeName()) +
-                         "'; a text is expected");
+  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
+                         std::string(value->TypeName()) + "'; a text is expected");
 }
 
-bool TruthArgument(const std::optional<JinjaValue>& value, bool absent) { return value.has_value() ? value->Truthy() : absent; }
+bool TruthArgument(const std::optional<JinjaValue>& value, bool absent) {
+  return value.has_value() ? value->Truthy() : absent;
+}
 
 }  // namespace buttress

@@ -8,7 +8,8 @@ namespace buttress {
 namespace {
 
 Status NoAttribute(const JinjaValue& value, std::string_view name) {
-  return InvalidArgument("'" + std::string(value.TypeName()) + "' has no attribute '" + std::string(name) + "'");
+  return InvalidArgument("'" + std::string(value.TypeName()) + "' has no attribute '" +
+                         std::string(name) + "'");
 }
 
 JinjaValue Missing(const JinjaValue& value, std::string_view name) {
@@ -16,8 +17,10 @@ JinjaValue Missing(const JinjaValue& value, std::string_view name) {
 }
 
 bool ChangesItsObject(const JinjaValue& value, std::string_view name) {
-  static constexpr std::array<std::string_view, 8> kOfLists = {"append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
-  static constexpr std::array<std::string_view, 5> kOfDicts = {"clear", "pop", "popitem", "setdefault", "update"};
+  static constexpr std::array<std::string_view, 8> kOfLists = {
+      "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
+  static constexpr std::array<std::string_view, 5> kOfDicts = {
+      "clear", "pop", "popitem", "setdefault", "update"};
   if (value.is_list()) return std::find(kOfLists.begin(), kOfLists.end(), name) != kOfLists.end();
   return value.is_dict() && std::find(kOfDicts.begin(), kOfDicts.end(), name) != kOfDicts.end();
 }
@@ -33,21 +36,30 @@ Result<JinjaValue> LoopAttribute(const JinjaLoop& loop, std::string_view name) {
   if (name == "first") return JinjaValue(index == 0);
   if (name == "last") return JinjaValue(index + 1 == length);
   if (name == "length") return JinjaValue(length);
-  if (name == "depth") return JinjaValue(std::int64_t{1});  // recursive loops alone, which are not supported, are deeper
+  // Recursive loops alone, which are not supported, are deeper.
+  if (name == "depth") return JinjaValue(std::int64_t{1});
   if (name == "depth0") return JinjaValue(std::int64_t{0});
-  if (name == "previtem") return index == 0 ? JinjaValue::Undefined("there is no previous item") : items[loop.index - 1];
-  if (name == "nextitem") return index + 1 == length ? JinjaValue::Undefined("there is no next item") : items[loop.index + 1];
+  if (name == "previtem") {
+    return index == 0 ? JinjaValue::Undefined("there is no previous item") : items[loop.index - 1];
+  }
+  if (name == "nextitem") {
+    return index + 1 == length ? JinjaValue::Undefined("there is no next item")
+                               : items[loop.index + 1];
+  }
   return InvalidArgument("loop." + std::string(name) + " is not supported");
 }
 
-std::int64_t LengthOfIterable(const std::vector<JinjaValue>& items) { return static_cast<std::int64_t>(items.size()); }
+std::int64_t LengthOfIterable(const std::vector<JinjaValue>& items) {
+  return static_cast<std::int64_t>(items.size());
+}
 
 // The entry of a dict or namespace; null if there is none.
 const JinjaValue* FindEntry(const JinjaValue& value, std::string_view name) {
   if (value.is_dict()) return value.As<std::shared_ptr<const JinjaDict>>()->Find(name);
   if (!value.Is<std::shared_ptr<JinjaNamespace>>()) return nullptr;
   const auto& entries = value.As<std::shared_ptr<JinjaNamespace>>()->entries;
-  const auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto it = std::find_if(
+      entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == name; });
   return it == entries.end() ? nullptr : &it->second;
 }
 
@@ -55,7 +67,8 @@ Result<JinjaValue> ItemAt(const JinjaValue& value, std::int64_t index) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   if (index < 0) index += LengthOfIterable(items);
   if (index < 0 || index >= LengthOfIterable(items)) {
-    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " + std::to_string(index));
+    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " +
+                                 std::to_string(index));
   }
   return items[static_cast<std::size_t>(index)];
 }
@@ -64,13 +77,19 @@ Result<JinjaValue> ItemAt(const JinjaValue& value, std::int64_t index) {
 
 Result<JinjaValue> JinjaAttribute(const JinjaValue& value, const std::string& name) {
   if (value.is_undefined()) return InvalidArgument(*value.As<JinjaUndefined>().what);
-  if (name.starts_with("_")) return InvalidArgument("attribute '" + name + "' is not allowed in a template");
+  if (name.starts_with("_")) {
+    return InvalidArgument("attribute '" + name + "' is not allowed in a template");
+  }
   if (ChangesItsObject(value, name)) {
     return InvalidArgument("'" + std::string(value.TypeName()) + "." + name +
                            "' is not allowed: transformers runs templates in an immutable sandbox");
   }
-  if (value.Is<std::shared_ptr<JinjaLoop>>()) return LoopAttribute(*value.As<std::shared_ptr<JinjaLoop>>(), name);
-  if (HasJinjaMethod(value, name)) return JinjaValue(std::make_shared<const JinjaMethod>(JinjaMethod{value, name}));
+  if (value.Is<std::shared_ptr<JinjaLoop>>()) {
+    return LoopAttribute(*value.As<std::shared_ptr<JinjaLoop>>(), name);
+  }
+  if (HasJinjaMethod(value, name)) {
+    return JinjaValue(std::make_shared<const JinjaMethod>(JinjaMethod{value, name}));
+  }
   const JinjaValue* entry = FindEntry(value, name);
   return entry != nullptr ? *entry : Missing(value, name);
 }
@@ -87,15 +106,20 @@ Result<JinjaValue> JinjaItem(const JinjaValue& value, const JinjaValue& key) {
     if (!value.is_list()) return ItemAt(value, at);
     const auto& items = value.items();
     const std::int64_t from_begin = at < 0 ? at + LengthOfIterable(items) : at;
-    if (from_begin >= 0 && from_begin < LengthOfIterable(items)) return items[static_cast<std::size_t>(from_begin)];
-    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " + std::to_string(at));
+    if (from_begin >= 0 && from_begin < LengthOfIterable(items)) {
+      return items[static_cast<std::size_t>(from_begin)];
+    }
+    return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no item " +
+                                 std::to_string(at));
   }
   return JinjaValue::Undefined("'" + std::string(value.TypeName()) + "' has no such item");
 }
 
 Result<JinjaValue> JinjaSlice(const JinjaValue& value, const JinjaSliceBounds& bounds) {
   if (value.is_undefined()) return InvalidArgument(*value.As<JinjaUndefined>().what);
-  if (!value.is_list() && !value.is_text()) return InvalidArgument("'" + std::string(value.TypeName()) + "' cannot be sliced");
+  if (!value.is_list() && !value.is_text()) {
+    return InvalidArgument("'" + std::string(value.TypeName()) + "' cannot be sliced");
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   const std::int64_t length = LengthOfIterable(items);
   const std::int64_t step = std::clamp(bounds.step.value_or(1), -length - 1, length + 1);
@@ -110,8 +134,13 @@ Result<JinjaValue> JinjaSlice(const JinjaValue& value, const JinjaSliceBounds& b
   const std::int64_t begin = place(bounds.begin, step > 0 ? lowest : highest);
   const std::int64_t end = place(bounds.end, step > 0 ? highest : lowest);
   std::vector<JinjaValue> taken;
-  for (std::int64_t at = begin; step > 0 ? at < end : at > end; at += step) taken.push_back(items[static_cast<std::size_t>(at)]);
-  if (value.is_list()) return value.TypeName() == "tuple" ? JinjaValue::Tuple(std::move(taken)) : JinjaValue::List(std::move(taken));
+  for (std::int64_t at = begin; step > 0 ? at < end : at > end; at += step) {
+    taken.push_back(items[static_cast<std::size_t>(at)]);
+  }
+  if (value.is_list()) {
+    return value.TypeName() == "tuple" ? JinjaValue::Tuple(std::move(taken))
+                                       : JinjaValue::List(std::move(taken));
+  }
   std::string text;
   for (const JinjaValue& character : taken) text += character.text();
   return JinjaValue::Text(std::move(text));

@@ -58,8 +58,10 @@ class JinjaEvaluator {
   Result<JinjaValue> EvaluateComparison(const JinjaExpression& expression, const JinjaScope& scope);
   Result<JinjaValue> EvaluateLogic(const JinjaExpression& expression, const JinjaScope& scope);
   Result<JinjaValue> EvaluateCall(const JinjaExpression& expression, const JinjaScope& scope);
-  Result<std::vector<JinjaValue>> EvaluateAll(const std::vector<const JinjaExpression*>& list, const JinjaScope& scope);
-  Result<JinjaArguments> EvaluateArguments(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<std::vector<JinjaValue>> EvaluateAll(const std::vector<const JinjaExpression*>& list,
+                                              const JinjaScope& scope);
+  Result<JinjaArguments> EvaluateArguments(const JinjaExpression& expression,
+                                           const JinjaScope& scope);
   Result<JinjaValue> CallFunction(JinjaFunction function, const JinjaArguments& arguments);
   Result<JinjaValue> CallMacro(const JinjaStatement& macro, const JinjaArguments& arguments);
   Result<JinjaValue> Range(const JinjaArguments& arguments) const;
@@ -91,7 +93,8 @@ class JinjaEvaluator::Level {
 
   Status Check() const {
     if (evaluator_.depth_ <= kJinjaDepthMax) return OkStatus();
-    return ResourceExhausted("expressions or macros nested deeper than " + std::to_string(kJinjaDepthMax) + " levels");
+    return ResourceExhausted("expressions or macros nested deeper than " +
+                             std::to_string(kJinjaDepthMax) + " levels");
   }
 
  private:

@@ -23,7 +23,9 @@ class JinjaExpressionParser::Level {
 
   Status Check() const {
     if (parser_.level_ <= kLevelMax) return OkStatus();
-    return JinjaErrorAt(parser_.tokens_.line(), "an expression nested deeper than " + std::to_string(kLevelMax) + " levels");
+    return JinjaErrorAt(
+        parser_.tokens_.line(),
+        "an expression nested deeper than " + std::to_string(kLevelMax) + " levels");
   }
 
  private:
@@ -63,7 +65,10 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::ExpressionOrTuple() {
   JinjaExpression& tuple = Make(Kind::kTuple, line);
   tuple.operands.push_back(first);
   while (tokens_.TakeOperator(",")) {
-    if (tokens_.At(JinjaToken::Kind::kBlockEnd) || tokens_.At(JinjaToken::Kind::kOutputEnd) || tokens_.AtOperator(")")) break;
+    if (tokens_.At(JinjaToken::Kind::kBlockEnd) || tokens_.At(JinjaToken::Kind::kOutputEnd) ||
+        tokens_.AtOperator(")")) {
+      break;
+    }
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* item, Expression());
     tuple.operands.push_back(item);
   }
@@ -108,7 +113,8 @@ Result<std::string> JinjaExpressionParser::ComparisonOperator() {
     if (tokens_.TakeOperator(text)) return std::string(text);
   }
   if (tokens_.TakeName("in")) return std::string("in");
-  if (tokens_.AtName("not") && tokens_.next().kind == JinjaToken::Kind::kName && tokens_.next().text == "in") {
+  if (tokens_.AtName("not") && tokens_.next().kind == JinjaToken::Kind::kName &&
+      tokens_.next().text == "in") {
     tokens_.Take();
     tokens_.Take();
     return std::string("not in");
@@ -160,14 +166,17 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Concatenation() {
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Product() {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Sign(/*with_filters=*/true));
-  while (tokens_.AtOperator("*") || tokens_.AtOperator("/") || tokens_.AtOperator("//") || tokens_.AtOperator("%")) {
+  while (tokens_.AtOperator("*") || tokens_.AtOperator("/") || tokens_.AtOperator("//") ||
+         tokens_.AtOperator("%")) {
     JinjaExpression& product = Make(Kind::kBinary, tokens_.line());
     product.name = tokens_.Take().text;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Sign(/*with_filters=*/true));
     product.operands = {left, right};
     left = &product;
   }
-  if (tokens_.AtOperator("**")) return JinjaErrorAt(tokens_.line(), "operator '**' is not supported");
+  if (tokens_.AtOperator("**")) {
+    return JinjaErrorAt(tokens_.line(), "operator '**' is not supported");
+  }
   return left;
 }
 
@@ -191,11 +200,15 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Sign(bool with_filters) {
 JinjaExpressionParser::Parsed JinjaExpressionParser::Primary() {
   using TokenKind = JinjaToken::Kind;
   switch (tokens_.current().kind) {
-    case TokenKind::kName: return NameOrConstant();
-    case TokenKind::kString: return Text();
+    case TokenKind::kName:
+      return NameOrConstant();
+    case TokenKind::kString:
+      return Text();
     case TokenKind::kInteger:
-    case TokenKind::kFloat: return Number();
-    default: break;
+    case TokenKind::kFloat:
+      return Number();
+    default:
+      break;
   }
   if (tokens_.AtOperator("(")) return Parentheses();
   if (tokens_.AtOperator("[")) return List();
@@ -220,7 +233,9 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::NameOrConstant() {
 JinjaExpressionParser::Parsed JinjaExpressionParser::Text() {
   JinjaExpression& expression = Make(Kind::kLiteral, tokens_.line());
   std::string text;
-  while (tokens_.At(JinjaToken::Kind::kString)) text += tokens_.Take().text;  // texts side by side are one
+  while (tokens_.At(JinjaToken::Kind::kString)) {
+    text += tokens_.Take().text;  // texts side by side are one
+  }
   expression.literal = JinjaValue::Text(std::move(text));
   return &expression;
 }
@@ -342,9 +357,11 @@ Status JinjaExpressionParser::Arguments(JinjaExpression& call) {
     if (!first && tokens_.TakeOperator(")")) break;
     first = false;
     if (tokens_.AtOperator("*") || tokens_.AtOperator("**")) {
-      return JinjaErrorAt(tokens_.line(), "'" + tokens_.current().text + "' before an argument is not supported");
+      return JinjaErrorAt(tokens_.line(),
+                          "'" + tokens_.current().text + "' before an argument is not supported");
     }
-    const bool named = tokens_.At(JinjaToken::Kind::kName) && tokens_.next().kind == JinjaToken::Kind::kOperator &&
+    const bool named = tokens_.At(JinjaToken::Kind::kName) &&
+                       tokens_.next().kind == JinjaToken::Kind::kOperator &&
                        tokens_.next().text == "=";
     if (named) {
       std::string name = tokens_.Take().text;
@@ -353,14 +370,17 @@ Status JinjaExpressionParser::Arguments(JinjaExpression& call) {
       call.named_arguments.emplace_back(std::move(name), value);
       continue;
     }
-    if (!call.named_arguments.empty()) return JinjaErrorAt(tokens_.line(), "an argument without a name after one with a name");
+    if (!call.named_arguments.empty()) {
+      return JinjaErrorAt(tokens_.line(), "an argument without a name after one with a name");
+    }
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
     call.arguments.push_back(value);
   }
   return OkStatus();
 }
 
-JinjaExpressionParser::Parsed JinjaExpressionParser::FiltersAndTests(const JinjaExpression* operand) {
+JinjaExpressionParser::Parsed JinjaExpressionParser::FiltersAndTests(
+    const JinjaExpression* operand) {
   while (true) {
     if (tokens_.AtOperator("|")) {
       BUTTRESS_ASSIGN_OR_RETURN(operand, Filter(operand));
@@ -377,12 +397,16 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::FiltersAndTests(const Jinja
 JinjaExpressionParser::Parsed JinjaExpressionParser::Filter(const JinjaExpression* operand) {
   JinjaExpression& filter = Make(Kind::kFilter, tokens_.Take().line);
   BUTTRESS_ASSIGN_OR_RETURN(filter.name, tokens_.ExpectAnyName());
-  if (!IsJinjaFilter(filter.name)) return JinjaErrorAt(filter.line, "filter '" + filter.name + "' is not supported");
+  if (!IsJinjaFilter(filter.name)) {
+    return JinjaErrorAt(filter.line, "filter '" + filter.name + "' is not supported");
+  }
   filter.operands = {operand};
   if (tokens_.AtOperator("(")) BUTTRESS_RETURN_IF_ERROR(Arguments(filter));
   // Elsewhere it would make + and ~ escape HTML in what they add.
   if (filter.name == "safe" && !tokens_.At(JinjaToken::Kind::kOutputEnd)) {
-    return JinjaErrorAt(filter.line, "filter 'safe' is supported at the end of {{ }} only, where it changes nothing");
+    return JinjaErrorAt(
+        filter.line,
+        "filter 'safe' is supported at the end of {{ }} only, where it changes nothing");
   }
   return &filter;
 }
@@ -391,15 +415,20 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Test(const JinjaExpression*
   JinjaExpression& test = Make(Kind::kTest, tokens_.Take().line);
   const bool negated = tokens_.TakeName("not");
   BUTTRESS_ASSIGN_OR_RETURN(test.name, tokens_.ExpectAnyName());
-  if (!IsJinjaTest(test.name)) return JinjaErrorAt(test.line, "test '" + test.name + "' is not supported");
+  if (!IsJinjaTest(test.name)) {
+    return JinjaErrorAt(test.line, "test '" + test.name + "' is not supported");
+  }
   test.operands = {operand};
   using TokenKind = JinjaToken::Kind;
   const bool keyword = tokens_.AtName("else") || tokens_.AtName("or") || tokens_.AtName("and");
   if (tokens_.AtOperator("(")) {
     BUTTRESS_RETURN_IF_ERROR(Arguments(test));
-  } else if (!keyword && (tokens_.At(TokenKind::kName) || tokens_.At(TokenKind::kString) || tokens_.At(TokenKind::kInteger) ||
-                          tokens_.At(TokenKind::kFloat) || tokens_.AtOperator("[") || tokens_.AtOperator("{"))) {
-    if (tokens_.AtName("is")) return JinjaErrorAt(tokens_.line(), "tests cannot be chained with 'is'");
+  } else if (!keyword && (tokens_.At(TokenKind::kName) || tokens_.At(TokenKind::kString) ||
+                          tokens_.At(TokenKind::kInteger) || tokens_.At(TokenKind::kFloat) ||
+                          tokens_.AtOperator("[") || tokens_.AtOperator("{"))) {
+    if (tokens_.AtName("is")) {
+      return JinjaErrorAt(tokens_.line(), "tests cannot be chained with 'is'");
+    }
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* argument, Primary());
     BUTTRESS_ASSIGN_OR_RETURN(argument, Postfix(argument));
     test.arguments = {argument};

@@ -16,7 +16,8 @@ class JinjaExpressionParser {
   using Parsed = Result<const JinjaExpression*>;
 
   // Both must outlive the parser.
-  JinjaExpressionParser(JinjaTokenReader& tokens, JinjaProgram& program) : tokens_(tokens), program_(program) {}
+  JinjaExpressionParser(JinjaTokenReader& tokens, JinjaProgram& program)
+      : tokens_(tokens), program_(program) {}
 
   Parsed Expression();
 

@@ -17,17 +17,23 @@ using Filter = Result<JinjaValue> (*)(const JinjaValue& value, const JinjaArgume
 
 constexpr std::int64_t kIndentMax = 1000;
 
-Status ExpectNoArguments(const JinjaArguments& arguments) { return BindJinjaArguments(arguments, {}).status(); }
+Status ExpectNoArguments(const JinjaArguments& arguments) {
+  return BindJinjaArguments(arguments, {}).status();
+}
 
 Result<std::string> IndentOf(const std::optional<JinjaValue>& width, std::int64_t absent) {
   if (width.has_value() && width->is_text()) return width->text();
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t spaces, IntegerArgument(width, "indent", absent));
-  if (spaces > kIndentMax) return InvalidArgument("an indent of more than " + std::to_string(kIndentMax));
+  if (spaces > kIndentMax) {
+    return InvalidArgument("an indent of more than " + std::to_string(kIndentMax));
+  }
   return std::string(static_cast<std::size_t>(std::max<std::int64_t>(spaces, 0)), ' ');
 }
 
 Result<JinjaValue> ToJson(const JinjaValue& value, const JinjaArguments& arguments) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"ensure_ascii", "indent", "separators", "sort_keys"}));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto bound,
+      BindJinjaArguments(arguments, {"ensure_ascii", "indent", "separators", "sort_keys"}));
   JinjaJsonStyle style;
   style.ensure_ascii = TruthArgument(bound[0], false);
   style.sort_keys = TruthArgument(bound[3], false);
@@ -38,7 +44,8 @@ Result<JinjaValue> ToJson(const JinjaValue& value, const JinjaArguments& argumen
   }
   if (bound[2].has_value() && !bound[2]->is_none()) {
     const JinjaValue& pair = *bound[2];
-    if (!pair.is_list() || pair.items().size() != 2 || !pair.items()[0].is_text() || !pair.items()[1].is_text()) {
+    if (!pair.is_list() || pair.items().size() != 2 || !pair.items()[0].is_text() ||
+        !pair.items()[1].is_text()) {
       return InvalidArgument("argument 'separators' is not two texts");
     }
     style.item_separator = pair.items()[0].text();
@@ -76,7 +83,8 @@ Result<JinjaValue> String(const JinjaValue& value, const JinjaArguments& argumen
 }
 
 Result<JinjaValue> Default(const JinjaValue& value, const JinjaArguments& arguments) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"default_value", "boolean"}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto bound,
+                            BindJinjaArguments(arguments, {"default_value", "boolean"}));
   const bool replace = value.is_undefined() || (TruthArgument(bound[1], false) && !value.Truthy());
   return replace ? bound[0].value_or(JinjaValue::Text("")) : value;
 }
@@ -88,14 +96,16 @@ Result<JinjaValue> FollowPath(JinjaValue value, const std::optional<std::string>
     std::int64_t index = 0;
     const auto [end, error] = std::from_chars(part.data(), part.data() + part.size(), index);
     const bool is_index = error == std::errc() && end == part.data() + part.size();
-    BUTTRESS_ASSIGN_OR_RETURN(value, JinjaItem(value, is_index ? JinjaValue(index) : JinjaValue::Text(part)));
+    BUTTRESS_ASSIGN_OR_RETURN(
+        value, JinjaItem(value, is_index ? JinjaValue(index) : JinjaValue::Text(part)));
   }
   return value;
 }
 
 Result<JinjaValue> Join(const JinjaValue& value, const JinjaArguments& arguments) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"d", "attribute"}));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string separator, JinjaToText(bound[0].value_or(JinjaValue::Text(""))));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string separator,
+                            JinjaToText(bound[0].value_or(JinjaValue::Text(""))));
   BUTTRESS_ASSIGN_OR_RETURN(const auto path, TextArgument(bound[1], "attribute"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   std::string out;
@@ -122,8 +132,11 @@ Result<JinjaValue> Last(const JinjaValue& value, const JinjaArguments& arguments
 }
 
 Result<JinjaValue> Replace(const JinjaValue& value, const JinjaArguments& arguments) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"old", "new", "count"}));
-  if (!bound[0].has_value() || !bound[1].has_value()) return InvalidArgument("two texts are expected");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto bound,
+                            BindJinjaArguments(arguments, {"old", "new", "count"}));
+  if (!bound[0].has_value() || !bound[1].has_value()) {
+    return InvalidArgument("two texts are expected");
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, JinjaToText(value));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string from, JinjaToText(*bound[0]));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string to, JinjaToText(*bound[1]));
@@ -134,7 +147,9 @@ Result<JinjaValue> Replace(const JinjaValue& value, const JinjaArguments& argume
 
 Result<JinjaValue> Items(const JinjaValue& value, const JinjaArguments& arguments) {
   if (value.is_undefined()) return JinjaValue::List({});
-  if (!value.is_dict()) return InvalidArgument("a mapping is expected, not '" + std::string(value.TypeName()) + "'");
+  if (!value.is_dict()) {
+    return InvalidArgument("a mapping is expected, not '" + std::string(value.TypeName()) + "'");
+  }
   return CallJinjaMethod({value, "items"}, arguments);
 }
 
@@ -157,7 +172,8 @@ Result<JinjaValue> Map(const JinjaValue& value, const JinjaArguments& arguments)
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   std::vector<JinjaValue> out;
   if (arguments.positional.empty()) {
-    BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"attribute", "default"}));
+    BUTTRESS_ASSIGN_OR_RETURN(const auto bound,
+                              BindJinjaArguments(arguments, {"attribute", "default"}));
     BUTTRESS_ASSIGN_OR_RETURN(const auto path, TextArgument(bound[0], "attribute"));
     if (!path.has_value()) return InvalidArgument("an attribute or a filter is expected");
     for (const JinjaValue& item : items) {
@@ -168,8 +184,11 @@ Result<JinjaValue> Map(const JinjaValue& value, const JinjaArguments& arguments)
     return JinjaValue::List(std::move(out));
   }
   const JinjaValue& name = arguments.positional[0];
-  if (!name.is_text() || !IsJinjaFilter(name.text())) return InvalidArgument("its first argument is not a supported filter");
-  const JinjaArguments rest{{arguments.positional.begin() + 1, arguments.positional.end()}, arguments.named};
+  if (!name.is_text() || !IsJinjaFilter(name.text())) {
+    return InvalidArgument("its first argument is not a supported filter");
+  }
+  const JinjaArguments rest{{arguments.positional.begin() + 1, arguments.positional.end()},
+                            arguments.named};
   for (const JinjaValue& item : items) {
     BUTTRESS_ASSIGN_OR_RETURN(JinjaValue mapped, ApplyJinjaFilter(name.text(), item, rest));
     out.push_back(std::move(mapped));
@@ -190,7 +209,9 @@ Result<JinjaValue> Select(const JinjaValue& value, const JinjaArguments& argumen
   JinjaArguments rest{{}, arguments.named};
   if (arguments.positional.size() > kTestAt) {
     const JinjaValue& name = arguments.positional[kTestAt];
-    if (!name.is_text() || !IsJinjaTest(name.text())) return InvalidArgument("its test is not a supported one");
+    if (!name.is_text() || !IsJinjaTest(name.text())) {
+      return InvalidArgument("its test is not a supported one");
+    }
     test = name.text();
     rest.positional.assign(arguments.positional.begin() + kTestAt + 1, arguments.positional.end());
   }
@@ -208,9 +229,12 @@ Result<JinjaValue> Select(const JinjaValue& value, const JinjaArguments& argumen
 }
 
 Result<JinjaValue> Indent(const JinjaValue& value, const JinjaArguments& arguments) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"width", "first", "blank"}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto bound,
+                            BindJinjaArguments(arguments, {"width", "first", "blank"}));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string indent, IndentOf(bound[0], 4));
-  if (!value.is_text()) return InvalidArgument("a text is expected, not '" + std::string(value.TypeName()) + "'");
+  if (!value.is_text()) {
+    return InvalidArgument("a text is expected, not '" + std::string(value.TypeName()) + "'");
+  }
   const bool blank = TruthArgument(bound[2], false);
   // Jinja cuts the text with a line end added, so that one at the end stays.
   const std::vector<std::string> lines = SplitTextLines(value.text() + "\n");
@@ -261,8 +285,9 @@ constexpr NamedFilter kFilters[] = {
 };
 
 Filter FindFilter(std::string_view name) {
-  const auto* const it =
-      std::find_if(std::begin(kFilters), std::end(kFilters), [&](const NamedFilter& entry) { return entry.name == name; });
+  const auto* const it = std::find_if(std::begin(kFilters),
+                                      std::end(kFilters),
+                                      [&](const NamedFilter& entry) { return entry.name == name; });
   return it == std::end(kFilters) ? nullptr : it->filter;
 }
 
@@ -270,7 +295,9 @@ Filter FindFilter(std::string_view name) {
 
 bool IsJinjaFilter(std::string_view name) { return FindFilter(name) != nullptr; }
 
-Result<JinjaValue> ApplyJinjaFilter(std::string_view name, const JinjaValue& value, const JinjaArguments& arguments) {
+Result<JinjaValue> ApplyJinjaFilter(std::string_view name,
+                                    const JinjaValue& value,
+                                    const JinjaArguments& arguments) {
   const Filter filter = FindFilter(name);
   BUTTRESS_CHECK(filter != nullptr, "the parser refuses unknown filters");
   Result<JinjaValue> result = filter(value, arguments);

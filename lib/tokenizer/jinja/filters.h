@@ -12,6 +12,8 @@ namespace buttress {
 bool IsJinjaFilter(std::string_view name);
 
 // REQUIRES: IsJinjaFilter(name).
-Result<JinjaValue> ApplyJinjaFilter(std::string_view name, const JinjaValue& value, const JinjaArguments& arguments);
+Result<JinjaValue> ApplyJinjaFilter(std::string_view name,
+                                    const JinjaValue& value,
+                                    const JinjaArguments& arguments);
 
 }  // namespace buttress

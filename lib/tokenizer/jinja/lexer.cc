@@ -49,7 +49,8 @@ class JinjaLexer {
 
  private:
   std::size_t FindTag() const {
-    for (std::size_t at = rest_.find('{'); at != std::string_view::npos; at = rest_.find('{', at + 1)) {
+    for (std::size_t at = rest_.find('{'); at != std::string_view::npos;
+         at = rest_.find('{', at + 1)) {
       const char next = at + 1 < rest_.size() ? rest_[at + 1] : '\0';
       if (next == '{' || next == '%' || next == '#') return at;
     }
@@ -63,7 +64,9 @@ class JinjaLexer {
     if (sign == '+' || is_output) return text;
     const std::size_t line_end = text.rfind('\n');
     const std::size_t line = line_end == std::string_view::npos ? 0 : line_end + 1;
-    if ((line > 0 || at_line_start_) && StripTextRight(text.substr(line)).empty()) return text.substr(0, line);
+    if ((line > 0 || at_line_start_) && StripTextRight(text.substr(line)).empty()) {
+      return text.substr(0, line);
+    }
     return text;
   }
 
@@ -95,7 +98,8 @@ class JinjaLexer {
     } else if (!plus && type != '{' && rest_.starts_with('\n')) {
       Skip(1);
     }
-    at_line_start_ = before.size() > rest_.size() && before[before.size() - rest_.size() - 1] == '\n';
+    at_line_start_ =
+        before.size() > rest_.size() && before[before.size() - rest_.size() - 1] == '\n';
     return true;
   }
 
@@ -121,8 +125,12 @@ class JinjaLexer {
     const bool minus = rest_.starts_with('-');
     Skip(minus ? 3 : 2);
     if (minus) Skip(rest_.size() - StripTextLeft(rest_).size());
-    for (std::size_t open = rest_.find("{%"); open != std::string_view::npos; open = rest_.find("{%", open + 1)) {
-      const char sign = open + 2 < rest_.size() && (rest_[open + 2] == '-' || rest_[open + 2] == '+') ? rest_[open + 2] : '\0';
+    for (std::size_t open = rest_.find("{%"); open != std::string_view::npos;
+         open = rest_.find("{%", open + 1)) {
+      const char sign =
+          open + 2 < rest_.size() && (rest_[open + 2] == '-' || rest_[open + 2] == '+')
+              ? rest_[open + 2]
+              : '\0';
       std::string_view tag = StripTextLeft(rest_.substr(open + (sign == '\0' ? 2 : 3)));
       if (!tag.starts_with("endraw")) continue;
       tag = StripTextLeft(tag.substr(6));
@@ -148,7 +156,8 @@ class JinjaLexer {
       }
       BUTTRESS_RETURN_IF_ERROR(LexToken(brackets));
     }
-    return JinjaErrorAt(line, std::string("a tag without its end '") + (type == '{' ? "}}'" : "%}'"));
+    return JinjaErrorAt(line,
+                        std::string("a tag without its end '") + (type == '{' ? "}}'" : "%}'"));
   }
 
   Status LexToken(std::string& brackets) {
@@ -166,12 +175,15 @@ class JinjaLexer {
     const auto* const two = std::find(kLong.begin(), kLong.end(), rest_.substr(0, 2));
     if (two == kLong.end() && kShort.find(c) == std::string_view::npos) {
       const std::size_t length = CodePointAt(rest_, 0).length;
-      return JinjaErrorAt(line_, "unexpected character '" + std::string(rest_.substr(0, length)) + "'");
+      return JinjaErrorAt(line_,
+                          "unexpected character '" + std::string(rest_.substr(0, length)) + "'");
     }
     if (c == '(' || c == '[' || c == '{') brackets += c;
     if (c == ')' || c == ']' || c == '}') {
       const char open = c == ')' ? '(' : c == ']' ? '[' : '{';
-      if (brackets.empty() || brackets.back() != open) return JinjaErrorAt(line_, std::string("unexpected '") + c + "'");
+      if (brackets.empty() || brackets.back() != open) {
+        return JinjaErrorAt(line_, std::string("unexpected '") + c + "'");
+      }
       brackets.pop_back();
     }
     AddAndSkip(Kind::kOperator, two == kLong.end() ? 1 : 2);
@@ -187,8 +199,11 @@ class JinjaLexer {
     const std::size_t whole = DigitsFrom(0);
     std::size_t end = whole;
     // After a dot, as in items.0.1, digits are an index each.
-    const bool is_index = !tokens_.empty() && tokens_.back().kind == Kind::kOperator && tokens_.back().text == ".";
-    const auto is = [&](std::size_t at, std::string_view any) { return at < rest_.size() && any.find(rest_[at]) != std::string_view::npos; };
+    const bool is_index =
+        !tokens_.empty() && tokens_.back().kind == Kind::kOperator && tokens_.back().text == ".";
+    const auto is = [&](std::size_t at, std::string_view any) {
+      return at < rest_.size() && any.find(rest_[at]) != std::string_view::npos;
+    };
     if (!is_index && is(end, ".") && DigitsFrom(end + 1) > end + 1) end = DigitsFrom(end + 1);
     if (!is_index && is(end, "eE")) {
       const std::size_t digits = end + (is(end + 1, "+-") ? 2 : 1);
@@ -196,7 +211,9 @@ class JinjaLexer {
     }
     const bool leading_zero = end == whole && whole > 1 && rest_[0] == '0';
     if (leading_zero || (end < rest_.size() && (IsNameStart(rest_[end])))) {
-      return JinjaErrorAt(line_, "number '" + std::string(rest_.substr(0, end + 1)) + "' is not supported; decimal digits are");
+      return JinjaErrorAt(line_,
+                          "number '" + std::string(rest_.substr(0, end + 1)) +
+                              "' is not supported; decimal digits are");
     }
     AddAndSkip(end == whole ? Kind::kInteger : Kind::kFloat, end);
     return OkStatus();
@@ -244,6 +261,8 @@ Status JinjaErrorAt(int line, const std::string& message) {
   return InvalidArgument("chat template, line " + std::to_string(line) + ": " + message);
 }
 
-Result<std::vector<JinjaToken>> LexJinja(std::string_view source) { return JinjaLexer(NormalizeLines(source)).Run(); }
+Result<std::vector<JinjaToken>> LexJinja(std::string_view source) {
+  return JinjaLexer(NormalizeLines(source)).Run();
+}
 
 }  // namespace buttress

@@ -10,7 +10,19 @@
 namespace buttress {
 
 struct JinjaToken {
-  enum class Kind { kText, kOutputBegin, kOutputEnd, kBlockBegin, kBlockEnd, kName, kString, kInteger, kFloat, kOperator, kEnd };
+  enum class Kind {
+    kText,
+    kOutputBegin,
+    kOutputEnd,
+    kBlockBegin,
+    kBlockEnd,
+    kName,
+    kString,
+    kInteger,
+    kFloat,
+    kOperator,
+    kEnd
+  };
 
   Kind kind = Kind::kEnd;
   std::string text;  // of a string, with its escapes resolved
@@ -21,7 +33,7 @@ struct JinjaToken {
 // token is kEnd. kInvalidArgument names the line. REQUIRES: valid UTF-8.
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source);
 
-// `source` with the line put before the message: "chat template, line 3: ...".
+// kInvalidArgument: "chat template, line 3: message".
 Status JinjaErrorAt(int line, const std::string& message);
 
 }  // namespace buttress

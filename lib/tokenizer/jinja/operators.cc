@@ -13,13 +13,18 @@ Status Mismatch(std::string_view name, const JinjaValue& left, const JinjaValue&
   for (const JinjaValue* operand : {&left, &right}) {
     if (operand->is_undefined()) return InvalidArgument(*operand->As<JinjaUndefined>().what);
   }
-  return InvalidArgument("operator '" + std::string(name) + "' does not take '" + std::string(left.TypeName()) + "' and '" +
-                         std::string(right.TypeName()) + "'");
+  return InvalidArgument("operator '" + std::string(name) + "' does not take '" +
+                         std::string(left.TypeName()) + "' and '" + std::string(right.TypeName()) +
+                         "'");
 }
 
-Status Overflow(std::string_view name) { return InvalidArgument("operator '" + std::string(name) + "' leaves 64-bit integers"); }
+Status Overflow(std::string_view name) {
+  return InvalidArgument("operator '" + std::string(name) + "' leaves 64-bit integers");
+}
 
-std::int64_t IntegerOf(const JinjaValue& value) { return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>(); }
+std::int64_t IntegerOf(const JinjaValue& value) {
+  return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>();
+}
 
 Result<JinjaValue> Integers(std::string_view name, std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
@@ -53,12 +58,15 @@ Result<JinjaValue> Add(const JinjaValue& left, const JinjaValue& right) {
   if (!left.is_list() || left.TypeName() != right.TypeName()) return Mismatch("+", left, right);
   std::vector<JinjaValue> items = left.items();
   items.insert(items.end(), right.items().begin(), right.items().end());
-  return left.TypeName() == "tuple" ? JinjaValue::Tuple(std::move(items)) : JinjaValue::List(std::move(items));
+  return left.TypeName() == "tuple" ? JinjaValue::Tuple(std::move(items))
+                                    : JinjaValue::List(std::move(items));
 }
 
 Result<JinjaValue> RepeatText(const JinjaValue& text, const JinjaValue& times) {
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(IntegerOf(times), 0));
-  if (count != 0 && text.text().size() > kJinjaTextBytesMax / count) return ResourceExhausted("operator '*' makes too long a text");
+  if (count != 0 && text.text().size() > kJinjaTextBytesMax / count) {
+    return ResourceExhausted("operator '*' makes too long a text");
+  }
   std::string out;
   out.reserve(count * text.text().size());
   for (std::size_t i = 0; i < count && !text.text().empty(); ++i) out += text.text();
@@ -69,7 +77,9 @@ bool IsInteger(const JinjaValue& value) { return value.Is<bool>() || value.Is<st
 
 }  // namespace
 
-Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left, const JinjaValue& right) {
+Result<JinjaValue> JinjaBinary(std::string_view name,
+                               const JinjaValue& left,
+                               const JinjaValue& right) {
   if (name == "~") {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string first, JinjaToText(left));
     BUTTRESS_ASSIGN_OR_RETURN(const std::string second, JinjaToText(right));
@@ -84,7 +94,9 @@ Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left, co
 }
 
 Result<JinjaValue> JinjaSign(std::string_view name, const JinjaValue& operand) {
-  if (operand.Is<double>()) return JinjaValue(name == "-" ? -operand.As<double>() : operand.As<double>());
+  if (operand.Is<double>()) {
+    return JinjaValue(name == "-" ? -operand.As<double>() : operand.As<double>());
+  }
   if (!IsInteger(operand)) return Mismatch(name, operand, operand);
   return Integers(name, 0, IntegerOf(operand));
 }
@@ -100,7 +112,8 @@ Result<bool> JinjaCompare(std::string_view name, const JinjaValue& left, const J
   if (left.is_undefined() || right.is_undefined()) return Mismatch(name, left, right);
   if (name == "<") return JinjaLess(left, right);
   if (name == ">") return JinjaLess(right, left);
-  BUTTRESS_ASSIGN_OR_RETURN(const bool less, name == "<=" ? JinjaLess(left, right) : JinjaLess(right, left));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool less,
+                            name == "<=" ? JinjaLess(left, right) : JinjaLess(right, left));
   return less || JinjaEqual(left, right);
 }
 

@@ -21,7 +21,8 @@ using Names = std::initializer_list<std::string_view>;
 
 class JinjaParser {
  public:
-  explicit JinjaParser(std::vector<JinjaToken> tokens) : tokens_(std::move(tokens)), expressions_(tokens_, program_) {}
+  explicit JinjaParser(std::vector<JinjaToken> tokens)
+      : tokens_(std::move(tokens)), expressions_(tokens_, program_) {}
 
   Result<JinjaProgram> Run() {
     BUTTRESS_ASSIGN_OR_RETURN(program_.body, ParseBody({}));
@@ -39,7 +40,8 @@ class JinjaParser {
   // Statements up to a tag named in `ends`, whose name is then the current token; up to the template's end if there are none.
   Result<Body> ParseBody(Names ends) {
     if (++level_ > kLevelMax) {
-      return JinjaErrorAt(tokens_.line(), "blocks nested deeper than " + std::to_string(kLevelMax) + " levels");
+      return JinjaErrorAt(tokens_.line(),
+                          "blocks nested deeper than " + std::to_string(kLevelMax) + " levels");
     }
     Body body;
     while (!tokens_.At(TokenKind::kEnd)) {
@@ -53,7 +55,8 @@ class JinjaParser {
       } else {
         BUTTRESS_RETURN_IF_ERROR(tokens_.Expect(TokenKind::kBlockBegin, "a tag"));
         const std::string& name = tokens_.current().text;
-        if (tokens_.At(TokenKind::kName) && std::find(ends.begin(), ends.end(), name) != ends.end()) {
+        if (tokens_.At(TokenKind::kName) &&
+            std::find(ends.begin(), ends.end(), name) != ends.end()) {
           --level_;
           return body;
         }
@@ -120,7 +123,9 @@ class JinjaParser {
     if (tokens_.TakeName("if")) {
       BUTTRESS_ASSIGN_OR_RETURN(statement.condition, expressions_.Expression());
     }
-    if (tokens_.AtName("recursive")) return JinjaErrorAt(tokens_.line(), "'recursive' is not supported");
+    if (tokens_.AtName("recursive")) {
+      return JinjaErrorAt(tokens_.line(), "'recursive' is not supported");
+    }
     BUTTRESS_RETURN_IF_ERROR(EndTag());
     ++loops_;
     BUTTRESS_ASSIGN_OR_RETURN(statement.body, ParseBody({"else", "endfor"}));
@@ -161,7 +166,9 @@ class JinjaParser {
       BUTTRESS_RETURN_IF_ERROR(EndTag());
       return &statement;
     }
-    if (tokens_.AtOperator("|")) return JinjaErrorAt(line, "a set block with a filter is not supported");
+    if (tokens_.AtOperator("|")) {
+      return JinjaErrorAt(line, "a set block with a filter is not supported");
+    }
     BUTTRESS_RETURN_IF_ERROR(EndTag());
     statement.kind = Kind::kSetBlock;
     BUTTRESS_ASSIGN_OR_RETURN(statement.body, ParseScope({"endset"}));
@@ -170,7 +177,9 @@ class JinjaParser {
 
   Result<const JinjaStatement*> ParseMacro(int line) {
     // A macro sees the names around it; only at the top do these outlive every call.
-    if (scopes_ > 0 || loops_ > 0) return JinjaErrorAt(line, "a macro inside a loop, a macro or a set block is not supported");
+    if (scopes_ > 0 || loops_ > 0) {
+      return JinjaErrorAt(line, "a macro inside a loop, a macro or a set block is not supported");
+    }
     JinjaStatement& statement = Make(Kind::kMacro, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.text, tokens_.ExpectAnyName());
     BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("("));
@@ -222,8 +231,8 @@ class JinjaParser {
 
 Result<JinjaProgram> ParseJinja(std::string_view source) {
   if (source.size() > kSourceBytesMax) {
-    return InvalidArgument("chat template of " + std::to_string(source.size()) + " bytes; at most " +
-                           std::to_string(kSourceBytesMax) + " are supported");
+    return InvalidArgument("chat template of " + std::to_string(source.size()) +
+                           " bytes; at most " + std::to_string(kSourceBytesMax) + " are supported");
   }
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaToken> tokens, LexJinja(source));
   return JinjaParser(std::move(tokens)).Run();

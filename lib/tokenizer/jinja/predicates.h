@@ -12,6 +12,8 @@ namespace buttress {
 bool IsJinjaTest(std::string_view name);
 
 // REQUIRES: IsJinjaTest(name).
-Result<bool> ApplyJinjaTest(std::string_view name, const JinjaValue& value, const JinjaArguments& arguments);
+Result<bool> ApplyJinjaTest(std::string_view name,
+                            const JinjaValue& value,
+                            const JinjaArguments& arguments);
 
 }  // namespace buttress

@@ -12,18 +12,22 @@
 namespace buttress {
 namespace {
 
-Status TooLong() { return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes"); }
+Status TooLong() {
+  return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes");
+}
 
 // Python's repr(float): the shortest digits that read back, scientific below 1e-4 and from 1e16 on.
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
   char buffer[64];
-  const auto scientific = std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
+  const auto scientific =
+      std::to_chars(buffer, buffer + sizeof(buffer), value, std::chars_format::scientific);
   const std::string text(buffer, scientific.ptr);
   const std::size_t e = text.find('e');
   int exponent = 0;
-  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(), exponent);
+  std::from_chars(
+      text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(), exponent);
   if (exponent < -4 || exponent >= 16) return text;
   char fixed[400];
   const auto end = std::to_chars(fixed, fixed + sizeof(fixed), value, std::chars_format::fixed);
@@ -34,7 +38,9 @@ std::string FloatText(double value) {
 
 void AppendHex(char32_t value, int digits, std::string& out) {
   static constexpr char kDigits[] = "0123456789abcdef";
-  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) out += kDigits[(value >> static_cast<unsigned>(shift)) & 15U];
+  for (int shift = 4 * (digits - 1); shift >= 0; shift -= 4) {
+    out += kDigits[(value >> static_cast<unsigned>(shift)) & 15U];
+  }
 }
 
 // Python's str.isprintable() of one character.
@@ -48,13 +54,16 @@ bool IsPrintable(char32_t c) {
     case UTF8PROC_CATEGORY_CO:
     case UTF8PROC_CATEGORY_ZS:
     case UTF8PROC_CATEGORY_ZL:
-    case UTF8PROC_CATEGORY_ZP: return false;
-    default: return true;
+    case UTF8PROC_CATEGORY_ZP:
+      return false;
+    default:
+      return true;
   }
 }
 
 std::string TextRepr(std::string_view text) {
-  const bool single = text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
+  const bool single =
+      text.find('\'') == std::string_view::npos || text.find('"') != std::string_view::npos;
   const char quote = single ? '\'' : '"';
   std::string out(1, quote);
   for (std::size_t at = 0; at < text.size();) {
@@ -82,7 +91,8 @@ std::string TextRepr(std::string_view text) {
 
 Status AppendRepr(const JinjaValue& value, std::string& out);
 
-Status AppendEntries(const std::vector<std::pair<std::string, JinjaValue>>& entries, std::string& out) {
+Status AppendEntries(const std::vector<std::pair<std::string, JinjaValue>>& entries,
+                     std::string& out) {
   out += '{';
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (i > 0) out += ", ";
@@ -179,7 +189,8 @@ class JsonWriter {
   void WriteCharacter(char32_t c, std::string_view utf8) {
     static constexpr std::string_view kEscaped = "\"\\\n\r\t\b\f";
     static constexpr std::string_view kEscapes = "\"\\nrtbf";
-    const std::size_t escape = c < 0x80 ? kEscaped.find(static_cast<char>(c)) : std::string_view::npos;
+    const std::size_t escape =
+        c < 0x80 ? kEscaped.find(static_cast<char>(c)) : std::string_view::npos;
     if (escape != std::string_view::npos) {
       out_ += '\\';
       out_ += kEscapes[escape];
@@ -218,7 +229,9 @@ class JsonWriter {
 
   Status WriteDict(std::vector<std::pair<std::string, JinjaValue>> entries) {
     if (style_.sort_keys) {
-      std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+      std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
+        return a.first < b.first;
+      });
     }
     out_ += '{';
     ++level_;

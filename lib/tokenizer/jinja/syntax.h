@@ -72,7 +72,8 @@ struct JinjaStatement {
 
   struct Parameter {
     std::string name;
-    const JinjaExpression* absent = nullptr;  // its value where the call gives none; null: undefined
+    const JinjaExpression* absent =
+        nullptr;  // its value where the call gives none; null: undefined
   };
 
   Kind kind = Kind::kText;

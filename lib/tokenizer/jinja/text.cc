@@ -14,7 +14,8 @@ namespace {
 bool IsSpace(char32_t c) { return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
 bool IsLineEnd(char32_t c) {
-  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
+  return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 ||
+         c == 0x2029;
 }
 
 std::size_t LastCodePoint(std::string_view text) {
@@ -25,13 +26,15 @@ std::size_t LastCodePoint(std::string_view text) {
 
 // Unicode's SpecialCasing.txt, and the capital sigma, whose lower case depends on what follows.
 bool HasSpecialCase(char32_t c) {
-  return c == 0xDF || c == 0x130 || c == 0x149 || c == 0x1F0 || c == 0x390 || c == 0x3A3 || c == 0x3B0 || c == 0x587 ||
-         (c >= 0x1E96 && c <= 0x1E9A) || (c >= 0x1F50 && c <= 0x1FFC) || (c >= 0xFB00 && c <= 0xFB17);
+  return c == 0xDF || c == 0x130 || c == 0x149 || c == 0x1F0 || c == 0x390 || c == 0x3A3 ||
+         c == 0x3B0 || c == 0x587 || (c >= 0x1E96 && c <= 0x1E9A) || (c >= 0x1F50 && c <= 0x1FFC) ||
+         (c >= 0xFB00 && c <= 0xFB17);
 }
 
 bool IsCased(char32_t c) {
   const auto category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT;
+  return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL ||
+         category == UTF8PROC_CATEGORY_LT;
 }
 
 using CaseMap = utf8proc_int32_t (*)(utf8proc_int32_t);
@@ -68,7 +71,9 @@ Result<std::size_t> AppendEscape(std::string_view source, std::size_t at, std::s
     out += kMeanings[simple];
     return std::size_t{1};
   }
-  if (c == 'N' || (c >= '0' && c <= '7')) return InvalidArgument(std::string("the escape \\") + c + " is not supported");
+  if (c == 'N' || (c >= '0' && c <= '7')) {
+    return InvalidArgument(std::string("the escape \\") + c + " is not supported");
+  }
   const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
   if (digits == 0) {  // not an escape: both characters stand
     out += '\\';
@@ -78,11 +83,14 @@ Result<std::size_t> AppendEscape(std::string_view source, std::size_t at, std::s
   const std::string_view hex = source.substr(at + 1, digits);
   for (const char digit : hex) {
     const std::size_t nibble = std::string_view("0123456789abcdefABCDEF").find(digit);
-    if (nibble == std::string_view::npos) return InvalidArgument("a \\" + std::string(1, c) + " escape with wrong digits");
+    if (nibble == std::string_view::npos) {
+      return InvalidArgument("a \\" + std::string(1, c) + " escape with wrong digits");
+    }
     value = value * 16 + static_cast<char32_t>(nibble < 16 ? nibble : nibble - 6);
   }
   if (hex.size() < digits || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
-    return InvalidArgument("the escape \\" + std::string(1, c) + std::string(hex) + " is not a character");
+    return InvalidArgument("the escape \\" + std::string(1, c) + std::string(hex) +
+                           " is not a character");
   }
   AppendUtf8(value, out);
   return 1 + digits;
@@ -93,8 +101,12 @@ std::vector<std::string> SplitAtWhiteSpace(std::string_view text, std::int64_t m
   text = StripTextLeft(text);
   while (!text.empty()) {
     std::size_t end = 0;
-    while (end < text.size() && !IsSpace(CodePointAt(text, end).value)) end += CodePointAt(text, end).length;
-    if (max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits) end = StripTextRight(text).size();
+    while (end < text.size() && !IsSpace(CodePointAt(text, end).value)) {
+      end += CodePointAt(text, end).length;
+    }
+    if (max_splits >= 0 && static_cast<std::int64_t>(parts.size()) >= max_splits) {
+      end = StripTextRight(text).size();
+    }
     parts.emplace_back(text.substr(0, end));
     text = StripTextLeft(text.substr(end));
   }
@@ -103,11 +115,17 @@ std::vector<std::string> SplitAtWhiteSpace(std::string_view text, std::int64_t m
 
 }  // namespace
 
-std::string_view StripTextLeft(std::string_view text) { return StripText(text, std::nullopt, StripSide::kLeft); }
+std::string_view StripTextLeft(std::string_view text) {
+  return StripText(text, std::nullopt, StripSide::kLeft);
+}
 
-std::string_view StripTextRight(std::string_view text) { return StripText(text, std::nullopt, StripSide::kRight); }
+std::string_view StripTextRight(std::string_view text) {
+  return StripText(text, std::nullopt, StripSide::kRight);
+}
 
-std::string_view StripText(std::string_view text, const std::optional<std::string>& characters, StripSide side) {
+std::string_view StripText(std::string_view text,
+                           const std::optional<std::string>& characters,
+                           StripSide side) {
   const auto strips = [&](std::size_t at, std::size_t length) {
     if (!characters.has_value()) return IsSpace(CodePointAt(text, at).value);
     return characters->find(text.substr(at, length)) != std::string::npos;
@@ -138,30 +156,41 @@ Result<std::string> UnescapeText(std::string_view source) {
   return out;
 }
 
-Result<std::string> UpperText(std::string_view text) { return MapCase(text, utf8proc_toupper, utf8proc_toupper); }
+Result<std::string> UpperText(std::string_view text) {
+  return MapCase(text, utf8proc_toupper, utf8proc_toupper);
+}
 
-Result<std::string> LowerText(std::string_view text) { return MapCase(text, utf8proc_tolower, utf8proc_tolower); }
+Result<std::string> LowerText(std::string_view text) {
+  return MapCase(text, utf8proc_tolower, utf8proc_tolower);
+}
 
-Result<std::string> CapitalizeText(std::string_view text) { return MapCase(text, utf8proc_totitle, utf8proc_tolower); }
+Result<std::string> CapitalizeText(std::string_view text) {
+  return MapCase(text, utf8proc_totitle, utf8proc_tolower);
+}
 
 Result<std::string> TitleText(std::string_view text) {
   std::string out;
   bool in_word = false;
   for (std::size_t at = 0; at < text.size();) {
     const CodePoint c = CodePointAt(text, at);
-    BUTTRESS_RETURN_IF_ERROR(AppendCase(c.value, in_word ? utf8proc_tolower : utf8proc_totitle, out));
+    BUTTRESS_RETURN_IF_ERROR(
+        AppendCase(c.value, in_word ? utf8proc_tolower : utf8proc_totitle, out));
     in_word = IsCased(c.value);
     at += c.length;
   }
   return out;
 }
 
-Result<std::string> ReplaceText(std::string_view text, std::string_view from, std::string_view to, std::int64_t count) {
+Result<std::string> ReplaceText(std::string_view text,
+                                std::string_view from,
+                                std::string_view to,
+                                std::int64_t count) {
   std::string out;
   std::size_t at = 0;
   for (std::int64_t done = 0; count < 0 || done < count; ++done) {
     if (out.size() > kJinjaTextBytesMax) {
-      return ResourceExhausted("replace makes a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes");
+      return ResourceExhausted("replace makes a text of more than " +
+                               std::to_string(kJinjaTextBytesMax) + " bytes");
     }
     if (from.empty()) {  // before each character and at the end
       out += to;
@@ -181,7 +210,9 @@ Result<std::string> ReplaceText(std::string_view text, std::string_view from, st
   return out;
 }
 
-std::vector<std::string> SplitText(std::string_view text, const std::optional<std::string>& separator, std::int64_t max_splits) {
+std::vector<std::string> SplitText(std::string_view text,
+                                   const std::optional<std::string>& separator,
+                                   std::int64_t max_splits) {
   if (!separator.has_value()) return SplitAtWhiteSpace(text, max_splits);
   std::vector<std::string> parts;
   while (max_splits < 0 || static_cast<std::int64_t>(parts.size()) < max_splits) {

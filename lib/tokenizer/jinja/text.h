@@ -18,7 +18,9 @@ std::string_view StripTextRight(std::string_view text);
 enum class StripSide { kLeft, kRight, kBoth };
 
 // Without the characters of `characters`, or white space if there is none, at an end or both.
-std::string_view StripText(std::string_view text, const std::optional<std::string>& characters, StripSide side);
+std::string_view StripText(std::string_view text,
+                           const std::optional<std::string>& characters,
+                           StripSide side);
 
 // What a text between quotes in the template's source stands for.
 Result<std::string> UnescapeText(std::string_view source);
@@ -32,7 +34,10 @@ Result<std::string> CapitalizeText(std::string_view text);
 Result<std::string> TitleText(std::string_view text);
 
 // At most `count` replacements, all if negative. kResourceExhausted above kJinjaTextBytesMax.
-Result<std::string> ReplaceText(std::string_view text, std::string_view from, std::string_view to, std::int64_t count);
+Result<std::string> ReplaceText(std::string_view text,
+                                std::string_view from,
+                                std::string_view to,
+                                std::int64_t count);
 
 // At most `max_splits` cuts from the left, all if negative. Without a separator, cuts at runs of white space and drops empty parts.
 // REQUIRES: `separator` is not empty.

@@ -24,9 +24,13 @@ class JinjaTokenReader {
 
   bool At(JinjaToken::Kind kind) const { return current().kind == kind; }
 
-  bool AtOperator(std::string_view text) const { return At(JinjaToken::Kind::kOperator) && current().text == text; }
+  bool AtOperator(std::string_view text) const {
+    return At(JinjaToken::Kind::kOperator) && current().text == text;
+  }
 
-  bool AtName(std::string_view text) const { return At(JinjaToken::Kind::kName) && current().text == text; }
+  bool AtName(std::string_view text) const {
+    return At(JinjaToken::Kind::kName) && current().text == text;
+  }
 
   JinjaToken Take() {
     JinjaToken token = current();
@@ -55,19 +59,27 @@ class JinjaTokenReader {
   }
 
   Status Unexpected(const std::string& expected) const {
-    return JinjaErrorAt(line(), "unexpected " + Describe(current()) + "; " + expected + " is expected");
+    return JinjaErrorAt(line(),
+                        "unexpected " + Describe(current()) + "; " + expected + " is expected");
   }
 
  private:
   static std::string Describe(const JinjaToken& token) {
     switch (token.kind) {
-      case JinjaToken::Kind::kText: return "text";
-      case JinjaToken::Kind::kOutputBegin: return "'{{'";
-      case JinjaToken::Kind::kOutputEnd: return "'}}'";
-      case JinjaToken::Kind::kBlockBegin: return "'{%'";
-      case JinjaToken::Kind::kBlockEnd: return "'%}'";
-      case JinjaToken::Kind::kEnd: return "end of the template";
-      default: return "'" + token.text + "'";
+      case JinjaToken::Kind::kText:
+        return "text";
+      case JinjaToken::Kind::kOutputBegin:
+        return "'{{'";
+      case JinjaToken::Kind::kOutputEnd:
+        return "'}}'";
+      case JinjaToken::Kind::kBlockBegin:
+        return "'{%'";
+      case JinjaToken::Kind::kBlockEnd:
+        return "'%}'";
+      case JinjaToken::Kind::kEnd:
+        return "end of the template";
+      default:
+        return "'" + token.text + "'";
     }
   }
 

@@ -33,11 +33,14 @@ bool EntriesEqual(const JinjaDict& left, const JinjaDict& right) {
 
 // Exact, as Python's comparison of int and float is.
 bool IntegerEqualsFloat(std::int64_t integer, double real) {
-  return real >= -9223372036854775808.0 && real < 9223372036854775808.0 && static_cast<std::int64_t>(real) == integer &&
+  return real >= -9223372036854775808.0 && real < 9223372036854775808.0 &&
+         static_cast<std::int64_t>(real) == integer &&
          static_cast<double>(static_cast<std::int64_t>(real)) == real;
 }
 
-std::int64_t IntegerOf(const JinjaValue& value) { return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>(); }
+std::int64_t IntegerOf(const JinjaValue& value) {
+  return value.Is<bool>() ? value.As<bool>() : value.As<std::int64_t>();
+}
 
 bool NumbersEqual(const JinjaValue& left, const JinjaValue& right) {
   if (left.Is<double>() && right.Is<double>()) return left.As<double>() == right.As<double>();
@@ -48,9 +51,13 @@ bool NumbersEqual(const JinjaValue& left, const JinjaValue& right) {
 
 }  // namespace
 
-JinjaValue JinjaValue::List(std::vector<JinjaValue> items) { return MakeList(std::move(items), /*tuple=*/false); }
+JinjaValue JinjaValue::List(std::vector<JinjaValue> items) {
+  return MakeList(std::move(items), /*tuple=*/false);
+}
 
-JinjaValue JinjaValue::Tuple(std::vector<JinjaValue> items) { return MakeList(std::move(items), /*tuple=*/true); }
+JinjaValue JinjaValue::Tuple(std::vector<JinjaValue> items) {
+  return MakeList(std::move(items), /*tuple=*/true);
+}
 
 JinjaValue JinjaValue::Dict(std::vector<std::pair<std::string, JinjaValue>> entries) {
   JinjaDict dict{.entries = std::move(entries)};
@@ -63,19 +70,28 @@ JinjaValue JinjaValue::Dict(std::vector<std::pair<std::string, JinjaValue>> entr
 
 Result<JinjaValue> JinjaValue::FromJson(const json& value, int nesting) {
   if (nesting > kJinjaNestingMax) {
-    return InvalidArgument("the template's input is nested deeper than " + std::to_string(kJinjaNestingMax) + " levels");
+    return InvalidArgument("the template's input is nested deeper than " +
+                           std::to_string(kJinjaNestingMax) + " levels");
   }
   switch (value.type()) {
-    case json::value_t::null: return JinjaValue();
-    case json::value_t::boolean: return JinjaValue(value.get<bool>());
-    case json::value_t::number_integer: return JinjaValue(value.get<std::int64_t>());
-    case json::value_t::number_float: return JinjaValue(value.get<double>());
+    case json::value_t::null:
+      return JinjaValue();
+    case json::value_t::boolean:
+      return JinjaValue(value.get<bool>());
+    case json::value_t::number_integer:
+      return JinjaValue(value.get<std::int64_t>());
+    case json::value_t::number_float:
+      return JinjaValue(value.get<double>());
     case json::value_t::number_unsigned:
-      if (value.get<std::uint64_t>() > INT64_MAX) return InvalidArgument("the template's input holds a number above 2^63 - 1");
+      if (value.get<std::uint64_t>() > INT64_MAX) {
+        return InvalidArgument("the template's input holds a number above 2^63 - 1");
+      }
       return JinjaValue(value.get<std::int64_t>());
     case json::value_t::string: {
       const std::string& text = value.get_ref<const std::string&>();
-      if (FirstInvalidUtf8(text).has_value()) return InvalidArgument("the template's input holds a text that is not UTF-8");
+      if (FirstInvalidUtf8(text).has_value()) {
+        return InvalidArgument("the template's input holds a text that is not UTF-8");
+      }
       return Text(text);
     }
     case json::value_t::array: {
@@ -95,16 +111,21 @@ Result<JinjaValue> JinjaValue::FromJson(const json& value, int nesting) {
       return Dict(std::move(entries));
     }
     case json::value_t::binary:
-    case json::value_t::discarded: break;
+    case json::value_t::discarded:
+      break;
   }
   return InvalidArgument("the template's input is not JSON");
 }
 
 const std::vector<JinjaValue>& JinjaValue::items() const { return As<ListPointer>()->items; }
 
-const std::vector<std::pair<std::string, JinjaValue>>& JinjaValue::entries() const { return As<DictPointer>()->entries; }
+const std::vector<std::pair<std::string, JinjaValue>>& JinjaValue::entries() const {
+  return As<DictPointer>()->entries;
+}
 
-double JinjaValue::number() const { return Is<double>() ? As<double>() : static_cast<double>(IntegerOf(*this)); }
+double JinjaValue::number() const {
+  return Is<double>() ? As<double>() : static_cast<double>(IntegerOf(*this));
+}
 
 bool JinjaValue::Truthy() const {
   if (is_none() || is_undefined()) return false;
@@ -118,8 +139,12 @@ bool JinjaValue::Truthy() const {
 int JinjaValue::nesting() const {
   if (is_list()) return As<ListPointer>()->nesting;
   if (is_dict()) return As<DictPointer>()->nesting;
-  if (Is<std::shared_ptr<JinjaLoop>>()) return As<std::shared_ptr<JinjaLoop>>()->items.nesting() + 1;
-  if (Is<std::shared_ptr<const JinjaMethod>>()) return As<std::shared_ptr<const JinjaMethod>>()->self.nesting() + 1;
+  if (Is<std::shared_ptr<JinjaLoop>>()) {
+    return As<std::shared_ptr<JinjaLoop>>()->items.nesting() + 1;
+  }
+  if (Is<std::shared_ptr<const JinjaMethod>>()) {
+    return As<std::shared_ptr<const JinjaMethod>>()->self.nesting() + 1;
+  }
   return Is<std::shared_ptr<JinjaNamespace>>() ? kJinjaNestingMax : 0;
 }
 
@@ -130,15 +155,27 @@ std::int64_t JinjaValue::count() const {
 }
 
 std::string_view JinjaValue::TypeName() const {
-  static constexpr std::string_view kNames[] = {"NoneType", "Undefined", "bool",      "int",         "float",  "str",   "list",
-                                                "dict",     "Namespace", "loop object", "method", "macro", "function"};
+  static constexpr std::string_view kNames[] = {"NoneType",
+                                                "Undefined",
+                                                "bool",
+                                                "int",
+                                                "float",
+                                                "str",
+                                                "list",
+                                                "dict",
+                                                "Namespace",
+                                                "loop object",
+                                                "method",
+                                                "macro",
+                                                "function"};
   static_assert(std::size(kNames) == std::variant_size_v<Variant>);
   if (is_list() && As<ListPointer>()->tuple) return "tuple";
   return kNames[value_.index()];
 }
 
 const JinjaValue* JinjaDict::Find(std::string_view key) const {
-  const auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto it = std::find_if(
+      entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key; });
   return it == entries.end() ? nullptr : &it->second;
 }
 
@@ -147,13 +184,18 @@ bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
   if (left.is_text() && right.is_text()) return left.text() == right.text();
   if (left.is_none() || left.is_undefined()) return left.TypeName() == right.TypeName();
   if (left.is_list() && right.is_list()) {
-    return left.TypeName() == right.TypeName() &&
-           std::equal(
-               left.items().begin(), left.items().end(), right.items().begin(), right.items().end(), JinjaEqual);
+    return left.TypeName() == right.TypeName() && std::equal(left.items().begin(),
+                                                             left.items().end(),
+                                                             right.items().begin(),
+                                                             right.items().end(),
+                                                             JinjaEqual);
   }
-  if (left.is_dict() && right.is_dict()) return EntriesEqual(*left.As<DictPointer>(), *right.As<DictPointer>());
+  if (left.is_dict() && right.is_dict()) {
+    return EntriesEqual(*left.As<DictPointer>(), *right.As<DictPointer>());
+  }
   if (left.Is<std::shared_ptr<JinjaNamespace>>() && right.Is<std::shared_ptr<JinjaNamespace>>()) {
-    return left.As<std::shared_ptr<JinjaNamespace>>() == right.As<std::shared_ptr<JinjaNamespace>>();
+    return left.As<std::shared_ptr<JinjaNamespace>>() ==
+           right.As<std::shared_ptr<JinjaNamespace>>();
   }
   return false;
 }
@@ -165,20 +207,24 @@ Result<bool> JinjaLess(const JinjaValue& left, const JinjaValue& right) {
     if (left.Is<double>() || right.Is<double>()) return left.number() < right.number();
     return IntegerOf(left) < IntegerOf(right);
   }
-  return InvalidArgument("'" + std::string(left.TypeName()) + "' and '" + std::string(right.TypeName()) + "' have no order");
+  return InvalidArgument("'" + std::string(left.TypeName()) + "' and '" +
+                         std::string(right.TypeName()) + "' have no order");
 }
 
 Result<bool> JinjaContains(const JinjaValue& container, const JinjaValue& item) {
   if (container.is_text()) {
     if (item.is_text()) return container.text().find(item.text()) != std::string::npos;
-    return InvalidArgument("'in' needs a text on its left, not '" + std::string(item.TypeName()) + "'");
+    return InvalidArgument("'in' needs a text on its left, not '" + std::string(item.TypeName()) +
+                           "'");
   }
-  if (container.is_dict()) return item.is_text() && container.As<DictPointer>()->Find(item.text()) != nullptr;
+  if (container.is_dict()) {
+    return item.is_text() && container.As<DictPointer>()->Find(item.text()) != nullptr;
+  }
   if (container.is_undefined()) return false;
   if (container.is_list()) {
-    return std::any_of(container.items().begin(), container.items().end(), [&](const JinjaValue& other) {
-      return JinjaEqual(other, item);
-    });
+    return std::any_of(container.items().begin(),
+                       container.items().end(),
+                       [&](const JinjaValue& other) { return JinjaEqual(other, item); });
   }
   return InvalidArgument("'in' cannot look into '" + std::string(container.TypeName()) + "'");
 }
@@ -209,8 +255,9 @@ Result<std::int64_t> JinjaLength(const JinjaValue& value) {
   if (value.is_undefined()) return 0;
   if (value.is_text()) {
     // Continuation bytes do not begin a character.
-    return std::count_if(
-        value.text().begin(), value.text().end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
+    return std::count_if(value.text().begin(), value.text().end(), [](char c) {
+      return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
+    });
   }
   return InvalidArgument("'" + std::string(value.TypeName()) + "' has no length");
 }

@@ -52,10 +52,13 @@ class JinjaValue {
   JinjaValue() = default;  // none
 
   template <class T>
-    requires std::is_constructible_v<Variant, T>
+  requires std::is_constructible_v<Variant, T>
+
   explicit JinjaValue(T value) : value_(std::move(value)) {}
 
-  static JinjaValue Text(std::string text) { return JinjaValue(std::make_shared<const std::string>(std::move(text))); }
+  static JinjaValue Text(std::string text) {
+    return JinjaValue(std::make_shared<const std::string>(std::move(text)));
+  }
 
   static JinjaValue Undefined(std::string what) {
     return JinjaValue(JinjaUndefined{std::make_shared<const std::string>(std::move(what))});

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
+#include "lib/rl/group_offsets.h"
 #include "tests/unit/rl/batch.h"
 
 namespace buttress {
@@ -46,7 +47,7 @@ std::vector<AlgorithmConfig> GroupBaselines() {
     options.std = std_kind;
     all.push_back(options);
   }
-  all.emplace_back().advantage = "dr_grpo";
+  for (const char* name : {"dr_grpo", "rloo"}) all.emplace_back().advantage = name;
   return all;
 }
 
@@ -137,9 +138,11 @@ TEST(GroupBaselineProperty, UnscorableCompletionsAreZeroAndChangeNothing) {
 
 TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   RandomStream random({20260101, 16});
+  std::vector<AlgorithmConfig> all = GroupBaselines();
+  for (const char* name : {"opo", "pass_k", "ngrpo", "rl_zvp", "reinforce_rej", "raft"}) all.emplace_back().advantage = name;
   for (int trial = 0; trial < kTrials / 10; ++trial) {
     const TestGroups groups = RandomGroups(random);
-    for (const AlgorithmConfig& options : GroupBaselines()) {
+    for (const AlgorithmConfig& options : all) {
       std::vector<double> alone;
       for (const auto& group : groups) {
         const auto advantages = Advantages({group}, options);
@@ -150,27 +153,51 @@ TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   }
 }
 
-// The base of each mode: what it gives with weight 0.
-AlgorithmConfig BaseOf(const std::string& mode) {
+// Ways to set the strength of each mode to 0, and the base that it then is.
+struct Silenced {
+  AlgorithmConfig options;
   AlgorithmConfig base;
-  if (mode == "noise") base.eps = 1e-8;
-  return base;
+};
+
+std::vector<Silenced> SilencedModes() {
+  std::vector<Silenced> all;
+  for (const char* mode : {"noise", "opposite", "prior", "ladder"}) {
+    Silenced silenced;
+    silenced.options.advantage = "avspo";
+    silenced.options.avspo.mode = mode;
+    if (mode == std::string("noise")) silenced.base.eps = 1e-8;
+    if (mode == std::string("ladder")) {
+      silenced.options.avspo.ladder.threshold = silenced.options.avspo.ladder.threshold_min = 0.0;
+      silenced.options.avspo.ladder.strength = 0.0;
+      all.push_back(silenced);
+      continue;
+    }
+    silenced.options.avspo.acr_threshold = 1.0;  // never exceeded
+    all.push_back(silenced);
+    silenced.options.avspo.acr_threshold = 0.0;
+    silenced.options.avspo.slope = 0.0;
+    all.push_back(silenced);
+  }
+  Silenced prior = all.front();
+  prior.base = {};
+  prior.options.avspo.mode = "prior";
+  prior.options.avspo.acr_threshold = 0.0;
+  prior.options.avspo.prior.strength_correct = prior.options.avspo.prior.strength_wrong = 0.0;
+  all.push_back(prior);
+  return all;
 }
 
-TEST(AvspoProperty, WithWeightZeroItIsBitwiseTheBaseEstimator) {
+TEST(AvspoProperty, WithStrengthZeroItIsBitwiseTheBaseEstimator) {
   RandomStream random({20260101, 17});
   for (int trial = 0; trial < kTrials / 2; ++trial) {
     const TestGroups groups = RandomGroups(random);
-    for (const char* mode : {"noise", "opposite"}) {
-      const auto base = Advantages(groups, BaseOf(mode));
-      AlgorithmConfig options;
-      options.advantage = "avspo";
-      options.avspo.mode = mode;
-      options.avspo.acr_threshold = 1.0;  // never exceeded
-      EXPECT_EQ(Advantages(groups, options), base) << mode;
-      options.avspo.acr_threshold = 0.0;
-      options.avspo.slope = 0.0;
-      EXPECT_EQ(Advantages(groups, options), base) << mode;
+    TestBatch batch(groups);
+    batch.set_history(std::vector<PromptHistory>(groups.size(), {1, 3}));
+    for (const Silenced& silenced : SilencedModes()) {
+      const auto out = ComputeAdvantages(batch.input(), silenced.options);
+      const auto base = ComputeAdvantages(batch.input(), silenced.base);
+      ASSERT_TRUE(out.ok() && base.ok());
+      EXPECT_EQ(out->advantages, base->advantages) << silenced.options.avspo.mode;
     }
   }
 }
@@ -224,6 +251,51 @@ TEST(AvspoProperty, NoiseInConstantGroupsHasZeroSumAndUnitVarianceAndIgnoresItsS
     }
     EXPECT_NEAR(sum, 0.0, 1e-9);
     EXPECT_NEAR(squares / 7.0, 1.0, 1e-5);
+  }
+}
+
+TEST(EstimatorProperty, WithAConstantGroupEveryRowOfTheTableKeepsItsWord) {
+  RandomStream random({20260101, 20});
+  for (int trial = 0; trial < kTrials / 4; ++trial) {
+    TestGroups groups = RandomGroups(random);
+    const std::size_t k = random.Below(groups.size());
+    for (auto& reward : groups[k]) reward = 0.7;
+    TestBatch batch(groups);
+    const AdvantageInput input = batch.input();
+    for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+      if (estimator.on_constant_group != "exactly 0") continue;
+      AlgorithmConfig options;
+      options.advantage = estimator.name;
+      const auto out = ComputeAdvantages(input, options);
+      ASSERT_TRUE(out.ok()) << out.status().message();
+      for (const double advantage : GroupRows(std::span<const double>(out->advantages), input.group_offsets, k)) {
+        EXPECT_EQ(advantage, 0.0) << estimator.name;
+      }
+    }
+  }
+}
+
+// Those that read rewards and nothing else: TestBatch gives partial credit its outcome by position. A tie at the top of pass_k goes to either.
+bool ReadsRewardsAlone(const AdvantageEstimator& estimator) {
+  static constexpr std::string_view kOthers[] = {"pass_k", "rl_zvp", "w_reinforce", "a_grae", "avspo", "gdpo"};
+  return std::ranges::find(kOthers, estimator.name) == std::end(kOthers);
+}
+
+TEST(EstimatorProperty, ReversingABatchReversesItsAdvantages) {
+  RandomStream random({20260101, 21});
+  for (int trial = 0; trial < kTrials / 4; ++trial) {
+    const TestGroups groups = RandomGroups(random);
+    TestGroups reversed;
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group) reversed.emplace_back(group->rbegin(), group->rend());
+    for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+      if (!ReadsRewardsAlone(estimator)) continue;
+      AlgorithmConfig options;
+      options.advantage = estimator.name;
+      const auto a = Advantages(groups, options);
+      const auto b = Advantages(reversed, options);
+      ASSERT_EQ(a.size(), b.size());
+      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[b.size() - 1 - i], 1e-9) << estimator.name;
+    }
   }
 }
 

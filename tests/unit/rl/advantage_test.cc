@@ -6,10 +6,12 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "lib/base/file.h"
+#include "lib/config/load.h"
 #include "lib/rl/avspo.h"
 #include "tests/unit/rl/batch.h"
 
@@ -29,18 +31,40 @@ TestGroups GroupsOf(const nlohmann::json& json) {
   return groups;
 }
 
-AlgorithmConfig OptionsOf(const nlohmann::json& row) {
-  AlgorithmConfig options;
-  options.advantage = row["estimator"].get<std::string>();
-  options.std = row["std"].get<std::string>();
-  options.eps = row["eps"].get<double>();
-  if (row["avspo"].is_null()) return options;
-  options.avspo.mode = row["avspo"]["mode"].get<std::string>();
-  options.avspo.acr_threshold = row["avspo"]["acr_threshold"].get<double>();
-  options.avspo.slope = row["avspo"]["slope"].get<double>();
-  options.avspo.variance_threshold = row["avspo"]["variance_threshold"].get<double>();
-  options.avspo.noise_std = row["avspo"]["noise_std"].get<double>();
-  return options;
+// Lists over groups (and components), flat.
+template <class T>
+std::vector<T> Flat(const nlohmann::json& json) {
+  if (!json.is_array()) return {json.get<T>()};
+  std::vector<T> flat;
+  for (const auto& part : json) {
+    const std::vector<T> values = Flat<T>(part);
+    flat.insert(flat.end(), values.begin(), values.end());
+  }
+  return flat;
+}
+
+TestBatch BatchOf(const nlohmann::json& row) {
+  TestBatch batch(GroupsOf(row["groups"]));
+  if (row.contains("lengths")) batch.set_lengths(Flat<std::int32_t>(row["lengths"]));
+  if (row.contains("components")) batch.set_components(Flat<double>(row["components"]));
+  if (row.contains("acr_ema")) batch.set_acr_ema(row["acr_ema"].get<double>());
+  if (row.contains("history")) {
+    std::vector<PromptHistory> history;
+    for (std::size_t k = 0; k < row["groups"].size(); ++k) {
+      history.push_back({row["history"][k][0].get<std::int64_t>(), row["history"][k][1].get<std::int64_t>()});
+    }
+    batch.set_history(history);
+  }
+  return batch;
+}
+
+void ExpectValues(const std::vector<double>& values, const nlohmann::json& expected_groups) {
+  const std::vector<double> expected = Flat<double>(expected_groups);
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(values[i], expected[i], kTolerance) << "completion " << i;
+    EXPECT_EQ(values[i] == 0, expected[i] == 0) << "zero must be exact: completion " << i;
+  }
 }
 
 void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input, const AdvantageOutput& out) {
@@ -48,29 +72,37 @@ void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input, const 
   for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
     EXPECT_EQ(CollapseClassName(out.collapse[k]), row["collapse"][k].get<std::string>());
     EXPECT_NEAR(out.decisions[k].weight, row["weights"][k].get<double>(), kTolerance);
+    EXPECT_EQ(out.decisions[k].virtual_samples, row["samples"][k].get<double>());
     EXPECT_EQ(out.decisions[k].injected, row["weights"][k].get<double>() > 0);
-    const auto advantages = GroupRows(std::span<const double>(out.advantages), input.group_offsets, k);
-    for (std::size_t i = 0; i < advantages.size(); ++i) {
-      const double expected = row["advantages"][k][i].get<double>();
-      EXPECT_NEAR(advantages[i], expected, kTolerance) << "group " << k << " completion " << i;
-      EXPECT_EQ(advantages[i] == 0, expected == 0) << "zero must be exact: group " << k << " completion " << i;
-    }
   }
+  ExpectValues(out.advantages, row["advantages"]);
+  EXPECT_EQ(out.entropy_scale.empty(), !row.contains("entropy_scale"));
+  if (row.contains("entropy_scale")) ExpectValues(out.entropy_scale, row["entropy_scale"]);
 }
 
 TEST(ComputeAdvantagesTest, GivesTheGoldenVectors) {
   const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/advantages.json");
   ASSERT_TRUE(text.ok()) << text.status().message();
   const nlohmann::json rows = nlohmann::json::parse(*text);
-  ASSERT_GT(rows.size(), 20U);
+  std::set<std::string> seen;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     const nlohmann::json& row = rows[r];
-    SCOPED_TRACE("row " + std::to_string(r) + " " + row["estimator"].get<std::string>() + " " + row["avspo"].dump());
-    const TestBatch batch(GroupsOf(row["groups"]));
+    SCOPED_TRACE("row " + std::to_string(r) + " " + row["set"].dump());
+    const auto options = ParseAlgorithm(row["set"].get<std::vector<std::string>>());
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    const TestBatch batch = BatchOf(row);
     const AdvantageInput input = batch.input();
-    const auto out = ComputeAdvantages(input, OptionsOf(row));
+    const auto out = ComputeAdvantages(input, *options);
     ASSERT_TRUE(out.ok()) << out.status().message();
     ExpectGolden(row, input, *out);
+    seen.insert(options->advantage + (options->advantage == "avspo" ? " " + options->avspo.mode : ""));
+  }
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    if (estimator.name == "avspo") continue;
+    EXPECT_TRUE(seen.contains(std::string(estimator.name))) << estimator.name << " has no golden vector";
+  }
+  for (const AvspoMode& mode : AvspoModes()) {
+    EXPECT_TRUE(seen.contains("avspo " + std::string(mode.name))) << mode.name << " has no golden vector";
   }
 }
 
@@ -110,15 +142,15 @@ TEST(ComputeAdvantagesTest, RefusesNamesThatItDoesNotKnow) {
   const TestBatch batch({{1, 0}});
   AlgorithmConfig options;
   options.advantage = "gpro";
-  EXPECT_EQ(ErrorOf(batch.input(), options),
-            "algorithm.advantage = 'gpro' is not an estimator; choose one of: grpo, dr_grpo, avspo");
+  EXPECT_TRUE(ErrorOf(batch.input(), options)
+                  .starts_with("algorithm.advantage = 'gpro' is not an estimator; choose one of: grpo, dr_grpo, rloo, "));
   options.advantage = "grpo";
   options.std = "biased";
   EXPECT_NE(ErrorOf(batch.input(), options).find("sample, population, none"), std::string::npos);
   options.advantage = "avspo";
   options.std = "sample";
   options.avspo.mode = "ladder?";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("noise, opposite"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("noise, opposite, ladder, prior"), std::string::npos);
 }
 
 TEST(ComputeAdvantagesTest, RefusesShapesAndNumbersThatMakeNoSense) {
@@ -162,6 +194,19 @@ TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
   EXPECT_NE(ErrorOf(batch.input(), options).find("no finite advantage for completion 0"), std::string::npos);
 }
 
+TEST(ComputeAdvantagesTest, ABatchWithNothingToScoreIsZeroForEveryEstimator) {
+  TestBatch batch({{std::nullopt, std::nullopt}, {std::nullopt}});
+  batch.set_components({0, 0, 0});
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    AlgorithmConfig options;
+    options.advantage = estimator.name;
+    const auto out = ComputeAdvantages(batch.input(), options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_EQ(out->advantages, std::vector<double>(3, 0.0)) << estimator.name;
+    EXPECT_EQ(out->collapse, std::vector<CollapseClass>(2, CollapseClass::kUnscorable));
+  }
+}
+
 TEST(ComputeAdvantagesTest, AnEmptyBatchHasNoAdvantages) {
   const TestBatch batch(TestGroups{});
   const auto out = ComputeAdvantages(batch.input(), {});
@@ -169,41 +214,17 @@ TEST(ComputeAdvantagesTest, AnEmptyBatchHasNoAdvantages) {
   EXPECT_TRUE(out->advantages.empty());
 }
 
-TEST(AvspoTest, TheConfidenceWeightIsTheBriefs) {
-  EXPECT_EQ(ConfidenceWeight(0.3, 0.3, 5.0), 0.0);
-  EXPECT_NEAR(ConfidenceWeight(0.4, 0.3, 5.0), 0.5, 1e-12);  // 5 (0.4 - 0.3)
-  EXPECT_EQ(ConfidenceWeight(0.9, 0.3, 5.0), 1.0);
-}
-
-TEST(AvspoTest, OppositeRecordsOneVirtualSamplePerRepairedGroup) {
-  const TestBatch batch({{1, 0}, {1, 1}, {0, 0}, {0.5, 0.5}, {1, std::nullopt}});
-  AlgorithmConfig options;
-  options.advantage = "avspo";
-  const auto out = ComputeAdvantages(batch.input(), options);
-  ASSERT_TRUE(out.ok()) << out.status().message();
-  const std::vector<std::int32_t> expected = {0, 1, 1, 0, 0};
-  for (std::size_t k = 0; k < expected.size(); ++k) {
-    EXPECT_EQ(out->decisions[k].virtual_samples, expected[k]) << "group " << k;
-    EXPECT_EQ(out->decisions[k].injected, expected[k] > 0) << "group " << k;
+TEST(AdvantageEstimatorsTest, TheConfigurationKnowsTheSameNames) {
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.advantage=" + std::string(estimator.name)}).ok()) << estimator.name;
+    EXPECT_FALSE(estimator.paper.empty() || estimator.formula.empty() || estimator.on_constant_group.empty()) << estimator.name;
   }
-  EXPECT_EQ(out->collapse[1], CollapseClass::kAllCorrect);
-  EXPECT_EQ(out->collapse[3], CollapseClass::kOtherConstant);
-  EXPECT_EQ(out->advantages[6], 0.0);  // constant 0.5 has no opposite
-}
-
-TEST(AvspoTest, NoiseDependsOnTheKeyAndOnNothingElse) {
-  const TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}});
-  AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "noise";
-  AdvantageInput input = batch.input();
-  const auto first = ComputeAdvantages(input, options);
-  const auto again = ComputeAdvantages(input, options);
-  input.key.stream += 1;
-  const auto other = ComputeAdvantages(input, options);
-  ASSERT_TRUE(first.ok() && again.ok() && other.ok());
-  EXPECT_EQ(first->advantages, again->advantages);
-  EXPECT_NE(first->advantages, other->advantages);
+  for (const AvspoMode& mode : AvspoModes()) EXPECT_TRUE(ParseAlgorithm({"run.algorithm.avspo.mode=" + std::string(mode.name)}).ok());
+  const auto unknown = ParseAlgorithm({"run.algorithm.advantage=gpro"});
+  ASSERT_FALSE(unknown.ok());
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    EXPECT_NE(unknown.status().message().find(estimator.name), std::string::npos) << estimator.name;
+  }
 }
 
 }  // namespace

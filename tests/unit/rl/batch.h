@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/rl/advantage.h"
-#include "lib/rl/group_offsets.h"
+#include "lib/rl/collapse_metrics.h"
 
 namespace buttress {
 
@@ -33,11 +33,14 @@ class TestBatch {
       offsets_.push_back(static_cast<std::int32_t>(rewards_.size()));
       history_.emplace_back();
     }
-    for (std::size_t k = 0; k < groups.size(); ++k) {
-      collapse_.step.Add(ClassifyGroup(GroupRows(std::span<const double>(rewards_), offsets_, k),
-                                       GroupRows(std::span<const Outcome>(outcomes_), offsets_, k)));
-    }
+    collapse_ = MakeCollapseSnapshot(rewards_, outcomes_, offsets_, history_);
   }
+
+  // [N], [N, C], [K]: what estimators read beside rewards.
+  void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
+  void set_components(std::vector<double> components) { components_ = std::move(components); }
+  void set_history(std::vector<PromptHistory> history) { history_ = std::move(history); }
+  void set_acr_ema(double acr_ema) { collapse_.acr_ema = acr_ema; }
 
   // Change a field of the result to make a broken batch.
   AdvantageInput input() const {
@@ -45,6 +48,7 @@ class TestBatch {
     input.rewards = rewards_;
     input.raw_rewards = rewards_;
     input.outcomes = outcomes_;
+    input.components = components_;
     input.lengths = lengths_;
     input.group_offsets = offsets_;
     input.history = history_;
@@ -55,6 +59,7 @@ class TestBatch {
 
  private:
   std::vector<double> rewards_;
+  std::vector<double> components_;
   std::vector<Outcome> outcomes_;
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> offsets_;

@@ -20,7 +20,8 @@ Result<std::string> Render(std::string_view source,
                            const json& messages = json::array(),
                            bool add_generation_prompt = false,
                            const json& variables = json::object()) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template, ChatTemplate::Parse(source));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
+                            ChatTemplate::Parse(source));
   return chat_template->Render(messages, add_generation_prompt, variables);
 }
 
@@ -34,8 +35,10 @@ TEST(ChatTemplateTest, TemplatesOfQwenRenderAsInTransformers) {
   ASSERT_GE(golden["chats"].size(), 40U);
   for (const json& chat : golden["chats"]) {
     const std::string name = chat["template"];
-    const Result<std::string> text =
-        Render(ReadGolden("chat_template/" + name + ".jinja"), chat["messages"], chat["prompt"], chat["variables"]);
+    const Result<std::string> text = Render(ReadGolden("chat_template/" + name + ".jinja"),
+                                            chat["messages"],
+                                            chat["prompt"],
+                                            chat["variables"]);
     ASSERT_TRUE(text.ok()) << name << ": " << text.status().ToString();
     EXPECT_EQ(*text, chat["text"].get<std::string>()) << name << " " << chat["messages"];
   }
@@ -46,7 +49,8 @@ TEST(ChatTemplateTest, EachConstructRendersAsInTransformers) {
   ASSERT_GE(golden["snippets"].size(), 50U);
   for (const json& snippet : golden["snippets"]) {
     const std::string source = snippet[0];
-    const Result<std::string> text = Render(source, golden["messages"], /*add_generation_prompt=*/true, golden["names"]);
+    const Result<std::string> text =
+        Render(source, golden["messages"], /*add_generation_prompt=*/true, golden["names"]);
     ASSERT_TRUE(text.ok()) << source << "\n" << text.status().ToString();
     EXPECT_EQ(*text, snippet[1].get<std::string>()) << source;
   }
@@ -57,7 +61,8 @@ TEST(ChatTemplateTest, WhatFailsInTransformersFailsWithItsLine) {
   ASSERT_GE(golden["failures"].size(), 25U);
   for (const json& failure : golden["failures"]) {
     const std::string source = failure[0];
-    const Result<std::string> text = Render("\n\n" + source, golden["messages"], true, golden["names"]);
+    const Result<std::string> text =
+        Render("\n\n" + source, golden["messages"], true, golden["names"]);
     ASSERT_FALSE(text.ok()) << source << " gives " << *text << "; in transformers: " << failure[1];
     EXPECT_EQ(text.status().code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(text.status().message(), StartsWith("chat template, line 3: ")) << source;
@@ -89,11 +94,14 @@ TEST(ChatTemplateTest, UnsupportedConstructsAreNamedWithTheirLine) {
       {"{{ {1: 2} }}", "a key of type 'int' is not supported"},
       {"{{ é }}", "unexpected character 'é'"},
   };
-  for (const auto& [source, message] : cases) EXPECT_THAT(ErrorOf(source), HasSubstr(message)) << source;
+  for (const auto& [source, message] : cases) {
+    EXPECT_THAT(ErrorOf(source), HasSubstr(message)) << source;
+  }
 }
 
 TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
-  EXPECT_THAT(ErrorOf("{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}"), HasSubstr("nested deeper"));
+  EXPECT_THAT(ErrorOf("{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}"),
+              HasSubstr("nested deeper"));
   EXPECT_THAT(ErrorOf("{{ " + std::string(100000, '-') + "1 }}"), HasSubstr("nested deeper"));
   std::string nots;
   for (int i = 0; i < 100000; ++i) nots += "not ";
@@ -104,17 +112,30 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
   std::string ifs;
   for (int i = 0; i < 10000; ++i) ifs += "{% if 1 %}";
   EXPECT_THAT(ErrorOf(ifs), HasSubstr("nested deeper"));
-  EXPECT_THAT(ErrorOf("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"), HasSubstr("nested deeper"));
-  EXPECT_THAT(ErrorOf("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"), HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+              HasSubstr("nested deeper"));
+  EXPECT_THAT(
+      ErrorOf("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),
+      HasSubstr("steps"));
   EXPECT_THAT(ErrorOf("{{ 'x' * 999999999999 }}"), HasSubstr("too long"));
   EXPECT_THAT(ErrorOf("{{ range(999999999999) }}"), HasSubstr("too many numbers"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + n.x %}{% endfor %}"), HasSubstr("a text of more than"));
-  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{% set x = 'x' * 16000000 %}{% endfor %}"), HasSubstr("bytes in all"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, n.x] %}{% endfor %}"), HasSubstr("parts"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(199) %}{% set n.x = [n.x] %}{% endfor %}"), HasSubstr("nested"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = n %}"), HasSubstr("can hold neither a namespace"));
-  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = [n] %}"), HasSubstr("a namespace inside another value"));
-  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 9000000 }}{% endfor %}"), HasSubstr("the output is longer"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + "
+                      "n.x %}{% endfor %}"),
+              HasSubstr("a text of more than"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{% set x = 'x' * 16000000 %}{% endfor %}"),
+              HasSubstr("bytes in all"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, "
+                      "n.x] %}{% endfor %}"),
+              HasSubstr("parts"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(199) %}{% set n.x = [n.x] "
+                      "%}{% endfor %}"),
+              HasSubstr("nested"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = n %}"),
+              HasSubstr("can hold neither a namespace"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = [n] %}"),
+              HasSubstr("a namespace inside another value"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 9000000 }}{% endfor %}"),
+              HasSubstr("the output is longer"));
   json nested = json::array();
   for (int i = 0; i < 5000; ++i) {
     json outer = json::array();
@@ -127,7 +148,8 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
 TEST(ChatTemplateTest, InputThatIsNotJsonOfTextsIsRefused) {
   EXPECT_THAT(ErrorOf("\xff"), HasSubstr("not UTF-8 at byte 0"));
   EXPECT_THAT(Render("x", json::array({"\xff"})).status().message(), HasSubstr("not UTF-8"));
-  EXPECT_THAT(Render("x", json::array(), false, json::array()).status().message(), HasSubstr("not a JSON object"));
+  EXPECT_THAT(Render("x", json::array(), false, json::array()).status().message(),
+              HasSubstr("not a JSON object"));
 }
 
 TEST(ChatTemplateTest, DamagedTemplatesRenderOrAreRefusedButNeverCrash) {
@@ -147,7 +169,9 @@ TEST(ChatTemplateTest, DamagedTemplatesRenderOrAreRefusedButNeverCrash) {
     for (int i = 0; i < 40 && !source.empty(); ++i) {
       std::string damaged = source;
       static constexpr std::string_view kBytes = "{}%#-+'\"()[]|.,:~ \nn1";
-      for (auto flips = 1 + random() % 3; flips > 0; --flips) damaged[random() % damaged.size()] = kBytes[random() % kBytes.size()];
+      for (auto flips = 1 + random() % 3; flips > 0; --flips) {
+        damaged[random() % damaged.size()] = kBytes[random() % kBytes.size()];
+      }
       count(damaged);
     }
   }
