@@ -13,6 +13,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/sync.h"
+#include "lib/collectives/cuda_library.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
 
@@ -334,7 +335,9 @@ class EmbeddedEngine final : public InferenceEngine {
 };
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model, const WorkerConfig& worker, PolicyVersion initial) {
-  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = worker.device == "cuda", .index = 0}));
+  const bool cuda = worker.device == "cuda";
+  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
+  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = cuda, .index = 0}));
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;
