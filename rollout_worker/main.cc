@@ -1,8 +1,11 @@
-// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a model folder.
+// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a
+// model folder.
 //
-// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3
+// environment (a restart helps), 4 damaged data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
+#include <memory>
 #include <string_view>
 
 #include "lib/base/log.h"
@@ -11,13 +14,21 @@
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/eval.h"
 #include "rollout_worker/run_worker.h"
+#include "rollout_worker/vllm/vllm_engine.h"
 
 namespace buttress {
 namespace {
 
-Status Work(const RunConfig& config) {
+Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config) {
   // The version that a run starts from is the model that its configuration names.
-  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEmbeddedEngine(config.run.model, config.local.worker, PolicyVersion()));
+  const PolicyVersion initial;
+  const WorkerConfig& worker = config.local.worker;
+  if (worker.engine == "vllm") return MakeVllmEngine(config.run.model, worker.vllm, initial);
+  return MakeEmbeddedEngine(config.run.model, worker, initial);
+}
+
+Status Work(const RunConfig& config) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config));
   return RunWorker(config, *engine);
 }
 
@@ -28,7 +39,9 @@ int Report(const Status& status) {
 
 int Run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "eval") return RunEval(argc - 1, argv + 1);
-  CLI::App app("A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: accuracy of a model)");
+  CLI::App app(
+      "A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: "
+      "accuracy of a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);

@@ -212,9 +212,37 @@ struct CoordinatorConfig {
   }
 };
 
+struct VllmConfig {
+  std::vector<std::string> servers;
+  std::string model;
+  std::string api_key_file;
+  std::int64_t concurrency = 0;
+  std::int64_t attempts = 4;
+  std::int64_t connect_ms = 5000;
+  std::int64_t first_byte_ms = 600000;
+  std::int64_t idle_ms = 120000;
+  std::int64_t control_ms = 720000;
+  std::int64_t revive_ms = 2000;
+
+  template <class V>
+  void Visit(V& v) {
+    v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
+    v("model", model, "name that the servers serve the policy by; empty: the first that they list");
+    v("api_key_file", api_key_file, "file with the servers' API key; empty: none");
+    v("concurrency", concurrency, "completions that a server gets at once; 0 = its max_num_seqs, which is also the bound");
+    v("attempts", attempts, "attempts at one completion before it counts as failed");
+    v("connect_ms", connect_ms, "time to connect");
+    v("first_byte_ms", first_byte_ms, "time to the first token, waiting in the server included");
+    v("idle_ms", idle_ms, "time between tokens");
+    v("control_ms", control_ms, "time for a pause, a weight load or a probe");
+    v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
+  }
+};
+
 struct WorkerConfig {
   std::string id;
   std::string engine = "embedded";
+  VllmConfig vllm;
   std::string device = "cpu";
   std::int64_t threads = 1;
   std::int64_t max_running = 256;
@@ -228,7 +256,8 @@ struct WorkerConfig {
   template <class V>
   void Visit(V& v) {
     v("id", id, "worker id, unique in the run; empty: host name and process id");
-    v("engine", engine, "embedded");
+    v("engine", engine, "embedded (LibTorch, in the worker) | vllm (HTTP)");
+    v("vllm", vllm, "engine: vllm");
     v("device", device, "cpu | cuda, for the embedded engine");
     v("threads", threads, "torch threads of the embedded engine");
     v("max_running", max_running, "samples decoded together at most");

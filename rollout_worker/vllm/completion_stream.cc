@@ -1,0 +1,137 @@
+// CompletionStream of protocol.h.
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "rollout_worker/vllm/protocol.h"
+
+namespace buttress {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::size_t kMaxLine = std::size_t{16} << 20;  // the first event repeats the prompt
+constexpr float kInfinity = -9999.0F;                    // what vLLM writes for minus infinity
+constexpr float kRounding = 1e-3F;                       // a log-prob may exceed 0 by this much
+
+// The member, or null where it is missing or `json` is no object.
+const Json& Member(const Json& json, const char* name) {
+  static const Json null;
+  if (!json.is_object()) return null;
+  const auto it = json.find(name);
+  return it == json.end() ? null : *it;
+}
+
+Status AppendTokens(const Json& ids,
+                    const Json& logprobs,
+                    std::vector<std::int32_t>& token_ids,
+                    std::vector<float>& out) {
+  if (!ids.is_array())
+    return FailedPrecondition("the reply has no token_ids; vLLM 0.10.2 or newer returns them");
+  if (ids.empty()) return OkStatus();
+  if (!logprobs.is_array()) return FailedPrecondition("the reply has no log-probs of its tokens");
+  if (ids.size() != logprobs.size()) {
+    return DataLoss("the reply has " + std::to_string(ids.size()) + " token ids but " +
+                    std::to_string(logprobs.size()) + " log-probs");
+  }
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    const std::int64_t id = ids[i].is_number_integer() ? ids[i].get<std::int64_t>() : -1;
+    if (id < 0 || id > INT32_MAX) return DataLoss("token id " + ids[i].dump() + " is not one");
+    const float logprob = logprobs[i].is_number() ? logprobs[i].get<float>() : NAN;
+    if (!(logprob > kInfinity && logprob <= kRounding))
+      return DataLoss("log-prob " + logprobs[i].dump() + " of a sampled token is not one");
+    token_ids.push_back(static_cast<std::int32_t>(id));
+    out.push_back(logprob);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Status CompletionStream::Read(std::string_view bytes) {
+  while (true) {
+    const std::size_t end = bytes.find('\n');
+    if (line_.size() + std::min(end, bytes.size()) > kMaxLine)
+      return DataLoss("an event has more than " + std::to_string(kMaxLine) + " bytes");
+    line_.append(bytes.substr(0, end));
+    if (end == std::string_view::npos) return OkStatus();
+    BUTTRESS_RETURN_IF_ERROR(ReadLine(line_));
+    line_.clear();
+    bytes.remove_prefix(end + 1);
+  }
+}
+
+Status CompletionStream::ReadLine(std::string_view line) {
+  if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
+  if (!line.starts_with("data:")) return OkStatus();  // between events, or a comment
+  line.remove_prefix(5);
+  while (line.starts_with(' ')) line.remove_prefix(1);
+  return line == "[DONE]" ? OkStatus() : ReadEvent(line);
+}
+
+Status CompletionStream::ReadEvent(std::string_view text) {
+  const Json event = Json::parse(text, nullptr, false);
+  if (!event.is_object())
+    return DataLoss("an event is not a JSON object: " + std::string(text.substr(0, 100)));
+  if (event.contains("error")) {
+    error_event_ = Unavailable("error event: " + ErrorText(text));
+    return OkStatus();
+  }
+  const Json& usage = Member(event, "usage");
+  if (Member(usage, "prompt_tokens").is_number_integer())
+    used_prompt_tokens_ = usage["prompt_tokens"].get<std::int64_t>();
+  if (Member(usage, "completion_tokens").is_number_integer())
+    used_completion_tokens_ = usage["completion_tokens"].get<std::int64_t>();
+  const Json& choices = Member(event, "choices");
+  if (!choices.is_array() || choices.size() > 1)
+    return DataLoss("an event has not one choice: " + choices.dump().substr(0, 100));
+  if (choices.empty()) return OkStatus();
+
+  const Json& choice = choices[0];
+  if (finish_reason_ != FinishReason::kUnspecified)
+    return DataLoss("the reply goes on after its finish_reason");
+  BUTTRESS_RETURN_IF_ERROR(AppendTokens(Member(choice, "token_ids"),
+                                        Member(Member(choice, "logprobs"), "token_logprobs"),
+                                        token_ids_,
+                                        logprobs_));
+  if (token_ids_.size() > static_cast<std::size_t>(max_tokens_)) {
+    return DataLoss("the reply has more than max_tokens = " + std::to_string(max_tokens_) +
+                    " tokens");
+  }
+  const Json& finish = Member(choice, "finish_reason");
+  if (finish.is_null()) return OkStatus();
+  if (finish == "stop") {
+    finish_reason_ = FinishReason::kStop;
+  } else if (finish == "length") {
+    finish_reason_ = FinishReason::kLength;
+  } else if (finish == "abort") {
+    finish_reason_ = FinishReason::kAbort;
+  } else {
+    return DataLoss("finish_reason " + finish.dump() + " is none of stop, length, abort");
+  }
+  return OkStatus();
+}
+
+Status CompletionStream::Finish() const {
+  BUTTRESS_RETURN_IF_ERROR(error_event_);
+  if (finish_reason_ == FinishReason::kUnspecified)
+    return Unavailable("the stream ended before the completion did");
+  if (finish_reason_ == FinishReason::kAbort) return Aborted("the server cut the completion");
+  if (token_ids_.empty()) return DataLoss("the reply has no tokens");
+  if (used_completion_tokens_.value_or(-1) != static_cast<std::int64_t>(token_ids_.size()) ||
+      used_prompt_tokens_.value_or(-1) != static_cast<std::int64_t>(prompt_tokens_)) {
+    return DataLoss("usage says " + std::to_string(used_prompt_tokens_.value_or(-1)) + " + " +
+                    std::to_string(used_completion_tokens_.value_or(-1)) +
+                    " tokens (-1: nothing), there were " + std::to_string(prompt_tokens_) + " + " +
+                    std::to_string(token_ids_.size()));
+  }
+  if (finish_reason_ == FinishReason::kLength &&
+      token_ids_.size() < static_cast<std::size_t>(max_tokens_)) {
+    return FailedPrecondition("the server cut a completion at " +
+                              std::to_string(token_ids_.size()) + " of " +
+                              std::to_string(max_tokens_) +
+                              " tokens by a limit of its own; start it with " + kServerFlags);
+  }
+  return OkStatus();
+}
+
+}  // namespace buttress

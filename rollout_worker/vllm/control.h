@@ -1,0 +1,83 @@
+// What is asked of vLLM servers beside completions: what they are, new weights, and canary
+// completions that prove what they serve.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "rollout_worker/engine.h"
+#include "rollout_worker/vllm/http.h"
+
+namespace buttress {
+
+struct ServerInfo {
+  std::string url;
+  std::string version;  // of vLLM
+  std::string model;    // name that it serves
+  std::int64_t max_model_len = 0;
+  std::int64_t concurrency = 0;  // completions that it takes at once
+};
+
+// Greedy completions of fixed prompts.
+struct Canary {
+  std::vector<std::vector<std::int32_t>> token_ids;
+  std::vector<std::vector<float>> logprobs;
+
+  bool operator==(const Canary&) const = default;
+};
+
+struct CanaryDifference {
+  double logprob = 0;      // mean absolute, in nats, up to where the tokens part
+  std::size_t parted = 0;  // prompts whose tokens part
+};
+
+CanaryDifference Compare(const Canary& a, const Canary& b);
+
+// OK if both may come from the same weights: half of the prompts may part at a near tie. `what`
+// begins the failure's message.
+Status CheckSameWeights(const Canary& canary, const Canary& expected, const std::string& what);
+
+// Blocking calls to one or several servers beside one another. Not thread-safe.
+class VllmControl {
+ public:
+  VllmControl(VllmConfig config, std::string api_key)
+      : config_(std::move(config)), api_key_(std::move(api_key)) {}
+
+  // /version, /v1/models, /openapi.json, /server_info, and a completion that shows what its
+  // log-probs mean. kFailedPrecondition names the flags that the server lacks.
+  Result<ServerInfo> Probe(const std::string& url);
+
+  // Pauses, loads the safetensors of `folder` (a path on the servers' machines), empties the prefix
+  // cache, resumes; one status a server. `paused` is called between pause and load: from then on no
+  // token comes from the old weights. kDrain lets completions end first.
+  std::vector<Status> PushWeights(const std::vector<std::string>& urls,
+                                  const std::string& folder,
+                                  InFlight in_flight,
+                                  const std::function<void()>& paused);
+
+  // `salt` keeps other weights' cache out.
+  std::vector<Result<Canary>> MeasureCanary(const std::vector<ServerInfo>& servers,
+                                            const std::string& salt);
+
+  // Ends calls under way and to come with kCancelled. Thread-safe.
+  void Stop() { http_.Stop(); }
+
+ private:
+  HttpRequest Request(const std::string& url, const std::string& path) const;
+  Result<std::string> Get(const std::string& url, const std::string& path);
+  Status CheckRoutes(const std::string& url);
+  Status ReadModels(ServerInfo& info);
+  Status ReadServerInfo(ServerInfo& info);
+  Status CheckProcessedLogprobs(const ServerInfo& info);
+
+  const VllmConfig config_;
+  const std::string api_key_;
+  HttpMulti http_;
+};
+
+}  // namespace buttress

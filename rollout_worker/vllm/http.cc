@@ -1,0 +1,244 @@
+#include "rollout_worker/vllm/http.h"
+
+#include <curl/curl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <map>
+#include <utility>
+
+#include "lib/base/check.h"
+#include "lib/base/clock.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMaxBody = std::size_t{32} << 20;
+constexpr long kMaxIdleSeconds =
+    3;  // vLLM closes idle connections after 5 s; a request on one just then is lost
+constexpr std::int64_t kStepMs = 1000;
+
+std::int64_t NowMs() { return RealClock().MonotonicMs(); }
+
+struct Transfer {
+  HttpRequest request;
+  BytesHandler bytes;
+  DoneHandler done;
+  CURL* easy = nullptr;
+  curl_slist* headers = nullptr;
+  HttpReply reply;
+  Status refused;  // why we ended it
+  std::int64_t started_ms = 0;
+  std::int64_t last_byte_ms = 0;  // 0: none yet
+
+  ~Transfer() {
+    curl_easy_cleanup(easy);
+    curl_slist_free_all(headers);
+  }
+
+  std::int64_t deadline_ms() const {
+    return last_byte_ms == 0 ? started_ms + request.deadlines.first_byte_ms
+                             : last_byte_ms + request.deadlines.idle_ms;
+  }
+
+  std::size_t Take(std::string_view piece) {
+    last_byte_ms = NowMs();
+    curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
+    if (bytes && reply.status == 200) {
+      refused = bytes(piece);
+    } else if (reply.body.size() + piece.size() > kMaxBody) {
+      refused = ResourceExhausted(request.url + ": the reply has more than " +
+                                  std::to_string(kMaxBody) + " bytes");
+    } else {
+      reply.body.append(piece);
+    }
+    return refused.ok() ? piece.size() : 0;
+  }
+
+  Result<HttpReply> Outcome(CURLcode code) {
+    if (!refused.ok()) return refused;
+    if (code == CURLE_OK) {
+      curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
+      return std::move(reply);
+    }
+    const std::string why = request.url + ": " + curl_easy_strerror(code);
+    switch (code) {
+      case CURLE_OPERATION_TIMEDOUT:
+        return DeadlineExceeded(why + " (connecting, " +
+                                std::to_string(request.deadlines.connect_ms) + " ms)");
+      case CURLE_URL_MALFORMAT:
+      case CURLE_UNSUPPORTED_PROTOCOL:
+        return InvalidArgument(why);
+      case CURLE_PEER_FAILED_VERIFICATION:
+        return FailedPrecondition(why);
+      default:
+        return Unavailable(why);
+    }
+  }
+};
+
+std::size_t OnBytes(char* data, std::size_t size, std::size_t count, void* transfer) {
+  return static_cast<Transfer*>(transfer)->Take({data, size * count});
+}
+
+void AddHeader(Transfer& transfer, const std::string& header) {
+  transfer.headers = curl_slist_append(transfer.headers, header.c_str());
+}
+
+void Configure(Transfer& transfer) {
+  const HttpRequest& request = transfer.request;
+  CURL* easy = transfer.easy = curl_easy_init();
+  BUTTRESS_CHECK(easy != nullptr, "curl_easy_init");
+  curl_easy_setopt(easy, CURLOPT_PRIVATE, &transfer);
+  curl_easy_setopt(easy, CURLOPT_URL, request.url.c_str());
+  curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
+  curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, static_cast<long>(CURL_HTTP_VERSION_1_1));
+  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
+  curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, kMaxIdleSeconds);
+  curl_easy_setopt(
+      easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.deadlines.connect_ms));
+  curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &OnBytes);
+  curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
+  if (request.json.has_value()) {
+    curl_easy_setopt(easy, CURLOPT_POST, 1L);
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.json->data());
+    curl_easy_setopt(
+        easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    AddHeader(transfer, "Content-Type: application/json");
+    AddHeader(transfer, "Expect:");
+  }
+  if (!request.bearer.empty()) AddHeader(transfer, "Authorization: Bearer " + request.bearer);
+  if (!request.id.empty()) AddHeader(transfer, "X-Request-Id: " + request.id);
+  curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer.headers);
+}
+
+// libcurl's process-wide state.
+void InitCurl() {
+  static const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
+  BUTTRESS_CHECK(code == CURLE_OK, "curl_global_init");
+}
+
+}  // namespace
+
+struct HttpMulti::Impl {
+  CURLM* multi = nullptr;
+  std::uint64_t next_id = 1;
+  std::atomic<bool> stopped = false;
+  std::map<std::uint64_t, std::unique_ptr<Transfer>> transfers;
+
+  void Remove(std::map<std::uint64_t, std::unique_ptr<Transfer>>::iterator it) {
+    curl_multi_remove_handle(multi, it->second->easy);
+    transfers.erase(it);
+  }
+
+  void End(const Transfer* ended, CURLcode code) {
+    const auto it = std::find_if(transfers.begin(), transfers.end(), [&](const auto& entry) {
+      return entry.second.get() == ended;
+    });
+    BUTTRESS_CHECK(it != transfers.end(), "libcurl ended a transfer that is not ours");
+    const DoneHandler done = std::move(it->second->done);
+    Result<HttpReply> outcome = it->second->Outcome(code);
+    Remove(it);
+    done(std::move(outcome));
+  }
+
+  void EndOverdue() {
+    const std::int64_t now = NowMs();
+    std::vector<Transfer*> overdue;
+    for (const auto& [id, transfer] : transfers) {
+      if (transfer->deadline_ms() <= now) overdue.push_back(transfer.get());
+    }
+    for (Transfer* transfer : overdue) {
+      const HttpDeadlines& deadlines = transfer->request.deadlines;
+      transfer->refused =
+          DeadlineExceeded(transfer->request.url +
+                           (transfer->last_byte_ms == 0
+                                ? ": no byte in " + std::to_string(deadlines.first_byte_ms) +
+                                      " ms (first-byte deadline)"
+                                : ": no further byte in " + std::to_string(deadlines.idle_ms) +
+                                      " ms (idle deadline)"));
+      End(transfer, CURLE_OK);
+    }
+  }
+};
+
+HttpMulti::HttpMulti() : impl_(std::make_unique<Impl>()) {
+  InitCurl();
+  impl_->multi = curl_multi_init();
+  BUTTRESS_CHECK(impl_->multi != nullptr, "curl_multi_init");
+}
+
+HttpMulti::~HttpMulti() {
+  while (!impl_->transfers.empty()) impl_->Remove(impl_->transfers.begin());
+  curl_multi_cleanup(impl_->multi);
+}
+
+std::uint64_t HttpMulti::Start(HttpRequest request, BytesHandler bytes, DoneHandler done) {
+  auto transfer = std::make_unique<Transfer>();
+  transfer->request = std::move(request);
+  transfer->bytes = std::move(bytes);
+  transfer->done = std::move(done);
+  transfer->started_ms = NowMs();
+  Configure(*transfer);
+  BUTTRESS_CHECK(curl_multi_add_handle(impl_->multi, transfer->easy) == CURLM_OK,
+                 "curl_multi_add_handle");
+  const std::uint64_t id = impl_->next_id++;
+  impl_->transfers.emplace(id, std::move(transfer));
+  return id;
+}
+
+void HttpMulti::Cancel(std::uint64_t id) {
+  const auto it = impl_->transfers.find(id);
+  if (it != impl_->transfers.end()) impl_->Remove(it);
+}
+
+void HttpMulti::Step(std::int64_t timeout_ms) {
+  std::int64_t wait_ms = timeout_ms;
+  for (const auto& [id, transfer] : impl_->transfers)
+    wait_ms = std::min(wait_ms, transfer->deadline_ms() - NowMs());
+  int running = 0;
+  curl_multi_perform(impl_->multi, &running);
+  if (running == static_cast<int>(impl_->transfers.size())) {
+    curl_multi_poll(impl_->multi,
+                    nullptr,
+                    0,
+                    static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, kStepMs)),
+                    nullptr);
+    curl_multi_perform(impl_->multi, &running);
+  }
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(impl_->multi, &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    char* transfer = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
+    impl_->End(reinterpret_cast<const Transfer*>(transfer), message->data.result);
+  }
+  impl_->EndOverdue();
+}
+
+void HttpMulti::Wake() { curl_multi_wakeup(impl_->multi); }
+
+void HttpMulti::Stop() {
+  impl_->stopped = true;
+  Wake();
+}
+
+std::vector<Result<HttpReply>> HttpMulti::Fetch(std::vector<HttpRequest> requests) {
+  std::vector<Result<HttpReply>> replies(requests.size(), Result<HttpReply>(Cancelled("stopped")));
+  std::size_t open = requests.size();
+  std::vector<std::uint64_t> ids;
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    ids.push_back(
+        Start(std::move(requests[i]), nullptr, [&replies, &open, i](Result<HttpReply> reply) {
+          replies[i] = std::move(reply);
+          --open;
+        }));
+  }
+  while (open > 0 && !impl_->stopped) Step(kStepMs);
+  for (const std::uint64_t id : ids) Cancel(id);  // what Stop left
+  return replies;
+}
+
+}  // namespace buttress

@@ -1,0 +1,69 @@
+#include "rollout_worker/vllm/open_sample.h"
+
+#include <utility>
+
+#include "lib/base/random.h"
+
+namespace buttress {
+
+std::string OpenSample::AttemptId() const {
+  return "g" + std::to_string(request.id.group_id) + "-l" + std::to_string(request.id.lease_epoch) +
+         "-s" + std::to_string(request.id.index) + "-a" + std::to_string(attempts_);
+}
+
+CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& version) {
+  ++attempts_;
+  version_ = version;
+  CompletionBody body;
+  body.model = model;
+  body.prompt_token_ids = request.prompt_token_ids;
+  body.prompt_token_ids.insert(body.prompt_token_ids.end(), token_ids_.begin(), token_ids_.end());
+  body.sampling = request.sampling;
+  body.sampling.max_tokens = max_tokens_ - static_cast<std::int32_t>(token_ids_.size());
+  // Going on with the same seed would draw the same numbers again.
+  if (begun()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
+  body.cache_salt =
+      "w" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step);
+  stream =
+      std::make_unique<CompletionStream>(body.prompt_token_ids.size(), body.sampling.max_tokens);
+  return body;
+}
+
+void OpenSample::KeepTokens() {
+  if (!stream->token_ids().empty() &&
+      (segments_.empty() || !(segments_.back().version == version_))) {
+    segments_.push_back({static_cast<std::int32_t>(token_ids_.size()), version_});
+  }
+  token_ids_.insert(token_ids_.end(), stream->token_ids().begin(), stream->token_ids().end());
+  logprobs_.insert(logprobs_.end(), stream->logprobs().begin(), stream->logprobs().end());
+  stream.reset();
+}
+
+std::int64_t OpenSample::StartOver() {
+  token_ids_.clear();
+  logprobs_.clear();
+  segments_.clear();
+  stream.reset();
+  return backoff_.NextMs();
+}
+
+EngineResult OpenSample::Ended(FinishReason reason, Status status) const {
+  EngineResult result;
+  result.id = request.id;
+  result.completion.index = request.id.index;
+  result.completion.sampling = request.sampling;
+  result.completion.finish_reason = reason;
+  result.completion.generation_seconds = MonotonicSeconds() - submitted_seconds_;
+  result.status = std::move(status);
+  return result;
+}
+
+EngineResult OpenSample::Finished(FinishReason reason) {
+  EngineResult result = Ended(reason, OkStatus());
+  result.completion.token_ids = std::move(token_ids_);
+  result.completion.logprobs = std::move(logprobs_);
+  result.completion.segments = std::move(segments_);
+  return result;
+}
+
+}  // namespace buttress

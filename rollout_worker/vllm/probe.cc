@@ -1,0 +1,146 @@
+// VllmControl::Probe: a server that would sample otherwise than it is asked to is refused.
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/log.h"
+#include "rollout_worker/vllm/control.h"
+#include "rollout_worker/vllm/protocol.h"
+
+namespace buttress {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr const char* kRoutes[] = {
+    "/v1/completions", "/pause", "/resume", "/collective_rpc", "/reset_prefix_cache"};
+constexpr std::int64_t kDefaultConcurrency =
+    256;  // where neither the setting nor the server names one
+constexpr std::int32_t kProbeTokens = 8;
+constexpr float kCertain = -1e-3F;
+
+// The member `path` of `json`, or null.
+Json Find(const Json& json, const std::string& pointer) {
+  const Json::json_pointer path(pointer);
+  return json.contains(path) ? json[path] : Json();
+}
+
+Status Lacks(const std::string& url, const std::string& what) {
+  return FailedPrecondition(url + ": " + what + "; start the server with " + kServerFlags);
+}
+
+}  // namespace
+
+Result<ServerInfo> VllmControl::Probe(const std::string& url) {
+  ServerInfo info;
+  info.url = url;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string version, Get(url, "/version"));
+  const Json parsed = Json::parse(version, nullptr, false);
+  if (!Find(parsed, "/version").is_string())
+    return FailedPrecondition(url + "/version: not vLLM's answer: " + version.substr(0, 100));
+  info.version = Find(parsed, "/version").get<std::string>();
+  BUTTRESS_RETURN_IF_ERROR(CheckRoutes(url));
+  BUTTRESS_RETURN_IF_ERROR(ReadModels(info));
+  BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
+  // A server that was left paused would keep the completion waiting.
+  HttpRequest resume = Request(url, "/resume");
+  resume.json = "";
+  const Result<HttpReply> resumed = std::move(http_.Fetch({std::move(resume)})[0]);
+  if (!resumed.ok()) return resumed.status();
+  BUTTRESS_RETURN_IF_ERROR(StatusOf(*resumed, url + "/resume"));
+  BUTTRESS_RETURN_IF_ERROR(CheckProcessedLogprobs(info));
+  return info;
+}
+
+Status VllmControl::CheckRoutes(const std::string& url) {
+  const Result<std::string> document = Get(url, "/openapi.json");
+  if (document.status().code() == StatusCode::kNotFound) {
+    Log(kWarn,
+        "the vLLM server lists no routes (/openapi.json); the first weight update shows whether it "
+        "has them",
+        {{"server", url}});
+    return OkStatus();
+  }
+  BUTTRESS_RETURN_IF_ERROR(document.status());
+  const Json paths = Find(Json::parse(*document, nullptr, false), "/paths");
+  if (!paths.is_object()) return FailedPrecondition(url + "/openapi.json: has no paths");
+  for (const char* route : kRoutes) {
+    if (!paths.contains(route)) return Lacks(url, std::string("has no route ") + route);
+  }
+  return OkStatus();
+}
+
+Status VllmControl::ReadModels(ServerInfo& info) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Get(info.url, "/v1/models"));
+  const Json models = Find(Json::parse(text, nullptr, false), "/data");
+  if (!models.is_array()) return FailedPrecondition(info.url + "/v1/models: has no data");
+  std::string served;
+  for (const Json& model : models) {
+    const Json id = Find(model, "/id");
+    const Json length = Find(model, "/max_model_len");
+    if (!id.is_string() || !length.is_number_integer()) continue;
+    served += " " + id.get<std::string>();
+    if (!config_.model.empty() && id != config_.model) continue;
+    info.model = id.get<std::string>();
+    info.max_model_len = length.get<std::int64_t>();
+    break;
+  }
+  if (info.model.empty()) {
+    return FailedPrecondition(info.url + ": local.worker.vllm.model = " + config_.model +
+                              " is not served; it serves:" + served);
+  }
+  if (info.max_model_len < 2 * kProbeTokens) {
+    return FailedPrecondition(info.url + ": max_model_len = " + std::to_string(info.max_model_len) +
+                              "; expected 16 or more");
+  }
+  return OkStatus();
+}
+
+Status VllmControl::ReadServerInfo(ServerInfo& info) {
+  const Result<std::string> text = Get(info.url, "/server_info?config_format=json");
+  if (text.status().code() == StatusCode::kNotFound)
+    return Lacks(info.url, "does not say its settings (/server_info)");
+  BUTTRESS_RETURN_IF_ERROR(text.status());
+  const Json config = Find(Json::parse(*text, nullptr, false), "/vllm_config");
+  const Json generation = Find(config, "/model_config/generation_config");
+  if (generation != "vllm")
+    return Lacks(
+        info.url,
+        "applies a generation config of its own (generation_config = " + generation.dump() + ")");
+  const Json mode = Find(config, "/model_config/logprobs_mode");
+  if (mode != "processed_logprobs") return Lacks(info.url, "logprobs_mode = " + mode.dump());
+  const Json sequences = Find(config, "/scheduler_config/max_num_seqs");
+  const std::int64_t most = sequences.is_number_integer()
+                                ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
+                                : kDefaultConcurrency;
+  info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, most) : most;
+  return OkStatus();
+}
+
+// With top_k = 1 the sampled token has probability 1 under the distribution that is sampled from,
+// and less under the model's own.
+Status VllmControl::CheckProcessedLogprobs(const ServerInfo& info) {
+  CompletionBody body;
+  body.model = info.model;
+  body.prompt_token_ids = {1, 2, 3, 4};
+  body.sampling.top_k = 1;
+  body.sampling.max_tokens = kProbeTokens;
+  body.cache_salt = "probe";
+  body.ignore_eos = true;
+  HttpRequest request = Request(info.url, "/v1/completions");
+  request.json = body.ToJson();
+  const Result<HttpReply> reply = std::move(http_.Fetch({std::move(request)})[0]);
+  if (!reply.ok()) return reply.status();
+  BUTTRESS_RETURN_IF_ERROR(StatusOf(*reply, info.url + "/v1/completions"));
+  CompletionStream stream(body.prompt_token_ids.size(), kProbeTokens);
+  BUTTRESS_RETURN_IF_ERROR(stream.Read(reply->body).Annotate(info.url));
+  BUTTRESS_RETURN_IF_ERROR(stream.Finish().Annotate(info.url));
+  const float lowest = *std::min_element(stream.logprobs().begin(), stream.logprobs().end());
+  if (lowest < kCertain) {
+    return Lacks(info.url,
+                 "gives log-probs of another distribution than it samples from (" +
+                     std::to_string(lowest) + " for a certain token, expected 0)");
+  }
+  return OkStatus();
+}
+
+}  // namespace buttress

@@ -1,0 +1,22 @@
+// Completions from vLLM servers over HTTP: one streamed request per completion, on a thread of the
+// engine's own.
+#pragma once
+
+#include <memory>
+
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "lib/rl/types.h"
+#include "rollout_worker/engine.h"
+
+namespace buttress {
+
+// Probes every server, loads `model.path` into it (the servers' machines must see that path), and
+// compares their canary completions. What is in flight when weights change is cut at the pause;
+// under kKeep it goes on from its tokens under the new weights, as a further segment. A server that
+// fails is lost until it has been loaded again and its log-probs prove it. One worker per server.
+Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
+                                                        const VllmConfig& config,
+                                                        PolicyVersion initial);
+
+}  // namespace buttress

@@ -1,0 +1,121 @@
+// What a vLLM server answers, on a ScriptedHttpServer: tokens and log-probs follow from the
+// weights' path. Told to, it misbehaves.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/base/sync.h"
+#include "tests/support/scripted_http_server.h"
+
+namespace buttress {
+
+// What happens to one completion.
+enum class Fault {
+  kNone,
+  kHttp500,
+  kHttp400,
+  kEmpty503,
+  kCloseAtOnce,     // no reply
+  kCloseMidway,     // after two tokens
+  kStallAtOnce,     // headers, no byte of the body
+  kStallMidway,     // after two tokens
+  kHoldUntilPause,  // after two tokens; then finish_reason abort
+  kSlowBytes,       // byte by byte
+  kHalfJson,
+  kNotJson,
+  kErrorEvent,  // after two tokens, then [DONE]
+  kNoLogprobs,
+  kFewerLogprobs,
+  kNoTokenIds,
+  kMinusInfinity,
+  kTwoChoices,
+  kWrongUsage,
+  kNoFinish,
+  kCapOfItsOwn,  // finish_reason length after two tokens
+  kTooManyTokens,
+};
+
+class ScriptedVllm {
+ public:
+  // Of the server as it was started; changed before the first request.
+  struct Settings {
+    std::string model = "policy";
+    std::string api_key;
+    std::string logprobs_mode = "processed_logprobs";
+    std::string generation_config = "vllm";
+    bool processed = true;  // what its log-probs really are
+    bool lists_routes = true;
+    std::string missing_route;
+    std::int64_t max_model_len = 64;
+    std::int64_t max_num_seqs = 4;
+  };
+
+  ScriptedVllm() : ScriptedVllm(Settings()) {}
+
+  explicit ScriptedVllm(Settings settings);
+
+  ~ScriptedVllm() { Stop(); }
+
+  std::string url() const { return server_.url(); }
+
+  void Stop();
+
+  // The next completions of samples (not of probes or canaries) go so.
+  void Fail(std::vector<Fault> faults);
+  // reload_weights: answers 500, or 200 without doing it.
+  void FailReloads(int count);
+  void IgnoreReloads(bool ignore);
+  // As a restart leaves it: other weights than any worker asked for.
+  void ForgetWeights();
+
+  // What `weights` complete a prompt with, for positions [begin, end) of the whole sequence.
+  static std::vector<std::int32_t> Tokens(const std::string& weights,
+                                          std::size_t begin,
+                                          std::size_t end);
+
+  // Waits at most ten seconds until `count` completions of samples have been asked for, or have
+  // been left by the client.
+  bool WaitForCompletions(std::size_t count);
+  bool WaitForLeft(std::size_t count);
+
+  std::vector<nlohmann::json> completions() const;  // bodies of samples
+  std::vector<std::string> request_ids() const;     // of samples
+  std::vector<std::string> control_calls() const;   // targets, in order
+  std::string weights() const;
+
+ private:
+  void Handle(const ScriptedRequest& request, ScriptedConnection& connection);
+  void Control(const ScriptedRequest& request, ScriptedConnection& connection);
+  void Complete(const ScriptedRequest& request, ScriptedConnection& connection);
+  void Stream(const nlohmann::json& body, Fault fault, ScriptedConnection& connection);
+  void Generate(const nlohmann::json& body,
+                Fault fault,
+                const std::string& weights,
+                int pauses,
+                ScriptedConnection& connection);
+  void HoldUntil(ScriptedConnection& connection, const std::function<bool()>& ended);
+  std::string Routes() const;
+
+  const Settings settings_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool paused_ GUARDED_BY(mutex_) = false;
+  int pauses_ GUARDED_BY(mutex_) = 0;
+  int streams_ GUARDED_BY(mutex_) = 0;
+  int fail_reloads_ GUARDED_BY(mutex_) = 0;
+  bool ignore_reloads_ GUARDED_BY(mutex_) = false;
+  std::size_t left_ GUARDED_BY(mutex_) = 0;
+  std::string weights_ GUARDED_BY(mutex_) = "as started";
+  std::deque<Fault> faults_ GUARDED_BY(mutex_);
+  std::vector<nlohmann::json> completions_ GUARDED_BY(mutex_);
+  std::vector<std::string> request_ids_ GUARDED_BY(mutex_);
+  std::vector<std::string> control_calls_ GUARDED_BY(mutex_);
+  ScriptedHttpServer server_;
+};
+
+}  // namespace buttress

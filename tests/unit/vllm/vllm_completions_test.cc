@@ -1,0 +1,206 @@
+#include "tests/unit/vllm/vllm_fixture.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(VllmCompletionsTest, ACompletionComesBackWithTokensLogprobsAndVersion) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->Submit(RequestOf(3)).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_EQ(result.id, (SampleId{17, 2, 3}));
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  const Completion& completion = result.completion;
+  EXPECT_EQ(completion.index, 3);
+  EXPECT_EQ(completion.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, PolicyVersion()}}));
+  EXPECT_EQ(completion.sampling, RequestOf(3).sampling);
+}
+
+TEST(VllmCompletionsTest, EverySamplingDefaultIsSentAndSeedAndSaltAreTheSamplesOwn) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  SampleRequest request = RequestOf(0);
+  request.sampling.seed = 0xffffffffffffffffULL;
+  request.sampling.stop_token_ids = {7};
+  ASSERT_TRUE(engine->Submit(request).ok());
+  PollFor(*engine, 1);
+  const nlohmann::json body = server.completions().at(0);
+  const nlohmann::json expected = {{"model", "policy"},
+                                   {"prompt", {1, 2, 3}},
+                                   {"n", 1},
+                                   {"stream", true},
+                                   {"max_tokens", 16},
+                                   {"min_tokens", 0},
+                                   {"temperature", 0.7},
+                                   {"top_p", 1.0},
+                                   {"top_k", -1},
+                                   {"min_p", 0.0},
+                                   {"repetition_penalty", 1.0},
+                                   {"presence_penalty", 0.0},
+                                   {"frequency_penalty", 0.0},
+                                   {"seed", 0x7fffffffffffffffULL},
+                                   {"stop_token_ids", nlohmann::json::array({7})},
+                                   {"ignore_eos", false},
+                                   {"logprobs", 0},
+                                   {"return_token_ids", true},
+                                   {"return_tokens_as_token_ids", true},
+                                   {"cache_salt", "w0-0"},
+                                   {"stream_options", {{"include_usage", true}}}};
+  EXPECT_EQ(body, expected);
+  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0"));
+}
+
+TEST(VllmCompletionsTest, MaxTokensAreClampedToTheServersRoomAndWhatNeverFitsIsRefused) {
+  ScriptedVllm::Settings settings;
+  settings.max_model_len = 20;
+  ScriptedVllm server(settings);
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->Submit(RequestOf(0, 1000)).ok());
+  EXPECT_TRUE(PollFor(*engine, 1)[0].status.ok());
+  EXPECT_EQ(server.completions().at(0)["max_tokens"], 17);
+  SampleRequest long_prompt = RequestOf(1);
+  long_prompt.prompt_token_ids.assign(20, 1);
+  const Status refused = engine->Submit(long_prompt);
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(), HasSubstr("max_model_len = 20"));
+}
+
+class RetriedFaultTest : public ::testing::TestWithParam<Fault> {};
+
+TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionComesWhole) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  if (GetParam() == Fault::kStallAtOnce) config.first_byte_ms = 500;
+  if (GetParam() == Fault::kStallMidway) config.idle_ms = 500;
+  const auto engine = StartEngine(config);
+  server.Fail({GetParam()});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s0-a1"));
+}
+
+INSTANTIATE_TEST_SUITE_P(All,
+                         RetriedFaultTest,
+                         ::testing::Values(Fault::kHttp500,
+                                           Fault::kEmpty503,
+                                           Fault::kCloseAtOnce,
+                                           Fault::kCloseMidway,
+                                           Fault::kStallAtOnce,
+                                           Fault::kStallMidway,
+                                           Fault::kHalfJson,
+                                           Fault::kNotJson,
+                                           Fault::kErrorEvent,
+                                           Fault::kFewerLogprobs,
+                                           Fault::kMinusInfinity,
+                                           Fault::kTwoChoices,
+                                           Fault::kWrongUsage,
+                                           Fault::kNoFinish,
+                                           Fault::kTooManyTokens));
+
+class FinalFaultTest : public ::testing::TestWithParam<std::pair<Fault, StatusCode>> {};
+
+TEST_P(FinalFaultTest, WhatNoRetryCanMendFailsAtOnce) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({GetParam().first});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_EQ(result.completion.finish_reason, FinishReason::kError);
+  EXPECT_EQ(result.status.code(), GetParam().second) << result.status.ToString();
+  EXPECT_EQ(server.completions().size(), 1U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    All,
+    FinalFaultTest,
+    ::testing::Values(std::pair(Fault::kHttp400, StatusCode::kInvalidArgument),
+                      std::pair(Fault::kNoLogprobs, StatusCode::kFailedPrecondition),
+                      std::pair(Fault::kNoTokenIds, StatusCode::kFailedPrecondition),
+                      std::pair(Fault::kCapOfItsOwn, StatusCode::kFailedPrecondition)));
+
+TEST(VllmCompletionsTest, AttemptsAreBounded) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail(std::vector<Fault>(100, Fault::kHttp500));
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_EQ(result.status.code(), StatusCode::kUnavailable);
+  EXPECT_THAT(result.status.message(), HasSubstr("HTTP 500: engine failed"));
+  EXPECT_EQ(server.completions().size(), 3U);
+}
+
+TEST(VllmCompletionsTest, BytesMayComeOneByOne) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kSlowBytes});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_EQ(server.completions().size(), 1U);
+}
+
+TEST(VllmCompletionsTest, CancellingClosesTheConnectionAndEndsTheSampleOnce) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kStallMidway});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  engine->Cancel({17, 2, 0});
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_EQ(result.completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(result.status.code(), StatusCode::kCancelled);
+  EXPECT_TRUE(server.WaitForLeft(1));
+}
+
+TEST(VllmCompletionsTest, AServerGetsNoMoreAtOnceThanItTakesAndTheQueueIsBounded) {
+  ScriptedVllm::Settings settings;
+  settings.max_num_seqs = 2;
+  ScriptedVllm server(settings);
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kStallMidway, Fault::kStallMidway});
+  for (int i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  EXPECT_EQ(engine->Submit(RequestOf(8)).code(), StatusCode::kResourceExhausted);
+  ASSERT_TRUE(server.WaitForCompletions(2));
+  EXPECT_EQ(server.completions().size(), 2U);
+  engine->Cancel({17, 2, 0});
+  EXPECT_EQ(PollFor(*engine, 7).size(), 7U);  // all but the other that stalls
+  EXPECT_EQ(engine->stats().running, 1);
+}
+
+TEST(VllmCompletionsTest, TheServerWithLessToDoGetsTheNextCompletion) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  a.Fail({Fault::kStallMidway});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(a.WaitForCompletions(1));
+  for (int i = 1; i < 4; ++i) {
+    ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+    PollFor(*engine, 1);
+  }
+  EXPECT_EQ(a.completions().size(), 1U);
+  EXPECT_EQ(b.completions().size(), 3U);
+}
+
+TEST(VllmCompletionsTest, WhenAServerGoesAwayTheOthersCompleteItsSamples) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  a.Fail({Fault::kStallMidway, Fault::kStallMidway});
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  ASSERT_TRUE(a.WaitForCompletions(2));
+  a.Stop();
+  for (const EngineResult& result : PollFor(*engine, 4))
+    EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(b.completions().size(), 4U);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,96 @@
+#include "lib/base/file.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/vllm/vllm_fixture.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+Status StatusOfStart(const ScriptedVllm& server, VllmConfig config = {}) {
+  config.servers = {server.url()};
+  return MakeVllmEngine(StartModel(), config, PolicyVersion()).status();
+}
+
+void ExpectRefusal(const ScriptedVllm::Settings& settings, const std::string& why) {
+  const ScriptedVllm server(settings);
+  const Status status = StatusOfStart(server);
+  EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition) << status.ToString();
+  EXPECT_THAT(status.message(), HasSubstr(why));
+  EXPECT_THAT(status.message(),
+              HasSubstr("--generation-config vllm --logprobs-mode processed_logprobs"));
+}
+
+TEST(VllmStartTest, AServerThatWouldSampleOtherwiseIsRefusedWithTheFlagsToSet) {
+  ScriptedVllm::Settings settings;
+  settings.logprobs_mode = "raw_logprobs";
+  ExpectRefusal(settings, "logprobs_mode = \"raw_logprobs\"");
+  settings = {};
+  settings.generation_config = "auto";
+  ExpectRefusal(settings, "generation_config = \"auto\"");
+  settings = {};
+  settings.missing_route = "/server_info";
+  ExpectRefusal(settings, "/server_info");
+  settings = {};
+  settings.missing_route = "/collective_rpc";
+  ExpectRefusal(settings, "has no route /collective_rpc");
+}
+
+TEST(VllmStartTest, LogprobsThatAreNotThoseSampledFromAreSeenWhateverTheServerSays) {
+  ScriptedVllm::Settings settings;
+  settings.processed = false;
+  ExpectRefusal(settings, "log-probs of another distribution");
+}
+
+TEST(VllmStartTest, AServerWithoutAListOfRoutesIsTakenByItsAnswers) {
+  ScriptedVllm::Settings settings;
+  settings.lists_routes = false;
+  const ScriptedVllm server(settings);
+  EXPECT_TRUE(StatusOfStart(server).ok());
+}
+
+TEST(VllmStartTest, AModelThatIsNotServedIsNamedBesideThoseThatAre) {
+  const ScriptedVllm server;
+  VllmConfig config;
+  config.model = "other";
+  EXPECT_THAT(StatusOfStart(server, config).message(),
+              HasSubstr("model = other is not served; it serves: policy"));
+}
+
+TEST(VllmStartTest, TheApiKeyComesFromItsFile) {
+  ScriptedVllm::Settings settings;
+  settings.api_key = "secret";
+  const ScriptedVllm server(settings);
+  const Status without = StatusOfStart(server);
+  EXPECT_EQ(without.code(), StatusCode::kUnauthenticated);
+  EXPECT_THAT(without.message(), HasSubstr("Unauthorized"));
+  const TempDir folder;
+  VllmConfig config;
+  config.api_key_file = folder.path() + "/key";
+  ASSERT_TRUE(WriteFileAtomic(config.api_key_file, "secret\n").ok());
+  EXPECT_TRUE(StatusOfStart(server, config).ok());
+  ASSERT_TRUE(WriteFileAtomic(config.api_key_file, "two\nlines\n").ok());
+  EXPECT_EQ(StatusOfStart(server, config).code(), StatusCode::kInvalidArgument);
+}
+
+TEST(VllmStartTest, NobodyAtTheAddressIsUnavailable) {
+  ScriptedVllm server;
+  server.Stop();
+  EXPECT_EQ(StatusOfStart(server).code(), StatusCode::kUnavailable);
+}
+
+TEST(VllmStartTest, AServerStartsWithTheRunsModelWhateverItHeld) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  EXPECT_EQ(server.weights(), kModelFolder);
+  EXPECT_THAT(server.control_calls(),
+              ElementsAre("/resume",
+                          "/pause?mode=abort&clear_cache=true",
+                          "/collective_rpc",
+                          "/reset_prefix_cache",
+                          "/resume"));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,136 @@
+#include "tests/unit/vllm/vllm_fixture.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Every token is what the weights of its segment give at its place.
+void ExpectTokensOfSegments(const Completion& completion) {
+  std::vector<std::int32_t> expected;
+  for (std::size_t i = 0; i < completion.segments.size(); ++i) {
+    const Segment& segment = completion.segments[i];
+    const std::size_t end = i + 1 < completion.segments.size()
+                                ? static_cast<std::size_t>(completion.segments[i + 1].first_token)
+                                : completion.token_ids.size();
+    const std::string folder =
+        segment.version.step == 0 ? kModelFolder : ManifestOf(segment.version.step).folder;
+    const auto tokens =
+        ScriptedVllm::Tokens(folder, 3 + static_cast<std::size_t>(segment.first_token), 3 + end);
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+  }
+  EXPECT_EQ(completion.token_ids, expected);
+  EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
+}
+
+TEST(VllmWeightsTest, SamplesThatAreKeptGoOnBehindTheirTokensUnderTheNewWeights) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kHoldUntilPause});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_EQ(engine->version(), ManifestOf(1).version);
+  const Completion completion = PollFor(*engine, 1)[0].completion;
+  ASSERT_FALSE(completion.segments.empty());
+  EXPECT_EQ(completion.segments.back().version, ManifestOf(1).version);
+  ExpectTokensOfSegments(completion);
+  const nlohmann::json again = server.completions().at(1);
+  const auto kept = static_cast<std::size_t>(completion.segments.back().first_token);
+  EXPECT_EQ(again["prompt"].size(), 3 + kept);
+  EXPECT_EQ(again["max_tokens"], 16 - kept);
+  EXPECT_EQ(again["cache_salt"], "w1-1");
+  EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
+}
+
+TEST(VllmWeightsTest, SamplesThatAreAbortedEnd) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kHoldUntilPause});
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kAbort).ok());
+  EXPECT_EQ(PollFor(*engine, 1)[0].completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(server.completions().size(), 1U);
+}
+
+TEST(VllmWeightsTest, SamplesThatAreDrainedHaveOneVersion) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kDrain).ok());
+  for (const EngineResult& result : PollFor(*engine, 4)) {
+    EXPECT_EQ(result.completion.segments.size(), 1U);
+    ExpectTokensOfSegments(result.completion);
+  }
+}
+
+TEST(VllmWeightsTest, WeightsThatDidNotChangeRaiseAnAlarmAndTheOldVersionServesOn) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  server.IgnoreReloads(true);
+  const Status unchanged = engine->UpdateWeights(ManifestOf(2), InFlight::kKeep);
+  EXPECT_EQ(unchanged.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(unchanged.message(),
+              HasSubstr("its log-probs are unchanged: it still serves policy 1:1"));
+  server.IgnoreReloads(false);
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const Completion completion = PollFor(*engine, 1)[0].completion;
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+  ExpectTokensOfSegments(completion);
+  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+}
+
+TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoAlarm) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  WeightManifest manifest = ManifestOf(1);
+  ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  manifest.version.step = 2;
+  EXPECT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  EXPECT_EQ(engine->version().step, 2U);
+}
+
+TEST(VllmWeightsTest, AReloadThatFailsLeavesTheOldVersionAndAServerThatIsNotPaused) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  server.FailReloads(2);  // and the first revival
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).code(), StatusCode::kUnavailable);
+  EXPECT_EQ(engine->version(), ManifestOf(1).version);
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  ExpectTokensOfSegments(PollFor(*engine, 1)[0].completion);
+  EXPECT_EQ(server.weights(), ManifestOf(1).folder);
+}
+
+TEST(VllmWeightsTest, OneServerThatFailsDoesNotHoldUpTheOthersAndFollows) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  a.FailReloads(1);
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_EQ(b.weights(), ManifestOf(1).folder);
+  b.Stop();
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  ExpectTokensOfSegments(result.completion);
+  EXPECT_EQ(a.weights(), ManifestOf(1).folder);
+}
+
+TEST(VllmWeightsTest, AServerThatCameBackWithOtherWeightsGetsTheRightOnesBeforeItServes) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  server.Fail({Fault::kCloseAtOnce});
+  server.ForgetWeights();
+  ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  const Completion completion = PollFor(*engine, 1)[0].completion;
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+  ExpectTokensOfSegments(completion);
+}
+
+}  // namespace
+}  // namespace buttress
