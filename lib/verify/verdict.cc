@@ -9,7 +9,8 @@ Verdict Correct(std::string given, std::string gold) {
           .raw_reward = 1,
           .unscorable_reason = {},
           .given = std::move(given),
-          .gold = std::move(gold)};
+          .gold = std::move(gold),
+          .anchor = {}};
 }
 
 Verdict Wrong(std::string given, std::string gold) {
@@ -17,7 +18,8 @@ Verdict Wrong(std::string given, std::string gold) {
           .raw_reward = 0,
           .unscorable_reason = {},
           .given = std::move(given),
-          .gold = std::move(gold)};
+          .gold = std::move(gold),
+          .anchor = {}};
 }
 
 Verdict Unscorable(std::string reason) {
@@ -25,7 +27,8 @@ Verdict Unscorable(std::string reason) {
           .raw_reward = 0,
           .unscorable_reason = std::move(reason),
           .given = {},
-          .gold = {}};
+          .gold = {},
+          .anchor = {}};
 }
 
 }  // namespace buttress

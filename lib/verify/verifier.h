@@ -34,6 +34,7 @@ struct Verdict {
   std::string unscorable_reason;  // set if unscorable
   std::string given;              // canonical form of what was extracted from the response
   std::string gold;               // canonical form of the reference
+  std::string anchor;             // by what the answer was found in the response, where the verifier knows several ways
 };
 
 Verdict Correct(std::string given, std::string gold);
@@ -61,7 +62,7 @@ struct VerifierEntry {
   std::span<const KnownAnswer> known_answers;
 };
 
-// All verifiers: exact, number, arithmetic, countdown.
+// All verifiers: exact, number, math, arithmetic, countdown.
 std::span<const VerifierEntry> VerifierTable();
 
 // The verifier, after it has judged its known answers rightly. kInvalidArgument names the known verifiers.

@@ -20,6 +20,21 @@ constexpr KnownAnswer kNumberAnswers[] = {
     {"12", "no number here", kUnscorable},
 };
 
+constexpr KnownAnswer kMathAnswers[] = {
+    {"so it is \\boxed{\\frac{1}{2}}.", "Half of one is $\\boxed{0.5}$.", kCorrect},
+    {"The final answer is $2\\sqrt{3}$.", "\\sqrt{12}", kCorrect},
+    {"\\boxed{x^2+2x+1}", "(x+1)^2", kCorrect},
+    {"\\boxed{(-\\infty, 2]}", "x \\leq 2", kCorrect},
+    {"\\boxed{2, 1}", "\\{1, 2\\}", kCorrect},
+    {"\\boxed{(2, 1)}", "(1, 2)", kWrong},
+    {"\\boxed{-\\frac{1}{2}}", "\\frac{1}{2}", kWrong},
+    {"\\boxed{1 + 1/e}", "1 - 1/e", kWrong},
+    {"\\boxed{\\frac{1}{2004!}}", "\\frac{1}{2006!}", kWrong},
+    {"\\boxed{7}", "5^(5^(5^5))", kUnscorable},
+    {"I do not know.", "12", kWrong},
+    {"12", "", kUnscorable},
+};
+
 constexpr KnownAnswer kArithmeticAnswers[] = {
     {"42", "42", kCorrect},
     {"-42", "42", kWrong},
@@ -48,6 +63,11 @@ constexpr VerifierEntry kTable[] = {
      "the final number of a worked solution (####, \\boxed{}, 'answer is', else the last one) "
      "equals the answer's",
      kNumberAnswers},
+    {"math",
+     MakeMath,
+     "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last expression) "
+     "means the same as the answer's",
+     kMathAnswers},
     {"arithmetic",
      MakeArithmetic,
      "the response, or what its <answer> tags hold, is the answer's integer and nothing else",

@@ -1,0 +1,202 @@
+#include "lib/verify/math/answer.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "lib/verify/extract.h"
+#include "lib/verify/math/boxes.h"
+#include "lib/verify/math/clean.h"
+#include "lib/verify/math/node.h"
+#include "lib/verify/math/number_reader.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMaxWholeBytes = 300;
+constexpr int kMaxWholeWords = 2;
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// Up to the end of the line or of the sentence; line ends before it are skipped.
+std::string_view Sentence(std::string_view text) {
+  text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
+  text = text.substr(0, text.find('\n'));
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == '.' && text[i + 1] == ' ' && (i == 0 || !IsSpace(text[i - 1])))
+      return text.substr(0, i);
+  }
+  return text;
+}
+
+// [begin, end) of the first number at or behind `from`, with its sign, denominator and percent
+// sign.
+std::optional<std::string_view> NumberAt(std::string_view text,
+                                         std::size_t from,
+                                         std::size_t& behind) {
+  std::size_t begin = from;
+  while (begin < text.size() && !StartsNumber(text, begin)) ++begin;
+  if (begin == text.size()) return std::nullopt;
+  const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
+  std::size_t end = begin;
+  while (end < text.size() && (IsDigit(text[end]) || text[end] == '.')) ++end;
+  if (number.ok()) end = number->end;
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && IsDigit(text[i]); };
+  if (end < text.size() && text[end] == '/' && is_digit(end + 1)) {
+    do ++end;
+    while (is_digit(end));
+  }
+  behind = end;
+  if (text.substr(end).starts_with("%")) ++end;
+  if (text.substr(end).starts_with("\\%")) end += 2;
+  std::size_t sign = begin;
+  if (sign > 0 && text[sign - 1] == '$') --sign;
+  if (sign > 0 && text[sign - 1] == '-') {
+    const char before = sign > 1 ? text[sign - 2] : ' ';
+    if (!IsLetter(before) && !IsDigit(before) && before != ')' && before != '%') begin = sign - 1;
+  }
+  return text.substr(begin, end - begin);
+}
+
+std::optional<std::string_view> LastNumber(std::string_view text) {
+  std::optional<std::string_view> last;
+  for (std::size_t at = 0;;) {
+    const auto number = NumberAt(text, at, at);
+    if (!number) return last;
+    last = number;
+  }
+}
+
+// Between the dollars or \( \) that close last. A dollar that closes follows its expression at
+// once, and no digit follows it: "$5 and $6".
+std::optional<std::string_view> LastSpan(std::string_view text) {
+  if (const std::size_t close = std::max(text.rfind("\\)") + 1, text.rfind("\\]") + 1); close > 0) {
+    const char kind = text[close] == ')' ? '(' : '[';
+    const std::size_t open = text.substr(0, close - 1).rfind(std::string("\\") + kind);
+    if (open != std::string_view::npos) return text.substr(open + 2, close - 1 - open - 2);
+  }
+  std::size_t close = text.rfind('$');
+  if (close == std::string_view::npos || close == 0) return std::nullopt;
+  std::size_t end = close;
+  if (text[close - 1] == '$') --end;  // $$ ... $$
+  if (end == 0 || text[end - 1] == '\\') return std::nullopt;
+  const bool display = end != close;
+  if (!display && (IsSpace(text[end - 1]) || (close + 1 < text.size() && IsDigit(text[close + 1]))))
+    return std::nullopt;
+  const std::size_t open = text.substr(0, end).rfind('$');
+  if (open == std::string_view::npos || (open > 0 && text[open - 1] == '\\')) return std::nullopt;
+  return text.substr(open + 1, end - open - 1);
+}
+
+// From the first expression between dollars or \( \) to the last one: "$x = 1$ and $y = 2$".
+std::optional<std::string_view> Mathematics(std::string_view text) {
+  const auto last = LastSpan(text);
+  if (!last) return std::nullopt;
+  const std::size_t begin = std::min({text.find('$'), text.find("\\("), text.find("\\[")});
+  const auto end = static_cast<std::size_t>(last->data() - text.data()) + last->size();
+  return begin < end ? text.substr(begin, end - begin) : *last;
+}
+
+// The last place behind `anchor` that begins a line.
+std::optional<std::string_view> BehindLineStart(std::string_view text, std::string_view anchor) {
+  for (std::size_t end = text.size();;) {
+    const std::size_t at = text.substr(0, end).rfind(anchor);
+    if (at == std::string_view::npos) return std::nullopt;
+    if (at == 0 || text[at - 1] == '\n') return text.substr(at + anchor.size());
+    end = at + anchor.size() - 1;
+  }
+}
+
+struct Anchored {
+  std::string_view anchor;
+  std::string_view behind;
+};
+
+std::optional<Anchored> FindAnchor(std::string_view text) {
+  if (const auto behind = BehindLast(text, "final answer is"))
+    return Anchored{"final answer is", *behind};
+  if (const auto behind = BehindLast(text, "####")) {
+    const std::string_view rest = Trim(*behind);
+    if (!rest.empty() && !IsLetter(rest.front())) return Anchored{"####", *behind};
+  }
+  std::optional<std::string_view> last;
+  for (const auto& behind : {BehindLast(text, "answer is"),
+                             BehindLast(text, "answer:"),
+                             BehindLast(text, "answer**:"),
+                             BehindLineStart(text, "A:")}) {
+    if (behind && (!last || behind->size() < last->size())) last = behind;
+  }
+  if (!last) return std::nullopt;
+  return Anchored{"answer:", *last};
+}
+
+bool IsFewWords(std::string_view text) {
+  if (text.size() > kMaxWholeBytes || text.find('\n') != std::string_view::npos) return false;
+  int words = 0;
+  int letters = 0;
+  bool command = false;
+  for (const char c : text) {
+    if (IsLetter(c)) {
+      if (++letters == 2 && !command) ++words;
+      continue;
+    }
+    letters = 0;
+    command = c == '\\';
+  }
+  return words <= kMaxWholeWords;
+}
+
+class Candidates {
+ public:
+  Candidates(std::string_view text, bool truncated)
+      : end_(text.data() + text.size()), truncated_(truncated) {}
+
+  void Add(std::string_view anchor, const std::optional<std::string_view>& span) {
+    if (!span || (truncated_ && span->data() + span->size() == end_)) return;
+    std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
+    if (!text.empty()) found_.push_back({anchor, std::move(text), false});
+  }
+
+  std::vector<AnswerCandidate> Take() { return std::move(found_); }
+
+ private:
+  const char* end_;
+  bool truncated_;
+  std::vector<AnswerCandidate> found_;
+};
+
+}  // namespace
+
+std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated) {
+  if (const auto behind = BehindLast(text, "</think>")) text = *behind;
+  if (const auto boxes = LastBoxes(text); !boxes.empty()) {
+    std::string joined;
+    for (const std::string_view box : boxes) {
+      if (!joined.empty()) joined += ", ";
+      joined += CleanAnswer(FirstBytes(box, kMaxAnswerBytes + 1));
+    }
+    return {{"boxed", std::move(joined), boxes.size() > 1}};
+  }
+  Candidates found(text, truncated);
+  if (const auto anchored = FindAnchor(text)) {
+    const std::string_view sentence = Sentence(anchored->behind);
+    std::size_t behind = 0;
+    found.Add(anchored->anchor, sentence);
+    found.Add(anchored->anchor, Mathematics(sentence));
+    found.Add(anchored->anchor, NumberAt(sentence, 0, behind));
+    if (auto candidates = found.Take(); !candidates.empty()) return candidates;
+  }
+  if (truncated) return {};
+  if (const std::string_view whole = Trim(text); IsFewWords(whole)) found.Add("whole", whole);
+  const auto span = LastSpan(text);
+  const auto number = LastNumber(text);
+  const bool span_later = span && (!number || span->data() + span->size() >= number->data());
+  found.Add("last expression", span_later ? span : number);
+  found.Add("last expression", number);
+  return found.Take();
+}
+
+}  // namespace buttress

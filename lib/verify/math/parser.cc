@@ -1,0 +1,225 @@
+// From the answer down to products:
+//
+//   answer   = relation { sep relation }            sep = "," | ";" | "and" | "or", one or more
+//   relation = union { ("=" | "<" | "≤" | "∈" | ...) union }
+//   union    = ratio { "∪" ratio }
+//   ratio    = sum { ":" sum }
+//   sum      = product { ("+" | "-" | "±") product }
+//   product  = unary { ["*" | "/"] unary } [unit]   without sign: multiplication, or a mixed number
+#include "lib/verify/math/parser.h"
+
+#include <array>
+#include <utility>
+
+#include "lib/verify/math/math_parser.h"
+#include "lib/verify/math/words.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::array<std::string_view, 9> kRelationMarks = {
+    "=", "<", ">", "≤", "≥", "≠", "≈", "∈", "≡"};
+
+// Its letter in kRelation's text; '\0' if the token is no relation.
+char RelationLetter(const MathToken& token) {
+  if (token.kind != MathTokenKind::kMark) return '\0';
+  for (std::size_t i = 0; i < kRelationMarks.size(); ++i) {
+    if (token.text == kRelationMarks[i]) return kRelationLetters[i];
+  }
+  return '\0';
+}
+
+bool IsInteger(const MathNode& node) {
+  return node.kind == MathKind::kNumber && node.decimals < 0 && node.value.get_den() == 1;
+}
+
+// Whether `node` may be the second part of a mixed number: p/q with 0 < p < q.
+bool IsProperFraction(const MathNode& node) {
+  return node.kind == MathKind::kQuotient && IsInteger(node.parts[0]) && IsInteger(node.parts[1]) &&
+         node.parts[0].value > 0 && node.parts[0].value < node.parts[1].value;
+}
+
+}  // namespace
+
+Result<MathNode> ParseMath(std::string_view text, CommaReading commas) {
+  if (text.size() > kMaxAnswerBytes)
+    return InvalidArgument("longer than " + std::to_string(kMaxAnswerBytes) + " bytes");
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathToken> tokens, TokenizeMath(text, commas));
+  return MathParser(std::move(tokens)).Answer();
+}
+
+Status MathParser::Unexpected() const {
+  if (Peek().kind == MathTokenKind::kEnd) return InvalidArgument("ends too early");
+  return InvalidArgument("unexpected '" + Peek().text + "'");
+}
+
+bool MathParser::Skip(std::string_view mark) {
+  if (!IsMark(mark)) return false;
+  ++at_;
+  return true;
+}
+
+bool MathParser::SkipSeparators() {
+  bool skipped = false;
+  while (IsMark(",") || IsMark(";") || IsConjunction()) {
+    ++at_;
+    skipped = true;
+  }
+  return skipped;
+}
+
+Result<MathNode> MathParser::Answer() {
+  std::vector<MathNode> items;
+  do {
+    if (Peek().kind == MathTokenKind::kEnd && !items.empty()) break;  // "1, 2,"
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode item, Relation());
+    items.push_back(std::move(item));
+  } while (SkipSeparators());
+  if (Peek().kind != MathTokenKind::kEnd) return Unexpected();
+  if (items.size() == 1) return std::move(items.front());
+  return MakeNode(MathKind::kList, std::move(items));
+}
+
+Result<MathNode> MathParser::Relation() {
+  const Deeper deeper(depth_);
+  if (depth_ > kMaxMathDepth) return InvalidArgument("nested too deeply");
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode first, Union());
+  std::vector<MathNode> parts;
+  std::string letters;
+  parts.push_back(std::move(first));
+  for (char letter = RelationLetter(Peek()); letter != '\0'; letter = RelationLetter(Peek())) {
+    ++at_;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode next, Union());
+    letters.push_back(letter);
+    parts.push_back(std::move(next));
+  }
+  if (parts.size() == 1) return std::move(parts.front());
+  return MakeNode(MathKind::kRelation, std::move(parts), std::move(letters));
+}
+
+Result<MathNode> MathParser::Union() {
+  std::vector<MathNode> parts;
+  do {
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Ratio());
+    parts.push_back(std::move(part));
+  } while (Skip("∪"));
+  if (parts.size() == 1) return std::move(parts.front());
+  return MakeNode(MathKind::kUnion, std::move(parts));
+}
+
+Result<MathNode> MathParser::Ratio() {
+  std::vector<MathNode> parts;
+  do {
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Sum());
+    parts.push_back(std::move(part));
+  } while (Skip(":"));
+  if (parts.size() == 1) return std::move(parts.front());
+  return MakeNode(MathKind::kRatio, std::move(parts));
+}
+
+Result<MathNode> MathParser::Sum() {
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode first, Product());
+  std::vector<MathNode> terms;
+  terms.push_back(std::move(first));
+  const auto sum = [&] {
+    return terms.size() == 1 ? std::move(terms.front())
+                             : MakeNode(MathKind::kSum, std::move(terms));
+  };
+  int signs = 0;
+  while (IsMark("+") || IsMark("-") || IsMark("±") || IsMark("∓")) {
+    const std::string mark = Peek().text;
+    ++at_;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode term, Product());
+    if (mark == "+") {
+      terms.push_back(std::move(term));
+    } else if (mark == "-") {
+      terms.push_back(MakeNode(MathKind::kNegate, {std::move(term)}));
+    } else {
+      if (++signs > 4) return InvalidArgument("more than four signs ±");
+      MathNode both =
+          MakeNode(MathKind::kPlusMinus, {sum(), std::move(term)}, mark == "±" ? "+-" : "-+");
+      terms.clear();
+      terms.push_back(std::move(both));
+    }
+  }
+  return sum();
+}
+
+bool MathParser::BeginsFactor() const {
+  const MathToken& token = Peek();
+  if (token.kind == MathTokenKind::kSymbol) return true;
+  if (token.kind == MathTokenKind::kCommand) return !token.text.starts_with("end:");
+  return IsMark("(") || IsMark("[") || IsMark("{") || IsMark("⌊") || IsMark("⌈");
+}
+
+Result<MathNode> MathParser::MixedNumber(MathNode whole) {
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode numerator, Primary());
+  ++at_;
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode denominator, Primary());
+  MathNode fraction = MakeNode(MathKind::kQuotient, {std::move(numerator), std::move(denominator)});
+  if (!IsProperFraction(fraction)) return InvalidArgument("two numbers without a sign between");
+  return MakeNode(MathKind::kSum, {std::move(whole), std::move(fraction)});
+}
+
+Result<MathNode> MathParser::Product() {
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode product, Unary());
+  bool joined = false;  // the last factor stands in `product`
+  int quotients = 0;
+  const auto multiply = [&](MathNode factor) {
+    if (product.kind == MathKind::kProduct && joined) {
+      product.parts.push_back(std::move(factor));
+    } else {
+      product = MakeNode(MathKind::kProduct, {std::move(product), std::move(factor)});
+    }
+    joined = true;
+  };
+  while (true) {
+    if (Skip("*")) {
+      BUTTRESS_ASSIGN_OR_RETURN(MathNode factor, Unary());
+      multiply(std::move(factor));
+    } else if (Skip("/")) {
+      if (++quotients > kMaxMathDepth) return InvalidArgument("too many quotients");
+      BUTTRESS_ASSIGN_OR_RETURN(MathNode divisor, Unary());
+      product = MakeNode(MathKind::kQuotient, {std::move(product), std::move(divisor)});
+      joined = false;
+    } else if (IsInteger(product) && Peek().kind == MathTokenKind::kNumber && Peek().spaced &&
+               IsMark("/", 1) && Peek(2).kind == MathTokenKind::kNumber) {
+      BUTTRESS_ASSIGN_OR_RETURN(product, MixedNumber(std::move(product)));
+    } else if (BeginsFactor()) {
+      const bool mixed = IsInteger(product) && Peek().kind == MathTokenKind::kCommand;
+      BUTTRESS_ASSIGN_OR_RETURN(MathNode factor, Power());
+      if (mixed && IsProperFraction(factor)) {
+        product = MakeNode(MathKind::kSum, {std::move(product), std::move(factor)});
+      } else {
+        multiply(std::move(factor));
+      }
+    } else {
+      return WithUnit(std::move(product));
+    }
+  }
+}
+
+// Words behind a value: a unit, which is kept, or a noun of what is counted, which is not.
+MathNode MathParser::WithUnit(MathNode node) {
+  std::string unit;
+  int power = 1;
+  while (Peek().kind == MathTokenKind::kWord && !IsConjunction()) {
+    const std::string& word = Peek().text;
+    if (word == "square" || word == "sq") power = 2;
+    if (word == "cubic" || word == "cu") power = 3;
+    if (const auto canonical = CanonicalUnit(word); canonical && unit.empty()) unit = *canonical;
+    ++at_;
+    const bool raised = IsMark("^") && Peek(1).kind == MathTokenKind::kNumber;
+    if (raised && (Peek(1).value == 2 || Peek(1).value == 3)) {
+      power = Peek(1).value == 2 ? 2 : 3;
+      at_ += 2;
+    }
+  }
+  if (unit.empty()) return node;
+  if (unit == "percent") return MakeNode(MathKind::kPercent, {std::move(node)});
+  if (unit == "degree") return MakeNode(MathKind::kDegree, {std::move(node)});
+  if (power != 1) unit += "^" + std::to_string(power);
+  return MakeNode(MathKind::kUnit, {std::move(node)}, std::move(unit));
+}
+
+}  // namespace buttress

@@ -1,0 +1,175 @@
+// Equality of two values: numbers and expressions with free symbols.
+#include <optional>
+#include <utility>
+
+#include "lib/verify/math/equal.h"
+#include "lib/verify/math/evaluate.h"
+#include "lib/verify/math/exact.h"
+
+namespace buttress {
+namespace {
+
+constexpr long kFirstBits = 128;
+constexpr long kLastBits = 768;
+constexpr int kPoints = 3;      // that must agree
+constexpr int kMaxPoints = 12;  // tried for that
+
+bool Wraps(const MathNode& node) {
+  return node.kind == MathKind::kUnit || node.kind == MathKind::kPercent ||
+         node.kind == MathKind::kDegree;
+}
+
+// Digits behind the point of a decimal, with or without a sign; -1 for anything else.
+int Decimals(const MathNode& node) {
+  const MathNode& number = node.kind == MathKind::kNegate ? node.parts[0] : node;
+  return number.kind == MathKind::kNumber && number.decimals > 0 ? number.decimals : -1;
+}
+
+Rational HalfUnit(int decimals) {
+  mpz_class ten;
+  mpz_ui_pow_ui(ten.get_mpz_t(), 10, static_cast<unsigned long>(decimals));
+  return Rational(1) / Rational(2 * ten);
+}
+
+Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
+
+// Whether `exact` rounds to `decimal` at its digits. 0.00 is no rounding of anything but 0.
+bool RoundsTo(const Rational& exact, const Rational& decimal, int decimals) {
+  return decimal != 0 && abs(exact - decimal) <= HalfUnit(decimals);
+}
+
+Sameness CompareExact(const MathNode& given,
+                      const Rational& a,
+                      const MathNode& gold,
+                      const Rational& b) {
+  if (a == b) return Sameness::kSame;
+  const int given_decimals = Decimals(given);
+  const int gold_decimals = Decimals(gold);
+  if (given_decimals > 0 && gold_decimals < 0) return FromBool(RoundsTo(b, a, given_decimals));
+  if (gold_decimals > 0 && given_decimals < 0) return FromBool(RoundsTo(a, b, gold_decimals));
+  return Sameness::kDifferent;
+}
+
+// A decimal and a value that is not rational.
+Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& other) {
+  const std::optional<Ball> value = Evaluate(other, {0, kLastBits});
+  if (!value) return Sameness::kUndecided;
+  if (decimal == 0 || acb_is_real(value->get()) == 0) return Sameness::kDifferent;
+  Ball distance = Ball::Of(decimal, kLastBits);
+  acb_sub(distance.get(), distance.get(), value->get(), kLastBits);
+  arb_abs(acb_realref(distance.get()), acb_realref(distance.get()));
+  const Ball half = Ball::Of(HalfUnit(decimals), kLastBits);
+  return FromBool(arb_le(acb_realref(distance.get()), acb_realref(half.get())) != 0);
+}
+
+enum class AtPoint { kSame, kDifferent, kUnusable };
+
+AtPoint CompareAt(const MathNode& given, const MathNode& gold, int index, bool real_only) {
+  for (const long bits : {kFirstBits, kLastBits}) {
+    const std::optional<Ball> a = Evaluate(given, {index, bits});
+    const std::optional<Ball> b = Evaluate(gold, {index, bits});
+    if (!a || !b) return AtPoint::kUnusable;
+    if (real_only && (acb_is_real(a->get()) == 0 || acb_is_real(b->get()) == 0))
+      return AtPoint::kUnusable;
+    if (acb_overlaps(a->get(), b->get()) == 0) return AtPoint::kDifferent;
+    if (acb_rel_accuracy_bits(b->get()) < 32 && acb_contains_zero(b->get()) == 0)
+      return AtPoint::kUnusable;
+  }
+  return AtPoint::kSame;
+}
+
+bool HoldsImaginaryUnit(const MathNode& node) {
+  if (node.kind == MathKind::kSymbol) return node.text == "i";
+  for (const MathNode& part : node.parts) {
+    if (HoldsImaginaryUnit(part)) return true;
+  }
+  return false;
+}
+
+Sameness CompareAtPoints(const MathNode& given, const MathNode& gold) {
+  const bool free = HasFreeSymbols(given) || HasFreeSymbols(gold);
+  const bool real_only = free && !HoldsImaginaryUnit(given) && !HoldsImaginaryUnit(gold);
+  const int needed = free ? kPoints : 1;
+  int same = 0;
+  for (int index = 0; index < (free ? kMaxPoints : 1) && same < needed; ++index) {
+    const AtPoint at = CompareAt(given, gold, index, real_only);
+    if (at == AtPoint::kDifferent) return Sameness::kDifferent;
+    if (at == AtPoint::kSame) ++same;
+  }
+  if (same >= needed) return Sameness::kSame;
+  // One that has a value differs from one that has none at any point.
+  const auto has_value = [](const MathNode& node) {
+    for (int index = 0; index < kMaxPoints; ++index) {
+      if (Evaluate(node, {index, kFirstBits})) return true;
+    }
+    return false;
+  };
+  return has_value(gold) ? Sameness::kDifferent : Sameness::kUndecided;
+}
+
+Sameness CompareUnits(const MathNode& given, const MathNode& gold) {
+  if (given.kind == gold.kind) {
+    if (given.kind == MathKind::kUnit && given.text != gold.text) return Sameness::kDifferent;
+    return CompareScalars(given.parts[0], gold.parts[0]);
+  }
+  if (Wraps(given) && Wraps(gold)) return Sameness::kDifferent;
+  const bool in_gold = Wraps(gold);
+  const MathNode& bare = in_gold ? gold.parts[0] : given.parts[0];
+  const Sameness without = in_gold ? CompareScalars(given, bare) : CompareScalars(bare, gold);
+  if (without == Sameness::kSame || (in_gold ? gold : given).kind == MathKind::kUnit)
+    return without;
+  return CompareAtPoints(given, gold);  // 50% = 0.5
+}
+
+Sameness CompareBased(const MathNode& given, const MathNode& gold) {
+  const auto digits = [](const MathNode& node) {
+    return node.kind == MathKind::kBased ? node.text : ToText(node);
+  };
+  if (given.kind == gold.kind && CompareScalars(given.parts[0], gold.parts[0]) != Sameness::kSame)
+    return Sameness::kDifferent;
+  return FromBool(digits(given) == digits(gold));
+}
+
+}  // namespace
+
+Sameness CompareScalars(const MathNode& given, const MathNode& gold) {
+  if (Wraps(given) || Wraps(gold)) return CompareUnits(given, gold);
+  const bool negated = given.kind == MathKind::kNegate && gold.kind == MathKind::kNegate;
+  if (negated && (Contains(given, MathKind::kBased) || Contains(gold, MathKind::kBased)))
+    return CompareScalars(given.parts[0], gold.parts[0]);
+  if (given.kind == MathKind::kBased || gold.kind == MathKind::kBased)
+    return CompareBased(given, gold);
+  const std::optional<Rational> a = ExactValue(given);
+  const std::optional<Rational> b = ExactValue(gold);
+  if (a && b) return CompareExact(given, *a, gold, *b);
+  if (ToText(given) == ToText(gold)) return Sameness::kSame;
+  if (given.kind == MathKind::kText || gold.kind == MathKind::kText) return Sameness::kDifferent;
+  if (a && Decimals(given) > 0 && !HasFreeSymbols(gold))
+    return CompareRounded(*a, Decimals(given), gold);
+  if (b && Decimals(gold) > 0 && !HasFreeSymbols(given))
+    return CompareRounded(*b, Decimals(gold), given);
+  return CompareAtPoints(given, gold);
+}
+
+Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign) {
+  sign = 0;
+  for (int index = 0; index < kPoints; ++index) {
+    const std::optional<Ball> a = Evaluate(given, {index, kLastBits});
+    const std::optional<Ball> b = Evaluate(gold, {index, kLastBits});
+    const std::optional<Ball> a0 = Evaluate(given, {kMaxPoints, kLastBits});
+    const std::optional<Ball> b0 = Evaluate(gold, {kMaxPoints, kLastBits});
+    if (!a || !b || !a0 || !b0) return Sameness::kDifferent;
+    if (acb_contains_zero(a0->get()) != 0 || acb_contains_zero(b0->get()) != 0)
+      return Sameness::kDifferent;
+    Ball left;
+    Ball right;
+    acb_mul(left.get(), a->get(), b0->get(), kLastBits);
+    acb_mul(right.get(), b->get(), a0->get(), kLastBits);
+    if (acb_overlaps(left.get(), right.get()) == 0) return Sameness::kDifferent;
+    acb_mul(left.get(), a0->get(), b0->get(), kLastBits);
+    sign = arb_is_positive(acb_realref(left.get())) != 0 ? 1 : -1;
+  }
+  return Sameness::kSame;
+}
+
+}  // namespace buttress
