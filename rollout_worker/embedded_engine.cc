@@ -61,7 +61,7 @@ struct Sample {
 };
 
 struct WeightUpdate {
-  std::string folder;
+  std::vector<at::Tensor> values;  // of the model's parameters, in their order
   PolicyVersion version;
   InFlight in_flight = InFlight::kKeep;
 };
@@ -115,8 +115,14 @@ class EmbeddedEngine final : public InferenceEngine {
 
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     MutexLock one_at_a_time(update_mutex_);
+    // Read and checked here, while the engine's thread goes on.
+    WeightUpdate update{{}, manifest.version, in_flight};
+    BUTTRESS_RETURN_IF_ERROR(Guarded([&]() -> Status {
+      BUTTRESS_ASSIGN_OR_RETURN(update.values, model_->ReadWeights(manifest.folder));
+      return OkStatus();
+    }));
     MutexLock lock(mutex_);
-    update_ = WeightUpdate{manifest.folder, manifest.version, in_flight};
+    update_ = std::move(update);
     update_status_.reset();
     changed_.NotifyAll();
     while (!changed_.WaitFor(mutex_, kWaitSlice, [this] { return update_status_.has_value(); })) {
@@ -175,7 +181,7 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // Loads new weights, unless samples in flight are to end first.
+  // Takes new weights, unless samples in flight are to end first.
   void TakeUpdate() {
     std::optional<WeightUpdate> update;
     {
@@ -183,7 +189,10 @@ class EmbeddedEngine final : public InferenceEngine {
       if (!update_ || (update_->in_flight == InFlight::kDrain && !samples_.empty())) return;
       update = std::exchange(update_, std::nullopt);
     }
-    Status status = Guarded([&] { return model_->LoadWeights(update->folder); });
+    Status status = Guarded([&] {
+      model_->TakeWeights(update->values);
+      return OkStatus();
+    });
     if (status.ok()) {
       if (update->in_flight == InFlight::kAbort) EndAll(FinishReason::kAbort, Cancelled("aborted by new weights"));
       if (generator_) generator_->WeightsChanged();
@@ -335,9 +344,8 @@ class EmbeddedEngine final : public InferenceEngine {
 };
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model, const WorkerConfig& worker, PolicyVersion initial) {
-  const bool cuda = worker.device == "cuda";
-  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
-  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = cuda, .index = 0}));
+  if (worker.device == "cuda") BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
+  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = worker.device == "cuda", .index = 0}));
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;

@@ -9,6 +9,7 @@
 #include "lib/base/log.h"
 #include "lib/base/random.h"
 #include "lib/base/shutdown.h"
+#include "lib/collectives/cuda_library.h"
 #include "lib/data/prompt_file.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
@@ -93,12 +94,14 @@ class Evaluation {
 }  // namespace
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
+  const bool cuda = options.worker.device == "cuda";
+  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("eval", "--device cpu").status());
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(options.prompts, options.data, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
-      Transformer::Load(options.model.path, options.model.dtype, {.cuda = options.worker.device == "cuda", .index = 0}));
+      Transformer::Load(options.model.path, options.model.dtype, {.cuda = cuda, .index = 0}));
   Metrics metrics("worker");
   ScoringOptions scoring_options;
   scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);

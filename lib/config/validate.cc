@@ -136,7 +136,7 @@ void CheckOptim(const OptimConfig& optim, Rules& rules) {
 void CheckLocal(const LocalSettings& local, Rules& rules) {
   rules.Require(!local.out.empty(), "local.out", local.out, "name the folder of the run");
   rules.OneOf("local.worker.device", local.worker.device, {"cpu", "cuda"});
-  rules.OneOf("local.worker.engine", local.worker.engine, {"embedded"});
+  rules.OneOf("local.worker.engine", local.worker.engine, {"embedded", "vllm"});
   rules.OneOf("local.worker.weights", local.worker.weights, {"shared", "grpc"});
   rules.Require(local.worker.threads >= 1, "local.worker.threads", local.worker.threads, "at least 1");
   rules.Require(local.worker.max_running >= 1, "local.worker.max_running", local.worker.max_running, "at least 1");
@@ -162,6 +162,43 @@ void CheckLocal(const LocalSettings& local, Rules& rules) {
                 "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl where GPUs are");
 }
 
+void CheckVllm(const RunConfig& config, Rules& rules) {
+  if (config.local.worker.engine != "vllm") return;
+  const VllmConfig& vllm = config.local.worker.vllm;
+  rules.Require(!vllm.servers.empty(),
+                "local.worker.vllm.servers",
+                std::string("[]"),
+                "name a server or more: [http://host:8000]");
+  for (const std::string& server : vllm.servers) {
+    const bool http = server.starts_with("http://") || server.starts_with("https://");
+    rules.Require(http && !server.ends_with("/"),
+                  "local.worker.vllm.servers",
+                  server,
+                  "http://host:port or https://host:port, no / at the end");
+    rules.Require(std::count(vllm.servers.begin(), vllm.servers.end(), server) == 1,
+                  "local.worker.vllm.servers",
+                  server,
+                  "stands twice");
+  }
+  rules.Require(vllm.concurrency >= 0 && vllm.concurrency <= 65536,
+                "local.worker.vllm.concurrency",
+                vllm.concurrency,
+                "0 (the server's) to 65536");
+  rules.Require(vllm.attempts >= 1, "local.worker.vllm.attempts", vllm.attempts, "at least 1");
+  rules.Require(
+      vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
+  rules.Require(
+      vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
+  rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
+  rules.Require(
+      vllm.control_ms >= 1, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1");
+  rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");
+  rules.Require(config.run.sampling.temperature <= 2,
+                "run.sampling.temperature",
+                config.run.sampling.temperature,
+                "at most 2 with local.worker.engine: vllm");
+}
+
 }  // namespace
 
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
@@ -176,6 +213,7 @@ Status ValidateRunConfig(const RunConfig& config) {
   CheckAlgorithm(config.run.algorithm, rules);
   CheckOptim(config.run.optim, rules);
   CheckLocal(config.local, rules);
+  CheckVllm(config, rules);
   return rules.Verdict();
 }
 

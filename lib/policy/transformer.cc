@@ -48,11 +48,13 @@ class Decoder final : public Transformer {
 
   at::Tensor Logits(const at::Tensor& hidden_ND) override { return at::linear(hidden_ND, weights_.head_VD); }
 
-  Status LoadWeights(const std::string& folder) override {
+  Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const override {
+    return ReadParameters(folder, parameters_, config_.tie_word_embeddings);
+  }
+
+  void TakeWeights(const std::vector<at::Tensor>& values) override {
     const at::NoGradGuard no_grad;
-    BUTTRESS_ASSIGN_OR_RETURN(const auto loaded, ReadParameters(folder, parameters_, config_.tie_word_embeddings));
-    for (std::size_t i = 0; i < loaded.size(); ++i) parameters_[i].second.copy_(loaded[i]);
-    return OkStatus();
+    for (std::size_t i = 0; i < values.size(); ++i) parameters_[i].second.copy_(values[i]);
   }
 
  private:

@@ -58,8 +58,19 @@ class Transformer {
   // Name (as in the checkpoint) and parameter, in a fixed order; a tied head is not listed. Leaf tensors that require grad.
   virtual const std::vector<std::pair<std::string, at::Tensor>>& parameters() const = 0;
 
-  // Overwrites parameters from a folder of the same shapes; all or nothing.
-  virtual Status LoadWeights(const std::string& folder) = 0;
+  // The values of parameters() in a folder, in that order, each checked against this model's shape (kDataLoss by name). Thread-safe, so
+  // that they can be read while the model runs.
+  virtual Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const = 0;
+
+  // Overwrites the parameters with what ReadWeights gave.
+  virtual void TakeWeights(const std::vector<at::Tensor>& values) = 0;
+
+  // Both at once; all or nothing.
+  Status LoadWeights(const std::string& folder) {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<at::Tensor> values, ReadWeights(folder));
+    TakeWeights(values);
+    return OkStatus();
+  }
 };
 
 // Writes a Hugging Face folder that transformers and vLLM load: model.safetensors, and config.json, generation_config.json and tokenizer
