@@ -21,14 +21,10 @@ class Rules {
     if (!holds) broken_ += "\n  " + std::string(key) + " = " + ToText(value) + ": " + expected;
   }
 
-  void OneOf(const char* key,
-             const std::string& value,
-             std::initializer_list<const char*> choices) {
+  void OneOf(const char* key, const std::string& value, std::initializer_list<const char*> choices) {
     std::string expected = "choose one of:";
-    for (const char* choice : choices)
-      expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
-    Require(
-        std::find(choices.begin(), choices.end(), value) != choices.end(), key, value, expected);
+    for (const char* choice : choices) expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
+    Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value, expected);
   }
 
   Status Verdict() const {
@@ -41,89 +37,50 @@ class Rules {
 };
 
 void CheckRun(const RunSettings& run, Rules& rules) {
-  rules.Require(!run.data.prompts.empty(),
-                "run.data.prompts",
-                run.data.prompts,
-                "name a JSONL file of prompts");
-  rules.Require(!run.model.path.empty(),
-                "run.model.path",
-                run.model.path,
-                "name a Hugging Face model folder");
+  rules.Require(!run.data.prompts.empty(), "run.data.prompts", run.data.prompts, "name a JSONL file of prompts");
+  rules.Require(!run.model.path.empty(), "run.model.path", run.model.path, "name a Hugging Face model folder");
   rules.OneOf("run.model.dtype", run.model.dtype, {"float32", "bfloat16"});
   rules.Require(run.steps >= 1, "run.steps", run.steps, "at least 1");
-  rules.Require(run.checkpoint_interval >= 1,
-                "run.checkpoint_interval",
-                run.checkpoint_interval,
-                "at least 1");
+  rules.Require(run.checkpoint_interval >= 1, "run.checkpoint_interval", run.checkpoint_interval, "at least 1");
   rules.Require(run.lease_ms >= 1000, "run.lease_ms", run.lease_ms, "at least 1000");
   rules.Require(run.max_attempts >= 1, "run.max_attempts", run.max_attempts, "at least 1");
-  rules.Require(run.data.max_prompt_tokens >= 1 && run.data.max_prompt_tokens <= kMaxTokens,
-                "run.data.max_prompt_tokens",
-                run.data.max_prompt_tokens,
-                "between 1 and 1048576");
+  rules.Require(run.data.max_prompt_tokens >= 1 && run.data.max_prompt_tokens <= kMaxTokens, "run.data.max_prompt_tokens",
+                run.data.max_prompt_tokens, "between 1 and 1048576");
   const SamplingConfig& sampling = run.sampling;
-  rules.Require(sampling.group_size >= 2 && sampling.group_size <= 4096,
-                "run.sampling.group_size",
-                sampling.group_size,
+  rules.Require(sampling.group_size >= 2 && sampling.group_size <= 4096, "run.sampling.group_size", sampling.group_size,
                 "between 2 and 4096; one completion has no group to compare with");
-  rules.Require(
-      sampling.temperature > 0, "run.sampling.temperature", sampling.temperature, "above 0");
-  rules.Require(
-      sampling.top_p > 0 && sampling.top_p <= 1, "run.sampling.top_p", sampling.top_p, "in (0, 1]");
-  rules.Require(sampling.top_k >= 0 && sampling.top_k <= kMaxTopK,
-                "run.sampling.top_k",
-                sampling.top_k,
-                "0 (off) to 1048576");
-  rules.Require(sampling.max_tokens >= 1 && sampling.max_tokens <= kMaxTokens,
-                "run.sampling.max_tokens",
-                sampling.max_tokens,
+  rules.Require(sampling.temperature > 0, "run.sampling.temperature", sampling.temperature, "above 0");
+  rules.Require(sampling.top_p > 0 && sampling.top_p <= 1, "run.sampling.top_p", sampling.top_p, "in (0, 1]");
+  rules.Require(sampling.top_k >= 0 && sampling.top_k <= kMaxTopK, "run.sampling.top_k", sampling.top_k, "0 (off) to 1048576");
+  rules.Require(sampling.max_tokens >= 1 && sampling.max_tokens <= kMaxTokens, "run.sampling.max_tokens", sampling.max_tokens,
                 "between 1 and 1048576");
   rules.Require(run.batch.prompts >= 1, "run.batch.prompts", run.batch.prompts, "at least 1");
-  rules.Require(
-      run.batch.max_age >= 0, "run.batch.max_age", run.batch.max_age, "0 (on-policy) or more");
+  rules.Require(run.batch.max_age >= 0, "run.batch.max_age", run.batch.max_age, "0 (on-policy) or more");
   rules.Require(run.batch.window >= 1, "run.batch.window", run.batch.window, "at least 1");
-  rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1),
-                "run.deterministic",
-                run.deterministic,
-                "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "
-                "version, so no older one can be named");
+  rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1), "run.deterministic", run.deterministic,
+                "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
   rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
-  rules.Require(
-      run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
+  rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
 }
 
 void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
   rules.OneOf("run.algorithm.std", algorithm.std, {"sample", "population", "none"});
   rules.OneOf("run.algorithm.avspo.mode", algorithm.avspo.mode, {"noise", "opposite"});
-  rules.OneOf(
-      "run.algorithm.aggregation",
-      algorithm.aggregation,
-      {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"});
+  rules.OneOf("run.algorithm.aggregation", algorithm.aggregation,
+              {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"});
   rules.OneOf("run.algorithm.kl_estimator", algorithm.kl_estimator, {"k1", "k2", "k3"});
   rules.Require(algorithm.eps >= 0, "run.algorithm.eps", algorithm.eps, "0 or more");
-  rules.Require(algorithm.clip_low > 0 && algorithm.clip_low <= 1,
-                "run.algorithm.clip_low",
-                algorithm.clip_low,
-                "in (0, 1]");
+  rules.Require(algorithm.clip_low > 0 && algorithm.clip_low <= 1, "run.algorithm.clip_low", algorithm.clip_low, "in (0, 1]");
   rules.Require(algorithm.clip_high > 0, "run.algorithm.clip_high", algorithm.clip_high, "above 0");
-  rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1,
-                "run.algorithm.dual_clip",
-                algorithm.dual_clip,
+  rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1, "run.algorithm.dual_clip", algorithm.dual_clip,
                 "0 (off) or above 1");
-  rules.Require(
-      algorithm.kl_coef >= 0, "run.algorithm.kl_coef", algorithm.kl_coef, "0 (off) or more");
-  rules.Require(algorithm.entropy_coef >= 0,
-                "run.algorithm.entropy_coef",
-                algorithm.entropy_coef,
-                "0 (off) or more");
+  rules.Require(algorithm.kl_coef >= 0, "run.algorithm.kl_coef", algorithm.kl_coef, "0 (off) or more");
+  rules.Require(algorithm.entropy_coef >= 0, "run.algorithm.entropy_coef", algorithm.entropy_coef, "0 (off) or more");
   const AvspoConfig& avspo = algorithm.avspo;
-  rules.Require(avspo.acr_threshold >= 0 && avspo.acr_threshold <= 1,
-                "run.algorithm.avspo.acr_threshold",
-                avspo.acr_threshold,
-                "in [0, 1]");
+  rules.Require(avspo.acr_threshold >= 0 && avspo.acr_threshold <= 1, "run.algorithm.avspo.acr_threshold",
+                avspo.acr_threshold, "in [0, 1]");
   rules.Require(avspo.slope >= 0, "run.algorithm.avspo.slope", avspo.slope, "0 or more");
-  rules.Require(
-      avspo.noise_std >= 0, "run.algorithm.avspo.noise_std", avspo.noise_std, "0 or more");
+  rules.Require(avspo.noise_std >= 0, "run.algorithm.avspo.noise_std", avspo.noise_std, "0 or more");
 }
 
 void CheckOptim(const OptimConfig& optim, Rules& rules) {
@@ -141,90 +98,50 @@ void CheckLocal(const LocalSettings& local, Rules& rules) {
   rules.OneOf("local.worker.device", local.worker.device, {"cpu", "cuda"});
   rules.OneOf("local.worker.engine", local.worker.engine, {"embedded", "vllm"});
   rules.OneOf("local.worker.weights", local.worker.weights, {"shared", "grpc"});
-  rules.Require(
-      local.worker.threads >= 1, "local.worker.threads", local.worker.threads, "at least 1");
-  rules.Require(local.worker.max_running >= 1,
-                "local.worker.max_running",
-                local.worker.max_running,
-                "at least 1");
-  rules.Require(local.worker.kv_cache_tokens >= 1,
-                "local.worker.kv_cache_tokens",
-                local.worker.kv_cache_tokens,
-                "at least 1");
+  rules.Require(local.worker.threads >= 1, "local.worker.threads", local.worker.threads, "at least 1");
+  rules.Require(local.worker.max_running >= 1, "local.worker.max_running", local.worker.max_running, "at least 1");
+  rules.Require(local.worker.kv_cache_tokens >= 1, "local.worker.kv_cache_tokens", local.worker.kv_cache_tokens, "at least 1");
   rules.OneOf("local.learner.collective", local.learner.collective, {"local", "mpi", "nccl"});
   rules.OneOf("local.learner.device", local.learner.device, {"cpu", "cuda"});
   const bool on_gpu = local.learner.device == "cuda";
-  rules.Require(
-      local.learner.collective == "local" || (local.learner.collective == "nccl") == on_gpu,
-      "local.learner.collective",
-      local.learner.collective,
-      on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
-             : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
-  rules.Require(
-      local.learner.threads >= 1, "local.learner.threads", local.learner.threads, "at least 1");
-  rules.Require(local.learner.micro_batch_tokens >= 1,
-                "local.learner.micro_batch_tokens",
-                local.learner.micro_batch_tokens,
-                "at least 1");
-  rules.Require(local.learner.logprob_chunk_tokens >= 1,
-                "local.learner.logprob_chunk_tokens",
-                local.learner.logprob_chunk_tokens,
-                "at least 1");
-  rules.Require(local.learner.collective_timeout_ms >= 1000,
-                "local.learner.collective_timeout_ms",
-                local.learner.collective_timeout_ms,
-                "at least 1000");
-  rules.Require(
-      local.launch.workers >= 1, "local.launch.workers", local.launch.workers, "at least 1");
-  rules.Require(local.launch.learner_ranks >= 1,
-                "local.launch.learner_ranks",
-                local.launch.learner_ranks,
-                "at least 1");
-  rules.Require(local.launch.max_restarts >= 0,
-                "local.launch.max_restarts",
-                local.launch.max_restarts,
-                "0 or more");
-  rules.Require(
-      !(local.learner.collective == "local" && local.launch.learner_ranks > 1),
-      "local.learner.collective",
-      local.learner.collective,
-      "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl where GPUs are");
+  rules.Require(local.learner.collective == "local" || (local.learner.collective == "nccl") == on_gpu, "local.learner.collective",
+                local.learner.collective, on_gpu ? "sums in CPU memory; with device: cuda use nccl, or local for one rank"
+                                                 : "sums in GPU memory; with device: cpu use mpi, or local for one rank");
+  rules.Require(local.learner.threads >= 1, "local.learner.threads", local.learner.threads, "at least 1");
+  rules.Require(local.learner.micro_batch_tokens >= 1, "local.learner.micro_batch_tokens",
+                local.learner.micro_batch_tokens, "at least 1");
+  rules.Require(local.learner.logprob_chunk_tokens >= 1, "local.learner.logprob_chunk_tokens",
+                local.learner.logprob_chunk_tokens, "at least 1");
+  rules.Require(local.learner.collective_timeout_ms >= 1000, "local.learner.collective_timeout_ms",
+                local.learner.collective_timeout_ms, "at least 1000");
+  rules.Require(local.launch.workers >= 1, "local.launch.workers", local.launch.workers, "at least 1");
+  rules.Require(local.launch.learner_ranks >= 1, "local.launch.learner_ranks", local.launch.learner_ranks, "at least 1");
+  rules.Require(local.launch.max_restarts >= 0, "local.launch.max_restarts", local.launch.max_restarts, "0 or more");
+  rules.Require(!(local.learner.collective == "local" && local.launch.learner_ranks > 1), "local.learner.collective",
+                local.learner.collective,
+                "is for one rank, local.launch.learner_ranks asks for more; use mpi, or nccl where GPUs are");
 }
 
 void CheckVllm(const RunConfig& config, Rules& rules) {
   if (config.local.worker.engine != "vllm") return;
   const VllmConfig& vllm = config.local.worker.vllm;
-  rules.Require(!vllm.servers.empty(),
-                "local.worker.vllm.servers",
-                std::string("[]"),
-                "name a server or more: [http://host:8000]");
+  rules.Require(!vllm.servers.empty(), "local.worker.vllm.servers", std::string("[]"), "name a server or more: [http://host:8000]");
   for (const std::string& server : vllm.servers) {
     const bool http = server.starts_with("http://") || server.starts_with("https://");
-    rules.Require(http && !server.ends_with("/"),
-                  "local.worker.vllm.servers",
-                  server,
-                  "http://host:port or https://host:port, no / at the end");
-    rules.Require(std::count(vllm.servers.begin(), vllm.servers.end(), server) == 1,
-                  "local.worker.vllm.servers",
-                  server,
-                  "stands twice");
+    rules.Require(http && !server.ends_with("/"), "local.worker.vllm.servers", server,
+                  "expected http://host:port or https://host:port, without / at the end");
+    rules.Require(std::count(vllm.servers.begin(), vllm.servers.end(), server) == 1, "local.worker.vllm.servers", server,
+                  "stands twice; name each server once");
   }
-  rules.Require(vllm.concurrency >= 0 && vllm.concurrency <= 65536,
-                "local.worker.vllm.concurrency",
-                vllm.concurrency,
-                "0 (the server's) to 65536");
+  rules.Require(vllm.concurrency >= 0 && vllm.concurrency <= 65536, "local.worker.vllm.concurrency", vllm.concurrency,
+                "0 (the server's own bound) to 65536");
   rules.Require(vllm.attempts >= 1, "local.worker.vllm.attempts", vllm.attempts, "at least 1");
-  rules.Require(
-      vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
-  rules.Require(
-      vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
+  rules.Require(vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
+  rules.Require(vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
   rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
-  rules.Require(
-      vllm.control_ms >= 1, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1");
+  rules.Require(vllm.control_ms >= 1000, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1000");
   rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");
-  rules.Require(config.run.sampling.temperature <= 2,
-                "run.sampling.temperature",
-                config.run.sampling.temperature,
+  rules.Require(config.run.sampling.temperature <= 2, "run.sampling.temperature", config.run.sampling.temperature,
                 "at most 2 with local.worker.engine: vllm");
 }
 
