@@ -172,8 +172,9 @@ void SampleRunner::TakeOrder() {
 void SampleRunner::CutAll(bool abort) {
   for (auto sample = running_.begin(); sample != running_.end();) {
     const auto next = std::next(sample);
-    if (sample->stream->finish_reason() ==
-        FinishReason::kUnspecified) {  // the others only wait for the end of the reply
+    const FinishReason reason = sample->stream->finish_reason();
+    // What has stopped only waits for the end of its reply.
+    if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
       http_.Cancel(sample->transfer);
       pool_.Release(sample->server);
       sample->KeepTokens();
@@ -287,6 +288,7 @@ void SampleRunner::Retry(Place sample, const Status& why) {
 
 void SampleRunner::Deliver(EngineResult result) {
   MutexLock lock(mutex_);
+  stats_.running = static_cast<std::int64_t>(running_.size());
   stats_.generated_tokens += static_cast<std::int64_t>(result.completion.token_ids.size());
   results_.push_back(std::move(result));
   changed_.NotifyAll();

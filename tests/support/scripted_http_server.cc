@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
@@ -104,7 +105,8 @@ void ScriptedConnection::EndStream() { SendRaw("0\r\n\r\n"); }
 
 bool ScriptedConnection::ClientGone() const {
   char byte;
-  return ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+  const ssize_t got = ::recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+  return got == 0 || (got < 0 && errno != EAGAIN);
 }
 
 ScriptedHttpServer::ScriptedHttpServer(Handler handler) : handler_(std::move(handler)) {

@@ -232,10 +232,7 @@ void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& 
 void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function<bool()>& ended) {
   MutexLock lock(mutex_);
   while (!changed_.WaitFor(mutex_, kLook, [&] { return stopped_ || ended(); })) {
-    if (!connection.ClientGone()) continue;
-    ++left_;
-    changed_.NotifyAll();
-    return connection.Close();
+    if (connection.ClientGone()) return connection.Close();
   }
 }
 
@@ -252,6 +249,7 @@ void ScriptedVllm::Stream(const Json& body, Fault fault, ScriptedConnection& con
   Generate(body, fault, weights, pauses, connection);
   MutexLock lock(mutex_);
   --streams_;
+  if (!connection.open()) ++left_;
   changed_.NotifyAll();
 }
 

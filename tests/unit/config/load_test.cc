@@ -67,6 +67,17 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}), HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }
 
+TEST(LoadTest, TheVllmEngineNeedsServers) {
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}), HasSubstr("local.worker.vllm.servers = []: name a server or more"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),
+              HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1', 'http://a:1']"}),
+              HasSubstr("stands twice"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']", "run.sampling.temperature=2.5"}),
+              HasSubstr("at most 2 with local.worker.engine: vllm"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']"}).ok());
+}
+
 TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {
   EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key stands twice"));
   EXPECT_THAT(ErrorOf("run: [\n"), HasSubstr("not YAML"));
