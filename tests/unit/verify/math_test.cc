@@ -145,6 +145,10 @@ TEST(Math, NearMissesAreWrongBothWays) {
       {R"(\begin{pmatrix} 1 & 2 \end{pmatrix})", R"(\begin{pmatrix} 1 \\ 2 \end{pmatrix})"},
       {R"((-\infty, 1))", R"((1, \infty))"},
       {"3 + 4i", "3 - 4i"},
+      {R"(-x \in [1,2])", "[1,2]"},
+      {"05:00", "15:00"},
+      {"1.56 = 56\\%", "56\\%"},
+      {R"(45\text{ units}^2)", R"(45\text{ units}^3)"},
   };
   for (const Pair& pair : pairs) {
     const std::string given = "\\boxed{" + std::string(pair.given) + "}";
