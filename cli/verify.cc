@@ -1,4 +1,5 @@
-// `buttress verify FILE`: scores rows {"id", "answer", "response"}, as the workers do.
+// `buttress verify FILE`: scores rows of responses or of groups, as the workers do, and says what
+// share of the groups teaches nothing.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <fstream>
@@ -6,14 +7,17 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/verify_rows.h"
+#include "lib/rl/acr.h"
 #include "lib/rl/types.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {
 namespace {
 
-using nlohmann::json;
 using nlohmann::ordered_json;
+
+constexpr std::int64_t kRowsBetweenProgress = 10000;
 
 struct VerifyFlags {
   std::string path;
@@ -23,21 +27,13 @@ struct VerifyFlags {
   bool list = false;
 };
 
-struct Row {
-  std::string id;
-  std::string prompt;
-  std::string answer;
-  std::string response;
-};
-
 struct Counts {
   std::int64_t correct = 0;
   std::int64_t wrong = 0;
   std::int64_t unscorable = 0;
-
-  void Add(Outcome outcome) {
-    ++(outcome == Outcome::kCorrect ? correct : outcome == Outcome::kWrong ? wrong : unscorable);
-  }
+  std::int64_t labelled = 0;
+  std::int64_t agreeing = 0;
+  CollapseCounts groups;  // of rows with several responses
 
   std::int64_t responses() const { return correct + wrong + unscorable; }
 };
@@ -48,62 +44,95 @@ void PrintTable() {
   }
 }
 
-Result<Row> ParseRow(const std::string& line, std::int64_t number) {
-  const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!row.is_object()) return DataLoss("line " + std::to_string(number) + ": no JSON object");
-  Row parsed{.id = std::to_string(number), .prompt = {}, .answer = {}, .response = {}};
-  const auto read = [&](const char* name, std::string& value, bool required) {
-    if (!row.contains(name)) {
-      return required ? DataLoss("line " + std::to_string(number) + ": no field '" + name + "'")
-                      : OkStatus();
-    }
-    value = row[name].is_string() ? row[name].get<std::string>() : row[name].dump();
-    return OkStatus();
-  };
-  BUTTRESS_RETURN_IF_ERROR(read("id", parsed.id, false));
-  BUTTRESS_RETURN_IF_ERROR(read("prompt", parsed.prompt, false));
-  BUTTRESS_RETURN_IF_ERROR(read("answer", parsed.answer, true));
-  BUTTRESS_RETURN_IF_ERROR(read("response", parsed.response, true));
-  return parsed;
-}
-
-void PrintVerdict(const Row& row, const Verdict& verdict, bool as_json) {
+void PrintVerdict(const std::string& id, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
-    const ordered_json object{{"id", row.id},
-                              {"index", 0},
+    const ordered_json object{{"id", id},
+                              {"index", index},
                               {"outcome", outcome},
                               {"reason", verdict.unscorable_reason},
+                              {"anchor", verdict.anchor},
                               {"gold", verdict.gold},
                               {"given", verdict.given}};
     // A response may hold half a character; JSON may not.
     std::printf("%s\n",
                 object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   } else if (verdict.outcome == Outcome::kUnscorable) {
-    std::printf("%s\t%s\t%s\n", row.id.c_str(), outcome.c_str(), verdict.unscorable_reason.c_str());
+    std::printf(
+        "%s\t%zu\t%s\t%s\n", id.c_str(), index, outcome.c_str(), verdict.unscorable_reason.c_str());
   } else {
-    std::printf("%s\t%s\tgiven %s\tgold %s\n",
-                row.id.c_str(),
+    std::printf("%s\t%zu\t%s\tgiven %s\tgold %s\n",
+                id.c_str(),
+                index,
                 outcome.c_str(),
                 verdict.given.c_str(),
                 verdict.gold.c_str());
   }
 }
 
+// To stderr, so that stdout stays one object a line.
+void PrintDisagreement(const VerifyRow& row, std::size_t index, const Verdict& verdict) {
+  std::fprintf(stderr,
+               "label disagrees: %s response %zu is %s, labelled %s: given '%s', gold '%s'\n%s\n",
+               row.id.c_str(),
+               index,
+               std::string(OutcomeName(verdict.outcome)).c_str(),
+               row.labels[index] ? "correct" : "wrong",
+               verdict.given.c_str(),
+               verdict.gold.c_str(),
+               row.responses[index].c_str());
+}
+
 void PrintSummary(const Counts& counts, bool as_json) {
-  if (as_json) {
-    const ordered_json summary{{"responses", counts.responses()},
-                               {"correct", counts.correct},
-                               {"wrong", counts.wrong},
-                               {"unscorable", counts.unscorable}};
-    std::printf("%s\n", ordered_json{{"summary", summary}}.dump().c_str());
-  } else {
-    std::printf("%lld responses: %lld correct, %lld wrong, %lld unscorable\n",
-                static_cast<long long>(counts.responses()),
-                static_cast<long long>(counts.correct),
-                static_cast<long long>(counts.wrong),
-                static_cast<long long>(counts.unscorable));
+  ordered_json summary{{"responses", counts.responses()},
+                       {"correct", counts.correct},
+                       {"wrong", counts.wrong},
+                       {"unscorable", counts.unscorable},
+                       {"groups", counts.groups.groups},
+                       {"collapsed", counts.groups.constant()},
+                       {"all_correct", counts.groups.all_correct},
+                       {"all_wrong", counts.groups.all_wrong},
+                       {"acr", counts.groups.acr()},
+                       {"labelled", counts.labelled},
+                       {"label_agreement", nullptr}};
+  if (counts.labelled > 0) {
+    summary["label_agreement"] =
+        static_cast<double>(counts.agreeing) / static_cast<double>(counts.labelled);
   }
+  if (as_json) {
+    std::printf("%s\n", ordered_json{{"summary", summary}}.dump().c_str());
+    return;
+  }
+  for (const auto& [name, value] : summary.items()) {
+    std::printf("%-16s %s\n", name.c_str(), value.is_null() ? "-" : value.dump().c_str());
+  }
+}
+
+void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Counts& counts) {
+  std::vector<double> rewards;
+  std::vector<Outcome> outcomes;
+  for (std::size_t i = 0; i < row.responses.size(); ++i) {
+    const Verdict verdict = verifier.Verify({.prompt = row.prompt,
+                                             .response = row.responses[i],
+                                             .answer = row.answer,
+                                             .extra_json = row.json,
+                                             .truncated = false});
+    PrintVerdict(row.id, i, verdict, as_json);
+    rewards.push_back(verdict.raw_reward);
+    outcomes.push_back(verdict.outcome);
+    ++(verdict.outcome == Outcome::kCorrect ? counts.correct
+       : verdict.outcome == Outcome::kWrong ? counts.wrong
+                                            : counts.unscorable);
+    if (row.labels.empty()) continue;
+    ++counts.labelled;
+    const Outcome label = row.labels[i] ? Outcome::kCorrect : Outcome::kWrong;
+    if (verdict.outcome == label) {
+      ++counts.agreeing;
+    } else {
+      PrintDisagreement(row, i, verdict);
+    }
+  }
+  if (row.is_group) counts.groups.Add(ClassifyGroup(rewards, outcomes));
 }
 
 Status ScoreFile(const VerifyFlags& flags) {
@@ -119,15 +148,15 @@ Status ScoreFile(const VerifyFlags& flags) {
   for (std::string line; std::getline(file, line);) {
     ++number;
     if (line.empty()) continue;
-    const Result<Row> row = ParseRow(line, number);
+    const Result<VerifyRow> row = ParseVerifyRow(line, number);
     if (!row.ok()) return row.status().Annotate(flags.path);
-    const Verdict verdict = verifier->Verify({.prompt = row->prompt,
-                                              .response = row->response,
-                                              .answer = row->answer,
-                                              .extra_json = line,
-                                              .truncated = false});
-    PrintVerdict(*row, verdict, flags.json);
-    counts.Add(verdict.outcome);
+    ScoreRow(*row, *verifier, flags.json, counts);
+    if (number % kRowsBetweenProgress == 0) {
+      std::fprintf(stderr,
+                   "%lld rows, %lld responses\n",
+                   static_cast<long long>(number),
+                   static_cast<long long>(counts.responses()));
+    }
   }
   if (file.bad())
     return DataLoss("cannot read on in " + flags.path + " behind line " + std::to_string(number));
@@ -139,7 +168,10 @@ Status ScoreFile(const VerifyFlags& flags) {
 
 std::function<Status()> AddVerify(CLI::App& app) {
   const auto flags = std::make_shared<VerifyFlags>();
-  app.add_option("file", flags->path, "JSONL of {\"id\", \"answer\", \"response\"}");
+  app.add_option("file",
+                 flags->path,
+                 "JSONL of {\"id\", \"answer\", \"response\", \"label\"} or of groups: {\"id\", "
+                 "\"answer\", \"responses\": [...], \"labels\": [...]}; labels are optional");
   app.add_option("--verifier", flags->verifier, "what scores: --list names them")
       ->capture_default_str();
   app.add_flag("--use-all", flags->use_all, "countdown: every number exactly once");

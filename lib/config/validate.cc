@@ -165,37 +165,23 @@ void CheckLocal(const LocalSettings& local, Rules& rules) {
 void CheckVllm(const RunConfig& config, Rules& rules) {
   if (config.local.worker.engine != "vllm") return;
   const VllmConfig& vllm = config.local.worker.vllm;
-  rules.Require(!vllm.servers.empty(),
-                "local.worker.vllm.servers",
-                std::string("[]"),
-                "name a server or more: [http://host:8000]");
+  rules.Require(!vllm.servers.empty(), "local.worker.vllm.servers", std::string("[]"), "name a server or more: [http://host:8000]");
   for (const std::string& server : vllm.servers) {
     const bool http = server.starts_with("http://") || server.starts_with("https://");
-    rules.Require(http && !server.ends_with("/"),
-                  "local.worker.vllm.servers",
-                  server,
-                  "http://host:port or https://host:port, no / at the end");
-    rules.Require(std::count(vllm.servers.begin(), vllm.servers.end(), server) == 1,
-                  "local.worker.vllm.servers",
-                  server,
-                  "stands twice");
+    rules.Require(http && !server.ends_with("/"), "local.worker.vllm.servers", server,
+                  "expected http://host:port or https://host:port, without / at the end");
+    rules.Require(std::count(vllm.servers.begin(), vllm.servers.end(), server) == 1, "local.worker.vllm.servers", server,
+                  "stands twice; name each server once");
   }
-  rules.Require(vllm.concurrency >= 0 && vllm.concurrency <= 65536,
-                "local.worker.vllm.concurrency",
-                vllm.concurrency,
-                "0 (the server's) to 65536");
+  rules.Require(vllm.concurrency >= 0 && vllm.concurrency <= 65536, "local.worker.vllm.concurrency", vllm.concurrency,
+                "0 (the server's own bound) to 65536");
   rules.Require(vllm.attempts >= 1, "local.worker.vllm.attempts", vllm.attempts, "at least 1");
-  rules.Require(
-      vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
-  rules.Require(
-      vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
+  rules.Require(vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
+  rules.Require(vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
   rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
-  rules.Require(
-      vllm.control_ms >= 1, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1");
+  rules.Require(vllm.control_ms >= 1000, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1000");
   rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");
-  rules.Require(config.run.sampling.temperature <= 2,
-                "run.sampling.temperature",
-                config.run.sampling.temperature,
+  rules.Require(config.run.sampling.temperature <= 2, "run.sampling.temperature", config.run.sampling.temperature,
                 "at most 2 with local.worker.engine: vllm");
 }
 

@@ -7,6 +7,8 @@ namespace {
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+bool IsOperand(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == ')'; }
+
 // Whether every run of backslashes is even and one of them stands before a letter.
 bool IsDoubled(std::string_view text) {
   bool command = false;
@@ -46,10 +48,10 @@ std::string CleanAnswer(std::string_view text) {
         continue;
       }
     }
-    const bool digit_before = !clean.empty() && clean.back() >= '0' && clean.back() <= '9';
-    const bool digit_behind = i + 2 < text.size() && text[i + 2] >= '0' && text[i + 2] <= '9';
-    if (text.substr(i).starts_with("**") && !(digit_before && digit_behind)) {
-      i += 2;  // bold; 2**3 is a power
+    const bool power = !clean.empty() && IsOperand(clean.back()) && i + 2 < text.size() &&
+                       (IsOperand(text[i + 2]) || text[i + 2] == '(');
+    if (text.substr(i).starts_with("**") && !power) {
+      i += 2;  // bold; x**3 is a power
       continue;
     }
     clean.push_back(text[i]);

@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/verify/math/evaluate.h"
+
 namespace buttress {
 namespace {
 
@@ -92,8 +94,8 @@ std::optional<MathNode> ToInterval(const MathNode& node) {
   return std::nullopt;
 }
 
-// What a relation says at the end: 2 + 3 = 5 is 5, x = a = b is x = b, 2/3 ≈ 0.67 is 2/3, x ∈ S is
-// S.
+// What a relation says at the end: 2 + 3 = 5 is 5 (2 + 3 = 6 is none), x = a = b is x = b, 2/3 ≈
+// 0.67 is 2/3, x ∈ S is S.
 MathNode Settled(MathNode node) {
   if (Contains(node, MathKind::kPlusMinus) && !IsUnordered(node)) {
     MathNode list = MakeNode(MathKind::kList, {});
@@ -113,19 +115,21 @@ MathNode Settled(MathNode node) {
     if (near == 0) return Settled(MathNode(node.parts.front()));
     return Settled(std::move(node));
   }
-  if (node.text == "e") return Settled(MathNode(node.parts[1]));
+  if (node.text == "e" && IsName(node.parts[0])) return Settled(MathNode(node.parts[1]));
   const bool equations = node.text.find_first_not_of('=') == std::string::npos;
   if (!equations) return node;
-  if (node.parts.size() > 2) {
-    MathNode last = std::move(node.parts.back());
-    if (!IsName(node.parts[0])) return last;
-    return MakeNode(MathKind::kRelation, {std::move(node.parts[0]), std::move(last)}, "=");
+  if (IsName(node.parts[0])) {
+    if (node.parts.size() == 2) return node;
+    return MakeNode(
+        MathKind::kRelation, {std::move(node.parts[0]), std::move(node.parts.back())}, "=");
   }
-  const auto closed = [](const MathNode& part) { return !Contains(part, MathKind::kSymbol); };
-  if (closed(node.parts[0]) && closed(node.parts[1])) return MathNode(node.parts[1]);
-  if (IsName(node.parts[1]) && !IsName(node.parts[0])) {
-    std::swap(node.parts[0], node.parts[1]);
-  }
+  const auto closed = [](const MathNode& part) { return !HasFreeSymbols(part); };
+  const auto same = [&](const MathNode& part) {
+    return closed(part) && CompareMath(part, node.parts.back()) == Sameness::kSame;
+  };
+  if (std::all_of(node.parts.begin(), node.parts.end() - 1, same))
+    return MathNode(node.parts.back());
+  if (node.parts.size() == 2 && IsName(node.parts[1])) std::swap(node.parts[0], node.parts[1]);
   return node;
 }
 
@@ -177,6 +181,9 @@ Sameness CompareRatios(const MathNode& given, const MathNode& gold) {
   if (CompareOrdered(given.parts, gold.parts) == Sameness::kSame) return Sameness::kSame;
   if (Contains(gold, MathKind::kUnit) || Contains(given, MathKind::kUnit))
     return Sameness::kDifferent;
+  for (const MathNode& part : gold.parts) {
+    if (CompareMath(part, MakeNumber(0)) != Sameness::kDifferent) return Sameness::kDifferent;
+  }
   for (std::size_t i = 1; i < gold.parts.size(); ++i) {
     const MathNode left = MakeNode(MathKind::kProduct, {given.parts[i], gold.parts[0]});
     const MathNode right = MakeNode(MathKind::kProduct, {gold.parts[i], given.parts[0]});

@@ -46,7 +46,9 @@ Ball SymbolValue(std::string_view name, const MathPoint& point) {
   hash ^= hash >> 29;
   hash *= 0xbf58476d1ce4e5b9ULL;
   const auto step = static_cast<long>((hash >> 40) % 4093) + 1;
-  const bool negative = (hash >> 13) % 3 == 0;
+  // All positive at every fourth point, all negative at the next.
+  const int sign = point.index % 4;
+  const bool negative = sign == 1 || (sign > 1 && (hash >> 13) % 2 == 0);
   return Ball::Of(Rational(negative ? -step : step, 1024), point.bits);
 }
 

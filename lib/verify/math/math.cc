@@ -82,9 +82,11 @@ Sameness CompareReadings(const Answer& given, const Answer& gold) {
     const Result<MathNode> other = ParseMath(given.source, commas);
     if (other.ok() && CompareMath(*other, gold.node) == Sameness::kSame) return Sameness::kSame;
   }
-  const Result<MathNode> separate = ParseMath(gold.source, CommaReading::kSeparator);
-  if (separate.ok() && CompareMath(given.node, *separate) == Sameness::kSame)
-    return Sameness::kSame;
+  for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
+    if (commas == CommaReading::kDecimal && given.node.kind == MathKind::kList) continue;
+    const Result<MathNode> other = ParseMath(gold.source, commas);
+    if (other.ok() && CompareMath(given.node, *other) == Sameness::kSame) return Sameness::kSame;
+  }
   return first;
 }
 

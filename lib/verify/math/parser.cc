@@ -39,6 +39,18 @@ bool IsProperFraction(const MathNode& node) {
          node.parts[0].value > 0 && node.parts[0].value < node.parts[1].value;
 }
 
+// The integer that `node` is, or the negative of.
+bool IsSignedInteger(const MathNode& node) {
+  return IsInteger(node) || (node.kind == MathKind::kNegate && IsInteger(node.parts[0]));
+}
+
+// -1 and 1/4 as -(1 + 1/4).
+MathNode Mixed(MathNode whole, MathNode fraction) {
+  if (whole.kind == MathKind::kNegate)
+    return MakeNode(MathKind::kNegate, {Mixed(std::move(whole.parts[0]), std::move(fraction))});
+  return MakeNode(MathKind::kSum, {std::move(whole), std::move(fraction)});
+}
+
 }  // namespace
 
 Result<MathNode> ParseMath(std::string_view text, CommaReading commas) {
@@ -158,7 +170,7 @@ Result<MathNode> MathParser::MixedNumber(MathNode whole) {
   BUTTRESS_ASSIGN_OR_RETURN(MathNode denominator, Primary());
   MathNode fraction = MakeNode(MathKind::kQuotient, {std::move(numerator), std::move(denominator)});
   if (!IsProperFraction(fraction)) return InvalidArgument("two numbers without a sign between");
-  return MakeNode(MathKind::kSum, {std::move(whole), std::move(fraction)});
+  return Mixed(std::move(whole), std::move(fraction));
 }
 
 Result<MathNode> MathParser::Product() {
@@ -182,14 +194,14 @@ Result<MathNode> MathParser::Product() {
       BUTTRESS_ASSIGN_OR_RETURN(MathNode divisor, Unary());
       product = MakeNode(MathKind::kQuotient, {std::move(product), std::move(divisor)});
       joined = false;
-    } else if (IsInteger(product) && Peek().kind == MathTokenKind::kNumber && Peek().spaced &&
+    } else if (IsSignedInteger(product) && Peek().kind == MathTokenKind::kNumber && Peek().spaced &&
                IsMark("/", 1) && Peek(2).kind == MathTokenKind::kNumber) {
       BUTTRESS_ASSIGN_OR_RETURN(product, MixedNumber(std::move(product)));
     } else if (BeginsFactor()) {
-      const bool mixed = IsInteger(product) && Peek().kind == MathTokenKind::kCommand;
+      const bool mixed = IsSignedInteger(product) && Peek().kind == MathTokenKind::kCommand;
       BUTTRESS_ASSIGN_OR_RETURN(MathNode factor, Power());
       if (mixed && IsProperFraction(factor)) {
-        product = MakeNode(MathKind::kSum, {std::move(product), std::move(factor)});
+        product = Mixed(std::move(product), std::move(factor));
       } else {
         multiply(std::move(factor));
       }

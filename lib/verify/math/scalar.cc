@@ -11,8 +11,9 @@ namespace {
 
 constexpr long kFirstBits = 128;
 constexpr long kLastBits = 768;
-constexpr int kPoints = 3;      // that must agree
-constexpr int kMaxPoints = 12;  // tried for that
+constexpr int kPoints = 6;        // that must agree
+constexpr int kFewestPoints = 3;  // where an expression is real at few
+constexpr int kMaxPoints = 24;    // tried for that
 
 bool Wraps(const MathNode& node) {
   return node.kind == MathKind::kUnit || node.kind == MathKind::kPercent ||
@@ -96,7 +97,7 @@ Sameness CompareAtPoints(const MathNode& given, const MathNode& gold) {
     if (at == AtPoint::kDifferent) return Sameness::kDifferent;
     if (at == AtPoint::kSame) ++same;
   }
-  if (same >= needed) return Sameness::kSame;
+  if (same >= (free ? kFewestPoints : 1)) return Sameness::kSame;
   // One that has a value differs from one that has none at any point.
   const auto has_value = [](const MathNode& node) {
     for (int index = 0; index < kMaxPoints; ++index) {

@@ -27,7 +27,7 @@ constexpr Pair kUnits[] = {
     {"dollar", "dollar"}, {"usd", "dollar"},    {"cent", "cent"},       {"euro", "euro"},
     {"rupee", "rupee"},   {"liter", "liter"},   {"litre", "liter"},     {"ml", "ml"},
     {"gallon", "gallon"}, {"acre", "acre"},     {"degree", "degree"},   {"deg", "degree"},
-    {"radian", "radian"}, {"rad", "radian"},    {"percent", "percent"},
+    {"radian", "radian"}, {"rad", "radian"},    {"percent", "percent"}, {"unit", "unit"},
 };
 
 constexpr std::string_view kNumberWords[] = {"zero",

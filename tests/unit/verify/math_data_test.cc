@@ -1,0 +1,126 @@
+// The math verifier on real data: MATH's solutions against themselves, and model outputs that
+// people labelled.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/file.h"
+#include "lib/verify/extract.h"
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+std::string DataPath(const std::string& name) {
+  const char* given = std::getenv("BUTTRESS_DATA");
+  return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);
+}
+
+std::unique_ptr<Verifier> MathVerifier() {
+  Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("math", RewardConfig{});
+  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+  return *std::move(verifier);
+}
+
+// Rows of JSON, one a line.
+std::vector<nlohmann::json> Rows(const std::string& path) {
+  std::vector<nlohmann::json> rows;
+  std::istringstream lines(*ReadFile(path));
+  for (std::string line; std::getline(lines, line);) rows.push_back(nlohmann::json::parse(line));
+  return rows;
+}
+
+TEST(MathData, EverySolutionOfMathVerifiesAgainstItself) {
+  const auto verifier = MathVerifier();
+  int judged = 0;
+  for (const char* name : {"math/train.jsonl", "math/test.jsonl"}) {
+    const std::string path = DataPath(name);
+    if (!std::filesystem::exists(path))
+      GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+    for (const nlohmann::json& row : Rows(path)) {
+      const auto solution = row["solution"].get<std::string>();
+      const Verdict verdict = verifier->Verify({{}, solution, solution, {}, false});
+      EXPECT_EQ(verdict.outcome, Outcome::kCorrect)
+          << row["id"] << " given " << verdict.given << " gold " << verdict.gold << " "
+          << verdict.unscorable_reason;
+      EXPECT_EQ(verdict.anchor, "boxed") << row["id"];
+      ++judged;
+    }
+  }
+  EXPECT_EQ(judged, 12500);
+}
+
+// Answers that are written like `answer` and mean something else: by digit, sign, operator, bracket
+// and order.
+std::vector<std::string> NearMisses(const std::string& answer) {
+  std::vector<std::string> misses;
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const auto with = [&](std::size_t at, char c) {
+    std::string miss = answer;
+    miss[at] = c;
+    misses.push_back(miss);
+  };
+  for (std::size_t i = 0; i < answer.size(); ++i) {
+    if (is_digit(answer[i])) with(i, static_cast<char>('0' + (answer[i] - '0' + 1) % 10));
+    const bool behind_operand = i > 1 && (is_digit(answer[i - 1]) || answer[i - 1] == ' ');
+    if (answer[i] == '+' && behind_operand) with(i, '-');
+  }
+  if (answer.starts_with('(')) with(0, '[');
+  if (answer.starts_with('[')) with(0, '(');
+  if (answer.ends_with(']')) with(answer.size() - 1, ')');
+  // Minus nothing is nothing.
+  const std::size_t first = answer.find_first_not_of('-');
+  const bool zero = answer[first] == '0' || answer.find("=0") != std::string::npos;
+  if (!zero) misses.push_back(first == 0 ? "-" + answer : answer.substr(1));
+  return misses;
+}
+
+TEST(MathData, NearMissesOfMathAnswersAreWrong) {
+  const std::string path = DataPath("math/test.jsonl");
+  if (!std::filesystem::exists(path))
+    GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  const auto verifier = MathVerifier();
+  int judged = 0;
+  for (const nlohmann::json& row : Rows(path)) {
+    const auto solution = row["solution"].get<std::string>();
+    const auto box = InLastBox(solution);
+    // What stands behind ≈ only says again what stands before it.
+    if (!box || box->find("\\approx") != std::string_view::npos) continue;
+    for (const std::string& miss : NearMisses(std::string(*box))) {
+      const Verdict verdict = verifier->Verify({{}, "\\boxed{" + miss + "}", solution, {}, false});
+      EXPECT_NE(verdict.outcome, Outcome::kCorrect)
+          << row["id"] << " given " << miss << " gold " << *box << ": " << verdict.given << " | "
+          << verdict.gold;
+      ++judged;
+    }
+  }
+  EXPECT_GT(judged, 10000);
+}
+
+TEST(MathData, AgreesWithTheLabelsOfGsm8kModelSolutions) {
+  const std::string path = DataPath("gsm8k/example_model_solutions.jsonl");
+  if (!std::filesystem::exists(path))
+    GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  const auto verifier = MathVerifier();
+  int judged = 0;
+  for (const nlohmann::json& row : Rows(path)) {
+    const auto answer = row["ground_truth"].get<std::string>();
+    for (const char* model :
+         {"6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification"}) {
+      const auto solution = row[model]["solution"].get<std::string>();
+      const Verdict verdict = verifier->Verify({{}, solution, answer, {}, false});
+      const Outcome label =
+          row[model]["is_correct"].get<bool>() ? Outcome::kCorrect : Outcome::kWrong;
+      EXPECT_EQ(verdict.outcome, label) << solution << "\n---- " << answer << "\n---- given "
+                                        << verdict.given << " gold " << verdict.gold;
+      ++judged;
+    }
+  }
+  EXPECT_EQ(judged, 5276);
+}
+
+}  // namespace
+}  // namespace buttress
