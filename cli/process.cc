@@ -53,6 +53,8 @@ bool ReadInfo(pid_t pid, ProcessInfo& info) {
     words >> key;
     if (key == "Name:") words >> info.name;
     if (key == "PPid:") words >> info.parent;
+    std::string state;
+    if (key == "State:" && words >> state && state == "Z") return false;  // dead already, waiting to be reaped
     if (key == "VmHWM:") {
       words >> info.peak_rss_bytes;
       info.peak_rss_bytes *= 1024;

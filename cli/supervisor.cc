@@ -20,6 +20,15 @@ std::string ExitText(int code) {
   return "exit " + std::to_string(code);
 }
 
+// "2026-... E learner/0 ..." of the log, or "learner: INVALID_ARGUMENT: ..." that a program leaves with.
+bool BeginsError(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  for (const std::string_view program : {"coordinator: ", "rollout_worker: ", "learner: "}) {
+    if (line.starts_with(program)) return true;
+  }
+  return line.find("Z E ") != std::string_view::npos;
+}
+
 }  // namespace
 
 Supervisor::Supervisor(std::string log_folder, int max_restarts)
@@ -126,20 +135,20 @@ void Supervisor::SampleMemory() {
 std::string Supervisor::LogPath(const std::string& role) const { return JoinPath(log_folder_, role + ".log"); }
 
 std::string LastWords(const std::string& log_path) {
-  constexpr std::size_t kTail = 64 << 10, kLongest = 300;
+  constexpr std::size_t kTail = 64 << 10, kLongest = 600;
   auto text = ReadFile(log_path);
   if (!text.ok() || text->empty()) return "(empty)";
   std::string_view tail = *text;
   if (tail.size() > kTail) tail.remove_prefix(tail.size() - kTail);
-  std::string_view last, last_error;
-  while (!tail.empty()) {
-    const std::size_t end = tail.find('\n');
-    const std::string_view line = tail.substr(0, end);
-    if (!line.empty()) last = line;
-    if (line.find(" E ") != std::string_view::npos) last_error = line;
-    tail.remove_prefix(end == std::string_view::npos ? tail.size() : end + 1);
+  while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
+  // An error may have several lines: from the last line that begins one, to the end. Without one, the last line.
+  std::size_t error = std::string_view::npos, line = 0;
+  for (std::size_t at = 0; at < tail.size(); at = tail.find('\n', at) + 1) {
+    line = at;
+    if (BeginsError(tail.substr(at))) error = at;
+    if (tail.find('\n', at) == std::string_view::npos) break;
   }
-  return std::string((last_error.empty() ? last : last_error).substr(0, kLongest));
+  return std::string(tail.substr(error == std::string_view::npos ? line : error).substr(0, kLongest));
 }
 
 }  // namespace buttress

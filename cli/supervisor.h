@@ -66,7 +66,7 @@ class Supervisor {
   std::map<std::string, std::int64_t> peaks_;
 };
 
-// The last error line of a log, else its last line; at most 300 characters.
+// The last error of a log with the lines that belong to it, else its last line; at most 600 characters.
 std::string LastWords(const std::string& log_path);
 
 }  // namespace buttress

@@ -12,11 +12,17 @@
 
 namespace buttress {
 
+struct LongPoll {
+  std::int64_t hold_ms = 0;
+  std::function<bool(const LedgerBatch& changes)> concerned;  // as in Command
+};
+
 // A call's reactor; `Reactor` is grpc::ServerUnaryReactor or one of its streaming siblings. Owned by itself until gRPC is done with it.
 template <class Reactor>
 class Call : public Reactor {
  public:
-  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method) : loop_(loop), metrics_(metrics), method_(method) {}
+  Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method)
+      : loop_(loop), metrics_(metrics), method_(method) {}
 
   void OnCancel() override { cancelled_ = true; }
 
@@ -26,9 +32,15 @@ class Call : public Reactor {
   using Apply = std::function<std::optional<Status>(Turn& turn, bool last)>;
 
   // Has the loop apply the request; `then` runs on the loop's thread once it is durable.
-  void Post(Apply apply, std::function<void(const Status&)> then, std::int64_t hold_ms = 0) {
-    Command command{std::move(apply), then, [this] { return cancelled_.load(); }, hold_ms};
-    if (!loop_.Post(command)) then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
+  void Post(Apply apply, std::function<void(const Status&)> then, LongPoll poll = {}) {
+    Command command{std::move(apply),
+                    then,
+                    [this] { return cancelled_.load(); },
+                    poll.hold_ms,
+                    std::move(poll.concerned)};
+    if (!loop_.Post(command)) {
+      then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
+    }
   }
 
   // Once; nothing of this object may be touched afterwards.

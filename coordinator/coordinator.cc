@@ -59,10 +59,11 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
   const double begin = MonotonicSeconds();
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
-  coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(metrics, config, RunConfigHash(config), config.local.out);
+  coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(
+      metrics, config, RunConfigHash(config), config.local.out);
   BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
-  coordinator->service_ =
-      std::make_unique<CoordinatorService>(*coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
+  coordinator->service_ = std::make_unique<CoordinatorService>(
+      *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator));
   coordinator->metrics_->recovery_seconds.Set(MonotonicSeconds() - begin);
   coordinator->metrics_->ready.Set(1);
@@ -74,20 +75,39 @@ Coordinator::~Coordinator() { Stop().IgnoreError(); }
 Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger_->payload_end());
-  BUTTRESS_ASSIGN_OR_RETURN(payloads_, PayloadStore::Open(JoinPath(config.local.out, "payloads"), end));
+  BUTTRESS_ASSIGN_OR_RETURN(payloads_,
+                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
   LedgerBatch changes;
-  BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
-                                                                    RealClock().MonotonicMs(), changes));
-  PromptSource source(prompts, {config.run.seed, config.run.data.shuffle, static_cast<std::int32_t>(config.run.sampling.group_size)});
+  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256),
+                                     snapshot,
+                                     RealClock().MonotonicMs(),
+                                     changes);
+  // A ledger of another run stays one however often this process is restarted.
+  if (restored.status().code() == StatusCode::kFailedPrecondition) {
+    return InvalidArgument(restored.status().message());
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
+  PromptSource source(prompts,
+                      {config.run.seed,
+                       config.run.data.shuffle,
+                       static_cast<std::int32_t>(config.run.sampling.group_size)});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 
-  const CollapseCounts last_batch = snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
-  loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source),
-                                                                   *ledger_, *payloads_, *metrics_, RealClock(), last_batch});
+  const CollapseCounts last_batch =
+      snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
+  loop_ =
+      std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{TermsFrom(config.run, config_sha256),
+                                                               std::move(scheduler),
+                                                               std::move(source),
+                                                               *ledger_,
+                                                               *payloads_,
+                                                               *metrics_,
+                                                               RealClock(),
+                                                               last_batch});
   return OkStatus();
 }
 
@@ -101,7 +121,9 @@ Status Coordinator::Listen(const CoordinatorConfig& config) {
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {
     server_.reset();
-    return Unavailable("cannot listen on " + config.listen + "; is another coordinator there? Set local.coordinator.listen to another port, or 0");
+    return Unavailable(
+        "cannot listen on " + config.listen +
+        "; is another coordinator there? Set local.coordinator.listen to another port, or 0");
   }
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   address_ = config.advertise.empty() ? BoundAddress(config.listen, port) : config.advertise;

@@ -24,8 +24,8 @@ namespace buttress {
 class Coordinator {
  public:
   // Opens <out>/ledger.db and <out>/payloads, takes up the run that stands there or starts one, and serves. `prompts` and `metrics`
-  // outlive it. kFailedPrecondition: another coordinator has the ledger, or it is of another run or configuration; kUnavailable: the
-  // port is taken.
+  // outlive it. kFailedPrecondition: another coordinator has the ledger; kInvalidArgument: it is of another run or configuration;
+  // kUnavailable: the port is taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
                                                     const GroupLimits& limits,

@@ -22,7 +22,10 @@ constexpr std::int64_t kStallMs = 3000;
 }  // namespace
 
 CoordinatorLoop::CoordinatorLoop(Parts parts)
-    : parts_(std::move(parts)), queue_(kQueueBound), last_wake_ms_(parts_.clock.MonotonicMs()), thread_([this] { Run(); }) {}
+    : parts_(std::move(parts)),
+      queue_(kQueueBound),
+      last_wake_ms_(parts_.clock.MonotonicMs()),
+      thread_([this] { Run(); }) {}
 
 CoordinatorLoop::~CoordinatorLoop() {
   Drain();
@@ -33,7 +36,9 @@ bool CoordinatorLoop::Post(Command& command) { return queue_.Push(command, milli
 
 void CoordinatorLoop::Drain() {
   draining_ = true;
-  Command wake{[](Turn&, bool) { return OkStatus(); }, [](const Status&) {}, {}, 0};
+  Command wake;
+  wake.apply = [](Turn&, bool) { return OkStatus(); };
+  wake.finish = [](const Status&) {};
   queue_.Push(wake, milliseconds(kLongestWaitMs));
 }
 
@@ -55,7 +60,14 @@ void CoordinatorLoop::Run() {
 
 void CoordinatorLoop::RunTurn(std::optional<Command> first) {
   LedgerBatch changes;
-  Turn turn{parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics, changes, NowMs(), draining_};
+  Turn turn{parts_.terms,
+            parts_.scheduler,
+            parts_.prompts,
+            parts_.payloads,
+            parts_.metrics,
+            changes,
+            NowMs(),
+            draining_};
   std::vector<Answer> answers;
   if (failed_.ok()) {
     parts_.scheduler.Expire(turn.now_ms, changes);
@@ -64,7 +76,10 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
       first = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
     }
     AdmitPrompts(turn);
-    AskParkedAgain(turn, answers);
+    // A plan may drop groups, which makes room for prompts, which a worker may be waiting for.
+    do {
+      AskParkedAgain(turn, answers);
+    } while (AdmitPrompts(turn));
     failed_ = turn.failed.ok() ? Persist(turn) : turn.failed;
     if (!failed_.ok()) {
       Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
@@ -76,9 +91,11 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
     for (Parked& parked : parked_) answers.push_back({std::move(parked.command), OkStatus()});
     parked_.clear();
     if (first) answers.push_back({std::move(*first), OkStatus()});
-    for (Answer& answer : answers) answer.status = Unavailable("the coordinator restarts: " + failed_.message());
+    for (Answer& answer : answers) {
+      answer.status = Unavailable("the coordinator restarts: " + failed_.message());
+    }
   } else {
-    Failpoint("after_commit");
+    if (!changes.empty()) Failpoint("after_commit");
     if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
     Publish(turn.now_ms);
   }
@@ -94,15 +111,16 @@ void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& an
   }
 }
 
-void CoordinatorLoop::AdmitPrompts(Turn& turn) {
+bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
-  if (wanted <= 0 || !turn.failed.ok()) return;
+  if (wanted <= 0 || !turn.failed.ok()) return false;
   const auto drawn = parts_.prompts.Draw(wanted);
   if (!drawn.ok()) {
     turn.failed = drawn.status();
-    return;
+    return false;
   }
   parts_.scheduler.Admit(*drawn, parts_.prompts.cursor(), turn.changes);
+  return true;
 }
 
 void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
@@ -112,7 +130,8 @@ void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
     std::optional<Status> status;
     if (parked.command.cancelled && parked.command.cancelled()) {
       status = Cancelled("the caller has left");
-    } else if (last || !turn.changes.empty()) {
+    } else if (last || (parked.command.concerned ? parked.command.concerned(turn.changes)
+                                                 : !turn.changes.empty())) {
       status = parked.command.apply(turn, last);
     }
     if (status) {
@@ -140,14 +159,16 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
     Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
   }
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
-  parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch, now_ms);
+  parts_.metrics.run->Update(
+      parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch, now_ms);
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
-  return std::clamp<std::int64_t>(next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
+  return std::clamp<std::int64_t>(
+      next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
 }
 
 std::int64_t CoordinatorLoop::NowMs() {

@@ -2,7 +2,7 @@
 //
 // Each turn takes everything that waits in the queue, applies it, and writes one ledger transaction for all of it (group commit): while
 // one transaction is being synced the next one gathers. A call is answered only after what it changed is durable. Calls that have
-// nothing to say yet (long polls) are parked and asked again after every turn that changed something, until their deadline.
+// nothing to say yet (long polls) are parked and asked again when a turn has changed what concerns them, until their deadline.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,8 @@ struct RunTerms {
   std::string config_sha256;
   std::uint64_t seed = 1;
   SamplingParams sampling;
-  std::int64_t max_hold_ms = 10000;  // of a long poll: leases are renewed by calls, so none may outlast them
+  // Of a long poll: leases are renewed by calls, so none may outlast them.
+  std::int64_t max_hold_ms = 10000;
 };
 
 // What a request sees while it is applied.
@@ -42,7 +43,7 @@ struct Turn {
   std::int64_t now_ms = 0;
   bool draining = false;  // no new leases, long polls are answered
   bool payloads_appended = false;
-  Status failed = {};     // set by what must end the process
+  Status failed = {};  // set by what must end the process
 };
 
 struct Command {
@@ -54,6 +55,8 @@ struct Command {
   std::function<bool()> cancelled;
   // How long it may be parked.
   std::int64_t hold_ms = 0;
+  // Whether a parked command should be asked again after these changes; empty: after any.
+  std::function<bool(const LedgerBatch& changes)> concerned;
 };
 
 class CoordinatorLoop {
@@ -101,7 +104,8 @@ class CoordinatorLoop {
   void Run();
   void RunTurn(std::optional<Command> first);
   void Apply(Command command, Turn& turn, std::vector<Answer>& answers);
-  void AdmitPrompts(Turn& turn);
+  // True if prompts were admitted.
+  bool AdmitPrompts(Turn& turn);
   void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
   Status Persist(const Turn& turn);
   void Publish(std::int64_t now_ms);
@@ -112,7 +116,7 @@ class CoordinatorLoop {
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
   std::int64_t last_wake_ms_;
-  std::int64_t stalled_ms_ = 0;  // time in which this process did not run; leases do not grow older in it
+  std::int64_t stalled_ms_ = 0;  // in which this process did not run; leases do not age in it
   Status failed_;                // read after the thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;

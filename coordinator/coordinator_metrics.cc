@@ -13,10 +13,14 @@ class FreeSpaceCollector : public prometheus::Collectable {
 
   std::vector<prometheus::MetricFamily> Collect() const override {
     struct statvfs info {};
+
     if (::statvfs(folder_.c_str(), &info) != 0) return {};
     prometheus::ClientMetric metric;
     metric.gauge.value = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
-    return {{"buttress_coordinator_store_free_bytes", "Free space where the ledger lies.", prometheus::MetricType::Gauge, {metric}}};
+    return {{"buttress_coordinator_store_free_bytes",
+             "Free space where the ledger lies.",
+             prometheus::MetricType::Gauge,
+             {metric}}};
   }
 
  private:
@@ -25,10 +29,13 @@ class FreeSpaceCollector : public prometheus::Collectable {
 
 std::map<std::string, prometheus::Counter*, std::less<>> SubmissionCounters(Metrics& metrics) {
   std::vector<std::string> results = {"malformed", "too_large", "backpressure"};
-  for (std::size_t i = 0; i < kSubmitOutcomes; ++i) results.emplace_back(SubmitOutcomeName(static_cast<SubmitOutcome>(i)));
+  for (std::size_t i = 0; i < kSubmitOutcomes; ++i) {
+    results.emplace_back(SubmitOutcomeName(static_cast<SubmitOutcome>(i)));
+  }
   std::map<std::string, prometheus::Counter*, std::less<>> counters;
   for (const std::string& result : results) {
-    counters[result] = &metrics.Counter("buttress_coordinator_submissions_total", "Submitted groups by what became of them.",
+    counters[result] = &metrics.Counter("buttress_coordinator_submissions_total",
+                                        "Submitted groups by what became of them.",
                                         {{"result", result}});
   }
   return counters;
@@ -36,37 +43,61 @@ std::map<std::string, prometheus::Counter*, std::less<>> SubmissionCounters(Metr
 
 }  // namespace
 
-CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config, const std::string& config_sha256, const std::string& store_folder)
+CoordinatorMetrics::CoordinatorMetrics(Metrics& m,
+                                       const RunConfig& config,
+                                       const std::string& config_sha256,
+                                       const std::string& store_folder)
     : metrics(m),
       run(std::make_shared<RunCollector>()),
       submissions(SubmissionCounters(m)),
       ready(m.Gauge("buttress_ready", "1 while calls are served.")),
-      submission_bytes(m.Counter("buttress_coordinator_submission_bytes_total", "Payload bytes of accepted groups.")),
-      group_reward_mean(m.Histogram("buttress_coordinator_group_reward_mean", "Mean raw reward of an accepted group's scorable completions.",
+      submission_bytes(m.Counter("buttress_coordinator_submission_bytes_total",
+                                 "Payload bytes of accepted groups.")),
+      group_reward_mean(m.Histogram("buttress_coordinator_group_reward_mean",
+                                    "Mean raw reward of an accepted group's scorable completions.",
                                     {0, .01, .1, .2, .3, .4, .5, .6, .7, .8, .9, .99, 1})),
       group_staleness_versions(m.Histogram("buttress_coordinator_group_staleness_versions",
-                                           "Steps between the oldest version that sampled a planned group and the weights it trains.",
+                                           "Steps between the oldest version that sampled a "
+                                           "planned group and the weights it trains.",
                                            {0, 1, 2, 3, 4, 6, 8, 16})),
-      last_batch_committed(m.Gauge("buttress_coordinator_last_batch_committed_timestamp_seconds", "When the last step was committed, Unix time.")),
-      learner_fenced(m.Counter("buttress_coordinator_learner_fenced_total", "Calls of learners that are not the present one.")),
-      store_commit_seconds(m.Histogram("buttress_coordinator_store_commit_seconds", "Payload sync and ledger transaction of one group commit.",
+      last_batch_committed(m.Gauge("buttress_coordinator_last_batch_committed_timestamp_seconds",
+                                   "When the last step was committed, Unix time.")),
+      learner_fenced(m.Counter("buttress_coordinator_learner_fenced_total",
+                               "Calls of learners that are not the present one.")),
+      store_commit_seconds(m.Histogram("buttress_coordinator_store_commit_seconds",
+                                       "Payload sync and ledger transaction of one group commit.",
                                        {.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1})),
-      store_commits(m.Counter("buttress_coordinator_store_transactions_total", "Group commits.", {{"result", "ok"}})),
-      store_errors(m.Counter("buttress_coordinator_store_transactions_total", "Group commits.", {{"result", "error"}})),
-      recovery_seconds(m.Gauge("buttress_coordinator_recovery_seconds", "From the start of the process to serving.")),
-      parked_calls(m.Gauge("buttress_coordinator_parked_calls", "Long polls that wait for something to change.")),
-      stalls(m.Counter("buttress_coordinator_stalls_total", "Times that this process did not run for seconds; leases were prolonged.")) {
+      store_commits(m.Counter(
+          "buttress_coordinator_store_transactions_total", "Group commits.", {{"result", "ok"}})),
+      store_errors(m.Counter("buttress_coordinator_store_transactions_total",
+                             "Group commits.",
+                             {{"result", "error"}})),
+      recovery_seconds(m.Gauge("buttress_coordinator_recovery_seconds",
+                               "From the start of the process to serving.")),
+      parked_calls(m.Gauge("buttress_coordinator_parked_calls",
+                           "Long polls that wait for something to change.")),
+      stalls(m.Counter("buttress_coordinator_stalls_total",
+                       "Times that this process did not run for seconds; leases were prolonged.")) {
   metrics.Register(run);
   metrics.Register(std::make_shared<FreeSpaceCollector>(store_folder));
-  metrics.Gauge("buttress_failpoints_active", "Test failpoints that are armed.").Set(ArmedFailpoints());
-  metrics.Gauge("buttress_run_info", "Identity of the run; always 1.",
-        {{"config_sha256", config_sha256}, {"algorithm", config.run.algorithm.advantage}, {"model", config.run.model.path}})
+  metrics.Gauge("buttress_failpoints_active", "Test failpoints that are armed.")
+      .Set(ArmedFailpoints());
+  metrics
+      .Gauge("buttress_run_info",
+             "Identity of the run; always 1.",
+             {{"config_sha256", config_sha256},
+              {"algorithm", config.run.algorithm.advantage},
+              {"model", config.run.model.path}})
       .Set(1);
 }
 
 void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
-  metrics.Counter("grpc_server_handled_total", "Calls answered.",
-          {{"grpc_service", "buttress.v1.Coordinator"}, {"grpc_method", std::string(method)}, {"grpc_code", std::string(StatusCodeName(code))}})
+  metrics
+      .Counter("grpc_server_handled_total",
+               "Calls answered.",
+               {{"grpc_service", "buttress.v1.Coordinator"},
+                {"grpc_method", std::string(method)},
+                {"grpc_code", std::string(StatusCodeName(code))}})
       .Increment();
 }
 

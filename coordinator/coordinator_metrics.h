@@ -20,7 +20,10 @@ namespace buttress {
 class RunCollector : public prometheus::Collectable {
  public:
   // `batch`: collapse of the newest planned batch.
-  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& batch, std::int64_t now_ms);
+  void Update(SchedulerStatus status,
+              SchedulerEvents events,
+              const CollapseCounts& batch,
+              std::int64_t now_ms);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -35,7 +38,10 @@ class RunCollector : public prometheus::Collectable {
 // Made once, passed by reference. Thread-safe.
 struct CoordinatorMetrics {
   // `store_folder`: whose file system buttress_coordinator_store_free_bytes is about.
-  CoordinatorMetrics(Metrics& metrics, const RunConfig& config, const std::string& config_sha256, const std::string& store_folder);
+  CoordinatorMetrics(Metrics& metrics,
+                     const RunConfig& config,
+                     const std::string& config_sha256,
+                     const std::string& store_folder);
 
   // Counts a call that was answered.
   void Handled(std::string_view method, StatusCode code);

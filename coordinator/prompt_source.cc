@@ -15,8 +15,9 @@ constexpr std::size_t kMaxNotTaken = 16384;
 
 Status PromptSource::Resume(const PromptCursor& cursor) {
   if (cursor.index > file_.size()) {
-    return FailedPrecondition("the run has drawn row " + std::to_string(cursor.index) + " of a dataset that now has " +
-                              std::to_string(file_.size()) + "; put the old dataset back, or start a new run");
+    return InvalidArgument("the run has drawn row " + std::to_string(cursor.index) +
+                           " of a dataset that now has " + std::to_string(file_.size()) +
+                           "; put the old dataset back, or start a new run");
   }
   cursor_ = cursor;
   StartPass(cursor.pass);
@@ -32,7 +33,9 @@ void PromptSource::StartPass(std::uint64_t pass) {
   for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.Below(i)]);
 }
 
-std::uint64_t PromptSource::RowAt(std::uint64_t index) const { return options_.shuffle ? order_[index] : index; }
+std::uint64_t PromptSource::RowAt(std::uint64_t index) const {
+  return options_.shuffle ? order_[index] : index;
+}
 
 Result<std::vector<DrawnPrompt>> PromptSource::Draw(std::int64_t count) {
   std::vector<DrawnPrompt> drawn;
@@ -56,8 +59,9 @@ Result<Prompt> PromptSource::Take(const DrawnPrompt& drawn) {
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(drawn.row));
     if (prompt.id == drawn.prompt_id) return prompt;
   }
-  return FailedPrecondition("prompt '" + drawn.prompt_id + "' was drawn from row " + std::to_string(drawn.row) +
-                            ", which now holds another one; put the old dataset back, or start a new run");
+  return InvalidArgument(
+      "prompt '" + drawn.prompt_id + "' was drawn from row " + std::to_string(drawn.row) +
+      ", which now holds another one; put the old dataset back, or start a new run");
 }
 
 }  // namespace buttress

@@ -21,9 +21,12 @@ struct PromptSourceOptions {
 class PromptSource {
  public:
   // `file` outlives the source.
-  PromptSource(const PromptFile& file, PromptSourceOptions options) : file_(file), options_(options) { StartPass(0); }
+  PromptSource(const PromptFile& file, PromptSourceOptions options)
+      : file_(file), options_(options) {
+    StartPass(0);
+  }
 
-  // Goes on at `cursor`, which the ledger kept. kFailedPrecondition: it lies behind the end of the file, so the dataset has changed.
+  // Goes on at `cursor`, which the ledger kept. kInvalidArgument: it lies behind the end of the file, so the dataset has changed.
   Status Resume(const PromptCursor& cursor);
 
   // The next `count` prompts; cursor() has then moved behind them.
@@ -32,7 +35,7 @@ class PromptSource {
   const PromptCursor& cursor() const { return cursor_; }
 
   // Tokens and answer of a drawn prompt. Rendered once: a draw keeps them until they are first asked for; asked again (a lease that was
-  // lost), they are read again. kFailedPrecondition: the row is not the prompt that was drawn.
+  // lost), they are read again. kInvalidArgument: the row is not the prompt that was drawn.
   Result<Prompt> Take(const DrawnPrompt& drawn);
 
  private:

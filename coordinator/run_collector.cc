@@ -32,12 +32,15 @@ MetricFamily Counter(const char* name, const char* help, std::vector<ClientMetri
   return {name, help, MetricType::Counter, std::move(metrics)};
 }
 
-void AddByClass(const CollapseCounts& counts, const std::vector<ClientMetric::Label>& labels, MetricFamily& family) {
-  const std::pair<CollapseClass, std::int64_t> classes[] = {{CollapseClass::kMixed, counts.mixed},
-                                                            {CollapseClass::kAllCorrect, counts.all_correct},
-                                                            {CollapseClass::kAllWrong, counts.all_wrong},
-                                                            {CollapseClass::kOtherConstant, counts.other_constant},
-                                                            {CollapseClass::kUnscorable, counts.unscorable}};
+void AddByClass(const CollapseCounts& counts,
+                const std::vector<ClientMetric::Label>& labels,
+                MetricFamily& family) {
+  const std::pair<CollapseClass, std::int64_t> classes[] = {
+      {CollapseClass::kMixed, counts.mixed},
+      {CollapseClass::kAllCorrect, counts.all_correct},
+      {CollapseClass::kAllWrong, counts.all_wrong},
+      {CollapseClass::kOtherConstant, counts.other_constant},
+      {CollapseClass::kUnscorable, counts.unscorable}};
   for (const auto& [collapse, count] : classes) {
     auto all = labels;
     all.push_back({"collapse", std::string(CollapseClassName(collapse))});
@@ -46,48 +49,77 @@ void AddByClass(const CollapseCounts& counts, const std::vector<ClientMetric::La
 }
 
 void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out) {
-  MetricFamily groups = Gauge("buttress_coordinator_groups", "Drawn prompts by state; the states add up to prompts_admitted.", {});
+  MetricFamily groups = Gauge("buttress_coordinator_groups",
+                              "Drawn prompts by state; the states add up to prompts_admitted.",
+                              {});
   std::int64_t admitted = 0;
   for (std::size_t i = 0; i < kGroupStates; ++i) {
     admitted += status.groups[i];
-    groups.metric.push_back(Value(status.groups[i], {{"state", std::string(GroupStateName(static_cast<GroupState>(i)))}}));
+    groups.metric.push_back(Value(
+        status.groups[i], {{"state", std::string(GroupStateName(static_cast<GroupState>(i)))}}));
   }
-  MetricFamily dropped = Counter("buttress_coordinator_groups_dropped_total", "Dropped groups by reason.", {});
+  MetricFamily dropped =
+      Counter("buttress_coordinator_groups_dropped_total", "Dropped groups by reason.", {});
   for (std::size_t i = 1; i < kDropReasons; ++i) {
-    dropped.metric.push_back(Value(status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
+    dropped.metric.push_back(Value(
+        status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
-  const auto of = [&status](GroupState state) { return status.groups[static_cast<std::size_t>(state)]; };
-  out.push_back(Gauge("buttress_coordinator_prompts_admitted", "Prompts drawn in the run.", {Value(admitted)}));
+  const auto of = [&status](GroupState state) {
+    return status.groups[static_cast<std::size_t>(state)];
+  };
+  out.push_back(Gauge(
+      "buttress_coordinator_prompts_admitted", "Prompts drawn in the run.", {Value(admitted)}));
   out.push_back(std::move(groups));
   out.push_back(std::move(dropped));
-  out.push_back(Gauge("buttress_coordinator_leases", "Live leases.", {Value(of(GroupState::kLeased))}));
-  out.push_back(Gauge("buttress_coordinator_queue_groups", "Groups ready for training.", {Value(of(GroupState::kReady))}));
-  out.push_back(Gauge("buttress_coordinator_slots", "Slots held by groups under way.", {Value(status.active_slots)}));
-  out.push_back(Gauge("buttress_coordinator_slots_limit", "Slots that may be held: (S + 1) P.", {Value(status.slot_budget)}));
+  out.push_back(
+      Gauge("buttress_coordinator_leases", "Live leases.", {Value(of(GroupState::kLeased))}));
+  out.push_back(Gauge("buttress_coordinator_queue_groups",
+                      "Groups ready for training.",
+                      {Value(of(GroupState::kReady))}));
+  out.push_back(Gauge("buttress_coordinator_slots",
+                      "Slots held by groups under way.",
+                      {Value(status.active_slots)}));
+  out.push_back(Gauge("buttress_coordinator_slots_limit",
+                      "Slots that may be held: (S + 1) P.",
+                      {Value(status.slot_budget)}));
 }
 
-void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& batch, std::vector<MetricFamily>& out) {
-  MetricFamily scored = Counter("buttress_coordinator_groups_scored_total",
-                                "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.", {});
+void CollectCollapse(const SchedulerStatus& status,
+                     const CollapseCounts& batch,
+                     std::vector<MetricFamily>& out) {
+  MetricFamily scored = Counter(
+      "buttress_coordinator_groups_scored_total",
+      "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.",
+      {});
   AddByClass(status.collapse, {}, scored);
   out.push_back(std::move(scored));
   if (status.collapse_by_source.size() <= kMaxSources) {
-    MetricFamily by_source = Counter("buttress_coordinator_source_groups_scored_total", "The same by data source.", {});
-    for (const auto& [source, counts] : status.collapse_by_source) AddByClass(counts, {{"source", source}}, by_source);
+    MetricFamily by_source =
+        Counter("buttress_coordinator_source_groups_scored_total", "The same by data source.", {});
+    for (const auto& [source, counts] : status.collapse_by_source) {
+      AddByClass(counts, {{"source", source}}, by_source);
+    }
     if (!by_source.metric.empty()) out.push_back(std::move(by_source));
   }
-  out.push_back(Gauge("buttress_coordinator_acr_batch_groups", "Constant and mixed groups of the newest planned batch.",
+  out.push_back(Gauge("buttress_coordinator_acr_batch_groups",
+                      "Constant and mixed groups of the newest planned batch.",
                       {Value(batch.constant() + batch.mixed)}));
-  out.push_back(Gauge("buttress_coordinator_acr_batch_collapsed_groups", "Constant groups of the newest planned batch.",
+  out.push_back(Gauge("buttress_coordinator_acr_batch_collapsed_groups",
+                      "Constant groups of the newest planned batch.",
                       {Value(batch.constant())}));
   if (status.acr_ema) {
-    out.push_back(Gauge("buttress_coordinator_acr_ema_ratio", "Moving average of the planned batches' ACR.", {Value(*status.acr_ema)}));
+    out.push_back(Gauge("buttress_coordinator_acr_ema_ratio",
+                        "Moving average of the planned batches' ACR.",
+                        {Value(*status.acr_ema)}));
   }
 }
 
 }  // namespace
 
-void RunCollector::Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& batch, std::int64_t now_ms) {
+void RunCollector::Update(SchedulerStatus status,
+                          SchedulerEvents events,
+                          const CollapseCounts& batch,
+                          std::int64_t now_ms) {
   MutexLock lock(mutex_);
   status_ = std::move(status);
   events_ = events;
@@ -100,25 +132,47 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   std::vector<MetricFamily> out;
   CollectGroups(status_, out);
   CollectCollapse(status_, batch_, out);
-  const auto ended = [](std::int64_t count, const char* reason) { return Value(count, {{"reason", reason}}); };
-  out.push_back(Counter("buttress_coordinator_leases_granted_total", "Leases handed out.", {Value(events_.leases_granted)}));
-  out.push_back(Counter("buttress_coordinator_leases_ended_total", "Leases that ended, by why.",
-                        {ended(events_.submissions[static_cast<std::size_t>(SubmitOutcome::kAccepted)], "completed"),
-                         ended(events_.leases_expired, "expired"), ended(events_.leases_returned, "released"),
-                         ended(events_.leases_lost_with_worker, "worker_replaced")}));
+  const auto ended = [](std::int64_t count, const char* reason) {
+    return Value(count, {{"reason", reason}});
+  };
+  out.push_back(Counter("buttress_coordinator_leases_granted_total",
+                        "Leases handed out.",
+                        {Value(events_.leases_granted)}));
+  out.push_back(Counter(
+      "buttress_coordinator_leases_ended_total",
+      "Leases that ended, by why.",
+      {ended(events_.submissions[static_cast<std::size_t>(SubmitOutcome::kAccepted)], "completed"),
+       ended(events_.leases_expired, "expired"),
+       ended(events_.leases_returned, "released"),
+       ended(events_.leases_lost_with_worker, "worker_replaced")}));
   const auto number = [](std::uint64_t n) { return Value(static_cast<double>(n)); };
-  out.push_back(Gauge("buttress_coordinator_epoch", "Starts of the coordinator in this run.", {number(status_.coordinator_epoch)}));
-  out.push_back(Counter("buttress_coordinator_learner_incarnations_total", "Starts of the learner in this run.", {number(status_.learner_epoch)}));
-  out.push_back(Gauge("buttress_coordinator_planned_step", "Last step with a plan.", {number(status_.planned_step)}));
-  out.push_back(Gauge("buttress_coordinator_committed_step", "Last step that was trained.", {number(status_.committed_step)}));
-  out.push_back(Gauge("buttress_coordinator_settled_step", "Last step behind a durable checkpoint.", {number(status_.settled_step)}));
-  out.push_back(Gauge("buttress_coordinator_policy_version", "Step of the newest announced weights.",
+  out.push_back(Gauge("buttress_coordinator_epoch",
+                      "Starts of the coordinator in this run.",
+                      {number(status_.coordinator_epoch)}));
+  out.push_back(Counter("buttress_coordinator_learner_incarnations_total",
+                        "Starts of the learner in this run.",
+                        {number(status_.learner_epoch)}));
+  out.push_back(Gauge("buttress_coordinator_planned_step",
+                      "Last step with a plan.",
+                      {number(status_.planned_step)}));
+  out.push_back(Gauge("buttress_coordinator_committed_step",
+                      "Last step that was trained.",
+                      {number(status_.committed_step)}));
+  out.push_back(Gauge("buttress_coordinator_settled_step",
+                      "Last step behind a durable checkpoint.",
+                      {number(status_.settled_step)}));
+  out.push_back(Gauge("buttress_coordinator_policy_version",
+                      "Step of the newest announced weights.",
                       {number(status_.announced ? status_.announced->step : 0)}));
   std::int64_t alive = 0;
-  for (const auto& [id, worker] : status_.workers) alive += now_ms_ - worker.last_heard_ms <= kAliveMs ? 1 : 0;
-  out.push_back(Gauge("buttress_coordinator_workers", "Workers by state.",
-                      {Value(alive, {{"state", "alive"}}),
-                       Value(static_cast<std::int64_t>(status_.workers.size()) - alive, {{"state", "silent"}})}));
+  for (const auto& [id, worker] : status_.workers) {
+    alive += now_ms_ - worker.last_heard_ms <= kAliveMs ? 1 : 0;
+  }
+  out.push_back(Gauge(
+      "buttress_coordinator_workers",
+      "Workers by state.",
+      {Value(alive, {{"state", "alive"}}),
+       Value(static_cast<std::int64_t>(status_.workers.size()) - alive, {{"state", "silent"}})}));
   return out;
 }
 

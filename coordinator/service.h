@@ -36,7 +36,10 @@ class SubmitBudget {
 // Thread-safe. `loop` and `payloads` outlive the server that it is registered with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
-  CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads, CoordinatorMetrics& metrics, GroupLimits limits)
+  CoordinatorService(CoordinatorLoop& loop,
+                     const PayloadStore& payloads,
+                     CoordinatorMetrics& metrics,
+                     GroupLimits limits)
       : loop_(loop), payloads_(payloads), metrics_(metrics), limits_(limits) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,
@@ -45,16 +48,16 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Exchange(grpc::CallbackServerContext* context,
                                      const v1::ExchangeRequest* request,
                                      v1::ExchangeResponse* response) override;
-  grpc::ServerReadReactor<v1::SubmitGroupRequest>* SubmitGroup(grpc::CallbackServerContext* context,
-                                                               v1::SubmitGroupResponse* response) override;
+  grpc::ServerReadReactor<v1::SubmitGroupRequest>* SubmitGroup(
+      grpc::CallbackServerContext* context, v1::SubmitGroupResponse* response) override;
   grpc::ServerUnaryReactor* RegisterLearner(grpc::CallbackServerContext* context,
                                             const v1::RegisterLearnerRequest* request,
                                             v1::RegisterLearnerResponse* response) override;
   grpc::ServerUnaryReactor* PlanBatch(grpc::CallbackServerContext* context,
                                       const v1::PlanBatchRequest* request,
                                       v1::PlanBatchResponse* response) override;
-  grpc::ServerWriteReactor<v1::FetchGroupsResponse>* FetchGroups(grpc::CallbackServerContext* context,
-                                                                 const v1::FetchGroupsRequest* request) override;
+  grpc::ServerWriteReactor<v1::FetchGroupsResponse>* FetchGroups(
+      grpc::CallbackServerContext* context, const v1::FetchGroupsRequest* request) override;
   grpc::ServerUnaryReactor* Commit(grpc::CallbackServerContext* context,
                                    const v1::CommitRequest* request,
                                    v1::CommitResponse* response) override;

@@ -14,7 +14,11 @@ namespace buttress {
 // refused is counted.
 class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupRequest>> {
  public:
-  SubmitCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, SubmitBudget& budget, const GroupLimits& limits, v1::SubmitGroupResponse& response);
+  SubmitCall(CoordinatorLoop& loop,
+             CoordinatorMetrics& metrics,
+             SubmitBudget& budget,
+             const GroupLimits& limits,
+             v1::SubmitGroupResponse& response);
   ~SubmitCall() override;
 
   void OnReadDone(bool ok) override;
@@ -38,7 +42,10 @@ class SubmitCall final : public Call<grpc::ServerReadReactor<v1::SubmitGroupRequ
 // holds one group in memory. Reading is from files that were just written, and is done on gRPC's thread.
 class FetchCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
  public:
-  FetchCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads, const v1::FetchGroupsRequest& request);
+  FetchCall(CoordinatorLoop& loop,
+            CoordinatorMetrics& metrics,
+            const PayloadStore& payloads,
+            const v1::FetchGroupsRequest& request);
 
   void OnWriteDone(bool ok) override;
 

@@ -1,4 +1,5 @@
 // Requests of rollout workers.
+#include <algorithm>
 #include <cmath>
 
 #include "coordinator/requests.h"
@@ -25,10 +26,13 @@ Result<WorkerExchange> FromWire(const v1::ExchangeRequest& request) {
   for (const v1::LeaseRef& ref : request.held()) exchange.held.push_back(FromWire(ref));
   for (const v1::LeaseRef& ref : request.finished()) exchange.finished.push_back(FromWire(ref));
   for (const v1::ReturnedLease& returned : request.returned()) {
-    if (returned.reason() < v1::RETURN_REASON_DRAINING || returned.reason() > v1::RETURN_REASON_WEIGHTS_UNAVAILABLE) {
-      return InvalidArgument("returned: reason " + std::to_string(returned.reason()) + " is not one of coordinator.proto");
+    if (returned.reason() < v1::RETURN_REASON_DRAINING ||
+        returned.reason() > v1::RETURN_REASON_WEIGHTS_UNAVAILABLE) {
+      return InvalidArgument("returned: reason " + std::to_string(returned.reason()) +
+                             " is not one of coordinator.proto");
     }
-    exchange.returned.push_back({FromWire(returned.ref()), static_cast<ReturnReason>(returned.reason())});
+    exchange.returned.push_back(
+        {FromWire(returned.ref()), static_cast<ReturnReason>(returned.reason())});
   }
   exchange.capacity = request.draining() ? 0 : request.capacity();
   BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
@@ -71,35 +75,55 @@ double MeanRawReward(const AcceptedRow& accepted) {
 
 v1::SubmitResult ToWire(SubmitOutcome outcome) {
   switch (outcome) {
-    case SubmitOutcome::kAccepted: return v1::SUBMIT_RESULT_ACCEPTED;
-    case SubmitOutcome::kDuplicate: return v1::SUBMIT_RESULT_DUPLICATE;
-    case SubmitOutcome::kStaleFence: return v1::SUBMIT_RESULT_STALE_FENCE;
-    case SubmitOutcome::kStalePolicy: return v1::SUBMIT_RESULT_STALE_POLICY;
+    case SubmitOutcome::kAccepted:
+      return v1::SUBMIT_RESULT_ACCEPTED;
+    case SubmitOutcome::kDuplicate:
+      return v1::SUBMIT_RESULT_DUPLICATE;
+    case SubmitOutcome::kStaleFence:
+      return v1::SUBMIT_RESULT_STALE_FENCE;
+    case SubmitOutcome::kStalePolicy:
+      return v1::SUBMIT_RESULT_STALE_POLICY;
     case SubmitOutcome::kConflict:
-    case SubmitOutcome::kMismatch: break;
+    case SubmitOutcome::kMismatch:
+      break;
   }
   return v1::SUBMIT_RESULT_UNSPECIFIED;
 }
 
 }  // namespace
 
-Status RegisterWorker(Turn& turn, const v1::RegisterWorkerRequest& request, v1::RegisterWorkerResponse& response) {
+Status RegisterWorker(Turn& turn,
+                      const v1::RegisterWorkerRequest& request,
+                      v1::RegisterWorkerResponse& response) {
   if (request.worker_id().empty() || request.worker_id().size() > kMaxNameBytes) {
-    return InvalidArgument("worker_id has " + std::to_string(request.worker_id().size()) + " bytes; 1 to " + std::to_string(kMaxNameBytes) +
-                           " are expected");
+    return InvalidArgument("worker_id has " + std::to_string(request.worker_id().size()) +
+                           " bytes; 1 to " + std::to_string(kMaxNameBytes) + " are expected");
   }
   if (request.config_sha256() != turn.terms.config_sha256) {
-    return FailedPrecondition("worker " + request.worker_id() + " runs configuration " + request.config_sha256() + ", the coordinator " +
-                              turn.terms.config_sha256 + "; the `run` half of the file must be the same on both");
+    return FailedPrecondition("worker " + request.worker_id() + " runs configuration " +
+                              request.config_sha256() + ", the coordinator " +
+                              turn.terms.config_sha256 +
+                              "; the `run` half of the file must be the same on both");
   }
-  turn.scheduler.RegisterWorker(request.worker_id(), request.incarnation(), request.metrics_address(), turn.now_ms, turn.changes);
+  turn.scheduler.RegisterWorker(request.worker_id(),
+                                request.incarnation(),
+                                request.metrics_address(),
+                                turn.now_ms,
+                                turn.changes);
   response.set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
   response.set_run_name(turn.terms.run_name);
-  Log(kInfo, "worker registered", {{"worker", request.worker_id()}, {"engine", request.engine()}, {"metrics", request.metrics_address()}});
+  Log(kInfo,
+      "worker registered",
+      {{"worker", request.worker_id()},
+       {"engine", request.engine()},
+       {"metrics", request.metrics_address()}});
   return OkStatus();
 }
 
-std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest& request, v1::ExchangeResponse& response) {
+std::optional<Status> Exchange(Turn& turn,
+                               bool last,
+                               const v1::ExchangeRequest& request,
+                               v1::ExchangeResponse& response) {
   auto exchange = FromWire(request);
   if (!exchange.ok()) return exchange.status();
   if (turn.draining) exchange->capacity = 0;
@@ -108,23 +132,39 @@ std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest&
 
   response.Clear();
   for (const Lease& lease : reply->leases) {
-    if (const Status filled = FillLease(turn, lease, *response.add_leases()); !filled.ok()) return turn.failed = filled;
+    if (const Status filled = FillLease(turn, lease, *response.add_leases()); !filled.ok()) {
+      return turn.failed = filled;
+    }
   }
   for (const LeaseRef& ref : reply->revoked) ToWire(ref, *response.add_revoked());
   const PublishedWeights* weights = turn.scheduler.weights();
   const bool newer = weights != nullptr && OlderThan(exchange->loaded_version, weights->version);
   if (newer && !response.mutable_weights()->ParseFromString(weights->manifest)) {
-    return turn.failed = DataLoss("the ledger's manifest of version " + ToString(weights->version) + " is no WeightManifest");
+    return turn.failed = DataLoss("the ledger's manifest of version " + ToString(weights->version) +
+                                  " is no WeightManifest");
   }
   response.set_run_state(turn.scheduler.finished() ? v1::RUN_STATE_FINISHED
                          : turn.draining           ? v1::RUN_STATE_DRAINING
                                                    : v1::RUN_STATE_RUNNING);
-  const bool news = newer || response.leases_size() > 0 || response.revoked_size() > 0 || response.run_state() != v1::RUN_STATE_RUNNING;
+  const bool news = newer || response.leases_size() > 0 || response.revoked_size() > 0 ||
+                    response.run_state() != v1::RUN_STATE_RUNNING;
   if (news || last) return OkStatus();
   return std::nullopt;
 }
 
-Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes, v1::SubmitGroupResponse& response) {
+bool MayBringWork(const LedgerBatch& changes) {
+  // Groups that are handed out or come in take room; only groups that return, end or are drawn, and new weights, give some.
+  return !changes.manifests.empty() || !changes.plans.empty() || !changes.commits.empty() ||
+         !changes.learners.empty() || !changes.checkpoints.empty() ||
+         std::ranges::any_of(changes.groups, [](const GroupRow& group) {
+           return group.state == GroupState::kPending || group.state == GroupState::kDropped;
+         });
+}
+
+Status SubmitGroup(Turn& turn,
+                   Submission& submission,
+                   const std::string& bytes,
+                   v1::SubmitGroupResponse& response) {
   if (turn.scheduler.Check(submission) == SubmitOutcome::kAccepted) {
     auto payload = turn.payloads.Append(bytes);
     if (!payload.ok()) {
@@ -134,15 +174,22 @@ Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes,
     submission.accepted.payload = *payload;
     turn.payloads_appended = true;
     turn.metrics.submission_bytes.Increment(static_cast<double>(bytes.size()));
-    if (const double mean = MeanRawReward(submission.accepted); !std::isnan(mean)) turn.metrics.group_reward_mean.Observe(mean);
+    if (const double mean = MeanRawReward(submission.accepted); !std::isnan(mean)) {
+      turn.metrics.group_reward_mean.Observe(mean);
+    }
   }
   const SubmitOutcome outcome = turn.scheduler.Submit(submission, turn.changes);
   turn.metrics.Submitted(SubmitOutcomeName(outcome));
   response.set_result(ToWire(outcome));
-  const std::string which = "group " + std::to_string(submission.lease.group_id) + " under lease epoch " + std::to_string(submission.lease.lease_epoch);
-  if (outcome == SubmitOutcome::kConflict) return AlreadyExists(which + " was accepted with other content");
+  const std::string which = "group " + std::to_string(submission.lease.group_id) +
+                            " under lease epoch " + std::to_string(submission.lease.lease_epoch);
+  if (outcome == SubmitOutcome::kConflict) {
+    return AlreadyExists(which + " was accepted with other content");
+  }
   if (outcome == SubmitOutcome::kMismatch) {
-    return InvalidArgument(which + " is not what was leased: another prompt, too many completions, or a version that was never announced");
+    return InvalidArgument(which +
+                           " is not what was leased: another prompt, too many completions, or a "
+                           "version that was never announced");
   }
   return OkStatus();
 }

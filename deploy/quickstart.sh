@@ -15,6 +15,6 @@ if [ ! -f $data/cold/model.safetensors ]; then
   rm -rf $data
   "$bin/buttress" task countdown --out $data --numbers 4 --operators +- --use-all --format compact --train 32768 --held-out 1000 --sft 51200 --seed 1
   "$bin/buttress" new-model --out $data/model --characters '0123456789+-:>' --layers 3 --hidden 96 --heads 3 --intermediate 256
-  "$bin/buttress" sft --model $data/model --data $data/sft.jsonl --out $data/cold --steps 400 --batch 128 --lr 3e-3 --warmup 20 --seed 1 --threads 2
+  "$bin/buttress" sft --model $data/model --data $data/sft.jsonl --out $data/cold --steps 400 --batch 128 --lr 3e-3 --warmup 20 --seed 1
 fi
 exec "$bin/buttress" launch configs/quickstart.yaml --fresh "$@"

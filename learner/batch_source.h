@@ -18,14 +18,14 @@ struct PlannedGroup {
   std::uint64_t group_id = 0;
   std::string prompt_id;
   std::int32_t prompt_tokens = 0;
-  std::vector<Outcome> outcomes;             // [n]
-  std::vector<double> raw_rewards;           // [n] before shaping
-  std::vector<double> rewards;               // [n] shaped totals
-  std::vector<double> components;            // [n, C] row-major; empty if the reward has one part
-  std::vector<std::int32_t> lengths;         // [n] trained tokens
-  std::vector<std::int32_t> total_lengths;   // [n] tokens, trained or not
+  std::vector<Outcome> outcomes;            // [n]
+  std::vector<double> raw_rewards;          // [n] before shaping
+  std::vector<double> rewards;              // [n] shaped totals
+  std::vector<double> components;           // [n, C] row-major; empty if the reward has one part
+  std::vector<std::int32_t> lengths;        // [n] trained tokens
+  std::vector<std::int32_t> total_lengths;  // [n] tokens, trained or not
   PolicyVersion oldest_version;
-  PromptHistory history;                     // before this group's own update
+  PromptHistory history;  // before this group's own update
 };
 
 // Of a step: exactly P groups.
@@ -52,7 +52,8 @@ class BatchSource {
   virtual Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) = 0;
 
   // Groups of the step's plan, in the order asked.
-  virtual Result<std::vector<Group>> Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) = 0;
+  virtual Result<std::vector<Group>> Fetch(std::int64_t step,
+                                           std::span<const std::uint64_t> group_ids) = 0;
 
   // The optimizer step is done.
   virtual Status Commit(std::int64_t step) = 0;

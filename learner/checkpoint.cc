@@ -30,16 +30,22 @@ constexpr std::int64_t kMaxStateBytes = 1 << 20;
 // Moments beside each other under the parameter's name.
 NamedTensors OptimizerTensors(const AdamW& optimizer) {
   NamedTensors tensors;
-  for (const auto& [name, tensor] : optimizer.first_moments()) tensors.emplace_back("first." + name, tensor);
-  for (const auto& [name, tensor] : optimizer.second_moments()) tensors.emplace_back("second." + name, tensor);
+  for (const auto& [name, tensor] : optimizer.first_moments())
+    tensors.emplace_back("first." + name, tensor);
+  for (const auto& [name, tensor] : optimizer.second_moments())
+    tensors.emplace_back("second." + name, tensor);
   return tensors;
 }
 
-Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name, const NamedTensors& tensors) {
+Result<WeightFile> WriteTensors(const std::string& folder,
+                                const std::string& name,
+                                const NamedTensors& tensors) {
   std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [tensor_name, tensor] : tensors) table.push_back({tensor_name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  for (const auto& [tensor_name, tensor] : tensors)
+    table.push_back({tensor_name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   const std::string path = JoinPath(folder, name);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
+                            SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
   for (const auto& [tensor_name, tensor] : tensors) {
     at::Tensor storage;
     BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(tensor_name));
@@ -50,7 +56,8 @@ Result<WeightFile> WriteTensors(const std::string& folder, const std::string& na
 
 Status CheckTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
   if (file.tensors().size() != tensors.size()) {
-    return DataLoss(std::to_string(file.tensors().size()) + " tensors; the model has " + std::to_string(tensors.size()));
+    return DataLoss(std::to_string(file.tensors().size()) + " tensors; the model has " +
+                    std::to_string(tensors.size()));
   }
   for (const auto& [name, tensor] : tensors) {
     const TensorView* view = file.Find(name);
@@ -67,7 +74,8 @@ void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
     const TensorView* view = file.Find(name);
-    at::Tensor loaded = at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
+    at::Tensor loaded =
+        at::empty(tensor.sizes(), tensor.options().device(at::kCPU).requires_grad(false));
     std::memcpy(loaded.data_ptr(), view->data.data(), view->data.size());
     at::Tensor(tensor).copy_(loaded);
   }
@@ -88,7 +96,8 @@ std::string StateToJson(const StateFile& file) {
                                  {"optimizer_steps", file.optimizer_steps},
                                  {"config_sha256", file.state.config_sha256}};
   for (const WeightFile& weights : file.manifest.files) {
-    json["files"].push_back({{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
+    json["files"].push_back(
+        {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
   }
   return json.dump(2) + "\n";
 }
@@ -128,7 +137,10 @@ class StateReader {
     }
   }
 
-  Status status() const { return wrong_.empty() ? OkStatus() : DataLoss("field '" + wrong_ + "' is missing or of another type"); }
+  Status status() const {
+    return wrong_.empty() ? OkStatus()
+                          : DataLoss("field '" + wrong_ + "' is missing or of another type");
+  }
 
  private:
   const nlohmann::json& json_;
@@ -164,26 +176,35 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("optimizer_steps", file.optimizer_steps);
   reader.Text("config_sha256", file.state.config_sha256);
   BUTTRESS_RETURN_IF_ERROR(reader.status());
-  if (format != kFormat) return DataLoss("format = " + std::to_string(format) + "; this build reads " + std::to_string(kFormat));
+  if (format != kFormat)
+    return DataLoss("format = " + std::to_string(format) + "; this build reads " +
+                    std::to_string(kFormat));
   const auto files = json.find("files");
-  if (files == json.end() || !files->is_array()) return DataLoss("field 'files' is missing or no list");
+  if (files == json.end() || !files->is_array())
+    return DataLoss("field 'files' is missing or no list");
   for (const auto& entry : *files) {
     BUTTRESS_ASSIGN_OR_RETURN(WeightFile parsed, ParseFile(entry));
-    if (parsed.name != kModelName && parsed.name != kOptimizerName) return DataLoss("unknown file '" + parsed.name + "'");
+    if (parsed.name != kModelName && parsed.name != kOptimizerName)
+      return DataLoss("unknown file '" + parsed.name + "'");
     file.manifest.files.push_back(std::move(parsed));
   }
-  if (file.manifest.files.size() != 2) return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
+  if (file.manifest.files.size() != 2)
+    return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
   file.state.digest = Sha256Of(text);
   file.state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
   return file;
 }
 
-Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& parameters, AdamW& optimizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(folder, kStateName), kMaxStateBytes));
+Result<CheckpointState> LoadOne(const std::string& folder,
+                                const NamedTensors& parameters,
+                                AdamW& optimizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
+                            ReadFile(JoinPath(folder, kStateName), kMaxStateBytes));
   BUTTRESS_ASSIGN_OR_RETURN(const StateFile file, ParseState(text));
   BUTTRESS_RETURN_IF_ERROR(VerifyFiles(folder, file.manifest));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, SafetensorsFile::Open(JoinPath(folder, kModelName)));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto moments, SafetensorsFile::Open(JoinPath(folder, kOptimizerName)));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto moments,
+                            SafetensorsFile::Open(JoinPath(folder, kOptimizerName)));
   const NamedTensors optimizer_tensors = OptimizerTensors(optimizer);
   BUTTRESS_RETURN_IF_ERROR(CheckTensors(*model, parameters));
   BUTTRESS_RETURN_IF_ERROR(CheckTensors(*moments, optimizer_tensors));
@@ -215,7 +236,9 @@ std::string FolderOf(const std::string& folder, std::int64_t step) {
 
 }  // namespace
 
-Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters, const AdamW& optimizer) {
+Result<CheckpointState> CheckpointStore::Save(CheckpointState state,
+                                              const NamedTensors& parameters,
+                                              const AdamW& optimizer) {
   const std::string final_folder = FolderOf(folder_, state.step);
   const std::string part = JoinPath(folder_, "part");
   std::error_code error;
@@ -224,32 +247,39 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
   StateFile file{state, optimizer.steps(), {}};
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments, WriteTensors(part, kOptimizerName, OptimizerTensors(optimizer)));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments,
+                            WriteTensors(part, kOptimizerName, OptimizerTensors(optimizer)));
   file.manifest.files = {model, moments};
   const std::string json = StateToJson(file);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));
   // The same step again, after going back to an older checkpoint.
   std::filesystem::remove_all(final_folder, error);
   if (!error) std::filesystem::rename(part, final_folder, error);
-  if (error) return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
+  if (error)
+    return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
   const auto steps = ListSteps(folder_);
-  for (std::size_t i = kKept; i < steps.size(); ++i) std::filesystem::remove_all(FolderOf(folder_, steps[i]), error);
+  for (std::size_t i = kKept; i < steps.size(); ++i)
+    std::filesystem::remove_all(FolderOf(folder_, steps[i]), error);
   state.digest = Sha256Of(json);
   state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
   return state;
 }
 
-Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors& parameters, AdamW& optimizer) {
+Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors& parameters,
+                                                             AdamW& optimizer) {
   const auto steps = ListSteps(folder_);
   for (const std::int64_t step : steps) {
     auto state = LoadOne(FolderOf(folder_, step), parameters, optimizer);
     if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
-    Log(kWarn, "checkpoint passed over",
-        {{"folder", FolderOf(folder_, step)}, {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
+    Log(kWarn,
+        "checkpoint passed over",
+        {{"folder", FolderOf(folder_, step)},
+         {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
   }
   if (steps.empty()) return std::optional<CheckpointState>();
-  return DataLoss("no checkpoint in " + folder_ + " is whole; restore one, or start anew in another local.out");
+  return DataLoss("no checkpoint in " + folder_ +
+                  " is whole; restore one, or start anew in another local.out");
 }
 
 }  // namespace buttress

@@ -32,7 +32,9 @@ class CheckpointStore {
   explicit CheckpointStore(std::string folder) : folder_(std::move(folder)) {}
 
   // After OK the checkpoint survives the machine; all but the newest two are deleted. Returns `state` with digest and bytes.
-  Result<CheckpointState> Save(CheckpointState state, const NamedTensors& parameters, const AdamW& optimizer);
+  Result<CheckpointState> Save(CheckpointState state,
+                               const NamedTensors& parameters,
+                               const AdamW& optimizer);
 
   // Puts the newest whole checkpoint into `parameters` and `optimizer`; one that is not whole is passed over with a warning. Nothing if
   // there is none; kDataLoss if there are some and none is whole.

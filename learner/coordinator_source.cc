@@ -10,10 +10,12 @@ namespace {
 // Every list has one entry a completion.
 Status CheckLists(const v1::PlannedGroup& group) {
   const int n = group.outcomes_size();
-  const bool equal = n > 0 && group.raw_rewards_size() == n && group.rewards_size() == n && group.lengths_size() == n &&
-                     group.total_lengths_size() == n && group.components_size() == n * group.component_names_size();
+  const bool equal = n > 0 && group.raw_rewards_size() == n && group.rewards_size() == n &&
+                     group.lengths_size() == n && group.total_lengths_size() == n &&
+                     group.components_size() == n * group.component_names_size();
   if (equal) return OkStatus();
-  return DataLoss("plan: the lists of group " + std::to_string(group.group_id()) + " differ in length");
+  return DataLoss("plan: the lists of group " + std::to_string(group.group_id()) +
+                  " differ in length");
 }
 
 template <class To, class From>
@@ -79,7 +81,8 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
     return reply;
   }
   if (response.plan().step() != request.step()) {
-    return DataLoss("plan: asked for step " + std::to_string(step) + ", got " + std::to_string(response.plan().step()));
+    return DataLoss("plan: asked for step " + std::to_string(step) + ", got " +
+                    std::to_string(response.plan().step()));
   }
   reply.state = PlanState::kReady;
   reply.plan.step = step;
@@ -91,7 +94,8 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   return reply;
 }
 
-Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) {
+Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step,
+                                                    std::span<const std::uint64_t> group_ids) {
   v1::FetchGroupsRequest request;
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));

@@ -26,13 +26,16 @@ class CoordinatorSource : public BatchSource {
   ~CoordinatorSource() override;
 
   // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is given.
-  Result<LearnerStart> Register(const std::string& config_sha256, int world_size, const PolicyVersion& checkpoint);
+  Result<LearnerStart> Register(const std::string& config_sha256,
+                                int world_size,
+                                const PolicyVersion& checkpoint);
 
   // Other ranks: the epoch that rank 0 was given. Before any other call.
   void Adopt(std::uint64_t learner_epoch) { learner_epoch_ = learner_epoch; }
 
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;
-  Result<std::vector<Group>> Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) override;
+  Result<std::vector<Group>> Fetch(std::int64_t step,
+                                   std::span<const std::uint64_t> group_ids) override;
   Status Commit(std::int64_t step) override;
 
   // A version can be fetched.

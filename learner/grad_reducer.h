@@ -20,7 +20,9 @@ Buffer BufferOf(const at::Tensor& tensor);
 class GradReducer {
  public:
   // `collective` must outlive it.
-  GradReducer(const NamedTensors& parameters, Collective& collective, std::chrono::milliseconds timeout);
+  GradReducer(const NamedTensors& parameters,
+              Collective& collective,
+              std::chrono::milliseconds timeout);
 
   // Before the first backward pass of a step.
   void Zero();

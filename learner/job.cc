@@ -13,7 +13,9 @@
 namespace buttress {
 namespace {
 
-std::string CheckpointFolder(const RunConfig& config) { return JoinPath(config.local.out, "checkpoint"); }
+std::string CheckpointFolder(const RunConfig& config) {
+  return JoinPath(config.local.out, "checkpoint");
+}
 
 std::string WeightsFolder(const RunConfig& config) { return JoinPath(config.local.out, "weights"); }
 
@@ -53,11 +55,13 @@ Status LearnerJob::Start() {
   state.seed = config_.run.seed;
   if (leads()) {
     BUTTRESS_RETURN_IF_ERROR(LoadCheckpoint(state));
-    const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step), state.digest};
-    BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start, source_.Register(config_sha256_, control_.size(), checkpoint));
+    const PolicyVersion checkpoint{
+        state.learner_epoch, static_cast<std::uint64_t>(state.step), state.digest};
+    BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
+                              source_.Register(config_sha256_, control_.size(), checkpoint));
     if (start.next_step != state.step + 1) {
-      return Internal("the coordinator wants step " + std::to_string(start.next_step) + " after a checkpoint of step " +
-                      std::to_string(state.step));
+      return Internal("the coordinator wants step " + std::to_string(start.next_step) +
+                      " after a checkpoint of step " + std::to_string(state.step));
     }
     state.learner_epoch = start.learner_epoch;
     BUTTRESS_RETURN_IF_ERROR(step_log_.KeepUntil(state.step));
@@ -69,17 +73,24 @@ Status LearnerJob::Start() {
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
   if (!leads()) return OkStatus();
-  Log(kInfo, "learner starts", {{"next_step", next_step_}, {"learner_epoch", state.learner_epoch}, {"ranks", control_.size()}});
+  Log(kInfo,
+      "learner starts",
+      {{"next_step", next_step_},
+       {"learner_epoch", state.learner_epoch},
+       {"ranks", control_.size()}});
   return StartPublishing();
 }
 
 Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   const double started = MonotonicSeconds();
-  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded, checkpoints_.Load(model_.parameters(), trainer_.optimizer()));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
+                            checkpoints_.Load(model_.parameters(), trainer_.optimizer()));
   if (!loaded) return OkStatus();
   if (loaded->config_sha256 != config_sha256_) {
-    return InvalidArgument("the checkpoint of step " + std::to_string(loaded->step) + " in " + CheckpointFolder(config_) +
-                           " was written with other settings of `run`; restore them, or set local.out to another folder");
+    return InvalidArgument("the checkpoint of step " + std::to_string(loaded->step) + " in " +
+                           CheckpointFolder(config_) +
+                           " was written with other settings of `run`; restore them, or set "
+                           "local.out to another folder");
   }
   state = *loaded;
   checkpoint_step_ = state.step;
@@ -89,16 +100,21 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
 
 // Rank 0's step, epoch, weights and moments become everybody's: only rank 0 reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
-  std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch), state.skipped_in_a_row,
+  std::int64_t numbers[] = {state.step,
+                            static_cast<std::int64_t>(state.learner_epoch),
+                            state.skipped_in_a_row,
                             trainer_.optimizer().steps()};
-  BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
   state.step = numbers[0];
   state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
   state.skipped_in_a_row = numbers[2];
   const AdamW& optimizer = trainer_.optimizer();
-  for (const NamedTensors* tensors : {&model_.parameters(), &optimizer.first_moments(), &optimizer.second_moments()}) {
+  for (const NamedTensors* tensors :
+       {&model_.parameters(), &optimizer.first_moments(), &optimizer.second_moments()}) {
     for (const auto& [name, tensor] : *tensors) {
-      BUTTRESS_RETURN_IF_ERROR(tensors_.Broadcast(BufferOf(tensor), 0)->Wait(timeout_).Annotate("broadcast of " + name));
+      BUTTRESS_RETURN_IF_ERROR(
+          tensors_.Broadcast(BufferOf(tensor), 0)->Wait(timeout_).Annotate("broadcast of " + name));
     }
   }
   trainer_.optimizer().Resume(numbers[3]);
@@ -114,7 +130,8 @@ Status LearnerJob::StartPublishing() {
   options.durable = false;  // a lost version is published again at the next start
   options.sources = {local.advertise.empty() ? server_->address() : local.advertise};
   BUTTRESS_ASSIGN_OR_RETURN(publisher_, MakeFolderPublisher(options));
-  weight_sync_ = std::make_unique<WeightSync>(*publisher_, [this](const WeightManifest& m) { return source_.Announce(m); });
+  weight_sync_ = std::make_unique<WeightSync>(
+      *publisher_, [this](const WeightManifest& m) { return source_.Announce(m); });
   return Publish();
 }
 
@@ -125,7 +142,8 @@ Status LearnerJob::TrainUntilEnd() {
     if (report.end == StepEnd::kFinished) break;
     if (report.end == StepEnd::kStopped) {
       BUTTRESS_RETURN_IF_ERROR(Checkpoint());
-      return Cancelled("left on request; the checkpoint holds step " + std::to_string(version_.step));
+      return Cancelled("left on request; the checkpoint holds step " +
+                       std::to_string(version_.step));
     }
     BUTTRESS_RETURN_IF_ERROR(AfterStep(report));
   }
@@ -149,8 +167,14 @@ Status LearnerJob::AfterStep(const StepReport& report) {
   metrics_.AddStep(report, times.step_seconds);
   if (leads()) {
     BUTTRESS_RETURN_IF_ERROR(step_log_.Append(StepToJson(report, times)));
-    Log(kInfo, "step", {{"reward", report.batch.reward_mean}, {"acr", report.batch.collapse.acr()}, {"entropy", report.entropy},
-                        {"kl", report.kl_k3}, {"grad_norm", report.grad_norm}, {"seconds", times.step_seconds}});
+    Log(kInfo,
+        "step",
+        {{"reward", report.batch.reward_mean},
+         {"acr", report.batch.collapse.acr()},
+         {"entropy", report.entropy},
+         {"kl", report.kl_k3},
+         {"grad_norm", report.grad_norm},
+         {"seconds", times.step_seconds}});
   }
   if (report.step % config_.run.checkpoint_interval == 0) return Checkpoint();
   return OkStatus();
@@ -176,7 +200,8 @@ Status LearnerJob::Checkpoint() {
   state.seed = config_.run.seed;
   state.skipped_in_a_row = trainer_.skipped_in_a_row();
   state.config_sha256 = config_sha256_;
-  BUTTRESS_ASSIGN_OR_RETURN(state, checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
+  BUTTRESS_ASSIGN_OR_RETURN(state,
+                            checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
   BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest));
   checkpoint_step_ = step;
   checkpoint_seconds_ = MonotonicSeconds() - started;

@@ -43,6 +43,7 @@ class LearnerJob {
   Status Publish();
   Status Checkpoint();
   Status Finish();
+
   bool leads() const { return control_.rank() == 0; }
 
   const RunConfig& config_;

@@ -12,7 +12,11 @@ namespace buttress {
 // Series are made once; updates are thread-safe.
 class LearnerMetrics {
  public:
-  LearnerMetrics(Metrics& metrics, int rank, int world_size, int expected_world_size, std::int64_t gradient_bytes);
+  LearnerMetrics(Metrics& metrics,
+                 int rank,
+                 int world_size,
+                 int expected_world_size,
+                 std::int64_t gradient_bytes);
 
   // After each step.
   void AddStep(const StepReport& report, double step_seconds);
@@ -24,7 +28,15 @@ class LearnerMetrics {
   void AddCheckpointLoad(double seconds);
 
  private:
-  prometheus::Counter& Phase(const std::string& name);
+  void AddRank(const StepReport& report);
+  void AddJob(const StepReport& report, double step_seconds);
+  void SetTraining(const StepReport& report);
+  void AddPhase(const char* phase, double seconds);
+  void ObserveCheckpoint(const char* op, double seconds);
+
+  // `name` without the prefix buttress_learner_.
+  void Add(const std::string& name, const char* help, double value, const MetricLabels& labels = {});
+  void Set(const std::string& name, const char* help, double value, const MetricLabels& labels = {});
 
   Metrics& metrics_;
   const std::string rank_label_;

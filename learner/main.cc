@@ -30,17 +30,20 @@ bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
   ModelDevice device;
   if (local.device != "cuda") return device;
-  BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("rank " + std::to_string(rank), "local.learner.device: cpu").status());
+  BUTTRESS_RETURN_IF_ERROR(
+      OpenCudaLibrary("rank " + std::to_string(rank), "local.learner.device: cpu").status());
   device.cuda = true;
   device.index = LocalRank() % VisibleCudaDevices();
   return device;
 }
 
 Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
-  if (local.collective != "local") return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
+  if (local.collective != "local")
+    return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
   if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
     return InvalidArgument("local.learner.collective = local is for one rank, mpirun started " +
-                           std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) + "; use mpi, or nccl where GPUs are");
+                           std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) +
+                           "; use mpi, or nccl where GPUs are");
   }
   return MakeLocalCollective();
 }
@@ -49,7 +52,8 @@ Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
 Status CheckRanks(const RunConfig& config, Collective& control, int expected_world) {
   const int world = control.size();
   if (expected_world > 0 && world != expected_world) {
-    return InvalidArgument("--expect-world " + std::to_string(expected_world) + ", but the job has " + std::to_string(world) +
+    return InvalidArgument("--expect-world " + std::to_string(expected_world) +
+                           ", but the job has " + std::to_string(world) +
                            " ranks; start it with mpirun -np " + std::to_string(expected_world));
   }
   const std::chrono::milliseconds timeout(config.local.learner.collective_timeout_ms);
@@ -74,8 +78,9 @@ Status ServeMetrics(Metrics& metrics, const RunConfig& config, int rank) {
   }
   const std::string folder = JoinPath(config.local.out, "learner");
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
-  return WriteFileAtomic(JoinPath(folder, std::to_string(rank) + ".metrics"),
-                         address.substr(0, address.rfind(':') + 1) + std::to_string(metrics.port()) + "\n");
+  return WriteFileAtomic(
+      JoinPath(folder, std::to_string(rank) + ".metrics"),
+      address.substr(0, address.rfind(':') + 1) + std::to_string(metrics.port()) + "\n");
 }
 
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
@@ -88,20 +93,27 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   std::unique_ptr<Collective> nccl;
   if (local.collective == "nccl") {
     BUTTRESS_ASSIGN_OR_RETURN(
-        nccl, MakeNcclCollective(control, device.index, std::chrono::milliseconds(local.collective_timeout_ms)));
+        nccl,
+        MakeNcclCollective(
+            control, device.index, std::chrono::milliseconds(local.collective_timeout_ms)));
   }
   Collective& tensors = nccl ? *nccl : control;
 
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto model, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
   std::unique_ptr<Transformer> reference;
   if (config.run.algorithm.kl_coef > 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(reference, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+    BUTTRESS_ASSIGN_OR_RETURN(
+        reference, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
   }
   CoordinatorSource source(config.local);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
-  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make(options, *model, reference.get(), control, tensors, source));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto trainer,
+      Trainer::Make(options, *model, reference.get(), control, tensors, source));
   Metrics metrics("learner");
-  LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world, trainer->gradient_bytes());
+  LearnerMetrics learner_metrics(
+      metrics, rank, control.size(), expected_world, trainer->gradient_bytes());
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, rank));
   return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics).Run();
 }
@@ -122,25 +134,41 @@ Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
 }
 
 int Report(const Status& status) {
-  if (!status.ok()) Log(status.code() == StatusCode::kCancelled ? kInfo : kError, "learner leaves", {{"why", status.message()}});
+  if (!status.ok())
+    Log(status.code() == StatusCode::kCancelled ? kInfo : kError,
+        "learner leaves",
+        {{"why", status.message()}});
   return ExitCode(status);
 }
 
 void AddSft(CLI::App& app, SftOptions& options) {
-  app.add_option("--model", options.model, "Hugging Face folder; random weights if it has no safetensors")->required();
+  app.add_option(
+         "--model", options.model, "Hugging Face folder; random weights if it has no safetensors")
+      ->required();
   app.add_option("--data", options.data, "JSONL with a prompt and a response a line")->required();
   app.add_option("--out", options.out, "folder to write the model to")->required();
-  app.add_option("--prompt-field", options.prompt_field, "field of the prompt")->capture_default_str();
-  app.add_option("--response-field", options.response_field, "field of the response")->capture_default_str();
+  app.add_option("--prompt-field", options.prompt_field, "field of the prompt")
+      ->capture_default_str();
+  app.add_option("--response-field", options.response_field, "field of the response")
+      ->capture_default_str();
   app.add_option("--steps", options.steps, "optimizer steps")->capture_default_str();
-  app.add_option("--batch", options.batch, "examples of a step, over all ranks")->capture_default_str();
-  app.add_option("--lr", options.lr, "peak learning rate; falls linearly to a tenth")->capture_default_str();
-  app.add_option("--warmup", options.warmup_steps, "steps of linear warm-up")->capture_default_str();
+  app.add_option("--batch", options.batch, "examples of a step, over all ranks")
+      ->capture_default_str();
+  app.add_option("--lr", options.lr, "peak learning rate; falls linearly to a tenth")
+      ->capture_default_str();
+  app.add_option("--warmup", options.warmup_steps, "steps of linear warm-up")
+      ->capture_default_str();
   app.add_option("--seed", options.seed, "seed of weights and order")->capture_default_str();
   app.add_option("--dtype", options.dtype, "float32 | bfloat16")->capture_default_str();
-  app.add_option("--device", options.device, "cpu | cuda")->check(CLI::IsMember({"cpu", "cuda"}))->capture_default_str();
-  app.add_option("--threads", options.threads, "torch threads of a rank")->check(CLI::PositiveNumber)->capture_default_str();
-  app.add_option("--micro-batch-tokens", options.micro_batch_tokens, "tokens of one forward and backward pass at most")
+  app.add_option("--device", options.device, "cpu | cuda")
+      ->check(CLI::IsMember({"cpu", "cuda"}))
+      ->capture_default_str();
+  app.add_option("--threads", options.threads, "torch threads of a rank")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--micro-batch-tokens",
+                 options.micro_batch_tokens,
+                 "tokens of one forward and backward pass at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }
@@ -152,7 +180,8 @@ int Run(int argc, char** argv) {
   int expected_world = 0;
   app.add_option("--expect-world", expected_world, "refuse to run with another number of ranks");
   SftOptions sft;
-  CLI::App& sft_command = *app.add_subcommand("sft", "supervised training on prompt and response pairs");
+  CLI::App& sft_command =
+      *app.add_subcommand("sft", "supervised training on prompt and response pairs");
   AddSft(sft_command, sft);
   CLI11_PARSE(app, argc, argv);
   InstallShutdownHandlers();
@@ -167,8 +196,9 @@ int Run(int argc, char** argv) {
   const auto config = LoadByFlags(flags, &done);
   if (!config.ok()) return Report(config.status());
   if (done) return 0;
-  return Report(OnCollective(MakeControl(config->local.learner),
-                             [&](Collective& control) { return TrainOnRank(*config, expected_world, control); }));
+  return Report(OnCollective(MakeControl(config->local.learner), [&](Collective& control) {
+    return TrainOnRank(*config, expected_world, control);
+  }));
 }
 
 }  // namespace

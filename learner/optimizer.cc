@@ -17,9 +17,13 @@ NamedTensors ZerosLike(const NamedTensors& parameters) {
 }  // namespace
 
 AdamW::AdamW(NamedTensors parameters, const OptimConfig& options)
-    : options_(options), parameters_(std::move(parameters)), first_(ZerosLike(parameters_)), second_(ZerosLike(parameters_)) {
+    : options_(options),
+      parameters_(std::move(parameters)),
+      first_(ZerosLike(parameters_)),
+      second_(ZerosLike(parameters_)) {
   BUTTRESS_CHECK(!parameters_.empty(), "an optimizer without parameters");
-  steps_ = at::zeros({}, parameters_.front().second.options().dtype(at::kFloat).requires_grad(false));
+  steps_ =
+      at::zeros({}, parameters_.front().second.options().dtype(at::kFloat).requires_grad(false));
 }
 
 void AdamW::Step(double learning_rate) {
@@ -34,7 +38,8 @@ void AdamW::Update(bool matrices, double learning_rate) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i].second;
     if ((parameter.dim() >= 2) != matrices) continue;
-    BUTTRESS_CHECK(parameter.grad().defined(), "a parameter without a gradient: " + parameters_[i].first);
+    BUTTRESS_CHECK(parameter.grad().defined(),
+                   "a parameter without a gradient: " + parameters_[i].first);
     parameters.push_back(parameter);
     grads.push_back(parameter.grad());
     first.push_back(first_[i].second);
@@ -42,8 +47,19 @@ void AdamW::Update(bool matrices, double learning_rate) {
   }
   if (parameters.empty()) return;
   const std::vector<at::Tensor> steps(parameters.size(), steps_);
-  at::_fused_adamw_(parameters, grads, first, second, {}, steps, learning_rate, options_.beta1, options_.beta2,
-                    matrices ? options_.weight_decay : 0.0, options_.eps, /*amsgrad=*/false, /*maximize=*/false);
+  at::_fused_adamw_(parameters,
+                    grads,
+                    first,
+                    second,
+                    {},
+                    steps,
+                    learning_rate,
+                    options_.beta1,
+                    options_.beta2,
+                    matrices ? options_.weight_decay : 0.0,
+                    options_.eps,
+                    /*amsgrad=*/false,
+                    /*maximize=*/false);
 }
 
 std::int64_t AdamW::steps() const { return static_cast<std::int64_t>(steps_.item<float>()); }

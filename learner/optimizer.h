@@ -28,6 +28,7 @@ class AdamW {
 
   // Moments under the names of their parameters, in the parameters' order; the tensors are the optimizer's own.
   const NamedTensors& first_moments() const { return first_; }
+
   const NamedTensors& second_moments() const { return second_; }
 
   // After the moments have been overwritten: goes on as if `steps` updates had been made.

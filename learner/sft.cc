@@ -47,12 +47,15 @@ Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options) {
   return Transformer::Random(config, options.dtype, device, options.seed);
 }
 
-Result<std::int32_t> EndToken(const SftOptions& options, const ModelConfig& config, const Tokenizer& tokenizer) {
+Result<std::int32_t> EndToken(const SftOptions& options,
+                              const ModelConfig& config,
+                              const Tokenizer& tokenizer) {
   const auto& ends = config.eos_token_ids;
   const std::int32_t own = tokenizer.eos_token_id();
   if (own >= 0 && std::find(ends.begin(), ends.end(), own) != ends.end()) return own;
   if (!ends.empty()) return ends.front();
-  return InvalidArgument(options.model + ": config.json has no eos_token_id; responses would never end");
+  return InvalidArgument(options.model +
+                         ": config.json has no eos_token_id; responses would never end");
 }
 
 Result<std::vector<SftExample>> LoadExamples(const SftOptions& options, const ModelConfig& config) {
@@ -79,9 +82,14 @@ class Progress {
     shown_ = now;
     const double seconds = now - started_;
     const double left = seconds / static_cast<double>(step) * static_cast<double>(steps_ - step);
-    std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n", static_cast<long long>(step),
-                static_cast<long long>(steps_), 100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss, lr,
-                static_cast<double>(tokens_) / seconds, left);
+    std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n",
+                static_cast<long long>(step),
+                static_cast<long long>(steps_),
+                100.0 * static_cast<double>(step) / static_cast<double>(steps_),
+                loss,
+                lr,
+                static_cast<double>(tokens_) / seconds,
+                left);
     std::fflush(stdout);
   }
 
@@ -94,7 +102,10 @@ class Progress {
 
 class SftRun {
  public:
-  SftRun(const SftOptions& options, Collective& collective, Transformer& model, std::vector<SftExample> examples)
+  SftRun(const SftOptions& options,
+         Collective& collective,
+         Transformer& model,
+         std::vector<SftExample> examples)
       : options_(options),
         optim_(OptimOf(options)),
         collective_(collective),
@@ -109,7 +120,8 @@ class SftRun {
     for (std::int64_t step = 1; step <= options_.steps; ++step) {
       if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
       BUTTRESS_RETURN_IF_ERROR(Step(step));
-      if (collective_.rank() == 0) progress.Show(step, loss_, LearningRate(optim_, step, options_.steps), batch_tokens_);
+      if (collective_.rank() == 0)
+        progress.Show(step, loss_, LearningRate(optim_, step, options_.steps), batch_tokens_);
     }
     return OkStatus();
   }
@@ -121,16 +133,20 @@ class SftRun {
     loss_ = 0;
     TokenBatch micro_batch;
     for (const SftExample* example : mine) {
-      const auto more = static_cast<std::int64_t>(example->prompt.size() + example->response.size());
-      if (!micro_batch.empty() && micro_batch.input_tokens() + more > options_.micro_batch_tokens) Backward(micro_batch);
+      const auto more =
+          static_cast<std::int64_t>(example->prompt.size() + example->response.size());
+      if (!micro_batch.empty() && micro_batch.input_tokens() + more > options_.micro_batch_tokens)
+        Backward(micro_batch);
       micro_batch.Add(example->prompt, example->response, {});
     }
     if (!micro_batch.empty()) Backward(micro_batch);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-    BUTTRESS_RETURN_IF_ERROR(collective_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
+    BUTTRESS_RETURN_IF_ERROR(
+        collective_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
     const double norm = reducer_.Norm();
     if (!std::isfinite(norm)) {
-      return DataLoss("the gradient of step " + std::to_string(step) + " is not finite; lower --lr (" + std::to_string(options_.lr) + ")");
+      return DataLoss("the gradient of step " + std::to_string(step) +
+                      " is not finite; lower --lr (" + std::to_string(options_.lr) + ")");
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
     optimizer_.Step(LearningRate(optim_, step, options_.steps));
@@ -151,7 +167,8 @@ class SftRun {
   }
 
   void Backward(TokenBatch& micro_batch) {
-    const at::Tensor logprobs_M = micro_batch.Run(model_, 1.0, kChunkRows, EntropyMode::kNone).logprobs_M;
+    const at::Tensor logprobs_M =
+        micro_batch.Run(model_, 1.0, kChunkRows, EntropyMode::kNone).logprobs_M;
     const at::Tensor loss = logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
     loss.backward();
     loss_ += loss.item<double>();
@@ -174,7 +191,8 @@ class SftRun {
 }  // namespace
 
 Status RunSft(const SftOptions& options, Collective& collective) {
-  if (options.steps < 1 || options.batch < 1) return InvalidArgument("--steps and --batch must be at least 1");
+  if (options.steps < 1 || options.batch < 1)
+    return InvalidArgument("--steps and --batch must be at least 1");
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options));
   BUTTRESS_ASSIGN_OR_RETURN(auto examples, LoadExamples(options, model->config()));
   BUTTRESS_RETURN_IF_ERROR(SftRun(options, collective, *model, std::move(examples)).Train());

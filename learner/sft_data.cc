@@ -11,30 +11,40 @@
 namespace buttress {
 namespace {
 
-Result<std::vector<std::int32_t>> EncodeField(const nlohmann::json& row, const std::string& field, const Tokenizer& tokenizer) {
+Result<std::vector<std::int32_t>> EncodeField(const nlohmann::json& row,
+                                              const std::string& field,
+                                              const Tokenizer& tokenizer) {
   const auto found = row.find(field);
-  if (found == row.end()) return InvalidArgument("no field '" + field + "'; name it with --prompt-field or --response-field");
+  if (found == row.end())
+    return InvalidArgument("no field '" + field +
+                           "'; name it with --prompt-field or --response-field");
   if (!found->is_string()) return InvalidArgument("field '" + field + "' is not a string");
   return tokenizer.Encode(found->get<std::string>());
 }
 
-Result<SftExample> ParseExample(std::string_view line, const SftDataOptions& options, const Tokenizer& tokenizer) {
+Result<SftExample> ParseExample(std::string_view line,
+                                const SftDataOptions& options,
+                                const Tokenizer& tokenizer) {
   const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object()) return InvalidArgument("not a JSON object");
   SftExample example;
   BUTTRESS_ASSIGN_OR_RETURN(example.prompt, EncodeField(row, options.prompt_field, tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(example.response, EncodeField(row, options.response_field, tokenizer));
-  if (example.prompt.empty()) return InvalidArgument("field '" + options.prompt_field + "' has no tokens");
+  if (example.prompt.empty())
+    return InvalidArgument("field '" + options.prompt_field + "' has no tokens");
   example.response.push_back(options.eos_token_id);
   const auto tokens = static_cast<std::int64_t>(example.prompt.size() + example.response.size());
   if (tokens > options.max_tokens) {
-    return InvalidArgument(std::to_string(tokens) + " tokens; the model has " + std::to_string(options.max_tokens) + " positions");
+    return InvalidArgument(std::to_string(tokens) + " tokens; the model has " +
+                           std::to_string(options.max_tokens) + " positions");
   }
   for (const auto* ids : {&example.prompt, &example.response}) {
     for (const std::int32_t id : *ids) {
       if (id >= 0 && id < options.vocab_size) continue;
-      return InvalidArgument("token " + std::to_string(id) + " is outside the model's vocabulary of " +
-                             std::to_string(options.vocab_size) + "; tokenizer.json and config.json do not belong together");
+      return InvalidArgument("token " + std::to_string(id) +
+                             " is outside the model's vocabulary of " +
+                             std::to_string(options.vocab_size) +
+                             "; tokenizer.json and config.json do not belong together");
     }
   }
   return example;
@@ -42,7 +52,8 @@ Result<SftExample> ParseExample(std::string_view line, const SftDataOptions& opt
 
 }  // namespace
 
-Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options, const Tokenizer& tokenizer) {
+Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options,
+                                                const Tokenizer& tokenizer) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(options.path));
   std::vector<SftExample> examples;
   std::string_view rest = text;
@@ -52,14 +63,16 @@ Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options, c
     rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
     auto example = ParseExample(line, options, tokenizer);
-    if (!example.ok()) return example.status().Annotate(options.path + ":" + std::to_string(line_number));
+    if (!example.ok())
+      return example.status().Annotate(options.path + ":" + std::to_string(line_number));
     examples.push_back(*std::move(example));
   }
   if (examples.empty()) return InvalidArgument(options.path + " holds no examples");
   return examples;
 }
 
-ShuffledIndices::ShuffledIndices(std::size_t count, std::uint64_t seed) : seed_(seed), order_(count) {
+ShuffledIndices::ShuffledIndices(std::size_t count, std::uint64_t seed)
+    : seed_(seed), order_(count) {
   BUTTRESS_CHECK(count > 0, "nothing to draw from");
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   Shuffle();

@@ -26,7 +26,8 @@ struct SftDataOptions {
 };
 
 // Reads a JSONL file of objects with two strings each. kInvalidArgument names the first line that cannot be used.
-Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options, const Tokenizer& tokenizer);
+Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options,
+                                                const Tokenizer& tokenizer);
 
 // Indices below `count`, each once a pass, in a new seeded order every pass. Not thread-safe.
 class ShuffledIndices {

@@ -10,7 +10,9 @@ namespace {
 
 void AddCollapse(const CollapseCounts& counts, nlohmann::ordered_json& json) {
   const auto comparable = static_cast<double>(counts.constant() + counts.mixed);
-  const auto rate = [&](std::int64_t groups) { return comparable > 0 ? static_cast<double>(groups) / comparable : 0.0; };
+  const auto rate = [&](std::int64_t groups) {
+    return comparable > 0 ? static_cast<double>(groups) / comparable : 0.0;
+  };
   json["acr"] = counts.acr();
   json["acr_all_correct"] = rate(counts.all_correct);
   json["acr_all_wrong"] = rate(counts.all_wrong);
@@ -55,9 +57,15 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   json["age_mean"] = batch.age_mean;
   json["age_max"] = batch.age_max;
   const StepSeconds& s = report.seconds;
-  json["seconds"] = {{"step", times.step_seconds}, {"wait", s.wait},           {"fetch", s.fetch},
-                     {"forward", s.forward},       {"backward", s.backward},   {"reduce", s.reduce},
-                     {"optimizer", s.optimizer},   {"commit", s.commit},       {"publish", times.publish},
+  json["seconds"] = {{"step", times.step_seconds},
+                     {"wait", s.wait},
+                     {"fetch", s.fetch},
+                     {"forward", s.forward},
+                     {"backward", s.backward},
+                     {"reduce", s.reduce},
+                     {"optimizer", s.optimizer},
+                     {"commit", s.commit},
+                     {"publish", times.publish},
                      {"checkpoint", times.checkpoint}};
   return json.dump();
 }
@@ -72,8 +80,10 @@ Status StepLog::KeepUntil(std::int64_t last_step) const {
     const std::string_view line = rest.substr(0, end + 1);
     rest.remove_prefix(end + 1);
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const bool known = json.is_object() && json.contains("step") && json["step"].is_number_integer();
-    if (!known) return DataLoss(path_ + ": a line is not a step's JSON object; move the file aside");
+    const bool known =
+        json.is_object() && json.contains("step") && json["step"].is_number_integer();
+    if (!known)
+      return DataLoss(path_ + ": a line is not a step's JSON object; move the file aside");
     if (json["step"].get<std::int64_t>() <= last_step) kept += line;
   }
   if (kept.size() == text->size()) return OkStatus();

@@ -49,28 +49,38 @@ Result<Packing> Place(const BatchPlan& batch,
   for (const PlannedGroup& group : batch.groups) {
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
       const std::size_t row = loads.size();
-      loads.push_back({group.prompt_tokens, group.total_lengths[i], flat.lengths[row], group.outcomes[i] != Outcome::kUnscorable,
+      loads.push_back({group.prompt_tokens,
+                       group.total_lengths[i],
+                       flat.lengths[row],
+                       group.outcomes[i] != Outcome::kUnscorable,
                        advantages[row] != 0});
     }
   }
   PackOptions pack;
   pack.ranks = options.ranks;
   pack.micro_batch_tokens = options.micro_batch_tokens;
-  pack.run_zero_advantage_groups = options.algorithm.kl_coef > 0 || options.algorithm.entropy_coef > 0;
+  pack.run_zero_advantage_groups =
+      options.algorithm.kl_coef > 0 || options.algorithm.entropy_coef > 0;
   return PackBatch(loads, flat.group_offsets, pack);
 }
 
 void SummarizeAges(const BatchPlan& batch, BatchSummary& summary) {
   std::int64_t sum = 0;
   for (const PlannedGroup& group : batch.groups) {
-    const std::int64_t age = std::max<std::int64_t>(0, batch.step - 1 - static_cast<std::int64_t>(group.oldest_version.step));
+    const std::int64_t age = std::max<std::int64_t>(
+        0, batch.step - 1 - static_cast<std::int64_t>(group.oldest_version.step));
     sum += age;
     summary.age_max = std::max(summary.age_max, age);
   }
-  summary.age_mean = batch.groups.empty() ? 0 : static_cast<double>(sum) / static_cast<double>(batch.groups.size());
+  summary.age_mean = batch.groups.empty()
+                         ? 0
+                         : static_cast<double>(sum) / static_cast<double>(batch.groups.size());
 }
 
-BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat, const AdvantageOutput& advantages, const Packing& packing) {
+BatchSummary Summarize(const BatchPlan& batch,
+                       const FlatBatch& flat,
+                       const AdvantageOutput& advantages,
+                       const Packing& packing) {
   BatchSummary summary;
   summary.collapse = batch.collapse.step;
   std::int64_t scorable = 0, correct = 0, judged = 0;
@@ -83,7 +93,8 @@ BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat, const Adva
     ++scorable;
     rewards += flat.rewards[row];
     correct += flat.outcomes[row] == Outcome::kCorrect ? 1 : 0;
-    judged += flat.outcomes[row] == Outcome::kCorrect || flat.outcomes[row] == Outcome::kWrong ? 1 : 0;
+    judged +=
+        flat.outcomes[row] == Outcome::kCorrect || flat.outcomes[row] == Outcome::kWrong ? 1 : 0;
     summary.tokens += flat.lengths[row];
     if (advantages.advantages[row] == 0) summary.zero_advantage_tokens += flat.lengths[row];
   }
@@ -99,17 +110,22 @@ BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat, const Adva
     ++summary.virtual_groups;
     weights += decision.weight;
   }
-  if (summary.virtual_groups > 0) summary.virtual_weight = weights / static_cast<double>(summary.virtual_groups);
+  if (summary.virtual_groups > 0)
+    summary.virtual_weight = weights / static_cast<double>(summary.virtual_groups);
   SummarizeAges(batch, summary);
   return summary;
 }
 
 }  // namespace
 
-StepPlanOptions MakeStepPlanOptions(const RunSettings& run, const LearnerConfig& learner, int ranks) {
+StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
+                                    const LearnerConfig& learner,
+                                    int ranks) {
   StepPlanOptions options;
   options.algorithm = run.algorithm;
-  options.length_norm = run.algorithm.length_norm > 0 ? run.algorithm.length_norm : static_cast<double>(run.sampling.max_tokens);
+  options.length_norm = run.algorithm.length_norm > 0
+                            ? run.algorithm.length_norm
+                            : static_cast<double>(run.sampling.max_tokens);
   options.seed = run.seed;
   options.ranks = ranks;
   options.micro_batch_tokens = learner.micro_batch_tokens;
@@ -145,17 +161,20 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& opt
   plan.rank_of_group = packing.rank_of_group;
   // Groups that are not run are read all the same, for the statistics.
   for (std::size_t k = 0; k < plan.rank_of_group.size(); ++k) {
-    if (plan.rank_of_group[k] < 0) plan.rank_of_group[k] = static_cast<std::int32_t>(k) % options.ranks;
+    if (plan.rank_of_group[k] < 0)
+      plan.rank_of_group[k] = static_cast<std::int32_t>(k) % options.ranks;
   }
   plan.micro_batch.assign(flat.rewards.size(), -1);
   for (const auto& of_rank : packing.micro_batches) {
     for (std::size_t m = 0; m < of_rank.size(); ++m) {
-      for (const std::int32_t row : of_rank[m].completions) plan.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);
+      for (const std::int32_t row : of_rank[m].completions)
+        plan.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);
     }
   }
   plan.lengths = flat.lengths;
   plan.advantages = std::move(advantages.advantages);
-  plan.token_weights = TokenWeights(aggregation, flat.lengths, CountDenominators(flat.lengths), options.length_norm);
+  plan.token_weights =
+      TokenWeights(aggregation, flat.lengths, CountDenominators(flat.lengths), options.length_norm);
   return plan;
 }
 
@@ -209,13 +228,15 @@ std::string EncodeStepPlan(const StepPlan& plan) {
 
 Result<StepPlan> DecodeStepPlan(std::string_view bytes) {
   StepPlan plan;
-  const bool whole = TakeNumber(bytes, plan.step) && TakeNumber(bytes, plan.rounds) && TakeList(bytes, plan.group_ids) &&
-                     TakeList(bytes, plan.group_offsets) && TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
-                     TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) && TakeList(bytes, plan.token_weights);
+  const bool whole = TakeNumber(bytes, plan.step) && TakeNumber(bytes, plan.rounds) &&
+                     TakeList(bytes, plan.group_ids) && TakeList(bytes, plan.group_offsets) &&
+                     TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
+                     TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) &&
+                     TakeList(bytes, plan.token_weights);
   const std::size_t rows = plan.lengths.size();
   if (whole && bytes.empty() && plan.group_offsets.size() == plan.group_ids.size() + 1 &&
-      plan.rank_of_group.size() == plan.group_ids.size() && plan.micro_batch.size() == rows && plan.advantages.size() == rows &&
-      plan.token_weights.size() == rows) {
+      plan.rank_of_group.size() == plan.group_ids.size() && plan.micro_batch.size() == rows &&
+      plan.advantages.size() == rows && plan.token_weights.size() == rows) {
     return plan;
   }
   return DataLoss("the step's plan from rank 0 is not one; are all ranks of one build?");

@@ -21,26 +21,27 @@ struct StepPlan {
   std::vector<std::int32_t> group_offsets;  // [K + 1]
   std::vector<std::int32_t> rank_of_group;  // [K] who fetches it, and runs it if it is run
   std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 for the unscorable
-  std::vector<std::int32_t> micro_batch;    // [N] in which of its rank's micro-batches; -1: it is not run
+  std::vector<std::int32_t> micro_batch;    // [N] which micro-batch of its rank; -1: not run
   std::vector<double> advantages;           // [N]
-  std::vector<double> token_weights;        // [N] what each trained token counts: the whole step's denominators
+  std::vector<double> token_weights;        // [N] of each trained token: the step's denominators
 
   bool operator==(const StepPlan&) const = default;
 };
 
 // What rank 0 knows of a step before any token is run.
 struct BatchSummary {
-  CollapseCounts collapse;  // of the step's groups
-  double reward_mean = 0;   // shaped, over scorable completions
-  double accuracy = 0;      // correct / (correct + wrong)
+  CollapseCounts collapse;            // of the step's groups
+  double reward_mean = 0;             // shaped, over scorable completions
+  double accuracy = 0;                // correct / (correct + wrong)
   std::int64_t unscorable = 0;        // completions
   std::int64_t tokens = 0;            // trained tokens of scorable completions: the denominator
   std::int64_t generated_tokens = 0;  // of all completions
   std::int64_t groups_trained = 0;    // run through the model
   std::int64_t zero_advantage_tokens = 0;
-  std::int64_t virtual_groups = 0;    // groups with virtual samples
-  double virtual_weight = 0;          // their mean confidence weight
-  double age_mean = 0;                // steps between the version that sampled a group and the one that the step starts from
+  std::int64_t virtual_groups = 0;  // groups with virtual samples
+  double virtual_weight = 0;        // their mean confidence weight
+  // Steps between the version that sampled a group and the one that the step starts from.
+  double age_mean = 0;
   std::int64_t age_max = 0;
 };
 
@@ -53,10 +54,14 @@ struct StepPlanOptions {
 };
 
 // Options as the configuration has them.
-StepPlanOptions MakeStepPlanOptions(const RunSettings& run, const LearnerConfig& learner, int ranks);
+StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
+                                    const LearnerConfig& learner,
+                                    int ranks);
 
 // Pure. kInvalidArgument if the batch makes no sense.
-Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& options, BatchSummary& summary);
+Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
+                              const StepPlanOptions& options,
+                              BatchSummary& summary);
 
 // Bytes for a broadcast between ranks of one build, and back. kDataLoss for anything else.
 std::string EncodeStepPlan(const StepPlan& plan);

@@ -49,7 +49,9 @@ void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
   const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
   const std::span<const TokenSpan> spans = completion.trained_spans;
   for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
-    logprobs.insert(logprobs.end(), completion.logprobs.begin() + span.begin, completion.logprobs.begin() + span.end);
+    logprobs.insert(logprobs.end(),
+                    completion.logprobs.begin() + span.begin,
+                    completion.logprobs.begin() + span.end);
   }
 }
 
@@ -63,7 +65,8 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options,
                                                BatchSource& source) {
   BUTTRESS_ASSIGN_OR_RETURN(const LossOptions loss, MakeLossOptions(options.run.algorithm));
   BUTTRESS_CHECK(loss.kl_coef == 0 || reference != nullptr, "kl_coef > 0 needs the start model");
-  return std::unique_ptr<Trainer>(new Trainer(std::move(options), loss, model, reference, control, tensors, source));
+  return std::unique_ptr<Trainer>(
+      new Trainer(std::move(options), loss, model, reference, control, tensors, source));
 }
 
 Trainer::Trainer(TrainerOptions options,
@@ -88,14 +91,17 @@ Result<StepReport> Trainer::Step(std::int64_t step, const std::function<bool()>&
   StepReport report;
   report.step = step;
   try {
-    BUTTRESS_RETURN_IF_ERROR(Run(step, stop_requested, report).Annotate("step " + std::to_string(step)));
+    BUTTRESS_RETURN_IF_ERROR(
+        Run(step, stop_requested, report).Annotate("step " + std::to_string(step)));
   } catch (const c10::Error& e) {
     return Internal("step " + std::to_string(step) + ": " + e.what_without_backtrace());
   }
   return report;
 }
 
-Status Trainer::Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report) {
+Status Trainer::Run(std::int64_t step,
+                    const std::function<bool()>& stop_requested,
+                    StepReport& report) {
   BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(step, stop_requested, report));
   if (report.end != StepEnd::kTrained) return OkStatus();
   {
@@ -121,11 +127,14 @@ Status Trainer::Run(std::int64_t step, const std::function<bool()>& stop_request
 }
 
 // Rank 0 asks for the plan, computes advantages and placement over the whole batch; every rank hears the result.
-Status Trainer::AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report) {
+Status Trainer::AgreeOnPlan(std::int64_t step,
+                            const std::function<bool()>& stop_requested,
+                            StepReport& report) {
   const Stopwatch watch(report.seconds.wait);
   std::string message(1, kSayWait);
   while (message.front() == kSayWait) {
-    if (control_.rank() == 0) BUTTRESS_RETURN_IF_ERROR(AskForPlan(step, stop_requested, report, message));
+    if (control_.rank() == 0)
+      BUTTRESS_RETURN_IF_ERROR(AskForPlan(step, stop_requested, report, message));
     BUTTRESS_ASSIGN_OR_RETURN(message, BroadcastBytes(control_, std::move(message), 0, timeout_));
     if (message.empty()) return DataLoss("rank 0 said nothing; are all ranks of one build?");
   }
@@ -148,7 +157,8 @@ Status Trainer::AskForPlan(std::int64_t step,
   if (reply->state == PlanState::kWaiting) message.assign(1, kSayWait);
   if (reply->state == PlanState::kFinished) message.assign(1, kSayFinished);
   if (reply->state != PlanState::kReady) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(const StepPlan plan, MakeStepPlan(reply->plan, plan_options_, report.batch));
+  BUTTRESS_ASSIGN_OR_RETURN(const StepPlan plan,
+                            MakeStepPlan(reply->plan, plan_options_, report.batch));
   message = kSayStep + EncodeStepPlan(plan);
   return OkStatus();
 }
@@ -164,15 +174,20 @@ Status Trainer::FetchOwnGroups() {
   groups_.clear();
   if (ids.empty()) return OkStatus();
   BUTTRESS_ASSIGN_OR_RETURN(groups_, source_.Fetch(plan_.step, ids));
-  if (groups_.size() != ids.size()) return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " + std::to_string(groups_.size()));
+  if (groups_.size() != ids.size())
+    return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " +
+                    std::to_string(groups_.size()));
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     const std::string name = "group " + std::to_string(ids[k]);
-    if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty()) return DataLoss(name + ": another group, or one without a prompt");
+    if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty())
+      return DataLoss(name + ": another group, or one without a prompt");
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
-      const std::int32_t length = completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
+      const std::int32_t length =
+          completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
       if (row < plan_.lengths.size() && plan_.lengths[row] == length) continue;
-      return DataLoss(name + ": completion " + std::to_string(completion.index) + " is not the one that was planned");
+      return DataLoss(name + ": completion " + std::to_string(completion.index) +
+                      " is not the one that was planned");
     }
   }
   return OkStatus();
@@ -213,7 +228,8 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   LossOutput loss;
   {
     const Stopwatch watch(report.seconds.forward);
-    const EntropyMode entropy = loss_.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached;
+    const EntropyMode entropy =
+        loss_.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached;
     const TokenLogprobs current = batch.Run(model_, temperature, chunk_rows, entropy);
     LossInput input;
     input.logprobs_M = current.logprobs_M;
@@ -224,20 +240,26 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
     input.weights_M = torch::tensor(weights).to(device);
     if (reference_ != nullptr) {
       const at::NoGradGuard no_grad;
-      input.ref_logprobs_M = batch.Run(*reference_, temperature, chunk_rows, EntropyMode::kNone).logprobs_M;
+      input.ref_logprobs_M =
+          batch.Run(*reference_, temperature, chunk_rows, EntropyMode::kNone).logprobs_M;
     }
     loss = ComputeLoss(input, loss_);
   }
   const Stopwatch watch(report.seconds.backward);
   loss.loss_sum.backward();
   const at::Tensor metrics = loss.metrics.to(at::kCPU);
-  for (std::size_t i = 0; i < kLossMetrics; ++i) statistics_[i] += metrics.const_data_ptr<double>()[i];
+  for (std::size_t i = 0; i < kLossMetrics; ++i)
+    statistics_[i] += metrics.const_data_ptr<double>()[i];
 }
 
 Status Trainer::SumStatistics(StepReport& report) {
-  const Buffer sums{statistics_.data(), static_cast<std::int64_t>(statistics_.size()), DType::kFloat64};
-  BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
-  const auto sum = [this](LossMetric which) { return statistics_[static_cast<std::size_t>(which)]; };
+  const Buffer sums{
+      statistics_.data(), static_cast<std::int64_t>(statistics_.size()), DType::kFloat64};
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
+  const auto sum = [this](LossMetric which) {
+    return statistics_[static_cast<std::size_t>(which)];
+  };
   const double tokens = sum(LossMetric::kTokens);
   const auto mean = [&](LossMetric which) { return tokens > 0 ? sum(which) / tokens : 0.0; };
   report.trained_tokens = static_cast<std::int64_t>(tokens);
@@ -252,20 +274,24 @@ Status Trainer::SumStatistics(StepReport& report) {
   report.kl_loss = sum(LossMetric::kKlLoss);
   report.entropy_bonus = sum(LossMetric::kEntropyBonus);
   report.loss = report.policy_loss + report.kl_loss - report.entropy_bonus;
-  if (statistics_[kSampledTokens] > 0) report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
+  if (statistics_[kSampledTokens] > 0)
+    report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
   return OkStatus();
 }
 
 // Clip, AdamW, schedule. Rank 0's norm counts, so that ranks on different machines cannot drift apart by its last bit.
 Status Trainer::UpdateWeights(StepReport& report) {
   report.grad_norm = reducer_.Norm();
-  BUTTRESS_RETURN_IF_ERROR(control_.Broadcast({&report.grad_norm, 1, DType::kFloat64}, 0)->Wait(timeout_));
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.Broadcast({&report.grad_norm, 1, DType::kFloat64}, 0)->Wait(timeout_));
   report.lr = LearningRate(options_.run.optim, report.step, options_.run.steps);
   report.skipped = !std::isfinite(report.grad_norm);
   if (report.skipped) {
     ++skipped_in_a_row_;
     if (control_.rank() == 0) {
-      Log(kWarn, "gradient is not finite: step skipped on all ranks", {{"step", report.step}, {"in_a_row", skipped_in_a_row_}});
+      Log(kWarn,
+          "gradient is not finite: step skipped on all ranks",
+          {{"step", report.step}, {"in_a_row", skipped_in_a_row_}});
     }
     return skipped_in_a_row_ < kMaxSkippedInARow ? OkStatus() : WriteBadBatch();
   }
@@ -277,7 +303,8 @@ Status Trainer::UpdateWeights(StepReport& report) {
 }
 
 Status Trainer::WriteBadBatch() const {
-  const std::string what = std::to_string(kMaxSkippedInARow) + " gradients in a row were not finite";
+  const std::string what =
+      std::to_string(kMaxSkippedInARow) + " gradients in a row were not finite";
   if (control_.rank() != 0) return DataLoss(what);
   const nlohmann::json json = {{"step", plan_.step},
                                {"group_ids", plan_.group_ids},

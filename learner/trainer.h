@@ -39,15 +39,16 @@ struct StepReport {
   StepEnd end = StepEnd::kTrained;
   std::int64_t step = 0;
   BatchSummary batch;
-  double entropy = 0;        // minus the mean log-prob of the sampled tokens of all scorable completions, nats
+  // Minus the mean log-prob of the sampled tokens of all scorable completions, nats.
+  double entropy = 0;
   double entropy_exact = 0;  // over the tokens that were run
-  double kl_k1 = 0;          // KL(sampling policy || learner) over the tokens that were run, two estimators
+  double kl_k1 = 0;  // KL(sampling policy || learner) over the tokens that were run, two estimators
   double kl_k3 = 0;
-  double ref_kl = 0;         // against the start model; 0 without it
-  double clip_low = 0;       // shares of the tokens that were run
+  double ref_kl = 0;    // against the start model; 0 without it
+  double clip_low = 0;  // shares of the tokens that were run
   double clip_high = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
-  double grad_norm = 0;      // before clipping
+  double grad_norm = 0;  // before clipping
   double lr = 0;
   std::int64_t trained_tokens = 0;  // run through the model and in the loss
   std::int64_t dropped_tokens = 0;  // left out because their recorded log-prob is not finite
@@ -97,8 +98,13 @@ class Trainer {
           BatchSource& source);
 
   Status Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
-  Status AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
-  Status AskForPlan(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report, std::string& message);
+  Status AgreeOnPlan(std::int64_t step,
+                     const std::function<bool()>& stop_requested,
+                     StepReport& report);
+  Status AskForPlan(std::int64_t step,
+                    const std::function<bool()>& stop_requested,
+                    StepReport& report,
+                    std::string& message);
   Status FetchOwnGroups();
   void RunMicroBatch(std::int32_t round, StepReport& report);
   void AddSamplingEntropy();
@@ -122,7 +128,7 @@ class Trainer {
   StepPlan plan_;
   std::vector<Group> groups_;            // this rank's
   std::vector<std::size_t> group_rows_;  // first row of each
-  std::vector<double> statistics_;       // sums over tokens: LossMetric, then kSampledNats, kSampledTokens
+  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens
 };
 
 }  // namespace buttress

@@ -27,7 +27,8 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
   BUTTRESS_RETURN_IF_ERROR(WaitIdle());
   Snapshot snapshot{version, {}};
   for (const auto& [name, tensor] : parameters) {
-    snapshot.parameters.emplace_back(name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
+    snapshot.parameters.emplace_back(
+        name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
   }
   {
     MutexLock lock(mutex_);
@@ -39,15 +40,12 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
 
 Status WeightSync::Drain() { return WaitIdle(); }
 
-std::int64_t WeightSync::published() const {
-  MutexLock lock(mutex_);
-  return published_;
-}
-
 Status WeightSync::WaitIdle() {
   MutexLock lock(mutex_);
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
-  if (!idle) return DeadlineExceeded("a policy version was not published within 10 minutes; check the disk of <out>/weights");
+  if (!idle)
+    return DeadlineExceeded(
+        "a policy version was not published within 10 minutes; check the disk of <out>/weights");
   return failure_;
 }
 
@@ -61,7 +59,6 @@ void WeightSync::Loop() {
     const Status status = Send(*snapshot);
     MutexLock lock(mutex_);
     --pending_;
-    if (status.ok()) ++published_;
     if (failure_.ok()) failure_ = status;
     changed_.NotifyAll();
   }
@@ -69,11 +66,13 @@ void WeightSync::Loop() {
 
 Status WeightSync::Send(const Snapshot& snapshot) {
   std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [name, tensor] : snapshot.parameters) table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  for (const auto& [name, tensor] : snapshot.parameters)
+    table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
   for (const auto& [name, tensor] : snapshot.parameters) {
     at::Tensor storage;
-    BUTTRESS_RETURN_IF_ERROR(publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
+    BUTTRESS_RETURN_IF_ERROR(
+        publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit());
   return announce_(manifest);

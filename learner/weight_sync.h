@@ -35,9 +35,6 @@ class WeightSync {
   // Until the last version is announced.
   Status Drain();
 
-  // Versions announced so far. Thread-safe.
-  std::int64_t published() const;
-
  private:
   struct Snapshot {
     PolicyVersion version;
@@ -51,10 +48,9 @@ class WeightSync {
   WeightPublisher& publisher_;
   const Announce announce_;
   BoundedQueue<Snapshot> queue_{1};
-  mutable Mutex mutex_;
+  Mutex mutex_;
   CondVar changed_;
   std::int64_t pending_ GUARDED_BY(mutex_) = 0;
-  std::int64_t published_ GUARDED_BY(mutex_) = 0;
   Status failure_ GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -18,7 +18,7 @@ void GenerationLoop::Start() {
 
 void GenerationLoop::Stop() {
   stop_.Stop();
-  table_.Touch();
+  groups_.Touch();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -31,11 +31,11 @@ void GenerationLoop::Run() {
 
 void GenerationLoop::SubmitWaiting() {
   if (requests_.empty()) {
-    for (SampleRequest& request : table_.TakeRunnable(engine_.version())) requests_.push_back(std::move(request));
+    for (SampleRequest& request : groups_.TakeRunnable(engine_.version())) requests_.push_back(std::move(request));
   }
   while (!requests_.empty()) {
     const SampleRequest& request = requests_.front();
-    if (table_.Wants(request.id)) {
+    if (groups_.Wants(request.id)) {
       const Status status = engine_.Submit(request);
       if (status.code() == StatusCode::kResourceExhausted) return;
       if (status.ok()) {
@@ -60,9 +60,9 @@ void GenerationLoop::Poll() {
   for (EngineResult& result : results) Take(std::move(result));
   while (!unscored_.empty() && scoring_.Submit(unscored_.front()).ok()) unscored_.pop_front();
   const std::vector<ScoredCompletion> scored = scoring_.Poll(!generating && scoring ? kBusyPoll : kNoWait);
-  for (const ScoredCompletion& completion : scored) table_.Score(completion);
+  for (const ScoredCompletion& completion : scored) groups_.Score(completion);
   if (!generating && !scoring && results.empty() && requests_.empty()) {
-    seen_change_ = table_.WaitForChange(seen_change_, kIdleWait);
+    seen_change_ = groups_.WaitForChange(seen_change_, kIdleWait);
   }
   if (results.empty() && scored.empty()) metrics_.CountWait(reason, MonotonicSeconds() - started);
 }
@@ -71,7 +71,7 @@ WaitReason GenerationLoop::Reason() const {
   const EngineStats stats = engine_.stats();
   if (stats.running + stats.waiting > 0) return WaitReason::kEngine;
   if (scoring_.inside() > 0) return WaitReason::kVerifier;
-  const GroupCounts counts = table_.counts();
+  const GroupCounts counts = groups_.counts();
   if (counts.waiting > 0) return WaitReason::kWeights;
   return counts.unsent > 0 ? WaitReason::kSubmit : WaitReason::kNoLease;
 }
@@ -84,12 +84,12 @@ void GenerationLoop::Take(EngineResult result) {
     return;
   }
   failures_in_a_row_ = 0;
-  if (auto request = table_.ToScore(result)) unscored_.push_back(std::move(*request));
+  if (auto request = groups_.ToScore(result)) unscored_.push_back(std::move(*request));
 }
 
 void GenerationLoop::FailSample(const SampleId& id, const Status& status) {
-  if (!table_.Wants(id)) return;  // cancelled by us
-  if (auto again = table_.Retry(id)) {
+  if (!groups_.Wants(id)) return;  // cancelled by us
+  if (auto again = groups_.Retry(id)) {
     Log(kWarn, "a completion failed, trying again", {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
     requests_.push_back(std::move(*again));
     return;
@@ -100,7 +100,7 @@ void GenerationLoop::FailSample(const SampleId& id, const Status& status) {
 void GenerationLoop::GiveBack(const SampleId& id, const Status& status) {
   Log(kWarn, "the engine failed; a lease is given back", {{"group", id.group_id}, {"error", status.ToString()}});
   ++failures_in_a_row_;
-  for (const SampleId& sample : table_.Return(KeyOf(id), v1::RETURN_REASON_ENGINE_FAILED)) engine_.Cancel(sample);
+  for (const SampleId& sample : groups_.Return(KeyOf(id), v1::RETURN_REASON_ENGINE_FAILED)) engine_.Cancel(sample);
 }
 
 }  // namespace buttress

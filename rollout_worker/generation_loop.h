@@ -1,4 +1,4 @@
-// Carries completions from the table's leases through the engine and the scoring pool back to the table, on one thread.
+// Carries the held groups' completions through the engine and the scoring pool, on one thread.
 #pragma once
 
 #include <atomic>
@@ -8,17 +8,17 @@
 
 #include "lib/base/sync.h"
 #include "rollout_worker/engine.h"
-#include "rollout_worker/group_table.h"
+#include "rollout_worker/held_groups.h"
 #include "rollout_worker/scoring_pool.h"
 #include "rollout_worker/worker_metrics.h"
 
 namespace buttress {
 
-// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that the table holds.
+// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that are held.
 class GenerationLoop {
  public:
-  GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, GroupTable& table, WorkerMetrics& metrics)
-      : engine_(engine), scoring_(scoring), table_(table), metrics_(metrics) {}
+  GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, HeldGroups& groups, WorkerMetrics& metrics)
+      : engine_(engine), scoring_(scoring), groups_(groups), metrics_(metrics) {}
 
   ~GenerationLoop() { Stop(); }
 
@@ -46,7 +46,7 @@ class GenerationLoop {
 
   InferenceEngine& engine_;
   ScoringPool& scoring_;
-  GroupTable& table_;
+  HeldGroups& groups_;
   WorkerMetrics& metrics_;
   std::deque<SampleRequest> requests_;  // for the engine, which was full
   std::deque<ScoreRequest> unscored_;   // for the scoring pool, which was full

@@ -8,8 +8,8 @@ namespace buttress {
 namespace {
 
 // More than one, so that the coordinator has something to commit together while it waits for its disk.
-constexpr int kThreads = 2;
-constexpr std::chrono::milliseconds kStopPoll(200);
+constexpr int kThreads = 8;
+constexpr std::chrono::milliseconds kStopPoll(50);
 
 bool WorthTryingAgain(const Status& status) {
   switch (status.code()) {
@@ -37,7 +37,7 @@ void Submitter::Stop() {
 void Submitter::Run() {
   Backoff backoff({}, HashText("submit"));
   while (!stop_.stopped()) {
-    const std::optional<CompleteGroup> group = table_.NextComplete(kStopPoll);
+    const std::optional<CompleteGroup> group = groups_.NextComplete(kStopPoll);
     if (group.has_value()) Submit(*group, backoff);
   }
 }
@@ -49,18 +49,18 @@ void Submitter::Submit(const CompleteGroup& group, Backoff& backoff) {
     if (*result != v1::SUBMIT_RESULT_ACCEPTED && *result != v1::SUBMIT_RESULT_DUPLICATE) {
       Log(kInfo, "group came too late", {{"group", group.key.group_id}, {"result", v1::SubmitResult_Name(*result)}});
     }
-    table_.Finish(group.key);
+    groups_.Finish(group.key);
     return;
   }
   if (WorthTryingAgain(result.status())) {
     metrics_.submit_retries.Increment();
     stop_.WaitFor(std::chrono::milliseconds(backoff.NextMs()));
-    table_.RetrySubmit(group.key);
+    groups_.RetrySubmit(group.key);
     return;
   }
   Log(kError, "the coordinator refuses a group; its lease is given back",
       {{"group", group.key.group_id}, {"error", result.status().ToString()}});
-  table_.Return(group.key, v1::RETURN_REASON_ENGINE_FAILED);
+  groups_.Return(group.key, v1::RETURN_REASON_ENGINE_FAILED);
 }
 
 }  // namespace buttress

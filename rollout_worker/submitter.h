@@ -7,7 +7,7 @@
 #include "lib/base/retry.h"
 #include "lib/base/sync.h"
 #include "rollout_worker/coordinator_session.h"
-#include "rollout_worker/group_table.h"
+#include "rollout_worker/held_groups.h"
 #include "rollout_worker/worker_metrics.h"
 
 namespace buttress {
@@ -15,8 +15,8 @@ namespace buttress {
 // Owns its threads; the arguments outlive it.
 class Submitter {
  public:
-  Submitter(CoordinatorSession& session, GroupTable& table, WorkerMetrics& metrics)
-      : session_(session), table_(table), metrics_(metrics) {}
+  Submitter(CoordinatorSession& session, HeldGroups& groups, WorkerMetrics& metrics)
+      : session_(session), groups_(groups), metrics_(metrics) {}
 
   ~Submitter() { Stop(); }
 
@@ -33,7 +33,7 @@ class Submitter {
   void Submit(const CompleteGroup& group, Backoff& backoff);
 
   CoordinatorSession& session_;
-  GroupTable& table_;
+  HeldGroups& groups_;
   WorkerMetrics& metrics_;
   StopSignal stop_;
   std::vector<std::thread> threads_;

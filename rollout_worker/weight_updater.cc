@@ -10,8 +10,8 @@ constexpr std::chrono::milliseconds kStopPoll(200);
 
 }  // namespace
 
-WeightUpdater::WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, GroupTable& table, WorkerMetrics& metrics)
-    : engine_(engine), fetcher_(fetcher), table_(table), metrics_(metrics) {
+WeightUpdater::WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups, WorkerMetrics& metrics)
+    : engine_(engine), fetcher_(fetcher), groups_(groups), metrics_(metrics) {
   metrics_.weights_version.Set(static_cast<double>(engine_.version().step));
 }
 
@@ -75,8 +75,8 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
     return fetched.status();
   }
   std::uint64_t seen = 0;
-  while (table_.NeedsExactly(engine_.version())) {
-    seen = table_.WaitForChange(seen, kStopPoll);
+  while (groups_.NeedsExactly(engine_.version())) {
+    seen = groups_.WaitForChange(seen, kStopPoll);
     MutexLock lock(mutex_);
     if (stopped_) return Cancelled("stopped");
   }
@@ -95,8 +95,7 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   metrics_.weight_update_seconds.Observe(seconds);
   SetLogStep(static_cast<std::int64_t>(manifest.version.step), static_cast<std::int64_t>(manifest.version.step));
   Log(kInfo, "weights loaded", {{"policy", ToString(manifest.version)}, {"seconds", seconds}});
-  table_.ReturnUnreachable(manifest.version);
-  table_.Touch();
+  groups_.Touch();
   return applied;
 }
 

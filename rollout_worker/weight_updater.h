@@ -9,7 +9,7 @@
 #include "lib/base/sync.h"
 #include "lib/weights/transport.h"
 #include "rollout_worker/engine.h"
-#include "rollout_worker/group_table.h"
+#include "rollout_worker/held_groups.h"
 #include "rollout_worker/worker_metrics.h"
 
 namespace buttress {
@@ -17,7 +17,7 @@ namespace buttress {
 // Thread-safe. Owns its thread; the arguments outlive it.
 class WeightUpdater {
  public:
-  WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, GroupTable& table, WorkerMetrics& metrics);
+  WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups, WorkerMetrics& metrics);
 
   ~WeightUpdater() { Stop(); }
 
@@ -46,7 +46,7 @@ class WeightUpdater {
 
   InferenceEngine& engine_;
   WeightFetcher& fetcher_;
-  GroupTable& table_;
+  HeldGroups& groups_;
   WorkerMetrics& metrics_;
   mutable Mutex mutex_;
   CondVar changed_;

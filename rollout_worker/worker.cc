@@ -32,13 +32,14 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
 Worker::Worker(WorkerParts parts, WorkerOptions options)
     : parts_(parts),
       options_(std::move(options)),
-      table_(options_.worker_id, options_.capacity_groups),
-      weights_(parts.engine, parts.fetcher, table_, parts.metrics),
-      generation_(parts.engine, parts.scoring, table_, parts.metrics),
-      submitter_(parts.session, table_, parts.metrics) {}
+      groups_(options_.worker_id, options_.capacity_groups),
+      weights_(parts.engine, parts.fetcher, groups_, parts.metrics),
+      generation_(parts.engine, parts.scoring, groups_, parts.metrics),
+      submitter_(parts.submissions, groups_, parts.metrics) {}
 
 Status Worker::Run() {
-  BUTTRESS_RETURN_IF_ERROR(parts_.session.Register());
+  const Status registered = parts_.control.Register();
+  if (!registered.ok()) return StopRequested() ? OkStatus() : registered;
   weights_.Start();
   generation_.Start();
   submitter_.Start();
@@ -48,14 +49,14 @@ Status Worker::Run() {
   submitter_.Stop();
   generation_.Stop();
   weights_.Stop();
-  Cancel(table_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
   parts_.metrics.SetState(WorkerState::kStopped);
   return status;
 }
 
 void Worker::RequestDrain() {
   drain_requested_ = true;
-  table_.Touch();
+  groups_.Touch();
 }
 
 bool Worker::StopRequested() const { return drain_requested_ || ShutdownRequested(); }
@@ -65,43 +66,43 @@ Status Worker::ExchangeLoop() {
   std::uint64_t seen = 0;
   while (!StopRequested()) {
     if (generation_.engine_broken()) return Unavailable("the engine failed on many groups in a row; see the warnings above");
-    table_.WaitForRoom(gather, kGather);
-    bool news = false;
-    const Status status = Exchange(options_.poll_ms, /*draining=*/false, &news);
+    groups_.WaitForRoom(gather, kGather);
+    const Result<bool> news = Exchange();
     if (StopRequested()) break;  // the call may have been cut for it
-    BUTTRESS_RETURN_IF_ERROR(status);
+    if (!news.ok()) return news.status();
     if (run_finished_) {
       Log(kInfo, "the run is finished");
       return OkStatus();
     }
-    if (!news) seen = table_.WaitForChange(seen, kGather);
+    if (!*news) seen = groups_.WaitForChange(seen, kGather);
   }
   return OkStatus();
 }
 
-Status Worker::Exchange(std::int64_t wait_ms, bool draining, bool* news) {
-  if (weights_.failing_ms() > options_.weights_patience_ms) table_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
+Result<bool> Worker::Exchange() {
+  const bool draining = StopRequested();
   const bool weights_missing = weights_.failing_ms() > options_.weights_patience_ms;
+  if (weights_missing) groups_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
   v1::ExchangeRequest request;
-  table_.Describe(request);
+  groups_.Describe(request);
   request.set_draining(draining);
-  request.set_capacity(draining || weights_missing ? 0 : static_cast<std::uint32_t>(table_.room()));
+  request.set_capacity(draining || weights_missing ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
-  // Held only when there is nothing else to tell soon: room that grows meanwhile would not be offered.
-  request.set_wait_ms(request.capacity() > 0 && !draining ? static_cast<std::uint32_t>(wait_ms) : 0);
-  const Result<v1::ExchangeResponse> response = parts_.session.Exchange(request);
+  // Without capacity the call is not held: room that grows meanwhile would not be offered.
+  request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
+  const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
-  table_.Reported(request);
-  *news = Apply(*response);
-  const GroupCounts counts = table_.counts();
+  groups_.Reported(request);
+  const bool news = Apply(*response);
+  const GroupCounts counts = groups_.counts();
   parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
   parts_.metrics.spool_bytes.Set(static_cast<double>(counts.spool_bytes));
-  return OkStatus();
+  return news;
 }
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {
   bool news = response.leases_size() > 0 || response.revoked_size() > 0;
-  for (const v1::LeaseRef& ref : response.revoked()) Cancel(table_.Revoke(KeyFromProto(ref)));
+  for (const v1::LeaseRef& ref : response.revoked()) Cancel(groups_.Revoke(KeyFromProto(ref)));
   if (response.has_weights()) {
     const Result<WeightManifest> manifest = ManifestFromProto(response.weights());
     if (manifest.ok()) {
@@ -119,33 +120,33 @@ bool Worker::Apply(const v1::ExchangeResponse& response) {
 void Worker::TakeLease(const v1::Lease& proto) {
   Result<WorkerLease> lease = LeaseFromProto(proto, parts_.tokenizer);
   if (lease.ok()) {
-    table_.Add(*std::move(lease));
+    Cancel(groups_.RevokeOlder(lease->key));
+    groups_.Add(*std::move(lease));
     return;
   }
   Log(kWarn, "a lease cannot be worked on and is given back",
       {{"group", proto.ref().group_id()}, {"error", lease.status().ToString()}});
-  table_.Return(KeyFromProto(proto.ref()), v1::RETURN_REASON_ENGINE_FAILED);
+  groups_.Return(KeyFromProto(proto.ref()), v1::RETURN_REASON_ENGINE_FAILED);
 }
 
 void Worker::Drain() {
   parts_.metrics.SetState(WorkerState::kDraining);
-  table_.ReturnWaiting(v1::RETURN_REASON_DRAINING);
-  Log(kInfo, "draining", {{"groups", table_.counts().held}, {"budget_ms", options_.drain_ms}});
+  groups_.ReturnWaiting(v1::RETURN_REASON_DRAINING);
+  Log(kInfo, "draining", {{"groups", groups_.counts().held}, {"budget_ms", options_.drain_ms}});
   const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
   std::int64_t next_exchange = 0;
   std::uint64_t seen = 0;
-  bool news = false;
-  while (table_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
+  while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
     if (RealClock().MonotonicMs() >= next_exchange) {
-      const Status status = Exchange(0, /*draining=*/true, &news);
+      const Status status = Exchange().status();
       if (!status.ok()) Log(kWarn, "cannot tell the coordinator that this worker drains", {{"error", status.ToString()}});
       next_exchange = RealClock().MonotonicMs() + options_.poll_ms;
     }
-    seen = table_.WaitForChange(seen, kGather);
+    seen = groups_.WaitForChange(seen, kGather);
   }
   submitter_.Stop();
-  Cancel(table_.ReturnAll(v1::RETURN_REASON_DRAINING));
-  const Status status = Exchange(0, /*draining=*/true, &news);
+  Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  const Status status = Exchange().status();
   if (!status.ok()) Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
 }
 

@@ -1,22 +1,22 @@
 // A rollout worker: leases prompts, has the engine complete them, scores, submits. Elastic and stateless: what it holds when it dies is
 // leased anew.
 //
-//   coordinator ◄─────────────── Exchange (held, finished, returned, capacity) ───────────────┐
-//        │ leases, revoked, weights                                                           │
-//        ▼                                                                                    │
-//   exchange loop ──leases──► GroupTable ──requests──► engine ──► scoring pool ──► GroupTable ──complete──► Submitter ──► coordinator
-//        │                        └───────────── GenerationLoop ────────────────────┘
+//   coordinator ◄──────────────── Exchange (held, finished, returned, capacity) ────────────────┐
+//        │ leases, revoked, weights                                                             │
+//        ▼                                                                                      │
+//   exchange loop ──leases──► HeldGroups ──requests──► engine ──► scoring pool ──► HeldGroups ──complete──► Submitter ──► coordinator
+//        │                        └────────────── GenerationLoop ───────────────────┘
 //        └──manifest──► WeightUpdater ──fetch, verify──► engine.UpdateWeights (between decode steps)
 //
 //   loop            thread    consumes                  produces                waits for                   unblocked by
-//   exchange        caller's  ExchangeResponse          leases in the table     room in the table, or the   a group that leaves, the
+//   exchange        caller's  ExchangeResponse          held groups             room for groups, or the     a group that leaves, the
 //                                                                               coordinator (long poll)     coordinator's answer
-//   GenerationLoop  own       waiting leases, results   scored completions      engine, scoring pool, or    a result, a change of the
-//                             of engine and scoring                             any change of the table     table (lease, weights)
-//   Submitter       own (2)   complete groups           acknowledgements        a complete group            the last scored completion
+//   GenerationLoop  own       waiting groups, results   scored completions      engine, scoring pool, or    a result, a lease,
+//                             of engine and scoring                             any change of the groups    loaded weights
+//   Submitter       own (8)   complete groups           acknowledgements        a complete group            the last scored completion
 //   WeightUpdater   own       newest manifest           loaded weights          a newer manifest            an Exchange that carries one
 //
-// Back-pressure: the table's capacity bounds everything. Slow submission or scoring keeps groups in the table, so `capacity` of the next
+// Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps groups in there, so `capacity` of the next
 // Exchange falls to 0; an engine that is full refuses requests, which stay in the loop. Nothing is queued without a lease.
 #pragma once
 
@@ -29,7 +29,7 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/coordinator_session.h"
 #include "rollout_worker/generation_loop.h"
-#include "rollout_worker/group_table.h"
+#include "rollout_worker/held_groups.h"
 #include "rollout_worker/submitter.h"
 #include "rollout_worker/weight_updater.h"
 
@@ -48,7 +48,8 @@ struct WorkerOptions {
 
 // What a worker is made of; all outlive it.
 struct WorkerParts {
-  CoordinatorSession& session;
+  CoordinatorSession& control;      // registration and Exchange; its client's patience is the worker's
+  CoordinatorSession& submissions;  // on a connection of its own, so that no Exchange waits behind a group
   InferenceEngine& engine;
   ScoringPool& scoring;
   WeightFetcher& fetcher;
@@ -72,8 +73,8 @@ class Worker {
  private:
   bool StopRequested() const;
   Status ExchangeLoop();
-  // One Exchange; sets `*news` if it brought something to act on.
-  Status Exchange(std::int64_t wait_ms, bool draining, bool* news);
+  // One call; true if it brought something to act on.
+  Result<bool> Exchange();
   bool Apply(const v1::ExchangeResponse& response);
   void TakeLease(const v1::Lease& proto);
   void Drain();
@@ -81,7 +82,7 @@ class Worker {
 
   WorkerParts parts_;
   const WorkerOptions options_;
-  GroupTable table_;
+  HeldGroups groups_;
   WeightUpdater weights_;
   GenerationLoop generation_;
   Submitter submitter_;

@@ -2,14 +2,18 @@
 
     bench/experiments/modes.py [--seeds 5] [--seconds 60] [--out runs/modes]
 
-A pilot of each mode on the first seed gives its pace; every run then has as many steps as fit into the time. Each seed has problems, cold
-start and RL of its own, shared by the modes. Needs build/release (deploy/build.sh). Prints a line a run and a table; writes results.json.
+Every run is stopped the same number of seconds after its first step, and the newest published weights are evaluated. Each seed has
+problems, cold start and RL of its own, shared by the modes. Needs build/release (deploy/build.sh). Prints a line a run and a table; writes
+results.json.
 """
 import argparse
 import json
 import pathlib
+import shutil
+import signal
 import statistics
 import subprocess
+import time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = ROOT / "build/release/bin"
@@ -18,7 +22,7 @@ MODES = {
     "avspo noise": ["run.algorithm.advantage=avspo", "run.algorithm.avspo.mode=noise"],
     "avspo opposite": ["run.algorithm.advantage=avspo", "run.algorithm.avspo.mode=opposite"],
 }
-PILOT_STEPS = 60
+ENDLESS = 1000000
 
 
 def run(*command):
@@ -35,21 +39,40 @@ def cold_start(folder, seed):
     run(BIN / "buttress", "new-model", "--out", folder / "new", "--characters", "0123456789+-:>", "--layers", 3, "--hidden", 96,
         "--heads", 3, "--intermediate", 256)
     run(BIN / "buttress", "sft", "--model", folder / "new", "--data", folder / "sft.jsonl", "--out", folder / "cold", "--steps", 400,
-        "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed", seed, "--threads", 2)
+        "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed", seed)
 
 
-def train(out, data, seed, mode, steps, evaluate=True):
-    sets = MODES[mode] + [f"run.seed={seed}", f"run.steps={steps}", f"run.data.prompts={data}/train.jsonl",
-                          f"run.data.held_out={data}/held_out.jsonl", f"run.model.path={data}/cold", f"local.out={out}"]
-    command = [BIN / "buttress", "launch", "configs/quickstart.yaml", "--fresh"] + ([] if evaluate else ["--no-eval"])
+def accuracy(model, data):
+    out = model / "eval.json"
+    run(BIN / "buttress", "eval", "--model", model, "--prompts", data / "held_out.jsonl", "--verifier", "countdown", "--use-all",
+        "--max-tokens", 8, "--json", "--out", out)
+    return json.loads(out.read_text())["accuracy"]
+
+
+def train(out, data, seed, mode, seconds):
+    shutil.rmtree(out, ignore_errors=True)
+    sets = MODES[mode] + [f"run.seed={seed}", f"run.steps={ENDLESS}", f"run.data.prompts={data}/train.jsonl",
+                          f"run.model.path={data}/cold", f"local.out={out}"]
+    command = [BIN / "buttress", "launch", "configs/quickstart.yaml", "--no-eval"]
     for value in sets:
         command += ["--set", value]
-    run(*command)
-    summary = json.loads((out / "summary.json").read_text())
-    last = [json.loads(line) for line in (out / "steps.jsonl").read_text().splitlines()[-50:]]
-    summary["entropy_end"] = statistics.mean(s["entropy"] for s in last)
-    summary["acr_end"] = statistics.mean(s["acr"] for s in last)
-    return summary
+    job = subprocess.Popen([str(c) for c in command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    steps = out / "steps.jsonl"
+    while not (steps.exists() and steps.stat().st_size):
+        if job.poll() is not None:
+            raise SystemExit(f"{out}: the run ended before its first step; see {out}/logs")
+        time.sleep(0.05)
+    time.sleep(seconds)
+    job.send_signal(signal.SIGINT)
+    job.wait()
+    newest = max((out / "weights").glob("v*"), key=lambda p: int(p.name.rsplit("-", 1)[1]))
+    model = out / "trained"
+    shutil.copytree(data / "cold", model)
+    shutil.copy(newest / "model.safetensors", model)
+    rows = [json.loads(line) for line in steps.read_text().splitlines()]
+    last = rows[-50:]
+    return {"accuracy_before": accuracy(data / "cold", data), "accuracy_after": accuracy(model, data), "steps": len(rows),
+            "acr_end": statistics.mean(s["acr"] for s in last), "entropy_end": statistics.mean(s["entropy"] for s in last)}
 
 
 def main():
@@ -59,33 +82,26 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "runs/modes")
     options = parser.parse_args()
     rows = []
-    steps = {}
     for seed in range(1, options.seeds + 1):
         data = options.out / f"data-{seed}"
         cold_start(data, seed)
         for mode in MODES:
-            name = mode.replace(" ", "-")
-            if mode not in steps:
-                pilot = train(options.out / f"pilot-{name}", data, seed, mode, PILOT_STEPS, evaluate=False)
-                steps[mode] = max(1, round(options.seconds / pilot["wall_seconds"] * PILOT_STEPS))
-            summary = train(options.out / f"{name}-{seed}", data, seed, mode, steps[mode])
-            row = {"mode": mode, "seed": seed, **{k: summary[k] for k in (
-                "accuracy_before", "accuracy_after", "steps", "wall_seconds", "acr", "acr_end", "entropy_end")}}
+            out = options.out / f"{mode.replace(' ', '-')}-{seed}"
+            row = {"mode": mode, "seed": seed, **train(out, data, seed, mode, options.seconds)}
             rows.append(row)
             print(json.dumps(row), flush=True)
     (options.out / "results.json").write_text(json.dumps(rows, indent=1))
-    print(f"\n| mode | steps | seconds | before | after | gain | ACR at the end | entropy at the end |\n|---|---|---|---|---|---|---|---|")
+    print("\n| mode | steps | before | after | gain | ACR at the end | entropy at the end |\n|---|---|---|---|---|---|---|")
     for mode in MODES:
         mine = [r for r in rows if r["mode"] == mode]
 
-        def column(key):
-            values = [100 * r[key] for r in mine]
+        def column(values):
             return f"{statistics.mean(values):.1f} ± {statistics.stdev(values) if len(values) > 1 else 0:.1f}"
 
-        gains = [100 * (r["accuracy_after"] - r["accuracy_before"]) for r in mine]
-        print(f"| {mode} | {steps[mode]} | {statistics.mean(r['wall_seconds'] for r in mine):.0f} | {column('accuracy_before')} "
-              f"| {column('accuracy_after')} | {statistics.mean(gains):.1f} | {statistics.mean(r['acr_end'] for r in mine):.2f} "
-              f"| {statistics.mean(r['entropy_end'] for r in mine):.2f} |")
+        print(f"| {mode} | {statistics.mean(r['steps'] for r in mine):.0f} | {column([100 * r['accuracy_before'] for r in mine])} "
+              f"| {column([100 * r['accuracy_after'] for r in mine])} "
+              f"| {column([100 * (r['accuracy_after'] - r['accuracy_before']) for r in mine])} "
+              f"| {statistics.mean(r['acr_end'] for r in mine):.2f} | {statistics.mean(r['entropy_end'] for r in mine):.2f} |")
 
 
 main()

@@ -36,7 +36,8 @@ Status ArmFailpoints() {
     int hits = 0;
     const auto parsed = std::from_chars(count.data(), count.data() + count.size(), hits);
     if (hits < 1 || parsed.ptr != count.data() + count.size()) {
-      return InvalidArgument("BUTTRESS_FAILPOINTS: '" + std::string(entry) + "'; expected name:crash:count, for example after_commit:crash:20");
+      return InvalidArgument("BUTTRESS_FAILPOINTS: '" + std::string(entry) +
+                             "'; expected name:crash:count, for example after_commit:crash:20");
     }
     armed.emplace_back(entry.substr(0, at), hits);
   }

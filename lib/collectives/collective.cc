@@ -6,18 +6,27 @@ namespace buttress {
 
 std::int64_t SizeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return 4;
-    case DType::kFloat64: return 8;
-    case DType::kBFloat16: return 2;
-    case DType::kInt32: return 4;
-    case DType::kInt64: return 8;
-    case DType::kUInt8: return 1;
+    case DType::kFloat32:
+      return 4;
+    case DType::kFloat64:
+      return 8;
+    case DType::kBFloat16:
+      return 2;
+    case DType::kInt32:
+      return 4;
+    case DType::kInt64:
+      return 8;
+    case DType::kUInt8:
+      return 1;
   }
   BUTTRESS_CHECK(false, "unknown DType");
   return 0;
 }
 
-Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root, std::chrono::milliseconds timeout) {
+Result<std::string> BroadcastBytes(Collective& collective,
+                                   std::string bytes,
+                                   int root,
+                                   std::chrono::milliseconds timeout) {
   auto size = static_cast<std::int64_t>(bytes.size());
   BUTTRESS_RETURN_IF_ERROR(collective.Broadcast({&size, 1, DType::kInt64}, root)->Wait(timeout));
   bytes.resize(static_cast<std::size_t>(size));

@@ -40,8 +40,10 @@ class Collective {
   virtual int rank() const = 0;
   virtual int size() const = 0;
   virtual std::unique_ptr<Work> AllReduceSum(Buffer inout) = 0;
-  virtual std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) = 0;  // in.count == out.count * size()
-  virtual std::unique_ptr<Work> AllGather(Buffer in, Buffer out) = 0;         // out.count == in.count * size()
+  virtual std::unique_ptr<Work> ReduceScatterSum(Buffer in,
+                                                 Buffer out) = 0;  // in.count == out.count * size()
+  virtual std::unique_ptr<Work> AllGather(Buffer in,
+                                          Buffer out) = 0;  // out.count == in.count * size()
   virtual std::unique_ptr<Work> Broadcast(Buffer inout, int root) = 0;
   virtual Status Barrier() = 0;
 
@@ -60,9 +62,14 @@ Result<std::unique_ptr<Collective>> MakeMpiCollective(std::chrono::milliseconds 
 
 // NCCL over the ranks of `bootstrap`, which broadcasts the unique id and must outlive it. Opens libbuttress_cuda.so. Where no GPU is
 // visible: kFailedPrecondition "no CUDA device is visible to rank 0; use collective: mpi, or check nvidia-smi".
-Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, int device, std::chrono::milliseconds timeout);
+Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap,
+                                                       int device,
+                                                       std::chrono::milliseconds timeout);
 
 // Broadcasts a byte string of any size from `root`: its length, then its bytes.
-Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root, std::chrono::milliseconds timeout);
+Result<std::string> BroadcastBytes(Collective& collective,
+                                   std::string bytes,
+                                   int root,
+                                   std::chrono::milliseconds timeout);
 
 }  // namespace buttress

@@ -40,7 +40,8 @@ float BFloat16ToFloat(std::uint16_t bits) {
 std::uint16_t FloatToBFloat16(float value) {
   std::uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
-  if ((bits & 0x7fffffffu) > 0x7f800000u) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // NaN stays NaN
+  if ((bits & 0x7fffffffu) > 0x7f800000u)
+    return static_cast<std::uint16_t>(bits >> 16 | 0x40u);  // NaN stays NaN
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
@@ -49,17 +50,24 @@ std::uint16_t FloatToBFloat16(float value) {
 void SumBFloat16(void* in, void* inout, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const std::uint16_t*>(in);
   auto* b = static_cast<std::uint16_t*>(inout);
-  for (int i = 0; i < *count; ++i) b[i] = FloatToBFloat16(BFloat16ToFloat(a[i]) + BFloat16ToFloat(b[i]));
+  for (int i = 0; i < *count; ++i)
+    b[i] = FloatToBFloat16(BFloat16ToFloat(a[i]) + BFloat16ToFloat(b[i]));
 }
 
 MPI_Datatype TypeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return MPI_FLOAT;
-    case DType::kFloat64: return MPI_DOUBLE;
-    case DType::kBFloat16: return MPI_UINT16_T;
-    case DType::kInt32: return MPI_INT32_T;
-    case DType::kInt64: return MPI_INT64_T;
-    case DType::kUInt8: return MPI_UINT8_T;
+    case DType::kFloat32:
+      return MPI_FLOAT;
+    case DType::kFloat64:
+      return MPI_DOUBLE;
+    case DType::kBFloat16:
+      return MPI_UINT16_T;
+    case DType::kInt32:
+      return MPI_INT32_T;
+    case DType::kInt64:
+      return MPI_INT64_T;
+    case DType::kUInt8:
+      return MPI_UINT8_T;
   }
   return MPI_DATATYPE_NULL;
 }
@@ -100,7 +108,8 @@ class MpiWork : public Work {
       if (done != 0) return OkStatus();
       if (SteadyClock::now() >= deadline) {
         broken = true;
-        return DeadlineExceeded(std::string("MPI ") + what_ + ": not done after " + std::to_string(timeout.count()) +
+        return DeadlineExceeded(std::string("MPI ") + what_ + ": not done after " +
+                                std::to_string(timeout.count()) +
                                 " ms; another rank is dead or stuck");
       }
       pause.Pause();
@@ -114,7 +123,8 @@ class MpiWork : public Work {
 
 class MpiCollective : public Collective {
  public:
-  MpiCollective(MPI_Comm comm, bool owned, Milliseconds timeout) : comm_(comm), owned_(owned), timeout_(timeout) {
+  MpiCollective(MPI_Comm comm, bool owned, Milliseconds timeout)
+      : comm_(comm), owned_(owned), timeout_(timeout) {
     MPI_Comm_rank(comm_, &rank_);
     MPI_Comm_size(comm_, &size_);
   }
@@ -129,22 +139,31 @@ class MpiCollective : public Collective {
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
     return Post("all-reduce", {inout}, [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE, inout.data, Count(inout), TypeOf(inout.dtype), Sum(inout.dtype), comm_, request);
+      return MPI_Iallreduce(MPI_IN_PLACE,
+                            inout.data,
+                            Count(inout),
+                            TypeOf(inout.dtype),
+                            Sum(inout.dtype),
+                            comm_,
+                            request);
     });
   }
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
     if (in.count != out.count * size_ || in.dtype != out.dtype) {
-      return Finished(InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
+      return Finished(
+          InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(in.data, out.data, Count(out), TypeOf(in.dtype), Sum(in.dtype), comm_, request);
+      return MPI_Ireduce_scatter_block(
+          in.data, out.data, Count(out), TypeOf(in.dtype), Sum(in.dtype), comm_, request);
     });
   }
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
     if (out.count != in.count * size_ || in.dtype != out.dtype) {
-      return Finished(InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
+      return Finished(
+          InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
     }
     return Post("all-gather", {in, out}, [&](MPI_Request* request) {
       const MPI_Datatype type = TypeOf(in.dtype);
@@ -153,14 +172,16 @@ class MpiCollective : public Collective {
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
-    if (root < 0 || root >= size_) return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
+    if (root < 0 || root >= size_)
+      return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
     return Post("broadcast", {inout}, [&](MPI_Request* request) {
       return MPI_Ibcast(inout.data, Count(inout), TypeOf(inout.dtype), root, comm_, request);
     });
   }
 
   Status Barrier() override {
-    return Post("barrier", {}, [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); })->Wait(timeout_);
+    return Post("barrier", {}, [&](MPI_Request* request) { return MPI_Ibarrier(comm_, request); })
+        ->Wait(timeout_);
   }
 
   Result<std::unique_ptr<Collective>> Split(int color, int key) override {
@@ -184,9 +205,11 @@ class MpiCollective : public Collective {
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
     if (broken) return Finished(Aborted(std::string("MPI ") + what + ": the group was aborted"));
     for (const Buffer& buffer : buffers) {
-      if (buffer.device != DeviceKind::kCpu) return Finished(InvalidArgument("collective mpi: buffers must lie in CPU memory"));
+      if (buffer.device != DeviceKind::kCpu)
+        return Finished(InvalidArgument("collective mpi: buffers must lie in CPU memory"));
       if (buffer.count < 0 || buffer.count > std::numeric_limits<int>::max()) {
-        return Finished(InvalidArgument("collective mpi: " + std::to_string(buffer.count) + " elements; at most 2^31 - 1 in a call"));
+        return Finished(InvalidArgument("collective mpi: " + std::to_string(buffer.count) +
+                                        " elements; at most 2^31 - 1 in a call"));
       }
     }
     MPI_Request request = MPI_REQUEST_NULL;
@@ -213,15 +236,20 @@ Result<std::unique_ptr<Collective>> MakeMpiCollective(Milliseconds timeout) {
   MPI_Initialized(&initialised);
   BUTTRESS_CHECK(initialised == 0, "MakeMpiCollective is called once a process");
   int provided = MPI_THREAD_SINGLE;
-  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS || provided < MPI_THREAD_FUNNELED) {
-    return Unavailable("MPI cannot be initialised with threads (MPI_THREAD_FUNNELED); check the Open MPI installation");
+  if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
+      provided < MPI_THREAD_FUNNELED) {
+    return Unavailable(
+        "MPI cannot be initialised with threads (MPI_THREAD_FUNNELED); check the Open MPI "
+        "installation");
   }
   std::atexit(FinalizeAtExit);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
   MPI_Comm_set_errhandler(MPI_COMM_SELF, MPI_ERRORS_RETURN);
   constexpr int kCommutes = 1;
-  BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Op_create(SumBFloat16, kCommutes, &sum_bfloat16), "operation for bfloat16"));
-  return std::unique_ptr<Collective>(std::make_unique<MpiCollective>(MPI_COMM_WORLD, false, timeout));
+  BUTTRESS_RETURN_IF_ERROR(
+      FromMpi(MPI_Op_create(SumBFloat16, kCommutes, &sum_bfloat16), "operation for bfloat16"));
+  return std::unique_ptr<Collective>(
+      std::make_unique<MpiCollective>(MPI_COMM_WORLD, false, timeout));
 }
 
 }  // namespace buttress

@@ -4,7 +4,9 @@
 
 namespace buttress {
 
-Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, int device, std::chrono::milliseconds timeout) {
+Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap,
+                                                       int device,
+                                                       std::chrono::milliseconds timeout) {
   const auto api = OpenCudaLibrary("rank " + std::to_string(bootstrap.rank()), "collective: mpi");
   std::string lacking(static_cast<std::size_t>(bootstrap.size()), '\0');
   lacking[static_cast<std::size_t>(bootstrap.rank())] = api.ok() ? '\0' : '\1';
@@ -12,7 +14,8 @@ Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, in
   BUTTRESS_RETURN_IF_ERROR(bootstrap.AllReduceSum(flags)->Wait(timeout));
   if (!api.ok()) return api.status();
   if (const auto first = lacking.find('\1'); first != std::string::npos) {
-    return FailedPrecondition("rank " + std::to_string(first) + " cannot use CUDA; its own message says why");
+    return FailedPrecondition("rank " + std::to_string(first) +
+                              " cannot use CUDA; its own message says why");
   }
   return (*api)->MakeNccl(bootstrap, device, timeout);
 }

@@ -18,6 +18,8 @@ class FinishedWork : public Work {
   Status status_;
 };
 
-inline std::unique_ptr<Work> Finished(Status status) { return std::make_unique<FinishedWork>(std::move(status)); }
+inline std::unique_ptr<Work> Finished(Status status) {
+  return std::make_unique<FinishedWork>(std::move(status));
+}
 
 }  // namespace buttress

@@ -219,6 +219,7 @@ struct WorkerConfig {
   std::int64_t threads = 1;
   std::int64_t max_running = 256;
   std::int64_t kv_cache_tokens = 262144;
+  bool batch_invariant = false;
   std::string weights = "shared";
   std::string weights_dir;
   std::string listen = "127.0.0.1:0";
@@ -232,6 +233,7 @@ struct WorkerConfig {
     v("threads", threads, "torch threads of the embedded engine");
     v("max_running", max_running, "samples decoded together at most");
     v("kv_cache_tokens", kv_cache_tokens, "bound of the key-value cache, in tokens over all running samples");
+    v("batch_invariant", batch_invariant, "embedded: the same bits whatever else is in the batch; slower");
     v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");

@@ -10,6 +10,10 @@
 namespace buttress {
 namespace {
 
+// Of a prompt or completion; lib/rl/wire.h refuses longer ones.
+constexpr std::int64_t kMaxTokens = 1 << 20;
+constexpr std::int64_t kMaxTopK = 1 << 20;
+
 class Rules {
  public:
   // Breaks unless `holds`: "run.sampling.temperature = 0: <expected and mend>".
@@ -41,17 +45,21 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(run.checkpoint_interval >= 1, "run.checkpoint_interval", run.checkpoint_interval, "at least 1");
   rules.Require(run.lease_ms >= 1000, "run.lease_ms", run.lease_ms, "at least 1000");
   rules.Require(run.max_attempts >= 1, "run.max_attempts", run.max_attempts, "at least 1");
-  rules.Require(run.data.max_prompt_tokens >= 1, "run.data.max_prompt_tokens", run.data.max_prompt_tokens, "at least 1");
+  rules.Require(run.data.max_prompt_tokens >= 1 && run.data.max_prompt_tokens <= kMaxTokens, "run.data.max_prompt_tokens",
+                run.data.max_prompt_tokens, "between 1 and 1048576");
   const SamplingConfig& sampling = run.sampling;
   rules.Require(sampling.group_size >= 2 && sampling.group_size <= 4096, "run.sampling.group_size", sampling.group_size,
                 "between 2 and 4096; one completion has no group to compare with");
   rules.Require(sampling.temperature > 0, "run.sampling.temperature", sampling.temperature, "above 0");
   rules.Require(sampling.top_p > 0 && sampling.top_p <= 1, "run.sampling.top_p", sampling.top_p, "in (0, 1]");
-  rules.Require(sampling.top_k >= 0, "run.sampling.top_k", sampling.top_k, "0 (off) or more");
-  rules.Require(sampling.max_tokens >= 1, "run.sampling.max_tokens", sampling.max_tokens, "at least 1");
+  rules.Require(sampling.top_k >= 0 && sampling.top_k <= kMaxTopK, "run.sampling.top_k", sampling.top_k, "0 (off) to 1048576");
+  rules.Require(sampling.max_tokens >= 1 && sampling.max_tokens <= kMaxTokens, "run.sampling.max_tokens", sampling.max_tokens,
+                "between 1 and 1048576");
   rules.Require(run.batch.prompts >= 1, "run.batch.prompts", run.batch.prompts, "at least 1");
   rules.Require(run.batch.max_age >= 0, "run.batch.max_age", run.batch.max_age, "0 (on-policy) or more");
   rules.Require(run.batch.window >= 1, "run.batch.window", run.batch.window, "at least 1");
+  rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1), "run.deterministic", run.deterministic,
+                "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
   rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
   rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
 }

@@ -16,7 +16,9 @@ namespace {
 constexpr std::size_t kMaxRowBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxReported = 20;
 
-bool IsBlank(std::string_view row) { return row.find_first_not_of(" \t\r") == std::string_view::npos; }
+bool IsBlank(std::string_view row) {
+  return row.find_first_not_of(" \t\r") == std::string_view::npos;
+}
 
 }  // namespace
 
@@ -34,7 +36,9 @@ class PromptFile::Check {
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id) {
-        return Bad(file.rows_[row].line, "id '" + id + "' stands in line " + std::to_string(file.rows_[other->second].line) + " already");
+        return Bad(file.rows_[row].line,
+                   "id '" + id + "' stands in line " +
+                       std::to_string(file.rows_[other->second].line) + " already");
       }
     }
     row_by_id_hash_.emplace(HashText(id), row);
@@ -42,8 +46,10 @@ class PromptFile::Check {
 
   Status Verdict(const PromptFile& file) const {
     if (bad_ > 0) {
-      const std::string more = bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
-      return InvalidArgument(file.path_ + ": " + std::to_string(bad_) + " rows cannot be used:" + report_ + more);
+      const std::string more =
+          bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
+      return InvalidArgument(file.path_ + ": " + std::to_string(bad_) +
+                             " rows cannot be used:" + report_ + more);
     }
     if (file.rows_.empty()) return InvalidArgument(file.path_ + " holds no prompts");
     return OkStatus();
@@ -57,10 +63,14 @@ class PromptFile::Check {
 
 PromptFile::~PromptFile() { ::close(fd_); }
 
-Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path, const DataConfig& config, const Tokenizer& tokenizer) {
+Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
+                                                     const DataConfig& config,
+                                                     const Tokenizer& tokenizer) {
   BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser, PromptParser::Create(config, tokenizer));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return InvalidArgument("cannot open the prompts " + path + ": " + std::strerror(errno));
+  if (fd < 0) {
+    return InvalidArgument("cannot open the prompts " + path + ": " + std::strerror(errno));
+  }
   std::unique_ptr<PromptFile> file(new PromptFile(path, fd, std::move(parser)));
 
   std::ifstream lines(path, std::ios::binary);
@@ -83,7 +93,9 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path, co
       check.Bad(line, prompt.status().message());
     }
   }
-  if (lines.bad()) return Unavailable("reading " + path + " failed after " + std::to_string(offset) + " bytes");
+  if (lines.bad()) {
+    return Unavailable("reading " + path + " failed after " + std::to_string(offset) + " bytes");
+  }
   BUTTRESS_RETURN_IF_ERROR(check.Verdict(*file));
   return file;
 }
@@ -95,7 +107,8 @@ Result<Prompt> PromptFile::Read(std::size_t row) const {
   const ssize_t n = ::pread(fd_, text.data(), text.size(), static_cast<off_t>(place.offset));
   auto prompt = parser_.Parse(text, place.line);
   if (n != static_cast<ssize_t>(text.size()) || !prompt.ok()) {
-    return DataLoss(path_ + ", line " + std::to_string(place.line) + " is not what it was at start; prompts must not change during a run");
+    return DataLoss(path_ + ", line " + std::to_string(place.line) +
+                    " is not what it was at start; prompts must not change during a run");
   }
   return prompt;
 }

@@ -33,7 +33,8 @@ class PromptParser {
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
  private:
-  PromptParser(const DataConfig& config, const Tokenizer& tokenizer) : config_(config), tokenizer_(&tokenizer) {}
+  PromptParser(const DataConfig& config, const Tokenizer& tokenizer)
+      : config_(config), tokenizer_(&tokenizer) {}
 
   DataConfig config_;
   const Tokenizer* tokenizer_;
@@ -46,7 +47,9 @@ class PromptFile {
  public:
   // Reads the whole file once. All bad rows are reported together, by line: not JSON, a missing field or one of the wrong type, nothing
   // in it, too many tokens, an id that another row has. `tokenizer` outlives the file.
-  static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config, const Tokenizer& tokenizer);
+  static Result<std::unique_ptr<PromptFile>> Open(const std::string& path,
+                                                  const DataConfig& config,
+                                                  const Tokenizer& tokenizer);
   ~PromptFile();
   PromptFile(const PromptFile&) = delete;
   PromptFile& operator=(const PromptFile&) = delete;
@@ -65,7 +68,8 @@ class PromptFile {
 
   class Check;
 
-  PromptFile(std::string path, int fd, PromptParser parser) : path_(std::move(path)), fd_(fd), parser_(std::move(parser)) {}
+  PromptFile(std::string path, int fd, PromptParser parser)
+      : path_(std::move(path)), fd_(fd), parser_(std::move(parser)) {}
 
   const std::string path_;
   const int fd_;

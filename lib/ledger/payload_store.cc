@@ -38,7 +38,7 @@ std::uint64_t SegmentNumber(const std::string& name) {
 
 Status FileError(const std::string& path, int error) {
   const std::string message = path + ": " + std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT) return ResourceExhausted(message + "; free some disk space");
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return ResourceExhausted(message + "; free some disk space");
   return error == ENOENT ? NotFound(message) : Unavailable(message);
 }
 

@@ -181,7 +181,8 @@ Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const s
 
 Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, const std::string& where) {
   std::map<std::uint64_t, AcceptedRow> accepted;
-  const std::string from = " FROM accepted JOIN groups USING (group_id) ";
+  // CROSS JOIN keeps SQLite from walking over all contents to find the few groups asked for.
+  const std::string from = " FROM groups CROSS JOIN accepted USING (group_id) ";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, components, versions, collapse, "
@@ -190,7 +191,7 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, co
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
       "SELECT group_id, outcome, finish_reason, raw_reward, reward, trained_tokens, total_tokens, version_epoch, version_step"
-      " FROM completions JOIN groups USING (group_id) WHERE " + where + " ORDER BY group_id, completions.position",
+      " FROM groups CROSS JOIN completions USING (group_id) WHERE " + where + " ORDER BY group_id, completions.position",
       [&](const Statement& row) {
         accepted[row.Unsigned(0)].completions.push_back(ReadCompletion(row));
         return OkStatus();

@@ -17,9 +17,9 @@ LedgerReader::~LedgerReader() = default;
 Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0) return NotFound(path + ": no such file; name the ledger.db of a run");
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, DatabaseMode::kReadOnly));
-  BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
-  // One read transaction for all calls, so that they agree.
+  // One read transaction for all calls, so that they agree; it begins with the first read.
   BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
+  BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
   return std::unique_ptr<LedgerReader>(new LedgerReader(std::move(database)));
 }
 

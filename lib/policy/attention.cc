@@ -2,40 +2,51 @@
 
 #include <torch/torch.h>
 
+#include "lib/policy/short_attention.h"
+
 namespace buttress {
 namespace {
 
-// [P, heads, C] rows of a rectangle -> [B, query heads, T, C].
-at::Tensor Heads(const at::Tensor& rows_PKC, const Rectangle& rectangle, std::int64_t query_heads) {
-  const std::int64_t heads = rows_PKC.size(1);
-  const std::int64_t width = rows_PKC.size(2);
-  const at::Tensor x = rows_PKC.narrow(0, rectangle.first_row, rectangle.sequences * rectangle.length)
-                           .view({rectangle.sequences, rectangle.length, heads, width})
-                           .transpose(1, 2);
-  if (heads == query_heads) return x;
+// `sequences` of `length` rows [.., heads * C] from row `first` on -> [B, H, T, C]; key-value heads are repeated for the query heads that
+// share them.
+at::Tensor HeadsOf(const at::Tensor& rows, std::int64_t first, std::int64_t sequences, std::int64_t length, const HeadShape& shape) {
+  const std::int64_t heads = rows.size(1) / shape.C;
+  const at::Tensor x = rows.narrow(0, first, sequences * length).unflatten(1, {heads, shape.C}).unflatten(0, {sequences, length}).transpose(1, 2);
+  if (heads == shape.H) return x;
   return x.unsqueeze(2)
-      .expand({rectangle.sequences, heads, query_heads / heads, rectangle.length, width})
-      .reshape({rectangle.sequences, query_heads, rectangle.length, width});
+      .expand({sequences, heads, shape.H / heads, length, shape.C})
+      .reshape({sequences, shape.H, length, shape.C});
 }
 
 }  // namespace
 
-at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& q_NHC, const at::Tensor& k_NKC, const at::Tensor& v_NKC) {
-  const at::Tensor q = PadRows(layout, q_NHC);
-  const at::Tensor k = PadRows(layout, k_NKC);
-  const at::Tensor v = PadRows(layout, v_NKC);
-  const std::int64_t heads = q.size(1);
-  std::vector<at::Tensor> outs;
-  for (const Rectangle& rectangle : layout.rectangles) {
-    const at::Tensor out = at::scaled_dot_product_attention(Heads(q, rectangle, heads),
-                                                            Heads(k, rectangle, heads),
-                                                            Heads(v, rectangle, heads),
-                                                            /*attn_mask=*/{},
-                                                            /*dropout_p=*/0.0,
-                                                            /*is_causal=*/true);
-    outs.push_back(out.transpose(1, 2).reshape({rectangle.sequences * rectangle.length, heads * q.size(2)}));
+at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape) {
+  if (UsesShortAttention(layout, qkv, shape)) return ShortAttention(layout, qkv, shape);
+  const RectangleLayout& rectangles = layout.rectangles;
+  const std::int64_t q_width = shape.H * shape.C;
+  const std::int64_t kv_width = shape.K * shape.C;
+  const auto packed = PadRows(rectangles, qkv).split_with_sizes({q_width, kv_width, kv_width}, 1);
+  std::vector<at::Tensor> shared;  // keys and values of sequences that continue a prefix
+  if (rectangles.key_source_Q.defined()) {
+    shared = KeyRows(rectangles, qkv.narrow(1, q_width, 2 * kv_width)).split_with_sizes({kv_width, kv_width}, 1);
   }
-  return UnpadRows(layout, outs.size() == 1 ? outs.front() : at::cat(outs));
+  std::vector<at::Tensor> outs;
+  for (const Rectangle& r : rectangles.rectangles) {
+    const bool prefixed = r.key_length > 0;
+    const at::Tensor q = HeadsOf(packed[0], r.first_row, r.sequences, r.length, shape);
+    const auto keys_or_values = [&](std::size_t i) {
+      return prefixed ? HeadsOf(shared[i], r.first_key_row, r.sequences, r.key_length, shape)
+                      : HeadsOf(packed[1 + i], r.first_row, r.sequences, r.length, shape);
+    };
+    const at::Tensor out = at::scaled_dot_product_attention(q,
+                                                            keys_or_values(0),
+                                                            keys_or_values(1),
+                                                            prefixed ? std::optional(r.mask_BTS) : std::nullopt,
+                                                            /*dropout_p=*/0.0,
+                                                            /*is_causal=*/!prefixed);
+    outs.push_back(out.transpose(1, 2).reshape({r.sequences * r.length, q_width}));
+  }
+  return UnpadRows(rectangles, outs.size() == 1 ? outs.front() : at::cat(outs));
 }
 
 }  // namespace buttress

@@ -3,11 +3,20 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+
 #include "lib/policy/packing.h"
 
 namespace buttress {
 
-// q [N, H, C], k and v [N, K, C] with H a multiple of K -> [N, H*C]; scores are divided by sqrt(C). Differentiable.
-at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& q_NHC, const at::Tensor& k_NKC, const at::Tensor& v_NKC);
+// H query heads and K key-value heads of C values; H is a multiple of K.
+struct HeadShape {
+  std::int64_t H = 0;
+  std::int64_t K = 0;
+  std::int64_t C = 0;
+};
+
+// qkv [N, (H + 2K) * C], queries, keys and values side by side -> [N, H * C]; scores are divided by sqrt(C). Differentiable.
+at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& heads);
 
 }  // namespace buttress

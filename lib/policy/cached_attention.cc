@@ -52,63 +52,78 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
       .reshape({count, H * C});
 }
 
+at::Tensor KernelAttention(std::span<const CacheRow> rows,
+                           const at::Tensor& qkv,
+                           const HeadShape& shape,
+                           const KvCache& cache,
+                           std::size_t layer) {
+  const std::int64_t count = qkv.size(0);
+  at::Tensor out = at::empty({count, shape.H * shape.C}, qkv.options());
+  std::int64_t positions = 0;
+  for (const CacheRow& row : rows) positions += row.position + 1;
+  const std::int64_t row_work = shape.H * shape.C * positions / std::max<std::int64_t>(1, count);
+  ForRows(qkv, count, row_work, [&](auto tag, std::int64_t first, std::int64_t some) {
+    using T = decltype(tag);
+    const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
+    std::vector<float> scratch;
+    for (std::int64_t r = first; r < first + some; ++r) {
+      const CacheRow& row = rows[static_cast<std::size_t>(r)];
+      const auto needed = static_cast<std::size_t>(AttendScratch(shape.C, row.position + 1));
+      if (scratch.size() < needed) scratch.resize(2 * needed);
+      AttendRow(paged, row.blocks, row.position + 1, shape.H / shape.K, Rows<T>(qkv, r), MutableRows<T>(out, r), scratch.data());
+    }
+  });
+  return out;
+}
+
 }  // namespace
 
-void StoreRows(std::span<const CacheRow> rows, const at::Tensor& k_RKC, const at::Tensor& v_RKC, KvCache& cache, std::size_t layer) {
-  if (UsesRowKernels(k_RKC)) {
-    ForRows(k_RKC, k_RKC.size(1) * k_RKC.size(2), [&](auto tag, std::int64_t first, std::int64_t count) {
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape, KvCache& cache, std::size_t layer) {
+  const std::int64_t keys_begin = shape.H * shape.C;
+  const std::int64_t width = shape.K * shape.C;
+  const std::int64_t count = static_cast<std::int64_t>(rows.size());
+  if (HasRowKernels(qkv)) {
+    ForRows(qkv, count, 2 * width, [&](auto tag, std::int64_t first, std::int64_t some) {
       using T = decltype(tag);
       const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
-      for (std::int64_t r = first; r < first + count; ++r) {
+      for (std::int64_t r = first; r < first + some; ++r) {
         const CacheRow& row = rows[static_cast<std::size_t>(r)];
-        StoreRow(paged, row.blocks, row.position, Rows<T>(k_RKC, r), Rows<T>(v_RKC, r));
+        const T* keys = Rows<T>(qkv, r) + keys_begin;
+        StoreRow(paged, row.blocks, row.position, keys, keys + width);
       }
     });
     return;
   }
-  const std::int64_t count = static_cast<std::int64_t>(rows.size());
   at::Tensor places = at::empty({2, count}, at::TensorOptions(at::kLong));
   for (std::int64_t r = 0; r < count; ++r) {
     const CacheRow& row = rows[static_cast<std::size_t>(r)];
     places.mutable_data_ptr<std::int64_t>()[r] = row.blocks[row.position / kCacheBlock];
     places.mutable_data_ptr<std::int64_t>()[count + r] = row.position % kCacheBlock;
   }
-  const at::Tensor moved = places.to(k_RKC.device());
-  using torch::indexing::Slice;
+  const at::Tensor moved = places.to(qkv.device());
   at::Tensor keys = cache.keys(layer).permute({0, 3, 1, 2});      // [blocks, position, K, C]
   at::Tensor values = cache.values(layer).permute({0, 2, 1, 3});  // likewise
-  keys.index_put_({moved[0], moved[1]}, k_RKC);
-  values.index_put_({moved[0], moved[1]}, v_RKC);
+  const auto heads = [&](std::int64_t begin) { return qkv.narrow(1, begin, width).unflatten(1, {shape.K, shape.C}); };
+  keys.index_put_({moved[0], moved[1]}, heads(keys_begin));
+  values.index_put_({moved[0], moved[1]}, heads(keys_begin + width));
 }
 
-at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC, const KvCache& cache, std::size_t layer) {
-  const std::int64_t H = q_RHC.size(1);
-  const std::int64_t C = q_RHC.size(2);
-  if (!UsesRowKernels(q_RHC)) {
-    std::vector<at::Tensor> outs;
-    for (std::int64_t first = 0; first < q_RHC.size(0); first += kGatherRows) {
-      const std::int64_t count = std::min(kGatherRows, q_RHC.size(0) - first);
-      outs.push_back(GatheredAttention(
-          rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)), q_RHC.narrow(0, first, count), cache, layer));
-    }
-    return at::cat(outs);
+at::Tensor CachedAttention(std::span<const CacheRow> rows,
+                           const at::Tensor& qkv,
+                           const HeadShape& shape,
+                           const KvCache& cache,
+                           std::size_t layer) {
+  if (HasRowKernels(qkv)) return KernelAttention(rows, qkv, shape, cache, layer);
+  const at::Tensor q_RHC = qkv.narrow(1, 0, shape.H * shape.C).unflatten(1, {shape.H, shape.C});
+  std::vector<at::Tensor> outs;
+  for (std::int64_t first = 0; first < q_RHC.size(0); first += kGatherRows) {
+    const std::int64_t count = std::min(kGatherRows, q_RHC.size(0) - first);
+    outs.push_back(GatheredAttention(rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+                                     q_RHC.narrow(0, first, count),
+                                     cache,
+                                     layer));
   }
-  at::Tensor out = at::empty({q_RHC.size(0), H * C}, q_RHC.options());
-  std::int64_t total = 1;
-  for (const CacheRow& row : rows) total += row.position + 1;
-  const std::int64_t row_work = 4 * H * C * total / std::max<std::int64_t>(1, q_RHC.size(0));
-  ForRows(q_RHC, std::max<std::int64_t>(1, row_work), [&](auto tag, std::int64_t first, std::int64_t count) {
-    using T = decltype(tag);
-    const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
-    std::vector<float> scratch;
-    for (std::int64_t r = first; r < first + count; ++r) {
-      const CacheRow& row = rows[static_cast<std::size_t>(r)];
-      const auto needed = static_cast<std::size_t>(AttendScratch(C, row.position + 1));
-      if (scratch.size() < needed) scratch.resize(needed);
-      AttendRow(paged, row.blocks, row.position + 1, H / paged.K, Rows<T>(q_RHC, r), MutableRows<T>(out, r), scratch.data());
-    }
-  });
-  return out;
+  return at::cat(outs);
 }
 
 }  // namespace buttress

@@ -8,6 +8,7 @@
 #include "lib/policy/attention.h"
 #include "lib/policy/cached_attention.h"
 #include "lib/policy/norm.h"
+#include "lib/policy/short_attention.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {
@@ -74,34 +75,27 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   batch.positions_R = positions.to(device_);
   PackedLayout layout;
   if (attend == AttendTo::kRows && tile_rows_ == 0) {
-    layout = LayOut(LengthsOf(rows), device_);
+    layout = LayOut(LengthsOf(rows), {}, device_);
     batch.layout = &layout;
   }
+  const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
   at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
+  if (batch.layout != nullptr && !UsesShortAttention(layout, hidden_RD, heads)) layout.rectangles = LayOutRectangles(layout);
   for (std::size_t i = 0; i < layers_.size(); ++i) hidden_RD = RunLayer(i, batch, hidden_RD, cache);
   return hidden_RD;
 }
 
 at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD, KvCache& cache) {
   const Layer& layer = layers_[index];
-  const std::int64_t rows = hidden_RD.size(0);
-  const std::int64_t C = config_.head_dim;
-  const std::int64_t H = config_.heads;
-  const std::int64_t K = config_.kv_heads;
-  const at::Tensor qkv = layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
-  const auto heads = [&](std::int64_t first, std::int64_t count) {
-    return qkv.narrow(1, first * C, count * C).unflatten(1, {count, C});
-  };
-  const at::Tensor q = rope_.Apply(heads(0, H), batch.positions_R, batch.end);
-  const at::Tensor k = rope_.Apply(heads(H, K), batch.positions_R, batch.end);
-  const at::Tensor v = heads(H + K, K);
-  StoreRows(batch.rows, k, v, cache, index);
-  const at::Tensor attended =
-      batch.layout != nullptr ? CausalAttention(*batch.layout, q, k, v) : CachedAttention(batch.rows, q, cache, index);
-  const at::Tensor middle_RD = layer.out.Apply(attended, tile_rows_).view({rows, -1}).add_(hidden_RD);
+  const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
+  const at::Tensor projected = layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
+  const at::Tensor qkv = rope_.Rotate(projected, heads.H + heads.K, batch.positions_R, batch.end);
+  StoreRows(batch.rows, qkv, heads, cache, index);
+  const at::Tensor attended = batch.layout != nullptr ? CausalAttention(*batch.layout, qkv, heads)
+                                                      : CachedAttention(batch.rows, qkv, heads, cache, index);
+  const at::Tensor middle_RD = layer.out.Apply(attended, tile_rows_).add_(hidden_RD);
   const at::Tensor gate_up = layer.gate_up.Apply(RmsNorm(middle_RD, layer.mlp_norm_D, config_.rms_norm_eps), tile_rows_);
-  const std::int64_t F = config_.intermediate_size;
-  return layer.down.Apply(SwiGlu(gate_up.narrow(1, 0, F), gate_up.narrow(1, F, F)), tile_rows_).add_(middle_RD);
+  return layer.down.Apply(SwiGlu(gate_up), tile_rows_).add_(middle_RD);
 }
 
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {

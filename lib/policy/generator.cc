@@ -9,6 +9,7 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/cached_decoder.h"
+#include "lib/policy/cpu_rows.h"
 #include "lib/policy/kv_cache.h"
 #include "lib/policy/sampler.h"
 
@@ -17,6 +18,13 @@ namespace {
 
 // Rows of one prefill at most, unless a single prompt is longer.
 constexpr std::int64_t kPrefillRows = 4096;
+
+// Logits held at once, and rows of them at least.
+constexpr std::int64_t kLogitValues = std::int64_t{1} << 22;
+constexpr std::int64_t kLeastLogitRows = 32;
+
+// Operations of one logit.
+constexpr std::int64_t kSampleWork = 4;
 
 // A prompt that waiting or running sequences share. Its blocks hold all of its positions; sequences read the full ones and copy the last
 // when the prompt ends inside it.
@@ -214,43 +222,49 @@ class ContinuousGenerator final : public Generator {
   // Samples the first token of the sequences from `first_new` on.
   void SampleFirst(std::size_t first_new) {
     std::vector<at::Tensor> hidden;
-    std::map<const Prompt*, std::int64_t> row_of;
-    std::vector<std::int64_t> rows;
+    std::vector<std::vector<Sequence*>> by_row;
+    std::map<const Prompt*, std::size_t> row_of;
     for (std::size_t i = first_new; i < running_.size(); ++i) {
       const Prompt* prompt = running_[i]->prompt;
-      const auto [it, inserted] = row_of.emplace(prompt, static_cast<std::int64_t>(hidden.size()));
-      if (inserted) hidden.push_back(prompt->hidden_D);
-      rows.push_back(it->second);
+      const auto [it, inserted] = row_of.emplace(prompt, hidden.size());
+      if (inserted) {
+        hidden.push_back(prompt->hidden_D);
+        by_row.emplace_back();
+      }
+      by_row[it->second].push_back(running_[i].get());
     }
-    SampleRows(decoder_.Logits(at::stack(hidden)), rows, first_new);
+    SampleRows(at::stack(hidden), by_row);
   }
 
   void Decode() {
     std::vector<CacheRow> rows;
-    std::vector<std::int64_t> logit_rows;
+    std::vector<std::vector<Sequence*>> by_row;
     for (const auto& sequence : running_) {
       const auto& tokens = sequence->out.token_ids;
       const std::int64_t position = sequence->prompt->size() + static_cast<std::int64_t>(tokens.size()) - 1;
-      logit_rows.push_back(static_cast<std::int64_t>(rows.size()));
       rows.push_back({tokens.back(), position, sequence->blocks.data()});
+      by_row.push_back({sequence.get()});
     }
-    SampleRows(decoder_.Logits(decoder_.Run(rows, AttendTo::kCache, cache_)), logit_rows, 0);
+    SampleRows(decoder_.Run(rows, AttendTo::kCache, cache_), by_row);
   }
 
-  // Appends a token to running_[first + i], drawn from row rows[i] of the logits.
-  void SampleRows(const at::Tensor& logits_RV, const std::vector<std::int64_t>& rows, std::size_t first) {
-    const at::Tensor logits = logits_RV.to(at::kFloat).contiguous();
-    const std::int64_t V = logits.size(1);
-    const float* data = logits.const_data_ptr<float>();
-    const std::int64_t grain = std::max<std::int64_t>(1, 16384 / V);
-    at::parallel_for(0, static_cast<std::int64_t>(rows.size()), grain, [&](std::int64_t begin, std::int64_t end) {
-      Sampler sampler;
-      for (std::int64_t i = begin; i < end; ++i) {
-        Sequence& sequence = *running_[first + static_cast<std::size_t>(i)];
-        const double uniform = UniformAt({sequence.sampling.seed, 0}, sequence.out.token_ids.size());
-        Append(sequence, sampler.Sample(data + rows[static_cast<std::size_t>(i)] * V, V, sequence.sampling, uniform));
-      }
-    });
+  // Appends a token to each sequence, drawn from its row's logits. Some rows at a time, so that logits stay in the processor's cache.
+  void SampleRows(const at::Tensor& hidden_RD, const std::vector<std::vector<Sequence*>>& by_row) {
+    const std::int64_t some = std::max<std::int64_t>(kLeastLogitRows, kLogitValues / config_.vocab_size);
+    for (std::int64_t first = 0; first < hidden_RD.size(0); first += some) {
+      const std::int64_t count = std::min(some, hidden_RD.size(0) - first);
+      const at::Tensor logits = decoder_.Logits(hidden_RD.narrow(0, first, count)).contiguous();
+      ForRows(logits, count, kSampleWork * config_.vocab_size, [&](auto tag, std::int64_t begin, std::int64_t rows) {
+        using T = decltype(tag);
+        Sampler sampler;
+        for (std::int64_t r = begin; r < begin + rows; ++r) {
+          for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
+            const double uniform = UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
+            Append(*sequence, sampler.Sample(Rows<T>(logits, r), config_.vocab_size, sequence->sampling, uniform));
+          }
+        }
+      });
+    }
   }
 
   void Append(Sequence& sequence, SampledToken sampled) const {

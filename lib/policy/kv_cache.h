@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/policy/cpu_kernels.h"
 #include "lib/policy/model_config.h"
+#include "lib/policy/paged_kernels.h"
 
 namespace buttress {
 

@@ -1,22 +1,76 @@
 #include "lib/policy/norm.h"
 
-#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include "lib/policy/cpu_rows.h"
 
 namespace buttress {
+namespace {
+
+// Rows whose weight gradients are summed together: a fixed number, so that the sum does not depend on the threads.
+constexpr std::int64_t kGradRows = 512;
+
+// `scale` [N] may be undefined.
+at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps, at::Tensor& scale_N) {
+  at::Tensor out = at::empty(x_ND.sizes(), x_ND.options());
+  const std::int64_t D = x_ND.size(1);
+  float* scale = scale_N.defined() ? scale_N.mutable_data_ptr<float>() : nullptr;
+  ForRows(x_ND, x_ND.size(0), D, [&](auto tag, std::int64_t first, std::int64_t rows) {
+    using T = decltype(tag);
+    RmsNormRows(Rows<T>(x_ND, first),
+                Rows<T>(weight_D, 0),
+                MutableRows<T>(out, first),
+                scale == nullptr ? nullptr : scale + first,
+                rows,
+                D,
+                static_cast<float>(eps));
+  });
+  return out;
+}
+
+class NormFunction : public torch::autograd::Function<NormFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x_ND, const at::Tensor& weight_D, double eps) {
+    at::Tensor scale_N = at::empty({x_ND.size(0)}, x_ND.options().dtype(at::kFloat));
+    const at::Tensor out = NormRows(x_ND, weight_D, eps, scale_N);
+    ctx->save_for_backward({x_ND, weight_D, scale_N});
+    return out;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    const at::Tensor& x_ND = saved[0];
+    const at::Tensor& weight_D = saved[1];
+    const at::Tensor grad_out = grads[0].contiguous();
+    const std::int64_t N = x_ND.size(0);
+    const std::int64_t D = x_ND.size(1);
+    const std::int64_t parts = (N + kGradRows - 1) / kGradRows;
+    at::Tensor grad_x = at::empty_like(x_ND);
+    at::Tensor grad_weight = at::zeros({parts, D}, saved[2].options());
+    ForRows(x_ND, parts, 4 * D * kGradRows, [&](auto tag, std::int64_t first_part, std::int64_t count) {
+      using T = decltype(tag);
+      for (std::int64_t part = first_part; part < first_part + count; ++part) {
+        const std::int64_t first = part * kGradRows;
+        const RmsNormGrad<T> args = {Rows<T>(x_ND, first),
+                                     Rows<T>(weight_D, 0),
+                                     saved[2].const_data_ptr<float>() + first,
+                                     Rows<T>(grad_out, first),
+                                     MutableRows<T>(grad_x, first),
+                                     MutableRows<float>(grad_weight, part)};
+        RmsNormGradRows(args, std::min(kGradRows, N - first), D);
+      }
+    });
+    return {grad_x, grad_weight.sum(0).to(weight_D.scalar_type()), at::Tensor()};
+  }
+};
+
+}  // namespace
 
 at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps) {
-  if (UsesRowKernels(x_ND)) {
-    at::Tensor out = at::empty(x_ND.sizes(), x_ND.options());
-    const std::int64_t D = x_ND.size(1);
-    ForRows(x_ND, D, [&](auto tag, std::int64_t first, std::int64_t rows) {
-      using T = decltype(tag);
-      RmsNormRows(Rows<T>(x_ND, first), Rows<T>(weight_D, 0), MutableRows<T>(out, first), nullptr, rows, D,
-                  static_cast<float>(eps));
-    });
-    return out;
+  if (HasRowKernels(x_ND) && x_ND.is_contiguous()) {
+    if (at::GradMode::is_enabled()) return NormFunction::apply(x_ND, weight_D, eps);
+    at::Tensor no_scale;
+    return NormRows(x_ND, weight_D, eps, no_scale);
   }
   const at::Tensor x = x_ND.to(at::kFloat);
   const at::Tensor scale = at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + eps);

@@ -7,12 +7,64 @@
 #include "lib/policy/cpu_rows.h"
 
 namespace buttress {
+namespace {
+
+struct Rotation {
+  std::int64_t heads;
+  at::Tensor positions_N;
+  at::Tensor cos_PC;
+  at::Tensor sin_PC;
+};
+
+void RotateRows(at::Tensor& x, const Rotation& rotation, float direction) {
+  const std::int64_t C = rotation.cos_PC.size(1);
+  ForRows(x, x.size(0), 2 * rotation.heads * C, [&](auto tag, std::int64_t first, std::int64_t rows) {
+    using T = decltype(tag);
+    const RopeRowsArgs args = {rotation.positions_N.const_data_ptr<std::int64_t>() + first,
+                               rotation.cos_PC.const_data_ptr<float>(),
+                               rotation.sin_PC.const_data_ptr<float>(),
+                               direction,
+                               rows,
+                               rotation.heads,
+                               C,
+                               x.stride(0),
+                               x.stride(0)};
+    RopeRows(Rows<T>(x, first), MutableRows<T>(x, first), args);
+  });
+}
+
+// In place: what made x (a linear layer) does not need its values again. The gradient turns back.
+class RotateFunction : public torch::autograd::Function<RotateFunction> {
+ public:
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx,
+                            at::Tensor x,
+                            std::int64_t heads,
+                            const at::Tensor& positions_N,
+                            const at::Tensor& cos_PC,
+                            const at::Tensor& sin_PC) {
+    RotateRows(x, {heads, positions_N, cos_PC, sin_PC}, 1.0f);
+    ctx->mark_dirty({x});
+    ctx->save_for_backward({positions_N, cos_PC, sin_PC});
+    ctx->saved_data["heads"] = heads;
+    return x;
+  }
+
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+    const auto saved = ctx->get_saved_variables();
+    at::Tensor grad = grads[0].clone(at::MemoryFormat::Contiguous);
+    RotateRows(grad, {ctx->saved_data["heads"].toInt(), saved[0], saved[1], saved[2]}, -1.0f);
+    return {grad, at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+  }
+};
+
+}  // namespace
 
 RopeTable::RopeTable(std::int64_t head_dim, double theta, at::Device device)
     : head_dim_(head_dim), theta_(theta), device_(device) {}
 
 void RopeTable::Grow(std::int64_t end) {
   if (cos_PC_.defined() && cos_PC_.size(0) >= end) return;
+  const c10::InferenceMode training_may_use_it(false);
   const at::NoGradGuard no_grad;
   const std::int64_t size = std::max<std::int64_t>(end + end / 2, 256);
   const auto options = at::TensorOptions(at::kFloat).device(device_);
@@ -26,29 +78,21 @@ void RopeTable::Grow(std::int64_t end) {
   sin_PC_ = at::cat({-sin, sin}, 1);
 }
 
-at::Tensor RopeTable::Apply(const at::Tensor& x_NHC, const at::Tensor& positions_N, std::int64_t end) {
+at::Tensor RopeTable::Rotate(at::Tensor x, std::int64_t heads, const at::Tensor& positions_N, std::int64_t end) {
   Grow(end);
-  if (UsesRowKernels(x_NHC)) {
-    at::Tensor out = at::empty(x_NHC.sizes(), x_NHC.options());
-    const std::int64_t heads = x_NHC.size(1);
-    ForRows(x_NHC, 2 * heads * head_dim_, [&](auto tag, std::int64_t first, std::int64_t rows) {
-      using T = decltype(tag);
-      const RopeRowsArgs args = {positions_N.const_data_ptr<std::int64_t>() + first,
-                                 cos_PC_.const_data_ptr<float>(),
-                                 sin_PC_.const_data_ptr<float>(),
-                                 rows,
-                                 heads,
-                                 head_dim_,
-                                 x_NHC.stride(0)};
-      RopeRows(Rows<T>(x_NHC, first), MutableRows<T>(out, first), args);
-    });
-    return out;
+  if (HasRowKernels(x) && x.stride(1) == 1) {
+    if (at::GradMode::is_enabled()) return RotateFunction::apply(x, heads, positions_N, cos_PC_, sin_PC_);
+    RotateRows(x, {heads, positions_N, cos_PC_, sin_PC_}, 1.0f);
+    return x;
   }
+  const std::int64_t rotated = heads * head_dim_;
+  const auto parts = x.split_with_sizes({rotated, x.size(1) - rotated}, 1);
   const at::Tensor cos = cos_PC_.index_select(0, positions_N).unsqueeze(1);
   const at::Tensor sin = sin_PC_.index_select(0, positions_N).unsqueeze(1);
-  const at::Tensor x = x_NHC.to(at::kFloat);
-  const auto halves = x.chunk(2, -1);
-  return (x * cos + at::cat({halves[1], halves[0]}, -1) * sin).to(x_NHC.scalar_type());
+  const at::Tensor turned = parts[0].unflatten(1, {heads, head_dim_}).to(at::kFloat);
+  const auto halves = turned.chunk(2, -1);
+  const at::Tensor out = turned * cos + at::cat({halves[1], halves[0]}, -1) * sin;
+  return at::cat({out.to(x.scalar_type()).flatten(1), parts[1]}, 1);
 }
 
 }  // namespace buttress

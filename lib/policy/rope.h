@@ -12,8 +12,9 @@ class RopeTable {
  public:
   RopeTable(std::int64_t head_dim, double theta, at::Device device);
 
-  // Rotates x [N, heads, C] by its rows' positions; x's dtype stays. REQUIRES: positions below `end`. Differentiable.
-  at::Tensor Apply(const at::Tensor& x_NHC, const at::Tensor& positions_N, std::int64_t end);
+  // Rotates the first `heads` heads of x [N, any heads * C] by their rows' positions, in place where it can; use what is returned. The
+  // arithmetic is in float32, x's dtype stays. Differentiable. REQUIRES: positions below `end`.
+  at::Tensor Rotate(at::Tensor x, std::int64_t heads, const at::Tensor& positions_N, std::int64_t end);
 
  private:
   void Grow(std::int64_t end);

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/softmax_row.h"
 
 namespace buttress {
 namespace {
@@ -15,43 +15,55 @@ constexpr std::int64_t kFirstSorted = 64;
 }  // namespace
 
 SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+  return SampleRow(logits, V, params, uniform);
+}
+
+SampledToken Sampler::Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+  return SampleRow(logits, V, params, uniform);
+}
+
+template <class T>
+SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingParams& params, double uniform) {
   weights_.resize(static_cast<std::size_t>(V));
   sums_.resize(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
   const bool greedy = params.temperature == 0;
   const float scale = greedy ? 1.0f : static_cast<float>(1.0 / params.temperature);
-  const float top = ExpRow(logits, scale, weights_.data(), sums_.data(), V);
+  ExpRow(logits, scale, weights_.data(), sums_.data(), V);
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (!std::isfinite(total) || total <= 0) return {};
-  if (greedy) {
-    const auto best = std::find(logits, logits + V, top);
-    return {static_cast<std::int32_t>(best - logits), static_cast<float>(-std::log(total))};
-  }
-  const bool all = (params.top_k <= 0 || params.top_k >= V) && params.top_p >= 1.0;
-  if (!all) return SampleKept(V, params, total, uniform);
+  if (greedy) return TakeBest(total);
+  const bool keeps_all = (params.top_k <= 0 || params.top_k >= V) && params.top_p >= 1.0;
+  return keeps_all ? DrawAny(total, uniform) : DrawKept(params, total, uniform);
+}
 
-  // The run that holds the quantile, then the token in it. Rounding may carry past the end: the last token with any weight is then meant.
+SampledToken Sampler::TakeBest(double total) const {
+  const auto best = std::max_element(weights_.begin(), weights_.end());
+  return {static_cast<std::int32_t>(best - weights_.begin()), static_cast<float>(std::log(static_cast<double>(*best) / total))};
+}
+
+// The run that holds the quantile, then the token in it. Rounding may carry past the end: the last token with any weight is then meant.
+SampledToken Sampler::DrawAny(double total, double uniform) const {
   double left = uniform * total;
   std::size_t run = 0;
   while (run + 1 < sums_.size() && left >= sums_[run]) left -= sums_[run++];
-  const std::int64_t end = std::min<std::int64_t>(V, static_cast<std::int64_t>(run + 1) * kSumRun);
-  std::int64_t token = static_cast<std::int64_t>(run) * kSumRun;
-  std::int64_t last = -1;
-  for (; token < end; ++token) {
-    const double weight = static_cast<double>(weights_[static_cast<std::size_t>(token)]);
+  const std::size_t end = std::min(weights_.size(), (run + 1) * static_cast<std::size_t>(kSumRun));
+  std::size_t drawn = weights_.size();
+  for (std::size_t token = run * static_cast<std::size_t>(kSumRun); token < end; ++token) {
+    const double weight = static_cast<double>(weights_[token]);
     if (weight <= 0) continue;
-    last = token;
+    drawn = token;
     if (left < weight) break;
     left -= weight;
   }
-  if (last < 0) {
-    last = V - 1;
-    while (weights_[static_cast<std::size_t>(last)] <= 0) --last;
+  if (drawn == weights_.size()) {
+    --drawn;
+    while (weights_[drawn] <= 0) --drawn;
   }
-  const double logprob = static_cast<double>((logits[last] - top) * scale) - std::log(total);
-  return {static_cast<std::int32_t>(last), static_cast<float>(logprob)};
+  return {static_cast<std::int32_t>(drawn), static_cast<float>(std::log(static_cast<double>(weights_[drawn]) / total))};
 }
 
-SampledToken Sampler::SampleKept(std::int64_t V, const SamplingParams& params, double total, double uniform) {
+SampledToken Sampler::DrawKept(const SamplingParams& params, double total, double uniform) {
+  const auto V = static_cast<std::int64_t>(weights_.size());
   const auto weight = [this](std::int32_t id) { return static_cast<double>(weights_[static_cast<std::size_t>(id)]); };
   const auto before = [this](std::int32_t a, std::int32_t b) {
     const float wa = weights_[static_cast<std::size_t>(a)];

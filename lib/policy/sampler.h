@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/policy/cpu_kernels.h"
 #include "lib/rl/types.h"
 
 namespace buttress {
@@ -19,11 +20,18 @@ class Sampler {
   // logits [V]; `uniform` in [0, 1). Temperature scales first, then the top_k most probable tokens are kept, then of those the fewest
   // whose mass reaches top_p (ties go to the smaller id), as transformers and vLLM do. Temperature 0 takes the most probable token.
   SampledToken Sample(const float* logits, std::int64_t V, const SamplingParams& params, double uniform);
+  SampledToken Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params, double uniform);
 
  private:
-  SampledToken SampleKept(std::int64_t V, const SamplingParams& params, double total, double uniform);
+  template <class T>
+  SampledToken SampleRow(const T* logits, std::int64_t V, const SamplingParams& params, double uniform);
 
-  std::vector<float> weights_;       // exp((logit - max) / temperature)
+  // From weights_ and sums_, of sum `total`: the most probable token; any; or one that top_k and top_p keep.
+  SampledToken TakeBest(double total) const;
+  SampledToken DrawAny(double total, double uniform) const;
+  SampledToken DrawKept(const SamplingParams& params, double total, double uniform);
+
+  std::vector<float> weights_;       // [V] exp((logit - max) / temperature)
   std::vector<double> sums_;         // of runs of weights
   std::vector<std::int32_t> order_;  // token ids, the most probable first as far as sorted
 };

@@ -5,7 +5,7 @@
 
 namespace buttress {
 
-// silu(gate) * up, [N, F]; gate and up may be column ranges of one tensor. Differentiable.
-at::Tensor SwiGlu(const at::Tensor& gate_NF, const at::Tensor& up_NF);
+// silu(gate) * up, [N, F], of gate and up side by side, [N, 2F]. Differentiable.
+at::Tensor SwiGlu(const at::Tensor& gate_up);
 
 }  // namespace buttress

@@ -8,9 +8,11 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/attention.h"
+#include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
 #include "lib/policy/rope.h"
+#include "lib/policy/short_attention.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {
@@ -20,6 +22,7 @@ class Decoder final : public Transformer {
  public:
   Decoder(ModelConfig config, DecoderWeights weights, at::Device device)
       : config_(std::move(config)),
+        heads_{config_.heads, config_.kv_heads, config_.head_dim},
         weights_(std::move(weights)),
         parameters_(NamedParameters(weights_, config_)),
         rope_(config_.head_dim, config_.rope_theta, device),
@@ -33,11 +36,12 @@ class Decoder final : public Transformer {
 
   const std::vector<std::pair<std::string, at::Tensor>>& parameters() const override { return parameters_; }
 
-  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) override {
-    const PackedLayout layout = LayOut(lengths, device_);
+  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes) override {
+    PackedLayout layout = LayOut(lengths, prefixes, device_);
     TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
                 "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ", layout.offsets.back());
     at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
+    if (!UsesShortAttention(layout, hidden_ND, heads_)) layout.rectangles = LayOutRectangles(layout);
     for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
     return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
   }
@@ -53,22 +57,18 @@ class Decoder final : public Transformer {
 
  private:
   at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND) {
-    const std::int64_t rows = hidden_ND.size(0);
-    const std::int64_t width = config_.head_dim;
     const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
-    const at::Tensor q = at::linear(x, w.q_weight, w.q_bias).view({rows, config_.heads, width});
-    const at::Tensor k = at::linear(x, w.k_weight, w.k_bias).view({rows, config_.kv_heads, width});
-    const at::Tensor v = at::linear(x, w.v_weight, w.v_bias).view({rows, config_.kv_heads, width});
-    const at::Tensor attended = CausalAttention(layout,
-                                                rope_.Apply(q, layout.positions_N, layout.longest),
-                                                rope_.Apply(k, layout.positions_N, layout.longest),
-                                                v);
-    const at::Tensor middle_ND = hidden_ND + at::linear(attended, w.o_weight);
+    const at::Tensor qkv = rope_.Rotate(Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+                                        heads_.H + heads_.K,
+                                        layout.positions_N,
+                                        layout.longest);
+    const at::Tensor middle_ND = hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
     const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
-    return middle_ND + at::linear(SwiGlu(at::linear(y, w.gate_weight), at::linear(y, w.up_weight)), w.down_weight);
+    return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
   }
 
   const ModelConfig config_;
+  const HeadShape heads_;
   DecoderWeights weights_;
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   RopeTable rope_;

@@ -42,7 +42,15 @@ class Transformer {
   virtual const DecoderWeights& weights() const = 0;
 
   // Hidden states after the last norm, [N, D], of sequences packed one after another; lengths sum to N. Differentiable.
-  virtual at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) = 0;
+  //
+  // A sequence may continue an earlier one: prefixes[b] names it, -1 for none (`prefixes` may be empty). Its rows then stand after the
+  // prefix's positions and attend to all of it, so that completions of one prompt compute the prompt once. Continuations follow their
+  // prefix directly and have none themselves.
+  virtual at::Tensor Hidden(const at::Tensor& tokens_N,
+                            std::span<const std::int64_t> lengths,
+                            std::span<const std::int64_t> prefixes) = 0;
+
+  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) { return Hidden(tokens_N, lengths, {}); }
 
   // Logits [N, V] of hidden states [N, D], in the parameters' dtype. Differentiable.
   virtual at::Tensor Logits(const at::Tensor& hidden_ND) = 0;

@@ -29,11 +29,13 @@ constexpr std::int64_t kUnaryMs = 10000;
 constexpr std::int64_t kSubmitMs = 30000;
 constexpr std::int64_t kFetchMs = 300000;
 constexpr std::int64_t kConnectMs = 2000;
+constexpr std::int64_t kLongestBackoffMs = 1000;
 constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
 bool WorthTryingAgain(const Status& status) {
-  return status.code() == StatusCode::kUnavailable || status.code() == StatusCode::kDeadlineExceeded;
+  return status.code() == StatusCode::kUnavailable ||
+         status.code() == StatusCode::kDeadlineExceeded;
 }
 
 // Waits for an asynchronous call; a long poll is cancelled when the process is asked to stop.
@@ -75,33 +77,41 @@ class CoordinatorClient::Connection {
 
   Status Call(std::string_view name, std::int64_t deadline_ms, const Attempt& attempt) {
     const std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
-    Backoff backoff({}, static_cast<std::uint64_t>(give_up_at));
+    Backoff backoff({.max_ms = kLongestBackoffMs}, static_cast<std::uint64_t>(give_up_at));
     while (true) {
       const Status status = TryOnce(deadline_ms, attempt);
       if (status.ok()) return status;
       const Status named = status.Annotate(name);
-      if (!WorthTryingAgain(status) || ShutdownRequested()) return named;
+      if (!WorthTryingAgain(status) || ShutdownRequested() || CheckpointRequested()) return named;
       const std::int64_t wait_ms = backoff.NextMs();
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
       }
-      if (backoff.attempts() == 1) Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+      if (backoff.attempts() == 1) {
+        Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+      }
       if (WaitForShutdown(milliseconds(wait_ms))) return named;
     }
   }
 
   template <class Request, class Response, class Async>
   Result<Response> Unary(std::string_view name,
-                         void (Async::*method)(grpc::ClientContext*, const Request*, Response*, std::function<void(grpc::Status)>),
+                         void (Async::*method)(grpc::ClientContext*,
+                                               const Request*,
+                                               Response*,
+                                               std::function<void(grpc::Status)>),
                          const Request& request,
                          std::int64_t hold_ms = 0) {
     Response response;
-    BUTTRESS_RETURN_IF_ERROR(Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
-      PendingCall pending;
-      response.Clear();
-      (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) { pending.Finish(s); });
-      return pending.Wait(context, hold_ms > 0);
-    }));
+    BUTTRESS_RETURN_IF_ERROR(
+        Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
+          PendingCall pending;
+          response.Clear();
+          (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) {
+            pending.Finish(s);
+          });
+          return pending.Wait(context, hold_ms > 0);
+        }));
     return response;
   }
 
@@ -133,10 +143,22 @@ class CoordinatorClient::Connection {
       }
       connected = current_;
     }
-    if (!connected.channel->WaitForConnected(std::chrono::system_clock::now() + milliseconds(kConnectMs))) {
+    if (!Reached(*connected.channel)) {
       return Unavailable("no coordinator answers at " + connected.address);
     }
     return connected;
+  }
+
+  // False as soon as the connection is refused: the address file may name another port by now.
+  static bool Reached(grpc::Channel& channel) {
+    const auto deadline = std::chrono::system_clock::now() + milliseconds(kConnectMs);
+    while (true) {
+      const grpc_connectivity_state state = channel.GetState(/*try_to_connect=*/true);
+      if (state == GRPC_CHANNEL_READY) return true;
+      if (state == GRPC_CHANNEL_TRANSIENT_FAILURE || !channel.WaitForStateChange(state, deadline)) {
+        return false;
+      }
+    }
   }
 
   Result<std::string> Address() const {
@@ -175,7 +197,8 @@ CoordinatorClient::~CoordinatorClient() = default;
 
 using Async = v1::Coordinator::Stub::async_interface;
 
-Result<v1::RegisterWorkerResponse> CoordinatorClient::RegisterWorker(const v1::RegisterWorkerRequest& request) {
+Result<v1::RegisterWorkerResponse> CoordinatorClient::RegisterWorker(
+    const v1::RegisterWorkerRequest& request) {
   return connection_->Unary("RegisterWorker", &Async::RegisterWorker, request);
 }
 
@@ -183,7 +206,8 @@ Result<v1::ExchangeResponse> CoordinatorClient::Exchange(const v1::ExchangeReque
   return connection_->Unary("Exchange", &Async::Exchange, request, request.wait_ms());
 }
 
-Result<v1::RegisterLearnerResponse> CoordinatorClient::RegisterLearner(const v1::RegisterLearnerRequest& request) {
+Result<v1::RegisterLearnerResponse> CoordinatorClient::RegisterLearner(
+    const v1::RegisterLearnerRequest& request) {
   return connection_->Unary("RegisterLearner", &Async::RegisterLearner, request);
 }
 
@@ -248,10 +272,12 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
       auto group = DecodeGroup(bytes);
       bytes.clear();
       if (!group.ok()) {
-        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " + group.status().message());
+        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " +
+                       group.status().message());
       } else if (groups.size() >= static_cast<std::size_t>(request.group_ids_size()) ||
                  group->group_id != request.group_ids(static_cast<int>(groups.size()))) {
-        bad = DataLoss("group " + std::to_string(group->group_id) + " came where another one was asked for");
+        bad = DataLoss("group " + std::to_string(group->group_id) +
+                       " came where another one was asked for");
       } else {
         groups.push_back(std::move(*group));
       }
@@ -261,7 +287,8 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
     if (!bad.ok()) return bad;
     BUTTRESS_RETURN_IF_ERROR(finished);
     if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();
-    return DataLoss(std::to_string(groups.size()) + " groups came, " + std::to_string(request.group_ids_size()) + " were asked for");
+    return DataLoss(std::to_string(groups.size()) + " groups came, " +
+                    std::to_string(request.group_ids_size()) + " were asked for");
   };
   BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", kFetchMs, attempt));
   return groups;

@@ -2,7 +2,8 @@
 //
 // Every attempt has a deadline. UNAVAILABLE and DEADLINE_EXCEEDED are tried again with backoff (lib/base/retry.h) until
 // `give_up_after_ms` has passed: a coordinator that restarts is not noticed, for every call is safe to repeat. Any other failure is
-// returned at once. Once ShutdownRequested(), a long poll in flight ends with kCancelled, and each later call is tried once.
+// returned at once. Once ShutdownRequested(), a long poll in flight ends with kCancelled, and each later call is tried once; so it is once
+// CheckpointRequested().
 #pragma once
 
 #include <cstdint>
@@ -19,9 +20,12 @@
 namespace buttress {
 
 struct CoordinatorClientOptions {
-  std::string address;                    // host:port; empty: read from address_file
-  std::string address_file;               // <out>/coordinator.address; read again before every connection, for the port may change
-  std::int64_t give_up_after_ms = 120000;  // of trying again, for one call
+  // host:port; empty: read from address_file.
+  std::string address;
+  // <out>/coordinator.address; read again before every connection, for the port may change.
+  std::string address_file;
+  // Of trying again, for one call.
+  std::int64_t give_up_after_ms = 120000;
 };
 
 // local.coordinator.advertise, else the file that the coordinator writes.

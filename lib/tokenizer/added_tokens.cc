@@ -15,10 +15,13 @@ std::size_t CodePointBefore(std::string_view text, std::size_t end) {
 }
 
 bool EndsWithWord(std::string_view text) {
-  return !text.empty() && IsWordCharacter(CodePointAt(text, CodePointBefore(text, text.size())).value);
+  return !text.empty() &&
+         IsWordCharacter(CodePointAt(text, CodePointBefore(text, text.size())).value);
 }
 
-bool StartsWithWord(std::string_view text) { return !text.empty() && IsWordCharacter(CodePointAt(text, 0).value); }
+bool StartsWithWord(std::string_view text) {
+  return !text.empty() && IsWordCharacter(CodePointAt(text, 0).value);
+}
 
 std::size_t BeforeWhiteSpace(std::string_view text, std::size_t end) {
   while (end > 0) {
@@ -73,7 +76,10 @@ std::vector<AddedTokenPart> AddedTokenFinder::Split(std::string_view text) const
     std::size_t begin = at;
     std::size_t end = at + token->content.size();
     at = end;
-    if (token->single_word && (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end)))) continue;
+    if (token->single_word &&
+        (EndsWithWord(text.substr(0, begin)) || StartsWithWord(text.substr(end)))) {
+      continue;
+    }
     if (token->lstrip) begin = std::max(BeforeWhiteSpace(text, begin), done);
     if (token->rstrip) end = AfterWhiteSpace(text, end);
     if (begin > done) parts.push_back({std::nullopt, {done, begin}});

@@ -44,7 +44,7 @@ class AddedTokenFinder {
   const AddedToken* LongestAt(std::string_view rest) const;
 
   std::vector<AddedToken> tokens_;
-  TextMap<std::size_t> index_;  // content -> place in tokens_
+  TextMap<std::size_t> index_;                                       // content -> place in tokens_
   std::array<std::vector<std::size_t>, 256> lengths_by_first_byte_;  // of contents, longest first
 };
 

@@ -29,7 +29,9 @@ struct Candidate {
   std::int64_t left = 0;  // index of the left symbol
   std::int32_t token = 0;
 
-  bool operator>(const Candidate& other) const { return std::tie(rank, left) > std::tie(other.rank, other.left); }
+  bool operator>(const Candidate& other) const {
+    return std::tie(rank, left) > std::tie(other.rank, other.left);
+  }
 };
 
 }  // namespace
@@ -53,13 +55,15 @@ Result<Bpe> Bpe::Create(Spec spec) {
     for (const std::string& token : {left, right, left + right}) {
       if (find(token) < 0) return InvalidArgument(path + ": '" + token + "' is not in model.vocab");
     }
-    bpe.merges_.insert_or_assign(PairKey(find(left), find(right)), Merge{static_cast<std::int32_t>(rank), find(left + right)});
+    bpe.merges_.insert_or_assign(PairKey(find(left), find(right)),
+                                 Merge{static_cast<std::int32_t>(rank), find(left + right)});
   }
   return bpe;
 }
 
 bool Bpe::covers_all_bytes() const {
-  return std::none_of(byte_tokens_.begin(), byte_tokens_.end(), [](std::int32_t token) { return token < 0; });
+  return std::none_of(
+      byte_tokens_.begin(), byte_tokens_.end(), [](std::int32_t token) { return token < 0; });
 }
 
 const Bpe::Merge* Bpe::FindMerge(std::int32_t left, std::int32_t right) const {
@@ -73,7 +77,8 @@ std::vector<std::int32_t> Bpe::MergeAll(std::string_view word) const {
   const auto offer = [&](std::int64_t left) {
     const Symbol& symbol = symbols[static_cast<std::size_t>(left)];
     if (symbol.next < 0) return;
-    const Merge* merge = FindMerge(symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token);
+    const Merge* merge =
+        FindMerge(symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token);
     if (merge != nullptr) queue.push({merge->rank, left, merge->token});
   };
   const auto size = static_cast<std::int64_t>(word.size());
@@ -105,7 +110,8 @@ std::vector<std::int32_t> Bpe::MergeAll(std::string_view word) const {
   return tokens;
 }
 
-std::optional<std::size_t> Bpe::EncodeWord(std::string_view word, std::vector<std::int32_t>& tokens) const {
+std::optional<std::size_t> Bpe::EncodeWord(std::string_view word,
+                                           std::vector<std::int32_t>& tokens) const {
   const bool cached = word.size() <= kCachedWordBytesMax;
   if (cached) {
     const MutexLock lock(cache_->mutex);
@@ -121,8 +127,9 @@ std::optional<std::size_t> Bpe::EncodeWord(std::string_view word, std::vector<st
     if (it != vocabulary_.end()) found.push_back(it->second);
   }
   if (found.empty()) {
-    const auto unknown = std::find_if(
-        word.begin(), word.end(), [&](char c) { return byte_tokens_[static_cast<std::uint8_t>(c)] < 0; });
+    const auto unknown = std::find_if(word.begin(), word.end(), [&](char c) {
+      return byte_tokens_[static_cast<std::uint8_t>(c)] < 0;
+    });
     if (unknown != word.end()) return static_cast<std::size_t>(unknown - word.begin());
     found = MergeAll(word);
   }

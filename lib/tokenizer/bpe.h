@@ -24,7 +24,7 @@ class Bpe {
   struct Spec {
     Vocabulary vocabulary;                                    // keys in the byte-level alphabet
     std::vector<std::pair<std::string, std::string>> merges;  // first ones first
-    bool ignore_merges = false;                               // a word that is a token stays whole, whatever the merges say
+    bool ignore_merges = false;  // a word that is a token stays whole, whatever the merges say
   };
 
   // kInvalidArgument for a merge whose parts or whole are not in the vocabulary.
@@ -32,7 +32,8 @@ class Bpe {
 
   // Appends the tokens of `word` (raw bytes) to `tokens`, in time n log n. Returns the offset of the first byte without a token, if there
   // is one; `tokens` is then as before.
-  std::optional<std::size_t> EncodeWord(std::string_view word, std::vector<std::int32_t>& tokens) const;
+  std::optional<std::size_t> EncodeWord(std::string_view word,
+                                        std::vector<std::int32_t>& tokens) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 

@@ -7,7 +7,8 @@
 namespace buttress {
 namespace {
 
-constexpr int kCharacters = 256 + 68;  // the 68 bytes that are not printable in Latin-1 follow from U+0100 on
+// The 68 bytes that are not printable in Latin-1 follow from U+0100 on.
+constexpr int kCharacters = 256 + 68;
 
 struct Alphabet {
   std::array<char32_t, 256> characters{};
@@ -19,7 +20,8 @@ constexpr Alphabet MakeAlphabet() {
   alphabet.bytes.fill(-1);
   char32_t next = 256;
   for (unsigned byte = 0; byte < 256; ++byte) {
-    const bool printable = (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
+    const bool printable =
+        (byte >= 0x21 && byte <= 0x7E) || (byte >= 0xA1 && byte <= 0xAC) || byte >= 0xAE;
     const char32_t character = printable ? byte : next++;
     alphabet.characters[byte] = character;
     alphabet.bytes[character] = static_cast<int>(byte);
@@ -33,7 +35,9 @@ constexpr Alphabet kAlphabet = MakeAlphabet();
 
 char32_t ByteToCharacter(std::uint8_t byte) { return kAlphabet.characters[byte]; }
 
-int CharacterToByte(char32_t character) { return character < kCharacters ? kAlphabet.bytes[character] : -1; }
+int CharacterToByte(char32_t character) {
+  return character < kCharacters ? kAlphabet.bytes[character] : -1;
+}
 
 std::string BytesToCharacters(std::string_view bytes) {
   std::string out;

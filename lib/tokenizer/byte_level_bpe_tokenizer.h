@@ -18,7 +18,8 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> Create(TokenizerJson spec, TokenizerConfig config);
 
   Result<std::vector<std::int32_t>> Encode(std::string_view text) const override;
-  Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const override;
+  Result<std::string> Decode(std::span<const std::int32_t> tokens,
+                             SpecialTokens special) const override;
 
   std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
 

@@ -19,7 +19,8 @@ std::string MemberPath(std::string_view path, std::string_view name) {
 std::string Excerpt(const json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return "an array";
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);  // all ASCII, so it can be cut anywhere
+  // All ASCII, so that it can be cut anywhere.
+  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > kExcerptBytes) text = text.substr(0, kExcerptBytes) + "...";
   return text;
 }
@@ -30,17 +31,28 @@ const json& MemberOrNull(const json& object, const std::string& name) {
   return it == object.end() ? kNull : *it;
 }
 
-Result<bool> BoolMember(const json& object, std::string_view path, const std::string& name, bool absent) {
+Result<bool> BoolMember(const json& object,
+                        std::string_view path,
+                        const std::string& name,
+                        bool absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
-  if (!value.is_boolean()) return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) + " is not true or false");
+  if (!value.is_boolean()) {
+    return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) +
+                           " is not true or false");
+  }
   return value.get<bool>();
 }
 
-Result<std::string> StringMember(const json& object, std::string_view path, const std::string& name, const std::string& absent) {
+Result<std::string> StringMember(const json& object,
+                                 std::string_view path,
+                                 const std::string& name,
+                                 const std::string& absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
-  if (!value.is_string()) return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) + " is not a string");
+  if (!value.is_string()) {
+    return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) + " is not a string");
+  }
   return value.get<std::string>();
 }
 
@@ -48,7 +60,8 @@ Result<std::int32_t> IdOf(const json& value, std::string_view path, std::int32_t
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)) {
     return value.get<std::int32_t>();
   }
-  return InvalidArgument(std::string(path) + " = " + Excerpt(value) + " is not a whole number from 0 to " + std::to_string(max));
+  return InvalidArgument(std::string(path) + " = " + Excerpt(value) +
+                         " is not a whole number from 0 to " + std::to_string(max));
 }
 
 Status ExpectObject(const json& value, std::string_view path) {
@@ -56,7 +69,9 @@ Status ExpectObject(const json& value, std::string_view path) {
   return InvalidArgument(std::string(path) + " = " + Excerpt(value) + " is not an object");
 }
 
-Status ExpectMembersAmong(const json& object, std::string_view path, std::initializer_list<std::string_view> known) {
+Status ExpectMembersAmong(const json& object,
+                          std::string_view path,
+                          std::initializer_list<std::string_view> known) {
   for (const auto& [name, value] : object.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {
       return InvalidArgument(MemberPath(path, name) + " is not supported; it may change results");

@@ -12,7 +12,10 @@
 namespace buttress {
 
 // `path` names `object` in messages; empty for the root. An absent or null member gives `absent`.
-Result<bool> BoolMember(const nlohmann::json& object, std::string_view path, const std::string& name, bool absent);
+Result<bool> BoolMember(const nlohmann::json& object,
+                        std::string_view path,
+                        const std::string& name,
+                        bool absent);
 Result<std::string> StringMember(const nlohmann::json& object,
                                  std::string_view path,
                                  const std::string& name,
@@ -27,7 +30,9 @@ Result<std::int32_t> IdOf(const nlohmann::json& value, std::string_view path, st
 Status ExpectObject(const nlohmann::json& value, std::string_view path);
 
 // Refuses members other than `known`, since an unknown one may change results.
-Status ExpectMembersAmong(const nlohmann::json& object, std::string_view path, std::initializer_list<std::string_view> known);
+Status ExpectMembersAmong(const nlohmann::json& object,
+                          std::string_view path,
+                          std::initializer_list<std::string_view> known);
 
 // "path.name", or "name" under the root.
 std::string MemberPath(std::string_view path, std::string_view name);

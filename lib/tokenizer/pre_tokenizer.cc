@@ -41,17 +41,20 @@ Result<PreTokenizer::Step> PreTokenizer::ParseSplit(const json& spec, const std:
       {"MergedWithNext", Delimiters::kMergedWithNext},
       {"Contiguous", Delimiters::kContiguous},
   };
-  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(spec, path, {"type", "pattern", "behavior", "invert"}));
+  BUTTRESS_RETURN_IF_ERROR(
+      ExpectMembersAmong(spec, path, {"type", "pattern", "behavior", "invert"}));
   Step step;
   Result<Regex> pattern = ParsePattern(MemberOrNull(spec, "pattern"), path + ".pattern");
   if (!pattern.ok()) return pattern.status().Annotate(path);
   step.pattern = *std::move(pattern);
   BUTTRESS_ASSIGN_OR_RETURN(const std::string behavior, StringMember(spec, path, "behavior", ""));
-  const auto it = std::find_if(
-      std::begin(kDelimiters), std::end(kDelimiters), [&](const auto& entry) { return entry.first == behavior; });
+  const auto it = std::find_if(std::begin(kDelimiters),
+                               std::end(kDelimiters),
+                               [&](const auto& entry) { return entry.first == behavior; });
   if (it == std::end(kDelimiters)) {
-    return InvalidArgument(path + ".behavior = '" + behavior +
-                           "' is not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+    return InvalidArgument(
+        path + ".behavior = '" + behavior +
+        "' is not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
   }
   step.delimiters = it->second;
   BUTTRESS_ASSIGN_OR_RETURN(step.invert, BoolMember(spec, path, "invert", false));
@@ -63,12 +66,15 @@ Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
   if (type == "Split") return ParseSplit(spec, path);
   if (type != "ByteLevel") {
-    return InvalidArgument(path + ".type = '" + type + "' is not supported; Split, ByteLevel and Sequence are");
+    return InvalidArgument(path + ".type = '" + type +
+                           "' is not supported; Split, ByteLevel and Sequence are");
   }
   // trim_offsets moves offsets only.
-  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(spec, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
+  BUTTRESS_RETURN_IF_ERROR(
+      ExpectMembersAmong(spec, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
   Step step;
-  BUTTRESS_ASSIGN_OR_RETURN(step.add_prefix_space, BoolMember(spec, path, "add_prefix_space", true));
+  BUTTRESS_ASSIGN_OR_RETURN(step.add_prefix_space,
+                            BoolMember(spec, path, "add_prefix_space", true));
   BUTTRESS_ASSIGN_OR_RETURN(const bool use_regex, BoolMember(spec, path, "use_regex", true));
   if (use_regex) {
     BUTTRESS_ASSIGN_OR_RETURN(step.pattern, Regex::Compile(kByteLevelPattern));
@@ -81,25 +87,30 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
   const json& list = sequence ? MemberOrNull(spec, "pretokenizers") : spec;
   const std::string path = "pre_tokenizer";
   if (sequence && (!list.is_array() || list.empty() || list.size() > kStepsMax)) {
-    return InvalidArgument(path + ".pretokenizers is not a list of 1 to " + std::to_string(kStepsMax) + " pre-tokenizers");
+    return InvalidArgument(path + ".pretokenizers is not a list of 1 to " +
+                           std::to_string(kStepsMax) + " pre-tokenizers");
   }
   PreTokenizer out;
   const std::size_t count = sequence ? list.size() : 1;
   for (std::size_t i = 0; i < count; ++i) {
     const json& step = sequence ? list[i] : list;
-    const std::string step_path = sequence ? path + ".pretokenizers[" + std::to_string(i) + "]" : path;
+    const std::string step_path =
+        sequence ? path + ".pretokenizers[" + std::to_string(i) + "]" : path;
     BUTTRESS_ASSIGN_OR_RETURN(Step parsed, ParseStep(step, step_path));
     out.steps_.push_back(std::move(parsed));
     const bool byte_level = MemberOrNull(step, "type") == "ByteLevel";
     if (byte_level != (i + 1 == count)) {
-      return InvalidArgument(step_path + ": the last pre-tokenizer, and no other, must be ByteLevel; byte-level BPE is supported");
+      return InvalidArgument(
+          step_path +
+          ": the last pre-tokenizer, and no other, must be ByteLevel; byte-level BPE is supported");
     }
   }
   return out;
 }
 
 bool PreTokenizer::add_prefix_space() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) { return step.add_prefix_space; });
+  return std::any_of(
+      steps_.begin(), steps_.end(), [](const Step& step) { return step.add_prefix_space; });
 }
 
 void PreTokenizer::AddPrefixSpaces(PreTokenizedText& text) {
@@ -114,7 +125,9 @@ void PreTokenizer::AddPrefixSpaces(PreTokenizedText& text) {
   text.text = std::move(out);
 }
 
-std::vector<PreTokenizer::Part> PreTokenizer::PartsOf(std::size_t size, const std::vector<TextRange>& matches, bool invert) {
+std::vector<PreTokenizer::Part> PreTokenizer::PartsOf(std::size_t size,
+                                                      const std::vector<TextRange>& matches,
+                                                      bool invert) {
   std::vector<Part> parts;
   std::size_t end = 0;
   for (const TextRange& match : matches) {
@@ -137,10 +150,15 @@ std::vector<TextRange> PreTokenizer::WordsOf(std::vector<Part> parts, Delimiters
       case Delimiters::kRemoved:
         if (part.match) continue;
         break;
-      case Delimiters::kIsolated: break;
-      case Delimiters::kContiguous: merge = part.match == previous_match; break;
+      case Delimiters::kIsolated:
+        break;
+      case Delimiters::kContiguous:
+        merge = part.match == previous_match;
+        break;
       case Delimiters::kMergedWithPrevious:
-      case Delimiters::kMergedWithNext: merge = part.match && !previous_match; break;
+      case Delimiters::kMergedWithNext:
+        merge = part.match && !previous_match;
+        break;
     }
     previous_match = part.match;
     if (!merge || words.empty()) {
@@ -162,9 +180,11 @@ Status PreTokenizer::Apply(const Step& step, PreTokenizedText& text) {
   std::vector<TextRange> words;
   std::vector<TextRange> matches;
   for (const TextRange& word : text.words) {
-    const std::string_view part = std::string_view(text.text).substr(word.begin, word.end - word.begin);
+    const std::string_view part =
+        std::string_view(text.text).substr(word.begin, word.end - word.begin);
     BUTTRESS_RETURN_IF_ERROR(step.pattern->FindAll(part, matches));
-    for (const TextRange& found : WordsOf(PartsOf(part.size(), matches, step.invert), step.delimiters)) {
+    for (const TextRange& found :
+         WordsOf(PartsOf(part.size(), matches, step.invert), step.delimiters)) {
       words.push_back({word.begin + found.begin, word.begin + found.end});
     }
   }

@@ -49,7 +49,9 @@ class PreTokenizer {
   static Result<Step> ParseStep(const nlohmann::json& spec, const std::string& path);
   static Result<Step> ParseSplit(const nlohmann::json& spec, const std::string& path);
   static void AddPrefixSpaces(PreTokenizedText& text);
-  static std::vector<Part> PartsOf(std::size_t size, const std::vector<TextRange>& matches, bool invert);
+  static std::vector<Part> PartsOf(std::size_t size,
+                                   const std::vector<TextRange>& matches,
+                                   bool invert);
   static std::vector<TextRange> WordsOf(std::vector<Part> parts, Delimiters delimiters);
   static Status Apply(const Step& step, PreTokenizedText& text);
 

@@ -27,7 +27,9 @@ constexpr std::string_view kSharedEscapes = "dDrntf";
 constexpr std::string_view kSharedBracedEscapes = "pPx";
 constexpr std::string_view kSharedGroups[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
 
-bool IsAsciiLetterOrDigit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool IsAsciiLetterOrDigit(char c) {
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
 
 // Writes a pattern as PCRE2 must read it to mean what Oniguruma reads.
 class OnigurumaTranslator {
@@ -37,7 +39,9 @@ class OnigurumaTranslator {
   Result<std::string> Translate() {
     while (at_ < pattern_.size()) {
       const std::string_view rest = pattern_.substr(at_);
-      BUTTRESS_RETURN_IF_ERROR(rest.front() == '\\' ? Escape(rest) : in_class_ ? InClass(rest) : Outside(rest));
+      BUTTRESS_RETURN_IF_ERROR(rest.front() == '\\' ? Escape(rest)
+                               : in_class_          ? InClass(rest)
+                                                    : Outside(rest));
     }
     return std::move(out_);
   }
@@ -52,11 +56,14 @@ class OnigurumaTranslator {
       at_ += 2;
       return OkStatus();
     }
-    const bool braced =
-        rest.size() > 2 && rest[2] == '{' && kSharedBracedEscapes.find(letter) != std::string_view::npos;
+    const bool braced = rest.size() > 2 && rest[2] == '{' &&
+                        kSharedBracedEscapes.find(letter) != std::string_view::npos;
     const std::size_t end = braced ? rest.find('}') : std::size_t{1};
     if (end >= rest.size()) return Refuse(rest);
-    if (!braced && IsAsciiLetterOrDigit(letter) && kSharedEscapes.find(letter) == std::string_view::npos) return Refuse(rest);
+    if (!braced && IsAsciiLetterOrDigit(letter) &&
+        kSharedEscapes.find(letter) == std::string_view::npos) {
+      return Refuse(rest);
+    }
     Copy(rest.substr(0, end + 1));
     return OkStatus();
   }
@@ -72,9 +79,10 @@ class OnigurumaTranslator {
     for (const std::string_view construct : {"{,", "}+", "(*", "[]", "[^]"}) {
       if (rest.starts_with(construct)) return Refuse(rest);
     }
-    if (rest.starts_with("(?") && std::none_of(std::begin(kSharedGroups), std::end(kSharedGroups), [&](std::string_view group) {
-          return rest.starts_with(group);
-        })) {
+    if (rest.starts_with("(?") &&
+        std::none_of(std::begin(kSharedGroups),
+                     std::end(kSharedGroups),
+                     [&](std::string_view group) { return rest.starts_with(group); })) {
       return Refuse(rest);
     }
     if (rest.front() == '[') in_class_ = true;
@@ -88,8 +96,9 @@ class OnigurumaTranslator {
   }
 
   Status Refuse(std::string_view rest) const {
-    return InvalidArgument("pattern " + std::string(pattern_) + ": '" + std::string(rest.substr(0, 3)) + "' at byte " +
-                           std::to_string(at_) + " is not supported, since PCRE2 may read it otherwise than Oniguruma");
+    return InvalidArgument("pattern " + std::string(pattern_) + ": '" +
+                           std::string(rest.substr(0, 3)) + "' at byte " + std::to_string(at_) +
+                           " is not supported, since PCRE2 may read it otherwise than Oniguruma");
   }
 
   std::string_view pattern_;
@@ -100,10 +109,12 @@ class OnigurumaTranslator {
 
 struct MatchState {
   explicit MatchState(const pcre2_code* code, std::size_t text_bytes)
-      : data(pcre2_match_data_create_from_pattern(code, nullptr)), context(pcre2_match_context_create(nullptr)) {
+      : data(pcre2_match_data_create_from_pattern(code, nullptr)),
+        context(pcre2_match_context_create(nullptr)) {
     BUTTRESS_CHECK(data != nullptr && context != nullptr, "out of memory");
     const std::uint64_t steps = kStepsMin + std::uint64_t{kStepsPerByte} * text_bytes;
-    pcre2_set_match_limit(context, static_cast<std::uint32_t>(std::min<std::uint64_t>(steps, kStepsMax)));
+    pcre2_set_match_limit(context,
+                          static_cast<std::uint32_t>(std::min<std::uint64_t>(steps, kStepsMax)));
     pcre2_set_heap_limit(context, kMatchHeapKib);
   }
 
@@ -131,17 +142,18 @@ Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
   int error = 0;
   PCRE2_SIZE error_at = 0;
   // Oniguruma's ^ and $ are those of lines.
-  pcre2_code* code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
-                                   pattern.size(),
-                                   PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                                   &error,
-                                   &error_at,
-                                   nullptr);
+  pcre2_code* code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
+                    pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
+                    &error,
+                    &error_at,
+                    nullptr);
   if (code == nullptr) {
     PCRE2_UCHAR text[256] = {};
     pcre2_get_error_message(error, text, sizeof(text));
-    return InvalidArgument("pattern " + pattern + ": " + reinterpret_cast<const char*>(text) + " at byte " +
-                           std::to_string(error_at));
+    return InvalidArgument("pattern " + pattern + ": " + reinterpret_cast<const char*>(text) +
+                           " at byte " + std::to_string(error_at));
   }
   return Regex(code);
 }
@@ -175,13 +187,16 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) co
                                   state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
-      return ResourceExhausted("the pre-tokenizer's pattern gave up near byte " + std::to_string(from) + " of " +
-                               std::to_string(text.size()) + " (PCRE2 error " + std::to_string(found) +
+      return ResourceExhausted("the pre-tokenizer's pattern gave up near byte " +
+                               std::to_string(from) + " of " + std::to_string(text.size()) +
+                               " (PCRE2 error " + std::to_string(found) +
                                "); the pattern backtracks too much on this text");
     }
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state.data);
     const TextRange match{offsets[0], offsets[1]};
-    if (match.end < match.begin) return InvalidArgument("the pre-tokenizer's pattern moves its match's start behind its end");
+    if (match.end < match.begin) {
+      return InvalidArgument("the pre-tokenizer's pattern moves its match's start behind its end");
+    }
     if (match.begin == match.end && !matches.empty() && matches.back().end == match.end) {
       from += from < text.size() ? CodePointAt(text, from).length : 1;
       continue;

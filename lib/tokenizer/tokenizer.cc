@@ -60,11 +60,15 @@ void ByteLevelBpeTokenizer::AddDecodedToken(std::int32_t id, std::string_view te
   tokens_[index] = {.exists = true, .special = special, .bytes = TokenToBytes(text)};
 }
 
-Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson spec, TokenizerConfig config) {
+Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson spec,
+                                                                 TokenizerConfig config) {
   if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space()) {
-    return InvalidArgument("tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them equal");
+    return InvalidArgument(
+        "tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them "
+        "equal");
   }
-  std::unique_ptr<ByteLevelBpeTokenizer> tokenizer(new ByteLevelBpeTokenizer(std::move(spec), std::move(config)));
+  std::unique_ptr<ByteLevelBpeTokenizer> tokenizer(
+      new ByteLevelBpeTokenizer(std::move(spec), std::move(config)));
   for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
     const std::int32_t id = tokenizer->TokenId(token.content);
     if (id < 0 || (token.id >= 0 && id != token.id)) {
@@ -85,22 +89,27 @@ std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
 }
 
 // `before`: bytes of the text before `text`, for messages.
-Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before, std::vector<std::int32_t>& tokens) const {
-  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized, pre_tokenizer_.Split(std::move(text)));
+Status ByteLevelBpeTokenizer::EncodePlain(std::string text,
+                                          std::size_t before,
+                                          std::vector<std::int32_t>& tokens) const {
+  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized,
+                            pre_tokenizer_.Split(std::move(text)));
   const std::string_view all = pre_tokenized.text;
   for (const TextRange& word : pre_tokenized.words) {
     const auto unknown = bpe_.EncodeWord(all.substr(word.begin, word.end - word.begin), tokens);
     if (!unknown.has_value()) continue;
     const std::size_t at = word.begin + *unknown;
-    return InvalidArgument("byte " + HexByte(all[at]) + " at byte " + std::to_string(before + at) + " of the text" +
-                           (nfc_ ? " (counted after NFC)" : "") + " has no token in this vocabulary");
+    return InvalidArgument("byte " + HexByte(all[at]) + " at byte " + std::to_string(before + at) +
+                           " of the text" + (nfc_ ? " (counted after NFC)" : "") +
+                           " has no token in this vocabulary");
   }
   return OkStatus();
 }
 
 Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view text) const {
   if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
-    return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*invalid) + " of " + std::to_string(text.size()));
+    return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*invalid) + " of " +
+                           std::to_string(text.size()));
   }
   std::vector<std::int32_t> tokens;
   std::size_t before = 0;
@@ -117,21 +126,25 @@ Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view
         tokens.push_back(*inner.token);
         continue;
       }
-      BUTTRESS_RETURN_IF_ERROR(EncodePlain(
-          normalized.substr(inner.range.begin, inner.range.end - inner.range.begin), before + inner.range.begin, tokens));
+      BUTTRESS_RETURN_IF_ERROR(
+          EncodePlain(normalized.substr(inner.range.begin, inner.range.end - inner.range.begin),
+                      before + inner.range.begin,
+                      tokens));
     }
     before += normalized.size();
   }
   return tokens;
 }
 
-Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const {
+Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> tokens,
+                                                  SpecialTokens special) const {
   std::string bytes;
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t id = tokens[i];
     if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
       return OutOfRange("token " + std::to_string(id) + " at position " + std::to_string(i) +
-                        " is not in the vocabulary, whose ids end at " + std::to_string(vocab_size() - 1));
+                        " is not in the vocabulary, whose ids end at " +
+                        std::to_string(vocab_size() - 1));
     }
     const DecodedToken& token = tokens_[static_cast<std::size_t>(id)];
     if (token.special && special == SpecialTokens::kSkip) continue;
@@ -143,15 +156,20 @@ Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> 
 Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& folder) {
   const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
   const std::string config_path = JoinPath(folder, "tokenizer_config.json");
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string tokenizer_text, ReadFile(tokenizer_path, kFileBytesMax));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<std::string> config_text, ReadOptional(config_path));
-  BUTTRESS_ASSIGN_OR_RETURN(std::optional<std::string> template_text, ReadOptional(JoinPath(folder, "chat_template.jinja")));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string tokenizer_text,
+                            ReadFile(tokenizer_path, kFileBytesMax));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<std::string> config_text,
+                            ReadOptional(config_path));
+  BUTTRESS_ASSIGN_OR_RETURN(std::optional<std::string> template_text,
+                            ReadOptional(JoinPath(folder, "chat_template.jinja")));
   Result<TokenizerJson> spec = ParseTokenizerJson(tokenizer_text);
   if (!spec.ok()) return spec.status().Annotate(tokenizer_path);
-  Result<TokenizerConfig> config = config_text.has_value() ? ParseTokenizerConfig(*config_text) : TokenizerConfig();
+  Result<TokenizerConfig> config =
+      config_text.has_value() ? ParseTokenizerConfig(*config_text) : TokenizerConfig();
   if (!config.ok()) return config.status().Annotate(config_path);
   if (template_text.has_value()) config->chat_template = *std::move(template_text);
-  Result<std::unique_ptr<Tokenizer>> tokenizer = ByteLevelBpeTokenizer::Create(*std::move(spec), *std::move(config));
+  Result<std::unique_ptr<Tokenizer>> tokenizer =
+      ByteLevelBpeTokenizer::Create(*std::move(spec), *std::move(config));
   if (!tokenizer.ok()) return tokenizer.status().Annotate(folder);
   return tokenizer;
 }

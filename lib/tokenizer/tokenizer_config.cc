@@ -16,8 +16,11 @@ namespace {
 Result<std::string> TokenText(const json& value, const std::string& path) {
   if (value.is_null()) return std::string();
   if (value.is_string()) return value.get<std::string>();
-  if (value.is_object() && MemberOrNull(value, "content").is_string()) return value["content"].get<std::string>();
-  return InvalidArgument(path + " = " + Excerpt(value) + " is neither a token's text nor an object with its content");
+  if (value.is_object() && MemberOrNull(value, "content").is_string()) {
+    return value["content"].get<std::string>();
+  }
+  return InvalidArgument(path + " = " + Excerpt(value) +
+                         " is neither a token's text nor an object with its content");
 }
 
 Result<std::string> ParseChatTemplate(const json& value) {
@@ -25,12 +28,14 @@ Result<std::string> ParseChatTemplate(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_array()) {
     for (const json& entry : value) {
-      if (entry.is_object() && MemberOrNull(entry, "name") == "default" && MemberOrNull(entry, "template").is_string()) {
+      if (entry.is_object() && MemberOrNull(entry, "name") == "default" &&
+          MemberOrNull(entry, "template").is_string()) {
         return entry["template"].get<std::string>();
       }
     }
   }
-  return InvalidArgument("chat_template = " + Excerpt(value) + " is neither a text nor a list with a template named 'default'");
+  return InvalidArgument("chat_template = " + Excerpt(value) +
+                         " is neither a text nor a list with a template named 'default'");
 }
 
 Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
@@ -40,7 +45,8 @@ Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
     const std::string path = "added_tokens_decoder['" + key + "']";
     TokenizerConfig::NamedToken token;
     const auto [end, error] = std::from_chars(key.data(), key.data() + key.size(), token.id);
-    if (error != std::errc() || end != key.data() + key.size() || token.id < 0 || token.id >= kTokenIdEnd) {
+    if (error != std::errc() || end != key.data() + key.size() || token.id < 0 ||
+        token.id >= kTokenIdEnd) {
       return InvalidArgument(path + ": the key is not a token id");
     }
     BUTTRESS_ASSIGN_OR_RETURN(token.content, TokenText(value, path));
@@ -54,12 +60,18 @@ Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
 
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return InvalidArgument("not a JSON object; the file is damaged or of another format");
+  if (!root.is_object()) {
+    return InvalidArgument("not a JSON object; the file is damaged or of another format");
+  }
   TokenizerConfig config;
-  BUTTRESS_ASSIGN_OR_RETURN(config.eos_token, TokenText(MemberOrNull(root, "eos_token"), "eos_token"));
-  BUTTRESS_ASSIGN_OR_RETURN(config.pad_token, TokenText(MemberOrNull(root, "pad_token"), "pad_token"));
-  BUTTRESS_ASSIGN_OR_RETURN(config.chat_template, ParseChatTemplate(MemberOrNull(root, "chat_template")));
-  BUTTRESS_ASSIGN_OR_RETURN(config.add_prefix_space, BoolMember(root, "", "add_prefix_space", false));
+  BUTTRESS_ASSIGN_OR_RETURN(config.eos_token,
+                            TokenText(MemberOrNull(root, "eos_token"), "eos_token"));
+  BUTTRESS_ASSIGN_OR_RETURN(config.pad_token,
+                            TokenText(MemberOrNull(root, "pad_token"), "pad_token"));
+  BUTTRESS_ASSIGN_OR_RETURN(config.chat_template,
+                            ParseChatTemplate(MemberOrNull(root, "chat_template")));
+  BUTTRESS_ASSIGN_OR_RETURN(config.add_prefix_space,
+                            BoolMember(root, "", "add_prefix_space", false));
   BUTTRESS_RETURN_IF_ERROR(AppendAddedTokens(MemberOrNull(root, "added_tokens_decoder"), config));
   for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     BUTTRESS_ASSIGN_OR_RETURN(std::string token, TokenText(MemberOrNull(root, name), name));

@@ -20,7 +20,8 @@ struct TokenizerConfig {
     std::int32_t id = -1;  // -1: the file does not say
   };
 
-  std::vector<NamedToken> tokens;  // all that the file names; Hugging Face adds those that tokenizer.json lacks
+  std::vector<NamedToken>
+      tokens;  // all that the file names; Hugging Face adds those that tokenizer.json lacks
 };
 
 // kInvalidArgument names the member that is malformed.

@@ -27,12 +27,15 @@ Result<bool> ParseNormalizer(const json& spec, const std::string& path) {
     if (!list.is_array()) return InvalidArgument(path + ".normalizers is not a list");
     bool nfc = false;
     for (std::size_t i = 0; i < list.size(); ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(const bool one, ParseNormalizer(list[i], path + ".normalizers[" + std::to_string(i) + "]"));
+      BUTTRESS_ASSIGN_OR_RETURN(
+          const bool one,
+          ParseNormalizer(list[i], path + ".normalizers[" + std::to_string(i) + "]"));
       nfc = nfc || one;
     }
     return nfc;
   }
-  return InvalidArgument(path + ".type = '" + type + "' is not supported; NFC and a Sequence of it are");
+  return InvalidArgument(path + ".type = '" + type +
+                         "' is not supported; NFC and a Sequence of it are");
 }
 
 Status CheckDecoder(const json& spec, const std::string& path) {
@@ -40,7 +43,9 @@ Status CheckDecoder(const json& spec, const std::string& path) {
     const json& type = MemberOrNull(spec, "type");
     if (type == "ByteLevel") return OkStatus();
     const json& list = MemberOrNull(spec, "decoders");
-    if (type == "Sequence" && list.is_array() && list.size() == 1) return CheckDecoder(list[0], path + ".decoders[0]");
+    if (type == "Sequence" && list.is_array() && list.size() == 1) {
+      return CheckDecoder(list[0], path + ".decoders[0]");
+    }
   }
   return InvalidArgument(path + " is not supported; ByteLevel and a Sequence of it alone are");
 }
@@ -54,11 +59,13 @@ Status CheckPostProcessor(const json& spec, const std::string& path) {
   const json& list = MemberOrNull(spec, "processors");
   if (type == "Sequence" && path == "post_processor" && list.is_array()) {
     for (std::size_t i = 0; i < list.size(); ++i) {
-      BUTTRESS_RETURN_IF_ERROR(CheckPostProcessor(list[i], path + ".processors[" + std::to_string(i) + "]"));
+      BUTTRESS_RETURN_IF_ERROR(
+          CheckPostProcessor(list[i], path + ".processors[" + std::to_string(i) + "]"));
     }
     return OkStatus();
   }
-  return InvalidArgument(path + ".type = '" + type + "' is not supported; ByteLevel and TemplateProcessing are");
+  return InvalidArgument(path + ".type = '" + type +
+                         "' is not supported; ByteLevel and TemplateProcessing are");
 }
 
 Result<Vocabulary> ParseVocabulary(const json& vocab) {
@@ -67,9 +74,11 @@ Result<Vocabulary> ParseVocabulary(const json& vocab) {
   out.reserve(vocab.size());
   std::unordered_set<std::int32_t> taken;
   for (const auto& [token, value] : vocab.items()) {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t id, IdOf(value, "model.vocab['" + token + "']", kTokenIdEnd - 1));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t id,
+                              IdOf(value, "model.vocab['" + token + "']", kTokenIdEnd - 1));
     if (!taken.insert(id).second) {
-      return InvalidArgument("model.vocab['" + token + "'] = " + std::to_string(id) + " is another token's id too");
+      return InvalidArgument("model.vocab['" + token + "'] = " + std::to_string(id) +
+                             " is another token's id too");
     }
     out.emplace(token, id);
   }
@@ -83,7 +92,8 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const 
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
       return std::pair(text.substr(0, space), text.substr(space + 1));
     }
-  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() && merge[1].is_string()) {
+  } else if (merge.is_array() && merge.size() == 2 && merge[0].is_string() &&
+             merge[1].is_string()) {
     return std::pair(merge[0].get<std::string>(), merge[1].get<std::string>());
   }
   return InvalidArgument(path + " = " + Excerpt(merge) + " is neither \"a b\" nor [\"a\", \"b\"]");
@@ -93,15 +103,23 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const 
 Status CheckModelOptions(const json& model, bool covers_all_bytes) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string value, StringMember(model, "model", name, ""));
-    if (!value.empty()) return InvalidArgument(MemberPath("model", name) + " = '" + value + "' is not supported; null is");
+    if (!value.empty()) {
+      return InvalidArgument(MemberPath("model", name) + " = '" + value +
+                             "' is not supported; null is");
+    }
   }
   const json& dropout = MemberOrNull(model, "dropout");
-  if (!dropout.is_null() && dropout != 0) return InvalidArgument("model.dropout = " + Excerpt(dropout) + " is not supported; null is");
-  BUTTRESS_ASSIGN_OR_RETURN(const bool byte_fallback, BoolMember(model, "model", "byte_fallback", false));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string unk_token, StringMember(model, "model", "unk_token", ""));
+  if (!dropout.is_null() && dropout != 0) {
+    return InvalidArgument("model.dropout = " + Excerpt(dropout) + " is not supported; null is");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const bool byte_fallback,
+                            BoolMember(model, "model", "byte_fallback", false));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string unk_token,
+                            StringMember(model, "model", "unk_token", ""));
   if (!covers_all_bytes && (byte_fallback || !unk_token.empty())) {
     return InvalidArgument(
-        "model.unk_token and model.byte_fallback are not supported with a vocabulary that lacks some bytes; use null and false, and "
+        "model.unk_token and model.byte_fallback are not supported with a vocabulary that lacks "
+        "some bytes; use null and false, and "
         "texts with other bytes are refused");
   }
   return OkStatus();
@@ -110,7 +128,9 @@ Status CheckModelOptions(const json& model, bool covers_all_bytes) {
 Result<Bpe> ParseModel(const json& model) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(model, "model"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(model, "model", "type", "BPE"));
-  if (type != "BPE") return InvalidArgument("model.type = '" + type + "' is not supported; byte-level BPE is");
+  if (type != "BPE") {
+    return InvalidArgument("model.type = '" + type + "' is not supported; byte-level BPE is");
+  }
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(model,
                                               "model",
                                               {"type",
@@ -127,10 +147,13 @@ Result<Bpe> ParseModel(const json& model) {
   BUTTRESS_ASSIGN_OR_RETURN(spec.vocabulary, ParseVocabulary(MemberOrNull(model, "vocab")));
   BUTTRESS_ASSIGN_OR_RETURN(spec.ignore_merges, BoolMember(model, "model", "ignore_merges", false));
   const json& merges = MemberOrNull(model, "merges");
-  if (!merges.is_array()) return InvalidArgument("model.merges = " + Excerpt(merges) + " is not a list");
+  if (!merges.is_array()) {
+    return InvalidArgument("model.merges = " + Excerpt(merges) + " is not a list");
+  }
   spec.merges.reserve(merges.size());
   for (std::size_t i = 0; i < merges.size(); ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(auto merge, ParseMerge(merges[i], "model.merges[" + std::to_string(i) + "]"));
+    BUTTRESS_ASSIGN_OR_RETURN(auto merge,
+                              ParseMerge(merges[i], "model.merges[" + std::to_string(i) + "]"));
     spec.merges.push_back(std::move(merge));
   }
   BUTTRESS_ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(std::move(spec)));
@@ -140,14 +163,15 @@ Result<Bpe> ParseModel(const json& model) {
 
 Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
-  BUTTRESS_RETURN_IF_ERROR(
-      ExpectMembersAmong(spec, path, {"id", "content", "special", "lstrip", "rstrip", "single_word", "normalized"}));
+  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
+      spec, path, {"id", "content", "special", "lstrip", "rstrip", "single_word", "normalized"}));
   AddedToken token;
-  BUTTRESS_ASSIGN_OR_RETURN(token.id, IdOf(MemberOrNull(spec, "id"), path + ".id", kTokenIdEnd - 1));
+  BUTTRESS_ASSIGN_OR_RETURN(token.id,
+                            IdOf(MemberOrNull(spec, "id"), path + ".id", kTokenIdEnd - 1));
   BUTTRESS_ASSIGN_OR_RETURN(token.content, StringMember(spec, path, "content", ""));
   if (token.content.empty() || token.content.size() > kAddedTokenBytesMax) {
-    return InvalidArgument(path + ".content has " + std::to_string(token.content.size()) + " bytes; 1 to " +
-                           std::to_string(kAddedTokenBytesMax) + " are expected");
+    return InvalidArgument(path + ".content has " + std::to_string(token.content.size()) +
+                           " bytes; 1 to " + std::to_string(kAddedTokenBytesMax) + " are expected");
   }
   BUTTRESS_ASSIGN_OR_RETURN(token.special, BoolMember(spec, path, "special", false));
   BUTTRESS_ASSIGN_OR_RETURN(token.lstrip, BoolMember(spec, path, "lstrip", false));
@@ -162,20 +186,26 @@ Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
 Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
-  if (!list.is_array()) return InvalidArgument("added_tokens = " + Excerpt(list) + " is not a list");
+  if (!list.is_array()) {
+    return InvalidArgument("added_tokens = " + Excerpt(list) + " is not a list");
+  }
   std::unordered_set<std::string> seen;
   const auto vocabulary_size = static_cast<std::int32_t>(vocabulary.size());
   std::int32_t largest = -1;
   for (std::size_t i = 0; i < list.size(); ++i) {
     const std::string path = "added_tokens[" + std::to_string(i) + "]";
     BUTTRESS_ASSIGN_OR_RETURN(AddedToken token, ParseAddedToken(list[i], path));
-    if (!seen.insert(token.content).second) return InvalidArgument(path + ".content = '" + token.content + "' is there twice");
+    if (!seen.insert(token.content).second) {
+      return InvalidArgument(path + ".content = '" + token.content + "' is there twice");
+    }
     const auto it = vocabulary.find(token.content);
-    const std::int32_t expected = it != vocabulary.end() ? it->second : std::max(largest + 1, vocabulary_size);
+    const std::int32_t expected =
+        it != vocabulary.end() ? it->second : std::max(largest + 1, vocabulary_size);
     if (token.id != expected) {
-      return InvalidArgument(path + ".id = " + std::to_string(token.id) + ", but '" + token.content + "' gets " +
-                             std::to_string(expected) +
-                             ", its id in model.vocab or the next free one; renumber it or put it into model.vocab");
+      return InvalidArgument(
+          path + ".id = " + std::to_string(token.id) + ", but '" + token.content + "' gets " +
+          std::to_string(expected) +
+          ", its id in model.vocab or the next free one; renumber it or put it into model.vocab");
     }
     largest = std::max(largest, token.id);
     tokens.push_back(std::move(token));
@@ -187,7 +217,9 @@ Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabul
 
 Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!root.is_object()) return InvalidArgument("not a JSON object; the file is damaged or of another format");
+  if (!root.is_object()) {
+    return InvalidArgument("not a JSON object; the file is damaged or of another format");
+  }
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(root,
                                               "",
                                               {"version",
@@ -200,12 +232,17 @@ Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
                                                "decoder",
                                                "model"}));
   for (const char* name : {"truncation", "padding"}) {
-    if (!MemberOrNull(root, name).is_null()) return InvalidArgument(std::string(name) + " is not supported; null is");
+    if (!MemberOrNull(root, name).is_null()) {
+      return InvalidArgument(std::string(name) + " is not supported; null is");
+    }
   }
   BUTTRESS_ASSIGN_OR_RETURN(Bpe bpe, ParseModel(MemberOrNull(root, "model")));
-  BUTTRESS_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer, PreTokenizer::FromJson(MemberOrNull(root, "pre_tokenizer")));
-  BUTTRESS_ASSIGN_OR_RETURN(const bool nfc, ParseNormalizer(MemberOrNull(root, "normalizer"), "normalizer"));
-  BUTTRESS_RETURN_IF_ERROR(CheckPostProcessor(MemberOrNull(root, "post_processor"), "post_processor"));
+  BUTTRESS_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer,
+                            PreTokenizer::FromJson(MemberOrNull(root, "pre_tokenizer")));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool nfc,
+                            ParseNormalizer(MemberOrNull(root, "normalizer"), "normalizer"));
+  BUTTRESS_RETURN_IF_ERROR(
+      CheckPostProcessor(MemberOrNull(root, "post_processor"), "post_processor"));
   BUTTRESS_RETURN_IF_ERROR(CheckDecoder(MemberOrNull(root, "decoder"), "decoder"));
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<AddedToken> added_tokens,
                             ParseAddedTokens(MemberOrNull(root, "added_tokens"), bpe.vocabulary()));

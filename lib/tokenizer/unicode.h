@@ -9,8 +9,9 @@
 namespace buttress {
 
 struct CodePoint {
-  char32_t value = 0;     // U+FFFD where the bytes are not UTF-8
-  std::size_t length = 1;  // bytes; of bytes that are not UTF-8, the longest that begin a code point, at least one
+  char32_t value = 0;  // U+FFFD where the bytes are not UTF-8
+  std::size_t length =
+      1;  // bytes; of bytes that are not UTF-8, the longest that begin a code point, at least one
   bool valid = true;
 };
 

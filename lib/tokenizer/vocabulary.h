@@ -12,7 +12,9 @@ namespace buttress {
 struct TextHash {
   using is_transparent = void;
 
-  std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+  std::size_t operator()(std::string_view text) const {
+    return std::hash<std::string_view>{}(text);
+  }
 };
 
 template <class Value>

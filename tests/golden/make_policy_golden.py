@@ -1,4 +1,4 @@
-"""Golden logits and log-probs of a tiny random Qwen2, computed by transformers (5.23, torch 2.11, float32, one thread).
+"""Golden logits, log-probs and gradients of a tiny random Qwen2, computed by transformers (5.23, torch 2.11, float32, one thread).
 
 make_policy_golden.py OUT: writes OUT/qwen2_tiny (tied head, transformers 5 config), OUT/qwen2_untied (untied head, grouped heads of a size that is
 not hidden/heads) and OUT/policy_logits.json. Weights are random with a spread large enough that logits differ visibly.
@@ -10,7 +10,8 @@ import sys
 import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-SEQUENCES = [[5], [1, 2, 3], list(range(10, 27)), [(7 * i * i + 3) % 128 for i in range(40)], [(11 * i + 1) % 128 for i in range(33)]]
+SEQUENCES = [[5], [1, 2, 3], list(range(10, 27)), [(7 * i * i + 3) % 128 for i in range(40)], [(11 * i + 1) % 128 for i in range(33)],
+             [(5 * i * i + i) % 128 for i in range(90)]]
 TEMPERATURE = 0.7
 
 
@@ -30,8 +31,10 @@ def make(folder, **shape):
     model.save_pretrained(folder)
     rows = []
     for tokens in SEQUENCES:
-        with torch.no_grad():
-            logits = model(torch.tensor([tokens])).logits[0]
+        logits = model(torch.tensor([tokens])).logits[0]
+        if len(tokens) > 1:  # gradients of the summed log-probs, over all sequences
+            torch.log_softmax(logits[:-1] / TEMPERATURE, -1).gather(1, torch.tensor(tokens[1:])[:, None]).sum().backward()
+        logits = logits.detach()
         logp = torch.log_softmax(logits.double() / TEMPERATURE, -1)
         entropy = -(logp.exp() * logp).sum(-1)
         picked = logp[:-1].gather(1, torch.tensor(tokens[1:], dtype=torch.long)[:, None])[:, 0]
@@ -41,7 +44,8 @@ def make(folder, **shape):
             "logprobs": [round(x, 7) for x in picked.tolist()],
             "entropy": [round(x, 7) for x in entropy.tolist()],
         })
-    return rows
+    gradients = {name: {"norm": p.grad.norm().item(), "first": p.grad.flatten()[:4].tolist()} for name, p in model.named_parameters()}
+    return {"sequences": rows, "gradients": gradients}
 
 
 torch.set_num_threads(1)

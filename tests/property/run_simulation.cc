@@ -33,8 +33,8 @@ bool Allowed(GroupState from, GroupState to) {
 
 }  // namespace
 
-RunSimulation::RunSimulation(std::uint64_t seed)
-    : random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start(options_, ledger_, now_ms_)) {
+RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written)
+    : written_(std::move(written)), random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start()) {
   workers_.resize(1 + Below(3));
   for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].id = "w" + std::to_string(i);
 }
@@ -53,12 +53,17 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   return options;
 }
 
-Scheduler RunSimulation::Start(const SchedulerOptions& options, MemoryLedger& ledger, std::int64_t now_ms) {
+Scheduler RunSimulation::Start() {
   LedgerBatch batch;
-  Result<Scheduler> scheduler = Scheduler::Restore(options, ledger.Load(), now_ms, batch);
+  Result<Scheduler> scheduler = Scheduler::Restore(options_, ledger_.Load(), now_ms_, batch);
   BUTTRESS_CHECK(scheduler.ok(), scheduler.status().ToString());
-  ledger.Write(batch);
+  Write(batch);
   return *std::move(scheduler);
+}
+
+void RunSimulation::Write(const LedgerBatch& batch) {
+  ledger_.Write(batch);
+  if (written_) written_(batch);
 }
 
 void RunSimulation::Expect(bool holds, const std::string& what) {
@@ -208,8 +213,7 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     CheckCollapse();
   }
   if (lossy && Chance(20)) return;  // the acknowledgement is lost
-  if (outcome == SubmitOutcome::kAccepted || outcome == SubmitOutcome::kDuplicate) worker.finished.push_back(held->first);
-  if (outcome == SubmitOutcome::kMismatch) worker.finished.push_back(held->first);
+  worker.finished.push_back(held->first);
   worker.held.erase(held);
 }
 
@@ -247,7 +251,7 @@ void RunSimulation::PassTime() {
 }
 
 void RunSimulation::RestartCoordinator() {
-  Scheduler restored = Start(options_, ledger_, now_ms_);
+  Scheduler restored = Start();
   Expect(restored.SameState(scheduler_), "the ledger gives back the same state");
   Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1, "the coordinator epoch rises");
   scheduler_ = std::move(restored);
@@ -340,9 +344,9 @@ void RunSimulation::Checkpoint(bool lossy) {
   Expect(status.ok(), "what was committed can be checkpointed");
 }
 
-void RunSimulation::Finish(LedgerBatch& batch) {
+void RunSimulation::Finish(const LedgerBatch& batch) {
   CheckMoves(batch);
-  ledger_.Write(batch);
+  Write(batch);
   CheckSlots();
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -18,7 +19,8 @@ namespace buttress {
 
 class RunSimulation {
  public:
-  explicit RunSimulation(std::uint64_t seed);
+  // `written` is given every batch that the scheduler makes, the first one included.
+  explicit RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written = {});
 
   // One random event.
   void Step();
@@ -60,7 +62,8 @@ class RunSimulation {
   bool Chance(int percent) { return Below(100) < static_cast<std::uint64_t>(percent); }
   void Expect(bool holds, const std::string& what);
   static SchedulerOptions MakeOptions(RandomStream& random);
-  static Scheduler Start(const SchedulerOptions& options, MemoryLedger& ledger, std::int64_t now_ms);
+  Scheduler Start();
+  void Write(const LedgerBatch& batch);
 
   void Admit();
   void Register(Worker& worker);
@@ -78,13 +81,14 @@ class RunSimulation {
   void Announce();
   void Checkpoint(bool lossy);
 
-  void Finish(LedgerBatch& batch);
+  void Finish(const LedgerBatch& batch);
   void CheckMoves(const LedgerBatch& batch);
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
   bool Abandoned(const PolicyVersion& version) const;
 
+  const std::function<void(const LedgerBatch&)> written_;
   RandomStream random_;
   SchedulerOptions options_;
   MemoryLedger ledger_;

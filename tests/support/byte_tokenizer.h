@@ -11,7 +11,8 @@ namespace buttress {
 
 class ByteTokenizer : public Tokenizer {
  public:
-  explicit ByteTokenizer(std::string chat_template = "") : chat_template_(std::move(chat_template)) {}
+  explicit ByteTokenizer(std::string chat_template = "")
+      : chat_template_(std::move(chat_template)) {}
 
   Result<std::vector<std::int32_t>> Encode(std::string_view text) const override {
     std::vector<std::int32_t> tokens;
@@ -26,9 +27,13 @@ class ByteTokenizer : public Tokenizer {
   }
 
   std::int32_t vocab_size() const override { return 256; }
+
   std::int32_t TokenId(std::string_view) const override { return -1; }
+
   std::int32_t eos_token_id() const override { return 0; }
+
   std::int32_t pad_token_id() const override { return -1; }
+
   const std::string& chat_template() const override { return chat_template_; }
 
  private:

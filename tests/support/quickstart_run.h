@@ -51,7 +51,7 @@ class TinyTask {
         {buttress, "new-model", "--out", d + "/new", "--characters", "0123456789+-:>", "--layers", "2", "--hidden", "64", "--heads", "2",
          "--intermediate", "128"},
         {buttress, "sft", "--model", d + "/new", "--data", d + "/sft.jsonl", "--out", d + "/model", "--steps", "40", "--batch", "64",
-         "--lr", "3e-3", "--warmup", "5", "--seed", "1", "--threads", "2"},
+         "--lr", "3e-3", "--warmup", "5", "--seed", "1"},
     };
     for (const auto& command : commands) {
       if (RunToEnd(command, log, 120000) != 0) {

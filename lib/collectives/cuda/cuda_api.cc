@@ -7,7 +7,9 @@ namespace {
 
 class CudaApiImpl : public CudaApi {
  public:
-  Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device, std::chrono::milliseconds timeout) override {
+  Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
+                                               int device,
+                                               std::chrono::milliseconds timeout) override {
     return buttress::MakeNccl(bootstrap, device, timeout);
   }
 };

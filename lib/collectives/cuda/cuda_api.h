@@ -14,7 +14,9 @@ class CudaApi {
   virtual ~CudaApi() = default;
 
   // NCCL over the ranks of `bootstrap`, on GPU `device` of this process. Every rank calls it.
-  virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device, std::chrono::milliseconds timeout) = 0;
+  virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
+                                                       int device,
+                                                       std::chrono::milliseconds timeout) = 0;
 };
 
 using CudaApiFactory = CudaApi* (*)();

@@ -25,7 +25,8 @@ Status FromCuda(cudaError_t error, const std::string& what) {
 
 Status FromNccl(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess || result == ncclInProgress) return OkStatus();
-  return Unavailable("NCCL " + what + ": " + ncclGetErrorString(result) + ": " + ncclGetLastError(nullptr));
+  return Unavailable("NCCL " + what + ": " + ncclGetErrorString(result) + ": " +
+                     ncclGetLastError(nullptr));
 }
 
 // CUDA and NCCL offer no wait with a deadline.
@@ -36,12 +37,18 @@ void PollPause() {
 
 std::optional<ncclDataType_t> TypeOf(DType dtype) {
   switch (dtype) {
-    case DType::kFloat32: return ncclFloat32;
-    case DType::kFloat64: return ncclFloat64;
-    case DType::kBFloat16: return ncclBfloat16;
-    case DType::kInt32: return ncclInt32;
-    case DType::kInt64: return ncclInt64;
-    case DType::kUInt8: return ncclUint8;
+    case DType::kFloat32:
+      return ncclFloat32;
+    case DType::kFloat64:
+      return ncclFloat64;
+    case DType::kBFloat16:
+      return ncclBfloat16;
+    case DType::kInt32:
+      return ncclInt32;
+    case DType::kInt64:
+      return ncclInt64;
+    case DType::kUInt8:
+      return ncclUint8;
   }
   return std::nullopt;
 }
@@ -64,7 +71,8 @@ class Communicator {
   Status Prepare(Milliseconds timeout) {
     BUTTRESS_RETURN_IF_ERROR(Settle("start", timeout));
     BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device_), "device"));
-    BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
+    BUTTRESS_RETURN_IF_ERROR(
+        FromCuda(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "stream"));
     return FromCuda(cudaMalloc(&scratch_, sizeof(std::int32_t)), "memory for the barrier");
   }
 
@@ -149,7 +157,10 @@ class NcclWork : public Work {
 
 class NcclCollective : public Collective {
  public:
-  NcclCollective(std::shared_ptr<Communicator> communicator, int rank, int size, Milliseconds timeout)
+  NcclCollective(std::shared_ptr<Communicator> communicator,
+                 int rank,
+                 int size,
+                 Milliseconds timeout)
       : communicator_(std::move(communicator)), rank_(rank), size_(size), timeout_(timeout) {}
 
   int rank() const override { return rank_; }
@@ -158,22 +169,26 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
     return Post("all-reduce", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclAllReduce(inout.data, inout.data, Count(inout), type, ncclSum, communicator_->comm(), stream);
+      return ncclAllReduce(
+          inout.data, inout.data, Count(inout), type, ncclSum, communicator_->comm(), stream);
     });
   }
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
     if (in.count != out.count * size_ || in.dtype != out.dtype) {
-      return Finished(InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
+      return Finished(
+          InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclReduceScatter(in.data, out.data, Count(out), type, ncclSum, communicator_->comm(), stream);
+      return ncclReduceScatter(
+          in.data, out.data, Count(out), type, ncclSum, communicator_->comm(), stream);
     });
   }
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
     if (out.count != in.count * size_ || in.dtype != out.dtype) {
-      return Finished(InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
+      return Finished(
+          InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
     }
     return Post("all-gather", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
       return ncclAllGather(in.data, out.data, Count(in), type, communicator_->comm(), stream);
@@ -181,14 +196,17 @@ class NcclCollective : public Collective {
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
-    if (root < 0 || root >= size_) return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
+    if (root < 0 || root >= size_)
+      return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
     return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(), stream);
+      return ncclBroadcast(
+          inout.data, inout.data, Count(inout), type, root, communicator_->comm(), stream);
     });
   }
 
   Status Barrier() override {
-    return AllReduceSum({communicator_->scratch(), 1, DType::kInt32, DeviceKind::kCuda})->Wait(timeout_);
+    return AllReduceSum({communicator_->scratch(), 1, DType::kInt32, DeviceKind::kCuda})
+        ->Wait(timeout_);
   }
 
   Result<std::unique_ptr<Collective>> Split(int color, int key) override {
@@ -196,14 +214,16 @@ class NcclCollective : public Collective {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t part = nullptr;
-    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommSplit(communicator_->comm(), color, key, &part, &config), "split"));
+    BUTTRESS_RETURN_IF_ERROR(
+        FromNccl(ncclCommSplit(communicator_->comm(), color, key, &part, &config), "split"));
     BUTTRESS_RETURN_IF_ERROR(communicator_->Settle("split", timeout_));
     auto communicator = std::make_shared<Communicator>(part, communicator_->device());
     BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout_));
     int rank = 0, size = 0;
     BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommUserRank(part, &rank), "split"));
     BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommCount(part, &size), "split"));
-    return std::unique_ptr<Collective>(std::make_unique<NcclCollective>(communicator, rank, size, timeout_));
+    return std::unique_ptr<Collective>(
+        std::make_unique<NcclCollective>(communicator, rank, size, timeout_));
   }
 
   void Abort() override { communicator_->Abort(); }
@@ -213,20 +233,26 @@ class NcclCollective : public Collective {
 
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
-    if (communicator_->aborted()) return Finished(Aborted(std::string("NCCL ") + what + ": the group was aborted"));
+    if (communicator_->aborted())
+      return Finished(Aborted(std::string("NCCL ") + what + ": the group was aborted"));
     for (const Buffer& buffer : buffers) {
-      if (buffer.device != DeviceKind::kCuda) return Finished(InvalidArgument("collective nccl: buffers must lie in GPU memory"));
+      if (buffer.device != DeviceKind::kCuda)
+        return Finished(InvalidArgument("collective nccl: buffers must lie in GPU memory"));
     }
     const auto type = TypeOf(buffers.begin()->dtype);
     if (!type) return Finished(InvalidArgument("collective nccl: unknown dtype"));
     cudaEvent_t event = nullptr;
     Status status = FromCuda(cudaSetDevice(communicator_->device()), "device");
-    if (status.ok()) status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
+    if (status.ok())
+      status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
     if (!status.ok()) return Finished(status);
     auto work = std::make_unique<NcclWork>(communicator_, event, what);
-    const cudaStream_t current = c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device())).stream();
+    const cudaStream_t current =
+        c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device()))
+            .stream();
     status = FromCuda(cudaEventRecord(event, current), "event");
-    if (status.ok()) status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
+    if (status.ok())
+      status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
     if (status.ok()) status = FromNccl(call(*type, communicator_->stream()), what);
     if (status.ok()) status = communicator_->Settle(what, timeout_);
     if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
@@ -245,7 +271,9 @@ class NcclCollective : public Collective {
 
 }  // namespace
 
-Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device, Milliseconds timeout) {
+Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
+                                             int device,
+                                             Milliseconds timeout) {
   ncclUniqueId id{};
   Status made;
   if (bootstrap.rank() == 0) made = FromNccl(ncclGetUniqueId(&id), "unique id");
@@ -253,13 +281,15 @@ Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device, 
   std::string bytes = made.ok() ? std::string(id.internal, sizeof id.internal) : std::string();
   BUTTRESS_ASSIGN_OR_RETURN(bytes, BroadcastBytes(bootstrap, std::move(bytes), 0, timeout));
   BUTTRESS_RETURN_IF_ERROR(made);
-  if (bytes.size() != sizeof id.internal) return Unavailable("NCCL: rank 0 could not make a unique id");
+  if (bytes.size() != sizeof id.internal)
+    return Unavailable("NCCL: rank 0 could not make a unique id");
   std::memcpy(id.internal, bytes.data(), bytes.size());
   BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device), "device " + std::to_string(device)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
   config.blocking = 0;
   ncclComm_t comm = nullptr;
-  BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommInitRankConfig(&comm, bootstrap.size(), id, bootstrap.rank(), &config), "start"));
+  BUTTRESS_RETURN_IF_ERROR(FromNccl(
+      ncclCommInitRankConfig(&comm, bootstrap.size(), id, bootstrap.rank(), &config), "start"));
   auto communicator = std::make_shared<Communicator>(comm, device);
   BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout));
   return std::unique_ptr<Collective>(

@@ -17,22 +17,27 @@ constexpr std::chrono::seconds kTimeout{20};
 
 template <class T>
 struct DTypeFor;
+
 template <>
 struct DTypeFor<float> {
   static constexpr DType value = DType::kFloat32;
 };
+
 template <>
 struct DTypeFor<double> {
   static constexpr DType value = DType::kFloat64;
 };
+
 template <>
 struct DTypeFor<std::int32_t> {
   static constexpr DType value = DType::kInt32;
 };
+
 template <>
 struct DTypeFor<std::int64_t> {
   static constexpr DType value = DType::kInt64;
 };
+
 template <>
 struct DTypeFor<std::uint16_t> {  // bfloat16 as bits
   static constexpr DType value = DType::kBFloat16;
@@ -82,7 +87,9 @@ class CollectiveSuite : public testing::Test {
     ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
     const auto sums = Get<T>(buffer);
     for (int i = 0; i < 1000; ++i) {
-      ASSERT_EQ(sums[static_cast<std::size_t>(i)], static_cast<T>(SumOverRanks([&](int r) { return i % 100 + r; }))) << "element " << i;
+      ASSERT_EQ(sums[static_cast<std::size_t>(i)],
+                static_cast<T>(SumOverRanks([&](int r) { return i % 100 + r; })))
+          << "element " << i;
     }
   }
 };
@@ -115,17 +122,21 @@ TEST_F(CollectiveSuite, SumsOfAnyNumbersAreBitEqualOnAllRanks) {
     const Buffer buffer = Put(values);
     ASSERT_TRUE(group().AllReduceSum(buffer)->Wait(kTimeout).ok());
     const auto sums = Get<float>(buffer);
-    ExpectEqualOnAllRanks(std::string(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(float)));
+    ExpectEqualOnAllRanks(
+        std::string(reinterpret_cast<const char*>(sums.data()), sums.size() * sizeof(float)));
   }
 }
 
 TEST_F(CollectiveSuite, SeveralCallsUnderWayKeepTheirOrder) {
   std::vector<Buffer> buffers;
   std::vector<std::unique_ptr<Work>> works;
-  for (int i = 0; i < 8; ++i) buffers.push_back(Put(std::vector<float>(1000, static_cast<float>(i))));
+  for (int i = 0; i < 8; ++i)
+    buffers.push_back(Put(std::vector<float>(1000, static_cast<float>(i))));
   for (const Buffer& buffer : buffers) works.push_back(group().AllReduceSum(buffer));
   for (const auto& work : works) ASSERT_TRUE(work->Wait(kTimeout).ok());
-  for (int i = 0; i < 8; ++i) EXPECT_EQ(Get<float>(buffers[static_cast<std::size_t>(i)])[999], static_cast<float>(i * size()));
+  for (int i = 0; i < 8; ++i)
+    EXPECT_EQ(Get<float>(buffers[static_cast<std::size_t>(i)])[999],
+              static_cast<float>(i * size()));
 }
 
 TEST_F(CollectiveSuite, ReduceScatterGivesEachRankItsPartOfTheSum) {
@@ -134,7 +145,8 @@ TEST_F(CollectiveSuite, ReduceScatterGivesEachRankItsPartOfTheSum) {
   const Buffer in = Put(values);
   const Buffer out = Put(std::vector<std::int64_t>(5, -1));
   ASSERT_TRUE(group().ReduceScatterSum(in, out)->Wait(kTimeout).ok());
-  EXPECT_EQ(Get<std::int64_t>(out), std::vector<std::int64_t>(5, SumOverRanks([this](int r) { return 10 * rank() + r; })));
+  EXPECT_EQ(Get<std::int64_t>(out),
+            std::vector<std::int64_t>(5, SumOverRanks([this](int r) { return 10 * rank() + r; })));
 }
 
 TEST_F(CollectiveSuite, AllGatherPutsTheRanksOneAfterAnother) {
@@ -176,7 +188,8 @@ TEST_F(CollectiveSuite, SplitMakesGroupsThatSumAmongThemselves) {
 
 TEST_F(CollectiveSuite, BroadcastBytesBringsAnySize) {
   for (const std::size_t count : {0u, 1u, 300000u}) {
-    const std::string own = rank() == size() - 1 ? std::string(count, 'x') : std::string("something else");
+    const std::string own =
+        rank() == size() - 1 ? std::string(count, 'x') : std::string("something else");
     const auto bytes = BroadcastBytes(*TheBackend().control, own, size() - 1, kTimeout);
     ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
     EXPECT_TRUE(*bytes == std::string(count, 'x'));

@@ -32,7 +32,9 @@ class CpuMemory : public SuiteMemory {
     return blocks_.back().get();
   }
 
-  void Download(void* bytes, const void* from, std::size_t size) override { std::memcpy(bytes, from, size); }
+  void Download(void* bytes, const void* from, std::size_t size) override {
+    std::memcpy(bytes, from, size);
+  }
 
  private:
   std::vector<std::unique_ptr<char[]>> blocks_;

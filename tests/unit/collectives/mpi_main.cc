@@ -1,7 +1,7 @@
 // The suite over MPI, on every rank of mpirun; and, with `--stuck-rank MODE`, what the others say of a rank that is gone: `dead` (it ends
 // without a word) or `stuck` (it makes no call).
+#include <poll.h>
 #include <signal.h>
-#include <unistd.h>
 
 #include <cstdio>
 #include <cstring>
@@ -18,13 +18,17 @@ constexpr std::chrono::milliseconds kDeadline{1500};
 int RunWithoutLastRank(Collective& group, std::string_view mode) {
   if (group.rank() == group.size() - 1) {
     if (mode == "dead") ::raise(SIGKILL);
-    ::pause();
+    // Makes no call until the others have given up.
+    ::poll(nullptr, 0, static_cast<int>(2 * kDeadline.count()));
+    group.Abort();
+    return 0;
   }
   float value = 1;
   const Status status = group.AllReduceSum({&value, 1})->Wait(kDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
   const Status next = group.Barrier();  // refused, not waited for
-  if (status.code() != StatusCode::kDeadlineExceeded || next.code() != StatusCode::kAborted) return 1;
+  if (status.code() != StatusCode::kDeadlineExceeded || next.code() != StatusCode::kAborted)
+    return 1;
   return ExitCode(status);
 }
 
@@ -36,7 +40,8 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", group.status().ToString().c_str());
     return 1;
   }
-  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0) return RunWithoutLastRank(**group, argv[2]);
+  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0)
+    return RunWithoutLastRank(**group, argv[2]);
   CpuMemory memory;
   TheBackend() = {group->get(), group->get(), &memory};
   const int failed = RUN_ALL_TESTS();

@@ -25,12 +25,15 @@ class GpuMemory : public SuiteMemory {
 
   void Download(void* bytes, const void* from, std::size_t size) override {
     const auto options = at::TensorOptions().dtype(at::kByte).device(device_);
-    Bytes(bytes, size).copy_(torch::from_blob(const_cast<void*>(from), {static_cast<std::int64_t>(size)}, options));
+    Bytes(bytes, size)
+        .copy_(
+            torch::from_blob(const_cast<void*>(from), {static_cast<std::int64_t>(size)}, options));
   }
 
  private:
   static at::Tensor Bytes(void* bytes, std::size_t size) {
-    return torch::from_blob(bytes, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte));
+    return torch::from_blob(
+        bytes, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte));
   }
 
   const at::Device device_;
@@ -40,10 +43,15 @@ class GpuMemory : public SuiteMemory {
 int RunWithoutGpu(Collective& control) {
   constexpr std::chrono::seconds kTimeout{20};
   const auto group = MakeNcclCollective(control, 0, kTimeout);
-  const std::string expected =
-      "no CUDA device is visible to rank " + std::to_string(control.rank()) + "; use collective: mpi, or check nvidia-smi";
-  if (group.status().code() != StatusCode::kFailedPrecondition || group.status().message() != expected) {
-    std::fprintf(stderr, "expected: %s\n     got: %s\n", expected.c_str(), group.status().ToString().c_str());
+  const std::string expected = "no CUDA device is visible to rank " +
+                               std::to_string(control.rank()) +
+                               "; use collective: mpi, or check nvidia-smi";
+  if (group.status().code() != StatusCode::kFailedPrecondition ||
+      group.status().message() != expected) {
+    std::fprintf(stderr,
+                 "expected: %s\n     got: %s\n",
+                 expected.c_str(),
+                 group.status().ToString().c_str());
     return 1;
   }
   std::printf("no GPU is visible: all tests skipped; only the refusal was tested\n");
@@ -58,7 +66,8 @@ int Main(int argc, char** argv) {
   const int devices = VisibleCudaDevices();
   if (devices == 0) return RunWithoutGpu(**control);
   // NCCL takes two ranks of one host on one GPU for a mistake; on hosts of their own they are not.
-  if ((*control)->size() > devices) ::setenv("NCCL_HOSTID", ("host-" + std::to_string((*control)->rank())).c_str(), 1);
+  if ((*control)->size() > devices)
+    ::setenv("NCCL_HOSTID", ("host-" + std::to_string((*control)->rank())).c_str(), 1);
   const int device = (*control)->rank() % devices;
   auto group = MakeNcclCollective(**control, device, kTimeout);
   if (!group.ok()) {

@@ -64,6 +64,7 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
   EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
   EXPECT_THAT(error, HasSubstr("run.algorithm.std = none2: choose one of: sample, population, none"));
   EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}), HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }
 
 TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {

@@ -17,7 +17,9 @@ class PromptSourceTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string jsonl;
-    for (int i = 0; i < kRows; ++i) jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"x\", \"answer\": \"1\"}\n";
+    for (int i = 0; i < kRows; ++i) {
+      jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"x\", \"answer\": \"1\"}\n";
+    }
     file_ = Open(jsonl);
   }
 
@@ -46,8 +48,10 @@ TEST_F(PromptSourceTest, APassDrawsEveryPromptOnceAndTheNextOneInAnotherOrder) {
   PromptSource source(*file_, {7, true, 4});
   const auto first = Ids(source, kRows);
   const auto second = Ids(source, kRows);
-  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(), static_cast<std::size_t>(kRows));
-  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(), static_cast<std::size_t>(kRows));
+  EXPECT_EQ(std::set<std::string>(first.begin(), first.end()).size(),
+            static_cast<std::size_t>(kRows));
+  EXPECT_EQ(std::set<std::string>(second.begin(), second.end()).size(),
+            static_cast<std::size_t>(kRows));
   EXPECT_NE(first, second);
 }
 
@@ -91,8 +95,8 @@ TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
   ASSERT_TRUE(drawn.ok());
   const auto other = Open("{\"id\": \"other\", \"prompt\": \"x\", \"answer\": \"1\"}\n");
   PromptSource resumed(*other, {7, true, 4});
-  EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(resumed.Take(drawn->front()).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(resumed.Take(drawn->front()).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -79,8 +79,8 @@ TEST(SchedulerLearner, CommitsComeInOrderAndMayBeRepeated) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
   EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);  // not planned
-  rig.Plan(1);
-  rig.Plan(2);
+  ASSERT_TRUE(rig.Plan(1).ok());
+  ASSERT_TRUE(rig.Plan(2).ok());
   EXPECT_EQ(rig.Train(2).code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(rig.Train(1).ok());
   EXPECT_TRUE(rig.Train(1).ok());
@@ -91,7 +91,7 @@ TEST(SchedulerLearner, CommitsComeInOrderAndMayBeRepeated) {
 TEST(SchedulerLearner, AnnouncedWeightsFreeTheSlotsOfTheirGroups) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   ASSERT_TRUE(rig.Train(1).ok());
   EXPECT_EQ(rig.scheduler.GetStatus().active_slots, 4);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
@@ -189,7 +189,7 @@ TEST(SchedulerLearner, ACheckpointThatDoesNotFitTheLedgerIsRefused) {
 TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   const std::vector<std::uint64_t> own = {2, 1};
   const std::vector<std::uint64_t> foreign = {3};
   EXPECT_EQ(rig.scheduler.Payloads(1, 1, own)->size(), 2);
@@ -232,7 +232,7 @@ TEST(SchedulerLearner, SegmentsBeforeTheFirstNeededHoldOnlyEndedGroups) {
     rig.Submit(submission);
   }
   EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 1);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   ASSERT_TRUE(rig.Train(1).ok());
   ASSERT_TRUE(rig.Checkpoint(1).ok());
   EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 3);
@@ -252,7 +252,7 @@ TEST(SchedulerRestore, AnotherConfigurationIsRefusedWithBothHashes) {
 TEST(SchedulerRestore, ALedgerThatContradictsItselfIsDataLoss) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   LedgerBatch batch;
   LedgerSnapshot torn = rig.ledger.Load();
   torn.accepted.erase(1);

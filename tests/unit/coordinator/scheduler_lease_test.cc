@@ -172,7 +172,7 @@ TEST(SchedulerLease, ALeaseDemandsNoNewerVersionThanItsAgeAllows) {
   ASSERT_THAT(leases, SizeIs(4));
   EXPECT_EQ(leases.at(4).min_version.step, 0);
   for (const auto& [id, lease] : leases) rig.Submit(lease);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   ASSERT_TRUE(rig.Train(1).ok());
   rig.Announce(1);
   EXPECT_EQ(rig.LeaseAll().at(5).min_version.step, 1);  // step 3 starts from version 2, age 1

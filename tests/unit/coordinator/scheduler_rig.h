@@ -27,11 +27,11 @@ inline SchedulerOptions SmallRun() {
 
 class SchedulerRig {
  public:
-  explicit SchedulerRig(const SchedulerOptions& options = SmallRun()) : options(options), scheduler(Restore()) {}
+  explicit SchedulerRig(const SchedulerOptions& run = SmallRun()) : options(run), scheduler(Restore()) {}
 
   // Learner registered, version 1:0 announced, worker `a` registered.
-  static SchedulerRig Started(const SchedulerOptions& options = SmallRun()) {
-    SchedulerRig rig(options);
+  static SchedulerRig Started(const SchedulerOptions& run = SmallRun()) {
+    SchedulerRig rig(run);
     rig.StartLearner({});
     rig.Announce(0);
     rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);

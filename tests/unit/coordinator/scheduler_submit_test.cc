@@ -43,7 +43,7 @@ TEST(SchedulerSubmit, TheSameContentAgainIsADuplicateInEveryLaterState) {
   const auto leases = rig.LeaseAll();
   for (const auto& [id, lease] : leases) rig.Submit(lease);
   EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
   ASSERT_TRUE(rig.Train(1).ok());
   ASSERT_TRUE(rig.Checkpoint(1).ok());
@@ -112,7 +112,7 @@ TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsDropped) {
   const auto leases = rig.LeaseAll();
   rig.Submit(leases.at(1));
   rig.Submit(leases.at(2));
-  rig.Plan(1);
+  ASSERT_TRUE(rig.Plan(1).ok());
   ASSERT_TRUE(rig.Train(1).ok());
   rig.Announce(1);
   rig.StartLearner({});  // back behind step 1; group 3 was leased at version 0 and may stay

@@ -1,9 +1,11 @@
 // The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and learners see of it.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
+#include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
 #include <map>
+#include <thread>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator.h"
@@ -24,13 +26,17 @@ using testing::HasSubstr;
 constexpr int kPrompts = 2;      // P
 constexpr int kCompletions = 2;  // G
 constexpr std::uint64_t kIncarnation = 11;
-constexpr std::uint32_t kHoldMs = 20000;  // longer than any test takes: a call that is held this long shows as a failure
+constexpr std::uint32_t kHoldMs =
+    20000;  // longer than any test takes: a call that is held this long shows as a failure
 
 class ServiceTest : public testing::Test {
  protected:
   void SetUp() override {
     std::string jsonl;
-    for (int i = 0; i < 40; ++i) jsonl += "{\"id\": \"p" + std::to_string(i) + "\", \"prompt\": \"1+1=\", \"answer\": \"2\", \"hard\": true}\n";
+    for (int i = 0; i < 40; ++i) {
+      jsonl += "{\"id\": \"p" + std::to_string(i) +
+               "\", \"prompt\": \"1+1=\", \"answer\": \"2\", \"hard\": true}\n";
+    }
     config_.run.data.prompts = JoinPath(folder_.path(), "prompts.jsonl");
     ASSERT_TRUE(WriteFileAtomic(config_.run.data.prompts, jsonl).ok());
     config_.run.steps = 3;
@@ -69,7 +75,8 @@ class ServiceTest : public testing::Test {
     return client_.RegisterWorker(request);
   }
 
-  v1::RegisterLearnerResponse StartLearner(std::uint64_t checkpoint_epoch = 0, std::uint64_t checkpoint_step = 0) {
+  v1::RegisterLearnerResponse StartLearner(std::uint64_t checkpoint_epoch = 0,
+                                           std::uint64_t checkpoint_step = 0) {
     v1::RegisterLearnerRequest request;
     request.set_config_sha256(RunConfigHash(config_));
     request.set_world_size(1);
@@ -132,7 +139,9 @@ class ServiceTest : public testing::Test {
     return group;
   }
 
-  Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group, const std::string& worker = "w0") {
+  Result<v1::SubmitResult> Submit(const v1::Lease& lease,
+                                  const Group& group,
+                                  const std::string& worker = "w0") {
     return client_.SubmitGroup(worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
   }
 
@@ -230,7 +239,9 @@ TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
   EXPECT_EQ(told->run_state(), v1::RUN_STATE_FINISHED);
   const auto groups = GroupsByState();
   EXPECT_EQ(groups.at("settled"), 6U);  // 3 steps of 2 groups
-  EXPECT_EQ(groups.at("pending") + groups.at("leased") + groups.at("ready") + groups.at("batched") + groups.at("trained"), 0U);
+  EXPECT_EQ(groups.at("pending") + groups.at("leased") + groups.at("ready") + groups.at("batched") +
+                groups.at("trained"),
+            0U);
   EXPECT_TRUE(coordinator_->finished());
 }
 
@@ -262,7 +273,8 @@ TEST_F(ServiceTest, PlanAndPayloadsAreTheSameHoweverOftenAsked) {
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   EXPECT_EQ(*groups, *Fetch(second->plan()));
   EXPECT_EQ(groups->front().group_id, first->plan().groups(0).group_id());
-  EXPECT_EQ(groups->front().completions.front().logprobs, (std::vector<float>{-0.5F, -1.0F, -0.25F}));
+  EXPECT_EQ(groups->front().completions.front().logprobs,
+            (std::vector<float>{-0.5F, -1.0F, -0.25F}));
 }
 
 TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
@@ -275,7 +287,8 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
   const auto status = client_.GetRunStatus();
   ASSERT_TRUE(status.ok());
   EXPECT_EQ(status->collapse().groups(), 1U);
-  EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
+  EXPECT_THAT(metrics_->Expose(),
+              HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
 }
 
 TEST_F(ServiceTest, ASubmissionUnderAnOldLeaseIsDropped) {
@@ -299,13 +312,18 @@ TEST_F(ServiceTest, BadGroupsAreRefusedAndCounted) {
   group = Sample(lease);
   group.completions.push_back(group.completions[0]);
   group.completions.back().index = 2;
-  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument) << "more completions than were asked for";
+  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
+      << "more completions than were asked for";
   group = Sample(lease);
   group.group_id += 1;
-  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument) << "not the leased group";
+  EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
+      << "not the leased group";
   EncodedGroup garbage{"not a group", std::string(32, 'x')};
-  EXPECT_EQ(client_.SubmitGroup("w0", kIncarnation, lease.ref(), garbage).status().code(), StatusCode::kInvalidArgument) << "wrong hash";
-  EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_submissions_total{result=\"malformed\"} 4"));
+  EXPECT_EQ(client_.SubmitGroup("w0", kIncarnation, lease.ref(), garbage).status().code(),
+            StatusCode::kInvalidArgument)
+      << "wrong hash";
+  EXPECT_THAT(metrics_->Expose(),
+              HasSubstr("buttress_coordinator_submissions_total{result=\"malformed\"} 4"));
   EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED) << "the lease is still good";
 }
 
@@ -337,7 +355,8 @@ TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
 TEST_F(ServiceTest, AnotherConfigurationIsRefusedWithBothHashes) {
   const auto joined = Join("w0", "0123");
   EXPECT_EQ(joined.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(joined.status().message(), testing::AllOf(HasSubstr("0123"), HasSubstr(RunConfigHash(config_))));
+  EXPECT_THAT(joined.status().message(),
+              testing::AllOf(HasSubstr("0123"), HasSubstr(RunConfigHash(config_))));
   v1::RegisterLearnerRequest request;
   request.set_config_sha256("0123");
   EXPECT_EQ(client_.RegisterLearner(request).status().code(), StatusCode::kFailedPrecondition);
@@ -365,7 +384,8 @@ TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {
   EXPECT_EQ(*Fetch(planned->plan()), *payloads);
   EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 0)).status().code(), StatusCode::kNotFound);
   ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
-  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED) << "the lease outlives the restart";
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED)
+      << "the lease outlives the restart";
   ASSERT_TRUE(Commit(2).ok());
   ASSERT_TRUE(Announce(2).ok());
   EXPECT_EQ(client_.GetRunStatus()->coordinator_epoch(), 2U);
@@ -421,10 +441,37 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
     const auto plan = Plan(1);
     EXPECT_TRUE(!plan.ok() || !plan->has_plan());
   });
-  while (metrics_->Expose().find("buttress_coordinator_parked_calls 1") == std::string::npos) std::this_thread::yield();
+  while (metrics_->Expose().find("buttress_coordinator_parked_calls 1") == std::string::npos)
+    std::this_thread::yield();
   EXPECT_TRUE(coordinator_->Stop().ok());
   coordinator_.reset();
   learner.join();
+}
+
+// The answer of grpc.health.v1.Health/Check, whose messages Debian does not ship: SERVING is field 1 with value 1.
+std::string CheckHealth(const std::string& address, const std::string& service) {
+  grpc::GenericStub stub(MakeChannel(address));
+  grpc::ClientContext context;
+  context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+  const grpc::Slice slice("\x0a" + std::string(1, static_cast<char>(service.size())) + service);
+  grpc::CompletionQueue queue;
+  const auto call = stub.PrepareUnaryCall(
+      &context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&slice, 1), &queue);
+  call->StartCall();
+  grpc::ByteBuffer answer;
+  grpc::Status status;
+  call->Finish(&answer, &status, nullptr);
+  void* tag = nullptr;
+  bool ok = false;
+  queue.Next(&tag, &ok);
+  grpc::Slice bytes;
+  if (!status.ok() || !answer.DumpToSingleSlice(&bytes).ok()) return status.error_message();
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST_F(ServiceTest, TheHealthServiceSaysServing) {
+  EXPECT_EQ(CheckHealth(coordinator_->address(), ""), "\x08\x01");
+  EXPECT_EQ(CheckHealth(coordinator_->address(), "buttress.v1.Coordinator"), "\x08\x01");
 }
 
 TEST_F(ServiceTest, ASecondCoordinatorOnTheSameLedgerIsRefused) {
@@ -438,7 +485,8 @@ TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
   coordinator_.reset();
   config_.run.optim.lr *= 2;
   Metrics metrics("coordinator");
-  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

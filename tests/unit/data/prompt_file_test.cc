@@ -17,7 +17,8 @@ using testing::HasSubstr;
 using testing::Not;
 
 constexpr const char* kTemplate =
-    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}";
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}{% endfor %}{% if add_generation_prompt "
+    "%}<assistant>{% endif %}";
 
 class PromptFileTest : public testing::Test {
  protected:
@@ -27,9 +28,13 @@ class PromptFileTest : public testing::Test {
     return PromptFile::Open(path, config_, tokenizer);
   }
 
-  Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl) { return Open(jsonl, tokenizer_); }
+  Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl) {
+    return Open(jsonl, tokenizer_);
+  }
 
-  static std::string Text(const Prompt& prompt) { return {prompt.token_ids.begin(), prompt.token_ids.end()}; }
+  static std::string Text(const Prompt& prompt) {
+    return {prompt.token_ids.begin(), prompt.token_ids.end()};
+  }
 
   TempDir folder_;
   DataConfig config_;
@@ -37,9 +42,11 @@ class PromptFileTest : public testing::Test {
 };
 
 TEST_F(PromptFileTest, RowsBecomePromptsWithTheRestKeptAsJson) {
-  const auto file = Open("{\"id\": \"a\", \"source\": \"s\", \"prompt\": \"hi\", \"answer\": \"4\", \"numbers\": [1, 2]}\n"
-                         "\n"
-                         "{\"prompt\": \"ho\", \"answer\": 7}\n");
+  const auto file = Open(
+      "{\"id\": \"a\", \"source\": \"s\", \"prompt\": \"hi\", \"answer\": \"4\", \"numbers\": [1, "
+      "2]}\n"
+      "\n"
+      "{\"prompt\": \"ho\", \"answer\": 7}\n");
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   ASSERT_EQ((*file)->size(), 2U);
   const auto first = (*file)->Read(0);
@@ -66,23 +73,31 @@ TEST_F(PromptFileTest, FieldNamesComeFromTheConfiguration) {
 
 TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
   config_.max_prompt_tokens = 5;
-  const auto file = Open("{\"id\": \"a\", \"prompt\": \"ok\", \"answer\": \"\"}\n"
-                         "not json\n"
-                         "[1]\n"
-                         "{\"answer\": \"1\"}\n"
-                         "{\"prompt\": \"x\"}\n"
-                         "{\"prompt\": 5, \"answer\": \"1\"}\n"
-                         "{\"prompt\": \"\", \"answer\": \"1\"}\n"
-                         "{\"prompt\": \"123456\", \"answer\": \"1\"}\n"
-                         "{\"id\": \"a\", \"prompt\": \"x\", \"answer\": \"1\"}\n"
-                         "{\"prompt\": [{\"role\": \"user\"}], \"answer\": \"1\"}\n");
+  const auto file = Open(
+      "{\"id\": \"a\", \"prompt\": \"ok\", \"answer\": \"\"}\n"
+      "not json\n"
+      "[1]\n"
+      "{\"answer\": \"1\"}\n"
+      "{\"prompt\": \"x\"}\n"
+      "{\"prompt\": 5, \"answer\": \"1\"}\n"
+      "{\"prompt\": \"\", \"answer\": \"1\"}\n"
+      "{\"prompt\": \"123456\", \"answer\": \"1\"}\n"
+      "{\"id\": \"a\", \"prompt\": \"x\", \"answer\": \"1\"}\n"
+      "{\"prompt\": [{\"role\": \"user\"}], \"answer\": \"1\"}\n");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(file.status().message(),
-              AllOf(HasSubstr("9 rows"), Not(HasSubstr("line 1:")), HasSubstr("line 2: not JSON"), HasSubstr("line 3: expected an object"),
-                    HasSubstr("line 4: no field 'prompt'"), HasSubstr("line 5: no field 'answer'"), HasSubstr("line 6: 'prompt': expected text"),
-                    HasSubstr("line 7: 'prompt' is empty"), HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
-                    HasSubstr("line 9: id 'a' stands in line 1"), HasSubstr("line 10: 'prompt', message 0: no content")));
+              AllOf(HasSubstr("9 rows"),
+                    Not(HasSubstr("line 1:")),
+                    HasSubstr("line 2: not JSON"),
+                    HasSubstr("line 3: expected an object"),
+                    HasSubstr("line 4: no field 'prompt'"),
+                    HasSubstr("line 5: no field 'answer'"),
+                    HasSubstr("line 6: 'prompt': expected text"),
+                    HasSubstr("line 7: 'prompt' is empty"),
+                    HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
+                    HasSubstr("line 9: id 'a' stands in line 1"),
+                    HasSubstr("line 10: 'prompt', message 0: no content")));
 }
 
 TEST_F(PromptFileTest, ARowNestedTooDeepIsRefusedNotFollowed) {
@@ -92,7 +107,9 @@ TEST_F(PromptFileTest, ARowNestedTooDeepIsRefusedNotFollowed) {
   EXPECT_THAT(file.status().message(), HasSubstr("nested deeper"));
 }
 
-TEST_F(PromptFileTest, AnEmptyFileIsRefused) { EXPECT_THAT(Open("\n").status().message(), HasSubstr("holds no prompts")); }
+TEST_F(PromptFileTest, AnEmptyFileIsRefused) {
+  EXPECT_THAT(Open("\n").status().message(), HasSubstr("holds no prompts"));
+}
 
 TEST_F(PromptFileTest, AChangedFileIsNoticed) {
   const auto file = Open("{\"prompt\": \"x\", \"answer\": \"1\"}\n");
@@ -103,7 +120,10 @@ TEST_F(PromptFileTest, AChangedFileIsNoticed) {
 
 TEST_F(PromptFileTest, MessagesAreRenderedWithTheChatTemplate) {
   const ByteTokenizer chat(kTemplate);
-  const auto file = Open("{\"prompt\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": \"u\"}], \"answer\": \"1\"}\n", chat);
+  const auto file = Open(
+      "{\"prompt\": [{\"role\": \"system\", \"content\": \"s\"}, {\"role\": \"user\", \"content\": "
+      "\"u\"}], \"answer\": \"1\"}\n",
+      chat);
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_EQ(Text(*(*file)->Read(0)), "<system>s<user>u<assistant>");
 }
@@ -119,7 +139,8 @@ TEST_F(PromptFileTest, TextGetsTheSystemPromptAndTheTemplateWhenAskedFor) {
 
 TEST_F(PromptFileTest, AChatTemplateThatTheModelLacksIsAnError) {
   config_.chat_template = true;
-  EXPECT_THAT(Open("{\"prompt\": \"u\", \"answer\": \"1\"}\n").status().message(), HasSubstr("no chat template"));
+  EXPECT_THAT(Open("{\"prompt\": \"u\", \"answer\": \"1\"}\n").status().message(),
+              HasSubstr("no chat template"));
 }
 
 }  // namespace

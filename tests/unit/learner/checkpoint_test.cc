@@ -21,14 +21,16 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
   NamedTensors Parameters(double value) const {
     torch::manual_seed(static_cast<std::uint64_t>(value * 10));
     const auto options = at::TensorOptions().dtype(GetParam());
-    return {{"a.weight", at::randn({3, 5}, options).requires_grad_(true)}, {"a.bias", at::randn({5}, options).requires_grad_(true)}};
+    return {{"a.weight", at::randn({3, 5}, options).requires_grad_(true)},
+            {"a.bias", at::randn({5}, options).requires_grad_(true)}};
   }
 
   // An optimizer that has made two updates.
   static AdamW Worn(const NamedTensors& parameters) {
     AdamW optimizer(parameters, OptimConfig());
     for (int i = 0; i < 2; ++i) {
-      for (const auto& [name, tensor] : parameters) at::Tensor(tensor).mutable_grad() = at::randn_like(tensor);
+      for (const auto& [name, tensor] : parameters)
+        at::Tensor(tensor).mutable_grad() = at::randn_like(tensor);
       optimizer.Step(0.1);
     }
     return optimizer;
@@ -46,7 +48,8 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
 
   static void ExpectSame(const NamedTensors& a, const NamedTensors& b) {
     ASSERT_EQ(a.size(), b.size());
-    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
+    for (std::size_t i = 0; i < a.size(); ++i)
+      EXPECT_TRUE(at::equal(a[i].second, b[i].second)) << a[i].first;
   }
 
   std::string Path(std::int64_t step, const char* file) const {
@@ -81,7 +84,8 @@ TEST_P(CheckpointTest, ATornCheckpointIsPassedOver) {
   CheckpointStore store(folder);
   ASSERT_TRUE(store.Save(State(5), saved, optimizer).ok());
   ASSERT_TRUE(store.Save(State(10), Parameters(3), optimizer).ok());
-  std::filesystem::resize_file(Path(10, "optimizer.safetensors"), std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
+  std::filesystem::resize_file(Path(10, "optimizer.safetensors"),
+                               std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
   const NamedTensors loaded = Parameters(2);
   AdamW loaded_optimizer(loaded, OptimConfig());
   const auto state = store.Load(loaded, loaded_optimizer);
@@ -128,15 +132,19 @@ TEST_P(CheckpointTest, KeepsTheNewestTwo) {
   CheckpointStore store(folder);
   const NamedTensors parameters = Parameters(1);
   const AdamW optimizer = Worn(parameters);
-  for (const std::int64_t step : {8, 9, 10, 10}) ASSERT_TRUE(store.Save(State(step), parameters, optimizer).ok());
+  for (const std::int64_t step : {8, 9, 10, 10})
+    ASSERT_TRUE(store.Save(State(step), parameters, optimizer).ok());
   EXPECT_FALSE(std::filesystem::exists(Path(8, "")));
   EXPECT_TRUE(std::filesystem::exists(Path(9, "checkpoint.json")));
   EXPECT_TRUE(std::filesystem::exists(Path(10, "checkpoint.json")));
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes, CheckpointTest, testing::Values(at::kFloat, at::kBFloat16), [](const auto& info) {
-  return info.param == at::kFloat ? "Float32" : "BFloat16";
-});
+INSTANTIATE_TEST_SUITE_P(DTypes,
+                         CheckpointTest,
+                         testing::Values(at::kFloat, at::kBFloat16),
+                         [](const auto& test) {
+                           return test.param == at::kFloat ? "Float32" : "BFloat16";
+                         });
 
 }  // namespace
 }  // namespace buttress

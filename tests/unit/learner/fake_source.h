@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "learner/batch_source.h"
@@ -32,8 +33,8 @@ inline ModelConfig SmallModelConfig() {
   return config;
 }
 
-inline std::unique_ptr<Transformer> SmallModel() {
-  auto model = Transformer::Random(SmallModelConfig(), "float32", {}, 7);
+inline std::unique_ptr<Transformer> SmallModel(const std::string& dtype = "float32") {
+  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, 7);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);
 }
@@ -69,9 +70,11 @@ class FakeSource : public BatchSource {
     return reply;
   }
 
-  Result<std::vector<Group>> Fetch(std::int64_t step, std::span<const std::uint64_t> group_ids) override {
+  Result<std::vector<Group>> Fetch(std::int64_t step,
+                                   std::span<const std::uint64_t> group_ids) override {
     std::vector<Group> groups;
-    for (const std::uint64_t id : group_ids) groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
+    for (const std::uint64_t id : group_ids)
+      groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
     if (change) change(groups);
     return groups;
   }
@@ -95,7 +98,8 @@ class FakeSource : public BatchSource {
     Group group;
     group.group_id = FirstId(step) + static_cast<std::uint64_t>(k);
     group.prompt_id = "p" + std::to_string(k);
-    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t) group.prompt_token_ids.push_back(Token(random));
+    for (std::uint64_t t = 0, n = 2 + random.Below(4); t < n; ++t)
+      group.prompt_token_ids.push_back(Token(random));
     for (std::int64_t i = 0; i < run_.sampling.group_size; ++i) {
       Completion completion;
       completion.index = static_cast<std::int32_t>(i);
@@ -130,7 +134,9 @@ class FakeSource : public BatchSource {
     return planned;
   }
 
-  static std::int32_t Token(RandomStream& random) { return static_cast<std::int32_t>(random.Below(13)); }
+  static std::int32_t Token(RandomStream& random) {
+    return static_cast<std::int32_t>(random.Below(13));
+  }
 
   const RunSettings run_;
 };

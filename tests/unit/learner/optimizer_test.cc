@@ -37,7 +37,8 @@ void ExpectNear(const at::Tensor& tensor, const nlohmann::json& golden, double b
 
 // Parameters as make_adamw.py starts them.
 NamedTensors StartParameters(at::ScalarType dtype) {
-  return {{"matrix", torch::tensor({{0.5, -1.0, 2.0}, {0.25, 0.0, -0.125}}).to(dtype).requires_grad_(true)},
+  return {{"matrix",
+           torch::tensor({{0.5, -1.0, 2.0}, {0.25, 0.0, -0.125}}).to(dtype).requires_grad_(true)},
           {"vector", torch::tensor({1.0, -2.0, 3.0}).to(dtype).requires_grad_(true)}};
 }
 
@@ -72,7 +73,8 @@ TEST(AdamWTest, PureBFloat16StaysWithinItsRounding) {
   AdamW optimizer(parameters, ConfigOf(golden));
   RunGolden(optimizer, parameters, golden);
   EXPECT_EQ(optimizer.second_moments()[0].second.scalar_type(), at::kBFloat16);
-  ExpectNear(parameters[0].second, golden["matrix"]["values"], 0.02);  // five steps of 2^-8 relative
+  ExpectNear(
+      parameters[0].second, golden["matrix"]["values"], 0.02);  // five steps of 2^-8 relative
   ExpectNear(parameters[1].second, golden["vector"]["values"], 0.02);
 }
 

@@ -1,4 +1,4 @@
-// Trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two such files.
+// FILE DTYPE: trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two float32 files.
 #include <torch/torch.h>
 
 #include <cmath>
@@ -16,26 +16,33 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-Result<std::string> Train(Collective& group) {
+Result<std::string> Train(Collective& group, const std::string& dtype) {
   at::set_num_threads(1);
   const RunSettings run = SmallRun();
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
-  const auto model = SmallModel();
+  const auto model = SmallModel(dtype);
   FakeSource source(run);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make({run, learner, ""}, *model, nullptr, group, group, source));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto trainer, Trainer::Make({run, learner, ""}, *model, nullptr, group, group, source));
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer->Step(step, [] { return false; }));
-    if (group.rank() == 0) std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), report.loss, report.grad_norm);
+    if (group.rank() == 0)
+      std::printf("step %d loss %.9g grad_norm %.9g\n",
+                  static_cast<int>(step),
+                  report.loss,
+                  report.grad_norm);
   }
   std::string bytes;
   for (const auto& [name, tensor] : model->parameters()) {
     at::Tensor storage;
     bytes += TensorBytes(tensor, storage);
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string first, BroadcastBytes(group, bytes, 0, std::chrono::seconds(20)));
-  if (first != bytes) return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string first,
+                            BroadcastBytes(group, bytes, 0, std::chrono::seconds(20)));
+  if (first != bytes)
+    return Internal("rank " + std::to_string(group.rank()) + " has other weights than rank 0");
   return bytes;
 }
 
@@ -55,11 +62,12 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 }
 
 int Main(int argc, char** argv) {
-  if (argc == 5 && std::strcmp(argv[1], "--compare") == 0) return Compare(argv[2], argv[3], std::atof(argv[4]));
-  if (argc != 2) return 2;
+  if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
+    return Compare(argv[2], argv[3], std::atof(argv[4]));
+  if (argc != 3) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
-  const auto bytes = Train(**group);
+  const auto bytes = Train(**group, argv[2]);
   Status status = bytes.status();
   if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
   if (status.ok()) return 0;

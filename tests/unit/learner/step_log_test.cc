@@ -44,14 +44,15 @@ TEST_F(StepLogTest, AFileOfSomethingElseIsRefused) {
 TEST_F(StepLogTest, RatesAreOverComparableGroupsAndInfinityIsNull) {
   StepReport report;
   report.step = 9;
-  report.batch.collapse = {8, 2, 1, 0, 3, 2};  // groups, all correct, all wrong, other, mixed, unscorable
+  report.batch.collapse = {
+      8, 2, 1, 0, 3, 2};  // groups, all correct, all wrong, other, mixed, unscorable
   report.batch.generated_tokens = 300;
   report.grad_norm = std::numeric_limits<double>::infinity();
   StepTimes times;
   times.step_seconds = 2;
   const auto json = nlohmann::json::parse(StepToJson(report, times));
   EXPECT_EQ(json["step"], 9);
-  EXPECT_DOUBLE_EQ(json["acr"], 0.5);              // 3 / 6
+  EXPECT_DOUBLE_EQ(json["acr"], 0.5);  // 3 / 6
   EXPECT_DOUBLE_EQ(json["acr_all_correct"], 2.0 / 6);
   EXPECT_DOUBLE_EQ(json["tokens_per_second"], 150);
   EXPECT_TRUE(json["grad_norm"].is_null());

@@ -26,7 +26,8 @@ class StepPlanTest : public testing::Test {
     batch.groups[0].oldest_version.step = 4;
     batch.groups[1].oldest_version.step = 2;
     batch.groups[2].oldest_version.step = 4;
-    for (const PlannedGroup& group : batch.groups) batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
+    for (const PlannedGroup& group : batch.groups)
+      batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
     options.ranks = 2;
     options.micro_batch_tokens = 8;  // one completion each
   }
@@ -40,12 +41,14 @@ TEST_F(StepPlanTest, GivesEveryGroupOneReaderAndEveryCompletionWithAnAdvantageOn
   const auto plan = MakeStepPlan(batch, options, summary);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->group_offsets, (std::vector<std::int32_t>{0, 2, 4, 6}));
-  EXPECT_NE(plan->rank_of_group[0], plan->rank_of_group[2]);  // the two that are run share the ranks
+  EXPECT_NE(plan->rank_of_group[0],
+            plan->rank_of_group[2]);  // the two that are run share the ranks
   EXPECT_EQ(plan->micro_batch[2], -1);
   EXPECT_EQ(plan->micro_batch[3], -1);
   EXPECT_EQ(plan->rounds, 2);
   EXPECT_GE(plan->rank_of_group[1], 0);  // read for the statistics
-  for (const double weight : plan->token_weights) EXPECT_DOUBLE_EQ(weight, 1.0 / 24);  // 6 completions of 4 trained tokens
+  for (const double weight : plan->token_weights)
+    EXPECT_DOUBLE_EQ(weight, 1.0 / 24);  // 6 completions of 4 trained tokens
   EXPECT_EQ(summary.groups_trained, 2);
   EXPECT_EQ(summary.generated_tokens, 30);
   EXPECT_EQ(summary.zero_advantage_tokens, 8);
@@ -74,7 +77,8 @@ TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
   ASSERT_TRUE(decoded.ok());
   EXPECT_TRUE(*decoded == *plan);
   for (std::size_t size = 0; size < bytes.size(); ++size) {
-    EXPECT_EQ(DecodeStepPlan(std::string_view(bytes).substr(0, size)).status().code(), StatusCode::kDataLoss);
+    EXPECT_EQ(DecodeStepPlan(std::string_view(bytes).substr(0, size)).status().code(),
+              StatusCode::kDataLoss);
   }
   EXPECT_FALSE(DecodeStepPlan(bytes + "x").ok());
 }

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <limits>
 
+#include "learner/checkpoint.h"
 #include "tests/unit/learner/fake_source.h"
 
 namespace buttress {
@@ -16,11 +17,14 @@ bool Never() { return false; }
 
 class TrainerTest : public testing::Test {
  protected:
+  void SetUp() override { at::set_num_threads(1); }
+
   void Make() {
-    TrainerOptions options{run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
+    TrainerOptions options{
+        run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
     std::filesystem::remove(options.bad_batch_path);
     bad_batch = options.bad_batch_path;
-    auto made = Trainer::Make(options, *model, nullptr, *group, *group, source);
+    auto made = Trainer::Make(options, *model, reference.get(), *group, *group, source);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     trainer = *std::move(made);
   }
@@ -33,19 +37,23 @@ class TrainerTest : public testing::Test {
 
   std::vector<at::Tensor> Parameters() const {
     std::vector<at::Tensor> copies;
-    for (const auto& [name, tensor] : model->parameters()) copies.push_back(tensor.detach().clone());
+    for (const auto& [name, tensor] : model->parameters())
+      copies.push_back(tensor.detach().clone());
     return copies;
   }
 
-  static double LargestDifference(const std::vector<at::Tensor>& a, const std::vector<at::Tensor>& b) {
+  static double LargestDifference(const std::vector<at::Tensor>& a,
+                                  const std::vector<at::Tensor>& b) {
     double largest = 0;
-    for (std::size_t i = 0; i < a.size(); ++i) largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
+    for (std::size_t i = 0; i < a.size(); ++i)
+      largest = std::max(largest, (a[i] - b[i]).abs().max().item<double>());
     return largest;
   }
 
   RunSettings run = SmallRun();
   LearnerConfig learner;
   std::unique_ptr<Transformer> model = SmallModel();
+  std::unique_ptr<Transformer> reference;
   std::unique_ptr<Collective> group = MakeLocalCollective();
   FakeSource source{run};
   std::unique_ptr<Trainer> trainer;
@@ -66,7 +74,8 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   EXPECT_EQ(report.batch.collapse.all_wrong, 1);
   EXPECT_EQ(report.batch.unscorable, 1);
   EXPECT_LT(report.trained_tokens, report.batch.tokens);
-  EXPECT_NEAR(report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
+  EXPECT_NEAR(
+      report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
 }
 
 TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
@@ -104,6 +113,44 @@ TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
   EXPECT_EQ(report.batch.groups_trained, 6);
   EXPECT_EQ(report.trained_tokens, report.batch.tokens);
   EXPECT_GT(report.entropy_bonus, 0);
+}
+
+TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
+  run.algorithm.kl_coef = 0.1;
+  reference = SmallModel();
+  Make();
+  const StepReport first = Step(1);
+  EXPECT_NEAR(first.ref_kl, 0, 1e-7);        // of rounding
+  EXPECT_EQ(first.batch.groups_trained, 6);  // the KL loss gives constant groups a gradient too
+  EXPECT_GT(Step(2).ref_kl, 0);
+}
+
+TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit) {
+  for (const std::string dtype : {"float32", "bfloat16"}) {
+    model = SmallModel(dtype);
+    Make();
+    for (std::int64_t step = 1; step <= 6; ++step) Step(step);
+    const auto straight = Parameters();
+
+    const std::string folder =
+        (std::filesystem::path(testing::TempDir()) / "trainer_test_resume").string();
+    std::filesystem::remove_all(folder);
+    model = SmallModel(dtype);
+    Make();
+    for (std::int64_t step = 1; step <= 3; ++step) Step(step);
+    CheckpointState state;
+    state.step = 3;
+    ASSERT_TRUE(
+        CheckpointStore(folder).Save(state, model->parameters(), trainer->optimizer()).ok());
+    for (std::int64_t step = 4; step <= 5; ++step) Step(step);  // lost
+
+    model = SmallModel(dtype);
+    Make();
+    const auto loaded = CheckpointStore(folder).Load(model->parameters(), trainer->optimizer());
+    ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status().ToString();
+    for (std::int64_t step = 4; step <= 6; ++step) Step(step);
+    EXPECT_EQ(LargestDifference(straight, Parameters()), 0) << dtype;
+  }
 }
 
 TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {

@@ -29,7 +29,7 @@ TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {
   const auto model = GoldenModel(GetParam());
   double worst = 0;
   const nlohmann::json numbers = GoldenNumbers();
-  for (const auto& row : numbers[GetParam()]) {
+  for (const auto& row : numbers[GetParam()]["sequences"]) {
     const auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
     const std::int64_t length = static_cast<std::int64_t>(tokens.size());
     const at::Tensor hidden = model->Hidden(TokensOf(tokens), std::span(&length, 1));
@@ -48,7 +48,7 @@ TEST_P(GoldenTest, PackedSequencesEqualThemOneByOne) {
   std::vector<std::int64_t> lengths;
   std::vector<at::Tensor> alone;
   const nlohmann::json numbers = GoldenNumbers();
-  for (const auto& row : numbers[GetParam()]) {
+  for (const auto& row : numbers[GetParam()]["sequences"]) {
     const auto sequence = row["tokens"].get<std::vector<std::int64_t>>();
     const std::int64_t length = static_cast<std::int64_t>(sequence.size());
     alone.push_back(model->Hidden(TokensOf(sequence), std::span(&length, 1)));
@@ -85,6 +85,72 @@ TEST(TransformerTest, GradientsOfAPackedBatchAreTheSumOfThoseOfItsSequences) {
     const double scale = std::max(1.0, expected[i].abs().max().item<double>());
     EXPECT_LT(MaxDifference(tensor.grad(), expected[i]) / scale, 1e-5) << name;
   }
+}
+
+// Completions of a prompt as continuations of it, against each with the prompt before it.
+TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
+  const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> groups = {{5, {7, 1, 4}}, {9, {}}, {6, {6}}};
+  for (const std::int64_t scale : {1, 12}) {  // short-attention kernel, then LibTorch's
+    const auto model = GoldenModel("qwen2_untied");
+    std::vector<std::int64_t> shared_tokens, shared_lengths, prefixes, plain_tokens, plain_lengths, shared_rows, plain_rows;
+    const auto tokens_of = [](std::int64_t seed, std::int64_t count) {
+      std::vector<std::int64_t> tokens;
+      for (std::int64_t t = 0; t < count; ++t) tokens.push_back((seed * 37 + t * t + 11 * t) % 128);
+      return tokens;
+    };
+    const auto append = [](std::vector<std::int64_t>& to, const std::vector<std::int64_t>& from) {
+      to.insert(to.end(), from.begin(), from.end());
+    };
+    std::int64_t seed = 0;
+    for (const auto& [prompt_length, continuations] : groups) {
+      const auto prompt = tokens_of(++seed, prompt_length * scale);
+      const auto root = static_cast<std::int64_t>(shared_lengths.size());
+      append(shared_tokens, prompt);
+      shared_lengths.push_back(prompt_length * scale);
+      prefixes.push_back(-1);
+      if (continuations.empty()) {
+        append(plain_tokens, prompt);
+        plain_lengths.push_back(prompt_length * scale);
+      }
+      for (const std::int64_t length : continuations) {
+        const auto completion = tokens_of(++seed, length * scale);
+        for (std::int64_t t = 0; t < length * scale; ++t) {
+          shared_rows.push_back(static_cast<std::int64_t>(shared_tokens.size()) + t);
+          plain_rows.push_back(static_cast<std::int64_t>(plain_tokens.size()) + prompt_length * scale + t);
+        }
+        append(shared_tokens, completion);
+        shared_lengths.push_back(length * scale);
+        prefixes.push_back(root);
+        append(plain_tokens, prompt);
+        append(plain_tokens, completion);
+        plain_lengths.push_back((prompt_length + length) * scale);
+      }
+    }
+    const at::Tensor plain = model->Hidden(TokensOf(plain_tokens), plain_lengths).index_select(0, TokensOf(plain_rows));
+    plain.sin().sum().backward();
+    std::vector<at::Tensor> expected;
+    for (const auto& [name, tensor] : model->parameters()) {
+      expected.push_back(tensor.grad().defined() ? tensor.grad().clone() : at::Tensor());
+      at::Tensor(tensor).mutable_grad().reset();
+    }
+    const at::Tensor shared = model->Hidden(TokensOf(shared_tokens), shared_lengths, prefixes).index_select(0, TokensOf(shared_rows));
+    shared.sin().sum().backward();
+    EXPECT_LT(MaxDifference(shared, plain), 1e-5) << "scale " << scale;
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const auto& [name, tensor] = model->parameters()[i];
+      if (!expected[i].defined()) continue;
+      const double size = std::max(1.0, expected[i].abs().max().item<double>());
+      EXPECT_LT(MaxDifference(tensor.grad(), expected[i]) / size, 1e-5) << name << " scale " << scale;
+    }
+  }
+}
+
+TEST(TransformerTest, AContinuationThatDoesNotFollowItsPrefixIsRefused) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const std::vector<std::int64_t> lengths = {2, 1, 1};
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, -1, 0}), c10::Error);
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, 0, 1}), c10::Error);
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{0, -1, -1}), c10::Error);
 }
 
 TEST(TransformerTest, ASavedFolderLoadsToTheSameBits) {

@@ -18,9 +18,12 @@ std::string ReadGolden(const std::string& name) {
   return text.str();
 }
 
-nlohmann::json ReadGoldenJson(const std::string& name) { return nlohmann::json::parse(ReadGolden(name)); }
+nlohmann::json ReadGoldenJson(const std::string& name) {
+  return nlohmann::json::parse(ReadGolden(name));
+}
 
-ScratchFolder::ScratchFolder() : path_((std::filesystem::temp_directory_path() / "tokenizer_test.XXXXXX").string()) {
+ScratchFolder::ScratchFolder()
+    : path_((std::filesystem::temp_directory_path() / "tokenizer_test.XXXXXX").string()) {
   BUTTRESS_CHECK(::mkdtemp(path_.data()) != nullptr, "no temporary folder");
 }
 
@@ -36,7 +39,8 @@ void ScratchFolder::Write(const std::string& name, std::string_view bytes) const
   BUTTRESS_CHECK(file.good(), "cannot write " + name);
 }
 
-Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json, std::string_view tokenizer_config_json) {
+Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json,
+                                            std::string_view tokenizer_config_json) {
   const ScratchFolder folder;
   folder.Write("tokenizer.json", tokenizer_json);
   if (!tokenizer_config_json.empty()) folder.Write("tokenizer_config.json", tokenizer_config_json);
@@ -44,7 +48,7 @@ Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json, std
 }
 
 nlohmann::json PatchedTokenizer(const nlohmann::json& patch) {
-  nlohmann::json tokenizer = ReadGoldenJson("tokenizer.json");
+  nlohmann::json tokenizer = ReadGoldenJson("tokenizer/tokenizer.json");
   tokenizer.merge_patch(patch);
   return tokenizer;
 }

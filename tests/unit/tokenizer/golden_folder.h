@@ -1,4 +1,4 @@
-// The golden files of tests/golden/tokenizer, and folders made of variants of them.
+// The golden files of tests/golden, and folders made of variants of them.
 #pragma once
 
 #include <memory>
@@ -31,7 +31,8 @@ class ScratchFolder {
 };
 
 // Loads a folder with this tokenizer.json and, unless empty, this tokenizer_config.json.
-Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json, std::string_view tokenizer_config_json = "");
+Result<std::unique_ptr<Tokenizer>> LoadFrom(std::string_view tokenizer_json,
+                                            std::string_view tokenizer_config_json = "");
 
 // tokenizer.json with `patch` merged into it (RFC 7396).
 nlohmann::json PatchedTokenizer(const nlohmann::json& patch);

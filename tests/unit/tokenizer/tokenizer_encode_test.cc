@@ -23,14 +23,16 @@ std::unique_ptr<Tokenizer> LoadGolden(const json& patch = json::object()) {
   return *std::move(tokenizer);
 }
 
-void ExpectEncoding(const Tokenizer& tokenizer, const std::string& text, const std::vector<std::int32_t>& ids) {
+void ExpectEncoding(const Tokenizer& tokenizer,
+                    const std::string& text,
+                    const std::vector<std::int32_t>& ids) {
   const auto encoded = tokenizer.Encode(text);
   ASSERT_TRUE(encoded.ok()) << encoded.status().ToString() << " for " << json(text);
   EXPECT_EQ(*encoded, ids) << json(text);
 }
 
 TEST(TokenizerEncodeTest, EveryVariantGivesTheIdsOfHuggingFace) {
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   ASSERT_GE(golden["variants"].size(), 20U);
   for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
@@ -43,7 +45,7 @@ TEST(TokenizerEncodeTest, EveryVariantGivesTheIdsOfHuggingFace) {
 }
 
 TEST(TokenizerEncodeTest, EveryVariantDecodesAsHuggingFace) {
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
     const auto tokenizer = LoadGolden(variant["patch"]);
@@ -85,8 +87,14 @@ TEST(TokenizerEncodeTest, DecodeOfEncodeIsTheNormalizedText) {
 TEST(TokenizerEncodeTest, LongWordsTakeNoQuadraticTime) {
   const auto tokenizer = LoadGolden();
   constexpr std::size_t kBytes = 1 << 20;
-  for (const std::string& unit : {std::string("a"), std::string("the"), std::string(" "), std::string("\n"), std::string("="),
-                                  std::string("\u0301\u0323"), std::string("一"), std::string("\r \n")}) {
+  for (const std::string& unit : {std::string("a"),
+                                  std::string("the"),
+                                  std::string(" "),
+                                  std::string("\n"),
+                                  std::string("="),
+                                  std::string("\u0301\u0323"),
+                                  std::string("一"),
+                                  std::string("\r \n")}) {
     std::string text;
     while (text.size() < kBytes) text += unit;
     const auto ids = tokenizer->Encode(text);
@@ -99,8 +107,13 @@ TEST(TokenizerEncodeTest, LongWordsTakeNoQuadraticTime) {
 
 TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
   const auto tokenizer = LoadGolden();
-  for (const std::string& bad : {std::string("\xff"), std::string("\xc3"), std::string("\xed\xa0\x80"), std::string("\xc0\x80"),
-                                 std::string("\xf4\x90\x80\x80"), std::string("\x80"), std::string("\xe2\x82")}) {
+  for (const std::string& bad : {std::string("\xff"),
+                                 std::string("\xc3"),
+                                 std::string("\xed\xa0\x80"),
+                                 std::string("\xc0\x80"),
+                                 std::string("\xf4\x90\x80\x80"),
+                                 std::string("\x80"),
+                                 std::string("\xe2\x82")}) {
     const auto ids = tokenizer->Encode("abc" + bad);
     ASSERT_FALSE(ids.ok());
     EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);
@@ -109,7 +122,7 @@ TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
 }
 
 TEST(TokenizerEncodeTest, VocabularyOfCharactersNamesTheByteThatItLacks) {
-  const auto loaded = LoadFrom(ReadGolden("digits.json"));
+  const auto loaded = LoadFrom(ReadGolden("tokenizer/digits.json"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const Tokenizer& tokenizer = **loaded;
   EXPECT_EQ(tokenizer.vocab_size(), 22);
@@ -127,13 +140,14 @@ TEST(TokenizerEncodeTest, DecodeRefusesIdsOutsideTheVocabulary) {
     const auto text = tokenizer->Decode(ids, SpecialTokens::kKeep);
     ASSERT_FALSE(text.ok());
     EXPECT_EQ(text.status().code(), StatusCode::kOutOfRange);
-    EXPECT_THAT(text.status().message(), HasSubstr("token " + std::to_string(id) + " at position 1"));
+    EXPECT_THAT(text.status().message(),
+                HasSubstr("token " + std::to_string(id) + " at position 1"));
   }
 }
 
 TEST(TokenizerEncodeTest, ThreadsGetTheSameIds) {
   const auto tokenizer = LoadGolden();
-  const json golden = ReadGoldenJson("encodings.json");
+  const json golden = ReadGoldenJson("tokenizer/encodings.json");
   std::vector<int> wrong(4, 0);
   {
     std::vector<std::jthread> threads;

@@ -1,4 +1,4 @@
-#include "rollout_worker/group_table.h"
+#include "rollout_worker/held_groups.h"
 
 #include <algorithm>
 #include <set>
@@ -16,14 +16,22 @@ bool MaySample(const WorkerLease& lease, const PolicyVersion& loaded) {
 
 }  // namespace
 
-bool GroupTable::Add(WorkerLease lease) {
-  MutexLock lock(mutex_);
-  const auto found = held_.find(lease.key.group_id);
-  if (found != held_.end()) {
-    if (found->second.lease.key.lease_epoch >= lease.key.lease_epoch) return false;
-    held_.erase(found);
+template <class Predicate>
+void HeldGroups::ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) {
+  for (auto it = held_.begin(); it != held_.end();) {
+    if (it->second.phase != Phase::kWaiting || !gone(it->second.lease)) {
+      ++it;
+      continue;
+    }
+    returned_[it->second.lease.key] = reason;
+    it = held_.erase(it);
+    Changed();
   }
-  if (held_.size() >= capacity_ || returned_.contains(lease.key)) return false;
+}
+
+bool HeldGroups::Add(WorkerLease lease) {
+  MutexLock lock(mutex_);
+  if (held_.contains(lease.key.group_id) || returned_.contains(lease.key) || held_.size() >= capacity_) return false;
   Held held;
   held.missing = lease.completions;
   held.scored.resize(static_cast<std::size_t>(lease.completions));
@@ -35,8 +43,11 @@ bool GroupTable::Add(WorkerLease lease) {
   return true;
 }
 
-std::vector<SampleRequest> GroupTable::TakeRunnable(const PolicyVersion& loaded) {
+std::vector<SampleRequest> HeldGroups::TakeRunnable(const PolicyVersion& loaded) {
   MutexLock lock(mutex_);
+  ReturnWaitingIf(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE, [&](const WorkerLease& lease) {
+    return lease.exact_version && OlderThan(lease.min_version, loaded);
+  });
   std::vector<SampleRequest> requests;
   for (auto& [group_id, held] : held_) {
     if (held.phase != Phase::kWaiting || !MaySample(held.lease, loaded)) continue;
@@ -46,34 +57,19 @@ std::vector<SampleRequest> GroupTable::TakeRunnable(const PolicyVersion& loaded)
   return requests;
 }
 
-void GroupTable::ReturnUnreachable(const PolicyVersion& loaded) {
-  MutexLock lock(mutex_);
-  for (auto it = held_.begin(); it != held_.end();) {
-    const WorkerLease& lease = it->second.lease;
-    const bool unreachable = lease.exact_version && OlderThan(lease.min_version, loaded);
-    if (it->second.phase != Phase::kWaiting || !unreachable) {
-      ++it;
-      continue;
-    }
-    returned_[lease.key] = v1::RETURN_REASON_WEIGHTS_UNAVAILABLE;
-    it = held_.erase(it);
-    Changed();
-  }
-}
-
-const GroupTable::Held* GroupTable::FindSampling(const SampleId& id) const {
+const HeldGroups::Held* HeldGroups::FindSampling(const SampleId& id) const {
   const auto found = held_.find(id.group_id);
   if (found == held_.end() || found->second.lease.key != KeyOf(id) || found->second.phase != Phase::kSampling) return nullptr;
   if (id.index < 0 || id.index >= found->second.lease.completions) return nullptr;
   return found->second.scored[static_cast<std::size_t>(id.index)].has_value() ? nullptr : &found->second;
 }
 
-bool GroupTable::Wants(const SampleId& id) const {
+bool HeldGroups::Wants(const SampleId& id) const {
   MutexLock lock(mutex_);
   return FindSampling(id) != nullptr;
 }
 
-std::optional<ScoreRequest> GroupTable::ToScore(const EngineResult& result) const {
+std::optional<ScoreRequest> HeldGroups::ToScore(const EngineResult& result) const {
   MutexLock lock(mutex_);
   const Held* held = FindSampling(result.id);
   if (held == nullptr) return std::nullopt;
@@ -88,7 +84,7 @@ std::optional<ScoreRequest> GroupTable::ToScore(const EngineResult& result) cons
   return request;
 }
 
-std::optional<SampleRequest> GroupTable::Retry(const SampleId& id) {
+std::optional<SampleRequest> HeldGroups::Retry(const SampleId& id) {
   MutexLock lock(mutex_);
   if (FindSampling(id) == nullptr) return std::nullopt;
   Held& held = held_.at(id.group_id);
@@ -98,7 +94,7 @@ std::optional<SampleRequest> GroupTable::Retry(const SampleId& id) {
   return held.lease.RequestFor(id.index);
 }
 
-void GroupTable::Score(ScoredCompletion scored) {
+void HeldGroups::Score(ScoredCompletion scored) {
   MutexLock lock(mutex_);
   if (FindSampling(scored.id) == nullptr) return;
   Held& held = held_.at(scored.id.group_id);
@@ -109,7 +105,7 @@ void GroupTable::Score(ScoredCompletion scored) {
   Changed();
 }
 
-EncodedGroup GroupTable::Encode(Held& held) const {
+EncodedGroup HeldGroups::Encode(Held& held) const {
   Group group;
   group.group_id = held.lease.key.group_id;
   group.prompt_id = held.lease.prompt_id;
@@ -120,7 +116,7 @@ EncodedGroup GroupTable::Encode(Held& held) const {
   return EncodedGroup::Of(group);
 }
 
-std::optional<CompleteGroup> GroupTable::NextComplete(std::chrono::milliseconds timeout) {
+std::optional<CompleteGroup> HeldGroups::NextComplete(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
   auto next = held_.end();
   const auto complete = [&] {
@@ -132,7 +128,7 @@ std::optional<CompleteGroup> GroupTable::NextComplete(std::chrono::milliseconds 
   return CompleteGroup{next->second.lease.key, next->second.encoded};
 }
 
-void GroupTable::RetrySubmit(const LeaseKey& key) {
+void HeldGroups::RetrySubmit(const LeaseKey& key) {
   MutexLock lock(mutex_);
   const auto held = Find(key);
   if (held == held_.end()) return;
@@ -140,7 +136,7 @@ void GroupTable::RetrySubmit(const LeaseKey& key) {
   Changed();
 }
 
-void GroupTable::Finish(const LeaseKey& key) {
+void HeldGroups::Finish(const LeaseKey& key) {
   MutexLock lock(mutex_);
   const auto held = Find(key);
   if (held != held_.end()) Drop(held);
@@ -148,7 +144,7 @@ void GroupTable::Finish(const LeaseKey& key) {
   Changed();
 }
 
-std::vector<SampleId> GroupTable::Return(const LeaseKey& key, v1::ReturnReason reason) {
+std::vector<SampleId> HeldGroups::Return(const LeaseKey& key, v1::ReturnReason reason) {
   MutexLock lock(mutex_);
   returned_[key] = reason;
   const auto held = Find(key);
@@ -158,7 +154,7 @@ std::vector<SampleId> GroupTable::Return(const LeaseKey& key, v1::ReturnReason r
   return dropped;
 }
 
-std::vector<SampleId> GroupTable::Revoke(const LeaseKey& key) {
+std::vector<SampleId> HeldGroups::Revoke(const LeaseKey& key) {
   MutexLock lock(mutex_);
   const auto held = Find(key);
   if (held == held_.end()) return {};
@@ -166,7 +162,15 @@ std::vector<SampleId> GroupTable::Revoke(const LeaseKey& key) {
   return Drop(held);
 }
 
-std::vector<SampleId> GroupTable::ReturnAll(v1::ReturnReason reason) {
+std::vector<SampleId> HeldGroups::RevokeOlder(const LeaseKey& key) {
+  MutexLock lock(mutex_);
+  const auto held = held_.find(key.group_id);
+  if (held == held_.end() || held->second.lease.key.lease_epoch >= key.lease_epoch) return {};
+  Changed();
+  return Drop(held);
+}
+
+std::vector<SampleId> HeldGroups::ReturnAll(v1::ReturnReason reason) {
   MutexLock lock(mutex_);
   std::vector<SampleId> dropped;
   while (!held_.empty()) {
@@ -178,20 +182,12 @@ std::vector<SampleId> GroupTable::ReturnAll(v1::ReturnReason reason) {
   return dropped;
 }
 
-void GroupTable::ReturnWaiting(v1::ReturnReason reason) {
+void HeldGroups::ReturnWaiting(v1::ReturnReason reason) {
   MutexLock lock(mutex_);
-  for (auto it = held_.begin(); it != held_.end();) {
-    if (it->second.phase != Phase::kWaiting) {
-      ++it;
-      continue;
-    }
-    returned_[it->second.lease.key] = reason;
-    it = held_.erase(it);
-    Changed();
-  }
+  ReturnWaitingIf(reason, [](const WorkerLease&) { return true; });
 }
 
-bool GroupTable::NeedsExactly(const PolicyVersion& loaded) const {
+bool HeldGroups::NeedsExactly(const PolicyVersion& loaded) const {
   MutexLock lock(mutex_);
   return std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
     const Held& held = entry.second;
@@ -200,7 +196,7 @@ bool GroupTable::NeedsExactly(const PolicyVersion& loaded) const {
   });
 }
 
-void GroupTable::Describe(v1::ExchangeRequest& request) const {
+void HeldGroups::Describe(v1::ExchangeRequest& request) const {
   MutexLock lock(mutex_);
   for (const auto& [group_id, held] : held_) *request.add_held() = ToProto(held.lease.key);
   for (const LeaseKey& key : finished_) *request.add_finished() = ToProto(key);
@@ -211,7 +207,7 @@ void GroupTable::Describe(v1::ExchangeRequest& request) const {
   }
 }
 
-void GroupTable::Reported(const v1::ExchangeRequest& request) {
+void HeldGroups::Reported(const v1::ExchangeRequest& request) {
   MutexLock lock(mutex_);
   std::set<LeaseKey> finished;
   for (const v1::LeaseRef& ref : request.finished()) finished.insert(KeyFromProto(ref));
@@ -219,7 +215,7 @@ void GroupTable::Reported(const v1::ExchangeRequest& request) {
   for (const v1::ReturnedLease& returned : request.returned()) returned_.erase(KeyFromProto(returned.ref()));
 }
 
-GroupCounts GroupTable::counts() const {
+GroupCounts HeldGroups::counts() const {
   MutexLock lock(mutex_);
   GroupCounts counts;
   counts.held = held_.size();
@@ -231,33 +227,33 @@ GroupCounts GroupTable::counts() const {
   return counts;
 }
 
-std::size_t GroupTable::room() const {
+std::size_t HeldGroups::room() const {
   MutexLock lock(mutex_);
   return capacity_ - held_.size();
 }
 
-std::uint64_t GroupTable::WaitForChange(std::uint64_t seen, std::chrono::milliseconds timeout) const {
+std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen, std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, timeout, [&] { return change_ != seen; });
   return change_;
 }
 
-void GroupTable::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const {
+void HeldGroups::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, timeout, [&] { return capacity_ - held_.size() >= room || !returned_.empty(); });
 }
 
-void GroupTable::Touch() {
+void HeldGroups::Touch() {
   MutexLock lock(mutex_);
   Changed();
 }
 
-std::map<std::uint64_t, GroupTable::Held>::iterator GroupTable::Find(const LeaseKey& key) {
+std::map<std::uint64_t, HeldGroups::Held>::iterator HeldGroups::Find(const LeaseKey& key) {
   const auto found = held_.find(key.group_id);
   return found != held_.end() && found->second.lease.key == key ? found : held_.end();
 }
 
-std::vector<SampleId> GroupTable::Drop(std::map<std::uint64_t, Held>::iterator held) {
+std::vector<SampleId> HeldGroups::Drop(std::map<std::uint64_t, Held>::iterator held) {
   std::vector<SampleId> samples;
   if (held->second.phase == Phase::kSampling) {
     for (std::int32_t i = 0; i < held->second.lease.completions; ++i) {
@@ -269,7 +265,7 @@ std::vector<SampleId> GroupTable::Drop(std::map<std::uint64_t, Held>::iterator h
   return samples;
 }
 
-void GroupTable::Changed() {
+void HeldGroups::Changed() {
   ++change_;
   changed_.NotifyAll();
 }

@@ -36,18 +36,16 @@ struct GroupCounts {
 };
 
 // Thread-safe.
-class GroupTable {
+class HeldGroups {
  public:
-  GroupTable(std::string worker_id, std::size_t capacity) : worker_id_(std::move(worker_id)), capacity_(capacity) {}
+  HeldGroups(std::string worker_id, std::size_t capacity) : worker_id_(std::move(worker_id)), capacity_(capacity) {}
 
-  // False if it is held already or the table is full; the coordinator then sends it again. An older lease of the same group is forgotten.
+  // False if its group is held already or there is no room; the coordinator then sends it again.
   bool Add(WorkerLease lease);
 
-  // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling now.
+  // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling now. Groups that it can never sample,
+  // because they want exactly an older version, are given back.
   std::vector<SampleRequest> TakeRunnable(const PolicyVersion& loaded);
-
-  // Gives back waiting groups that `loaded` can never sample any more: they want exactly an older version.
-  void ReturnUnreachable(const PolicyVersion& loaded);
 
   // False once the group is revoked, returned or newer: drop the sample.
   bool Wants(const SampleId& id) const;
@@ -66,11 +64,13 @@ class GroupTable {
   void RetrySubmit(const LeaseKey& key);
   void Finish(const LeaseKey& key);
 
-  // Both return the samples that the engine should cancel.
+  // These return the samples that the engine should cancel.
   std::vector<SampleId> Return(const LeaseKey& key, v1::ReturnReason reason);
   std::vector<SampleId> Revoke(const LeaseKey& key);
-  // Return for all groups, or for those that wait.
+  // Revoke for a lease of the same group with an older epoch.
+  std::vector<SampleId> RevokeOlder(const LeaseKey& key);
   std::vector<SampleId> ReturnAll(v1::ReturnReason reason);
+  // Return for all groups that wait; nothing of them is in the engine.
   void ReturnWaiting(v1::ReturnReason reason);
 
   // True while groups that want exactly `loaded` are not sampled to the end: the weights must stay.
@@ -106,6 +106,9 @@ class GroupTable {
   std::map<std::uint64_t, Held>::iterator Find(const LeaseKey& key) REQUIRES(mutex_);
   std::vector<SampleId> Drop(std::map<std::uint64_t, Held>::iterator held) REQUIRES(mutex_);
   EncodedGroup Encode(Held& held) const REQUIRES(mutex_);
+  // Return for waiting groups that `gone` holds for.
+  template <class Predicate>
+  void ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) REQUIRES(mutex_);
   void Changed() REQUIRES(mutex_);
 
   const std::string worker_id_;

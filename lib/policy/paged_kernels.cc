@@ -1,0 +1,147 @@
+#include "lib/policy/paged_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/policy/cpu_vector.h"
+
+namespace buttress {
+namespace {
+
+static_assert(kCacheBlock == kLanes);
+
+template <class T>
+BUTTRESS_INLINE void StoreBody(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t position, const T* k, const T* v) {
+  const std::int64_t head_values = cache.C * kCacheBlock;
+  const std::int64_t slot = position % kCacheBlock;
+  const std::int64_t block = blocks[position / kCacheBlock] * cache.K * head_values;
+  for (std::int64_t j = 0; j < cache.K; ++j) {
+    T* keys = cache.keys + block + j * head_values + slot;
+    T* values = cache.values + block + j * head_values + slot * cache.C;
+    for (std::int64_t c = 0; c < cache.C; ++c) {
+      keys[c * kCacheBlock] = k[j * cache.C + c];
+      values[c] = v[j * cache.C + c];
+    }
+  }
+}
+
+// Scores of a block's positions for one query head. Four sums at once, since one would wait for itself; C is even.
+template <class T>
+BUTTRESS_INLINE void ScoreBlock(const T* keys, const float* q, std::int64_t C, float* scores) {
+  Lanes sums[4] = {};
+  Lanes key;
+  std::int64_t i = 0;
+  for (; i + 4 <= C; i += 4) {
+    for (int n = 0; n < 4; ++n) {
+      LoadLanes(keys + (i + n) * kCacheBlock, key);
+      sums[n] += key * q[i + n];
+    }
+  }
+  for (; i < C; ++i) {
+    LoadLanes(keys + i * kCacheBlock, key);
+    sums[0] += key * q[i];
+  }
+  StoreLanes((sums[0] + sums[1]) + (sums[2] + sums[3]), scores);
+}
+
+// Turns `length` scores into probabilities.
+BUTTRESS_INLINE void Softmax(float* scores, std::int64_t length) {
+  float top = scores[0];
+#pragma omp simd reduction(max : top)
+  for (std::int64_t p = 0; p < length; ++p) top = std::max(top, scores[p]);
+  float sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (std::int64_t p = 0; p < length; ++p) {
+    scores[p] = Exp(scores[p] - top);
+    sum += scores[p];
+  }
+  const float inverse = 1.0f / sum;
+#pragma omp simd
+  for (std::int64_t p = 0; p < length; ++p) scores[p] *= inverse;
+}
+
+// kLanes values of the output, from value c on: the weighted sum over the positions, in registers throughout.
+template <class T>
+BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t j,
+                              std::int64_t c, const float* weights, T* out) {
+  Lanes sums[4] = {};
+  Lanes value;
+  const std::int64_t C = cache.C;
+  for (std::int64_t first = 0; first < length; first += kCacheBlock) {
+    const T* values = cache.values + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock + c;
+    const float* w = weights + first;
+    if (first + kCacheBlock <= length) {
+      for (int p = 0; p < kCacheBlock; ++p) {
+        LoadLanes(values + p * C, value);
+        sums[p % 4] += value * w[p];
+      }
+    } else {
+      for (std::int64_t p = 0; p < length - first; ++p) {
+        LoadLanes(values + p * C, value);
+        sums[0] += value * w[p];
+      }
+    }
+  }
+  StoreLanes((sums[0] + sums[1]) + (sums[2] + sums[3]), out + c);
+}
+
+// One value of the output, where C is not a multiple of kLanes.
+template <class T>
+BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t j,
+                            std::int64_t c, const float* weights, T* out) {
+  float sum = 0;
+  for (std::int64_t p = 0; p < length; ++p) {
+    const std::int64_t row = (blocks[p / kCacheBlock] * cache.K + j) * kCacheBlock + p % kCacheBlock;
+    sum += weights[p] * Get(cache.values[row * cache.C + c]);
+  }
+  Put(out[c], sum);
+}
+
+template <class T>
+BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
+                                const T* q, T* out, float* scratch) {
+  const std::int64_t C = cache.C;
+  float* query = scratch;
+  float* scores = query + C;
+  const float scale = 1.0f / std::sqrt(static_cast<float>(C));
+  for (std::int64_t h = 0; h < cache.K * groups; ++h, q += C, out += C) {
+    const std::int64_t j = h / groups;
+#pragma omp simd
+    for (std::int64_t c = 0; c < C; ++c) query[c] = Get(q[c]) * scale;
+    for (std::int64_t first = 0; first < length; first += kCacheBlock) {
+      ScoreBlock(cache.keys + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock, query, C, scores + first);
+    }
+    Softmax(scores, length);
+    std::int64_t c = 0;
+    for (; c + kLanes <= C; c += kLanes) MixLanes(cache, blocks, length, j, c, scores, out);
+    for (; c < C; ++c) MixOne(cache, blocks, length, j, c, scores, out);
+  }
+}
+
+}  // namespace
+
+BUTTRESS_KERNEL void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t position, const float* k,
+                              const float* v) {
+  StoreBody(cache, blocks, position, k, v);
+}
+
+BUTTRESS_KERNEL void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position, const Bf16* k,
+                              const Bf16* v) {
+  StoreBody(cache, blocks, position, k, v);
+}
+
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
+                               const float* q, float* out, float* scratch) {
+  AttendBody(cache, blocks, length, groups, q, out, scratch);
+}
+
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
+                               const Bf16* q, Bf16* out, float* scratch) {
+  AttendBody(cache, blocks, length, groups, q, out, scratch);
+}
+
+std::int64_t AttendScratch(std::int64_t C, std::int64_t length) {
+  return C + (length + kCacheBlock - 1) / kCacheBlock * kCacheBlock;
+}
+
+}  // namespace buttress

@@ -1,0 +1,361 @@
+#include "rollout_worker/embedded_engine.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <deque>
+#include <optional>
+#include <set>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/sync.h"
+#include "lib/collectives/cuda_library.h"
+#include "lib/policy/generator.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kWaitSlice(200);
+constexpr std::size_t kQueuedPerRunning = 4;
+
+// Versions in the order in which the generator took them. A sequence that ended now with n segments ran under the last n of them.
+class VersionHistory {
+ public:
+  explicit VersionHistory(PolicyVersion first) : versions_({std::move(first)}) {}
+
+  void Change(PolicyVersion version) {
+    if (!stepped_) versions_.pop_back();  // nothing was sampled from it
+    versions_.push_back(std::move(version));
+    stepped_ = false;
+  }
+
+  void Stepped() { stepped_ = true; }
+
+  // Nothing is in flight: only the last is needed.
+  void Forget() { versions_.erase(versions_.begin(), versions_.end() - 1); }
+
+  std::vector<Segment> SegmentsOf(const GeneratedSequence& sequence) const {
+    const std::vector<std::int32_t>& starts = sequence.segment_starts;
+    BUTTRESS_CHECK(starts.size() <= versions_.size(), "a sequence has more segments than there were versions");
+    std::vector<Segment> segments;
+    for (std::size_t i = 0; i < starts.size(); ++i) {
+      if (starts[i] >= static_cast<std::int32_t>(sequence.token_ids.size())) continue;
+      segments.push_back({starts[i], versions_[versions_.size() - starts.size() + i]});
+    }
+    return segments;
+  }
+
+ private:
+  std::vector<PolicyVersion> versions_;
+  bool stepped_ = false;
+};
+
+struct Sample {
+  SampleRequest request;
+  double submitted_seconds = 0;
+};
+
+struct WeightUpdate {
+  std::string folder;
+  PolicyVersion version;
+  InFlight in_flight = InFlight::kKeep;
+};
+
+// Three threads meet here: callers, and the engine's own, which alone touches model, generator, samples and history.
+class EmbeddedEngine final : public InferenceEngine {
+ public:
+  EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads, PolicyVersion initial)
+      : model_(std::move(model)),
+        options_(options),
+        threads_(threads),
+        queue_limit_(kQueuedPerRunning * static_cast<std::size_t>(options.max_running)),
+        generator_(Generator::Make(*model_, options_)),
+        history_(initial),
+        version_(std::move(initial)) {
+    thread_ = std::thread([this] { Run(); });
+  }
+
+  ~EmbeddedEngine() override {
+    {
+      MutexLock lock(mutex_);
+      stop_ = true;
+      changed_.NotifyAll();
+    }
+    thread_.join();
+  }
+
+  Status Submit(SampleRequest request) override {
+    MutexLock lock(mutex_);
+    if (inside_ >= queue_limit_) {
+      return ResourceExhausted("the engine holds " + std::to_string(inside_) + " samples; submit again when some have ended");
+    }
+    ++inside_;
+    submitted_.push_back({std::move(request), MonotonicSeconds()});
+    changed_.NotifyAll();
+    return OkStatus();
+  }
+
+  void Cancel(SampleId id) override {
+    MutexLock lock(mutex_);
+    cancelled_.push_back(id);
+    changed_.NotifyAll();
+  }
+
+  std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) override {
+    MutexLock lock(mutex_);
+    changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
+    inside_ -= results_.size();
+    return std::exchange(results_, {});
+  }
+
+  Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
+    MutexLock one_at_a_time(update_mutex_);
+    MutexLock lock(mutex_);
+    update_ = WeightUpdate{manifest.folder, manifest.version, in_flight};
+    update_status_.reset();
+    changed_.NotifyAll();
+    while (!changed_.WaitFor(mutex_, kWaitSlice, [this] { return update_status_.has_value(); })) {
+    }
+    return *update_status_;
+  }
+
+  PolicyVersion version() const override {
+    MutexLock lock(mutex_);
+    return version_;
+  }
+
+  EngineStats stats() const override {
+    MutexLock lock(mutex_);
+    EngineStats stats = stats_;
+    stats.waiting = static_cast<std::int64_t>(inside_ - results_.size()) - stats.running;
+    return stats;
+  }
+
+ private:
+  void Run() {
+    at::set_num_threads(threads_);
+    while (WaitForWork()) {
+      TakeCancelled();
+      TakeUpdate();
+      TakeSubmitted();
+      Step();
+    }
+  }
+
+  // False when the engine is to stop.
+  bool WaitForWork() {
+    MutexLock lock(mutex_);
+    const auto ready = [this] { return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty(); };
+    while (samples_.empty() && !changed_.WaitFor(mutex_, kWaitSlice, ready)) {
+    }
+    return !stop_;
+  }
+
+  void TakeCancelled() {
+    std::vector<EngineResult> results;
+    MutexLock lock(mutex_);
+    for (const SampleId& id : std::exchange(cancelled_, {})) {
+      const auto queued = std::find_if(submitted_.begin(), submitted_.end(), [&](const Sample& s) { return s.request.id == id; });
+      const auto running =
+          std::find_if(samples_.begin(), samples_.end(), [&](const auto& entry) { return entry.second.request.id == id; });
+      if (queued != submitted_.end()) {
+        results.push_back(Ended(*queued, FinishReason::kAbort, Cancelled("cancelled")));
+        submitted_.erase(queued);
+      } else if (running != samples_.end()) {
+        generator_->Remove(running->first);
+        results.push_back(Ended(running->second, FinishReason::kAbort, Cancelled("cancelled")));
+        samples_.erase(running);
+      }
+    }
+    Deliver(std::move(results));
+  }
+
+  // Loads new weights, unless samples in flight are to end first.
+  void TakeUpdate() {
+    std::optional<WeightUpdate> update;
+    {
+      MutexLock lock(mutex_);
+      if (!update_ || (update_->in_flight == InFlight::kDrain && !samples_.empty())) return;
+      update = std::exchange(update_, std::nullopt);
+    }
+    Status status = Guarded([&] { return model_->LoadWeights(update->folder); });
+    if (status.ok()) {
+      if (update->in_flight == InFlight::kAbort) EndAll(FinishReason::kAbort, Cancelled("aborted by new weights"));
+      if (generator_) generator_->WeightsChanged();
+      history_.Change(update->version);
+    }
+    MutexLock lock(mutex_);
+    if (status.ok()) version_ = update->version;
+    update_status_ = std::move(status);
+    changed_.NotifyAll();
+  }
+
+  void TakeSubmitted() {
+    std::deque<Sample> submitted;
+    {
+      MutexLock lock(mutex_);
+      if (update_.has_value()) return;  // being drained: what comes now starts under the new weights
+      submitted.swap(submitted_);
+    }
+    std::vector<EngineResult> results;
+    std::int64_t prompt_tokens = 0;
+    const Status ready = submitted.empty() ? OkStatus() : MakeGenerator();
+    for (Sample& sample : submitted) {
+      const std::uint64_t key = next_key_++;
+      const Status added =
+          ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids, sample.request.sampling) : ready;
+      if (!added.ok()) {
+        results.push_back(Ended(sample, FinishReason::kError, added));
+        continue;
+      }
+      prompt_tokens += static_cast<std::int64_t>(sample.request.prompt_token_ids.size());
+      samples_.emplace(key, std::move(sample));
+    }
+    MutexLock lock(mutex_);
+    stats_.prompt_tokens += prompt_tokens;
+    Deliver(std::move(results));
+  }
+
+  void Step() {
+    if (samples_.empty()) return;
+    std::vector<GeneratedSequence> finished;
+    const Status status = Guarded([&] {
+      finished = generator_->Step();
+      return OkStatus();
+    });
+    history_.Stepped();
+    std::vector<EngineResult> results;
+    std::int64_t tokens = 0;
+    for (GeneratedSequence& sequence : finished) {
+      const auto it = samples_.find(sequence.key);
+      tokens += static_cast<std::int64_t>(sequence.token_ids.size());
+      results.push_back(Finished(it->second, std::move(sequence)));
+      samples_.erase(it);
+    }
+    if (!status.ok()) Recover(status);
+    if (samples_.empty()) history_.Forget();
+    MutexLock lock(mutex_);
+    stats_.generated_tokens += tokens;
+    stats_.running = generator_ ? generator_->running() : 0;
+    Deliver(std::move(results));
+  }
+
+  // After a failed step nothing is known of the cache: all samples end, and the next ones get a new generator.
+  void Recover(const Status& status) {
+    Log(LogLevel::kError, "generation failed", {{"error", status.message()}, {"samples", samples_.size()}});
+    EndAll(FinishReason::kError, status);
+    generator_.reset();
+  }
+
+  // Where there is none.
+  Status MakeGenerator() {
+    if (generator_) return OkStatus();
+    return Guarded([&] {
+      generator_ = Generator::Make(*model_, options_);
+      return OkStatus();
+    });
+  }
+
+  void EndAll(FinishReason reason, const Status& status) {
+    std::vector<EngineResult> results;
+    for (auto& [key, sample] : samples_) {
+      generator_->Remove(key);
+      results.push_back(Ended(sample, reason, status));
+    }
+    samples_.clear();
+    MutexLock lock(mutex_);
+    Deliver(std::move(results));
+  }
+
+  // LibTorch's exceptions as a Status: one of the four places that catch them.
+  template <class Function>
+  static Status Guarded(const Function& function) {
+    try {
+      return function();
+    } catch (const c10::Error& error) {
+      return Internal(error.what_without_backtrace());
+    }
+  }
+
+  static EngineResult Ended(const Sample& sample, FinishReason reason, Status status) {
+    EngineResult result;
+    result.id = sample.request.id;
+    result.completion.index = sample.request.id.index;
+    result.completion.sampling = sample.request.sampling;
+    result.completion.finish_reason = reason;
+    result.completion.generation_seconds = MonotonicSeconds() - sample.submitted_seconds;
+    result.status = std::move(status);
+    return result;
+  }
+
+  EngineResult Finished(const Sample& sample, GeneratedSequence sequence) const {
+    const bool failed = sequence.finish_reason == FinishReason::kError;
+    EngineResult result = Ended(
+        sample, sequence.finish_reason, failed ? Internal("the model's logits are not numbers; look at the weights") : OkStatus());
+    result.completion.segments = history_.SegmentsOf(sequence);
+    result.completion.token_ids = std::move(sequence.token_ids);
+    result.completion.logprobs = std::move(sequence.logprobs);
+    return result;
+  }
+
+  void Deliver(std::vector<EngineResult> results) REQUIRES(mutex_) {
+    if (results.empty()) return;
+    results_.insert(results_.end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+    changed_.NotifyAll();
+  }
+
+  const std::unique_ptr<Transformer> model_;
+  const GeneratorOptions options_;
+  const int threads_;
+  const std::size_t queue_limit_;
+
+  std::unique_ptr<Generator> generator_;  // none after a failed step, until samples come
+  VersionHistory history_;
+  std::unordered_map<std::uint64_t, Sample> samples_;  // in the generator
+  std::uint64_t next_key_ = 0;
+
+  Mutex update_mutex_;  // taken before mutex_
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stop_ GUARDED_BY(mutex_) = false;
+  std::deque<Sample> submitted_ GUARDED_BY(mutex_);
+  std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
+  std::vector<EngineResult> results_ GUARDED_BY(mutex_);
+  std::size_t inside_ GUARDED_BY(mutex_) = 0;  // submitted and not yet given out by Poll
+  std::optional<WeightUpdate> update_ GUARDED_BY(mutex_);
+  std::optional<Status> update_status_ GUARDED_BY(mutex_);
+  PolicyVersion version_ GUARDED_BY(mutex_);
+  EngineStats stats_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model, const WorkerConfig& worker, PolicyVersion initial) {
+  const bool cuda = worker.device == "cuda";
+  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
+  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = cuda, .index = 0}));
+  GeneratorOptions options;
+  options.max_running = worker.max_running;
+  options.kv_cache_tokens = worker.kv_cache_tokens;
+  options.batch_invariant = worker.batch_invariant;
+  return std::unique_ptr<InferenceEngine>(
+      std::make_unique<EmbeddedEngine>(std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial)));
+}
+
+}  // namespace
+
+Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
+                                                            const WorkerConfig& worker,
+                                                            PolicyVersion initial) {
+  try {
+    return Make(model, worker, std::move(initial));
+  } catch (const c10::Error& error) {
+    return Internal(model.path + ": " + error.what_without_backtrace());
+  }
+}
+
+}  // namespace buttress

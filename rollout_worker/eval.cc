@@ -1,0 +1,122 @@
+#include "rollout_worker/eval.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/base/clock.h"
+#include "lib/base/log.h"
+#include "lib/base/random.h"
+#include "lib/base/shutdown.h"
+#include "lib/data/prompt_file.h"
+#include "lib/policy/generator.h"
+#include "lib/policy/transformer.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "lib/verify/verifier.h"
+#include "rollout_worker/scoring_pool.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kPollWait(100);
+constexpr double kProgressSeconds = 10;
+
+class Evaluation {
+ public:
+  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring, Generator& generator, std::int64_t count)
+      : file_(file), tokenizer_(tokenizer), scoring_(scoring), generator_(generator), count_(count) {}
+
+  Result<EvalResult> Run(const SamplingParams& sampling) {
+    const double started = MonotonicSeconds();
+    // All at once, before the first step: what is decoded together, and so every bit, is then the same each time.
+    for (std::int64_t row = 0; row < count_; ++row) {
+      BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
+      SamplingParams own = sampling;
+      own.seed = MixSeed(sampling.seed, static_cast<std::uint64_t>(row));
+      BUTTRESS_RETURN_IF_ERROR(
+          generator_.Add(static_cast<std::uint64_t>(row), std::move(prompt.token_ids), own).Annotate("prompt " + prompt.id));
+    }
+    double reported = started;
+    while (generator_.running() + generator_.waiting() > 0) {
+      if (ShutdownRequested()) return Cancelled("interrupted");
+      for (GeneratedSequence& sequence : generator_.Step()) BUTTRESS_RETURN_IF_ERROR(Score(std::move(sequence), sampling));
+      Count(scoring_.Poll(std::chrono::milliseconds(0)));
+      if (MonotonicSeconds() - reported > kProgressSeconds) {
+        reported = MonotonicSeconds();
+        Log(kInfo, "evaluating", {{"prompts", result_.prompts}, {"of", count_}, {"correct", result_.correct}});
+      }
+    }
+    while (scoring_.inside() > 0) Count(scoring_.Poll(kPollWait));
+    result_.seconds = MonotonicSeconds() - started;
+    return result_;
+  }
+
+ private:
+  Status Score(GeneratedSequence sequence, const SamplingParams& sampling) {
+    if (sequence.finish_reason == FinishReason::kError) {
+      return DataLoss("the model's logits are not numbers; look at the weights");
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(sequence.key)));
+    ScoreRequest request;
+    request.source = prompt.source;
+    request.answer = prompt.answer;
+    request.extra_json = prompt.extra_json;
+    BUTTRESS_ASSIGN_OR_RETURN(request.prompt, tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
+    request.completion.sampling = sampling;
+    request.completion.finish_reason = sequence.finish_reason;
+    request.completion.token_ids = std::move(sequence.token_ids);
+    while (!scoring_.Submit(request).ok()) Count(scoring_.Poll(kPollWait));
+    return OkStatus();
+  }
+
+  void Count(const std::vector<ScoredCompletion>& scored) {
+    for (const ScoredCompletion& one : scored) {
+      const Completion& completion = one.completion;
+      ++result_.prompts;
+      result_.correct += completion.outcome == Outcome::kCorrect ? 1 : 0;
+      result_.wrong += completion.outcome == Outcome::kWrong ? 1 : 0;
+      result_.unscorable += completion.outcome == Outcome::kUnscorable ? 1 : 0;
+      result_.truncated += completion.finish_reason == FinishReason::kLength ? 1 : 0;
+      result_.tokens += static_cast<std::int64_t>(completion.token_ids.size());
+    }
+  }
+
+  const PromptFile& file_;
+  const Tokenizer& tokenizer_;
+  ScoringPool& scoring_;
+  Generator& generator_;
+  const std::int64_t count_;
+  EvalResult result_;
+};
+
+}  // namespace
+
+Result<EvalResult> Evaluate(const EvalOptions& options) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(options.prompts, options.data, *tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto model,
+      Transformer::Load(options.model.path, options.model.dtype, {.cuda = options.worker.device == "cuda", .index = 0}));
+  Metrics metrics("worker");
+  ScoringOptions scoring_options;
+  scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
+  const auto scoring = ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
+  at::set_num_threads(static_cast<int>(options.worker.threads));
+  const auto generator = Generator::Make(*model,
+                                         {.max_running = options.worker.max_running,
+                                          .kv_cache_tokens = options.worker.kv_cache_tokens,
+                                          .batch_invariant = options.worker.batch_invariant});
+  const auto rows = static_cast<std::int64_t>(file->size());
+  const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result,
+                            Evaluation(*file, *tokenizer, *scoring, *generator, count).Run(options.sampling));
+  if (result.correct + result.wrong == 0) {
+    return DataLoss("none of " + std::to_string(result.prompts) + " completions could be scored by '" + options.reward.verifier +
+                    "'; does it fit the answers in " + options.prompts + "?");
+  }
+  return result;
+}
+
+}  // namespace buttress

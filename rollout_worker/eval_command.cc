@@ -1,0 +1,133 @@
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "lib/base/file.h"
+#include "lib/base/shutdown.h"
+#include "lib/config/load.h"
+#include "rollout_worker/eval.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kExitInterrupted = 130;
+
+struct Flags {
+  std::string config;
+  std::vector<std::string> overrides;
+  std::string model;
+  std::string prompts;
+  std::string verifier;
+  std::string dtype;
+  std::string device;
+  std::string out;
+  bool use_all = false;
+  bool json = false;
+  std::int64_t limit = 0;
+  std::int64_t max_tokens = 0;
+  std::int64_t threads = 0;
+  double temperature = 0;
+  std::uint64_t seed = 1;
+
+  void AddTo(CLI::App& app) {
+    app.add_option("--config", config, "run file whose data, reward, sampling.max_tokens and dtype are used");
+    app.add_option("--set", overrides, "KEY=VALUE, over the run file");
+    app.add_option("--model", model, "Hugging Face folder")->required();
+    app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
+    app.add_option("--verifier", verifier, "what scores completions (buttress verify --list); default: the run file's");
+    app.add_flag("--use-all", use_all, "countdown: every number exactly once");
+    app.add_option("--limit", limit, "first prompts only; 0 = all")->check(CLI::NonNegativeNumber);
+    app.add_option("--temperature", temperature, "0 = greedy")->capture_default_str()->check(CLI::NonNegativeNumber);
+    app.add_option("--max-tokens", max_tokens, "tokens of a completion at most; default: the run file's, or 256")
+        ->check(CLI::PositiveNumber);
+    app.add_option("--seed", seed, "of sampling")->capture_default_str();
+    app.add_option("--dtype", dtype, "float32 | bfloat16; default: the run file's, or float32");
+    app.add_option("--device", device, "cpu | cuda; default: the run file's, or cpu");
+    app.add_option("--threads", threads, "default: one for each core")->check(CLI::PositiveNumber);
+    app.add_flag("--json", json, "print the result as one JSON object");
+    app.add_option("--out", out, "write that object to this file too");
+  }
+};
+
+Result<EvalOptions> OptionsFrom(const Flags& flags) {
+  RunConfig config;
+  if (!flags.config.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(flags.config, flags.overrides));
+  } else if (!flags.overrides.empty()) {
+    return InvalidArgument("--set changes a run file: it needs --config");
+  } else if (flags.verifier.empty()) {
+    return InvalidArgument("name the verifier with --verifier, or a run file with --config");
+  }
+  EvalOptions options;
+  options.model = config.run.model;
+  options.model.path = flags.model;
+  if (!flags.dtype.empty()) options.model.dtype = flags.dtype;
+  options.prompts = flags.prompts;
+  options.data = config.run.data;
+  options.reward = config.run.reward;
+  if (!flags.verifier.empty()) options.reward.verifier = flags.verifier;
+  options.reward.use_all = options.reward.use_all || flags.use_all;
+  options.worker = config.local.worker;
+  options.worker.threads = flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  if (!flags.device.empty()) options.worker.device = flags.device;
+  options.sampling.temperature = flags.temperature;
+  options.sampling.seed = flags.seed;
+  options.sampling.max_tokens =
+      static_cast<std::int32_t>(flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
+  options.limit = flags.limit;
+  return options;
+}
+
+Status Report(const EvalResult& result, const Flags& flags) {
+  nlohmann::ordered_json json;
+  json["accuracy"] = result.accuracy();
+  json["prompts"] = result.prompts;
+  json["correct"] = result.correct;
+  json["wrong"] = result.wrong;
+  json["unscorable"] = result.unscorable;
+  json["truncated"] = result.truncated;
+  json["temperature"] = flags.temperature;
+  json["tokens"] = result.tokens;
+  json["seconds"] = result.seconds;
+  json["model"] = flags.model;
+  json["prompts_file"] = flags.prompts;
+  if (flags.json) {
+    std::printf("%s\n", json.dump().c_str());
+  } else {
+    std::printf("accuracy %.1f %% (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
+                100 * result.accuracy(),
+                static_cast<long long>(result.correct),
+                static_cast<long long>(result.correct + result.wrong),
+                static_cast<long long>(result.unscorable),
+                static_cast<long long>(result.truncated),
+                static_cast<double>(result.tokens) / result.seconds);
+  }
+  return flags.out.empty() ? OkStatus() : WriteFileAtomic(flags.out, json.dump() + "\n");
+}
+
+Status EvalByFlags(const Flags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalOptions options, OptionsFrom(flags));
+  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result, Evaluate(options));
+  return Report(result, flags);
+}
+
+}  // namespace
+
+int RunEval(int argc, char** argv) {
+  CLI::App app("Accuracy of a model folder on a file of prompts", "eval");
+  Flags flags;
+  flags.AddTo(app);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {  // --help comes this way too
+    return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
+  }
+  InstallShutdownHandlers();
+  const Status status = EvalByFlags(flags);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "eval: %s\n", status.ToString().c_str());
+  return status.code() == StatusCode::kCancelled ? kExitInterrupted : ExitCode(status);
+}
+
+}  // namespace buttress

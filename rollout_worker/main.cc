@@ -1,0 +1,52 @@
+// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a model folder.
+//
+// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <string_view>
+
+#include "lib/base/log.h"
+#include "lib/base/shutdown.h"
+#include "lib/config/load.h"
+#include "rollout_worker/embedded_engine.h"
+#include "rollout_worker/eval.h"
+#include "rollout_worker/run_worker.h"
+
+namespace buttress {
+namespace {
+
+Status Work(const RunConfig& config) {
+  // The version that a run starts from is the model that its configuration names.
+  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEmbeddedEngine(config.run.model, config.local.worker, PolicyVersion()));
+  return RunWorker(config, *engine);
+}
+
+int Report(const Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "rollout_worker: %s\n", status.ToString().c_str());
+  return ExitCode(status);
+}
+
+int Run(int argc, char** argv) {
+  if (argc > 1 && std::string_view(argv[1]) == "eval") return RunEval(argc - 1, argv + 1);
+  CLI::App app("A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: accuracy of a model)");
+  ConfigFlags flags;
+  flags.AddTo(app);
+  CLI11_PARSE(app, argc, argv);
+  InstallShutdownHandlers();
+  SetLogRole("rollout_worker");
+  bool done = false;
+  const auto config = LoadByFlags(flags, &done);
+  if (!config.ok() || done) return Report(config.status());
+  return Report(Work(*config));
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  try {
+    return buttress::Run(argc, argv);
+  } catch (const std::exception& e) {
+    return buttress::Report(buttress::Internal(e.what()));
+  }
+}

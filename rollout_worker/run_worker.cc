@@ -1,0 +1,123 @@
+#include "rollout_worker/run_worker.h"
+
+#include <unistd.h>
+
+#include <climits>
+#include <memory>
+#include <random>
+#include <string>
+
+#include "lib/base/file.h"
+#include "lib/base/log.h"
+#include "lib/base/metrics.h"
+#include "lib/config/load.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/coordinator_client.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "lib/verify/verifier.h"
+#include "lib/weights/part_file.h"
+#include "lib/weights/transport.h"
+#include "rollout_worker/worker.h"
+
+namespace buttress {
+namespace {
+
+// A coordinator may be away for this long; the worker goes on with what it holds meanwhile.
+constexpr std::int64_t kCoordinatorPatienceMs = 600000;
+// One submission; the submitter repeats it.
+constexpr std::int64_t kSubmitPatienceMs = 5000;
+// Without a byte for so long, the next source of weights is asked.
+constexpr std::int64_t kWeightsProgressMs = 30000;
+constexpr int kWeightVersionsKept = 2;
+
+Result<std::string> WorkerId(const WorkerConfig& config) {
+  if (!config.id.empty()) {
+    if (IsPlainFileName(config.id)) return config.id;
+    return InvalidArgument("local.worker.id = '" + config.id + "' names files of the worker; use letters, digits, '-', '_'");
+  }
+  char host[HOST_NAME_MAX + 1] = {};
+  if (::gethostname(host, HOST_NAME_MAX) != 0) return Unavailable("this machine has no name; set local.worker.id");
+  return std::string(host) + "-" + std::to_string(::getpid());
+}
+
+std::uint64_t RandomIncarnation() {
+  std::random_device device;
+  return static_cast<std::uint64_t>(device()) << 32 | device();
+}
+
+// Serves /metrics and writes its address to <out>/workers/<id>.metrics. A run goes on without its metrics.
+Result<std::string> ServeMetrics(const LocalSettings& local, const std::string& worker_id, Metrics& metrics) {
+  if (const Status served = metrics.Serve(local.worker.metrics); !served.ok()) {
+    Log(kWarn, "no metrics", {{"error", served.message()}});
+    return std::string();
+  }
+  const std::string folder = JoinPath(local.out, "workers");
+  const std::string address = BoundAddress(local.worker.metrics, metrics.port());
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, worker_id + ".metrics"), address + "\n"));
+  return address;
+}
+
+// How weights arrive, and the server that passes on to other workers what arrived by gRPC.
+struct WeightTransport {
+  std::unique_ptr<WeightFetcher> fetcher;
+  std::unique_ptr<WeightServer> server;
+};
+
+Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::string& worker_id) {
+  WeightTransport transport;
+  if (local.worker.weights == "shared") {
+    transport.fetcher = MakeSharedFetcher();
+    return transport;
+  }
+  WeightStoreOptions store;
+  store.folder = local.worker.weights_dir.empty() ? JoinPath(local.out, "weights/" + worker_id) : local.worker.weights_dir;
+  store.keep = kWeightVersionsKept;
+  store.durable = false;
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
+  BUTTRESS_ASSIGN_OR_RETURN(transport.server, WeightServer::Start(store.folder, local.worker.listen));
+  transport.fetcher = MakeGrpcFetcher(std::move(store), kWeightsProgressMs);
+  return transport;
+}
+
+Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config, const Tokenizer& tokenizer, Metrics& metrics) {
+  BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(config));
+  ScoringOptions options;
+  options.threads = static_cast<std::size_t>(config.threads);
+  options.timeout = std::chrono::milliseconds(config.timeout_ms);
+  return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
+}
+
+}  // namespace
+
+Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
+  const LocalSettings& local = config.local;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string worker_id, WorkerId(local.worker));
+  SetLogRole("rollout_worker/" + worker_id);
+  Metrics metrics("worker");
+  WorkerMetrics worker_metrics(metrics);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config.run.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run.reward, *tokenizer, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, worker_id));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address, ServeMetrics(local, worker_id, metrics));
+
+  CoordinatorClientOptions coordinator = CoordinatorClientOptionsFrom(local);
+  coordinator.give_up_after_ms = kCoordinatorPatienceMs;
+  CoordinatorClient control_client(coordinator);
+  coordinator.give_up_after_ms = kSubmitPatienceMs;
+  CoordinatorClient submit_client(coordinator);
+  v1::RegisterWorkerRequest self;
+  self.set_worker_id(worker_id);
+  self.set_incarnation(RandomIncarnation());
+  self.set_config_sha256(RunConfigHash(config));
+  self.set_engine(local.worker.engine);
+  self.set_weights_address(weights.server ? weights.server->address() : "");
+  self.set_metrics_address(metrics_address);
+  CoordinatorSession control(control_client, self);
+  CoordinatorSession submissions(submit_client, self);
+  Worker worker({control, submissions, engine, *scoring, *weights.fetcher, *tokenizer, worker_metrics},
+                WorkerOptions::From(config, worker_id));
+  return worker.Run();
+}
+
+}  // namespace buttress

@@ -1,0 +1,143 @@
+#include "tests/support/fake_coordinator.h"
+
+#include <grpcpp/server_builder.h>
+
+#include <chrono>
+
+#include "lib/base/check.h"
+#include "lib/base/digest.h"
+#include "lib/rl/wire.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kPatience(10000);
+
+}  // namespace
+
+FakeCoordinator::FakeCoordinator() {
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(this);
+  server_ = builder.BuildAndStart();
+  BUTTRESS_CHECK(server_ != nullptr && port != 0, "cannot listen on 127.0.0.1");
+  address_ = "127.0.0.1:" + std::to_string(port);
+}
+
+FakeCoordinator::~FakeCoordinator() { server_->Shutdown(std::chrono::system_clock::now()); }
+
+void FakeCoordinator::Offer(v1::Lease lease) {
+  MutexLock lock(mutex_);
+  offered_.push_back(std::move(lease));
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::Revoke(const LeaseKey& key) {
+  MutexLock lock(mutex_);
+  revoked_.push_back(key);
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::Announce(v1::WeightManifest manifest) {
+  MutexLock lock(mutex_);
+  weights_ = std::move(manifest);
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::SetRunState(v1::RunState state) {
+  MutexLock lock(mutex_);
+  run_state_ = state;
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::Forget() {
+  MutexLock lock(mutex_);
+  known_ = false;
+  changed_.NotifyAll();
+}
+
+void FakeCoordinator::RefuseSubmissions(int count, grpc::StatusCode code) {
+  MutexLock lock(mutex_);
+  refuse_submissions_ = count;
+  refusal_ = code;
+}
+
+void FakeCoordinator::RefuseRegistration(grpc::StatusCode code) {
+  MutexLock lock(mutex_);
+  registration_ = code;
+}
+
+bool FakeCoordinator::WaitUntil(const std::function<bool(const Seen&)>& holds) {
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, kPatience, [&] { return holds(seen_); });
+}
+
+FakeCoordinator::Seen FakeCoordinator::seen() const {
+  MutexLock lock(mutex_);
+  return seen_;
+}
+
+grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*,
+                                             const v1::RegisterWorkerRequest*,
+                                             v1::RegisterWorkerResponse*) {
+  MutexLock lock(mutex_);
+  if (registration_ != grpc::StatusCode::OK) return {registration_, "told to refuse"};
+  known_ = true;
+  ++seen_.registrations;
+  changed_.NotifyAll();
+  return grpc::Status::OK;
+}
+
+bool FakeCoordinator::HasNews(const v1::ExchangeRequest& request) const {
+  const bool newer_weights = weights_.has_version() && weights_.version().step() > request.loaded_version().step();
+  return (request.capacity() > 0 && !offered_.empty()) || !revoked_.empty() || newer_weights || !known_ ||
+         run_state_ != v1::RUN_STATE_RUNNING;
+}
+
+grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeRequest* request, v1::ExchangeResponse* response) {
+  MutexLock lock(mutex_);
+  if (known_) {
+    seen_.last = *request;
+    for (const v1::LeaseRef& ref : request->finished()) ++seen_.finished[KeyFromProto(ref)];
+    for (const v1::ReturnedLease& returned : request->returned()) seen_.returned[KeyFromProto(returned.ref())] = returned.reason();
+    changed_.NotifyAll();
+  }
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()), [&] { return HasNews(*request); });
+  if (!known_) return {grpc::StatusCode::NOT_FOUND, "register first"};
+  for (std::uint32_t i = 0; i < request->capacity() && !offered_.empty(); ++i) {
+    *response->add_leases() = offered_.front();
+    offered_.pop_front();
+  }
+  for (const LeaseKey& key : std::exchange(revoked_, {})) *response->add_revoked() = ToProto(key);
+  if (weights_.has_version() && weights_.version().step() > request->loaded_version().step()) *response->mutable_weights() = weights_;
+  response->set_run_state(run_state_);
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::SubmitGroup(grpc::ServerContext*,
+                                          grpc::ServerReader<v1::SubmitGroupRequest>* reader,
+                                          v1::SubmitGroupResponse* response) {
+  v1::SubmitGroupRequest message;
+  v1::SubmitHeader header;
+  std::string bytes;
+  while (reader->Read(&message)) {
+    if (message.has_header()) header = message.header();
+    bytes += message.data();
+  }
+  MutexLock lock(mutex_);
+  if (refuse_submissions_ > 0) {
+    --refuse_submissions_;
+    return {refusal_, "told to refuse"};
+  }
+  const Result<Group> group = DecodeGroup(bytes);
+  if (!group.ok() || Sha256Of(bytes) != header.content_sha256() || bytes.size() != header.total_bytes()) {
+    return {grpc::StatusCode::INVALID_ARGUMENT, group.status().ToString()};
+  }
+  const bool fresh = seen_.accepted.emplace(KeyFromProto(header.lease()), *group).second;
+  response->set_result(fresh ? v1::SUBMIT_RESULT_ACCEPTED : v1::SUBMIT_RESULT_DUPLICATE);
+  changed_.NotifyAll();
+  return grpc::Status::OK;
+}
+
+}  // namespace buttress

@@ -1,0 +1,73 @@
+// The worker's side of the coordinator's service, in this process, by script: hands out the leases it is given, keeps what it is told.
+#pragma once
+
+#include <grpcpp/server.h>
+
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "buttress/v1/coordinator.grpc.pb.h"
+#include "lib/base/sync.h"
+#include "lib/rl/types.h"
+#include "rollout_worker/lease.h"
+
+namespace buttress {
+
+class FakeCoordinator : public v1::Coordinator::Service {
+ public:
+  // Listens on a free port of 127.0.0.1.
+  FakeCoordinator();
+  ~FakeCoordinator() override;
+
+  std::string address() const { return address_; }
+
+  // Leases that the next Exchanges hand out, as capacity allows; they stay leased until finished, returned or revoked.
+  void Offer(v1::Lease lease);
+  void Revoke(const LeaseKey& key);
+  void Announce(v1::WeightManifest manifest);
+  void SetRunState(v1::RunState state);
+  // From now on the worker is unknown until it registers.
+  void Forget();
+  // The next `count` submissions get `code`.
+  void RefuseSubmissions(int count, grpc::StatusCode code);
+  void RefuseRegistration(grpc::StatusCode code);
+
+  // What has come so far. WaitUntil waits at most ten seconds for `holds`, which is called with the lock held: use the fields of Seen.
+  struct Seen {
+    int registrations = 0;
+    std::map<LeaseKey, Group> accepted;
+    std::map<LeaseKey, v1::ReturnReason> returned;
+    std::map<LeaseKey, int> finished;
+    v1::ExchangeRequest last;  // latest Exchange
+  };
+
+  bool WaitUntil(const std::function<bool(const Seen&)>& holds);
+  Seen seen() const;
+
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*, v1::RegisterWorkerResponse*) override;
+  grpc::Status Exchange(grpc::ServerContext*, const v1::ExchangeRequest*, v1::ExchangeResponse*) override;
+  grpc::Status SubmitGroup(grpc::ServerContext*, grpc::ServerReader<v1::SubmitGroupRequest>*, v1::SubmitGroupResponse*) override;
+
+ private:
+  bool HasNews(const v1::ExchangeRequest& request) const REQUIRES(mutex_);
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Seen seen_ GUARDED_BY(mutex_);
+  std::deque<v1::Lease> offered_ GUARDED_BY(mutex_);
+  std::vector<LeaseKey> revoked_ GUARDED_BY(mutex_);
+  v1::WeightManifest weights_ GUARDED_BY(mutex_);
+  v1::RunState run_state_ GUARDED_BY(mutex_) = v1::RUN_STATE_RUNNING;
+  bool known_ GUARDED_BY(mutex_) = false;
+  int refuse_submissions_ GUARDED_BY(mutex_) = 0;
+  grpc::StatusCode refusal_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;
+  grpc::StatusCode registration_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,134 @@
+#include "tests/support/fake_engine.h"
+
+#include "lib/base/random.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::uint64_t kVocabulary = 100;
+constexpr std::uint64_t kLongest = 4;
+constexpr std::chrono::milliseconds kPatience(10000);
+
+}  // namespace
+
+void FakeEngine::Stall(bool stalled) {
+  MutexLock lock(mutex_);
+  stalled_ = stalled;
+  CompleteAll();
+}
+
+void FakeEngine::FailNext(int count) {
+  MutexLock lock(mutex_);
+  fail_ = count;
+}
+
+void FakeEngine::TruncateNext(int count) {
+  MutexLock lock(mutex_);
+  truncate_ = count;
+}
+
+void FakeEngine::FailUpdates(int count) {
+  MutexLock lock(mutex_);
+  fail_updates_ = count;
+}
+
+bool FakeEngine::WaitForInFlight(std::size_t count) {
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, kPatience, [&] { return in_flight_.size() == count; });
+}
+
+std::vector<PolicyVersion> FakeEngine::updates() const {
+  MutexLock lock(mutex_);
+  return updates_;
+}
+
+std::set<SampleId> FakeEngine::cancelled() const {
+  MutexLock lock(mutex_);
+  return cancelled_;
+}
+
+Status FakeEngine::Submit(SampleRequest request) {
+  MutexLock lock(mutex_);
+  const SampleId id = request.id;
+  in_flight_.emplace(id, std::move(request));
+  CompleteAll();
+  changed_.NotifyAll();
+  return OkStatus();
+}
+
+void FakeEngine::Cancel(SampleId id) {
+  MutexLock lock(mutex_);
+  const auto found = in_flight_.find(id);
+  if (found == in_flight_.end()) return;
+  EngineResult result;
+  result.id = id;
+  result.completion.finish_reason = FinishReason::kAbort;
+  in_flight_.erase(found);
+  results_.push_back(std::move(result));
+  cancelled_.insert(id);
+  changed_.NotifyAll();
+}
+
+std::vector<EngineResult> FakeEngine::Poll(std::chrono::milliseconds timeout) {
+  MutexLock lock(mutex_);
+  changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
+  std::vector<EngineResult> results(std::make_move_iterator(results_.begin()), std::make_move_iterator(results_.end()));
+  results_.clear();
+  return results;
+}
+
+Status FakeEngine::UpdateWeights(const WeightManifest& manifest, InFlight) {
+  MutexLock lock(mutex_);
+  if (fail_updates_ > 0) {
+    --fail_updates_;
+    return Unavailable("told to refuse weights");
+  }
+  version_ = manifest.version;
+  updates_.push_back(version_);
+  return OkStatus();
+}
+
+PolicyVersion FakeEngine::version() const {
+  MutexLock lock(mutex_);
+  return version_;
+}
+
+EngineStats FakeEngine::stats() const {
+  MutexLock lock(mutex_);
+  EngineStats stats;
+  stats.running = static_cast<std::int64_t>(in_flight_.size());
+  return stats;
+}
+
+EngineResult FakeEngine::Complete(const SampleRequest& request) {
+  EngineResult result;
+  result.id = request.id;
+  Completion& completion = result.completion;
+  completion.index = request.id.index;
+  completion.sampling = request.sampling;
+  if (fail_ > 0) {
+    --fail_;
+    completion.finish_reason = FinishReason::kError;
+    result.status = Unavailable("told to fail");
+    return result;
+  }
+  RandomStream random({request.sampling.seed, 0});
+  const std::uint64_t length = 1 + random.Below(kLongest);
+  for (std::uint64_t i = 0; i < length; ++i) {
+    completion.token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
+    completion.logprobs.push_back(-1.0F);
+  }
+  completion.segments = {{0, version_}};
+  completion.finish_reason = truncate_ > 0 ? FinishReason::kLength : FinishReason::kStop;
+  if (truncate_ > 0) --truncate_;
+  return result;
+}
+
+void FakeEngine::CompleteAll() {
+  if (stalled_) return;
+  for (const auto& [id, request] : in_flight_) results_.push_back(Complete(request));
+  in_flight_.clear();
+  changed_.NotifyAll();
+}
+
+}  // namespace buttress

@@ -1,0 +1,40 @@
+// Scores at once: a completion is correct if its first token is even. Truncated ones count like others.
+#pragma once
+
+#include <vector>
+
+#include "lib/base/sync.h"
+#include "rollout_worker/scoring_pool.h"
+
+namespace buttress {
+
+class FakeScoring : public ScoringPool {
+ public:
+  Status Submit(ScoreRequest& request) override {
+    MutexLock lock(mutex_);
+    Completion& completion = request.completion;
+    const bool correct = completion.token_ids.front() % 2 == 0;
+    completion.outcome = correct ? Outcome::kCorrect : Outcome::kWrong;
+    completion.raw_reward = correct ? 1 : 0;
+    completion.reward = completion.raw_reward;
+    completion.components = {{"even", completion.raw_reward, 1}};
+    scored_.push_back({request.id, std::move(completion)});
+    return OkStatus();
+  }
+
+  std::vector<ScoredCompletion> Poll(std::chrono::milliseconds) override {
+    MutexLock lock(mutex_);
+    return std::exchange(scored_, {});
+  }
+
+  std::size_t inside() const override {
+    MutexLock lock(mutex_);
+    return scored_.size();
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<ScoredCompletion> scored_ GUARDED_BY(mutex_);
+};
+
+}  // namespace buttress

@@ -1,0 +1,39 @@
+#include "lib/base/failpoint.h"
+
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <cstdlib>
+
+namespace buttress {
+namespace {
+
+Status Arm(const char* value) {
+  ::setenv("BUTTRESS_FAILPOINTS", value, 1);
+  const Status status = ArmFailpoints();
+  ::unsetenv("BUTTRESS_FAILPOINTS");
+  return status;
+}
+
+TEST(FailpointTest, ThePointKillsTheProcessWhenItsCountIsReached) {
+  EXPECT_EXIT(
+      {
+        const bool armed = Arm("other:crash:1,here:crash:3").ok();
+        Failpoint("here");
+        Failpoint("here");
+        if (!armed || ArmedFailpoints() != 2) std::exit(1);
+        Failpoint("here");
+        std::exit(2);
+      },
+      testing::KilledBySignal(SIGKILL),
+      "failpoint reached");
+}
+
+TEST(FailpointTest, AMalformedVariableIsRefused) {
+  for (const char* bad : {"here", "here:crash", "here:crash:0", "here:crash:x", "here:sleep:1"}) {
+    EXPECT_EQ(Arm(bad).code(), StatusCode::kInvalidArgument) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace buttress

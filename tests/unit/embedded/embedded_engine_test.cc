@@ -1,0 +1,213 @@
+#include "rollout_worker/embedded_engine.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <map>
+
+#include "lib/policy/logprobs.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+constexpr std::chrono::milliseconds kDeadline(30000);
+
+std::string GoldenFolder() { return std::string(BUTTRESS_GOLDEN) + "/qwen2_tiny"; }
+
+PolicyVersion Version(std::uint64_t step) { return {1, step, std::string(32, static_cast<char>('a' + step))}; }
+
+class EmbeddedEngineTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / ("engine_" + std::to_string(::getpid()));
+    std::filesystem::remove_all(folder_);
+    model_.path = GoldenFolder();
+    worker_.max_running = 4;
+    worker_.kv_cache_tokens = 4096;
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::unique_ptr<InferenceEngine> MakeEngine() {
+    auto engine = MakeEmbeddedEngine(model_, worker_, Version(0));
+    EXPECT_TRUE(engine.ok()) << engine.status().ToString();
+    return *std::move(engine);
+  }
+
+  // A folder with other weights of the same shapes.
+  WeightManifest OtherWeights(std::uint64_t step) {
+    const auto config = LoadModelConfig(GoldenFolder());
+    const auto model = Transformer::Random(*config, "float32", {}, step);
+    const std::string folder = (folder_ / std::to_string(step)).string();
+    EXPECT_TRUE(SaveModelFolder(**model, GoldenFolder(), folder).ok());
+    WeightManifest manifest;
+    manifest.version = Version(step);
+    manifest.folder = folder;
+    return manifest;
+  }
+
+  static SampleRequest Request(std::int32_t index, std::int32_t max_tokens) {
+    SampleRequest request;
+    request.id = {7, 1, index};
+    request.prompt_token_ids = {1, 2, 3, 4, 5, 6};
+    request.sampling.max_tokens = max_tokens;
+    request.sampling.seed = static_cast<std::uint64_t>(index);
+    return request;
+  }
+
+  // Until `count` results have come, by index.
+  static std::map<std::int32_t, EngineResult> Collect(InferenceEngine& engine, std::size_t count) {
+    std::map<std::int32_t, EngineResult> results;
+    while (results.size() < count) {
+      auto some = engine.Poll(kDeadline);
+      if (some.empty()) break;
+      for (EngineResult& result : some) results[result.id.index] = std::move(result);
+    }
+    EXPECT_EQ(results.size(), count);
+    return results;
+  }
+
+  std::filesystem::path folder_;
+  ModelPathConfig model_;
+  WorkerConfig worker_;
+};
+
+TEST_F(EmbeddedEngineTest, EverySampleEndsOnceWithAllOfItsFields) {
+  const auto engine = MakeEngine();
+  for (std::int32_t i = 0; i < 10; ++i) ASSERT_TRUE(engine->Submit(Request(i, 12)).ok());
+  auto results = Collect(*engine, 10);
+  for (const auto& [index, result] : results) {
+    EXPECT_TRUE(result.status.ok());
+    const Completion& completion = result.completion;
+    EXPECT_EQ(completion.index, index);
+    EXPECT_EQ(completion.token_ids.size(), completion.logprobs.size());
+    EXPECT_EQ(completion.sampling.seed, static_cast<std::uint64_t>(index));
+    EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(0)}}));
+    EXPECT_TRUE(completion.finish_reason == FinishReason::kStop || completion.finish_reason == FinishReason::kLength);
+    EXPECT_GT(completion.generation_seconds, 0);
+  }
+  EXPECT_TRUE(engine->Poll(std::chrono::milliseconds(0)).empty());
+  EXPECT_EQ(engine->stats().running, 0);
+  EXPECT_EQ(engine->stats().waiting, 0);
+  EXPECT_EQ(engine->stats().prompt_tokens, 60);
+}
+
+TEST_F(EmbeddedEngineTest, WhatCannotRunFailsAndTheRestGoesOn) {
+  const auto engine = MakeEngine();
+  SampleRequest bad = Request(0, 4);
+  bad.prompt_token_ids = {100000};
+  ASSERT_TRUE(engine->Submit(bad).ok());
+  ASSERT_TRUE(engine->Submit(Request(1, 4)).ok());
+  auto results = Collect(*engine, 2);
+  EXPECT_EQ(results[0].completion.finish_reason, FinishReason::kError);
+  EXPECT_EQ(results[0].status.code(), StatusCode::kInvalidArgument);
+  EXPECT_TRUE(results[1].status.ok());
+}
+
+TEST_F(EmbeddedEngineTest, AFullQueueIsRefused) {
+  const auto engine = MakeEngine();
+  for (std::int32_t i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(i, 4)).ok());  // 4 * max_running; none is polled
+  EXPECT_EQ(engine->Submit(Request(16, 4)).code(), StatusCode::kResourceExhausted);
+  Collect(*engine, 16);
+  EXPECT_TRUE(engine->Submit(Request(16, 4)).ok());
+  Collect(*engine, 1);
+}
+
+TEST_F(EmbeddedEngineTest, ACancelledSampleEndsAborted) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Submit(Request(0, 240)).ok());
+  engine->Cancel({7, 1, 0});
+  engine->Cancel({7, 1, 99});
+  auto results = Collect(*engine, 1);
+  EXPECT_EQ(results[0].completion.finish_reason, FinishReason::kAbort);
+  EXPECT_EQ(results[0].status.code(), StatusCode::kCancelled);
+}
+
+TEST_F(EmbeddedEngineTest, NewWeightsServeWhatIsSubmittedAfterThem) {
+  const auto engine = MakeEngine();
+  const WeightManifest manifest = OtherWeights(3);
+  ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+  EXPECT_EQ(engine->version(), Version(3));
+  ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
+  const Completion completion = Collect(*engine, 1)[0].completion;
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(3)}}));
+
+  const auto model = Transformer::Load(manifest.folder, "float32", {});
+  std::vector<std::int64_t> tokens = {1, 2, 3, 4, 5, 6};
+  tokens.insert(tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
+  const at::NoGradGuard no_grad;
+  const std::int64_t length = static_cast<std::int64_t>(tokens.size());
+  const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
+  const std::int64_t generated = static_cast<std::int64_t>(completion.token_ids.size());
+  const at::Tensor hidden = (*model)->Hidden(ids, std::span(&length, 1)).narrow(0, 5, generated);
+  const auto expected = ChunkedLogprobs(**model, hidden, ids.narrow(0, 6, generated), 1.0, 64, EntropyMode::kNone);
+  EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(), 1e-4f);
+}
+
+TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
+  const auto engine = MakeEngine();
+  const WeightManifest manifest = OtherWeights(3);
+  int crossed = 0;
+  for (int attempt = 0; attempt < 20 && crossed == 0; ++attempt) {
+    for (std::int32_t i = 0; i < 3; ++i) ASSERT_TRUE(engine->Submit(Request(4 * attempt + i, 240)).ok());
+    ASSERT_TRUE(engine->Submit(Request(4 * attempt + 3, 1)).ok());
+    auto results = Collect(*engine, 1);  // the short one: the others have begun
+    ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
+    results.merge(Collect(*engine, 4 - results.size()));
+    for (const auto& [index, result] : results) {
+      if (result.completion.token_ids.size() == 1) continue;
+      crossed += result.completion.segments.size() == 2 ? 1 : 0;
+      EXPECT_EQ(result.completion.segments.front().first_token, 0);
+    }
+  }
+  EXPECT_GT(crossed, 0) << "every sample ended before the new weights came";
+}
+
+TEST_F(EmbeddedEngineTest, DrainEndsWhatIsInFlightUnderTheOldWeights) {
+  const auto engine = MakeEngine();
+  for (std::int32_t i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 30)).ok());
+  const Status updated = engine->UpdateWeights(OtherWeights(2), InFlight::kDrain);
+  ASSERT_TRUE(updated.ok());
+  for (const auto& [index, result] : Collect(*engine, 8)) EXPECT_THAT(result.completion.segments, SizeIs(1));
+}
+
+TEST_F(EmbeddedEngineTest, AbortEndsWhatIsInFlight) {
+  const auto engine = MakeEngine();
+  for (std::int32_t i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(Request(i, 240)).ok());
+  ASSERT_TRUE(engine->UpdateWeights(OtherWeights(2), InFlight::kAbort).ok());
+  for (const auto& [index, result] : Collect(*engine, 4)) {
+    const bool aborted = result.completion.finish_reason == FinishReason::kAbort;
+    EXPECT_TRUE(aborted || result.completion.segments == (std::vector<Segment>{{0, Version(2)}}) || result.status.ok());
+  }
+}
+
+TEST_F(EmbeddedEngineTest, AWrongFolderChangesNothing) {
+  const auto engine = MakeEngine();
+  ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
+  const auto before = Collect(*engine, 1)[0].completion.token_ids;
+  WeightManifest manifest;
+  manifest.version = Version(5);
+  manifest.folder = std::string(BUTTRESS_GOLDEN) + "/qwen2_untied";
+  const Status status = engine->UpdateWeights(manifest, InFlight::kKeep);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("model.embed_tokens.weight has shape"));
+  EXPECT_EQ(engine->version(), Version(0));
+  ASSERT_TRUE(engine->Submit(Request(0, 20)).ok());
+  EXPECT_EQ(Collect(*engine, 1)[0].completion.token_ids, before);
+}
+
+TEST_F(EmbeddedEngineTest, ABadModelFolderIsAStatus) {
+  model_.path = "/nowhere";
+  EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(), StatusCode::kNotFound);
+  model_.path = GoldenFolder();
+  model_.dtype = "float8";
+  EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace buttress

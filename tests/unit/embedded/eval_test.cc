@@ -1,0 +1,132 @@
+#include "rollout_worker/eval.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <numeric>
+
+#include "cli/new_model_folder.h"
+#include "lib/base/file.h"
+#include "lib/policy/generator.h"
+#include "lib/policy/transformer.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int32_t kMaxTokens = 16;
+const std::vector<std::string> kPrompts = {"1+2=", "3+3=", "7=", "5+5+5=", "=", "12+21="};
+
+class EvalTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = (std::filesystem::path(::testing::TempDir()) / ("eval_" + std::to_string(::getpid()))).string();
+    std::filesystem::remove_all(folder_);
+    NewModelOptions model;
+    model.characters = "0123456789+=";
+    model.layers = 1;
+    model.hidden = 32;
+    model.heads = 1;
+    model.intermediate = 64;
+    model.max_positions = 32;
+    ASSERT_TRUE(WriteNewModel(model, Model()).ok());
+    auto config = LoadModelConfig(Model());
+    ASSERT_TRUE(config.ok()) << config.status().ToString();
+    config->initializer_range = 0.5;  // so that prompts lead to different answers
+    const auto random = Transformer::Random(*config, "float32", {}, 5);
+    ASSERT_TRUE(random.ok());
+    ASSERT_TRUE(SaveModelFolder(**random, Model(), Model()).ok());
+    // Most tokens end an answer, so that none is cut off: what is cut off counts as wrong.
+    std::vector<std::int32_t> ends(static_cast<std::size_t>(config->vocab_size) - 3);
+    std::iota(ends.begin(), ends.end(), 0);
+    ASSERT_TRUE(WriteFileAtomic(JoinPath(Model(), "generation_config.json"), nlohmann::json{{"eos_token_id", ends}}.dump()).ok());
+    options_.model.path = Model();
+    options_.prompts = JoinPath(folder_, "prompts.jsonl");
+    options_.reward.verifier = "exact";
+    options_.sampling.temperature = 0;
+    options_.sampling.max_tokens = kMaxTokens;
+  }
+
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  std::string Model() const { return JoinPath(folder_, "model"); }
+
+  // What the model answers greedily, by plain forward passes over the whole text.
+  std::string Answer(const std::string& prompt) const {
+    const auto model = Transformer::Load(Model(), "float32", {});
+    const auto tokenizer = Tokenizer::Load(Model());
+    const auto encoded = (*tokenizer)->Encode(prompt);
+    std::vector<std::int64_t> tokens(encoded->begin(), encoded->end());
+    std::vector<std::int32_t> answer;
+    const at::NoGradGuard no_grad;
+    for (std::int32_t t = 0; t < kMaxTokens; ++t) {
+      const auto length = static_cast<std::int64_t>(tokens.size());
+      const at::Tensor hidden = (*model)->Hidden(torch::tensor(tokens, torch::kInt64), std::span(&length, 1));
+      tokens.push_back((*model)->Logits(hidden).select(0, length - 1).argmax().item<std::int64_t>());
+      answer.push_back(static_cast<std::int32_t>(tokens.back()));
+      const auto& eos = (*model)->config().eos_token_ids;
+      if (std::find(eos.begin(), eos.end(), answer.back()) != eos.end()) break;
+    }
+    return *(*tokenizer)->Decode(answer, SpecialTokens::kSkip);
+  }
+
+  void WritePrompts(const std::vector<std::string>& answers) const {
+    std::string text;
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      text += nlohmann::json{{"prompt", kPrompts[i]}, {"answer", answers[i]}}.dump() + "\n";
+    }
+    ASSERT_TRUE(WriteFileAtomic(options_.prompts, text).ok());
+  }
+
+  std::string folder_;
+  EvalOptions options_;
+};
+
+TEST_F(EvalTest, AccuracyIsTheShareOfAnswersThatTheModelGives) {
+  std::vector<std::string> answers;
+  for (const std::string& prompt : kPrompts) answers.push_back(Answer(prompt));
+  answers[1] = "no digit says this";
+  answers[4] = "nor this";
+  WritePrompts(answers);
+  const auto result = Evaluate(options_);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->prompts, 6);
+  EXPECT_EQ(result->correct, 4);
+  EXPECT_EQ(result->wrong, 2);
+  EXPECT_EQ(result->unscorable, 0);
+  EXPECT_DOUBLE_EQ(result->accuracy(), 4.0 / 6.0);
+
+  options_.limit = 2;
+  const auto first_two = Evaluate(options_);
+  ASSERT_TRUE(first_two.ok());
+  EXPECT_EQ(first_two->prompts, 2);
+  EXPECT_EQ(first_two->correct, 1);
+}
+
+TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
+  std::vector<std::string> answers(kPrompts.size(), "none");
+  answers[0] = Answer(kPrompts[0]);
+  WritePrompts(answers);
+  const std::string out = JoinPath(folder_, "result.json");
+  std::vector<std::string> words = {"eval",      "--model", Model(), "--prompts", options_.prompts, "--verifier", "exact",
+                                    "--threads", "1",       "--max-tokens", std::to_string(kMaxTokens), "--json", "--out", out};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  ASSERT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 0);
+  const auto json = nlohmann::json::parse(*ReadFile(out));
+  EXPECT_EQ(json["prompts"], 6);
+  EXPECT_EQ(json["correct"], 1);
+  EXPECT_DOUBLE_EQ(json["accuracy"].get<double>(), 1.0 / 6.0);
+}
+
+TEST_F(EvalTest, NamingNoVerifierIsAConfigurationError) {
+  std::vector<std::string> words = {"eval", "--model", Model(), "--prompts", options_.prompts};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 2);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,50 @@
+#include "learner/token_batch.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace buttress {
+namespace {
+
+using Tokens = std::vector<std::int32_t>;
+
+std::unique_ptr<Transformer> SmallModel() {
+  ModelConfig config;
+  config.vocab_size = 20;
+  config.hidden_size = 32;
+  config.intermediate_size = 48;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 8;
+  config.max_positions = 64;
+  config.initializer_range = 0.3;
+  return *Transformer::Random(config, "float32", {}, 1);
+}
+
+TEST(TokenBatchTest, CompletionsOfOnePromptComputeItOnceAndKeepTheirLogprobs) {
+  const auto model = SmallModel();
+  const std::vector<std::pair<Tokens, std::vector<Tokens>>> groups = {
+      {{1, 2, 3}, {{4, 5, 6}, {7}, {8, 9}}}, {{1, 2}, {{3}, {3, 4}}}, {{5}, {{6, 7, 8, 9}}}};
+  const std::vector<TokenSpan> middle = {{0, 1}, {2, 3}};
+  TokenBatch together;
+  std::vector<at::Tensor> alone;
+  const at::NoGradGuard no_grad;
+  for (const auto& [prompt, completions] : groups) {
+    for (const Tokens& completion : completions) {
+      const auto spans = completion.size() == 3 ? middle : std::vector<TokenSpan>();
+      TokenBatch one;
+      one.Add(prompt, completion, spans);
+      alone.push_back(one.Run(*model, 0.9, 8, EntropyMode::kNone).logprobs_M);
+      together.Add(prompt, completion, spans);
+    }
+  }
+  EXPECT_EQ(together.input_tokens(), 3 + 2 + 0 + 1 + 2 + 0 + 1 + 1 + 3);
+  const at::Tensor logprobs_M = together.Run(*model, 0.9, 8, EntropyMode::kNone).logprobs_M;
+  const at::Tensor expected_M = at::cat(alone);
+  ASSERT_EQ(logprobs_M.numel(), expected_M.numel());
+  EXPECT_LT((logprobs_M - expected_M).abs().max().item<double>(), 1e-5);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,69 @@
+#include "learner/weight_sync.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <vector>
+
+#include "lib/base/file.h"
+#include "lib/weights/safetensors.h"
+
+namespace buttress {
+namespace {
+
+class WeightSyncTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const std::string folder =
+        (std::filesystem::path(testing::TempDir()) / "weight_sync_test").string();
+    std::filesystem::remove_all(folder);
+    WeightStoreOptions options;
+    options.folder = folder;
+    auto made = MakeFolderPublisher(options);
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    publisher = *std::move(made);
+    parameters = {{"a", torch::tensor({1.0F, 2.0F}).requires_grad_(true)}};
+  }
+
+  std::unique_ptr<WeightPublisher> publisher;
+  NamedTensors parameters;
+  std::vector<WeightManifest> announced;  // by the sync's thread; read after Drain
+};
+
+TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
+  WeightSync sync(*publisher, [this](const WeightManifest& manifest) {
+    announced.push_back(manifest);
+    return OkStatus();
+  });
+  for (std::uint64_t step = 1; step <= 3; ++step) {
+    ASSERT_TRUE(sync.Publish({1, step, ""}, parameters).ok());
+    // The next step changes the weights while this version is being written.
+    const at::NoGradGuard no_grad;
+    at::Tensor(parameters[0].second).mul_(2);
+  }
+  ASSERT_TRUE(sync.Drain().ok());
+  ASSERT_EQ(announced.size(), 3u);
+  for (std::size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ(announced[i].version.step, i + 1);
+    const auto file = SafetensorsFile::Open(JoinPath(announced[i].folder, "model.safetensors"));
+    ASSERT_TRUE(file.ok()) << file.status().ToString();
+    const TensorView* view = (*file)->Find("a");
+    ASSERT_NE(view, nullptr);
+    float values[2];
+    ASSERT_EQ(view->data.size(), sizeof values);
+    std::memcpy(values, view->data.data(), sizeof values);
+    EXPECT_EQ(values[1], 2.0F * static_cast<float>(1 << i));
+  }
+}
+
+TEST_F(WeightSyncTest, AFailedAnnouncementFailsTheNextCall) {
+  WeightSync sync(*publisher,
+                  [](const WeightManifest&) { return FailedPrecondition("an old learner epoch"); });
+  ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters).ok());
+  EXPECT_EQ(sync.Publish({1, 2, ""}, parameters).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(sync.Drain().code(), StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,223 @@
+#include "lib/ledger/ledger.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <sys/mount.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/ledger/database.h"
+#include "lib/ledger/reader.h"
+#include "tests/property/run_simulation.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+GroupRow Pending(std::uint64_t id) {
+  GroupRow row;
+  row.group_id = id;
+  row.prompt = {"p" + std::to_string(id), "s", 0, id, 2};
+  return row;
+}
+
+AcceptedRow Accepted(std::uint64_t id) {
+  AcceptedRow row;
+  row.group_id = id;
+  row.lease_epoch = 1;
+  row.content_sha256 = std::string(32, static_cast<char>(id));
+  row.completions = {{.outcome = Outcome::kCorrect, .raw_reward = 1, .reward = 1, .total_tokens = 7},
+                     {.outcome = Outcome::kWrong, .version_epoch = 1, .version_step = 3}};
+  row.component_names = {"format", "answer"};
+  row.components = {0.5, 1, 0.25, 0};
+  row.versions = {{1, 3, ""}, {2, 4, ""}};
+  row.collapse = CollapseClass::kMixed;
+  row.history = {3, 9};
+  row.payload = {2, 100, 50, 0xFFFFFFFF};
+  return row;
+}
+
+RunRow FirstRun() {
+  RunRow run;
+  run.run_name = "run";
+  run.config_sha256 = "aa";
+  run.next_group_id = 2;
+  return run;
+}
+
+class LedgerTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<Ledger> Open() {
+    Result<std::unique_ptr<Ledger>> ledger = Ledger::Open(path_);
+    EXPECT_TRUE(ledger.ok()) << ledger.status().ToString();
+    return ledger.ok() ? *std::move(ledger) : nullptr;
+  }
+
+  TempDir folder_;
+  const std::string path_ = folder_.path() + "/ledger.db";
+};
+
+TEST_F(LedgerTest, ANewLedgerHasNoRun) {
+  const Result<LedgerSnapshot> snapshot = Open()->Load();
+  ASSERT_TRUE(snapshot.ok());
+  EXPECT_EQ(*snapshot, LedgerSnapshot{});
+}
+
+TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.run->acr_ema = 0.1;
+  GroupRow group = Pending(1);
+  group.state = GroupState::kReady;
+  group.incarnation = UINT64_MAX;
+  group.worker_id = "w";
+  group.min_version = {1, 2, ""};
+  group.granted_version = {1, 3, ""};
+  group.passed = 4;
+  group.holds_slot = true;
+  batch.groups = {group};
+  batch.accepted = {Accepted(1)};
+  ASSERT_TRUE(Open()->Write(batch).ok());
+  const LedgerSnapshot snapshot = *Open()->Load();
+  EXPECT_EQ(snapshot.run, batch.run);
+  EXPECT_EQ(snapshot.groups.at(1), group);
+  EXPECT_EQ(snapshot.accepted.at(1), batch.accepted[0]);
+  const PayloadEnd end = *Open()->payload_end();
+  EXPECT_EQ(end.segment, 2);
+  EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
+}
+
+TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
+  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+    TempDir folder;
+    std::unique_ptr<Ledger> ledger = *Ledger::Open(folder.path() + "/ledger.db");
+    RunSimulation simulation(seed, [&](const LedgerBatch& batch) {
+      const Status status = ledger->Write(batch);
+      ASSERT_TRUE(status.ok()) << status.ToString();
+    });
+    for (int event = 0; event < 150; ++event) simulation.Step();
+    EXPECT_EQ(*ledger->Load(), simulation.ledger().Load()) << "seed " << seed;
+    ASSERT_TRUE(simulation.DriveToEnd());
+    EXPECT_EQ(*ledger->Load(), simulation.ledger().Load()) << "seed " << seed;
+
+    const std::unique_ptr<LedgerReader> reader = *LedgerReader::Open(folder.path() + "/ledger.db");
+    const LedgerAudit audit = *AuditLedger(*reader);
+    EXPECT_THAT(audit.violations, IsEmpty());
+    EXPECT_EQ(audit.recounted, simulation.scheduler().GetStatus().collapse);
+    EXPECT_EQ(*reader->RecountCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
+  }
+}
+
+TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
+  std::unique_ptr<Ledger> ledger = Open();
+  LedgerBatch first;
+  first.run = FirstRun();
+  first.groups = {Pending(1)};
+  first.groups[0].state = GroupState::kReady;
+  first.accepted = {Accepted(1)};
+  ASSERT_TRUE(ledger->Write(first).ok());
+  LedgerBatch second;
+  second.run = FirstRun();
+  second.run->next_group_id = 3;
+  second.groups = {Pending(2)};
+  second.accepted = {Accepted(1)};  // accepted twice
+  EXPECT_FALSE(ledger->Write(second).ok());
+  EXPECT_EQ(ledger->Load()->run->next_group_id, 2);
+  EXPECT_FALSE(ledger->Load()->groups.contains(2));
+  second.accepted.clear();
+  EXPECT_TRUE(ledger->Write(second).ok());
+}
+
+TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
+  std::unique_ptr<Ledger> ledger = Open();
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.groups = {Pending(1)};
+  batch.accepted = {Accepted(1)};
+  batch.plans = {{1, {1}, {}}};
+  ASSERT_TRUE(ledger->Write(batch).ok());
+  LedgerBatch again;
+  again.plans = {{2, {1}, {}}};
+  EXPECT_FALSE(ledger->Write(again).ok());
+}
+
+TEST_F(LedgerTest, ASecondCoordinatorIsRefusedAndNamesTheFirst) {
+  const std::unique_ptr<Ledger> first = Open();
+  const Status second = Ledger::Open(path_).status();
+  EXPECT_EQ(second.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(second.message(), HasSubstr("is open in another coordinator, process " + std::to_string(getpid())));
+}
+
+TEST_F(LedgerTest, AReaderWorksBesideTheCoordinatorAndAfterIt) {
+  std::unique_ptr<Ledger> ledger = Open();
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.groups = {Pending(1)};
+  ASSERT_TRUE(ledger->Write(batch).ok());
+  const std::unique_ptr<LedgerReader> early = *LedgerReader::Open(path_);
+  LedgerBatch more;
+  more.groups = {Pending(2)};
+  ASSERT_TRUE(ledger->Write(more).ok());
+  EXPECT_EQ(early->Groups(1, 10)->size(), 1);  // as it was when it was opened
+  EXPECT_EQ((*LedgerReader::Open(path_))->Groups(1, 10)->size(), 2);
+  ledger.reset();
+  EXPECT_EQ((*LedgerReader::Open(path_))->Groups(2, 10)->size(), 1);
+}
+
+TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.groups = {Pending(1)};
+  batch.groups[0].state = GroupState::kReady;
+  batch.accepted = {Accepted(1)};
+  batch.collapse["s"].Add(CollapseClass::kAllWrong);
+  ASSERT_TRUE(Open()->Write(batch).ok());
+  const LedgerAudit audit = *AuditLedger(**LedgerReader::Open(path_));
+  ASSERT_EQ(audit.violations.size(), 1);
+  EXPECT_THAT(audit.violations[0], HasSubstr("1 all wrong, 0 otherwise constant, 0 mixed"));
+  EXPECT_EQ(audit.recounted.mixed, 1);
+}
+
+TEST_F(LedgerTest, AFullDiskRefusesTheBatchAndLosesNothing) {
+  const std::string disk = folder_.path() + "/disk";
+  std::filesystem::create_directory(disk);
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "a small tmpfs needs root to be mounted";
+  std::unique_ptr<Ledger> ledger = *Ledger::Open(disk + "/ledger.db");
+  std::ofstream(disk + "/filler") << std::string(200 << 10, 'x');
+  std::uint64_t id = 0;
+  Status status;
+  while (status.ok() && id < 10000) {
+    LedgerBatch batch;
+    batch.run = FirstRun();
+    batch.groups = {Pending(++id)};
+    batch.accepted = {Accepted(id)};
+    status = ledger->Write(batch);
+  }
+  EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
+  std::filesystem::remove(disk + "/filler");
+  EXPECT_EQ(ledger->Load()->accepted.size(), id - 1);
+  LedgerBatch batch;
+  batch.groups = {Pending(id)};
+  EXPECT_TRUE(ledger->Write(batch).ok());
+  ledger.reset();
+  EXPECT_EQ(umount(disk.c_str()), 0);
+}
+
+TEST_F(LedgerTest, AForeignOrBrokenFileIsRefused) {
+  std::ofstream(path_) << std::string(8192, 'x');
+  EXPECT_EQ(Ledger::Open(path_).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(LedgerReader::Open(path_).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(LedgerReader::Open(folder_.path() + "/none.db").status().code(), StatusCode::kNotFound);
+  const std::string other = folder_.path() + "/other.db";
+  ASSERT_TRUE((*Database::Open(other, DatabaseMode::kReadWrite))->Execute("CREATE TABLE t (x)").ok());
+  EXPECT_THAT(Ledger::Open(other).status().message(), HasSubstr("is not a ledger"));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,129 @@
+#include "lib/ledger/payload_store.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PayloadStoreTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<PayloadStore> Open(PayloadEnd end = {}, std::uint64_t segment_bytes = kSegmentBytes) {
+    Result<std::unique_ptr<PayloadStore>> store = PayloadStore::Open(path_, end, segment_bytes);
+    EXPECT_TRUE(store.ok()) << store.status().ToString();
+    return store.ok() ? *std::move(store) : nullptr;
+  }
+
+  static PayloadEnd EndOf(const PayloadRef& ref) { return {ref.segment, ref.offset + kPayloadHeaderBytes + ref.bytes}; }
+
+  TempDir folder_;
+  const std::string path_ = folder_.path() + "/payloads";
+  const std::string first_segment_ = path_ + "/00000001.seg";
+};
+
+TEST_F(PayloadStoreTest, WhatWasAppendedIsReadBack) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  const PayloadRef a = *store->Append("first");
+  const PayloadRef b = *store->Append("");
+  const PayloadRef c = *store->Append(std::string(100000, 'c'));
+  ASSERT_TRUE(store->Sync().ok());
+  EXPECT_EQ(*store->Read(c), std::string(100000, 'c'));
+  EXPECT_EQ(*store->Read(b), "");
+  EXPECT_EQ(*store->Read(a), "first");
+}
+
+TEST_F(PayloadStoreTest, ATornTailIsCutOffAndOverwritten) {
+  PayloadRef kept;
+  {
+    const std::unique_ptr<PayloadStore> store = Open();
+    kept = *store->Append("kept");
+    ASSERT_TRUE(store->Append("never acknowledged").ok());
+  }
+  std::ofstream(first_segment_, std::ios::app) << "torn";
+  const std::unique_ptr<PayloadStore> store = Open(EndOf(kept));
+  EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);  // 8 + 4
+  const PayloadRef next = *store->Append("next");
+  EXPECT_EQ(next.offset, 12);
+  EXPECT_EQ(*store->Read(kept), "kept");
+  EXPECT_EQ(*store->Read(next), "next");
+}
+
+TEST_F(PayloadStoreTest, AFlippedByteIsDataLoss) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  const PayloadRef ref = *store->Append("payload");
+  const PayloadRef other = *store->Append("other");
+  std::fstream file(first_segment_, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekp(10);
+  file.put('X');
+  file.close();
+  const Result<std::string> bytes = store->Read(ref);
+  EXPECT_EQ(bytes.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(bytes.status().message(), HasSubstr("00000001.seg: the record at byte 0 is not what was written"));
+  EXPECT_EQ(*store->Read(other), "other");
+}
+
+TEST_F(PayloadStoreTest, AFileShorterThanTheLedgerSaysIsDataLoss) {
+  PayloadRef ref;
+  {
+    const std::unique_ptr<PayloadStore> store = Open();
+    ref = *store->Append("payload");
+  }
+  std::filesystem::resize_file(first_segment_, 9);
+  EXPECT_EQ(PayloadStore::Open(path_, EndOf(ref)).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(PayloadStore::Open(path_, {7, 1}).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(PayloadStoreTest, SegmentsAreBoundedAndEndedOnesCanBeDeleted) {
+  const std::unique_ptr<PayloadStore> store = Open({}, 64);
+  std::vector<PayloadRef> refs;
+  for (int i = 0; i < 5; ++i) refs.push_back(*store->Append(std::string(40, static_cast<char>('a' + i))));
+  EXPECT_EQ(refs[4].segment, 5);
+  EXPECT_EQ(*store->Read(refs[1]), std::string(40, 'b'));
+  EXPECT_EQ(*store->DeleteBefore(3), 2);
+  EXPECT_EQ(store->Read(refs[1]).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(*store->Read(refs[2]), std::string(40, 'c'));
+  EXPECT_EQ(*store->DeleteBefore(100), 2);  // never the one that is written
+  EXPECT_EQ(*store->Read(refs[4]), std::string(40, 'e'));
+}
+
+TEST_F(PayloadStoreTest, SegmentsBehindTheLastReferenceAreRemoved) {
+  PayloadRef first;
+  {
+    const std::unique_ptr<PayloadStore> store = Open({}, 16);
+    first = *store->Append("acknowledged");
+    ASSERT_TRUE(store->Append("lost").ok());
+  }
+  const std::unique_ptr<PayloadStore> store = Open(EndOf(first), 16);
+  EXPECT_FALSE(std::filesystem::exists(path_ + "/00000002.seg"));
+  EXPECT_EQ(*store->Read(first), "acknowledged");
+}
+
+TEST_F(PayloadStoreTest, ARecordThatDoesNotFitOnTheDiskLeavesTheStoreUsable) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  const PayloadRef kept = *store->Append("kept");
+  // A file-size limit stands in for a full disk: both make a write stop half way.
+  rlimit before{};
+  getrlimit(RLIMIT_FSIZE, &before);
+  const rlimit tight = {.rlim_cur = 1000, .rlim_max = before.rlim_max};
+  const auto handler = std::signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &tight);
+  const Result<PayloadRef> refused = store->Append(std::string(4000, 'x'));
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);
+  EXPECT_EQ(*store->Read(*store->Append("next")), "next");
+  EXPECT_EQ(*store->Read(kept), "kept");
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,187 @@
+#include "rollout_worker/worker.h"
+
+#include <gmock/gmock.h>
+
+#include "lib/base/random.h"
+#include "tests/support/worker_fixture.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using Seen = FakeCoordinator::Seen;
+
+class WorkerTest : public WorkerFixture {};
+
+TEST_F(WorkerTest, LeasedGroupsComeBackCompleteScoredAndSeeded) {
+  for (std::uint64_t id = 1; id <= 10; ++id) coordinator_.Offer(LeaseOf(id));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 10; }));
+  const Group group = coordinator_.seen().accepted.at({3, 1});
+  EXPECT_EQ(group.group_id, 3U);
+  EXPECT_EQ(group.prompt_id, "p3");
+  EXPECT_EQ(group.source, "numbers");
+  EXPECT_EQ(group.worker_id, "w0");
+  ASSERT_EQ(group.completions.size(), 4U);
+  for (std::int32_t i = 0; i < 4; ++i) {
+    const Completion& completion = group.completions[static_cast<std::size_t>(i)];
+    EXPECT_EQ(completion.index, i);
+    EXPECT_EQ(completion.sampling.seed, MixSeed(3, static_cast<std::uint64_t>(i)));
+    EXPECT_EQ(completion.outcome, completion.token_ids.front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+  }
+  // Every acknowledged group is reported once, and once only.
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.finished.size() == 10 && seen.last.held_size() == 0; }));
+  for (const auto& [key, times] : coordinator_.seen().finished) EXPECT_EQ(times, 1);
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_completions_total{finish_reason=\"stop\"} 40"));
+  EXPECT_TRUE(Stop().ok());
+}
+
+TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {
+  engine_.Stall(true);
+  for (std::uint64_t id = 1; id <= 10; ++id) coordinator_.Offer(LeaseOf(id));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 4; }));
+  EXPECT_EQ(coordinator_.seen().last.capacity(), 0U);
+  engine_.Stall(false);
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 10; }));
+}
+
+TEST_F(WorkerTest, FinishedRunEndsTheWorkerWithSuccess) {
+  coordinator_.SetRunState(v1::RUN_STATE_FINISHED);
+  Start();
+  EXPECT_TRUE(Join().ok());
+}
+
+TEST_F(WorkerTest, AnotherConfigurationEndsTheWorkerAsAConfigurationError) {
+  coordinator_.RefuseRegistration(grpc::StatusCode::FAILED_PRECONDITION);
+  Start();
+  EXPECT_EQ(Join().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(WorkerTest, RegistersAgainWhenTheCoordinatorHasForgottenIt) {
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.registrations == 1; }));
+  coordinator_.Forget();
+  coordinator_.Offer(LeaseOf(1));
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
+}
+
+TEST_F(WorkerTest, RevokedLeasesAreCancelledInTheEngine) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  coordinator_.Offer(LeaseOf(2));
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(8));
+  coordinator_.Revoke({1, 1});
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 1; }));
+  engine_.Stall(false);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  EXPECT_TRUE(coordinator_.seen().accepted.contains({2, 1}));
+  EXPECT_EQ(engine_.cancelled().size(), 4U);
+}
+
+TEST_F(WorkerTest, ANewerLeaseOfAGroupTakesTheOldOnesPlace) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1, 1));
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  coordinator_.Offer(LeaseOf(1, 2));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.held_size() == 1 && seen.last.held(0).lease_epoch() == 2; }));
+  engine_.Stall(false);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 2}));
+  EXPECT_EQ(engine_.cancelled().size(), 4U);
+}
+
+TEST_F(WorkerTest, AFailedCompletionIsTriedAgainOnce) {
+  engine_.FailNext(1);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  EXPECT_TRUE(coordinator_.seen().returned.empty());
+}
+
+TEST_F(WorkerTest, AGroupWhoseCompletionsKeepFailingIsGivenBack) {
+  engine_.FailNext(1000);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 1; }));
+  EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
+  EXPECT_TRUE(coordinator_.seen().accepted.empty());
+}
+
+TEST_F(WorkerTest, AnEngineThatFailsOnGroupAfterGroupEndsTheWorker) {
+  engine_.FailNext(100000);
+  for (std::uint64_t id = 1; id <= 40; ++id) coordinator_.Offer(LeaseOf(id));
+  Start();
+  EXPECT_EQ(Join().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(WorkerTest, TruncatedCompletionsAreSubmittedAsSuch) {
+  engine_.TruncateNext(4);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  for (const Completion& completion : coordinator_.seen().accepted.at({1, 1}).completions) {
+    EXPECT_EQ(completion.finish_reason, FinishReason::kLength);
+  }
+}
+
+TEST_F(WorkerTest, ALeaseThatMakesNoSenseIsGivenBack) {
+  v1::Lease lease = LeaseOf(1);
+  lease.add_prompt_token_ids(100);  // the vocabulary ends at 99
+  coordinator_.Offer(lease);
+  coordinator_.Offer(LeaseOf(2));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 1 && seen.accepted.size() == 1; }));
+  EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
+}
+
+TEST_F(WorkerTest, SubmissionsAreRepeatedUntilTheyAreAcknowledged) {
+  // The client's own attempts end at codes that it does not repeat; the worker repeats those that a restart mends.
+  coordinator_.RefuseSubmissions(2, grpc::StatusCode::RESOURCE_EXHAUSTED);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.finished.size() == 1; }));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_submit_retries_total 2"));
+}
+
+TEST_F(WorkerTest, AGroupThatTheCoordinatorRefusesForGoodIsGivenBack) {
+  coordinator_.RefuseSubmissions(1, grpc::StatusCode::INVALID_ARGUMENT);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.contains({1, 1}); }));
+}
+
+TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  v1::Lease later = LeaseOf(2);
+  *later.mutable_min_version() = ToProto(PolicyVersion{1, 5, ""});
+  coordinator_.Offer(later);
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
+  worker_->RequestDrain();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.draining() && seen.last.capacity() == 0; }));
+  engine_.Stall(false);
+  EXPECT_TRUE(Join().ok());
+  EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 1}));
+  EXPECT_EQ(coordinator_.seen().returned.at({2, 1}), v1::RETURN_REASON_DRAINING);
+}
+
+TEST_F(WorkerTest, DrainingGivesBackWhatDoesNotFinishInTime) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  WorkerOptions options = DefaultOptions();
+  options.drain_ms = 1;
+  Start(options);
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  EXPECT_TRUE(Stop().ok());
+  EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_DRAINING);
+  EXPECT_EQ(engine_.cancelled().size(), 4U);
+}
+
+}  // namespace
+}  // namespace buttress

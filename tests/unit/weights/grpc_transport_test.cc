@@ -1,0 +1,232 @@
+#include <gmock/gmock.h>
+#include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <filesystem>
+#include <functional>
+
+#include "buttress/v1/weights.grpc.pb.h"
+#include "lib/base/file.h"
+#include "lib/base/sync.h"
+#include "lib/rl/wire.h"
+#include "lib/rpc/channel.h"
+#include "lib/weights/transport.h"
+#include "lib/weights/version_folder.h"
+#include "tests/support/published_weights.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kPatienceMs = 5000;
+
+// Serves one file by script: `on_fetch` decides what each call sends.
+class ScriptedServer : public v1::Weights::Service {
+ public:
+  using Writer = grpc::ServerWriter<v1::WeightChunk>;
+  using Script = std::function<grpc::Status(grpc::ServerContext& context, std::uint64_t offset, Writer& writer)>;
+
+  explicit ScriptedServer(Script script) : script_(std::move(script)) {
+    grpc::ServerBuilder builder;
+    int port = 0;
+    builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+    builder.RegisterService(this);
+    server_ = builder.BuildAndStart();
+    address_ = "127.0.0.1:" + std::to_string(port);
+  }
+
+  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchWeightsRequest* request, Writer* writer) override {
+    {
+      MutexLock lock(mutex_);
+      offsets_.push_back(request->offset());
+    }
+    return script_(*context, request->offset(), *writer);
+  }
+
+  const std::string& address() const { return address_; }
+
+  std::vector<std::uint64_t> offsets() {
+    MutexLock lock(mutex_);
+    return offsets_;
+  }
+
+ private:
+  Script script_;
+  Mutex mutex_;
+  std::vector<std::uint64_t> offsets_ GUARDED_BY(mutex_);
+  std::string address_;
+  std::unique_ptr<grpc::Server> server_;
+};
+
+v1::WeightChunk Chunk(const std::string& file, std::uint64_t offset, std::size_t bytes) {
+  v1::WeightChunk chunk;
+  chunk.set_offset(offset);
+  chunk.set_data(file.substr(offset, bytes));
+  chunk.set_crc32(static_cast<std::uint32_t>(
+      ::crc32_z(0, reinterpret_cast<const Bytef*>(chunk.data().data()), chunk.data().size())));
+  return chunk;
+}
+
+class GrpcTransportTest : public ::testing::Test {
+ protected:
+  GrpcTransportTest() {
+    publisher_ = *MakeFolderPublisher({.folder = published_.path(), .durable = false, .sources = {}});
+    manifest_ = PublishLarge(*publisher_, {1, 5, ""}, 3 << 20);
+    file_ = *ReadFile(JoinPath(manifest_.folder, "model.safetensors"));
+  }
+
+  std::unique_ptr<WeightFetcher> Fetcher(std::int64_t progress_timeout_ms = kPatienceMs) {
+    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}}, progress_timeout_ms);
+  }
+
+  Result<WeightManifest> FetchFrom(std::vector<std::string> sources, std::int64_t progress_timeout_ms = kPatienceMs) {
+    WeightManifest manifest = manifest_;
+    manifest.sources = std::move(sources);
+    manifest.folder = "/not/here";
+    return Fetcher(progress_timeout_ms)->Fetch(manifest);
+  }
+
+  void ExpectHere(const Result<WeightManifest>& local) {
+    ASSERT_TRUE(local.ok()) << local.status().ToString();
+    EXPECT_EQ(local->folder, VersionFolder(fetched_.path(), manifest_.version));
+    EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
+    EXPECT_EQ(ListVersions(fetched_.path()).size(), 1U);
+  }
+
+  TempDir published_;
+  TempDir fetched_;
+  std::unique_ptr<WeightPublisher> publisher_;
+  WeightManifest manifest_;
+  std::string file_;
+};
+
+TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({learner->address()}));
+
+  // The worker that has it serves it to the next one.
+  const auto relay = *WeightServer::Start(fetched_.path(), "127.0.0.1:0");
+  TempDir second;
+  WeightManifest manifest = manifest_;
+  manifest.sources = {relay->address()};
+  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, kPatienceMs)->Fetch(manifest);
+  ASSERT_TRUE(local.ok()) << local.status().ToString();
+  EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
+}
+
+TEST_F(GrpcTransportTest, ABrokenTransferGoesOnWhereItEnded) {
+  ScriptedServer server([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    writer.Write(Chunk(file_, offset, 1 << 20));
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "told to break");
+  });
+  EXPECT_EQ(FetchFrom({server.address()}).status().code(), StatusCode::kUnavailable);
+  EXPECT_TRUE(ListVersions(fetched_.path()).empty());
+  EXPECT_EQ(FetchFrom({server.address(), server.address()}).status().code(), StatusCode::kUnavailable);
+  ExpectHere(FetchFrom({server.address()}));
+  EXPECT_THAT(server.offsets(), ElementsAre(0, 1 << 20, 2 << 20, 3 << 20));
+}
+
+TEST_F(GrpcTransportTest, AWrongChunkIsRefusedAndTheNextSourceGoesOn) {
+  ScriptedServer liar([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    writer.Write(Chunk(file_, offset, 1000));
+    v1::WeightChunk chunk = Chunk(file_, offset + 1000, 1000);
+    chunk.mutable_data()->front() ^= 1;
+    writer.Write(chunk);
+    return grpc::Status::OK;
+  });
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({liar.address(), learner->address()}));
+}
+
+TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
+  ScriptedServer forger([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    std::string forged = file_;
+    forged.back() = static_cast<char>(forged.back() ^ 1);
+    for (; offset < forged.size(); offset += 1 << 20) writer.Write(Chunk(forged, offset, 1 << 20));
+    return grpc::Status::OK;
+  });
+  const auto refused = FetchFrom({forger.address()});
+  EXPECT_EQ(refused.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(refused.status().message(), HasSubstr("SHA-256"));
+  EXPECT_TRUE(ListVersions(fetched_.path()).empty());
+  // Nothing of it is kept for the next attempt.
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({forger.address(), learner->address()}));
+}
+
+TEST_F(GrpcTransportTest, ChunksThatDoNotFitAreRefused) {
+  ScriptedServer elsewhere([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    writer.Write(Chunk(file_, offset + 1, 10));
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(FetchFrom({elsewhere.address()}).status().code(), StatusCode::kDataLoss);
+  ScriptedServer endless([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    const std::string longer = file_ + std::string(1 << 20, 'x');
+    for (; offset < longer.size(); offset += 1 << 20) writer.Write(Chunk(longer, offset, 1 << 20));
+    return grpc::Status::OK;
+  });
+  EXPECT_EQ(FetchFrom({endless.address()}).status().code(), StatusCode::kDataLoss);
+}
+
+TEST_F(GrpcTransportTest, ASourceThatStandsStillIsLeftForTheNext) {
+  StopSignal fetched;
+  ScriptedServer still([&](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+    writer.Write(Chunk(file_, offset, 1000));
+    fetched.WaitFor(std::chrono::milliseconds(kPatienceMs));
+    return grpc::Status::OK;
+  });
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  const auto local = FetchFrom({still.address(), learner->address()}, /*progress_timeout_ms=*/200);
+  fetched.Stop();
+  ExpectHere(local);
+}
+
+TEST_F(GrpcTransportTest, AnUnreachableSourceIsUnavailable) {
+  EXPECT_EQ(FetchFrom({"127.0.0.1:1"}).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(FetchFrom({}).status().code(), StatusCode::kFailedPrecondition);
+}
+
+TEST_F(GrpcTransportTest, AVersionThatIsHereIsNotFetchedAgainUnlessItsBytesAreWrong) {
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({learner->address()}));
+  ExpectHere(FetchFrom({"127.0.0.1:1"}));
+  std::filesystem::resize_file(JoinPath(VersionFolder(fetched_.path(), manifest_.version), "model.safetensors"), 10);
+  EXPECT_EQ(FetchFrom({"127.0.0.1:1"}).status().code(), StatusCode::kUnavailable);
+  ExpectHere(FetchFrom({learner->address()}));
+}
+
+// What the server answers to a request as it came from the wire.
+grpc::Status Ask(const WeightServer& server, const PolicyVersion& version, const std::string& file, std::uint64_t offset) {
+  const auto stub = v1::Weights::NewStub(MakeChannel(server.address()));
+  grpc::ClientContext context;
+  v1::FetchWeightsRequest request;
+  *request.mutable_version() = ToProto(version);
+  request.set_file(file);
+  request.set_offset(offset);
+  const auto reader = stub->Fetch(&context, request);
+  v1::WeightChunk chunk;
+  while (reader->Read(&chunk)) {
+  }
+  return reader->Finish();
+}
+
+TEST_F(GrpcTransportTest, TheServerGivesOutOnlyFilesThatAManifestNames) {
+  const auto server = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  const PolicyVersion version = manifest_.version;
+  EXPECT_TRUE(Ask(*server, version, "model.safetensors", file_.size()).ok());
+  EXPECT_EQ(Ask(*server, version, "manifest.json", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "../v1-5/model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "/etc/passwd", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, {1, 6, ""}, "model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, {1, 5, std::string(32, 'x')}, "model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "model.safetensors", file_.size() + 1).error_code(), grpc::StatusCode::OUT_OF_RANGE);
+}
+
+}  // namespace
+}  // namespace buttress

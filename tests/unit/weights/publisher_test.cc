@@ -1,0 +1,177 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/weights/manifest_wire.h"
+#include "lib/weights/transport.h"
+#include "lib/weights/version_folder.h"
+#include "tests/support/published_weights.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::vector<std::string> Names(const std::vector<PolicyVersion>& versions) {
+  std::vector<std::string> names;
+  for (const PolicyVersion& version : versions) names.push_back(ToString(version));
+  return names;
+}
+
+class PublisherTest : public ::testing::Test {
+ protected:
+  std::unique_ptr<WeightPublisher> Publisher(int keep = 3) {
+    return *MakeFolderPublisher({.folder = dir_.path(), .keep = keep, .durable = false, .sources = {"host:1"}});
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(PublisherTest, APublishedVersionIsAHuggingFaceFolderWithAManifest) {
+  const auto publisher = Publisher();
+  const WeightManifest manifest = PublishSmall(*publisher, {2, 7, ""}, "abcd");
+  EXPECT_EQ(manifest.version.digest, ManifestDigest(manifest));
+  EXPECT_THAT(manifest.sources, ElementsAre("host:1"));
+  EXPECT_EQ(*ReadManifest(manifest.folder), manifest);
+  ASSERT_TRUE(VerifyFiles(manifest.folder, manifest).ok());
+  const auto folder = SafetensorsFolder::Open(manifest.folder);
+  ASSERT_TRUE(folder.ok());
+  EXPECT_EQ((*folder)->Find("first")->data, "abcd");
+  const std::string bytes = *ReadFile(JoinPath(manifest.folder, "model.safetensors"));
+  const TensorEntry& first = manifest.tensors[0];
+  EXPECT_EQ(bytes.substr(first.begin, first.end - first.begin), "abcd");
+}
+
+TEST_F(PublisherTest, AVersionDoesNotExistBeforeItsCommit) {
+  const auto publisher = Publisher();
+  ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
+  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+  EXPECT_TRUE(ListVersions(dir_.path()).empty());
+  ASSERT_TRUE(publisher->Put("second", "xy").ok());
+  EXPECT_TRUE(ListVersions(dir_.path()).empty());
+  ASSERT_TRUE(publisher->Commit().ok());
+  EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:1"));
+}
+
+TEST_F(PublisherTest, WhatABrokenAttemptLeftIsReplaced) {
+  {
+    const auto publisher = Publisher();
+    ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
+    ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+  }
+  const auto publisher = Publisher();
+  const WeightManifest manifest = PublishSmall(*publisher, {1, 1, ""}, "efgh");
+  EXPECT_TRUE(VerifyFiles(manifest.folder, manifest).ok());
+  EXPECT_EQ(publisher->Begin({1, 1, ""}, SmallTable()).code(), StatusCode::kAlreadyExists);
+}
+
+TEST_F(PublisherTest, TensorsComeInTableOrderAndAllOfThem) {
+  const auto publisher = Publisher();
+  EXPECT_EQ(publisher->Put("first", "abcd").code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
+  EXPECT_THAT(publisher->Put("second", "xy").message(), HasSubstr("'first' is"));
+  EXPECT_EQ(publisher->Put("first", "abc").code(), StatusCode::kInvalidArgument);
+  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+  EXPECT_EQ(publisher->Commit().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(PublisherTest, OldVersionsGoTheNewestStays) {
+  const auto publisher = Publisher(/*keep=*/2);
+  PublishSmall(*publisher, {1, 9, ""}, "aaaa");
+  PublishSmall(*publisher, {1, 10, ""}, "bbbb");
+  // A learner that came back from an older checkpoint: a lower step, a newer epoch.
+  PublishSmall(*publisher, {2, 8, ""}, "cccc");
+  EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:10", "2:8"));
+  EXPECT_FALSE(std::filesystem::exists(VersionFolder(dir_.path(), {1, 9, ""})));
+  DeleteOldVersions(dir_.path(), 0);
+  EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("2:8"));
+}
+
+TEST_F(PublisherTest, DeletionKeepsWhatIsNoVersionAndAnAttemptThatIsNewer) {
+  const auto publisher = Publisher(/*keep=*/1);
+  for (const char* name : {"v1-1", "v9-9", "v1-x", "other"}) ASSERT_TRUE(MakeFolders(JoinPath(dir_.path(), name)).ok());
+  PublishSmall(*publisher, {2, 1, ""}, "aaaa");
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(dir_.path(), "v1-1")));
+  for (const char* name : {"v9-9", "v1-x", "other"}) EXPECT_TRUE(std::filesystem::exists(JoinPath(dir_.path(), name))) << name;
+}
+
+TEST_F(PublisherTest, SharedFetcherRefusesTornFilesAndWrongBytes) {
+  const auto publisher = Publisher();
+  const WeightManifest manifest = PublishSmall(*publisher, {1, 1, ""}, "abcd");
+  const auto fetcher = MakeSharedFetcher();
+  ASSERT_EQ(*fetcher->Fetch(manifest), manifest);
+  const std::string path = JoinPath(manifest.folder, "model.safetensors");
+  const std::string whole = *ReadFile(path);
+
+  std::filesystem::resize_file(path, whole.size() - 1);
+  EXPECT_EQ(fetcher->Fetch(manifest).status().code(), StatusCode::kDataLoss);
+  std::string flipped = whole;
+  flipped.back() = static_cast<char>(flipped.back() ^ 1);
+  std::ofstream(path, std::ios::binary) << flipped;
+  EXPECT_THAT(fetcher->Fetch(manifest).status().message(), HasSubstr("SHA-256"));
+  std::filesystem::remove(path);
+  EXPECT_EQ(fetcher->Fetch(manifest).status().code(), StatusCode::kNotFound);
+  WeightManifest nowhere = manifest;
+  nowhere.folder.clear();
+  EXPECT_EQ(fetcher->Fetch(nowhere).status().code(), StatusCode::kFailedPrecondition);
+}
+
+class ManifestTest : public ::testing::Test {
+ protected:
+  ManifestTest() {
+    manifest_.version = {3, 4, ""};
+    manifest_.files = {{"a", 10, Sha256Of("a")}};
+    manifest_.tensors = {{"t", "F32", {1, 2}, "a", 2, 10}};
+    manifest_.version.digest = ManifestDigest(manifest_);
+    manifest_.folder = "/somewhere";
+    manifest_.sources = {"x:1", "y:2"};
+  }
+
+  WeightManifest manifest_;
+};
+
+TEST_F(ManifestTest, SurvivesJsonAndTheWire) {
+  EXPECT_EQ(*ManifestFromJson(ManifestToJson(manifest_)), manifest_);
+  EXPECT_EQ(*ManifestFromProto(ManifestToProto(manifest_)), manifest_);
+  EXPECT_EQ(ManifestToProto(manifest_).total_bytes(), 10U);
+}
+
+TEST_F(ManifestTest, AnyChangedEntryIsNoticed) {
+  const std::function<void(WeightManifest&)> changes[] = {
+      [](WeightManifest& m) { m.files[0].bytes = 11; },
+      [](WeightManifest& m) { m.files[0].sha256[0] ^= 1; },
+      [](WeightManifest& m) { m.files[0].sha256.pop_back(); },
+      [](WeightManifest& m) { m.files[0].name = "../a"; },
+      [](WeightManifest& m) { m.files.clear(); },
+      [](WeightManifest& m) { m.files.push_back(m.files[0]); },
+      [](WeightManifest& m) { m.tensors[0].name = "u"; },
+      [](WeightManifest& m) { m.tensors[0].shape = {2, 1}; },
+      [](WeightManifest& m) { m.tensors[0].end = 11; },
+      [](WeightManifest& m) { m.tensors[0].begin = 11; },
+      [](WeightManifest& m) { m.tensors[0].file = "b"; },
+      [](WeightManifest& m) { m.tensors.push_back(m.tensors[0]); },
+      [](WeightManifest& m) { m.version.digest.clear(); },
+  };
+  ASSERT_TRUE(CheckManifest(manifest_).ok());
+  for (std::size_t i = 0; i < std::size(changes); ++i) {
+    WeightManifest changed = manifest_;
+    changes[i](changed);
+    EXPECT_EQ(CheckManifest(changed).code(), StatusCode::kDataLoss) << i;
+    EXPECT_FALSE(ManifestFromProto(ManifestToProto(changed)).ok()) << i;
+  }
+}
+
+TEST_F(ManifestTest, JsonCutAtAnyByteIsRefused) {
+  const std::string json = ManifestToJson(manifest_);
+  for (std::size_t size = 0; size + 2 < json.size(); ++size) EXPECT_FALSE(ManifestFromJson(json.substr(0, size)).ok()) << size;
+}
+
+}  // namespace
+}  // namespace buttress
