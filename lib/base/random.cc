@@ -18,6 +18,14 @@ double ToUnit(std::uint32_t high, std::uint32_t low) {
   return static_cast<double>(bits) * 0x1p-53;
 }
 
+std::array<double, 2> NormalPair(RandomKey key, std::uint64_t block) {
+  const auto bits = Philox(key, block);
+  const double u = 1.0 - ToUnit(bits[0], bits[1]);  // in (0, 1], so that the logarithm is finite
+  const double angle = 2.0 * std::numbers::pi * ToUnit(bits[2], bits[3]);
+  const double radius = std::sqrt(-2.0 * std::log(u));
+  return {radius * std::cos(angle), radius * std::sin(angle)};
+}
+
 }  // namespace
 
 std::array<std::uint32_t, 4> Philox(RandomKey key, std::uint64_t counter) {
@@ -45,11 +53,14 @@ double UniformAt(RandomKey key, std::uint64_t index) {
   return ToUnit(bits[0], bits[1]);
 }
 
-double NormalAt(RandomKey key, std::uint64_t index) {
-  const auto bits = Philox(key, index);
-  const double u = 1.0 - ToUnit(bits[0], bits[1]);  // in (0, 1], so that the logarithm is finite
-  const double v = ToUnit(bits[2], bits[3]);
-  return std::sqrt(-2.0 * std::log(u)) * std::cos(2.0 * std::numbers::pi * v);
+double NormalAt(RandomKey key, std::uint64_t index) { return NormalPair(key, index / 2)[index % 2]; }
+
+void FillNormals(RandomKey key, std::span<double> normals) {
+  for (std::size_t i = 0; i < normals.size(); i += 2) {
+    const auto pair = NormalPair(key, i / 2);
+    normals[i] = pair[0];
+    if (i + 1 < normals.size()) normals[i + 1] = pair[1];
+  }
 }
 
 std::uint64_t MixSeed(std::uint64_t a, std::uint64_t b) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace buttress {
@@ -21,8 +22,11 @@ std::array<std::uint32_t, 4> Philox(RandomKey key, std::uint64_t counter);
 // Uniform in [0, 1) with 53 bits, number `index` of `key`. Pure.
 double UniformAt(RandomKey key, std::uint64_t index);
 
-// Standard normal, number `index` of `key` (Box-Muller on block `index`). Pure.
+// Standard normal, number `index` of `key`: Box-Muller on block index / 2, the cosine's for an even index, the sine's for an odd one. Pure.
 double NormalAt(RandomKey key, std::uint64_t index);
+
+// The same for numbers 0, 1, ..., in half the time.
+void FillNormals(RandomKey key, std::span<double> normals);
 
 // Mixes values into one key part (SplitMix64 finaliser).
 std::uint64_t MixSeed(std::uint64_t a, std::uint64_t b);

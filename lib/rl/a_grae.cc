@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "lib/rl/estimators.h"
 #include "lib/rl/group_offsets.h"
+#include "lib/rl/lanes.h"
 
 namespace buttress {
 namespace {
@@ -17,29 +19,35 @@ struct SuccessRates {
   double mean_of_groups = 0;     // over groups that have completions
 };
 
-Result<SuccessRates> ComputeRates(const AdvantageInput& input) {
+Status CheckRates(std::span<const double> raw_rewards) {
+  const auto bad = std::ranges::find_if_not(raw_rewards, [](double reward) { return reward >= 0 && reward <= 1; });
+  if (bad == raw_rewards.end()) return OkStatus();
+  return InvalidArgument("a_grae needs success rates: outcomes, or rewards in [0, 1]; completion " + std::to_string(bad - raw_rewards.begin()) +
+                         " of the batch has raw reward " + std::to_string(*bad) + " and no outcome");
+}
+
+double Successes(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
+  if (outcomes.empty()) return std::accumulate(raw_rewards.begin(), raw_rewards.end(), 0.0);
+  return static_cast<double>(std::ranges::count(outcomes, Outcome::kCorrect));
+}
+
+SuccessRates ComputeRates(const AdvantageInput& input) {
   SuccessRates rates;
+  rates.of_group.resize(input.groups());
   double successes = 0;
   double groups = 0;
-  for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
-    const auto begin = static_cast<std::size_t>(input.group_offsets[k]);
-    const auto end = static_cast<std::size_t>(input.group_offsets[k + 1]);
-    double sum = 0;
-    for (std::size_t i = begin; i < end; ++i) {
-      const double reward = input.raw_rewards[i];
-      if (input.outcomes.empty() && !(reward >= 0 && reward <= 1)) {
-        return InvalidArgument("a_grae needs success rates: outcomes, or rewards in [0, 1]; completion " + std::to_string(i) +
-                               " of the batch has raw reward " + std::to_string(reward) + " and no outcome");
-      }
-      sum += input.outcomes.empty() ? reward : input.outcomes[i] == Outcome::kCorrect ? 1.0 : 0.0;
-    }
-    rates.of_group.push_back(begin == end ? 0.0 : sum / static_cast<double>(end - begin));
-    successes += sum;
-    groups += begin == end ? 0 : 1;
-    rates.mean_of_groups += rates.of_group.back();
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto rewards = GroupRows(input.raw_rewards, input.group_offsets, k);
+    if (rewards.empty()) continue;
+    const double of_group = Successes(rewards, GroupRows(input.outcomes, input.group_offsets, k));
+    rates.of_group[k] = of_group / static_cast<double>(rewards.size());
+    successes += of_group;
+    groups += 1;
+    rates.mean_of_groups += rates.of_group[k];
   }
-  if (!input.raw_rewards.empty()) rates.of_batch = successes / static_cast<double>(input.raw_rewards.size());
-  if (groups > 0) rates.mean_of_groups /= groups;
+  if (groups == 0) return rates;
+  rates.of_batch = successes / static_cast<double>(input.raw_rewards.size());
+  rates.mean_of_groups /= groups;
   return rates;
 }
 
@@ -52,6 +60,10 @@ double ReleasedFactor(double p, double omega, double eps) {
   return omega / 2 / (std::sqrt(p) + eps) + (1 - omega) / 2 / (1 - std::sqrt(p) + eps);
 }
 
+BUTTRESS_KERNEL void Reweight(double positive, double negative, std::span<double> advantages) {
+  Map(advantages, [=](const auto& x) { return x > 0.0 ? x * positive : x < 0.0 ? x * negative : x; }, advantages.data());
+}
+
 }  // namespace
 
 Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
@@ -60,17 +72,15 @@ Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, Advant
     return InvalidArgument("algorithm.a_grae.form = '" + config.form + "' is not known; choose one of: paper, released");
   }
   const bool released = config.form == "released";
-  BUTTRESS_ASSIGN_OR_RETURN(const SuccessRates rates, ComputeRates(input));
+  if (input.outcomes.empty()) BUTTRESS_RETURN_IF_ERROR(CheckRates(input.raw_rewards));
+  const SuccessRates rates = ComputeRates(input);
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   const double omega = released ? rates.mean_of_groups : rates.of_batch;
   const double suppression = std::min(1.0, omega / config.alpha);
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
     const double p = rates.of_group[k];
     const double factor = released ? ReleasedFactor(p, omega, options.eps) : PaperFactor(p, omega);
-    for (double& advantage : GroupRows(std::span<double>(out.advantages), input.group_offsets, k)) {
-      if (advantage == 0) continue;
-      advantage *= advantage > 0 ? factor * suppression : factor;
-    }
+    Reweight(factor * suppression, factor, GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
   }
   return OkStatus();
 }

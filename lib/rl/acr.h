@@ -29,6 +29,10 @@ inline bool IsScorable(double reward, std::span<const Outcome> outcomes, std::si
 // not finite counts as unscorable. `outcomes` is [n] or empty. Pure.
 CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
 
+// The same for every group of a batch whose completions are all scorable; classes is [K]. Pure.
+void ClassifyScorableGroups(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
+                            std::span<const std::int32_t> group_offsets, std::span<CollapseClass> classes);
+
 // Integer counts; sums of shards are the whole.
 struct CollapseCounts {
   std::int64_t groups = 0;
@@ -48,6 +52,9 @@ struct CollapseCounts {
 
   bool operator==(const CollapseCounts&) const = default;
 };
+
+// Of a batch. Pure.
+CollapseCounts CountClasses(std::span<const CollapseClass> classes);
 
 // What every gate of a step sees.
 struct CollapseSnapshot {

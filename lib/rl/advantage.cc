@@ -1,8 +1,6 @@
 #include "lib/rl/advantage.h"
 
-#include <algorithm>
 #include <array>
-#include <cmath>
 #include <string>
 
 #include "lib/rl/a_grae.h"
@@ -51,26 +49,20 @@ constexpr std::array kEstimators = {
 
 // Class of each group. The step's counts come with the batch, because gates of all ranks and of a replay must see the same; a recount
 // that differs means that the rewards or the counts are not those of this step.
-Result<std::vector<CollapseClass>> Classify(const AdvantageInput& input) {
-  std::vector<CollapseClass> classes(input.group_offsets.size() - 1);
-  CollapseCounts recount;
-  for (std::size_t k = 0; k < classes.size(); ++k) {
-    classes[k] = ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k), GroupRows(input.outcomes, input.group_offsets, k));
-    recount.Add(classes[k]);
+Result<std::vector<CollapseClass>> Classify(const AdvantageInput& input, bool all_scorable) {
+  std::vector<CollapseClass> classes(input.groups());
+  if (all_scorable) {
+    ClassifyScorableGroups(input.raw_rewards, input.outcomes, input.group_offsets, classes);
+  } else {
+    for (std::size_t k = 0; k < classes.size(); ++k) {
+      classes[k] = ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k), GroupRows(input.outcomes, input.group_offsets, k));
+    }
   }
+  const CollapseCounts recount = CountClasses(classes);
   if (recount == input.collapse.step) return classes;
   return InvalidArgument("collapse.step counts " + std::to_string(input.collapse.step.constant()) + " constant of " +
                          std::to_string(input.collapse.step.groups) + " groups; a recount of the batch gives " +
                          std::to_string(recount.constant()) + " of " + std::to_string(recount.groups));
-}
-
-// An estimator that overflows must not reach the weights.
-Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator) {
-  const auto bad = std::ranges::find_if_not(out.advantages, [](double advantage) { return std::isfinite(advantage); });
-  if (bad == out.advantages.end()) return OkStatus();
-  return InvalidArgument(std::string(estimator) + " gives no finite advantage for completion " +
-                         std::to_string(bad - out.advantages.begin()) +
-                         " of the batch; the rewards are too large, or algorithm.eps is 0 and they differ by rounding only");
 }
 
 Status Run(const AdvantageEstimator& estimator, const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
@@ -93,12 +85,12 @@ Result<const AdvantageEstimator*> FindAdvantageEstimator(std::string_view name) 
 
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input, const AlgorithmConfig& options) {
   BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator, FindAdvantageEstimator(options.advantage));
-  BUTTRESS_RETURN_IF_ERROR(CheckBatch(input));
+  BUTTRESS_ASSIGN_OR_RETURN(const bool all_scorable, CheckBatch(input));
   AdvantageOutput out;
-  BUTTRESS_ASSIGN_OR_RETURN(out.collapse, Classify(input));
+  BUTTRESS_ASSIGN_OR_RETURN(out.collapse, Classify(input, all_scorable));
   out.decisions.resize(out.collapse.size());
   out.next_gate = input.gate;
-  if (AllScorable(input)) {
+  if (all_scorable) {
     BUTTRESS_RETURN_IF_ERROR(Run(*estimator, input, options, out));
   } else {
     const ScorableRows scorable(input);

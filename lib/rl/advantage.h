@@ -37,6 +37,8 @@ struct AdvantageInput {
   CollapseSnapshot collapse;                    // of the step, equal for all
   GateState gate;                               // next_gate of the step before
   RandomKey key;                                // (run, step)
+
+  std::size_t groups() const { return group_offsets.size() - 1; }
 };
 
 // What a gate did to one group.

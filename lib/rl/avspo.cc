@@ -4,6 +4,9 @@
 #include <array>
 #include <string>
 
+#include "lib/rl/group_offsets.h"
+#include "lib/rl/group_stats.h"
+
 namespace buttress {
 namespace {
 
@@ -35,8 +38,15 @@ double ConfidenceWeight(double acr, double acr_threshold, double slope) {
   return std::min(1.0, slope * (acr - acr_threshold));
 }
 
-double Blend(double weight, double real, double virtual_advantage) {
-  return weight == 0 ? real : (1.0 - weight) * real + weight * virtual_advantage;
+BUTTRESS_KERNEL void InjectVirtual(const AdvantageInput& input, std::size_t k, const VirtualRewards& virtual_rewards, StdKind kind,
+                                   double eps, double weight, AdvantageOutput& out) {
+  const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
+  const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
+  const Affine among = AmongVirtual(rewards, virtual_rewards, kind, eps);
+  for (std::size_t i = 0; i < rewards.size(); ++i) {
+    advantages[i] = (1.0 - weight) * advantages[i] + weight * ((rewards[i] - among.mean) * among.factor);
+  }
+  out.decisions[k] = {true, weight, virtual_rewards.weight};
 }
 
 Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {

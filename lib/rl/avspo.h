@@ -22,6 +22,7 @@
 //           earlier steps: that is what makes the expected gradient an ascent direction.
 #pragma once
 
+#include <cstdint>
 #include <span>
 #include <string_view>
 
@@ -30,6 +31,9 @@
 #include "lib/rl/advantage.h"
 
 namespace buttress {
+
+enum class StdKind : std::uint8_t;
+struct VirtualRewards;
 
 struct AvspoMode {
   std::string_view name;
@@ -45,8 +49,9 @@ std::span<const AvspoMode> AvspoModes();
 // The confidence weight min(1, slope * (acr - acr_threshold)) in [0, 1]; 0 while acr <= acr_threshold. Pure.
 double ConfidenceWeight(double acr, double acr_threshold, double slope);
 
-// (1 - weight) * real + weight * virtual_advantage; bitwise `real` for weight 0. Pure.
-double Blend(double weight, double real, double virtual_advantage);
+// Makes group k's advantages (1 - weight) * themselves + weight * those among its rewards and virtual ones, and records the decision.
+void InjectVirtual(const AdvantageInput& input, std::size_t k, const VirtualRewards& virtual_rewards, StdKind kind, double eps,
+                   double weight, AdvantageOutput& out);
 
 // The mode that options.avspo.mode names; kInvalidArgument for another.
 Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "lib/rl/avspo.h"
 #include "lib/rl/estimators.h"
@@ -57,19 +56,14 @@ Status AvspoLadder(const AdvantageInput& input, const AlgorithmConfig& options, 
   out.gate.open = out.gate.rate > out.gate.threshold && config.strength > 0;
   out.next_gate = NextGate(input.gate, out.gate.threshold, out.gate.rate, Mean(input.raw_rewards), config);
   if (!out.gate.open) return OkStatus();
-  std::vector<double> among_virtual;
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
     if (!Repairs(out.collapse[k], config.symmetric)) continue;
     const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
     const double size = LadderSize(rewards.size(), out.gate.rate, config.alpha);
     const double highest = *std::ranges::max_element(rewards);
     const VirtualRewards ladder = config.symmetric ? SymmetricLadder(out.collapse[k] == CollapseClass::kAllCorrect, size)
                                                    : Ladder(highest > 0 ? highest : config.anchor, size);
-    among_virtual.resize(rewards.size());
-    NormalizeAmongVirtual(rewards, ladder, kind, options.eps, among_virtual);
-    const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-    for (std::size_t i = 0; i < advantages.size(); ++i) advantages[i] = Blend(config.strength, advantages[i], among_virtual[i]);
-    out.decisions[k] = {true, config.strength, size};
+    InjectVirtual(input, k, ladder, kind, options.eps, config.strength, out);
   }
   return OkStatus();
 }

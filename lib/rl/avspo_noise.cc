@@ -18,18 +18,18 @@ Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options, A
   out.gate.open = weight > 0;
   if (!out.gate.open) return OkStatus();
 
-  std::vector<double> noisy(input.rewards.begin(), input.rewards.end());
-  for (std::size_t row = 0; row < noisy.size(); ++row) noisy[row] += avspo.noise_std * NormalAt(input.key, row);
+  std::vector<double> noisy(input.rewards.size());
+  FillNormals(input.key, noisy);
+  for (std::size_t row = 0; row < noisy.size(); ++row) noisy[row] = input.rewards[row] + avspo.noise_std * noisy[row];
   AdvantageInput noisy_input = input;
   noisy_input.rewards = noisy;
   AdvantageOutput noisy_out;
   noisy_out.advantages.resize(noisy.size());
-  noisy_out.decisions.resize(out.decisions.size());
   BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy_out));
   for (std::size_t row = 0; row < noisy.size(); ++row) {
-    out.advantages[row] = Blend(weight, out.advantages[row], noisy_out.advantages[row]);
+    out.advantages[row] = (1.0 - weight) * out.advantages[row] + weight * noisy_out.advantages[row];
   }
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
     if (out.collapse[k] == CollapseClass::kUnscorable) continue;
     out.decisions[k] = {true, weight, static_cast<double>(input.group_offsets[k + 1] - input.group_offsets[k])};
   }

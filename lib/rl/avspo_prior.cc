@@ -1,8 +1,5 @@
-#include <vector>
-
 #include "lib/rl/avspo.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {
@@ -25,21 +22,16 @@ Status AvspoPrior(const AdvantageInput& input, const AlgorithmConfig& options, A
   const double opening = ConfidenceWeight(out.gate.rate, out.gate.threshold, options.avspo.slope);
   out.gate.open = opening > 0;
   if (!out.gate.open) return OkStatus();
-  std::vector<double> among_virtual;
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
     const bool all_correct = out.collapse[k] == CollapseClass::kAllCorrect;
     if (!all_correct && out.collapse[k] != CollapseClass::kAllWrong) continue;
-    const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-    const double confidence_count = config.confidence_count > 0 ? config.confidence_count : static_cast<double>(rewards.size());
+    const auto size = static_cast<double>(input.group_offsets[k + 1] - input.group_offsets[k]);
+    const double confidence_count = config.confidence_count > 0 ? config.confidence_count : size;
     const double weight = (all_correct ? config.strength_correct : config.strength_wrong) * opening *
                           Confidence(input.history[k], confidence_count);
     if (weight == 0) continue;
     const double m = static_cast<double>(input.history[k].correct) / static_cast<double>(input.history[k].scored);
-    among_virtual.resize(rewards.size());
-    NormalizeAmongVirtual(rewards, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, kind, options.eps, among_virtual);
-    const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-    for (std::size_t i = 0; i < advantages.size(); ++i) advantages[i] = Blend(weight, advantages[i], among_virtual[i]);
-    out.decisions[k] = {true, weight, config.kappa};
+    InjectVirtual(input, k, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, kind, options.eps, weight, out);
   }
   return OkStatus();
 }

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "lib/rl/group_offsets.h"
+#include "lib/rl/lanes.h"
 
 namespace buttress {
 namespace {
@@ -27,11 +28,24 @@ Status CheckShapes(const AdvantageInput& input) {
                          std::to_string(rows) + " completions");
 }
 
-bool AllFinite(std::span<const double> values) {
-  // A sum of zeros unless a value is infinite or not a number; one pass without a branch.
-  double sum = 0;
-  for (const double value : values) sum += value * 0.0;
-  return sum == 0;
+// A value that is not finite makes x * 0 not 0.
+BUTTRESS_KERNEL bool AllFinite(std::span<const double> values) {
+  return SumOf(values, [](const auto& x) { return x * 0.0; }) == 0;
+}
+
+BUTTRESS_KERNEL bool AllJudged(std::span<const Outcome> outcomes) {
+  unsigned worst = 0;
+  for (const Outcome outcome : outcomes) {
+    const unsigned beyond = static_cast<unsigned>(outcome) - static_cast<unsigned>(Outcome::kCorrect);
+    worst |= beyond > 1U ? 1U : 0U;
+  }
+  return worst == 0;
+}
+
+BUTTRESS_KERNEL bool NoneNegative(std::span<const std::int32_t> lengths) {
+  std::int32_t signs = 0;
+  for (const std::int32_t length : lengths) signs |= length;
+  return signs >= 0;
 }
 
 bool IsUnscorable(const AdvantageInput& input, std::size_t i) {
@@ -54,27 +68,35 @@ Status CheckCompletion(const AdvantageInput& input, std::size_t i) {
   return OkStatus();
 }
 
-}  // namespace
-
+// The common case: no completion needs a second look.
 bool AllScorable(const AdvantageInput& input) {
-  const auto judged = [](Outcome outcome) { return outcome == Outcome::kCorrect || outcome == Outcome::kWrong; };
+  static_assert(Outcome::kCorrect < Outcome::kWrong && Outcome::kWrong < Outcome::kUnscorable);
   const bool shaped = input.raw_rewards.data() != input.rewards.data();
-  return AllFinite(input.rewards) && (!shaped || AllFinite(input.raw_rewards)) && AllFinite(input.components) &&
-         std::ranges::all_of(input.outcomes, judged) && std::ranges::all_of(input.lengths, [](std::int32_t length) { return length >= 0; });
+  return AllFinite(input.rewards) && (!shaped || AllFinite(input.raw_rewards)) && AllFinite(input.components) && AllJudged(input.outcomes) &&
+         NoneNegative(input.lengths);
 }
 
-Status CheckBatch(const AdvantageInput& input) {
+}  // namespace
+
+Result<bool> CheckBatch(const AdvantageInput& input) {
   BUTTRESS_RETURN_IF_ERROR(CheckShapes(input));
-  if (!AllScorable(input)) {
-    for (std::size_t i = 0; i < input.rewards.size(); ++i) BUTTRESS_RETURN_IF_ERROR(CheckCompletion(input, i));
-  }
+  const bool all_scorable = AllScorable(input);
+  for (std::size_t i = 0; !all_scorable && i < input.rewards.size(); ++i) BUTTRESS_RETURN_IF_ERROR(CheckCompletion(input, i));
   for (std::size_t k = 0; k < input.history.size(); ++k) {
     const PromptHistory& history = input.history[k];
     if (0 <= history.correct && history.correct <= history.scored) continue;
     return InvalidArgument("history of group " + std::to_string(k) + ": " + std::to_string(history.correct) + " correct of " +
                            std::to_string(history.scored) + "; expected 0 <= correct <= scored");
   }
-  return OkStatus();
+  return all_scorable;
+}
+
+Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator) {
+  if (AllFinite(out.advantages)) return OkStatus();
+  const auto bad = std::ranges::find_if_not(out.advantages, [](double advantage) { return std::isfinite(advantage); });
+  return InvalidArgument(std::string(estimator) + " gives no finite advantage for completion " +
+                         std::to_string(bad - out.advantages.begin()) +
+                         " of the batch; the rewards are too large, or algorithm.eps is 0 and they differ by rounding only");
 }
 
 }  // namespace buttress

@@ -6,11 +6,12 @@
 
 namespace buttress {
 
-// Every completion is correct or wrong (or outcomes are unknown), its rewards and components are finite, its length is not negative.
-bool AllScorable(const AdvantageInput& input);
-
 // Shapes agree; outcomes are set; scorable completions have finite rewards and components; lengths are not negative; histories have
-// 0 <= correct <= scored. kInvalidArgument names the first field and row that does not. Pure.
-Status CheckBatch(const AdvantageInput& input);
+// 0 <= correct <= scored. kInvalidArgument names the first field and row that does not. True if no completion is unscorable.
+// Pure.
+Result<bool> CheckBatch(const AdvantageInput& input);
+
+// No advantage is infinite or not a number: an estimator that overflows must not reach the weights.
+Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator);
 
 }  // namespace buttress

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <vector>
 
 #include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
@@ -17,20 +17,6 @@ std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const 
   std::int64_t scorable = 0;
   for (std::size_t i = 0; i < raw_rewards.size(); ++i) scorable += IsScorable(raw_rewards[i], outcomes, i) ? 1 : 0;
   return scorable;
-}
-
-// Two passes over the scorable rewards; none for fewer than two.
-std::optional<double> SampleVariance(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
-  const std::int64_t scorable = CountScorable(raw_rewards, outcomes);
-  if (scorable < 2) return std::nullopt;
-  double sum = 0;
-  for (std::size_t i = 0; i < raw_rewards.size(); ++i) sum += IsScorable(raw_rewards[i], outcomes, i) ? raw_rewards[i] : 0.0;
-  const double mean = sum / static_cast<double>(scorable);
-  double sum_squares = 0;
-  for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
-    if (IsScorable(raw_rewards[i], outcomes, i)) sum_squares += (raw_rewards[i] - mean) * (raw_rewards[i] - mean);
-  }
-  return sum_squares / static_cast<double>(scorable - 1);
 }
 
 }  // namespace
@@ -64,11 +50,17 @@ double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const
                             std::span<const std::int32_t> group_offsets, double variance_threshold) {
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
+  std::vector<double> scorable;
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto variance = SampleVariance(GroupRows(raw_rewards, group_offsets, k), GroupRows(outcomes, group_offsets, k));
-    if (!variance) continue;
+    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
+    const auto of_group = GroupRows(outcomes, group_offsets, k);
+    scorable.clear();
+    for (std::size_t i = 0; i < rewards.size(); ++i) {
+      if (IsScorable(rewards[i], of_group, i)) scorable.push_back(rewards[i]);
+    }
+    if (scorable.size() < 2) continue;
     ++groups;
-    collapsed += *variance < variance_threshold ? 1 : 0;
+    collapsed += SampleVariance(scorable) < variance_threshold ? 1 : 0;
   }
   return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
 }
@@ -94,12 +86,13 @@ CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards, std::
 double ExcessAcr(const CollapseSnapshot& snapshot) { return snapshot.step.acr() - snapshot.expected_acr; }
 
 double Acr100(std::span<const double> acr_by_step) {
-  return ComputeGroupStats(acr_by_step.first(std::min(kAcr100Steps, acr_by_step.size()))).mean;
+  const auto steps = acr_by_step.first(std::min(kAcr100Steps, acr_by_step.size()));
+  return steps.empty() ? 0.0 : ComputeGroupMean(steps).mean;
 }
 
 double SigmaAcr(std::span<const double> acr_by_step) {
-  const GroupStats stats = ComputeGroupStats(acr_by_step.last(std::min(kSigmaSteps, acr_by_step.size())));
-  return stats.count < 2 ? 0.0 : std::sqrt(stats.sample_variance());
+  const auto steps = acr_by_step.last(std::min(kSigmaSteps, acr_by_step.size()));
+  return steps.size() < 2 ? 0.0 : std::sqrt(SampleVariance(steps));
 }
 
 }  // namespace buttress

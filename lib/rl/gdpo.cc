@@ -17,16 +17,22 @@ Result<std::vector<double>> Weights(const GdpoConfig& config, std::size_t compon
                          std::to_string(components) + " components; give one weight each, or none");
 }
 
-// Adds weight * GRPO of component c to the advantages of group k.
-void AddComponent(const AdvantageInput& input, std::size_t k, std::size_t c, double weight, StdKind kind, double eps,
-                  std::vector<double>& column, std::vector<double>& normalized, std::span<double> advantages) {
-  const std::size_t components = input.components.size() / input.rewards.size();
-  const auto begin = static_cast<std::size_t>(input.group_offsets[k]);
-  column.resize(advantages.size());
-  normalized.resize(advantages.size());
-  for (std::size_t i = 0; i < column.size(); ++i) column[i] = input.components[(begin + i) * components + c];
-  NormalizeGroup(column, kind, eps, normalized);
-  for (std::size_t i = 0; i < column.size(); ++i) advantages[i] += weight * normalized[i];
+// column[i] = components[i, c]; a whole batch at a time, because what was just stored in pieces is slow to load in lanes.
+BUTTRESS_KERNEL void CopyColumn(std::span<const double> components, std::size_t c, std::span<double> column) {
+  const std::size_t width = components.size() / column.size();
+  for (std::size_t i = 0; i < column.size(); ++i) column[i] = components[i * width + c];
+}
+
+// Adds weight * GRPO of one component.
+BUTTRESS_KERNEL void AddComponent(std::span<const double> column, std::span<const std::int32_t> group_offsets, double weight, StdKind kind,
+                                  double eps, std::span<double> all_advantages) {
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto of_group = GroupRows(column, group_offsets, k);
+    if (of_group.empty()) continue;
+    const Affine normalized = Normalized(of_group, kind, eps);
+    double* const advantages = GroupRows(all_advantages, group_offsets, k).data();
+    for (std::size_t i = 0; i < of_group.size(); ++i) advantages[i] += weight * ((of_group[i] - normalized.mean) * normalized.factor);
+  }
 }
 
 }  // namespace
@@ -36,13 +42,10 @@ Status Gdpo(const AdvantageInput& input, const AlgorithmConfig& options, Advanta
   if (input.rewards.empty()) return OkStatus();
   if (input.components.empty()) return InvalidArgument("gdpo needs the components of the reward, which has one part only; use grpo");
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<double> weights, Weights(options.gdpo, input.components.size() / input.rewards.size()));
-  std::vector<double> column;
-  std::vector<double> normalized;
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
-    const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-    for (std::size_t c = 0; c < weights.size(); ++c) {
-      AddComponent(input, k, c, weights[c], kind, options.eps, column, normalized, advantages);
-    }
+  std::vector<double> column(input.rewards.size());
+  for (std::size_t c = 0; c < weights.size(); ++c) {
+    CopyColumn(input.components, c, column);
+    AddComponent(column, input.group_offsets, weights[c], kind, options.eps, out.advantages);
   }
   WhitenTokens(input.lengths, StdKind::kSample, out.advantages);
   return OkStatus();

@@ -10,22 +10,31 @@ namespace {
 
 constexpr double kShareEps = 1e-5;
 
-double VerlFactor(const AdvantageInput& input) {
-  const auto nonzero = std::ranges::count_if(input.rewards, [](double reward) { return reward != 0; });
+BUTTRESS_KERNEL double VerlFactor(std::span<const double> rewards) {
+  std::size_t nonzero = 0;
+  for (const double reward : rewards) nonzero += reward != 0 ? 1 : 0;
   // Without a reward there is no advantage to scale.
-  return nonzero == 0 ? 0.0 : static_cast<double>(input.rewards.size()) / static_cast<double>(nonzero);
+  return nonzero == 0 ? 0.0 : static_cast<double>(rewards.size()) / static_cast<double>(nonzero);
 }
 
-double OfficialFactor(const AdvantageInput& input) {
-  std::int64_t groups = 0;
-  std::int64_t mixed = 0;
-  for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-    if (rewards.size() < 2) continue;
-    ++groups;
-    mixed += ComputeGroupStats(rewards).constant() ? 0 : 1;
+BUTTRESS_KERNEL double OfficialFactor(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets) {
+  std::size_t groups = 0;
+  std::size_t mixed = 0;
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(all_rewards, group_offsets, k);
+    groups += rewards.size() >= 2 ? 1 : 0;
+    mixed += AllEqual(rewards) ? 0 : 1;
   }
   return groups == 0 ? 0.0 : 1.0 / (static_cast<double>(mixed) / static_cast<double>(groups) + kShareEps);
+}
+
+BUTTRESS_KERNEL void CenterGroups(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets, double factor,
+                                  std::span<double> all_advantages) {
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(all_rewards, group_offsets, k);
+    if (rewards.empty()) continue;
+    Apply({ComputeGroupMean(rewards).mean, factor}, rewards, GroupRows(all_advantages, group_offsets, k));
+  }
 }
 
 }  // namespace
@@ -35,9 +44,7 @@ Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, Advantag
   if (form != "verl" && form != "official") {
     return InvalidArgument("algorithm.gpg.form = '" + form + "' is not known; choose one of: verl, official");
   }
-  BUTTRESS_RETURN_IF_ERROR(DrGrpo(input, options, out));
-  const double factor = form == "verl" ? VerlFactor(input) : OfficialFactor(input);
-  for (double& advantage : out.advantages) advantage *= factor;
+  CenterGroups(input.rewards, input.group_offsets, form == "verl" ? VerlFactor(input.rewards) : OfficialFactor(input.rewards, input.group_offsets), out.advantages);
   return OkStatus();
 }
 

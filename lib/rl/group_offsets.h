@@ -14,7 +14,7 @@ Status CheckGroupOffsets(std::span<const std::int32_t> group_offsets, std::size_
 
 // Rows of group k; empty if `values` is.
 template <class T>
-std::span<T> GroupRows(std::span<T> values, std::span<const std::int32_t> group_offsets, std::size_t k) {
+[[gnu::always_inline]] inline std::span<T> GroupRows(std::span<T> values, std::span<const std::int32_t> group_offsets, std::size_t k) {
   if (values.empty()) return values;
   const auto begin = static_cast<std::size_t>(group_offsets[k]);
   return values.subspan(begin, static_cast<std::size_t>(group_offsets[k + 1]) - begin);

@@ -6,10 +6,12 @@
 namespace buttress {
 namespace {
 
-void NormalizeBatch(const AdvantageInput& input, StdKind kind, double eps, AdvantageOutput& out) {
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
-    NormalizeGroup(GroupRows(input.rewards, input.group_offsets, k), kind, eps,
-                   GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
+BUTTRESS_KERNEL void NormalizeGroups(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets, StdKind kind,
+                                     double eps, std::span<double> all_advantages) {
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(all_rewards, group_offsets, k);
+    if (rewards.empty()) continue;
+    Apply(Normalized(rewards, kind, eps), rewards, GroupRows(all_advantages, group_offsets, k));
   }
 }
 
@@ -17,12 +19,12 @@ void NormalizeBatch(const AdvantageInput& input, StdKind kind, double eps, Advan
 
 Status Grpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
-  NormalizeBatch(input, kind, options.eps, out);
+  NormalizeGroups(input.rewards, input.group_offsets, kind, options.eps, out.advantages);
   return OkStatus();
 }
 
 Status DrGrpo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
-  NormalizeBatch(input, StdKind::kNone, 0.0, out);
+  NormalizeGroups(input.rewards, input.group_offsets, StdKind::kNone, 0.0, out.advantages);
   return OkStatus();
 }
 

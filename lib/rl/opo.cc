@@ -4,23 +4,24 @@
 #include "lib/rl/group_stats.h"
 
 namespace buttress {
+namespace {
+
+BUTTRESS_KERNEL void CenterOnTokenMean(std::span<const double> all_rewards, std::span<const std::int32_t> all_lengths,
+                                       std::span<const std::int32_t> group_offsets, std::span<double> all_advantages) {
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(all_rewards, group_offsets, k);
+    const TokenSums sums = SumTokens(rewards, GroupRows(all_lengths, group_offsets, k), [](const auto& x) { return x; });
+    if (sums.tokens == 0) continue;
+    // The weighted mean of a constant group may differ from its reward by rounding.
+    const double baseline = Select(AllEqual(rewards), rewards[0], sums.weighted / sums.tokens);
+    Apply({baseline, 1.0}, rewards, GroupRows(all_advantages, group_offsets, k));
+  }
+}
+
+}  // namespace
 
 Status Opo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
-    const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-    if (ComputeGroupStats(rewards).constant()) continue;
-    const auto lengths = GroupRows(input.lengths, input.group_offsets, k);
-    double tokens = 0;
-    double weighted = 0;
-    for (std::size_t i = 0; i < rewards.size(); ++i) {
-      tokens += lengths[i];
-      weighted += lengths[i] * rewards[i];
-    }
-    if (tokens == 0) continue;
-    const double baseline = weighted / tokens;
-    const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-    for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = rewards[i] - baseline;
-  }
+  CenterOnTokenMean(input.rewards, input.lengths, input.group_offsets, out.advantages);
   return OkStatus();
 }
 

@@ -11,7 +11,7 @@ namespace buttress {
 Status RlZvp(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   out.entropy_scale.assign(out.advantages.size(), 0.0);
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
     const double sign = out.collapse[k] == CollapseClass::kAllCorrect ? 1.0 : out.collapse[k] == CollapseClass::kAllWrong ? -1.0 : 0.0;
     std::ranges::fill(GroupRows(std::span<double>(out.entropy_scale), input.group_offsets, k), sign * options.rl_zvp.alpha);
   }

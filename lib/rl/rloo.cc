@@ -4,17 +4,22 @@
 #include "lib/rl/group_stats.h"
 
 namespace buttress {
+namespace {
+
+BUTTRESS_KERNEL void LeaveOneOut(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets,
+                                 std::span<double> all_advantages) {
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(all_rewards, group_offsets, k);
+    if (rewards.size() < 2) continue;
+    const auto n = static_cast<double>(rewards.size());
+    Apply({ComputeGroupMean(rewards).mean, n / (n - 1)}, rewards, GroupRows(all_advantages, group_offsets, k));
+  }
+}
+
+}  // namespace
 
 Status Rloo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
-  for (std::size_t k = 0; k < out.decisions.size(); ++k) {
-    const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-    const GroupStats stats = ComputeGroupStats(rewards);
-    if (stats.constant()) continue;
-    const auto n = static_cast<double>(stats.count);
-    const double factor = n / (n - 1);
-    const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-    for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = factor * (rewards[i] - stats.mean);
-  }
+  LeaveOneOut(input.rewards, input.group_offsets, out.advantages);
   return OkStatus();
 }
 

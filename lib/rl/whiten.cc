@@ -2,39 +2,46 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
-#include "lib/rl/acr.h"
+#include "lib/rl/lanes.h"
 
 namespace buttress {
 namespace {
 
 constexpr double kVarianceEps = 1e-8;
 
+bool AllEqualWithTokens(std::span<const std::int32_t> lengths, std::span<const double> values) {
+  std::size_t first = 0;
+  while (first < values.size() && lengths[first] == 0) ++first;
+  for (std::size_t i = first; i < values.size(); ++i) {
+    if (lengths[i] != 0 && values[i] != values[first]) return false;
+  }
+  return true;
+}
+
+BUTTRESS_KERNEL TokenSums BatchSums(std::span<const double> values, std::span<const std::int32_t> lengths) {
+  return SumTokens(values, lengths, [](const auto& x) { return x; });
+}
+
+BUTTRESS_KERNEL double SumSquares(std::span<const double> values, std::span<const std::int32_t> lengths, double mean) {
+  return SumTokens(values, lengths, [mean](const auto& x) { return (x - mean) * (x - mean); }).weighted;
+}
+
+BUTTRESS_KERNEL void Scale(double mean, double scale, std::span<double> values) {
+  Map(values, [=](const auto& x) { return (x - mean) * scale; }, values.data());
+}
+
 }  // namespace
 
 void WhitenTokens(std::span<const std::int32_t> lengths, StdKind kind, std::span<double> values) {
-  double tokens = 0;
-  double sum = 0;
-  double lowest = std::numeric_limits<double>::infinity();
-  double highest = -lowest;
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    if (lengths[i] == 0) continue;
-    tokens += lengths[i];
-    sum += lengths[i] * values[i];
-    lowest = std::min(lowest, values[i]);
-    highest = std::max(highest, values[i]);
-  }
-  if (tokens == 0 || highest - lowest <= kCollapseTolerance) {
+  if (AllEqualWithTokens(lengths, values)) {
     std::ranges::fill(values, 0.0);
     return;
   }
-  const double mean = sum / tokens;
-  double sum_squares = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) sum_squares += lengths[i] * (values[i] - mean) * (values[i] - mean);
-  const double variance = sum_squares / (kind == StdKind::kSample ? tokens - 1 : tokens);
-  const double scale = kind == StdKind::kNone ? 1.0 : 1.0 / std::sqrt(variance + kVarianceEps);
-  for (double& value : values) value = (value - mean) * scale;
+  const TokenSums sums = BatchSums(values, lengths);
+  const double mean = sums.weighted / sums.tokens;
+  const double variance = SumSquares(values, lengths, mean) / (kind == StdKind::kSample ? sums.tokens - 1 : sums.tokens);
+  Scale(mean, kind == StdKind::kNone ? 1.0 : 1.0 / std::sqrt(variance + kVarianceEps), values);
 }
 
 }  // namespace buttress

@@ -162,15 +162,16 @@ def blend(w, base, virtual):
 
 
 def philox_normal(seed, stream, index):
-    mask = 0xFFFFFFFF
-    c = [index & mask, index >> 32, stream & mask, stream >> 32]
+    mask, block = 0xFFFFFFFF, index // 2
+    c = [block & mask, block >> 32, stream & mask, stream >> 32]
     k0, k1 = seed & mask, seed >> 32
     for _ in range(10):
         p0, p1 = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
         c = [(p1 >> 32) ^ c[1] ^ k0, p1 & mask, (p0 >> 32) ^ c[3] ^ k1, p0 & mask]
         k0, k1 = (k0 + 0x9E3779B9) & mask, (k1 + 0xBB67AE85) & mask
     unit = [((c[i] << 32 | c[i + 1]) >> 11) * 2.0**-53 for i in (0, 2)]
-    return math.sqrt(-2.0 * math.log(1.0 - unit[0])) * math.cos(2.0 * math.pi * unit[1])
+    wave = math.sin if index % 2 else math.cos
+    return math.sqrt(-2.0 * math.log(1.0 - unit[0])) * wave(2.0 * math.pi * unit[1])
 
 
 AVSPO = {"acr_threshold": 0.3, "slope": 5.0, "variance_threshold": 0.01, "noise_std": 0.1}

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <vector>
 
 namespace buttress {
 namespace {
@@ -40,6 +41,14 @@ TEST(RandomTest, NormalNumbersHaveMeanZeroAndVarianceOne) {
   }
   EXPECT_NEAR(sum / kCount, 0, 0.015);
   EXPECT_NEAR(squares / kCount, 1, 0.02);
+}
+
+TEST(RandomTest, NormalNumbersComeOneByOneOrAllAtOnce) {
+  for (const std::size_t count : {0U, 1U, 2U, 7U}) {
+    std::vector<double> normals(count);
+    FillNormals({1, 2}, normals);
+    for (std::size_t i = 0; i < count; ++i) EXPECT_EQ(normals[i], NormalAt({1, 2}, i));
+  }
 }
 
 TEST(RandomTest, AStreamGivesTheNumbersOfItsKeyInOrder) {
