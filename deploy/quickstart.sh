@@ -5,7 +5,7 @@
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/deploy/setup.sh"
-"$root/deploy/build.sh" release
+"$root/deploy/build.sh" release buttress coordinator rollout_worker learner
 cd "$root"
 bin=$root/build/release/bin
 data=runs/quickstart-data

@@ -114,8 +114,6 @@ struct NamedFunction {
   slong most;  // log2 of the largest argument
 };
 
-void Identity(acb_t result, const acb_t value, slong /*bits*/) { acb_set(result, value); }
-
 void Magnitude(acb_t result, const acb_t value, slong bits) {
   arb_zero(acb_imagref(result));
   acb_abs(acb_realref(result), value, bits);
@@ -126,28 +124,25 @@ void Factorial(acb_t result, const acb_t value, slong bits) {
   acb_gamma(result, result, bits);
 }
 
-constexpr NamedFunction kFunctions[] = {
-    {"sin", acb_sin, kMaxAngle},
-    {"cos", acb_cos, kMaxAngle},
-    {"tan", acb_tan, kMaxAngle},
-    {"cot", acb_cot, kMaxAngle},
-    {"sec", acb_sec, kMaxAngle},
-    {"csc", acb_csc, kMaxAngle},
-    {"arcsin", acb_asin, kMaxAngle},
-    {"arccos", acb_acos, kMaxAngle},
-    {"arctan", acb_atan, kMaxAngle},
-    {"sinh", acb_sinh, 16},
-    {"cosh", acb_cosh, 16},
-    {"tanh", acb_tanh, 16},
-    {"exp", acb_exp, 16},
-    {"ln", acb_log, kMaxMagnitude},
-    {"log", acb_log, kMaxMagnitude},
-    {"lg", acb_log, kMaxMagnitude},
-    {"abs", Magnitude, kMaxMagnitude},
-    {"factorial", Factorial, 6},
-    {"sqrt", acb_sqrt, kMaxMagnitude},
-    {"group", Identity, kMaxMagnitude},
-};
+constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
+                                        {"cos", acb_cos, kMaxAngle},
+                                        {"tan", acb_tan, kMaxAngle},
+                                        {"cot", acb_cot, kMaxAngle},
+                                        {"sec", acb_sec, kMaxAngle},
+                                        {"csc", acb_csc, kMaxAngle},
+                                        {"arcsin", acb_asin, kMaxAngle},
+                                        {"arccos", acb_acos, kMaxAngle},
+                                        {"arctan", acb_atan, kMaxAngle},
+                                        {"sinh", acb_sinh, 16},
+                                        {"cosh", acb_cosh, 16},
+                                        {"tanh", acb_tanh, 16},
+                                        {"exp", acb_exp, 16},
+                                        {"ln", acb_log, kMaxMagnitude},
+                                        {"log", acb_log, kMaxMagnitude},
+                                        {"lg", acb_log, kMaxMagnitude},
+                                        {"abs", Magnitude, kMaxMagnitude},
+                                        {"factorial", Factorial, 6},
+                                        {"sqrt", acb_sqrt, kMaxMagnitude}};
 
 // log without a base is the natural one, except lg, which is decimal.
 Value Function(const MathNode& node, const MathPoint& point) {

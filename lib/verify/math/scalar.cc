@@ -131,6 +131,11 @@ Sameness CompareBased(const MathNode& given, const MathNode& gold) {
   return FromBool(digits(given) == digits(gold));
 }
 
+bool IsInfinite(const MathNode& node) {
+  if (node.kind == MathKind::kNegate) return IsInfinite(node.parts[0]);
+  return node.kind == MathKind::kSymbol && node.text == "infinity";
+}
+
 }  // namespace
 
 Sameness CompareScalars(const MathNode& given, const MathNode& gold) {
@@ -145,6 +150,7 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold) {
   if (a && b) return CompareExact(given, *a, gold, *b);
   if (ToText(given) == ToText(gold)) return Sameness::kSame;
   if (given.kind == MathKind::kText || gold.kind == MathKind::kText) return Sameness::kDifferent;
+  if (IsInfinite(given) || IsInfinite(gold)) return Sameness::kDifferent;
   if (a && Decimals(given) > 0 && !HasFreeSymbols(gold))
     return CompareRounded(*a, Decimals(given), gold);
   if (b && Decimals(gold) > 0 && !HasFreeSymbols(given))

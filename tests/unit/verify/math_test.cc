@@ -144,6 +144,7 @@ TEST(Math, NearMissesAreWrongBothWays) {
       {R"(\begin{pmatrix} 1 \\ 2 \end{pmatrix})", R"(\begin{pmatrix} 2 \\ 1 \end{pmatrix})"},
       {R"(\begin{pmatrix} 1 & 2 \end{pmatrix})", R"(\begin{pmatrix} 1 \\ 2 \end{pmatrix})"},
       {R"((-\infty, 1))", R"((1, \infty))"},
+      {R"(\infty)", R"(-\infty)"},
       {"3 + 4i", "3 - 4i"},
       {R"(-x \in [1,2])", "[1,2]"},
       {"05:00", "15:00"},
