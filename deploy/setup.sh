@@ -43,8 +43,20 @@ install_packages() {
   [ $rc = 0 ] || fail "apt-get install failed (exit $rc); the packages are those of Debian 12 (bookworm): see deploy/packages.txt"
 }
 
-check_hash() { # FILE: its sha256 must stand in wheels.txt
-  grep -q "$(sha256sum "$1" | cut -d' ' -f1)" "$here/wheels.txt"
+# Downloads and unpacks one line of wheels.txt; its hash in $site/.wheels says that this is done.
+unpack_wheel() { # LINE
+  local hash=${1##*sha256:} name=${1%% *} folder
+  folder=$(mktemp -d -p "$cache")
+  say "wheel $name: downloading"
+  echo "$1" >"$folder/requirement"
+  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
+    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+    --disable-pip-version-check -q -d "$folder" -r "$folder/requirement" ||
+    fail "$name could not be had from PyPI, or its hash differs from deploy/wheels.txt; check the network or pip's index settings"
+  unzip -q -o "$folder"/*.whl -d "$site"
+  echo "$hash" >>"$site/.wheels"
+  rm -rf "$folder"
 }
 
 unpack_torch() {
@@ -52,35 +64,19 @@ unpack_torch() {
     [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] || fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so; name the folder 'torch' of an unpacked torch 2.11.0"
     say "LibTorch: using $BUTTRESS_TORCH"
   fi
-  local stamp
-  stamp=$(sha256sum "$here/wheels.txt" | cut -d' ' -f1)
-  if [ "$(cat "$site/.stamp" 2>/dev/null || true)" = "$stamp" ]; then say "LibTorch and CUDA wheels: all there ($site)"; return; fi
+  mkdir -p "$site"
+  touch "$site/.wheels"
+  local missing=()
+  while read -r line; do
+    case $line in '#'* | '') continue ;; torch==*) [ -z "${BUTTRESS_TORCH:-}" ] || continue ;; esac
+    grep -q "${line##*sha256:}" "$site/.wheels" || missing+=("$line")
+  done <"$here/wheels.txt"
+  if [ ${#missing[@]} = 0 ]; then say "LibTorch and CUDA wheels: all there ($site)"; return; fi
   local need=3000000 free
-  mkdir -p "$cache/wheels"
   free=$(df -k --output=avail "$cache" | tail -n 1)
   [ "$free" -ge $need ] || fail "$cache has $((free / 1024)) MiB free, 3,000 are needed; free some, or set BUTTRESS_CACHE to another disk"
-  say "wheels: downloading into $cache/wheels (740 MB once)"
-  local wanted=$here/wheels.txt
-  if [ -n "${BUTTRESS_TORCH:-}" ]; then
-    wanted=$(mktemp)
-    grep -v '^torch==' "$here/wheels.txt" >"$wanted"
-  fi
-  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-    --disable-pip-version-check -q -d "$cache/wheels" -r "$wanted" ||
-    fail "a wheel could not be had from PyPI, or its hash differs from deploy/wheels.txt; check the network or pip's index settings"
-  say "wheels: unpacking into $site"
-  rm -rf "$site.part"
-  mkdir -p "$site.part"
-  for wheel in "$cache"/wheels/*.whl; do
-    check_hash "$wheel" || { say "ignoring $wheel: its hash is not in deploy/wheels.txt"; continue; }
-    unzip -q -o "$wheel" -d "$site.part"
-  done
-  echo "$stamp" >"$site.part/.stamp"
-  rm -rf "$site"
-  mv "$site.part" "$site"
-  rm -rf "$cache/wheels"
+  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB in all), unpacked into $site"
+  for line in "${missing[@]}"; do unpack_wheel "$line"; done
 }
 
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
