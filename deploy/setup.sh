@@ -75,7 +75,7 @@ unpack_torch() {
   local need=3000000 free
   free=$(df -k --output=avail "$cache" | tail -n 1)
   [ "$free" -ge $need ] || fail "$cache has $((free / 1024)) MiB free, 3,000 are needed; free some, or set BUTTRESS_CACHE to another disk"
-  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB in all), unpacked into $site"
+  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB for all of them), unpacked into $site"
   for line in "${missing[@]}"; do unpack_wheel "$line"; done
 }
 
