@@ -26,12 +26,8 @@ struct Summary {
   std::int64_t near_collapse = 0;
   double variance_acr = 0;
   std::int64_t virtual_groups = 0;
-  std::int64_t with_advantage = 0;  // groups with an advantage or an entropy scale that is not 0
+  std::int64_t with_advantage = 0;  // groups that may have a gradient
 };
-
-bool AnyNonZero(std::span<const double> values) {
-  return std::ranges::any_of(values, [](double value) { return value != 0; });
-}
 
 std::span<const double> Rows(const std::vector<double>& values, const GroupBatch& batch, std::size_t k) {
   return GroupRows(std::span<const double>(values), batch.group_offsets, k);
@@ -39,6 +35,12 @@ std::span<const double> Rows(const std::vector<double>& values, const GroupBatch
 
 bool NearCollapse(const GroupBatch& batch, std::size_t k) {
   return IsNearCollapse(Rows(batch.rewards, batch, k), GroupRows(std::span<const Outcome>(batch.outcomes), batch.group_offsets, k));
+}
+
+bool HasGradient(const GroupBatch& batch, const AdvantageOutput& out, std::size_t k) {
+  bool any = false;
+  for (auto row = batch.group_offsets[k]; row < batch.group_offsets[k + 1]; ++row) any = any || out.has_gradient(static_cast<std::size_t>(row));
+  return any;
 }
 
 Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out, const AlgorithmConfig& options) {
@@ -49,7 +51,7 @@ Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out, const Alg
       VarianceThresholdAcr(batch.rewards, batch.outcomes, batch.group_offsets, options.avspo.variance_threshold);
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
     summary.virtual_groups += out.decisions[k].injected ? 1 : 0;
-    summary.with_advantage += AnyNonZero(Rows(out.advantages, batch, k)) || AnyNonZero(Rows(out.entropy_scale, batch, k)) ? 1 : 0;
+    summary.with_advantage += HasGradient(batch, out, k) ? 1 : 0;
   }
   return summary;
 }
@@ -74,7 +76,7 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out, co
                {"variance_acr", summary.variance_acr},
                {"with_advantage", summary.with_advantage},
                {"virtual_groups", summary.virtual_groups}});
-  if (options.advantage == "avspo") json["gate"] = {{"rate", out.gate.rate}, {"threshold", out.gate.threshold}, {"open", out.gate.open}};
+  if (out.gate) json["gate"] = {{"rate", out.gate->rate}, {"threshold", out.gate->threshold}, {"open", out.gate->open}};
   if (out.next_gate.threshold) json["next_threshold"] = *out.next_gate.threshold;
   return json;
 }
@@ -112,7 +114,8 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out, 
     const std::string collapse = NearCollapse(batch, k) ? "near collapse" : std::string(CollapseClassName(out.collapse[k]));
     text += Format("%-*.32s  %-14s  %-22s ", columns, IdText(batch.ids[k]).c_str(), collapse.c_str(), GateText(out.decisions[k]).c_str());
     for (const double advantage : Rows(out.advantages, batch, k)) text += advantage == 0 ? "      0 " : Format(" %+.4f", advantage);
-    if (AnyNonZero(Rows(out.entropy_scale, batch, k))) text += Format("  and %+.3g a nat", Rows(out.entropy_scale, batch, k)[0]);
+    const auto scales = Rows(out.entropy_scale, batch, k);
+    if (!scales.empty() && scales[0] != 0) text += Format("  and %+.3g a nat", scales[0]);
     text += "\n";
   }
   const Summary summary = Summarize(batch, out, options);
@@ -125,9 +128,9 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out, 
   text += Format("expected from the prompts' histories %.3f, excess %+.3f; by variance below %g: %.3f\n", summary.snapshot.expected_acr,
                  ExcessAcr(summary.snapshot), options.avspo.variance_threshold, summary.variance_acr);
   text += Format("%s: an advantage in %lld groups", options.advantage.c_str(), Number(summary.with_advantage));
-  if (options.advantage == "avspo") {
+  if (out.gate) {
     text += Format("; mode %s, gate %s: rate %.3f against %.3f, %lld groups with virtual samples", options.avspo.mode.c_str(),
-                   out.gate.open ? "open" : "closed", out.gate.rate, out.gate.threshold, Number(summary.virtual_groups));
+                   out.gate->open ? "open" : "closed", out.gate->rate, out.gate->threshold, Number(summary.virtual_groups));
   }
   return text + "\n";
 }

@@ -95,6 +95,8 @@ std::string StateToJson(const StateFile& file) {
                                  {"skipped_in_a_row", file.state.skipped_in_a_row},
                                  {"optimizer_steps", file.optimizer_steps},
                                  {"config_sha256", file.state.config_sha256}};
+  if (file.state.gate.threshold) json["gate_threshold"] = *file.state.gate.threshold;
+  if (file.state.gate.reward_mean) json["gate_reward_mean"] = *file.state.gate.reward_mean;
   for (const WeightFile& weights : file.manifest.files) {
     json["files"].push_back(
         {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
@@ -125,6 +127,17 @@ class StateReader {
       wrong_ = name;
     } else {
       value = found->get<T>();
+    }
+  }
+
+  // One that need not be there.
+  void Number(const char* name, std::optional<double>& value) {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return;
+    if (found->is_number()) {
+      value = found->get<double>();
+    } else {
+      wrong_ = name;
     }
   }
 
@@ -174,6 +187,8 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("seed", file.state.seed);
   reader.Number("skipped_in_a_row", file.state.skipped_in_a_row);
   reader.Number("optimizer_steps", file.optimizer_steps);
+  reader.Number("gate_threshold", file.state.gate.threshold);
+  reader.Number("gate_reward_mean", file.state.gate.reward_mean);
   reader.Text("config_sha256", file.state.config_sha256);
   BUTTRESS_RETURN_IF_ERROR(reader.status());
   if (format != kFormat)

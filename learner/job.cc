@@ -69,6 +69,7 @@ Status LearnerJob::Start() {
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
   source_.Adopt(state.learner_epoch);
   trainer_.ResumeSkipped(state.skipped_in_a_row);
+  trainer_.ResumeGate(state.gate);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
@@ -199,6 +200,7 @@ Status LearnerJob::Checkpoint() {
   state.learner_epoch = version_.learner_epoch;
   state.seed = config_.run.seed;
   state.skipped_in_a_row = trainer_.skipped_in_a_row();
+  state.gate = trainer_.gate();
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));

@@ -54,6 +54,11 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   json["groups_trained"] = batch.groups_trained;
   json["virtual_groups"] = batch.virtual_groups;
   json["virtual_weight"] = batch.virtual_weight;
+  if (batch.gate) {
+    json["gate"] = {{"rate", batch.gate->rate},
+                    {"threshold", batch.gate->threshold},
+                    {"open", batch.gate->open}};
+  }
   json["age_mean"] = batch.age_mean;
   json["age_max"] = batch.age_max;
   const StepSeconds& s = report.seconds;

@@ -43,7 +43,7 @@ FlatBatch Flatten(const BatchPlan& batch) {
 
 Result<Packing> Place(const BatchPlan& batch,
                       const FlatBatch& flat,
-                      const std::vector<double>& advantages,
+                      const AdvantageOutput& advantages,
                       const StepPlanOptions& options) {
   std::vector<CompletionLoad> loads;
   for (const PlannedGroup& group : batch.groups) {
@@ -53,7 +53,7 @@ Result<Packing> Place(const BatchPlan& batch,
                        group.total_lengths[i],
                        flat.lengths[row],
                        group.outcomes[i] != Outcome::kUnscorable,
-                       advantages[row] != 0});
+                       advantages.has_gradient(row)});
     }
   }
   PackOptions pack;
@@ -96,7 +96,7 @@ BatchSummary Summarize(const BatchPlan& batch,
     judged +=
         flat.outcomes[row] == Outcome::kCorrect || flat.outcomes[row] == Outcome::kWrong ? 1 : 0;
     summary.tokens += flat.lengths[row];
-    if (advantages.advantages[row] == 0) summary.zero_advantage_tokens += flat.lengths[row];
+    if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += flat.lengths[row];
   }
   if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
   if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
@@ -110,6 +110,8 @@ BatchSummary Summarize(const BatchPlan& batch,
     ++summary.virtual_groups;
     weights += decision.weight;
   }
+  summary.gate = advantages.gate;
+  summary.next_gate = advantages.next_gate;
   if (summary.virtual_groups > 0)
     summary.virtual_weight = weights / static_cast<double>(summary.virtual_groups);
   SummarizeAges(batch, summary);
@@ -132,7 +134,10 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   return options;
 }
 
-Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& options, BatchSummary& summary) {
+Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
+                              const StepPlanOptions& options,
+                              const GateState& gate,
+                              BatchSummary& summary) {
   const FlatBatch flat = Flatten(batch);
   AdvantageInput input;
   input.rewards = flat.rewards;
@@ -143,13 +148,10 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& opt
   input.group_offsets = flat.group_offsets;
   input.history = flat.history;
   input.collapse = batch.collapse;
+  input.gate = gate;
   input.key = AdvantageKey(options.seed, batch.step);
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages, ComputeAdvantages(input, options.algorithm));
-  if (!advantages.entropy_scale.empty()) {
-    return InvalidArgument("run.algorithm.advantage = '" + options.algorithm.advantage +
-                           "' weighs tokens by their entropy, which the learner does not do; choose another estimator");
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const Packing packing, Place(batch, flat, advantages.advantages, options));
+  BUTTRESS_ASSIGN_OR_RETURN(const Packing packing, Place(batch, flat, advantages, options));
   BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation, ParseAggregation(options.algorithm.aggregation));
   summary = Summarize(batch, flat, advantages, packing);
 
@@ -173,6 +175,7 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& opt
   }
   plan.lengths = flat.lengths;
   plan.advantages = std::move(advantages.advantages);
+  plan.entropy_scale = std::move(advantages.entropy_scale);
   plan.token_weights =
       TokenWeights(aggregation, flat.lengths, CountDenominators(flat.lengths), options.length_norm);
   return plan;
@@ -222,6 +225,7 @@ std::string EncodeStepPlan(const StepPlan& plan) {
   PutList(bytes, plan.lengths);
   PutList(bytes, plan.micro_batch);
   PutList(bytes, plan.advantages);
+  PutList(bytes, plan.entropy_scale);
   PutList(bytes, plan.token_weights);
   return bytes;
 }
@@ -232,11 +236,13 @@ Result<StepPlan> DecodeStepPlan(std::string_view bytes) {
                      TakeList(bytes, plan.group_ids) && TakeList(bytes, plan.group_offsets) &&
                      TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
                      TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) &&
+                     TakeList(bytes, plan.entropy_scale) &&
                      TakeList(bytes, plan.token_weights);
   const std::size_t rows = plan.lengths.size();
   if (whole && bytes.empty() && plan.group_offsets.size() == plan.group_ids.size() + 1 &&
       plan.rank_of_group.size() == plan.group_ids.size() && plan.micro_batch.size() == rows &&
-      plan.advantages.size() == rows && plan.token_weights.size() == rows) {
+      plan.advantages.size() == rows && plan.token_weights.size() == rows &&
+      (plan.entropy_scale.empty() || plan.entropy_scale.size() == rows)) {
     return plan;
   }
   return DataLoss("the step's plan from rank 0 is not one; are all ranks of one build?");

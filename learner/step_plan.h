@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "learner/batch_source.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/rl/advantage.h"
 
 namespace buttress {
 
@@ -23,6 +25,7 @@ struct StepPlan {
   std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 for the unscorable
   std::vector<std::int32_t> micro_batch;    // [N] which micro-batch of its rank; -1: not run
   std::vector<double> advantages;           // [N]
+  std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
   std::vector<double> token_weights;        // [N] of each trained token: the step's denominators
 
   bool operator==(const StepPlan&) const = default;
@@ -40,6 +43,8 @@ struct BatchSummary {
   std::int64_t zero_advantage_tokens = 0;
   std::int64_t virtual_groups = 0;  // groups with virtual samples
   double virtual_weight = 0;        // their mean confidence weight
+  std::optional<GateReading> gate;  // of the estimator, if it has one
+  GateState next_gate;              // for the next step
   // Steps between the version that sampled a group and the one that the step starts from.
   double age_mean = 0;
   std::int64_t age_max = 0;
@@ -58,9 +63,10 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
                                     const LearnerConfig& learner,
                                     int ranks);
 
-// Pure. kInvalidArgument if the batch makes no sense.
+// Pure. kInvalidArgument if the batch makes no sense. `gate` is next_gate of the step before.
 Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
                               const StepPlanOptions& options,
+                              const GateState& gate,
                               BatchSummary& summary);
 
 // Bytes for a broadcast between ranks of one build, and back. kDataLoss for anything else.

@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/rl/rl_zvp.h"
 
 namespace buttress {
 namespace {
@@ -122,6 +123,7 @@ Status Trainer::Run(std::int64_t step,
     BUTTRESS_RETURN_IF_ERROR(UpdateWeights(report));
   }
   if (control_.rank() != 0) return OkStatus();
+  gate_ = report.batch.next_gate;
   const Stopwatch watch(report.seconds.commit);
   return source_.Commit(step);
 }
@@ -158,7 +160,7 @@ Status Trainer::AskForPlan(std::int64_t step,
   if (reply->state == PlanState::kFinished) message.assign(1, kSayFinished);
   if (reply->state != PlanState::kReady) return OkStatus();
   BUTTRESS_ASSIGN_OR_RETURN(const StepPlan plan,
-                            MakeStepPlan(reply->plan, plan_options_, report.batch));
+                            MakeStepPlan(reply->plan, plan_options_, gate_, report.batch));
   message = kSayStep + EncodeStepPlan(plan);
   return OkStatus();
 }
@@ -236,6 +238,7 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
     input.entropy_M = current.entropy_M;
     const at::Device device = current.logprobs_M.device();
     input.old_logprobs_M = torch::tensor(old_logprobs).to(device);
+    if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(round, current.entropy_M, advantages);
     input.advantages_M = torch::tensor(advantages).to(device);
     input.weights_M = torch::tensor(weights).to(device);
     if (reference_ != nullptr) {
@@ -250,6 +253,27 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   const at::Tensor metrics = loss.metrics.to(at::kCPU);
   for (std::size_t i = 0; i < kLossMetrics; ++i)
     statistics_[i] += metrics.const_data_ptr<double>()[i];
+}
+
+// Advantages of tokens by their entropy, which is known only now. Waits for the device.
+void Trainer::AddEntropyAdvantages(std::int32_t round,
+                                   const at::Tensor& entropy_M,
+                                   std::vector<float>& advantages) const {
+  const at::Tensor entropy = entropy_M.detach().to(at::kCPU, at::kDouble).contiguous();
+  const std::span<const double> all(entropy.const_data_ptr<double>(), advantages.size());
+  std::size_t begin = 0;
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    for (const Completion& completion : groups_[k].completions) {
+      const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
+      if (plan_.micro_batch[row] != round) continue;
+      std::vector<double> of_tokens(static_cast<std::size_t>(TrainedLength(completion)));
+      TokenAdvantages(plan_.advantages[row],
+                      plan_.entropy_scale[row],
+                      all.subspan(begin, of_tokens.size()),
+                      of_tokens);
+      for (const double advantage : of_tokens) advantages[begin++] = static_cast<float>(advantage);
+    }
+  }
 }
 
 Status Trainer::SumStatistics(StepReport& report) {

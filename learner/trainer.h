@@ -86,6 +86,11 @@ class Trainer {
 
   void ResumeSkipped(std::int64_t skipped_in_a_row) { skipped_in_a_row_ = skipped_in_a_row; }
 
+  // What the estimator's gate remembers; known to rank 0 alone.
+  const GateState& gate() const { return gate_; }
+
+  void ResumeGate(const GateState& gate) { gate_ = gate; }
+
   static constexpr std::int64_t kMaxSkippedInARow = 5;
 
  private:
@@ -107,6 +112,9 @@ class Trainer {
                     std::string& message);
   Status FetchOwnGroups();
   void RunMicroBatch(std::int32_t round, StepReport& report);
+  void AddEntropyAdvantages(std::int32_t round,
+                            const at::Tensor& entropy_M,
+                            std::vector<float>& advantages) const;
   void AddSamplingEntropy();
   Status SumStatistics(StepReport& report);
   Status UpdateWeights(StepReport& report);
@@ -123,6 +131,7 @@ class Trainer {
   GradReducer reducer_;
   AdamW optimizer_;
   std::int64_t skipped_in_a_row_ = 0;
+  GateState gate_;
 
   // Of the step under way.
   StepPlan plan_;

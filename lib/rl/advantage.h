@@ -48,7 +48,7 @@ struct VirtualDecision {
   double virtual_samples = 0;  // how many, or their weight
 };
 
-// What a gate compared, for the whole batch. All 0 for an estimator without a gate.
+// What a gate compared, for the whole batch.
 struct GateReading {
   double rate = 0;
   double threshold = 0;
@@ -60,8 +60,11 @@ struct AdvantageOutput {
   std::vector<double> entropy_scale;       // [N] for TokenAdvantages (rl_zvp.h); empty unless the estimator looks at tokens
   std::vector<CollapseClass> collapse;     // [K] raw, never altered by injection
   std::vector<VirtualDecision> decisions;  // [K]
-  GateReading gate;
-  GateState next_gate;  // for the next step; the input's for an estimator that remembers nothing
+  std::optional<GateReading> gate;         // none for an estimator without a gate
+  GateState next_gate;                     // for the next step; the input's for an estimator that remembers nothing
+
+  // Whether completion `row` may have a gradient: its advantage, or that of one of its tokens, is not 0.
+  bool has_gradient(std::size_t row) const { return advantages[row] != 0 || (!entropy_scale.empty() && entropy_scale[row] != 0); }
 };
 
 // What an estimator sees: a checked batch without unscorable completions (groups may be empty), and an output of that shape with advantages

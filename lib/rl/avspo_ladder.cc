@@ -51,15 +51,16 @@ Status AvspoLadder(const AdvantageInput& input, const AlgorithmConfig& options, 
   const AvspoLadderConfig& config = options.avspo.ladder;
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  out.gate.rate = input.collapse.step.acr();
-  out.gate.threshold = input.gate.threshold.value_or(config.threshold);
-  out.gate.open = out.gate.rate > out.gate.threshold && config.strength > 0;
-  out.next_gate = NextGate(input.gate, out.gate.threshold, out.gate.rate, Mean(input.raw_rewards), config);
-  if (!out.gate.open) return OkStatus();
+  const double acr = input.collapse.step.acr();
+  const double threshold = input.gate.threshold.value_or(config.threshold);
+  const bool open = acr > threshold && config.strength > 0;
+  out.gate = GateReading{acr, threshold, open};
+  out.next_gate = NextGate(input.gate, threshold, acr, Mean(input.raw_rewards), config);
+  if (!open) return OkStatus();
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (!Repairs(out.collapse[k], config.symmetric)) continue;
     const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-    const double size = LadderSize(rewards.size(), out.gate.rate, config.alpha);
+    const double size = LadderSize(rewards.size(), acr, config.alpha);
     const double highest = *std::ranges::max_element(rewards);
     const VirtualRewards ladder = config.symmetric ? SymmetricLadder(out.collapse[k] == CollapseClass::kAllCorrect, size)
                                                    : Ladder(highest > 0 ? highest : config.anchor, size);

@@ -1,5 +1,3 @@
-#include <vector>
-
 #include "lib/rl/avspo.h"
 #include "lib/rl/collapse_metrics.h"
 #include "lib/rl/estimators.h"
@@ -12,22 +10,20 @@ Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options, A
   real.eps = 1e-8;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, real, out));
   const AvspoConfig& avspo = options.avspo;
-  out.gate.rate = VarianceThresholdAcr(input.raw_rewards, input.outcomes, input.group_offsets, avspo.variance_threshold);
-  out.gate.threshold = avspo.acr_threshold;
-  const double weight = ConfidenceWeight(out.gate.rate, avspo.acr_threshold, avspo.slope);
-  out.gate.open = weight > 0;
-  if (!out.gate.open) return OkStatus();
+  const double rate = VarianceThresholdAcr(input.raw_rewards, input.outcomes, input.group_offsets, avspo.variance_threshold);
+  const double weight = ConfidenceWeight(rate, avspo.acr_threshold, avspo.slope);
+  out.gate = GateReading{rate, avspo.acr_threshold, weight > 0};
+  if (weight == 0) return OkStatus();
 
-  std::vector<double> noisy(input.rewards.size());
-  FillNormals(input.key, noisy);
-  for (std::size_t row = 0; row < noisy.size(); ++row) noisy[row] = input.rewards[row] + avspo.noise_std * noisy[row];
+  AdvantageOutput noisy;
+  noisy.advantages.resize(input.rewards.size());
+  FillNormals(input.key, noisy.advantages);
+  for (std::size_t i = 0; i < input.rewards.size(); ++i) noisy.advantages[i] = input.rewards[i] + avspo.noise_std * noisy.advantages[i];
   AdvantageInput noisy_input = input;
-  noisy_input.rewards = noisy;
-  AdvantageOutput noisy_out;
-  noisy_out.advantages.resize(noisy.size());
-  BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy_out));
-  for (std::size_t row = 0; row < noisy.size(); ++row) {
-    out.advantages[row] = (1.0 - weight) * out.advantages[row] + weight * noisy_out.advantages[row];
+  noisy_input.rewards = noisy.advantages;  // normalised in place, a group at a time
+  BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy));
+  for (std::size_t i = 0; i < input.rewards.size(); ++i) {
+    out.advantages[i] = (1.0 - weight) * out.advantages[i] + weight * noisy.advantages[i];
   }
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (out.collapse[k] == CollapseClass::kUnscorable) continue;

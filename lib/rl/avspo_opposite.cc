@@ -7,11 +7,10 @@ namespace buttress {
 Status AvspoOpposite(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   constexpr double kEps = 1e-6;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  out.gate.rate = input.collapse.step.acr();
-  out.gate.threshold = options.avspo.acr_threshold;
-  const double weight = ConfidenceWeight(out.gate.rate, options.avspo.acr_threshold, options.avspo.slope);
-  out.gate.open = weight > 0;
-  if (!out.gate.open) return OkStatus();
+  const double rate = input.collapse.step.acr();
+  const double weight = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
+  out.gate = GateReading{rate, options.avspo.acr_threshold, weight > 0};
+  if (weight == 0) return OkStatus();
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const CollapseClass collapse = out.collapse[k];
     if (collapse != CollapseClass::kAllCorrect && collapse != CollapseClass::kAllWrong) continue;

@@ -17,11 +17,10 @@ Status AvspoPrior(const AdvantageInput& input, const AlgorithmConfig& options, A
   const AvspoPriorConfig& config = options.avspo.prior;
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  out.gate.rate = input.collapse.acr_ema;
-  out.gate.threshold = options.avspo.acr_threshold;
-  const double opening = ConfidenceWeight(out.gate.rate, out.gate.threshold, options.avspo.slope);
-  out.gate.open = opening > 0;
-  if (!out.gate.open) return OkStatus();
+  const double rate = input.collapse.acr_ema;
+  const double opening = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
+  out.gate = GateReading{rate, options.avspo.acr_threshold, opening > 0};
+  if (opening == 0) return OkStatus();
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const bool all_correct = out.collapse[k] == CollapseClass::kAllCorrect;
     if (!all_correct && out.collapse[k] != CollapseClass::kAllWrong) continue;

@@ -19,6 +19,20 @@ std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const 
   return scorable;
 }
 
+// Of the groups with at least two rewards, all of them scorable.
+BUTTRESS_KERNEL double LowVarianceShare(std::span<const double> raw_rewards, std::span<const std::int32_t> group_offsets,
+                                        double variance_threshold) {
+  std::int64_t groups = 0;
+  std::int64_t collapsed = 0;
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
+    if (rewards.size() < 2) continue;
+    ++groups;
+    collapsed += SampleVariance(rewards) < variance_threshold ? 1 : 0;
+  }
+  return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
+}
+
 }  // namespace
 
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
@@ -48,21 +62,19 @@ std::int64_t CountNearCollapse(std::span<const double> raw_rewards, std::span<co
 
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
                             std::span<const std::int32_t> group_offsets, double variance_threshold) {
-  std::int64_t groups = 0;
-  std::int64_t collapsed = 0;
-  std::vector<double> scorable;
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
-    const auto of_group = GroupRows(outcomes, group_offsets, k);
-    scorable.clear();
-    for (std::size_t i = 0; i < rewards.size(); ++i) {
-      if (IsScorable(rewards[i], of_group, i)) scorable.push_back(rewards[i]);
-    }
-    if (scorable.size() < 2) continue;
-    ++groups;
-    collapsed += SampleVariance(scorable) < variance_threshold ? 1 : 0;
+  if (CountScorable(raw_rewards, outcomes) == static_cast<std::int64_t>(raw_rewards.size())) {
+    return LowVarianceShare(raw_rewards, group_offsets, variance_threshold);
   }
-  return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
+  std::vector<double> scorable;
+  std::vector<std::int32_t> offsets = {0};
+  std::size_t row = 0;
+  for (const std::int32_t end : group_offsets.subspan(1)) {
+    for (; row < static_cast<std::size_t>(end); ++row) {
+      if (IsScorable(raw_rewards[row], outcomes, row)) scorable.push_back(raw_rewards[row]);
+    }
+    offsets.push_back(static_cast<std::int32_t>(scorable.size()));
+  }
+  return LowVarianceShare(scorable, offsets, variance_threshold);
 }
 
 CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,

@@ -38,7 +38,7 @@ class StepPlanTest : public testing::Test {
 };
 
 TEST_F(StepPlanTest, GivesEveryGroupOneReaderAndEveryCompletionWithAnAdvantageOneMicroBatch) {
-  const auto plan = MakeStepPlan(batch, options, summary);
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->group_offsets, (std::vector<std::int32_t>{0, 2, 4, 6}));
   EXPECT_NE(plan->rank_of_group[0],
@@ -60,7 +60,7 @@ TEST_F(StepPlanTest, GivesEveryGroupOneReaderAndEveryCompletionWithAnAdvantageOn
 TEST_F(StepPlanTest, UnscorableCompletionsAreInNothing) {
   batch.groups[0] = GroupOf(10, {1, 0, 1});
   batch.groups[0].outcomes[2] = Outcome::kUnscorable;
-  const auto plan = MakeStepPlan(batch, options, summary);
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->advantages[2], 0);
   EXPECT_EQ(plan->token_weights[2], 0);
@@ -70,7 +70,7 @@ TEST_F(StepPlanTest, UnscorableCompletionsAreInNothing) {
 }
 
 TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
-  const auto plan = MakeStepPlan(batch, options, summary);
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok());
   const std::string bytes = EncodeStepPlan(*plan);
   const auto decoded = DecodeStepPlan(bytes);
@@ -83,9 +83,35 @@ TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
   EXPECT_FALSE(DecodeStepPlan(bytes + "x").ok());
 }
 
+TEST_F(StepPlanTest, TheGateGoesOnFromWhatItRemembers) {
+  options.algorithm.advantage = "avspo";
+  options.algorithm.avspo.mode = "ladder";
+  const GateState before{0.2, 0.5};  // ACR 1/3 is above, and J = 4/6 has risen
+  ASSERT_TRUE(MakeStepPlan(batch, options, before, summary).ok());
+  ASSERT_TRUE(summary.gate.has_value());
+  EXPECT_TRUE(summary.gate->open);
+  EXPECT_EQ(summary.gate->threshold, 0.2);
+  EXPECT_EQ(summary.virtual_groups, 1);
+  EXPECT_NEAR(*summary.next_gate.threshold, 0.2 + 0.01 * (1.0 / 3 - 0.2), 1e-15);
+  EXPECT_NEAR(*summary.next_gate.reward_mean, 4.0 / 6, 1e-15);
+}
+
+TEST_F(StepPlanTest, TokensThatLearnFromTheirEntropyAreRun) {
+  options.algorithm.advantage = "rl_zvp";
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->advantages[2], 0);
+  EXPECT_EQ(plan->entropy_scale, (std::vector<double>{0, 0, 0.1, 0.1, 0, 0}));
+  EXPECT_GE(plan->micro_batch[2], 0);
+  EXPECT_EQ(summary.zero_advantage_tokens, 0);
+  const auto decoded = DecodeStepPlan(EncodeStepPlan(*plan));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(*decoded == *plan);
+}
+
 TEST_F(StepPlanTest, ACountThatContradictsTheRewardsIsRefused) {
   batch.collapse.step.all_correct += 1;
-  EXPECT_EQ(MakeStepPlan(batch, options, summary).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(), StatusCode::kInvalidArgument);
 }
 
 }  // namespace

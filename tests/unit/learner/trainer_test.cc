@@ -106,6 +106,30 @@ TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
 }
 
+TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
+  source.all_constant = true;
+  run.algorithm.advantage = "rl_zvp";
+  Make();
+  const auto before = Parameters();
+  const StepReport report = Step(1);
+  EXPECT_EQ(report.trained_tokens, report.batch.tokens);
+  EXPECT_GT(report.grad_norm, 0);
+  EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
+}
+
+TEST_F(TrainerTest, TheGateRemembersFromStepToStep) {
+  run.algorithm.advantage = "avspo";
+  run.algorithm.avspo.mode = "ladder";
+  Make();
+  trainer->ResumeGate({0.25, -1.0});  // any reward is better
+  const StepReport report = Step(1);
+  ASSERT_TRUE(report.batch.gate.has_value());
+  EXPECT_EQ(report.batch.gate->threshold, 0.25);
+  EXPECT_EQ(trainer->gate(), report.batch.next_gate);
+  EXPECT_GT(*trainer->gate().threshold, 0.25);  // towards the ACR of 1/3
+  EXPECT_EQ(Step(2).batch.gate->threshold, *report.batch.next_gate.threshold);
+}
+
 TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
   run.algorithm.entropy_coef = 0.01;
   Make();

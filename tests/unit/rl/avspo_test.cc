@@ -59,9 +59,9 @@ TEST(AvspoTest, TheLadderThresholdFollowsAcrByTheSignOfTheRewardsChange) {
   AdvantageInput input = batch.input();
   const auto first = ComputeAdvantages(input, Ladder());
   ASSERT_TRUE(first.ok()) << first.status().message();
-  EXPECT_EQ(first->gate.rate, 0.75);
-  EXPECT_EQ(first->gate.threshold, 0.5);
-  EXPECT_TRUE(first->gate.open);
+  EXPECT_EQ(first->gate->rate, 0.75);
+  EXPECT_EQ(first->gate->threshold, 0.5);
+  EXPECT_TRUE(first->gate->open);
   EXPECT_EQ(first->next_gate, (GateState{0.5, 0.625}));  // no step before: it stays
   for (const auto& [before, expected] : {std::pair{0.5, 0.5625}, {0.625, 0.5}, {0.75, 0.4375}}) {  // 0.5 +- 0.25 (0.75 - 0.5)
     input.gate = {0.5, before};
@@ -90,7 +90,7 @@ TEST(AvspoTest, TheLadderGateUsesTheThresholdThatItIsGiven) {
   input.gate = {0.75, 0.5};
   const auto out = ComputeAdvantages(input, Ladder());
   ASSERT_TRUE(out.ok());
-  EXPECT_FALSE(out->gate.open);  // 0.75 is not above 0.75
+  EXPECT_FALSE(out->gate->open);  // 0.75 is not above 0.75
   EXPECT_EQ(out->advantages[0], 0.0);
 }
 
