@@ -106,6 +106,7 @@ void LearnerMetrics::SetTraining(const StepReport& report) {
   Set("grad_norm", "Gradient norm of the last step before clipping.", report.grad_norm);
   Set("learning_rate", "Learning rate of the last step.", report.lr);
   Set("clip_ratio", "Share of the last step's tokens that were clipped.", report.clip_low + report.clip_high);
+  Set("masked_groups", "Groups of the last step left out for their zero variance.", static_cast<double>(report.batch.groups_masked));
   const auto tokens = static_cast<double>(report.batch.tokens);
   Set("zero_advantage_ratio",
       "Share of the last step's tokens whose advantage is 0.",

@@ -34,6 +34,8 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   json["reward_mean"] = batch.reward_mean;
   json["accuracy"] = batch.accuracy;
   AddCollapse(batch.collapse, json);
+  json["groups_replaced"] = batch.groups_replaced;
+  json["groups_masked"] = batch.groups_masked;
   json["unscorable"] = batch.unscorable;
   json["entropy"] = report.entropy;
   json["entropy_exact"] = report.entropy_exact;

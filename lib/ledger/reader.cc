@@ -53,6 +53,12 @@ Result<std::vector<GroupRecord>> LedgerReader::GroupsOfStep(std::uint64_t step) 
 
 Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() { return ReadPlans(*database_, "TRUE"); }
 
+Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() { return ReadSkipped(*database_); }
+
+Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
+  return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
+}
+
 Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*database_); }
 
 Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }

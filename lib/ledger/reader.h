@@ -54,6 +54,12 @@ class LedgerReader {
   // All plans by step.
   Result<std::map<std::uint64_t, PlanRow>> Plans();
 
+  // Prompts passed over in the run, by reason.
+  Result<std::array<std::int64_t, kSkipReasons>> Skipped();
+
+  // Prompts that are both drawn and passed over in one pass over the dataset; 0 in every ledger that is right.
+  Result<std::int64_t> DrawnAndSkipped();
+
   Result<std::vector<LearnerRow>> Learners();
   Result<std::vector<CommitRow>> Commits();
   Result<std::vector<CheckpointRow>> Checkpoints();
@@ -80,8 +86,9 @@ struct LedgerAudit {
   std::vector<std::string> violations;  // empty: all invariants hold
 };
 
-// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in two plans; that the reported collapse
-// of the run and of each step equals a recount from the outcomes; that a finished run has only settled and dropped groups.
+// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in two plans; that no prompt is both drawn
+// and passed over in one pass; that replaced groups have no signal; that the reported collapse of the run and of each step equals a recount
+// from the outcomes; that a finished run has only settled and dropped groups.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader);
 
 }  // namespace buttress

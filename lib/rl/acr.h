@@ -58,7 +58,7 @@ CollapseCounts CountClasses(std::span<const CollapseClass> classes);
 
 // What every gate of a step sees.
 struct CollapseSnapshot {
-  CollapseCounts step;
+  CollapseCounts step;  // of all groups drawn for it, replaced ones included
   CollapseCounts cumulative;
   double acr_ema = 0;
   double expected_acr = 0;
