@@ -31,6 +31,16 @@ std::array<prometheus::Counter*, N> Counters(Metrics& metrics,
   return counters;
 }
 
+WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& source) {
+  const auto transfers = [&](const std::string& result) -> prometheus::Counter& {
+    return metrics.Counter("buttress_worker_weight_transfers_total", "Files of weights by who gave them and what came of it.",
+                           {{"source", source}, {"result", result}});
+  };
+  return {metrics.Counter("buttress_worker_weight_bytes_total", "Bytes of weights that came by gRPC, by who gave them.",
+                          {{"source", source}}),
+          transfers("whole"), transfers("broken")};
+}
+
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(Metrics& metrics)
@@ -41,6 +51,8 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics)
                             kWaitReasons)),
       weight_update_failures(Counters(metrics, "buttress_worker_weight_update_failures_total",
                                       "Weight updates that failed; the old weights served on.", "stage", kStages)),
+      learner(SourceCounters(metrics, "learner")),
+      relay(SourceCounters(metrics, "worker")),
       prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total", "Prompt tokens given to the engine, once a completion.")),
       generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total", "Tokens of the completions that the engine gave.")),
       completion_tokens(metrics.Histogram("buttress_worker_completion_tokens", "Length of completions in tokens.", TokenBounds())),
@@ -71,6 +83,12 @@ void WorkerMetrics::Count(const Completion& completion) {
 
 void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
   wait_seconds[static_cast<std::size_t>(reason)]->Increment(seconds);
+}
+
+void WorkerMetrics::Count(const WeightTransfer& transfer) {
+  WeightSource& source = transfer.from_publisher ? learner : relay;
+  source.bytes.Increment(static_cast<double>(transfer.bytes));
+  (transfer.whole ? source.whole : source.broken).Increment();
 }
 
 void WorkerMetrics::CountWeightFailure(WeightStage stage) {
