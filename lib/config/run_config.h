@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
+#include "lib/config/math_config.h"
 
 namespace buttress {
 
@@ -85,6 +86,8 @@ struct RewardConfig {
   bool use_all = false;
   std::int64_t threads = 1;
   std::int64_t timeout_ms = 5000;
+  MathConfig math;
+  SecondVerifierConfig second;
 
   template <class V>
   void Visit(V& v) {
@@ -93,6 +96,8 @@ struct RewardConfig {
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
     v("threads", threads, "scoring threads of a worker");
     v("timeout_ms", timeout_ms, "time for one completion; past it the completion is unscorable");
+    v("math", math, "mathematical answers (verifier: math)");
+    v("second", second, "a second look at some completions");
   }
 };
 

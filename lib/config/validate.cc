@@ -37,6 +37,18 @@ class Rules {
   std::string broken_;
 };
 
+void CheckVerifierSettings(const RewardConfig& reward, Rules& rules) {
+  rules.OneOf("run.reward.math.mode", reward.math.mode, {"lenient", "strict"});
+  rules.Require(!reward.math.anchors.empty(), "run.reward.math.anchors", std::string("[]"), "at least one");
+  for (const std::string& anchor : reward.math.anchors) {
+    const bool known = std::find(std::begin(kMathAnchors), std::end(kMathAnchors), anchor) != std::end(kMathAnchors);
+    rules.Require(known, "run.reward.math.anchors", anchor, "choose of: boxed, final answer is, ####, answer:, whole, last expression");
+  }
+  const double share = reward.second.share;
+  rules.Require(share >= 0 && share <= 1, "run.reward.second.share", share, "in [0, 1]");
+  rules.Require(share == 0 || !reward.second.verifier.empty(), "run.reward.second.verifier", std::string(), "name a verifier, or leave share at 0");
+}
+
 void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(!run.data.prompts.empty(), "run.data.prompts", run.data.prompts, "name a JSONL file of prompts");
   rules.Require(!run.model.path.empty(), "run.model.path", run.model.path, "name a Hugging Face model folder");
@@ -62,6 +74,7 @@ void CheckRun(const RunSettings& run, Rules& rules) {
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
   rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
   rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
+  CheckVerifierSettings(run.reward, rules);
 }
 
 void CheckAvspo(const AvspoConfig& avspo, Rules& rules) {

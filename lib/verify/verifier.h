@@ -48,7 +48,8 @@ class Verifier {
   virtual Verdict Verify(const VerifyRequest& request) const = 0;
 };
 
-// A case whose outcome is known, under every setting of the verifier. Judged before a verifier scores anything.
+// A case whose outcome is known, under every setting of the verifier, those of run.reward.math apart. Judged before a verifier scores
+// anything.
 struct KnownAnswer {
   std::string_view response;
   std::string_view answer;
