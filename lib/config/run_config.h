@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
-#include "lib/config/math_config.h"
+#include "lib/config/reward_config.h"
 
 namespace buttress {
 
@@ -77,27 +77,6 @@ struct BatchConfig {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age, "steps that a group may be older than the weights it trains (S); 0 = on-policy");
     v("window", window, "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
-  }
-};
-
-struct RewardConfig {
-  std::string verifier = "exact";
-  std::map<std::string, std::string> by_source;
-  bool use_all = false;
-  std::int64_t threads = 1;
-  std::int64_t timeout_ms = 5000;
-  MathConfig math;
-  SecondVerifierConfig second;
-
-  template <class V>
-  void Visit(V& v) {
-    v("verifier", verifier, "what scores completions: buttress verify --list names them");
-    v("by_source", by_source, "data source -> verifier, where it differs from `verifier`");
-    v("use_all", use_all, "countdown: every number exactly once instead of at most once");
-    v("threads", threads, "scoring threads of a worker");
-    v("timeout_ms", timeout_ms, "time for one completion; past it the completion is unscorable");
-    v("math", math, "mathematical answers (verifier: math)");
-    v("second", second, "a second look at some completions");
   }
 };
 

@@ -72,9 +72,35 @@ void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(run.batch.window >= 1, "run.batch.window", run.batch.window, "at least 1");
   rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1), "run.deterministic", run.deterministic,
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest version, so no older one can be named");
-  rules.Require(run.reward.threads >= 1, "run.reward.threads", run.reward.threads, "at least 1");
-  rules.Require(run.reward.timeout_ms >= 1, "run.reward.timeout_ms", run.reward.timeout_ms, "at least 1");
-  CheckVerifierSettings(run.reward, rules);
+}
+
+void CheckReward(const RewardConfig& reward, Rules& rules) {
+  const auto between = [&](const std::string& key, std::int64_t value, std::int64_t least, std::int64_t most) {
+    rules.Require(value >= least && value <= most, "run.reward." + key, value,
+                  "between " + std::to_string(least) + " and " + std::to_string(most));
+  };
+  constexpr std::int64_t kDayMs = 86400000;
+  between("threads", reward.threads, 1, 1024);
+  between("timeout_ms", reward.timeout_ms, 1, kDayMs);
+  rules.Require(!reward.format.tags.empty(), "run.reward.format.tags", std::string("[]"), "name a tag or more: [think, answer]");
+  rules.OneOf("run.reward.length.unit", reward.length.unit, {"words", "characters", "tokens"});
+  between("length.min", reward.length.min, 0, reward.length.max);
+  between("length.overlong_tokens", reward.length.overlong_tokens, 0, kMaxTokens);
+  between("length.overlong_buffer", reward.length.overlong_buffer, 0, reward.length.overlong_tokens);
+  rules.OneOf("run.reward.code.language", reward.code.language, {"python", "cpp"});
+  between("code.cpu_seconds", reward.code.cpu_seconds, 1, 3600);
+  between("code.wall_ms", reward.code.wall_ms, 1, kDayMs);
+  between("code.compile_ms", reward.code.compile_ms, 1, kDayMs);
+  between("code.memory_mb", reward.code.memory_mb, 64, 1 << 20);
+  between("code.disk_mb", reward.code.disk_mb, 1, 1 << 20);
+  between("code.output_kb", reward.code.output_kb, 1, 1 << 20);
+  between("code.processes", reward.code.processes, 4, 4096);
+  between("python.workers", reward.python.workers, 1, 1024);
+  between("python.batch", reward.python.batch, 1, 4096);
+  between("python.start_ms", reward.python.start_ms, 1, kDayMs);
+  between("http.batch", reward.http.batch, 1, 4096);
+  between("http.attempts", reward.http.attempts, 1, 100);
+  CheckVerifierSettings(reward, rules);
 }
 
 void CheckAvspo(const AvspoConfig& avspo, Rules& rules) {
@@ -211,6 +237,7 @@ Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;
   CheckRun(config.run, rules);
+  CheckReward(config.run.reward, rules);
   CheckAlgorithm(config.run.algorithm, rules);
   CheckOptim(config.run.optim, rules);
   CheckLocal(config.local, rules);
