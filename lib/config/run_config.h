@@ -211,6 +211,7 @@ struct VllmConfig {
   std::int64_t idle_ms = 120000;
   std::int64_t control_ms = 720000;
   std::int64_t revive_ms = 2000;
+  double canary_nats = 0;
 
   template <class V>
   void Visit(V& v) {
@@ -224,6 +225,7 @@ struct VllmConfig {
     v("idle_ms", idle_ms, "time between tokens");
     v("control_ms", control_ms, "time for a pause, a weight load or a probe");
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
+    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 in float32, else 0.05");
   }
 };
 

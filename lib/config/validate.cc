@@ -221,6 +221,7 @@ void CheckVllm(const RunConfig& config, Rules& rules) {
   rules.Require(vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
   rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
   rules.Require(vllm.control_ms >= 1000, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1000");
+  rules.Require(vllm.canary_nats >= 0, "local.worker.vllm.canary_nats", vllm.canary_nats, "at least 0");
   rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");
   rules.Require(config.run.sampling.temperature <= 2, "run.sampling.temperature", config.run.sampling.temperature,
                 "at most 2 with local.worker.engine: vllm");
