@@ -15,6 +15,8 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(GMP REQUIRED IMPORTED_TARGET gmp)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 find_library(BUTTRESS_FLINT flint REQUIRED)
 find_library(BUTTRESS_ARB NAMES flint-arb arb REQUIRED)
 # Their definitions (NOMINMAX, UTF8PROC_EXPORTS) mean something on Windows alone, and would make the precompiled torch header invalid.
