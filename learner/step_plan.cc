@@ -203,10 +203,12 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
     }
   }
   plan.lengths = flat.lengths;
-  plan.advantages = std::move(advantages.advantages);
-  plan.entropy_scale = std::move(advantages.entropy_scale);
   plan.token_weights =
       TokenWeights(aggregation, flat.trained_lengths, CountDenominators(flat.trained_lengths), options.length_norm);
+  summary.gradient = PolicyGradientMass(advantages.advantages, flat.rewards, plan.token_weights, flat.trained_lengths,
+                                        flat.group_offsets, advantages.collapse, advantages.decisions);
+  plan.advantages = std::move(advantages.advantages);
+  plan.entropy_scale = std::move(advantages.entropy_scale);
   return plan;
 }
 

@@ -13,6 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/advantage.h"
+#include "lib/rl/gradient_share.h"
 
 namespace buttress {
 
@@ -47,6 +48,7 @@ struct BatchSummary {
   double virtual_weight = 0;        // their mean confidence weight
   std::optional<GateReading> gate;  // of the estimator, if it has one
   GateState next_gate;              // for the next step
+  GradientMass gradient;            // of the policy loss, before a token is run
   // Steps between the version that sampled a group and the one that the step starts from.
   double age_mean = 0;
   std::int64_t age_max = 0;

@@ -20,7 +20,10 @@ namespace {
 constexpr auto kLossMetrics = static_cast<std::size_t>(LossMetric::kCount);
 constexpr std::size_t kSampledNats = kLossMetrics;
 constexpr std::size_t kSampledTokens = kLossMetrics + 1;
-constexpr std::size_t kStatistics = kLossMetrics + 2;
+constexpr std::size_t kResponses = kLossMetrics + 2;
+constexpr std::size_t kDistinct = kLossMetrics + 3;
+constexpr std::size_t kFormatted = kLossMetrics + 4;
+constexpr std::size_t kStatistics = kLossMetrics + 5;
 
 // First byte of what rank 0 says while the others wait for a plan.
 constexpr char kSayStep = 's';
@@ -112,6 +115,7 @@ Status Trainer::Run(std::int64_t step,
   reducer_.Zero();
   statistics_.assign(kStatistics, 0.0);
   AddSamplingEntropy();
+  AddResponses();
   for (std::int32_t round = 0; round < plan_.rounds; ++round) RunMicroBatch(round, report);
   {
     const Stopwatch watch(report.seconds.reduce);
@@ -210,6 +214,14 @@ void Trainer::AddSamplingEntropy() {
   }
 }
 
+void Trainer::AddResponses() {
+  ResponseProbe probe;
+  for (const Group& group : groups_) probe.Add(group);
+  statistics_[kResponses] = static_cast<double>(probe.responses);
+  statistics_[kDistinct] = static_cast<double>(probe.distinct);
+  statistics_[kFormatted] = static_cast<double>(probe.formatted);
+}
+
 // Forward, loss and backward of this rank's micro-batch number `round`; nothing if it has no such.
 void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   TokenBatch batch;
@@ -300,6 +312,9 @@ Status Trainer::SumStatistics(StepReport& report) {
   report.loss = report.policy_loss + report.kl_loss - report.entropy_bonus;
   if (statistics_[kSampledTokens] > 0)
     report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
+  report.responses = {static_cast<std::int64_t>(statistics_[kResponses]),
+                      static_cast<std::int64_t>(statistics_[kDistinct]),
+                      static_cast<std::int64_t>(statistics_[kFormatted])};
   return OkStatus();
 }
 
