@@ -4,7 +4,8 @@
 // BUTTRESS_VLLM_API_KEY_FILE: its key. BUTTRESS_VLLM_REFUSED_URL: a server with vLLM's own defaults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include <algorithm>
 #include <cstdio>
@@ -43,7 +44,7 @@ class VllmOracleTest : public ::testing::Test {
     config_.api_key_file = Environment("BUTTRESS_VLLM_API_KEY_FILE");
     path_.path = Environment("BUTTRESS_VLLM_MODEL");
     model_ = *Transformer::Load(path_.path, "float32", {});
-    publisher_ = *MakeFolderPublisher({.folder = dir_.path(), .durable = false});
+    publisher_ = *MakeFolderPublisher({.folder = dir_.path(), .durable = false, .sources = {}});
   }
 
   void StartEngine() {
