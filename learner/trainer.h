@@ -140,7 +140,8 @@ class Trainer {
   StepPlan plan_;
   std::vector<Group> groups_;            // this rank's
   std::vector<std::size_t> group_rows_;  // first row of each
-  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens and ResponseProbe
+  std::vector<bool> group_constant_;     // raw rewards all equal
+  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
 };
 
 }  // namespace buttress
