@@ -83,7 +83,7 @@ class Scheduler {
   // A worker joins. A new incarnation drops the leases of the old one; the same one keeps them.
   void RegisterWorker(const std::string& worker_id,
                       std::uint64_t incarnation,
-                      const std::string& metrics_address,
+                      const WorkerAddresses& addresses,
                       std::int64_t now_ms,
                       LedgerBatch& out);
 
@@ -131,6 +131,12 @@ class Scheduler {
 
   // Newest version that workers should load; null before the first, and while the learner has not announced after going back behind it.
   const PublishedWeights* weights() const;
+
+  // Weights services of other workers that have loaded the newest version and were heard of within a lease; at most kMaxRelays, different
+  // ones for different workers, so that no worker serves all the others.
+  std::vector<std::string> WeightRelays(const std::string& worker_id, std::int64_t now_ms) const;
+
+  static constexpr std::size_t kMaxRelays = 4;
 
   bool finished() const { return run_.finished; }
 

@@ -122,9 +122,15 @@ struct PublishedWeights {
   bool operator==(const PublishedWeights&) const = default;
 };
 
+// host:port; empty where a worker has no such port.
+struct WorkerAddresses {
+  std::string metrics;
+  std::string weights;  // of its Weights service
+};
+
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
-  std::string metrics_address;
+  WorkerAddresses addresses;
   std::int64_t leases = 0;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;

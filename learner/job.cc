@@ -1,9 +1,12 @@
 #include "learner/job.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
+#include "learner/canaries.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -183,7 +186,9 @@ Status LearnerJob::AfterStep(const StepReport& report) {
 
 Status LearnerJob::Publish() {
   const double started = MonotonicSeconds();
-  BUTTRESS_RETURN_IF_ERROR(weight_sync_->Publish(version_, model_.parameters()));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<Canary> canaries, GreedyCanaries(model_));
+  BUTTRESS_RETURN_IF_ERROR(
+      weight_sync_->Publish(version_, model_.parameters(), std::move(canaries)));
   metrics_.AddPublish(MonotonicSeconds() - started);
   return OkStatus();
 }

@@ -40,7 +40,7 @@ struct ScoredCompletion {
 struct ScoringOptions {
   std::size_t threads = 1;
   std::chrono::milliseconds timeout{
-      5000};                    // of one completion; past it the outcome is unscorable("timeout")
+      5000};                    // of one completion or batch; past it the outcome is unscorable("timeout")
   std::size_t capacity = 4096;  // requests inside at once
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
+#include "lib/config/reward_config.h"
 
 namespace buttress {
 
@@ -76,23 +77,6 @@ struct BatchConfig {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age, "steps that a group may be older than the weights it trains (S); 0 = on-policy");
     v("window", window, "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
-  }
-};
-
-struct RewardConfig {
-  std::string verifier = "exact";
-  std::map<std::string, std::string> by_source;
-  bool use_all = false;
-  std::int64_t threads = 1;
-  std::int64_t timeout_ms = 5000;
-
-  template <class V>
-  void Visit(V& v) {
-    v("verifier", verifier, "what scores completions: buttress verify --list names them");
-    v("by_source", by_source, "data source -> verifier, where it differs from `verifier`");
-    v("use_all", use_all, "countdown: every number exactly once instead of at most once");
-    v("threads", threads, "scoring threads of a worker");
-    v("timeout_ms", timeout_ms, "time for one completion; past it the completion is unscorable");
   }
 };
 
@@ -203,12 +187,16 @@ struct CoordinatorConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
+  bool keep_payloads = false;
 
   template <class V>
   void Visit(V& v) {
     v("listen", listen, "address of the gRPC port; port 0 picks a free one and writes it to <out>/coordinator.address");
     v("advertise", advertise, "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+    v("payload_segment_bytes", payload_segment_bytes, "size at which a file of <out>/payloads is closed and the next one begun");
+    v("keep_payloads", keep_payloads, "keep the completions of settled groups; false: a payload file is deleted once no group in it is needed");
   }
 };
 
@@ -223,6 +211,7 @@ struct VllmConfig {
   std::int64_t idle_ms = 120000;
   std::int64_t control_ms = 720000;
   std::int64_t revive_ms = 2000;
+  double canary_nats = 0;
 
   template <class V>
   void Visit(V& v) {
@@ -236,6 +225,7 @@ struct VllmConfig {
     v("idle_ms", idle_ms, "time between tokens");
     v("control_ms", control_ms, "time for a pause, a weight load or a probe");
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
+    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 in float32, else 0.05");
   }
 };
 

@@ -125,7 +125,7 @@ void RunSimulation::Admit() {
 void RunSimulation::Register(Worker& worker) {
   if (worker.incarnation == 0) worker.incarnation = next_incarnation_++;
   LedgerBatch batch;
-  scheduler_.RegisterWorker(worker.id, worker.incarnation, "", now_ms_, batch);
+  scheduler_.RegisterWorker(worker.id, worker.incarnation, {}, now_ms_, batch);
   Finish(batch);
 }
 

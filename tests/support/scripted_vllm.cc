@@ -83,6 +83,11 @@ void ScriptedVllm::IgnoreReloads(bool ignore) {
   ignore_reloads_ = ignore;
 }
 
+void ScriptedVllm::ShiftLogprobs(double nats) {
+  MutexLock lock(mutex_);
+  shift_ = nats;
+}
+
 void ScriptedVllm::ForgetWeights() {
   MutexLock lock(mutex_);
   weights_ = "after a restart";
@@ -127,6 +132,19 @@ std::vector<std::int32_t> ScriptedVllm::Tokens(const std::string& weights,
   return tokens;
 }
 
+std::vector<Canary> ScriptedVllm::Canaries(const std::string& weights) {
+  std::vector<Canary> canaries;
+  for (std::size_t prompt = 1; prompt <= 4; ++prompt) {
+    Canary canary;
+    canary.prompt_token_ids.assign(prompt, 5);
+    canary.token_ids = Tokens(weights, prompt, prompt + 3);
+    for (std::size_t i = 0; i < 3; ++i)
+      canary.logprobs.push_back(static_cast<float>(LogprobAt(weights, prompt + i)));
+    canaries.push_back(std::move(canary));
+  }
+  return canaries;
+}
+
 void ScriptedVllm::Handle(const ScriptedRequest& request, ScriptedConnection& connection) {
   const auto key = request.headers.find("authorization");
   const std::string given = key == request.headers.end() ? "" : key->second;
@@ -165,7 +183,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   }
   if (path == "/server_info") {
     const Json model = {{"logprobs_mode", settings_.logprobs_mode},
-                        {"generation_config", settings_.generation_config}};
+                        {"generation_config", settings_.generation_config},
+                        {"dtype", settings_.dtype}};
     const Json config = {{"model_config", model},
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}}};
     return connection.Reply(200, Json{{"vllm_config", config}}.dump());
@@ -291,7 +310,7 @@ void ScriptedVllm::Generate(const Json& body,
       }
     }
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
-    const double logprob = greedy_mask ? 0 : LogprobAt(weights, prompt + i);
+    const double logprob = greedy_mask ? 0 : LogprobAt(weights, prompt + i) + shift();
     Json choice =
         Choice({TokenAt(weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;

@@ -34,7 +34,7 @@ class SchedulerRig {
     SchedulerRig rig(run);
     rig.StartLearner({});
     rig.Announce(0);
-    rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+    rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
     rig.Commit();
     return rig;
   }

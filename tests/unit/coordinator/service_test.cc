@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -245,6 +246,32 @@ TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
   EXPECT_TRUE(coordinator_->finished());
 }
 
+TEST_F(ServiceTest, PayloadsOfSettledGroupsLeaveTheDisk) {
+  config_.local.coordinator.payload_segment_bytes = 1;  // a file a group
+  Restart();
+  Begin();
+  const std::string folder = JoinPath(config_.local.out, "payloads");
+  for (std::uint64_t step = 1; step <= 2; ++step) TrainStep(step);
+  ASSERT_TRUE(std::filesystem::exists(JoinPath(folder, "00000001.seg")));
+  ASSERT_TRUE(Checkpoint(1).ok());
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000001.seg")));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000002.seg")));
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000003.seg"))) << "step 2 may still be asked for";
+  ASSERT_TRUE(Checkpoint(2).ok());
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000004.seg"))) << "the ledger's last reference";
+  Restart();
+}
+
+TEST_F(ServiceTest, PayloadsAreKeptWhereTheRunSaysSo) {
+  config_.local.coordinator.payload_segment_bytes = 1;
+  config_.local.coordinator.keep_payloads = true;
+  Restart();
+  Begin();
+  TrainStep(1);
+  ASSERT_TRUE(Checkpoint(1).ok());
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(JoinPath(config_.local.out, "payloads"), "00000001.seg")));
+}
+
 TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
   Begin();
   const auto leases = Lease(1);
@@ -289,6 +316,23 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
   EXPECT_EQ(status->collapse().groups(), 1U);
   EXPECT_THAT(metrics_->Expose(),
               HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
+}
+
+TEST_F(ServiceTest, AWorkerHearsOfTheOthersThatHaveTheWeights) {
+  Begin();
+  v1::RegisterWorkerRequest relay;
+  relay.set_worker_id("relay");
+  relay.set_incarnation(kIncarnation);
+  relay.set_config_sha256(RunConfigHash(config_));
+  relay.set_weights_address("relay:7002");
+  ASSERT_TRUE(client_.RegisterWorker(relay).ok());
+  ASSERT_TRUE(client_.Exchange(ExchangeOf("relay", 0)).ok());
+  auto request = ExchangeOf("w0", 0);
+  request.clear_loaded_version();
+  const auto response = client_.Exchange(request);
+  ASSERT_TRUE(response.ok()) << response.status().ToString();
+  ASSERT_EQ(response->weights().sources_size(), 1);
+  EXPECT_EQ(response->weights().sources(0), "relay:7002");
 }
 
 TEST_F(ServiceTest, ASubmissionUnderAnOldLeaseIsDropped) {
