@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/verify_rows.h"
+#include "lib/config/load.h"
 #include "lib/rl/acr.h"
 #include "lib/rl/types.h"
 #include "lib/verify/verifier.h"
@@ -25,6 +26,7 @@ struct VerifyFlags {
   bool use_all = false;
   bool json = false;
   bool list = false;
+  std::vector<std::string> overrides;
 };
 
 struct Counts {
@@ -137,8 +139,8 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
 
 Status ScoreFile(const VerifyFlags& flags) {
   if (flags.path.empty()) return InvalidArgument("verify: name a JSONL file, or --list");
-  RewardConfig config;
-  config.use_all = flags.use_all;
+  BUTTRESS_ASSIGN_OR_RETURN(RewardConfig config, ParseReward(flags.overrides));
+  config.use_all |= flags.use_all;
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier,
                             MakeVerifier(flags.verifier, config));
   std::ifstream file(flags.path);
@@ -172,8 +174,9 @@ std::function<Status()> AddVerify(CLI::App& app) {
                  flags->path,
                  "JSONL of {\"id\", \"answer\", \"response\", \"label\"} or of groups: {\"id\", "
                  "\"answer\", \"responses\": [...], \"labels\": [...]}; labels are optional");
-  app.add_option("--verifier", flags->verifier, "what scores: --list names them")
+  app.add_option("--verifier", flags->verifier, "what scores, alone or as a sum (math + 0.2 * format): --list names them")
       ->capture_default_str();
+  app.add_option("--set", flags->overrides, "a setting of run.reward: run.reward.code.language=cpp (may stand several times)");
   app.add_flag("--use-all", flags->use_all, "countdown: every number exactly once");
   app.add_flag("--json", flags->json, "one JSON object a response, and a summary object");
   app.add_flag("--list", flags->list, "list the verifiers");
