@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/math_config.h"
+
 namespace buttress {
 
 struct FormatConfig {
@@ -104,6 +106,8 @@ struct RewardConfig {
   std::int64_t threads = 1;
   std::int64_t timeout_ms = 5000;
   double correct_from = 1;
+  MathConfig math;
+  SecondVerifierConfig second;
   FormatConfig format;
   LengthConfig length;
   CodeConfig code;
@@ -118,6 +122,8 @@ struct RewardConfig {
     v("threads", threads, "scoring threads of a worker");
     v("timeout_ms", timeout_ms, "time for one completion, or one batch of them; past it they are unscorable");
     v("correct_from", correct_from, "python, http: score from which a completion counts as correct, unless the reply says which");
+    v("math", math, "mathematical answers (verifier: math)");
+    v("second", second, "a second look at some completions");
     v("format", format, "verifier format");
     v("length", length, "verifiers length and overlong");
     v("code", code, "verifier code");

@@ -37,6 +37,18 @@ class Rules {
   std::string broken_;
 };
 
+void CheckVerifierSettings(const RewardConfig& reward, Rules& rules) {
+  rules.OneOf("run.reward.math.mode", reward.math.mode, {"lenient", "strict"});
+  rules.Require(!reward.math.anchors.empty(), "run.reward.math.anchors", std::string("[]"), "at least one");
+  for (const std::string& anchor : reward.math.anchors) {
+    const bool known = std::find(std::begin(kMathAnchors), std::end(kMathAnchors), anchor) != std::end(kMathAnchors);
+    rules.Require(known, "run.reward.math.anchors", anchor, "choose of: boxed, final answer is, ####, answer:, whole, last expression");
+  }
+  const double share = reward.second.share;
+  rules.Require(share >= 0 && share <= 1, "run.reward.second.share", share, "in [0, 1]");
+  rules.Require(share == 0 || !reward.second.verifier.empty(), "run.reward.second.verifier", std::string(), "name a verifier, or leave share at 0");
+}
+
 void CheckRun(const RunSettings& run, Rules& rules) {
   rules.Require(!run.data.prompts.empty(), "run.data.prompts", run.data.prompts, "name a JSONL file of prompts");
   rules.Require(!run.model.path.empty(), "run.model.path", run.model.path, "name a Hugging Face model folder");
@@ -68,6 +80,7 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
                   "between " + std::to_string(least) + " and " + std::to_string(most));
   };
   constexpr std::int64_t kDayMs = 86400000;
+  CheckVerifierSettings(reward, rules);
   between("threads", reward.threads, 1, 1024);
   between("timeout_ms", reward.timeout_ms, 1, kDayMs);
   rules.Require(std::isfinite(reward.correct_from), "run.reward.correct_from", reward.correct_from, "a finite number");
