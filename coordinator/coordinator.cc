@@ -76,7 +76,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger_->payload_end());
   BUTTRESS_ASSIGN_OR_RETURN(payloads_,
-                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end));
+                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end,
+                                                static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
@@ -107,7 +108,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
                                                                *payloads_,
                                                                *metrics_,
                                                                RealClock(),
-                                                               last_batch});
+                                                               last_batch,
+                                                               config.local.coordinator.keep_payloads});
   return OkStatus();
 }
 

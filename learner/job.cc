@@ -1,6 +1,6 @@
 #include "learner/job.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 

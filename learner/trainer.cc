@@ -1,7 +1,7 @@
 // Shapes: M trained tokens of a micro-batch, N completions of the step.
 #include "learner/trainer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

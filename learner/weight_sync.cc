@@ -1,6 +1,6 @@
 #include "learner/weight_sync.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <chrono>
 

@@ -1,6 +1,6 @@
 #include "rollout_worker/eval.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <vector>

@@ -187,12 +187,16 @@ struct CoordinatorConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
+  bool keep_payloads = false;
 
   template <class V>
   void Visit(V& v) {
     v("listen", listen, "address of the gRPC port; port 0 picks a free one and writes it to <out>/coordinator.address");
     v("advertise", advertise, "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+    v("payload_segment_bytes", payload_segment_bytes, "size at which a file of <out>/payloads is closed and the next one begun");
+    v("keep_payloads", keep_payloads, "keep the completions of settled groups; false: a payload file is deleted once no group in it is needed");
   }
 };
 

@@ -175,6 +175,8 @@ void CheckOptim(const OptimConfig& optim, Rules& rules) {
 
 void CheckLocal(const LocalSettings& local, Rules& rules) {
   rules.Require(!local.out.empty(), "local.out", local.out, "name the folder of the run");
+  rules.Require(local.coordinator.payload_segment_bytes >= 1, "local.coordinator.payload_segment_bytes",
+                local.coordinator.payload_segment_bytes, "at least 1");
   rules.OneOf("local.worker.device", local.worker.device, {"cpu", "cuda"});
   rules.OneOf("local.worker.engine", local.worker.engine, {"embedded", "vllm"});
   rules.OneOf("local.worker.weights", local.worker.weights, {"shared", "grpc"});

@@ -1,5 +1,5 @@
 // The suite over NCCL, bootstrapped by MPI. Where no GPU is visible only the refusal is tested, and the rest is skipped and said so.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -1,7 +1,7 @@
 #include "learner/weight_sync.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <vector>
