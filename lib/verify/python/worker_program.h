@@ -10,7 +10,7 @@ namespace buttress {
 //
 //   verl  compute_score(data_source, solution_str, ground_truth, extra_info): a number, or a dict with "score" and perhaps "acc"
 //   trl   reward(prompts, completions, **columns): a list of numbers or None, perhaps as a coroutine; columns are the fields of the rows
-inline constexpr std::string_view kPythonWorker = R"(
+inline constexpr std::string_view kPythonWorker = R"py(
 import asyncio, importlib.util, inspect, json, math, os, sys
 
 requests = os.fdopen(os.dup(0), "rb")
@@ -104,6 +104,6 @@ def main(path, name, chat):
         say({"results": results})
 
 main(sys.argv[1], sys.argv[2], sys.argv[3] == "1")
-)";
+)py";
 
 }  // namespace buttress
