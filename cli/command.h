@@ -23,6 +23,7 @@ struct Command {
 std::function<Status()> AddTask(CLI::App& app);
 std::function<Status()> AddNewModel(CLI::App& app);
 std::function<Status()> AddVerify(CLI::App& app);
+std::function<Status()> AddAuditVerifier(CLI::App& app);
 std::function<Status()> AddAdvantages(CLI::App& app);
 std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
