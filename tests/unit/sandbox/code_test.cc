@@ -8,6 +8,7 @@ namespace buttress {
 namespace {
 
 using nlohmann::json;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
@@ -86,7 +87,7 @@ TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
   config_.code.cpu_seconds = 1;
   Use(config_);
   EXPECT_EQ(Judge("while True: print('x' * 1000)", kSums).given, "0 of 2 tests: too much output");
-  EXPECT_EQ(Judge("while True: pass", kSums).given, "0 of 2 tests: CPU time");
+  EXPECT_THAT(Judge("while True: pass", kSums).given, EndsWith("time"));  // of the CPU, unless other programs take it
   config_.code.cpu_seconds = 30;
   config_.timeout_ms = 1000;
   Use(config_);
