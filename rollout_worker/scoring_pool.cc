@@ -171,6 +171,8 @@ class ThreadedScoringPool : public ScoringPool {
     }
     const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
     const bool late = clock_.MonotonicMs() - started_ms > options_.timeout.count();
+    for (std::size_t i = 0; i < sent.size() && options_.second; ++i)
+      options_.second->Check(requests[sent[i]].id, batch[i], verdicts[sent[i]]);
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (late) verdicts[i] = Unscorable(std::string(kTimeout));
       Fill(requests[i], std::move(verdicts[i]), seconds);

@@ -57,7 +57,7 @@ struct WorkerMetrics {
   prometheus::Gauge& weights_version;         // weight updater
   prometheus::Histogram& weight_update_seconds;
   prometheus::Gauge& canary_difference;       // weight updater
-  prometheus::Gauge& unchanged_weights;       // weight updater
+  prometheus::Counter& unchanged_weights;     // weight updater
   prometheus::Counter& submit_retries;        // submitter
 };
 

@@ -72,6 +72,7 @@ struct PythonConfig {
   std::int64_t workers = 1;
   std::int64_t batch = 32;
   std::int64_t start_ms = 60000;
+  bool chat = false;
 
   template <class V>
   void Visit(V& v) {
@@ -79,6 +80,7 @@ struct PythonConfig {
     v("workers", workers, "processes of each function; run.reward.threads bounds how many work at once");
     v("batch", batch, "completions of one call at most");
     v("start_ms", start_ms, "time to import a file of functions");
+    v("chat", chat, "TRL: prompts and completions as lists of chat messages");
   }
 };
 
@@ -103,6 +105,9 @@ struct RewardConfig {
   bool use_all = false;
   std::int64_t threads = 1;
   std::int64_t timeout_ms = 5000;
+  double correct_from = 1;
+  MathConfig math;
+  SecondVerifierConfig second;
   FormatConfig format;
   LengthConfig length;
   CodeConfig code;
@@ -118,6 +123,9 @@ struct RewardConfig {
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
     v("threads", threads, "scoring threads of a worker");
     v("timeout_ms", timeout_ms, "time for one completion, or one batch of them; past it they are unscorable");
+    v("correct_from", correct_from, "python, http: score from which a completion counts as correct, unless the reply says which");
+    v("math", math, "mathematical answers (verifier: math)");
+    v("second", second, "a second look at some completions");
     v("format", format, "verifier format");
     v("length", length, "verifiers length and overlong");
     v("code", code, "verifier code");

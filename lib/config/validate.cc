@@ -80,8 +80,10 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
                   "between " + std::to_string(least) + " and " + std::to_string(most));
   };
   constexpr std::int64_t kDayMs = 86400000;
+  CheckVerifierSettings(reward, rules);
   between("threads", reward.threads, 1, 1024);
   between("timeout_ms", reward.timeout_ms, 1, kDayMs);
+  rules.Require(std::isfinite(reward.correct_from), "run.reward.correct_from", reward.correct_from, "a finite number");
   rules.Require(!reward.format.tags.empty(), "run.reward.format.tags", std::string("[]"), "name a tag or more: [think, answer]");
   rules.OneOf("run.reward.length.unit", reward.length.unit, {"words", "characters", "tokens"});
   between("length.min", reward.length.min, 0, reward.length.max);
@@ -100,7 +102,6 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
   between("python.start_ms", reward.python.start_ms, 1, kDayMs);
   between("http.batch", reward.http.batch, 1, 4096);
   between("http.attempts", reward.http.attempts, 1, 100);
-  CheckVerifierSettings(reward, rules);
 }
 
 void CheckSelection(const SelectionConfig& selection, Rules& rules) {
@@ -271,6 +272,12 @@ void CheckVllm(const RunConfig& config, Rules& rules) {
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm) {
   Rules rules;
   CheckAlgorithm(algorithm, rules);
+  return rules.Verdict();
+}
+
+Status ValidateRewardConfig(const RewardConfig& reward) {
+  Rules rules;
+  CheckReward(reward, rules);
   return rules.Verdict();
 }
 

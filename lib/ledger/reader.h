@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ class Database;
 struct GroupRecord {
   GroupRow group;
   std::optional<AcceptedRow> accepted;
+};
+
+// Where an accepted group counts: at the step of its plan; without one, at the step behind the version that its last lease granted.
+struct StepOfGroup {
+  std::uint64_t step = 0;
+  std::uint64_t group_id = 0;
 };
 
 // Not thread-safe. Sees the ledger as it was between two commits of the coordinator, when it was opened; open anew to see more.
@@ -50,6 +57,12 @@ class LedgerReader {
 
   // The groups of a step's plan, in its order; empty if it has none.
   Result<std::vector<GroupRecord>> GroupsOfStep(std::uint64_t step);
+
+  // Groups with these ids, in admission order; ids that there are not are passed over.
+  Result<std::vector<GroupRecord>> GroupsById(std::span<const std::uint64_t> ids);
+
+  // All accepted groups by step, then id.
+  Result<std::vector<StepOfGroup>> StepsOfAccepted();
 
   // All plans by step.
   Result<std::map<std::uint64_t, PlanRow>> Plans();

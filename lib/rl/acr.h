@@ -70,6 +70,9 @@ struct CollapseSnapshot {
 // E[p^n + (1-p)^n]. 1 for n < 2, where nothing can differ. REQUIRES: 0 <= correct <= scored. Pure.
 double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
 
+// The same for all-correct alone: E[p^n]. REQUIRES: 0 <= correct <= scored, n >= 0. Pure.
+double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n);
+
 inline constexpr double kAcrEmaDecay = 0.9;
 
 }  // namespace buttress

@@ -70,8 +70,8 @@ class Verifier {
   virtual std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const;
 };
 
-// A case whose outcome is known, under every setting of the verifier, those of run.reward.math apart. Judged before a verifier scores anything; a verifier whose every
-// outcome hangs on its settings has none, one that starts processes judges its own when it is made.
+// A case whose outcome is known, under every setting of the verifier, those of run.reward.math apart. Judged before a verifier scores
+// anything; a verifier whose every outcome hangs on its settings has none, one that starts processes judges its own when it is made.
 struct KnownAnswer {
   std::string_view response;
   std::string_view answer;

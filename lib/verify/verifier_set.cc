@@ -60,8 +60,8 @@ Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardCon
       if (!entry.known_answers.empty()) {
         RewardConfig tested = config;
         tested.math = {};  // its mode and anchors change what is right
-        BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, entry.make(tested, argument));
-        BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *verifier, entry.known_answers));
+        BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> twin, entry.make(tested, argument));
+        BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *twin, entry.known_answers));
       }
       return entry.make(config, argument);
     }

@@ -144,6 +144,12 @@ constexpr VerifierEntry kTable[] = {
      Plain<MakeInstructions>,
      "the response follows every instruction of the answer or row (instruction_id_list and kwargs as in IFEval)",
      kInstructionsAnswers},
+    {"code", Plain<MakeCode>, "the response's program passes the answer's tests, in a sandbox (lib/verify/code/tests.h)", {}},
+    {"python",
+     MakePython,
+     "python:FILE:FUNCTION, a reward function written for verl (compute_score) or TRL, unchanged",
+     {}},
+    {"http", Plain<MakeHttp>, "the server at run.reward.http.url says so", {}},
 };
 
 }  // namespace

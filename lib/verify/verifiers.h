@@ -21,4 +21,9 @@ Result<std::unique_ptr<Verifier>> MakeOverlong(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeJsonSchema(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& config);
 
+// In processes of their own, or on another machine.
+Result<std::unique_ptr<Verifier>> MakeCode(const RewardConfig& config);
+Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config, std::string_view argument);
+Result<std::unique_ptr<Verifier>> MakeHttp(const RewardConfig& config);
+
 }  // namespace buttress

@@ -62,7 +62,7 @@ BUTTRESS_VLLM_URL=http://127.0.0.1:$refused_port BUTTRESS_VLLM_REFUSED_URL=http:
 stop_servers
 
 port=$(free_port)
-start_server server "$port" --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1 --api-key "$(cat $out/key)"
+VLLM_API_KEY=$(cat $out/key) start_server server "$port" --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1
 wait_server server "$port" "${servers[0]}"
 BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key BUTTRESS_VLLM_MODEL=$root/$cold \
   "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
@@ -73,7 +73,7 @@ say "training 20 steps"
 stop_servers
 for seed in 1 2 3 4; do
   for model in $cold $out/run/model; do
-    "$bin/rollout_worker" eval --config configs/vllm.yaml --model $model --prompts runs/quickstart-data/held_out.jsonl \
+    "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" --prompts runs/quickstart-data/held_out.jsonl \
       --temperature 0.7 --seed $seed --json | tr -d '\n'
     echo
   done

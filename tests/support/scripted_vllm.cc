@@ -198,6 +198,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     if (request.target.find("mode=wait") != std::string::npos) {
       changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || streams_ == 0; });
     }
+    // What it cuts ends before the pause is answered.
+    changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || held_until_pause_ == 0; });
   } else if (path == "/resume") {
     paused_ = false;
   } else if (path == "/collective_rpc") {
@@ -258,16 +260,19 @@ void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function
 void ScriptedVllm::Stream(const Json& body, Fault fault, ScriptedConnection& connection) {
   std::string weights;
   int pauses;
+  const int held = fault == Fault::kHoldUntilPause || fault == Fault::kCutBeforeToken ? 1 : 0;
   {
     MutexLock lock(mutex_);
     changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || !paused_; });
     weights = weights_;
     pauses = pauses_;
     ++streams_;
+    held_until_pause_ += held;
   }
   Generate(body, fault, weights, pauses, connection);
   MutexLock lock(mutex_);
   --streams_;
+  held_until_pause_ -= held;
   if (!connection.open()) ++left_;
   changed_.NotifyAll();
 }
@@ -285,6 +290,10 @@ void ScriptedVllm::Generate(const Json& body,
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";
   if (!connection.BeginStream()) return;
   if (fault == Fault::kStallAtOnce) HoldUntil(connection, [] { return false; });
+  if (fault == Fault::kCutBeforeToken) {
+    HoldUntil(connection, [&] { return pauses_ > pauses; });
+    count = 0;
+  }
 
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
     if (i == kBeforeFault) {

@@ -25,6 +25,7 @@ enum class Fault {
   kStallAtOnce,     // headers, no byte of the body
   kStallMidway,     // after two tokens
   kHoldUntilPause,  // after two tokens; then finish_reason abort
+  kCutBeforeToken,  // holds until a pause; then no choice at all, as vLLM does
   kSlowBytes,       // byte by byte
   kHalfJson,
   kNotJson,
@@ -119,6 +120,7 @@ class ScriptedVllm {
   bool paused_ GUARDED_BY(mutex_) = false;
   int pauses_ GUARDED_BY(mutex_) = 0;
   int streams_ GUARDED_BY(mutex_) = 0;
+  int held_until_pause_ GUARDED_BY(mutex_) = 0;
   int fail_reloads_ GUARDED_BY(mutex_) = 0;
   bool ignore_reloads_ GUARDED_BY(mutex_) = false;
   double shift_ GUARDED_BY(mutex_) = 0;

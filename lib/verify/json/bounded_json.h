@@ -9,9 +9,10 @@
 namespace buttress {
 
 inline constexpr std::size_t kMaxJsonBytes = std::size_t{1} << 20;
+inline constexpr std::size_t kMaxReferenceBytes = std::size_t{64} << 20;  // of a reference answer with tests
 inline constexpr int kMaxJsonDepth = 64;
 
 // kInvalidArgument: "no JSON", or which bound it breaks.
-Result<nlohmann::json> ParseBoundedJson(std::string_view text);
+Result<nlohmann::json> ParseBoundedJson(std::string_view text, std::size_t max_bytes = kMaxJsonBytes);
 
 }  // namespace buttress

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/unit/vllm/vllm_fixture.h"
 
 namespace buttress {
@@ -41,6 +43,23 @@ TEST(VllmWeightsTest, SamplesThatAreKeptGoOnBehindTheirTokensUnderTheNewWeights)
   EXPECT_EQ(again["max_tokens"], 16 - kept);
   EXPECT_EQ(again["cache_salt"], "w1-1");
   EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
+}
+
+TEST(VllmWeightsTest, SamplesThatThePauseCutsBeforeTheirFirstTokenAreNoFailuresOfTheServer) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  config.attempts = 1;
+  const auto engine = StartEngine(config);
+  server.Fail(std::vector<Fault>(4, Fault::kCutBeforeToken));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(4));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  for (const EngineResult& result : PollFor(*engine, 4)) {
+    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+    ExpectTokensOfSegments(result.completion);
+  }
+  const std::vector<std::string> calls = server.control_calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "/collective_rpc"), 2);  // none to revive it
 }
 
 TEST(VllmWeightsTest, SamplesThatAreAbortedEnd) {
