@@ -1,5 +1,5 @@
 // M: trained tokens of the micro-batch.
-#include "lib/rl/kl_mass.h"
+#include "learner/kl_mass.h"
 
 #include <torch/autograd.h>
 #include <torch/types.h>
