@@ -19,8 +19,8 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 find_library(BUTTRESS_FLINT flint REQUIRED)
 find_library(BUTTRESS_ARB NAMES flint-arb arb REQUIRED)
-# Their definitions (NOMINMAX, UTF8PROC_EXPORTS) mean something on Windows alone, and would make the precompiled torch header invalid.
-set_target_properties(PkgConfig::GRPC PkgConfig::UTF8PROC PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
+# Their flags (NOMINMAX, UTF8PROC_EXPORTS, -pthread) say nothing new on Debian 12, and would make the precompiled headers invalid.
+set_target_properties(PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
 find_program(BUTTRESS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 if(BUTTRESS_BUILD_TESTS)
   find_package(GTest REQUIRED)

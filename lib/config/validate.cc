@@ -104,6 +104,34 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
   between("http.attempts", reward.http.attempts, 1, 100);
 }
 
+void CheckSelection(const SelectionConfig& selection, Rules& rules) {
+  const std::string section = "run.data.selection.";
+  const auto in_unit = [&](const std::string& key, double value) { rules.Require(value >= 0 && value <= 1, section + key, value, "in [0, 1]"); };
+  rules.OneOf(section + "mode", selection.mode, {"none", "greso", "speed", "mopps"});
+  in_unit("greso.keep_easy", selection.greso.keep_easy);
+  in_unit("greso.keep_hard", selection.greso.keep_hard);
+  in_unit("greso.target", selection.greso.target);
+  rules.Require(selection.speed.rest >= 1 && selection.speed.rest <= 100, section + "speed.rest", selection.speed.rest, "between 1 and 100");
+  rules.Require(selection.mopps.candidates >= 1 && selection.mopps.candidates <= 1024, section + "mopps.candidates",
+                selection.mopps.candidates, "between 1 and 1024");
+  in_unit("mopps.target", selection.mopps.target);
+  in_unit("mopps.decay", selection.mopps.decay);
+}
+
+void CheckZeroVariance(const RunSettings& run, Rules& rules) {
+  const std::string key = "run.batch.zero_variance";
+  const std::string& policy = run.batch.zero_variance;
+  const std::string& advantage = run.algorithm.advantage;
+  rules.OneOf(key, policy, {"keep", "mask", "resample", "virtual"});
+  rules.Require(policy != "virtual" || advantage == "avspo", key, policy, "needs run.algorithm.advantage: avspo, whose modes say how");
+  const bool for_constant = advantage == "avspo" || advantage == "rl_zvp" || advantage == "ngrpo";
+  rules.Require((policy != "mask" && policy != "resample") || !for_constant, key, policy,
+                "leaves out the groups that run.algorithm.advantage: " + advantage + " is there for; use keep");
+  rules.Require(run.batch.resample.cap >= 1 && run.batch.resample.cap <= 1000, "run.batch.resample.cap", run.batch.resample.cap,
+                "between 1 and 1000");
+  rules.Require(run.batch.resample.budget >= 0, "run.batch.resample.budget", run.batch.resample.budget, "0 (no bound) or more");
+}
+
 void CheckAvspo(const AvspoConfig& avspo, Rules& rules) {
   const std::string section = "run.algorithm.avspo.";
   const auto share = [&](const std::string& key, double value) { rules.Require(value >= 0 && value <= 1, section + key, value, "in [0, 1]"); };
@@ -173,6 +201,17 @@ void CheckOptim(const OptimConfig& optim, Rules& rules) {
   rules.Require(optim.clip_grad >= 0, "run.optim.clip_grad", optim.clip_grad, "0 (off) or more");
 }
 
+void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
+  const std::string section = "local.learner.alarms.";
+  rules.Require(alarms.entropy_floor >= 0, section + "entropy_floor", alarms.entropy_floor, "0 (off) or more");
+  rules.Require(alarms.entropy_steps >= 0, section + "entropy_steps", alarms.entropy_steps, "0 or more");
+  rules.Require(alarms.entropy_fall > 0 && alarms.entropy_fall <= 1, section + "entropy_fall", alarms.entropy_fall, "in (0, 1]; 1 = off");
+  rules.Require(alarms.trend_steps >= 3 && alarms.trend_steps <= 100000, section + "trend_steps", alarms.trend_steps, "between 3 and 100000");
+  rules.Require(alarms.kl_limit > 0, section + "kl_limit", alarms.kl_limit, "above 0");
+  rules.Require(alarms.distinct_floor >= 0 && alarms.distinct_floor <= 1, section + "distinct_floor", alarms.distinct_floor,
+                "in [0, 1]; 0 = off");
+}
+
 void CheckLocal(const LocalSettings& local, Rules& rules) {
   rules.Require(!local.out.empty(), "local.out", local.out, "name the folder of the run");
   rules.Require(local.coordinator.payload_segment_bytes >= 1, "local.coordinator.payload_segment_bytes",
@@ -222,6 +261,7 @@ void CheckVllm(const RunConfig& config, Rules& rules) {
   rules.Require(vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
   rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
   rules.Require(vllm.control_ms >= 1000, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1000");
+  rules.Require(vllm.canary_nats >= 0, "local.worker.vllm.canary_nats", vllm.canary_nats, "at least 0");
   rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");
   rules.Require(config.run.sampling.temperature <= 2, "run.sampling.temperature", config.run.sampling.temperature,
                 "at most 2 with local.worker.engine: vllm");
@@ -244,10 +284,13 @@ Status ValidateRewardConfig(const RewardConfig& reward) {
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;
   CheckRun(config.run, rules);
+  CheckSelection(config.run.data.selection, rules);
+  CheckZeroVariance(config.run, rules);
   CheckReward(config.run.reward, rules);
   CheckAlgorithm(config.run.algorithm, rules);
   CheckOptim(config.run.optim, rules);
   CheckLocal(config.local, rules);
+  CheckAlarms(config.local.learner.alarms, rules);
   CheckVllm(config, rules);
   return rules.Verdict();
 }
