@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# One bench: bench/run.sh NAME [--json]. With --json one JSON object a case and unit, a line each, on stdout: bench, case, ours, peer, peer_name,
-# unit, ratio (above 1: we are better); progress goes to stderr. Peers come from $BUTTRESS_PEERS (a Python environment) or are installed into an
-# environment that is deleted afterwards. Needs build/release (deploy/build.sh).
+# One bench: bench/run.sh NAME [--json] [its own options; --help lists them]. With --json one JSON object a case and unit, a line each, on
+# stdout: bench, case, ours, peer, peer_name, unit, ratio (above 1: we are better); progress goes to stderr. Peers are Python packages
+# (NAME/peers.txt) and, where a bench says so, a server: they are taken from the environment $BUTTRESS_PEERS if it has them, else installed
+# into ~/.cache/buttress/bench, which may be deleted at any time. Needs build/release (deploy/build.sh).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 name=${1:-}
@@ -10,14 +11,17 @@ if [[ -z $name || ! -f $root/bench/$name/run.py ]]; then
   exit 2
 fi
 shift
-packages=$(cat "$root/bench/$name/peers.txt")
-python=${BUTTRESS_PEERS:-/root/peers}/bin/python
-if ! "$python" -c "import ${packages//$'\n'/, }" 2>/dev/null; then
-  peers=$(mktemp -d)
-  trap 'rm -rf "$peers"' EXIT
-  echo "installing ${packages//$'\n'/, } into $peers" >&2
-  python3 -m venv "$peers"
-  "$peers/bin/pip" install -q $packages >&2
-  python=$peers/bin/python
+export BUTTRESS_BENCH_CACHE=$HOME/.cache/buttress/bench
+mapfile -t packages < "$root/bench/$name/peers.txt"
+modules=$(printf 'import %s;' "${packages[@]%%==*}")
+python=${BUTTRESS_PEERS:-$BUTTRESS_BENCH_CACHE/venv}/bin/python
+if [[ ${#packages[@]} -eq 0 ]]; then
+  python=$(command -v python3)
+elif ! "$python" -c "$modules" 2>/dev/null; then
+  python=$BUTTRESS_BENCH_CACHE/venv/bin/python
+  echo "installing ${packages[*]} into $BUTTRESS_BENCH_CACHE/venv" >&2
+  python3 -m venv "$BUTTRESS_BENCH_CACHE/venv"
+  "$python" -m pip install -q "${packages[@]}" >&2
 fi
-"$python" "$root/bench/$name/run.py" "$@"
+export PYTHONPATH=$root/bench HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
+exec "$python" "$root/bench/$name/run.py" "$@"

@@ -16,10 +16,12 @@ pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
 pkg_check_modules(CURL REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(GMP REQUIRED IMPORTED_TARGET gmp)
+pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
+pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 find_library(BUTTRESS_FLINT flint REQUIRED)
 find_library(BUTTRESS_ARB NAMES flint-arb arb REQUIRED)
-# Their definitions (NOMINMAX, UTF8PROC_EXPORTS) mean something on Windows alone, and would make the precompiled torch header invalid.
-set_target_properties(PkgConfig::GRPC PkgConfig::UTF8PROC PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
+# Their flags (NOMINMAX, UTF8PROC_EXPORTS, -pthread) say nothing new on Debian 12, and would make the precompiled headers invalid.
+set_target_properties(PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
 # GnuTLS behind it wants p11-kit's headers; ours do not, and a path more would change the command line of every file.
 set_target_properties(PkgConfig::MICROHTTPD PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "")
 find_program(BUTTRESS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)

@@ -35,6 +35,10 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.lease_ms = run.lease_ms;
   options.max_attempts = run.max_attempts;
   options.deterministic = run.deterministic;
+  options.resample = run.batch.zero_variance == "resample";
+  options.replace_cap = run.batch.resample.cap * run.batch.prompts;
+  options.replace_budget = run.batch.resample.budget;
+  options.selection = run.data.selection;
   return options;
 }
 
@@ -78,7 +82,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger_->payload_end());
   BUTTRESS_ASSIGN_OR_RETURN(payloads_,
-                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end));
+                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end,
+                                                static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
@@ -95,7 +100,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   PromptSource source(prompts,
                       {config.run.seed,
                        config.run.data.shuffle,
-                       static_cast<std::int32_t>(config.run.sampling.group_size)});
+                       static_cast<std::int32_t>(config.run.sampling.group_size),
+                       config.run.data.selection});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 
@@ -109,7 +115,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
                                                                *payloads_,
                                                                *metrics_,
                                                                RealClock(),
-                                                               last_batch});
+                                                               last_batch,
+                                                               config.local.coordinator.keep_payloads});
   return OkStatus();
 }
 

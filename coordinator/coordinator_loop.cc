@@ -24,8 +24,10 @@ constexpr std::int64_t kStallMs = 3000;
 CoordinatorLoop::CoordinatorLoop(Parts parts)
     : parts_(std::move(parts)),
       queue_(kQueueBound),
-      last_wake_ms_(parts_.clock.MonotonicMs()),
-      thread_([this] { Run(); }) {}
+      last_wake_ms_(parts_.clock.MonotonicMs()) {
+  Publish(last_wake_ms_);  // a scrape before the first turn sees the ledger's counts
+  thread_ = std::thread([this] { Run(); });
+}
 
 CoordinatorLoop::~CoordinatorLoop() {
   Drain();
@@ -50,7 +52,6 @@ Status CoordinatorLoop::Stop() {
 }
 
 void CoordinatorLoop::Run() {
-  Publish(NowMs());
   while (true) {
     std::optional<Command> first = queue_.Pop(milliseconds(WaitMs()));
     if (!first && queue_.closed() && parked_.empty()) return;
@@ -97,6 +98,7 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
   } else {
     if (!changes.empty()) Failpoint("after_commit");
     if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
+    if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
     Publish(turn.now_ms);
   }
   for (const Answer& answer : answers) answer.command.finish(answer.status);
@@ -114,12 +116,12 @@ void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& an
 bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
   if (wanted <= 0 || !turn.failed.ok()) return false;
-  const auto drawn = parts_.prompts.Draw(wanted);
+  const auto drawn = parts_.prompts.Draw(wanted, parts_.scheduler.memory());
   if (!drawn.ok()) {
     turn.failed = drawn.status();
     return false;
   }
-  parts_.scheduler.Admit(*drawn, parts_.prompts.cursor(), turn.changes);
+  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, parts_.prompts.cursor(), turn.changes);
   return true;
 }
 
@@ -151,6 +153,14 @@ Status CoordinatorLoop::Persist(const Turn& turn) {
   parts_.metrics.store_commit_seconds.Observe(MonotonicSeconds() - begin);
   (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
   return status.Annotate("writing the ledger");
+}
+
+void CoordinatorLoop::DeleteSettledPayloads() {
+  // PayloadStore::Open wants the segment of the last reference, needed or not.
+  const auto end = parts_.ledger.payload_end();
+  const Status status = end.ok() ? parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), end->segment)).status()
+                                 : end.status();
+  if (!status.ok()) Log(kWarn, "payloads of settled groups stay on the disk", {{"error", status.ToString()}});
 }
 
 void CoordinatorLoop::Publish(std::int64_t now_ms) {

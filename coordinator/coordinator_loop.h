@@ -70,6 +70,7 @@ class CoordinatorLoop {
     CoordinatorMetrics& metrics;
     const Clock& clock;
     CollapseCounts last_batch;  // of the newest plan in the ledger
+    bool keep_payloads = false;
   };
 
   // Starts the thread.
@@ -108,6 +109,7 @@ class CoordinatorLoop {
   bool AdmitPrompts(Turn& turn);
   void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
   Status Persist(const Turn& turn);
+  void DeleteSettledPayloads();
   void Publish(std::int64_t now_ms);
   std::int64_t WaitMs() const;
   std::int64_t NowMs();

@@ -1,6 +1,6 @@
 #include "learner/checkpoint.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <charconv>

@@ -1,6 +1,6 @@
 #include "learner/grad_reducer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <memory>

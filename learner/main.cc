@@ -1,5 +1,5 @@
 // The learner: `mpirun -np R learner --config run.yaml`, and `learner sft` for supervised training.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>

@@ -1,6 +1,6 @@
 #include "learner/optimizer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "lib/base/check.h"
 

@@ -1,6 +1,6 @@
 #include "learner/token_batch.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,6 @@
 #include "rollout_worker/embedded_engine.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <deque>

@@ -1,6 +1,6 @@
 #include "lib/policy/attention.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "lib/policy/short_attention.h"
 

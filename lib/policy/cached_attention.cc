@@ -1,6 +1,6 @@
 #include "lib/policy/cached_attention.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <algorithm>
 #include <cmath>

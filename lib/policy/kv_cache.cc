@@ -1,6 +1,6 @@
 #include "lib/policy/kv_cache.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "lib/base/check.h"
 

@@ -4,7 +4,8 @@
 //   d logp[t] / d l = onehot(t) - p          d H / d l = -p * (log p + H)
 #include "lib/policy/logprobs.h"
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "lib/policy/norm.h"
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "lib/policy/cpu_rows.h"
 

@@ -1,7 +1,7 @@
 #include "lib/policy/packed_linear.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <optional>
 #include <string_view>

@@ -1,6 +1,6 @@
 #include "lib/policy/parameters.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstring>
 #include <optional>

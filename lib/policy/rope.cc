@@ -1,6 +1,7 @@
 #include "lib/policy/rope.h"
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include <algorithm>
 

@@ -1,6 +1,7 @@
 #include "lib/policy/swiglu.h"
 
-#include <torch/torch.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
 
 #include "lib/policy/cpu_rows.h"
 

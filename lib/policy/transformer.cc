@@ -1,7 +1,7 @@
 // Shapes: N packed tokens, D width, H query heads, K key-value heads, C values of a head, F width of the MLP, V vocabulary.
 #include "lib/policy/transformer.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <limits>

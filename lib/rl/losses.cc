@@ -3,7 +3,7 @@
 
 #include <array>
 
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include "lib/base/check.h"
 

@@ -234,7 +234,7 @@ class NcclCollective : public Collective {
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
     if (communicator_->aborted())
-      return Finished(Aborted(std::string("NCCL ") + what + ": the group was aborted"));
+      return Finished(Aborted("the NCCL group was aborted").Annotate(what));
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCuda)
         return Finished(InvalidArgument("collective nccl: buffers must lie in GPU memory"));

@@ -1,6 +1,6 @@
 // The suite over NCCL, bootstrapped by MPI; with `--stuck-rank MODE`, what the others say of a rank that is gone. Where no GPU is visible only
 // the refusal is tested, and the rest is skipped and said so.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cstdio>
 #include <cstdlib>

@@ -4,6 +4,7 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <map>
 #include <thread>
 
@@ -243,6 +244,32 @@ TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
                 groups.at("trained"),
             0U);
   EXPECT_TRUE(coordinator_->finished());
+}
+
+TEST_F(ServiceTest, PayloadsOfSettledGroupsLeaveTheDisk) {
+  config_.local.coordinator.payload_segment_bytes = 1;  // a file a group
+  Restart();
+  Begin();
+  const std::string folder = JoinPath(config_.local.out, "payloads");
+  for (std::uint64_t step = 1; step <= 2; ++step) TrainStep(step);
+  ASSERT_TRUE(std::filesystem::exists(JoinPath(folder, "00000001.seg")));
+  ASSERT_TRUE(Checkpoint(1).ok());
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000001.seg")));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000002.seg")));
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000003.seg"))) << "step 2 may still be asked for";
+  ASSERT_TRUE(Checkpoint(2).ok());
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000004.seg"))) << "the ledger's last reference";
+  Restart();
+}
+
+TEST_F(ServiceTest, PayloadsAreKeptWhereTheRunSaysSo) {
+  config_.local.coordinator.payload_segment_bytes = 1;
+  config_.local.coordinator.keep_payloads = true;
+  Restart();
+  Begin();
+  TrainStep(1);
+  ASSERT_TRUE(Checkpoint(1).ok());
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(JoinPath(config_.local.out, "payloads"), "00000001.seg")));
 }
 
 TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {

@@ -1,7 +1,7 @@
 #include "rollout_worker/embedded_engine.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <map>

@@ -1,5 +1,5 @@
 // FILE DTYPE: trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two float32 files.
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <cstdio>

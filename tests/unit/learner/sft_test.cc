@@ -1,7 +1,7 @@
 #include "learner/sft.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <set>

@@ -1,7 +1,7 @@
 #include "learner/token_batch.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 namespace buttress {
 namespace {

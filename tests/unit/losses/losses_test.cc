@@ -2,7 +2,7 @@
 #include "lib/rl/losses.h"
 
 #include <gtest/gtest.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <cmath>
 #include <functional>

@@ -1,7 +1,7 @@
 #include "lib/policy/generator.h"
 
 #include <gmock/gmock.h>
-#include <torch/torch.h>
+#include <torch/types.h>
 
 #include <filesystem>
 #include <map>

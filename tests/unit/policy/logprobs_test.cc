@@ -1,6 +1,7 @@
 #include "lib/policy/logprobs.h"
 
-#include <torch/torch.h>
+#include <torch/types.h>
+#include <torch/utils.h>
 
 #include "tests/unit/policy/golden.h"
 

@@ -1,0 +1,69 @@
+// Times the transports of weights for bench/weights/run.py: publishes a version of the wanted size in <folder>/published, fetches it in
+// place and over gRPC into <folder>/fetched, and prints the seconds of each as JSON. Nothing is fsynced, as in a run.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+
+#include "lib/base/clock.h"
+#include "lib/base/file.h"
+#include "lib/base/random.h"
+#include "lib/weights/transport.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kTensorValues = std::int64_t{16} << 20;
+constexpr std::int64_t kProgressMs = 30000;
+
+Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors, std::string_view bytes) {
+  std::vector<SafetensorsWriter::Declared> table;
+  for (std::int64_t i = 0; i < tensors; ++i) table.push_back({"tensor." + std::to_string(i), "F32", {kTensorValues}});
+  BUTTRESS_RETURN_IF_ERROR(publisher.Begin({1, 1, ""}, table));
+  for (const auto& tensor : table) BUTTRESS_RETURN_IF_ERROR(publisher.Put(tensor.name, bytes));
+  return publisher.Commit();
+}
+
+Status Run(const std::string& folder, std::int64_t gigabytes) {
+  const std::int64_t tensors = gigabytes * 1000000000 / (kTensorValues * static_cast<std::int64_t>(sizeof(float)));
+  std::string bytes(static_cast<std::size_t>(kTensorValues) * sizeof(float), '\0');
+  RandomStream random({1, 0});
+  for (char& byte : bytes) byte = static_cast<char>(random.Below(256));
+
+  WeightStoreOptions store;
+  store.folder = JoinPath(folder, "published");
+  store.durable = false;
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto server, WeightServer::Start(store.folder, "127.0.0.1:0"));
+  store.sources = {server->address()};
+  BUTTRESS_ASSIGN_OR_RETURN(const auto publisher, MakeFolderPublisher(store));
+  double begin = MonotonicSeconds();
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, Publish(*publisher, tensors, bytes));
+  const double publish = MonotonicSeconds() - begin;
+
+  begin = MonotonicSeconds();
+  BUTTRESS_RETURN_IF_ERROR(MakeSharedFetcher()->Fetch(manifest).status());
+  const double file = MonotonicSeconds() - begin;
+
+  store.folder = JoinPath(folder, "fetched");
+  const auto fetcher = MakeGrpcFetcher(store, GrpcFetcherOptions{kProgressMs, 0, {}});
+  begin = MonotonicSeconds();
+  BUTTRESS_RETURN_IF_ERROR(fetcher->Fetch(manifest).status());
+  const double grpc = MonotonicSeconds() - begin;
+  std::printf("{\"path\": \"%s/model.safetensors\", \"bytes\": %llu, \"publish\": %.6f, \"file\": %.6f, \"grpc\": %.6f}\n", manifest.folder.c_str(),
+              static_cast<unsigned long long>(manifest.files.front().bytes), publish, file, grpc);
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  std::string folder;
+  std::int64_t gigabytes = 1;
+  CLI::App app("Seconds of publishing and fetching weights");
+  app.add_option("folder", folder, "where to write; twice the weights' size is needed")->required();
+  app.add_option("--gigabytes", gigabytes, "size of the weights")->check(CLI::PositiveNumber);
+  CLI11_PARSE(app, argc, argv);
+  const buttress::Status status = buttress::Run(folder, gigabytes);
+  if (!status.ok()) std::fprintf(stderr, "bench_weights: %s\n", status.message().c_str());
+  return buttress::ExitCode(status);
+}

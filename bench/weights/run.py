@@ -1,0 +1,51 @@
+"""Seconds and GB/s for 1 GB of weights: published as a version's folder (written and hashed), fetched in place (`file`: every byte is read and
+hashed) and fetched over gRPC on this machine (sent, checked by chunk, written and hashed). The peer writes the same file with `cp`, reads it
+with `sha256sum`, or both one after another. Page cache on both sides, no fsync. The two run in turn; the median of the rounds counts."""
+import json
+import pathlib
+import statistics
+import subprocess
+import tempfile
+import time
+
+import models
+from report import Report, parser, progress
+
+PEERS = {"publish": ("cp", "sha256sum"), "file": ("sha256sum",), "grpc": ("cp", "sha256sum")}
+
+
+def seconds_of(command):
+    begin = time.perf_counter()
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - begin
+
+
+def one_round(gigabytes):
+    with tempfile.TemporaryDirectory() as folder:
+        command = [models.BIN / "bench_weights", folder, "--gigabytes", str(gigabytes)]
+        ours = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+        copy = pathlib.Path(folder) / "copy"
+        theirs = {"cp": seconds_of(["cp", "--reflink=never", ours["path"], copy]), "sha256sum": seconds_of(["sha256sum", copy])}
+    return ours, theirs
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--gigabytes", type=int, default=1)
+    options = options.parse_args()
+    report = Report("weights", options.json)
+    rounds = []
+    for n in range(options.rounds):
+        rounds.append(one_round(options.gigabytes))
+        progress(f"round {n + 1}: {rounds[-1]}")
+    gigabytes = rounds[0][0]["bytes"] / 1e9
+    for case, programs in PEERS.items():
+        mine = statistics.median(ours[case] for ours, _ in rounds)
+        peer = statistics.median(sum(theirs[program] for program in programs) for _, theirs in rounds)
+        name = " + ".join(programs)
+        report.add(case, "s", mine, peer, name, more_is_better=False)
+        report.add(case, "GB/s", gigabytes / mine, gigabytes / peer, name, more_is_better=True)
+
+
+main()
