@@ -8,6 +8,7 @@
 #include <optional>
 #include <tuple>
 
+#include "lib/base/clock.h"
 #include "tests/support/machines.h"
 #include "tests/support/made_certificates.h"
 
