@@ -125,7 +125,6 @@ struct PublishedWeights {
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
   std::string metrics_address;
-  std::int64_t leases = 0;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
 };
