@@ -1,20 +1,34 @@
 # buttress_library(NAME [TORCH] SOURCES ... [LINK ...])   static library of one folder; TORCH adds the shared precompiled header
 # buttress_program(NAME [TORCH] SOURCES ... [LINK ...])   program in bin/
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])   one GoogleTest binary of one folder
+
+# Compiles HEADERS once as target `pch`, for _buttress_precompiled(target pch).
+function(_buttress_precompiled_header pch libraries)
+  file(WRITE ${CMAKE_BINARY_DIR}/${pch}.cc "")
+  add_library(${pch} OBJECT ${CMAKE_BINARY_DIR}/${pch}.cc)
+  target_link_libraries(${pch} PRIVATE buttress_options ${libraries})
+  target_compile_options(${pch} PRIVATE -fpch-preprocess)
+  target_precompile_headers(${pch} PRIVATE ${ARGN})
+endfunction()
+
+if(NOT BUTTRESS_SANITIZER)
+  _buttress_precompiled_header(buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
+endif()
+_buttress_precompiled_header(buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json" <CLI/CLI.hpp> <nlohmann/json.hpp>)
+_buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
+
+# -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid. g++ 12 warns of overlap and overflow in
+# std::string's operator+ where it comes from a precompiled header (gcc bug 105329).
+function(_buttress_precompiled target pch)
+  target_compile_options(
+    ${target} PRIVATE -fpch-preprocess -fPIC -Wno-array-bounds -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
+  target_precompile_headers(${target} REUSE_FROM ${pch})
+endfunction()
+
 function(_buttress_torch_target name)
   target_link_libraries(${name} PUBLIC buttress_torch)
   set_target_properties(${name} PROPERTIES JOB_POOL_COMPILE torch)
-  if(NOT TARGET buttress_torch_pch)
-    file(WRITE ${CMAKE_BINARY_DIR}/torch_pch.cc "")
-    add_library(buttress_torch_pch OBJECT ${CMAKE_BINARY_DIR}/torch_pch.cc)
-    target_link_libraries(buttress_torch_pch PRIVATE buttress_torch)
-    target_compile_options(buttress_torch_pch PRIVATE -fpch-preprocess)
-    target_precompile_headers(buttress_torch_pch PRIVATE <torch/types.h> <torch/autograd.h> <torch/utils.h>)
-  endif()
-  # -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid. g++ 12 warns of
-  # overlap and overflow in std::string's operator+ where it comes from a precompiled header (gcc bug 105329).
-  target_compile_options(${name} PRIVATE -fpch-preprocess -fPIC -Wno-array-bounds -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
-  target_precompile_headers(${name} REUSE_FROM buttress_torch_pch)
+  _buttress_precompiled(${name} buttress_torch_pch)
 endfunction()
 
 function(buttress_library name)
@@ -38,6 +52,8 @@ function(buttress_program name)
   target_link_libraries(${name} PRIVATE buttress_options ${ARG_LINK})
   if(ARG_TORCH)
     _buttress_torch_target(${name})
+  else()
+    _buttress_precompiled(${name} buttress_program_pch)
   endif()
 endfunction()
 
@@ -50,6 +66,8 @@ function(buttress_test name)
   target_link_libraries(${name} PRIVATE buttress_options ${ARG_LINK} GTest::gmock GTest::gtest_main)
   if(ARG_TORCH)
     _buttress_torch_target(${name})
+  else()
+    _buttress_precompiled(${name} buttress_test_pch)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(

@@ -176,7 +176,7 @@ Status GetRunStatus(Turn& turn, v1::GetRunStatusResponse& response) {
     }
     *out.mutable_loaded_version() = ToProto(worker.loaded_version);
     out.set_silent_ms(static_cast<std::uint64_t>(turn.now_ms - worker.last_heard_ms));
-    out.set_metrics_address(worker.metrics_address);
+    out.set_metrics_address(worker.addresses.metrics);
   }
   response.set_learner_epoch(status.learner_epoch);
   response.set_coordinator_epoch(status.coordinator_epoch);

@@ -31,7 +31,15 @@ std::int64_t Scheduler::NeedsPrompts() const {
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
 
-void Scheduler::Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& cursor, LedgerBatch& out) {
+PromptMemory Scheduler::memory() const {
+  const GresoConfig& greso = options_.selection.greso;
+  return {records_, run_.greso.value_or(GresoBases{greso.keep_easy, greso.keep_hard})};
+}
+
+void Scheduler::Admit(std::span<const DrawnPrompt> prompts,
+                      std::span<const SkipRow> skipped,
+                      const PromptCursor& cursor,
+                      LedgerBatch& out) {
   BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(), "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
     BUTTRESS_CHECK(prompt.completions >= 1, "a group has completions");
@@ -41,13 +49,15 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& 
     groups_.Add(row, out);
     ++events_.prompts_admitted;
   }
+  for (const SkipRow& skip : skipped) ++skipped_[static_cast<std::size_t>(skip.reason)];
+  out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
   run_.cursor = cursor;
   out.run = run_;
 }
 
 void Scheduler::RegisterWorker(const std::string& worker_id,
                                std::uint64_t incarnation,
-                               const std::string& metrics_address,
+                               const WorkerAddresses& addresses,
                                std::int64_t now_ms,
                                LedgerBatch& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
@@ -55,8 +65,9 @@ void Scheduler::RegisterWorker(const std::string& worker_id,
     if (group.worker_id == worker_id && group.incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
   }
   WorkerInfo& worker = workers_[worker_id];
+  if (worker.incarnation != incarnation) worker.loaded_version = {};
   worker.incarnation = incarnation;
-  worker.metrics_address = metrics_address;
+  worker.addresses = addresses;
   worker.last_heard_ms = now_ms;
 }
 
@@ -185,6 +196,23 @@ std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.
 
 const PublishedWeights* Scheduler::weights() const {
   return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;
+}
+
+std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id, std::int64_t now_ms) const {
+  std::vector<std::string> relays;
+  const PublishedWeights* const newest = weights();
+  if (newest == nullptr) return relays;
+  // The ids are a ring, and each worker is given those that follow it.
+  auto next = workers_.upper_bound(worker_id);
+  for (std::size_t seen = 0; seen < workers_.size() && relays.size() < kMaxRelays; ++seen, ++next) {
+    if (next == workers_.end()) next = workers_.begin();
+    const auto& [id, worker] = *next;
+    const bool has_it = worker.loaded_version == newest->version && !worker.addresses.weights.empty();
+    if (has_it && id != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms) {
+      relays.push_back(worker.addresses.weights);
+    }
+  }
+  return relays;
 }
 
 }  // namespace buttress

@@ -99,6 +99,11 @@ Status RegisterWorker(Turn& turn,
     return InvalidArgument("worker_id has " + std::to_string(request.worker_id().size()) +
                            " bytes; 1 to " + std::to_string(kMaxNameBytes) + " are expected");
   }
+  if (request.weights_address().size() > kMaxNameBytes ||
+      request.metrics_address().size() > kMaxNameBytes) {
+    return InvalidArgument("worker " + request.worker_id() + ": an address has more than " +
+                           std::to_string(kMaxNameBytes) + " bytes");
+  }
   if (request.config_sha256() != turn.terms.config_sha256) {
     return FailedPrecondition("worker " + request.worker_id() + " runs configuration " +
                               request.config_sha256() + ", the coordinator " +
@@ -107,7 +112,7 @@ Status RegisterWorker(Turn& turn,
   }
   turn.scheduler.RegisterWorker(request.worker_id(),
                                 request.incarnation(),
-                                request.metrics_address(),
+                                {request.metrics_address(), request.weights_address()},
                                 turn.now_ms,
                                 turn.changes);
   response.set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
@@ -116,7 +121,8 @@ Status RegisterWorker(Turn& turn,
       "worker registered",
       {{"worker", request.worker_id()},
        {"engine", request.engine()},
-       {"metrics", request.metrics_address()}});
+       {"metrics", request.metrics_address()},
+       {"weights", request.weights_address()}});
   return OkStatus();
 }
 
@@ -142,6 +148,11 @@ std::optional<Status> Exchange(Turn& turn,
   if (newer && !response.mutable_weights()->ParseFromString(weights->manifest)) {
     return turn.failed = DataLoss("the ledger's manifest of version " + ToString(weights->version) +
                                   " is no WeightManifest");
+  }
+  if (newer) {
+    for (std::string& relay : turn.scheduler.WeightRelays(exchange->worker_id, turn.now_ms)) {
+      response.mutable_weights()->add_sources(std::move(relay));
+    }
   }
   response.set_run_state(turn.scheduler.finished() ? v1::RUN_STATE_FINISHED
                          : turn.draining           ? v1::RUN_STATE_DRAINING

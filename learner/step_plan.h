@@ -13,6 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/advantage.h"
+#include "lib/rl/gradient_share.h"
 
 namespace buttress {
 
@@ -33,11 +34,13 @@ struct StepPlan {
 
 // What rank 0 knows of a step before any token is run.
 struct BatchSummary {
-  CollapseCounts collapse;            // of the step's groups
+  CollapseCounts collapse;            // of all groups drawn for the step, replaced ones included
+  std::int64_t groups_replaced = 0;   // of those, not in the plan
+  std::int64_t groups_masked = 0;     // of the plan, left out of loss and denominators for their zero variance
   double reward_mean = 0;             // shaped, over scorable completions
   double accuracy = 0;                // correct / (correct + wrong)
   std::int64_t unscorable = 0;        // completions
-  std::int64_t tokens = 0;            // trained tokens of scorable completions: the denominator
+  std::int64_t tokens = 0;            // trained tokens of scorable completions that are not masked: the denominator
   std::int64_t generated_tokens = 0;  // of all completions
   std::int64_t groups_trained = 0;    // run through the model
   std::int64_t zero_advantage_tokens = 0;
@@ -45,6 +48,7 @@ struct BatchSummary {
   double virtual_weight = 0;        // their mean confidence weight
   std::optional<GateReading> gate;  // of the estimator, if it has one
   GateState next_gate;              // for the next step
+  GradientMass gradient;            // of the policy loss, before a token is run
   // Steps between the version that sampled a group and the one that the step starts from.
   double age_mean = 0;
   std::int64_t age_max = 0;
@@ -52,7 +56,8 @@ struct BatchSummary {
 
 struct StepPlanOptions {
   AlgorithmConfig algorithm;
-  double length_norm = 0;  // L of seq_mean_token_sum_norm
+  bool mask_zero_variance = false;  // groups without a signal are in no loss, no denominator and no statistic of the estimator
+  double length_norm = 0;           // L of seq_mean_token_sum_norm
   std::uint64_t seed = 0;  // of the run
   std::int32_t ranks = 1;
   std::int64_t micro_batch_tokens = 0;

@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/rl/kl_mass.h"
 #include "lib/rl/rl_zvp.h"
 
 namespace buttress {
@@ -20,7 +21,12 @@ namespace {
 constexpr auto kLossMetrics = static_cast<std::size_t>(LossMetric::kCount);
 constexpr std::size_t kSampledNats = kLossMetrics;
 constexpr std::size_t kSampledTokens = kLossMetrics + 1;
-constexpr std::size_t kStatistics = kLossMetrics + 2;
+constexpr std::size_t kResponses = kLossMetrics + 2;
+constexpr std::size_t kDistinct = kLossMetrics + 3;
+constexpr std::size_t kFormatted = kLossMetrics + 4;
+constexpr std::size_t kKlMass = kLossMetrics + 5;
+constexpr std::size_t kConstantKlMass = kLossMetrics + 6;
+constexpr std::size_t kStatistics = kLossMetrics + 7;
 
 // First byte of what rank 0 says while the others wait for a plan.
 constexpr char kSayStep = 's';
@@ -54,6 +60,18 @@ void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
                     completion.logprobs.begin() + span.begin,
                     completion.logprobs.begin() + span.end);
   }
+}
+
+// Its raw rewards are all equal.
+bool IsConstant(const Group& group) {
+  std::vector<double> raw_rewards;
+  std::vector<Outcome> outcomes;
+  for (const Completion& completion : group.completions) {
+    raw_rewards.push_back(completion.raw_reward);
+    outcomes.push_back(completion.outcome);
+  }
+  const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
+  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
 }
 
 }  // namespace
@@ -112,6 +130,7 @@ Status Trainer::Run(std::int64_t step,
   reducer_.Zero();
   statistics_.assign(kStatistics, 0.0);
   AddSamplingEntropy();
+  AddResponses();
   for (std::int32_t round = 0; round < plan_.rounds; ++round) RunMicroBatch(round, report);
   {
     const Stopwatch watch(report.seconds.reduce);
@@ -179,6 +198,8 @@ Status Trainer::FetchOwnGroups() {
   if (groups_.size() != ids.size())
     return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " +
                     std::to_string(groups_.size()));
+  group_constant_.clear();
+  for (const Group& group : groups_) group_constant_.push_back(IsConstant(group));
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     const std::string name = "group " + std::to_string(ids[k]);
     if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty())
@@ -210,10 +231,19 @@ void Trainer::AddSamplingEntropy() {
   }
 }
 
+void Trainer::AddResponses() {
+  ResponseProbe probe;
+  for (const Group& group : groups_) probe.Add(group);
+  statistics_[kResponses] = static_cast<double>(probe.responses);
+  statistics_[kDistinct] = static_cast<double>(probe.distinct);
+  statistics_[kFormatted] = static_cast<double>(probe.formatted);
+}
+
 // Forward, loss and backward of this rank's micro-batch number `round`; nothing if it has no such.
 void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   TokenBatch batch;
   std::vector<float> old_logprobs, advantages, weights;
+  std::vector<std::uint8_t> constant;
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
@@ -222,6 +252,7 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
       AppendTrained(completion, old_logprobs);
       advantages.resize(old_logprobs.size(), static_cast<float>(plan_.advantages[row]));
       weights.resize(old_logprobs.size(), static_cast<float>(plan_.token_weights[row]));
+      constant.resize(old_logprobs.size(), group_constant_[k] ? 1 : 0);
     }
   }
   if (batch.empty()) return;
@@ -247,6 +278,12 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
           batch.Run(*reference_, temperature, chunk_rows, EntropyMode::kNone).logprobs_M;
     }
     loss = ComputeLoss(input, loss_);
+    if (loss_.kl_coef > 0) {
+      const at::Tensor constant_M = torch::tensor(constant, torch::kUInt8).to(device, at::kBool);
+      const at::Tensor mass = KlGradientMass(input, loss_, constant_M).to(at::kCPU);
+      statistics_[kKlMass] += mass.const_data_ptr<double>()[0];
+      statistics_[kConstantKlMass] += mass.const_data_ptr<double>()[1];
+    }
   }
   const Stopwatch watch(report.seconds.backward);
   loss.loss_sum.backward();
@@ -300,6 +337,11 @@ Status Trainer::SumStatistics(StepReport& report) {
   report.loss = report.policy_loss + report.kl_loss - report.entropy_bonus;
   if (statistics_[kSampledTokens] > 0)
     report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
+  report.batch.gradient.all += statistics_[kKlMass];
+  report.batch.gradient.kl = statistics_[kConstantKlMass];
+  report.responses = {static_cast<std::int64_t>(statistics_[kResponses]),
+                      static_cast<std::int64_t>(statistics_[kDistinct]),
+                      static_cast<std::int64_t>(statistics_[kFormatted])};
   return OkStatus();
 }
 

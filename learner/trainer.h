@@ -17,6 +17,7 @@
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 #include "lib/rl/losses.h"
+#include "lib/rl/monitors.h"
 
 namespace buttress {
 
@@ -45,6 +46,7 @@ struct StepReport {
   double kl_k1 = 0;  // KL(sampling policy || learner) over the tokens that were run, two estimators
   double kl_k3 = 0;
   double ref_kl = 0;    // against the start model; 0 without it
+  ResponseProbe responses;  // of all completions
   double clip_low = 0;  // shares of the tokens that were run
   double clip_high = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
@@ -116,6 +118,7 @@ class Trainer {
                             const at::Tensor& entropy_M,
                             std::vector<float>& advantages) const;
   void AddSamplingEntropy();
+  void AddResponses();
   Status SumStatistics(StepReport& report);
   Status UpdateWeights(StepReport& report);
   Status WriteBadBatch() const;
@@ -137,7 +140,8 @@ class Trainer {
   StepPlan plan_;
   std::vector<Group> groups_;            // this rank's
   std::vector<std::size_t> group_rows_;  // first row of each
-  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens
+  std::vector<bool> group_constant_;     // raw rewards all equal
+  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
 };
 
 }  // namespace buttress

@@ -10,6 +10,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
+#include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
@@ -27,7 +28,7 @@ constexpr std::int64_t kCoordinatorPatienceMs = 600000;
 // One submission; the submitter repeats it.
 constexpr std::int64_t kSubmitPatienceMs = 5000;
 // Without a byte for so long, the next source of weights is asked.
-constexpr std::int64_t kWeightsProgressMs = 30000;
+constexpr std::int64_t kWeightsProgressMs = 10000;
 constexpr int kWeightVersionsKept = 2;
 
 Result<std::string> WorkerId(const WorkerConfig& config) {
@@ -64,7 +65,7 @@ struct WeightTransport {
   std::unique_ptr<WeightServer> server;
 };
 
-Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::string& worker_id) {
+Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::string& worker_id, WorkerMetrics& metrics) {
   WeightTransport transport;
   if (local.worker.weights == "shared") {
     transport.fetcher = MakeSharedFetcher();
@@ -76,7 +77,11 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::strin
   store.durable = false;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
   BUTTRESS_ASSIGN_OR_RETURN(transport.server, WeightServer::Start(store.folder, local.worker.listen));
-  transport.fetcher = MakeGrpcFetcher(std::move(store), kWeightsProgressMs);
+  GrpcFetcherOptions options;
+  options.progress_timeout_ms = kWeightsProgressMs;
+  options.seed = HashText(worker_id);
+  options.on_transfer = [&metrics](const WeightTransfer& transfer) { metrics.Count(transfer); };
+  transport.fetcher = MakeGrpcFetcher(std::move(store), std::move(options));
   return transport;
 }
 
@@ -85,6 +90,7 @@ Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config, co
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
+  BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
   return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
 }
 
@@ -98,7 +104,7 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   WorkerMetrics worker_metrics(metrics);
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config.run.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run.reward, *tokenizer, metrics));
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, worker_id));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, worker_id, worker_metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address, ServeMetrics(local, worker_id, metrics));
 
   CoordinatorClientOptions coordinator = CoordinatorClientOptionsFrom(local);

@@ -31,6 +31,16 @@ std::array<prometheus::Counter*, N> Counters(Metrics& metrics,
   return counters;
 }
 
+WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& source) {
+  const auto transfers = [&](const std::string& result) -> prometheus::Counter& {
+    return metrics.Counter("buttress_worker_weight_transfers_total", "Files of weights by who gave them and what came of it.",
+                           {{"source", source}, {"result", result}});
+  };
+  return {metrics.Counter("buttress_worker_weight_bytes_total", "Bytes of weights that came by gRPC, by who gave them.",
+                          {{"source", source}}),
+          transfers("whole"), transfers("broken")};
+}
+
 }  // namespace
 
 WorkerMetrics::WorkerMetrics(Metrics& metrics)
@@ -41,6 +51,8 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics)
                             kWaitReasons)),
       weight_update_failures(Counters(metrics, "buttress_worker_weight_update_failures_total",
                                       "Weight updates that failed; the old weights served on.", "stage", kStages)),
+      learner(SourceCounters(metrics, "learner")),
+      relay(SourceCounters(metrics, "worker")),
       prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total", "Prompt tokens given to the engine, once a completion.")),
       generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total", "Tokens of the completions that the engine gave.")),
       completion_tokens(metrics.Histogram("buttress_worker_completion_tokens", "Length of completions in tokens.", TokenBounds())),
@@ -51,6 +63,10 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics)
       weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
                                               "Fetching, verifying and loading a version.",
                                               {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
+      canary_difference(metrics.Gauge("buttress_worker_canary_difference_nats",
+                                      "Mean difference of a server's canary log-probs from the learner's at the last weight update.")),
+      unchanged_weights(metrics.Counter("buttress_worker_weights_unchanged_total",
+                                        "Weight updates after which a server still served the old weights.")),
       submit_retries(metrics.Counter("buttress_worker_submit_retries_total", "Submissions that had to be tried again.")) {
   for (std::size_t i = 0; i < kStates.size(); ++i) {
     state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.", {{"state", std::string(kStates[i])}});
@@ -71,6 +87,12 @@ void WorkerMetrics::Count(const Completion& completion) {
 
 void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
   wait_seconds[static_cast<std::size_t>(reason)]->Increment(seconds);
+}
+
+void WorkerMetrics::Count(const WeightTransfer& transfer) {
+  WeightSource& source = transfer.from_publisher ? learner : relay;
+  source.bytes.Increment(static_cast<double>(transfer.bytes));
+  (transfer.whole ? source.whole : source.broken).Increment();
 }
 
 void WorkerMetrics::CountWeightFailure(WeightStage stage) {

@@ -6,6 +6,7 @@
 
 #include "lib/base/metrics.h"
 #include "lib/rl/types.h"
+#include "lib/weights/transport.h"
 
 namespace buttress {
 
@@ -30,10 +31,23 @@ struct WorkerMetrics {
   void CountWait(WaitReason reason, double seconds);
   void CountWeightFailure(WeightStage stage);
 
+  // A transfer of weights by gRPC.
+  void Count(const WeightTransfer& transfer);
+
   std::array<prometheus::Gauge*, 4> state;
   std::array<prometheus::Counter*, 5> completions;  // by FinishReason; unspecified is not exported
   std::array<prometheus::Counter*, 5> wait_seconds;
   std::array<prometheus::Counter*, 3> weight_update_failures;
+
+  // Of the learner, or of another worker.
+  struct WeightSource {
+    prometheus::Counter& bytes;
+    prometheus::Counter& whole;
+    prometheus::Counter& broken;
+  };
+
+  WeightSource learner;  // weight fetcher
+  WeightSource relay;
   prometheus::Counter& prompt_tokens;         // generation loop
   prometheus::Counter& generated_tokens;
   prometheus::Histogram& completion_tokens;
@@ -42,6 +56,8 @@ struct WorkerMetrics {
   prometheus::Gauge& spool_bytes;             // exchange loop
   prometheus::Gauge& weights_version;         // weight updater
   prometheus::Histogram& weight_update_seconds;
+  prometheus::Gauge& canary_difference;       // weight updater
+  prometheus::Counter& unchanged_weights;     // weight updater
   prometheus::Counter& submit_retries;        // submitter
 };
 

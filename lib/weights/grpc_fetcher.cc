@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "buttress/v1/weights.grpc.pb.h"
+#include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -12,6 +13,7 @@
 #include "lib/rl/wire.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/weights/source_order.h"
 #include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
 
@@ -131,10 +133,11 @@ Status Pull(const std::string& source,
 
 class GrpcFetcher : public WeightFetcher {
  public:
-  GrpcFetcher(WeightStoreOptions options, std::int64_t progress_timeout_ms)
-      : options_(std::move(options)),
-        durability_(options_.durable ? Durability::kFsync : Durability::kPageCache),
-        progress_timeout_(progress_timeout_ms) {}
+  GrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options)
+      : store_(std::move(store)),
+        options_(std::move(options)),
+        durability_(store_.durable ? Durability::kFsync : Durability::kPageCache),
+        order_(options_.seed) {}
 
   Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
     MutexLock lock(mutex_);
@@ -143,12 +146,12 @@ class GrpcFetcher : public WeightFetcher {
       return FailedPrecondition("version " + ToString(manifest.version) + " names no Weights service to fetch from");
     }
     WeightManifest local = manifest;
-    local.folder = VersionFolder(options_.folder, manifest.version);
+    local.folder = VersionFolder(store_.folder, manifest.version);
     if (IsHere(local)) return local;
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(local.folder));
     for (const WeightFile& file : manifest.files) BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file));
     BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local, durability_));
-    DeleteOldVersions(options_.folder, options_.keep);
+    DeleteOldVersions(store_.folder, store_.keep);
     return local;
   }
 
@@ -162,9 +165,13 @@ class GrpcFetcher : public WeightFetcher {
   Status FetchFile(const WeightManifest& local, const WeightFile& file) REQUIRES(mutex_) {
     Status worst;
     std::string tried;
-    for (const std::string& source : local.sources) {
+    for (const std::string& source : order_.Order(local.sources, RealClock().MonotonicMs())) {
       const Status status = FetchFileFrom(source, local, file);
-      if (status.ok()) return status;
+      if (status.ok()) {
+        order_.Worked(source);
+        return status;
+      }
+      order_.Failed(source, RealClock().MonotonicMs());
       tried += (tried.empty() ? "" : "; ") + source + ": " + status.ToString();
       // A source that may come back decides: then trying again helps.
       if (worst.ok() || status.code() == StatusCode::kUnavailable) worst = status;
@@ -182,25 +189,32 @@ class GrpcFetcher : public WeightFetcher {
       Log(kInfo, "weights transfer goes on", {{"file", file.name}, {"offset", part->size()}, {"source", source}});
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
-    BUTTRESS_RETURN_IF_ERROR(Pull(source, local.version, file, progress_timeout_, *part, sha));
-    const std::string sha256 = sha.Finish();
-    if (sha256 != file.sha256) {
-      part->Discard();
-      return DataLoss("SHA-256 " + ToHex(sha256) + " came where the manifest says " + ToHex(file.sha256));
-    }
-    return part->Commit(durability_);
+    const std::uint64_t before = part->size();
+    Status status = Pull(source, local.version, file, std::chrono::milliseconds(options_.progress_timeout_ms), *part, sha);
+    const std::uint64_t came = part->size() - before;
+    if (status.ok()) status = CommitIfRight(file, sha, *part);
+    if (options_.on_transfer) options_.on_transfer({source == local.sources.front(), came, status.ok()});
+    return status;
   }
 
-  const WeightStoreOptions options_;
+  Status CommitIfRight(const WeightFile& file, Sha256& sha, PartFile& part) REQUIRES(mutex_) {
+    const std::string sha256 = sha.Finish();
+    if (sha256 == file.sha256) return part.Commit(durability_);
+    part.Discard();
+    return DataLoss("SHA-256 " + ToHex(sha256) + " came where the manifest says " + ToHex(file.sha256));
+  }
+
+  const WeightStoreOptions store_;
+  const GrpcFetcherOptions options_;
   const Durability durability_;
-  const std::chrono::milliseconds progress_timeout_;
   Mutex mutex_;  // one transfer at a time
+  SourceOrder order_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
 
-std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions options, std::int64_t progress_timeout_ms) {
-  return std::make_unique<GrpcFetcher>(std::move(options), progress_timeout_ms);
+std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options) {
+  return std::make_unique<GrpcFetcher>(std::move(store), std::move(options));
 }
 
 }  // namespace buttress

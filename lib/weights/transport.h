@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,7 +22,9 @@ class WeightPublisher {
   virtual Status Begin(const PolicyVersion& version, const std::vector<SafetensorsWriter::Declared>& table) = 0;
   virtual Status Put(std::string_view name, std::string_view bytes) = 0;
   // The version is durable, then named: manifest.json is renamed last. Older versions beyond `keep` are deleted.
-  virtual Result<WeightManifest> Commit() = 0;
+  virtual Result<WeightManifest> Commit(std::vector<Canary> canaries) = 0;
+
+  Result<WeightManifest> Commit() { return Commit({}); }
 };
 
 struct WeightStoreOptions {
@@ -46,8 +49,21 @@ class WeightFetcher {
 // Reads manifest.folder in place.
 std::unique_ptr<WeightFetcher> MakeSharedFetcher();
 
-// Pulls from manifest.sources, in order, into <folder>/v...; `progress_timeout_ms` without a byte means the next source.
-std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions options, std::int64_t progress_timeout_ms);
+// What one source gave of one file.
+struct WeightTransfer {
+  bool from_publisher = false;  // else from another worker
+  std::uint64_t bytes = 0;      // of this transfer, without what an earlier one had left
+  bool whole = false;           // the file is complete and has its SHA-256
+};
+
+struct GrpcFetcherOptions {
+  std::int64_t progress_timeout_ms = 30000;  // without a byte for so long, the next source is asked
+  std::uint64_t seed = 0;                    // of the order of the sources; different in every process
+  std::function<void(const WeightTransfer&)> on_transfer;  // after each, if set
+};
+
+// Pulls from manifest.sources into <folder>/v...: from other workers, else from the publisher (lib/weights/source_order.h).
+std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options);
 
 // The Weights gRPC service over every version folder below `folder`. Bound at construction; port() is the real one.
 class WeightServer {

@@ -25,8 +25,11 @@ bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 std::string_view Sentence(std::string_view text) {
   text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
   text = text.substr(0, text.find('\n'));
+  int depth = 0;  // of braces: the full stop of \text{Rs. } ends no sentence
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-    if (text[i] == '.' && text[i + 1] == ' ' && (i == 0 || !IsSpace(text[i - 1])))
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}') --depth;
+    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 && (i == 0 || !IsSpace(text[i - 1])))
       return text.substr(0, i);
   }
   return text;
@@ -110,27 +113,25 @@ std::optional<std::string_view> BehindLineStart(std::string_view text, std::stri
   }
 }
 
-struct Anchored {
-  std::string_view anchor;
-  std::string_view behind;
-};
+// Of a text in which the answer is looked for.
+using Behind = std::optional<std::string_view>;
 
-std::optional<Anchored> FindAnchor(std::string_view text) {
-  if (const auto behind = BehindLast(text, "final answer is"))
-    return Anchored{"final answer is", *behind};
-  if (const auto behind = BehindLast(text, "####")) {
-    const std::string_view rest = Trim(*behind);
-    if (!rest.empty() && !IsLetter(rest.front())) return Anchored{"####", *behind};
-  }
-  std::optional<std::string_view> last;
-  for (const auto& behind : {BehindLast(text, "answer is"),
-                             BehindLast(text, "answer:"),
-                             BehindLast(text, "answer**:"),
-                             BehindLineStart(text, "A:")}) {
+Behind BehindHashes(std::string_view text) {
+  const Behind behind = BehindLast(text, "####");
+  if (!behind) return std::nullopt;
+  const std::string_view rest = Trim(*behind);  // of "#### Step 2", a heading, no answer
+  return rest.empty() || IsLetter(rest.front()) ? std::nullopt : behind;
+}
+
+Behind BehindAnswer(std::string_view text) {
+  Behind last;
+  for (const Behind& behind : {BehindLast(text, "answer is"),
+                               BehindLast(text, "answer:"),
+                               BehindLast(text, "answer**:"),
+                               BehindLineStart(text, "A:")}) {
     if (behind && (!last || behind->size() < last->size())) last = behind;
   }
-  if (!last) return std::nullopt;
-  return Anchored{"answer:", *last};
+  return last;
 }
 
 bool IsFewWords(std::string_view text) {
@@ -157,8 +158,13 @@ class Candidates {
   void Add(std::string_view anchor, const std::optional<std::string_view>& span) {
     if (!span || (truncated_ && span->data() + span->size() == end_)) return;
     std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
-    if (!text.empty()) found_.push_back({anchor, std::move(text), false});
+    if (!text.empty()) found_.push_back({std::string(anchor), std::move(text), false});
   }
+
+  // A box that closes is whole, wherever the text ends. An empty one is an answer too: a wrong one.
+  void AddBoxes(AnswerCandidate boxes) { found_.push_back(std::move(boxes)); }
+
+  bool empty() const { return found_.empty(); }
 
   std::vector<AnswerCandidate> Take() { return std::move(found_); }
 
@@ -168,34 +174,59 @@ class Candidates {
   std::vector<AnswerCandidate> found_;
 };
 
-}  // namespace
+// What stands behind an anchor: its sentence, else the mathematics in it, else its first number.
+void AddBehind(std::string_view anchor, const Behind& behind, Candidates& found) {
+  if (!behind) return;
+  const std::string_view sentence = Sentence(*behind);
+  std::size_t end = 0;
+  found.Add(anchor, sentence);
+  found.Add(anchor, Mathematics(sentence));
+  found.Add(anchor, NumberAt(sentence, 0, end));
+}
 
-std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated) {
-  if (const auto behind = BehindLast(text, "</think>")) text = *behind;
-  if (const auto boxes = LastBoxes(text); !boxes.empty()) {
-    std::string joined;
-    for (const std::string_view box : boxes) {
-      if (!joined.empty()) joined += ", ";
-      joined += CleanAnswer(FirstBytes(box, kMaxAnswerBytes + 1));
-    }
-    return {{"boxed", std::move(joined), boxes.size() > 1}};
+void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found) {
+  const std::vector<std::string_view> boxes = LastBoxes(text);
+  std::string joined;
+  for (const std::string_view box : boxes) {
+    if (!joined.empty()) joined += ", ";
+    joined += CleanAnswer(FirstBytes(box, kMaxAnswerBytes + 1));
   }
-  Candidates found(text, truncated);
-  if (const auto anchored = FindAnchor(text)) {
-    const std::string_view sentence = Sentence(anchored->behind);
-    std::size_t behind = 0;
-    found.Add(anchored->anchor, sentence);
-    found.Add(anchored->anchor, Mathematics(sentence));
-    found.Add(anchored->anchor, NumberAt(sentence, 0, behind));
-    if (auto candidates = found.Take(); !candidates.empty()) return candidates;
-  }
-  if (truncated) return {};
-  if (const std::string_view whole = Trim(text); IsFewWords(whole)) found.Add("whole", whole);
+  if (!boxes.empty()) found.AddBoxes({std::string(anchor), std::move(joined), boxes.size() > 1});
+}
+
+void AddLastExpression(std::string_view anchor, std::string_view text, Candidates& found) {
   const auto span = LastSpan(text);
   const auto number = LastNumber(text);
   const bool span_later = span && (!number || span->data() + span->size() >= number->data());
-  found.Add("last expression", span_later ? span : number);
-  found.Add("last expression", number);
+  found.Add(anchor, span_later ? span : number);
+  found.Add(anchor, number);
+}
+
+// Adds what the anchor finds in the text.
+void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candidates& found) {
+  if (anchor == "boxed") return AddBoxes(anchor, text, found);
+  if (anchor == "final answer is") return AddBehind(anchor, BehindLast(text, anchor), found);
+  if (anchor == "####") return AddBehind(anchor, BehindHashes(text), found);
+  if (anchor == "answer:") return AddBehind(anchor, BehindAnswer(text), found);
+  if (truncated) return;
+  if (anchor == "whole") {
+    if (const std::string_view whole = Trim(text); IsFewWords(whole)) found.Add(anchor, whole);
+  } else if (anchor == "last expression") {
+    AddLastExpression(anchor, text, found);
+  }
+}
+
+}  // namespace
+
+std::vector<AnswerCandidate> FindAnswers(std::string_view text,
+                                         bool truncated,
+                                         const std::vector<std::string>& anchors) {
+  if (const auto behind = BehindLast(text, "</think>")) text = *behind;
+  Candidates found(text, truncated);
+  for (const std::string& anchor : anchors) {
+    AddBy(anchor, text, truncated, found);
+    if (!found.empty() && anchor != "whole") break;
+  }
   return found.Take();
 }
 

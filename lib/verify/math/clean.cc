@@ -5,18 +5,34 @@
 namespace buttress {
 namespace {
 
+constexpr std::string_view kTags[] = {"</s>",
+                                      "<s>",
+                                      "</answer>",
+                                      "<answer>",
+                                      "</think>",
+                                      "<eos>",
+                                      "<bos>",
+                                      "<pad>",
+                                      "<end_of_turn>",
+                                      "<start_of_turn>",
+                                      "[/INST]",
+                                      "[INST]"};
+
+constexpr std::string_view kCommandMarks = "%$!,;{}";  // \% and the like
+
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool IsOperand(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == ')'; }
 
-// Whether every run of backslashes is even and one of them stands before a letter.
+// Whether every run of backslashes is even and one of them stands before what makes a command.
 bool IsDoubled(std::string_view text) {
   bool command = false;
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
     while (end < text.size() && text[end] == '\\') ++end;
     if ((end - i) % 2 != 0) return false;
-    if (end > i && end < text.size() && IsLetter(text[end])) command = true;
+    const bool names = end < text.size() && (IsLetter(text[end]) || kCommandMarks.find(text[end]) != std::string_view::npos);
+    if (end > i && names) command = true;
     i = end + 1;
   }
   return command;
@@ -25,7 +41,7 @@ bool IsDoubled(std::string_view text) {
 // Behind the special token at `at`, or `at`.
 std::size_t SkipSpecialToken(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
-  for (const std::string_view tag : {"</s>", "<s>", "</answer>", "<answer>", "<eos>", "</think>"}) {
+  for (const std::string_view tag : kTags) {
     if (rest.starts_with(tag)) return at + tag.size();
   }
   if (!rest.starts_with("<|")) return at;
@@ -34,14 +50,44 @@ std::size_t SkipSpecialToken(std::string_view text, std::size_t at) {
   return end == std::string_view::npos ? at : at + end + 2;
 }
 
+// U+FF01 to U+FF5E, as Chinese and Japanese texts write "（１，２）", stand 0xfee0 above ASCII.
+std::string WithoutFullWidth(std::string_view text) {
+  std::string plain;
+  plain.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto byte = [&](std::size_t ahead) {
+      return i + ahead < text.size() ? static_cast<unsigned char>(text[i + ahead]) : 0U;
+    };
+    const unsigned code = (byte(1) & 0x3fU) << 6 | (byte(2) & 0x3fU);
+    const bool full_width = byte(0) == 0xefU && (byte(1) & 0xc0U) == 0x80U &&
+                            (byte(2) & 0xc0U) == 0x80U && code >= 0xf01U && code <= 0xf5eU;
+    plain.push_back(full_width ? static_cast<char>(code - 0xf01U + 0x21U) : text[i]);
+    if (full_width) i += 2;
+  }
+  return plain;
+}
+
+// Without Markdown's quote sign at the start, and signs of emphasis around the whole.
+std::string_view WithoutEmphasis(std::string_view text) {
+  if (text.starts_with("> ")) text = Trim(text.substr(2));
+  for (const std::string_view sign : {"__", "*"}) {
+    if (text.size() <= 2 * sign.size() || !text.starts_with(sign) || !text.ends_with(sign)) continue;
+    const std::string_view inside = text.substr(sign.size(), text.size() - 2 * sign.size());
+    if (inside.find(sign[0]) == std::string_view::npos) text = Trim(inside);
+  }
+  return text;
+}
+
 }  // namespace
 
-std::string CleanAnswer(std::string_view text) {
+std::string CleanAnswer(std::string_view written) {
+  const std::string narrow = WithoutFullWidth(written);
+  const std::string_view text = narrow;
   const bool doubled = IsDoubled(text);
   std::string clean;
   clean.reserve(text.size());
   for (std::size_t i = 0; i < text.size();) {
-    if (text[i] == '<') {
+    if (text[i] == '<' || text[i] == '[') {
       const std::size_t behind = SkipSpecialToken(text, i);
       if (behind != i) {
         i = behind;
@@ -57,9 +103,9 @@ std::string CleanAnswer(std::string_view text) {
     clean.push_back(text[i]);
     i += doubled && text[i] == '\\' ? 2 : 1;
   }
-  std::string_view trimmed = Trim(clean);
+  std::string_view trimmed = WithoutEmphasis(Trim(clean));
   while (trimmed.ends_with('.')) trimmed = Trim(trimmed.substr(0, trimmed.size() - 1));
-  return std::string(trimmed);
+  return std::string(WithoutEmphasis(trimmed));
 }
 
 }  // namespace buttress

@@ -15,22 +15,14 @@ constexpr std::size_t kMaxUnordered = 64;  // members of a list or set that are 
 
 Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
+std::int64_t Nodes(const MathNode& node) {
+  std::int64_t nodes = 1;
+  for (const MathNode& part : node.parts) nodes += Nodes(part);
+  return nodes;
+}
+
 bool IsUnordered(const MathNode& node) {
   return node.kind == MathKind::kList || node.kind == MathKind::kSet;
-}
-
-bool IsSymbol(const MathNode& node) { return node.kind == MathKind::kSymbol; }
-
-// x or f(x): what an equation may define.
-bool IsName(const MathNode& node) {
-  if (IsSymbol(node)) return true;
-  return node.kind == MathKind::kProduct && node.parts.size() == 2 && IsSymbol(node.parts[0]) &&
-         IsSymbol(node.parts[1]) &&
-         std::string_view("fghPQ").find(node.parts[0].text[0]) != std::string_view::npos;
-}
-
-bool IsDefinition(const MathNode& node) {
-  return node.kind == MathKind::kRelation && node.text == "=" && IsName(node.parts[0]);
 }
 
 // `node` with every ± read as its first or its second sign.
@@ -58,98 +50,106 @@ std::vector<MathNode> Members(const MathNode& node) {
   return members;
 }
 
-// a > b as b < a, so that < and ≤ are left, with = and the rest as they are.
-MathNode Ascending(const MathNode& relation) {
-  const auto descends = [](char letter) { return letter == '>' || letter == 'g'; };
-  if (!std::all_of(relation.text.begin(), relation.text.end(), descends)) return relation;
-  MathNode reversed = relation;
-  std::reverse(reversed.parts.begin(), reversed.parts.end());
-  std::reverse(reversed.text.begin(), reversed.text.end());
-  for (char& letter : reversed.text) letter = letter == '>' ? '<' : 'l';
-  return reversed;
-}
-
-MathNode IntervalOf(MathNode low, char open, MathNode high, char close) {
-  if (open == '(' && close == ')')
-    return MakeNode(MathKind::kTuple, {std::move(low), std::move(high)});
-  return MakeNode(MathKind::kInterval, {std::move(low), std::move(high)}, {open, close});
-}
-
-// The interval of an inequality in one symbol: x < 3, 1 ≤ x < 3.
-std::optional<MathNode> ToInterval(const MathNode& node) {
-  if (node.kind != MathKind::kRelation || node.text.find_first_not_of("<>lg") != std::string::npos)
+// (x, y) = (1, 2) as x = 1, y = 2.
+std::optional<MathNode> AsDefinitions(const MathNode& node) {
+  if (node.kind != MathKind::kRelation || node.text != "=") return std::nullopt;
+  const MathNode& names = node.parts[0];
+  const MathNode& values = node.parts[1];
+  const bool tuples = names.kind == MathKind::kTuple && values.kind == MathKind::kTuple;
+  if (!tuples || names.parts.size() != values.parts.size() ||
+      !std::all_of(names.parts.begin(), names.parts.end(), IsMathName))
     return std::nullopt;
-  const MathNode relation = Ascending(node);
-  if (relation.text.find_first_of(">g") != std::string::npos) return std::nullopt;
-  const auto low_bracket = [&](std::size_t i) { return relation.text[i] == '<' ? '(' : '['; };
-  const auto high_bracket = [&](std::size_t i) { return relation.text[i] == '<' ? ')' : ']'; };
-  const std::vector<MathNode>& parts = relation.parts;
-  const MathNode infinity = MakeSymbol("infinity");
-  if (parts.size() == 3 && IsName(parts[1]))
-    return IntervalOf(parts[0], low_bracket(0), parts[2], high_bracket(1));
-  if (parts.size() != 2) return std::nullopt;
-  if (IsName(parts[0]))
-    return IntervalOf(MakeNode(MathKind::kNegate, {infinity}), '(', parts[1], high_bracket(0));
-  if (IsName(parts[1])) return IntervalOf(parts[0], low_bracket(0), infinity, ')');
-  return std::nullopt;
+  MathNode list = MakeNode(MathKind::kList, {});
+  for (std::size_t i = 0; i < names.parts.size(); ++i)
+    list.parts.push_back(MakeNode(MathKind::kRelation, {names.parts[i], values.parts[i]}, "="));
+  return list;
+}
+
+// The set that a text names, where it names one.
+MathNode MeaningOf(MathNode text) {
+  constexpr std::string_view kEmpty[] = {
+      "no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set"};
+  constexpr std::string_view kReals[] = {
+      "all real numbers", "all reals", "all real", "real numbers", "the real numbers"};
+  const auto among = [&](const auto& names) {
+    return std::find(std::begin(names), std::end(names), text.text) != std::end(names);
+  };
+  if (among(kEmpty)) return MakeNode(MathKind::kSet, {});
+  if (among(kReals)) return RealLine();
+  return text;
 }
 
 // What a relation says at the end: 2 + 3 = 5 is 5 (2 + 3 = 6 is none), x = a = b is x = b, 2/3 ≈
-// 0.67 is 2/3, x ∈ S is S.
-MathNode Settled(MathNode node) {
-  if (Contains(node, MathKind::kPlusMinus) && !IsUnordered(node)) {
-    MathNode list = MakeNode(MathKind::kList, {});
-    list.parts.push_back(WithSign(node, 0));
-    list.parts.push_back(WithSign(std::move(node), 1));
-    return list;
-  }
-  if (IsUnordered(node) && node.parts.size() == 1) return Settled(std::move(node.parts.front()));
-  if (node.kind != MathKind::kRelation) return node;
+// 0.67 is 2/3.
+MathNode EndOf(MathNode node, MathComparison& how) {
   if (const std::size_t near = node.text.find('~'); near != std::string::npos) {
-    if (near == 0 && IsName(node.parts[0])) {
+    if (near == 0 && IsMathName(node.parts[0])) {
       node.text[0] = '=';
-      return Settled(std::move(node));
+      return EndOf(std::move(node), how);
     }
+    if (!IsNear(node.parts[near], node.parts[near + 1], how)) return node;
     node.parts.resize(near + 1);
     node.text.resize(near);
-    if (near == 0) return Settled(MathNode(node.parts.front()));
-    return Settled(std::move(node));
+    if (near == 0) return MathNode(node.parts.front());
+    return EndOf(std::move(node), how);
   }
-  if (node.text == "e" && IsName(node.parts[0])) return Settled(MathNode(node.parts[1]));
   const bool equations = node.text.find_first_not_of('=') == std::string::npos;
   if (!equations) return node;
-  if (IsName(node.parts[0])) {
+  if (IsMathName(node.parts[0])) {
     if (node.parts.size() == 2) return node;
     return MakeNode(
         MathKind::kRelation, {std::move(node.parts[0]), std::move(node.parts.back())}, "=");
   }
   const auto closed = [](const MathNode& part) { return !HasFreeSymbols(part); };
   const auto same = [&](const MathNode& part) {
-    return closed(part) && CompareMath(part, node.parts.back()) == Sameness::kSame;
+    return closed(part) && CompareMath(part, node.parts.back(), how) == Sameness::kSame;
   };
   if (std::all_of(node.parts.begin(), node.parts.end() - 1, same))
     return MathNode(node.parts.back());
-  if (node.parts.size() == 2 && IsName(node.parts[1])) std::swap(node.parts[0], node.parts[1]);
+  if (node.parts.size() == 2 && IsMathName(node.parts[1])) std::swap(node.parts[0], node.parts[1]);
   return node;
 }
 
-Sameness CompareOrdered(const std::vector<MathNode>& given, const std::vector<MathNode>& gold) {
+// Both signs of ±, one of a list of one; in the lenient mode what relations and texts come to.
+MathNode Settled(MathNode node, MathComparison& how) {
+  if (Contains(node, MathKind::kPlusMinus) && !IsUnordered(node)) {
+    MathNode list = MakeNode(MathKind::kList, {});
+    list.parts.push_back(WithSign(node, 0));
+    list.parts.push_back(WithSign(std::move(node), 1));
+    return list;
+  }
+  const bool one = node.parts.size() == 1;
+  if (one && (node.kind == MathKind::kList || (node.kind == MathKind::kSet && how.lenient())))
+    return Settled(MathNode(node.parts.front()), how);
+  if (auto definitions = AsDefinitions(node)) return *std::move(definitions);
+  if (!how.lenient()) return node;
+  if (node.kind == MathKind::kText) return MeaningOf(std::move(node));
+  if (node.kind != MathKind::kRelation) return node;
+  MathNode end = EndOf(std::move(node), how);
+  return end.kind == MathKind::kRelation ? end : Settled(std::move(end), how);
+}
+
+Sameness CompareOrdered(const std::vector<MathNode>& given,
+                        const std::vector<MathNode>& gold,
+                        MathComparison& how) {
   if (given.size() != gold.size()) return Sameness::kDifferent;
   Sameness all = Sameness::kSame;
   for (std::size_t i = 0; i < gold.size(); ++i) {
-    const Sameness one = CompareMath(given[i], gold[i]);
+    const Sameness one = CompareMath(given[i], gold[i], how);
     if (one == Sameness::kDifferent) return one;
     if (one == Sameness::kUndecided) all = one;
   }
   return all;
 }
 
-Sameness CompareUnordered(std::vector<MathNode> given, const std::vector<MathNode>& gold) {
+Sameness CompareUnordered(std::vector<MathNode> given,
+                          const std::vector<MathNode>& gold,
+                          MathComparison& how) {
   if (given.size() != gold.size()) return Sameness::kDifferent;
   if (gold.size() > kMaxUnordered) return Sameness::kUndecided;
   for (const MathNode& member : gold) {
     const auto at = std::find_if(given.begin(), given.end(), [&](const MathNode& other) {
-      return CompareMath(other, member) == Sameness::kSame;
+      return CompareMath(other, member, how) == Sameness::kSame;
     });
     if (at == given.end()) return Sameness::kDifferent;
     given.erase(at);
@@ -157,37 +157,50 @@ Sameness CompareUnordered(std::vector<MathNode> given, const std::vector<MathNod
   return Sameness::kSame;
 }
 
+// Each member of a set once.
+std::vector<MathNode> Distinct(std::vector<MathNode> members, MathComparison& how) {
+  if (members.size() > kMaxUnordered) return members;
+  std::vector<MathNode> kept;
+  for (MathNode& member : members) {
+    const auto same = [&](const MathNode& other) {
+      return CompareMath(member, other, how) == Sameness::kSame;
+    };
+    if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(member));
+  }
+  return kept;
+}
+
 MathNode Difference(const MathNode& relation) {
   return MakeNode(MathKind::kSum,
                   {relation.parts[0], MakeNode(MathKind::kNegate, {relation.parts[1]})});
 }
 
-Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_is) {
+Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_is, MathComparison& how) {
   const MathNode given = Ascending(given_as_is);
   const MathNode gold = Ascending(gold_as_is);
   if (given.text != gold.text) return Sameness::kDifferent;
-  if (CompareOrdered(given.parts, gold.parts) == Sameness::kSame) return Sameness::kSame;
+  if (CompareOrdered(given.parts, gold.parts, how) == Sameness::kSame) return Sameness::kSame;
   if (given.text == "=" || given.text == "<" || given.text == "l") {
     int sign = 0;
-    if (CompareMultiples(Difference(given), Difference(gold), sign) == Sameness::kSame)
+    if (CompareMultiples(Difference(given), Difference(gold), sign, how) == Sameness::kSame)
       return FromBool(given.text == "=" || sign > 0);
   }
   return Sameness::kDifferent;
 }
 
 // a : b = c : d.
-Sameness CompareRatios(const MathNode& given, const MathNode& gold) {
+Sameness CompareRatios(const MathNode& given, const MathNode& gold, MathComparison& how) {
   if (given.parts.size() != gold.parts.size()) return Sameness::kDifferent;
-  if (CompareOrdered(given.parts, gold.parts) == Sameness::kSame) return Sameness::kSame;
+  if (CompareOrdered(given.parts, gold.parts, how) == Sameness::kSame) return Sameness::kSame;
   if (Contains(gold, MathKind::kUnit) || Contains(given, MathKind::kUnit))
     return Sameness::kDifferent;
   for (const MathNode& part : gold.parts) {
-    if (CompareMath(part, MakeNumber(0)) != Sameness::kDifferent) return Sameness::kDifferent;
+    if (CompareMath(part, MakeNumber(0), how) != Sameness::kDifferent) return Sameness::kDifferent;
   }
   for (std::size_t i = 1; i < gold.parts.size(); ++i) {
     const MathNode left = MakeNode(MathKind::kProduct, {given.parts[i], gold.parts[0]});
     const MathNode right = MakeNode(MathKind::kProduct, {gold.parts[i], given.parts[0]});
-    if (CompareScalars(left, right) != Sameness::kSame) return Sameness::kDifferent;
+    if (CompareScalars(left, right, how) != Sameness::kSame) return Sameness::kDifferent;
   }
   return Sameness::kSame;
 }
@@ -199,26 +212,25 @@ bool IsComposite(const MathNode& node) {
     case MathKind::kSet:
     case MathKind::kList:
     case MathKind::kUnion:
+    case MathKind::kIntersection:
+    case MathKind::kDifference:
     case MathKind::kRelation:
     case MathKind::kMatrix:
     case MathKind::kRatio:
+    case MathKind::kChoice:
       return true;
     default:
       return false;
   }
 }
 
-// x < 1 or x > 2, a list of inequalities, as a union of intervals.
-MathNode AsSet(const MathNode& node) {
-  if (const auto interval = ToInterval(node)) return *interval;
-  if (node.kind != MathKind::kList) return node;
-  MathNode all = MakeNode(MathKind::kUnion, {});
-  for (const MathNode& part : node.parts) {
-    const auto interval = ToInterval(part);
-    if (!interval) return node;
-    all.parts.push_back(*interval);
-  }
-  return all;
+// Operations on sets, and inequalities where they may stand for what they hold for.
+bool IsRealSet(const MathNode& node, const MathNode& other, const MathComparison& how) {
+  if (node.kind == MathKind::kUnion || node.kind == MathKind::kIntersection ||
+      node.kind == MathKind::kDifference)
+    return true;
+  const bool relations = node.kind == MathKind::kRelation || node.kind == MathKind::kList;
+  return relations && how.lenient() && node.kind != other.kind;
 }
 
 // x = 1, y = 2 as (1, 2): values in the order of their names.
@@ -238,50 +250,93 @@ std::optional<MathNode> AsTuple(const MathNode& list) {
   return tuple;
 }
 
-Sameness CompareDifferentKinds(const MathNode& given, const MathNode& gold) {
-  if (IsDefinition(given) && !IsComposite(given.parts[1])) return CompareMath(given.parts[1], gold);
-  if (IsDefinition(gold)) return CompareMath(given, gold.parts[1]);
-  if (IsDefinition(given)) return CompareMath(given.parts[1], gold);
-  const MathNode given_set = AsSet(given);
-  const MathNode gold_set = AsSet(gold);
-  if (given_set.kind != given.kind || gold_set.kind != gold.kind) {
-    if (given_set.kind == gold_set.kind) return CompareMath(given_set, gold_set);
-    return Sameness::kDifferent;
-  }
-  if (const auto tuple = AsTuple(given)) return CompareMath(*tuple, gold);
-  if (const auto tuple = AsTuple(gold)) return CompareMath(given, *tuple);
-  if (IsComposite(given) || IsComposite(gold)) return Sameness::kDifferent;
-  return CompareScalars(given, gold);
+// With bounds that are no numbers: x > a.
+Sameness CompareIntervals(const MathNode& given, const MathNode& gold, MathComparison& how) {
+  const auto given_interval = ToInterval(given);
+  const auto gold_interval = ToInterval(gold);
+  if (given_interval && !gold_interval && gold.kind == given_interval->kind)
+    return CompareMath(*given_interval, gold, how);
+  if (gold_interval && !given_interval && given.kind == gold_interval->kind)
+    return CompareMath(given, *gold_interval, how);
+  return Sameness::kDifferent;
 }
 
-}  // namespace
+bool IsChoiceLetter(const MathNode& node) {
+  return node.kind == MathKind::kSymbol && node.text.size() == 1 && node.text[0] >= 'A' &&
+         node.text[0] <= 'Z';
+}
 
-Sameness CompareMath(const MathNode& given_as_is, const MathNode& gold_as_is) {
-  const MathNode given = Settled(given_as_is);
-  const MathNode gold = Settled(gold_as_is);
-  if (IsUnordered(given) && IsUnordered(gold))
-    return CompareUnordered(Members(given), Members(gold));
-  if (given.kind != gold.kind) return CompareDifferentKinds(given, gold);
+// (C) 12 as its letter or as its text, whichever the other is.
+Sameness CompareChoice(const MathNode& choice, const MathNode& other, MathComparison& how) {
+  if (IsChoiceLetter(other)) return FromBool(choice.text == other.text);
+  return CompareMath(choice.parts[0], other, how);
+}
+
+Sameness CompareDifferentKinds(const MathNode& given, const MathNode& gold, MathComparison& how) {
+  if (!how.lenient()) {
+    return IsComposite(given) || IsComposite(gold) ? Sameness::kDifferent
+                                                   : CompareScalars(given, gold, how);
+  }
+  if (given.kind == MathKind::kChoice) return CompareChoice(given, gold, how);
+  if (gold.kind == MathKind::kChoice) return CompareChoice(gold, given, how);
+  if (IsDefinition(given) && !IsComposite(given.parts[1]))
+    return CompareMath(given.parts[1], gold, how);
+  if (IsDefinition(gold)) return CompareMath(given, gold.parts[1], how);
+  if (IsDefinition(given)) return CompareMath(given.parts[1], gold, how);
+  if (given.kind == MathKind::kRelation || gold.kind == MathKind::kRelation)
+    return CompareIntervals(given, gold, how);
+  if (const auto tuple = AsTuple(given)) return CompareMath(*tuple, gold, how);
+  if (const auto tuple = AsTuple(gold)) return CompareMath(given, *tuple, how);
+  if (IsComposite(given) || IsComposite(gold)) return Sameness::kDifferent;
+  return CompareScalars(given, gold, how);
+}
+
+Sameness CompareSameKind(const MathNode& given, const MathNode& gold, MathComparison& how) {
   switch (gold.kind) {
     case MathKind::kRelation:
-      return CompareRelations(given, gold);
+      return CompareRelations(given, gold, how);
     case MathKind::kRatio:
-      return CompareRatios(given, gold);
+      return CompareRatios(given, gold, how);
     case MathKind::kTuple:
-      return CompareOrdered(given.parts, gold.parts);
+    case MathKind::kDifference:
+      return CompareOrdered(given.parts, gold.parts, how);
     case MathKind::kUnion:
-      return CompareUnordered(given.parts, gold.parts);
+    case MathKind::kIntersection:
+      return CompareUnordered(given.parts, gold.parts, how);
     case MathKind::kInterval:
-      return given.text == gold.text ? CompareOrdered(given.parts, gold.parts)
+    case MathKind::kChoice:
+      return given.text == gold.text ? CompareOrdered(given.parts, gold.parts, how)
                                      : Sameness::kDifferent;
     case MathKind::kMatrix:
-      return given.columns == gold.columns ? CompareOrdered(given.parts, gold.parts)
+      return given.columns == gold.columns ? CompareOrdered(given.parts, gold.parts, how)
                                            : Sameness::kDifferent;
     case MathKind::kText:
       return FromBool(given.text == gold.text);
     default:
-      return CompareScalars(given, gold);
+      return CompareScalars(given, gold, how);
   }
+}
+
+}  // namespace
+
+Sameness CompareMath(const MathNode& given_as_is,
+                     const MathNode& gold_as_is,
+                     MathComparison& how) {
+  how.steps_left -= Nodes(given_as_is) + Nodes(gold_as_is);
+  if (how.steps_left < 0) return Sameness::kDifferent;
+  const MathNode given = Settled(given_as_is, how);
+  const MathNode gold = Settled(gold_as_is, how);
+  if (IsRealSet(given, gold, how) || IsRealSet(gold, given, how)) {
+    if (SameRealSet(given, gold, how) == true) return Sameness::kSame;
+  }
+  const bool alike = how.lenient() || given.kind == gold.kind;
+  if (IsUnordered(given) && IsUnordered(gold) && alike) {
+    if (given.kind == MathKind::kList && gold.kind == MathKind::kList)
+      return CompareUnordered(Members(given), Members(gold), how);
+    return CompareUnordered(Distinct(Members(given), how), Distinct(Members(gold), how), how);
+  }
+  return given.kind == gold.kind ? CompareSameKind(given, gold, how)
+                                 : CompareDifferentKinds(given, gold, how);
 }
 
 }  // namespace buttress

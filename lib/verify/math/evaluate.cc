@@ -185,6 +185,10 @@ Value Fold(const MathNode& node, const MathPoint& point) {
 }  // namespace
 
 std::optional<Ball> Evaluate(const MathNode& node, const MathPoint& point) {
+  const bool dear = node.kind == MathKind::kFunction || node.kind == MathKind::kPower ||
+                    node.kind == MathKind::kRoot;
+  *point.steps_left -= (point.bits / 128) * (dear ? 8 : 1);
+  if (*point.steps_left < 0) return std::nullopt;
   switch (node.kind) {
     case MathKind::kNumber:
       return Checked(Ball::Of(node.value, point.bits));

@@ -1,6 +1,7 @@
 // Values of trees in ball arithmetic.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 
 #include "lib/verify/math/ball.h"
@@ -13,10 +14,11 @@ namespace buttress {
 struct MathPoint {
   int index = 0;
   long bits = 128;  // of precision
+  std::int64_t* steps_left = nullptr;  // each node takes some
 };
 
 // None: no number (text, infinity, tuples), outside a function's domain, or larger than 2^100000,
-// which is refused before it is computed.
+// which is refused before it is computed, or no steps are left.
 std::optional<Ball> Evaluate(const MathNode& node, const MathPoint& point);
 
 // Whether a symbol stands for anything but pi, e and i.

@@ -8,6 +8,7 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"
 #include "lib/verify/math/equal.h"
+#include "lib/verify/math/forms.h"
 #include "lib/verify/math/parser.h"
 #include "lib/verify/verifiers.h"
 
@@ -17,12 +18,13 @@ namespace {
 constexpr std::size_t kShownBytes = 200;
 
 struct Answer {
-  std::string_view anchor;
+  std::string anchor;
   std::string source;  // as it stands in the text
   MathNode node;
 };
 
-bool IsComma(std::string_view text) {
+// A comma between digits.
+bool HoldsComma(std::string_view text) {
   for (std::size_t i = 1; i + 1 < text.size(); ++i) {
     const auto digit = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '9'; };
     if (text[i] == ',' && digit(i - 1) && digit(i + 1)) return true;
@@ -31,12 +33,12 @@ bool IsComma(std::string_view text) {
 }
 
 // Members of joined boxes, equal ones once: "2x, or x + x" is one answer.
-void DropRepeated(MathNode& list) {
+void DropRepeated(MathNode& list, MathComparison& how) {
   if (list.kind != MathKind::kList) return;
   std::vector<MathNode> kept;
   for (MathNode& part : list.parts) {
     const auto same = [&](const MathNode& other) {
-      return CompareMath(part, other) == Sameness::kSame;
+      return CompareMath(part, other, how) == Sameness::kSame;
     };
     if (std::none_of(kept.begin(), kept.end(), same)) kept.push_back(std::move(part));
   }
@@ -58,60 +60,105 @@ bool IsSentence(const AnswerCandidate& candidate, const MathNode& node) {
          node.text.find_first_of("0123456789") != std::string::npos;
 }
 
-std::optional<Answer> ReadAnswer(std::string_view text, bool truncated) {
-  std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated);
+// A choice, a numeral with letters, or an expression.
+Result<MathNode> ReadNode(std::string_view text, CommaReading commas) {
+  if (auto numeral = ReadBasedNumeral(text)) return *std::move(numeral);
+  if (auto number = ReadSpacedNumber(text)) return *std::move(number);
+  const auto choice = ReadChoice(text);
+  if (!choice) return ParseMath(text, commas);
+  MathNode letter = MakeSymbol(std::string(1, choice->letter));
+  if (choice->text.empty()) return letter;
+  Result<MathNode> behind = ParseMath(choice->text, commas);
+  return MakeNode(MathKind::kChoice,
+                  {behind.ok() ? *std::move(behind) : AsText(choice->text)},
+                  std::move(letter.text));
+}
+
+std::optional<Answer> ReadAnswer(std::string_view text,
+                                 bool truncated,
+                                 const std::vector<std::string>& anchors,
+                                 MathComparison& how) {
+  std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated, anchors);
   for (AnswerCandidate& candidate : candidates) {
-    Result<MathNode> node = ParseMath(candidate.text, CommaReading::kThousands);
+    Result<MathNode> node = ReadNode(candidate.text, CommaReading::kThousands);
     if (!node.ok() || IsSentence(candidate, *node)) continue;
-    if (candidate.joined) DropRepeated(*node);
-    return Answer{candidate.anchor, std::move(candidate.text), *std::move(node)};
+    if (candidate.joined) DropRepeated(*node, how);
+    return Answer{std::move(candidate.anchor), std::move(candidate.text), *std::move(node)};
   }
   if (candidates.empty() || candidates.front().text.size() > kMaxAnswerBytes) return std::nullopt;
   AnswerCandidate& first = candidates.front();
   MathNode node = AsText(first.text);
-  return Answer{first.anchor, std::move(first.text), std::move(node)};
+  return Answer{std::move(first.anchor), std::move(first.text), std::move(node)};
 }
 
 // With the comma between digits read in the other ways: "3,14" as 3.14, and "100,200" as two
-// numbers.
-Sameness CompareReadings(const Answer& given, const Answer& gold) {
-  const Sameness first = CompareMath(given.node, gold.node);
-  if (first == Sameness::kSame || (!IsComma(given.source) && !IsComma(gold.source))) return first;
-  for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
-    if (commas == CommaReading::kDecimal && gold.node.kind == MathKind::kList) continue;
-    const Result<MathNode> other = ParseMath(given.source, commas);
-    if (other.ok() && CompareMath(*other, gold.node) == Sameness::kSame) return Sameness::kSame;
-  }
-  for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
-    if (commas == CommaReading::kDecimal && given.node.kind == MathKind::kList) continue;
-    const Result<MathNode> other = ParseMath(gold.source, commas);
-    if (other.ok() && CompareMath(given.node, *other) == Sameness::kSame) return Sameness::kSame;
-  }
-  return first;
+// numbers. One that separates thousands is no decimal point: 1,234 is not 1.234.
+Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
+  const Sameness first = CompareMath(given.node, gold.node, how);
+  if (first == Sameness::kSame || !how.lenient()) return first;
+  const auto same = [&](const Answer& read, const Answer& other, bool is_given) {
+    if (!HoldsComma(read.source)) return false;
+    for (const CommaReading commas : {CommaReading::kSeparator, CommaReading::kDecimal}) {
+      const bool decimal = commas == CommaReading::kDecimal;
+      if (decimal && (other.node.kind == MathKind::kList || read.node.kind != MathKind::kList))
+        continue;
+      const Result<MathNode> node = ParseMath(read.source, commas);
+      if (!node.ok()) continue;
+      const Sameness one = is_given ? CompareMath(*node, other.node, how)
+                                    : CompareMath(other.node, *node, how);
+      if (one == Sameness::kSame) return true;
+    }
+    return false;
+  };
+  return same(given, gold, true) || same(gold, given, false) ? Sameness::kSame : first;
 }
 
 std::string Shown(const MathNode& node) {
   return std::string(FirstBytes(ToText(node), kShownBytes));
 }
 
+// `anchors` and then the rest of those there are: a reference may be a bare answer whatever responses have to look like.
+std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
+  for (const std::string_view anchor : kMathAnchors) {
+    if (std::find(anchors.begin(), anchors.end(), anchor) == anchors.end())
+      anchors.emplace_back(anchor);
+  }
+  return anchors;
+}
+
 class Math : public Verifier {
  public:
+  explicit Math(const MathConfig& config)
+      : mode_(config.mode == "strict" ? MathMode::kStrict : MathMode::kLenient),
+        anchors_(config.anchors),
+        gold_anchors_(WithTheRest(config.anchors)) {}
+
   Verdict Verify(const VerifyRequest& request) const override {
-    const std::optional<Answer> gold = ReadAnswer(request.answer, /*truncated=*/false);
+    MathComparison how{.mode = mode_};
+    const auto gold = ReadAnswer(request.answer, /*truncated=*/false, gold_anchors_, how);
     if (!gold) return Unscorable("answer: none found in the reference");
-    const std::optional<Answer> given = ReadAnswer(request.response, request.truncated);
+    const auto given = ReadAnswer(request.response, request.truncated, anchors_, how);
     if (!given) return Wrong("", Shown(gold->node));
-    Verdict verdict = Judge(*given, *gold);
+    Verdict verdict = Judge(*given, *gold, how);
     verdict.anchor = given->anchor;
     return verdict;
   }
 
  private:
-  static Verdict Judge(const Answer& given, const Answer& gold) {
-    switch (CompareReadings(given, gold)) {
+  // Whether the steps ran out, and would for any response.
+  static bool IsTooMuch(const Answer& gold, const MathComparison& how) {
+    if (how.steps_left >= 0) return false;
+    MathComparison alone{.mode = how.mode};
+    CompareMath(gold.node, gold.node, alone);
+    return alone.steps_left < 0;
+  }
+
+  static Verdict Judge(const Answer& given, const Answer& gold, MathComparison& how) {
+    switch (CompareReadings(given, gold, how)) {
       case Sameness::kSame:
         return Correct(Shown(given.node), Shown(gold.node));
       case Sameness::kDifferent:
+        if (IsTooMuch(gold, how)) return Unscorable("answer: takes too many steps to compare");
         return Wrong(Shown(given.node), Shown(gold.node));
       case Sameness::kUndecided:
         break;
@@ -122,12 +169,16 @@ class Math : public Verifier {
     verdict.gold = Shown(gold.node);
     return verdict;
   }
+
+  const MathMode mode_;
+  const std::vector<std::string> anchors_;
+  const std::vector<std::string> gold_anchors_;
 };
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeMath(const RewardConfig& /*config*/) {
-  return std::make_unique<Math>();
+std::unique_ptr<Verifier> MakeMath(const RewardConfig& config) {
+  return std::make_unique<Math>(config.math);
 }
 
 }  // namespace buttress

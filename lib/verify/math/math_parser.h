@@ -36,19 +36,23 @@ class MathParser {
 
   Result<MathNode> Relation();
   Result<MathNode> Union();
+  Result<MathNode> Intersection();
   Result<MathNode> Ratio();
+  Result<MathNode> Over();
   Result<MathNode> Sum();
   Result<MathNode> Product();
   Result<MathNode> MixedNumber(MathNode whole);
   Result<MathNode> Unary();
   Result<MathNode> Power();
   Result<MathNode> Postfix(MathNode node);
+  MathNode Degrees(MathNode node);
   Result<MathNode> Exponent(MathNode base);
   Result<MathNode> Primary();
   Result<MathNode> Symbol();
   Result<MathNode> Text();
   Result<MathNode> Brackets();
   Result<MathNode> Braces(std::string_view close);
+  Result<MathNode> SetBuilder();
   Result<MathNode> Enclosed(std::string_view close, std::string_view function);
   Result<MathNode> Command();
   Result<MathNode> FractionPart();
@@ -56,7 +60,9 @@ class MathParser {
   Result<MathNode> FunctionArgument();
   Result<MathNode> Matrix();
   Result<std::vector<MathNode>> Items();
-  MathNode WithUnit(MathNode node);
+  Result<MathNode> WithUnit(MathNode node);
+  std::string Unit();
+  std::string UnitPower(int power);
 
   const MathToken& Peek(std::size_t ahead = 0) const {
     return tokens_[std::min(at_ + ahead, tokens_.size() - 1)];
@@ -70,7 +76,13 @@ class MathParser {
     return Peek().kind == MathTokenKind::kWord && (Peek().text == "and" || Peek().text == "or");
   }
 
+  bool IsWord(std::string_view word) const {
+    return Peek().kind == MathTokenKind::kWord && Peek().text == word;
+  }
+
   bool IsDegree() const;
+  bool IsUnionLetter() const;
+  bool IsSetBuilder() const;
   bool BeginsFactor() const;
   bool SkipSeparators();
   bool Skip(std::string_view mark);

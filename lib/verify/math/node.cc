@@ -71,6 +71,17 @@ MathNode MakeNumber(const Rational& value, int decimals) {
 
 MathNode MakeSymbol(std::string name) { return MakeNode(MathKind::kSymbol, {}, std::move(name)); }
 
+MathNode RealLine() {
+  const MathNode infinity = MakeSymbol("infinity");
+  return MakeNode(MathKind::kTuple, {MakeNode(MathKind::kNegate, {infinity}), infinity});
+}
+
+MathNode Negated(MathNode node) {
+  if (node.kind != MathKind::kUnit) return MakeNode(MathKind::kNegate, {std::move(node)});
+  node.parts[0] = MakeNode(MathKind::kNegate, {std::move(node.parts[0])});
+  return node;
+}
+
 bool Contains(const MathNode& node, MathKind kind) {
   const auto has = [kind](const MathNode& part) { return Contains(part, kind); };
   return node.kind == kind || std::any_of(node.parts.begin(), node.parts.end(), has);
@@ -120,6 +131,12 @@ std::string ToText(const MathNode& node) {
       return Join(node.parts, ", ");
     case MathKind::kUnion:
       return Join(node.parts, " union ");
+    case MathKind::kIntersection:
+      return Join(node.parts, " intersection ");
+    case MathKind::kDifference:
+      return Join(node.parts, " without ");
+    case MathKind::kChoice:
+      return node.text + ": " + part(0);
     case MathKind::kRelation:
       return RelationText(node);
     case MathKind::kMatrix:

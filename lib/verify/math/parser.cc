@@ -2,12 +2,15 @@
 //
 //   answer   = relation { sep relation }            sep = "," | ";" | "and" | "or", one or more
 //   relation = union { ("=" | "<" | "≤" | "∈" | ...) union }
-//   union    = ratio { "∪" ratio }
-//   ratio    = sum { ":" sum }
+//   union    = intersection { "∪" intersection }
+//   intersection = ratio { ("∩" | "∖") ratio }
+//   ratio    = over { ":" over }
+//   over     = sum [ "over" sum ]
 //   sum      = product { ("+" | "-" | "±") product }
 //   product  = unary { ["*" | "/"] unary } [unit]   without sign: multiplication, or a mixed number
 #include "lib/verify/math/parser.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -112,21 +115,51 @@ Result<MathNode> MathParser::Relation() {
 Result<MathNode> MathParser::Union() {
   std::vector<MathNode> parts;
   do {
-    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Ratio());
+    if (IsUnionLetter()) ++at_;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Intersection());
     parts.push_back(std::move(part));
-  } while (Skip("∪"));
+  } while (Skip("∪") || IsUnionLetter());
   if (parts.size() == 1) return std::move(parts.front());
   return MakeNode(MathKind::kUnion, std::move(parts));
+}
+
+// The U of "(0, 1) U (2, 3)".
+bool MathParser::IsUnionLetter() const {
+  if (at_ == 0 || Peek().kind != MathTokenKind::kSymbol || Peek().text != "U") return false;
+  const MathToken& before = tokens_[at_ - 1];
+  const bool closes = before.kind == MathTokenKind::kMark &&
+                      (before.text == ")" || before.text == "]" || before.text == "\\}");
+  return closes && (IsMark("(", 1) || IsMark("[", 1) || IsMark("\\{", 1));
+}
+
+Result<MathNode> MathParser::Intersection() {
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode set, Ratio());
+  for (int count = 0; IsMark("∩") || IsMark("∖"); ++count) {
+    if (count > kMaxMathDepth) return InvalidArgument("too many intersections");
+    const MathKind kind = IsMark("∩") ? MathKind::kIntersection : MathKind::kDifference;
+    ++at_;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode next, Ratio());
+    set = MakeNode(kind, {std::move(set), std::move(next)});
+  }
+  return set;
 }
 
 Result<MathNode> MathParser::Ratio() {
   std::vector<MathNode> parts;
   do {
-    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Sum());
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode part, Over());
     parts.push_back(std::move(part));
   } while (Skip(":"));
   if (parts.size() == 1) return std::move(parts.front());
   return MakeNode(MathKind::kRatio, std::move(parts));
+}
+
+Result<MathNode> MathParser::Over() {
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode upper, Sum());
+  if (!IsWord("over")) return upper;
+  ++at_;
+  BUTTRESS_ASSIGN_OR_RETURN(MathNode lower, Sum());
+  return MakeNode(MathKind::kQuotient, {std::move(upper), std::move(lower)});
 }
 
 Result<MathNode> MathParser::Sum() {
@@ -137,6 +170,15 @@ Result<MathNode> MathParser::Sum() {
     return terms.size() == 1 ? std::move(terms.front())
                              : MakeNode(MathKind::kSum, std::move(terms));
   };
+  // The unit behind the last term is that of all: 2 + 3 cm.
+  const auto with_unit = [](MathNode node) {
+    if (node.kind != MathKind::kSum || node.parts.back().kind != MathKind::kUnit) return node;
+    const auto bare = [](const MathNode& part) { return !Contains(part, MathKind::kUnit); };
+    if (!std::all_of(node.parts.begin(), node.parts.end() - 1, bare)) return node;
+    std::string unit = std::move(node.parts.back().text);
+    node.parts.back() = MathNode(node.parts.back().parts[0]);
+    return MakeNode(MathKind::kUnit, {std::move(node)}, std::move(unit));
+  };
   int signs = 0;
   while (IsMark("+") || IsMark("-") || IsMark("±") || IsMark("∓")) {
     const std::string mark = Peek().text;
@@ -145,7 +187,7 @@ Result<MathNode> MathParser::Sum() {
     if (mark == "+") {
       terms.push_back(std::move(term));
     } else if (mark == "-") {
-      terms.push_back(MakeNode(MathKind::kNegate, {std::move(term)}));
+      terms.push_back(Negated(std::move(term)));
     } else {
       if (++signs > 4) return InvalidArgument("more than four signs ±");
       MathNode both =
@@ -154,12 +196,12 @@ Result<MathNode> MathParser::Sum() {
       terms.push_back(std::move(both));
     }
   }
-  return sum();
+  return with_unit(sum());
 }
 
 bool MathParser::BeginsFactor() const {
   const MathToken& token = Peek();
-  if (token.kind == MathTokenKind::kSymbol) return true;
+  if (token.kind == MathTokenKind::kSymbol) return !IsUnionLetter();
   if (token.kind == MathTokenKind::kCommand) return !token.text.starts_with("end:");
   return IsMark("(") || IsMark("[") || IsMark("{") || IsMark("⌊") || IsMark("⌈");
 }
@@ -200,7 +242,12 @@ Result<MathNode> MathParser::Product() {
     } else if (BeginsFactor()) {
       const bool mixed = IsSignedInteger(product) && Peek().kind == MathTokenKind::kCommand;
       BUTTRESS_ASSIGN_OR_RETURN(MathNode factor, Power());
-      if (mixed && IsProperFraction(factor)) {
+      const bool wraps = factor.kind == MathKind::kPercent || factor.kind == MathKind::kDegree;
+      if (mixed && wraps && IsProperFraction(factor.parts[0])) {  // 33\frac13\%
+        factor.parts[0] = Mixed(std::move(product), std::move(factor.parts[0]));
+        product = std::move(factor);
+        joined = false;
+      } else if (mixed && IsProperFraction(factor)) {
         product = Mixed(std::move(product), std::move(factor));
       } else {
         multiply(std::move(factor));
@@ -211,27 +258,65 @@ Result<MathNode> MathParser::Product() {
   }
 }
 
-// Words behind a value: a unit, which is kept, or a noun of what is counted, which is not.
-MathNode MathParser::WithUnit(MathNode node) {
-  std::string unit;
-  int power = 1;
-  while (Peek().kind == MathTokenKind::kWord && !IsConjunction()) {
-    const std::string& word = Peek().text;
-    if (word == "square" || word == "sq") power = 2;
-    if (word == "cubic" || word == "cu") power = 3;
-    if (const auto canonical = CanonicalUnit(word); canonical && unit.empty()) unit = *canonical;
+// Words behind a value: what multiplies it, a unit, which is kept, or a noun of what is counted,
+// which is not.
+Result<MathNode> MathParser::WithUnit(MathNode node) {
+  while (Peek().kind == MathTokenKind::kWord) {
+    const auto multiplier = MultiplierWord(Peek().text);
+    if (!multiplier) break;
     ++at_;
-    const bool raised = IsMark("^") && Peek(1).kind == MathTokenKind::kNumber;
-    if (raised && (Peek(1).value == 2 || Peek(1).value == 3)) {
-      power = Peek(1).value == 2 ? 2 : 3;
-      at_ += 2;
-    }
+    MathNode& bare = node.kind == MathKind::kUnit ? node.parts[0] : node;
+    bare = MakeNode(MathKind::kProduct, {std::move(bare), MakeNumber(*multiplier)});
   }
-  if (unit.empty()) return node;
+  const std::string unit = Unit();
+  if (Peek().kind == MathTokenKind::kWord && IsOperatorWord(Peek().text) && !IsWord("over"))
+    return InvalidArgument("'" + Peek().text + "' behind a value");
+  if (unit.empty() || (node.kind == MathKind::kUnit && node.text == unit)) return node;
   if (unit == "percent") return MakeNode(MathKind::kPercent, {std::move(node)});
   if (unit == "degree") return MakeNode(MathKind::kDegree, {std::move(node)});
-  if (power != 1) unit += "^" + std::to_string(power);
-  return MakeNode(MathKind::kUnit, {std::move(node)}, std::move(unit));
+  return MakeNode(MathKind::kUnit, {std::move(node)}, unit);
+}
+
+// The unit that the words name, "" if they only say what is counted: "cm^2", "km/hour". Of several
+// the first counts; a currency's denominator does not ("dollars per student").
+std::string MathParser::Unit() {
+  std::string unit;
+  std::string divisor;
+  int power = 1;
+  bool divides = false;
+  while (true) {
+    const bool slash = IsMark("/") && !unit.empty() && CanonicalUnit(Peek(1).text).has_value();
+    if (slash) ++at_;
+    if (!slash && (Peek().kind != MathTokenKind::kWord || IsConjunction() ||
+                   IsOperatorWord(Peek().text)))
+      break;
+    const std::string word = Peek().text;
+    ++at_;
+    divides = divides || slash || word == "per";
+    if (word == "square" || word == "sq") power = 2;
+    if (word == "cubic" || word == "cu") power = 3;
+    const auto canonical = CanonicalUnit(word);
+    if (!canonical) continue;
+    if (unit == "degree" && (*canonical == "celsius" || *canonical == "fahrenheit")) unit.clear();
+    std::string& part = divides ? divisor : unit;
+    const std::string raised = UnitPower(power);
+    power = 1;
+    if (part.empty()) part = std::string(*canonical) + raised;
+  }
+  if (unit.empty() || divisor.empty() || IsCurrency(unit)) return unit;
+  return unit + "/" + divisor;
+}
+
+// "^2" by the words before the unit or the exponent behind it.
+std::string MathParser::UnitPower(int power) {
+  const std::size_t brace = IsMark("^") && IsMark("{", 1) ? 1 : 0;
+  const MathToken& exponent = Peek(1 + brace);
+  if (IsMark("^") && exponent.kind == MathTokenKind::kNumber && (brace == 0 || IsMark("}", 3)) &&
+      (exponent.value == 2 || exponent.value == 3)) {
+    power = exponent.value == 2 ? 2 : 3;
+    at_ += 2 + 2 * brace;
+  }
+  return power == 1 ? "" : "^" + std::to_string(power);
 }
 
 }  // namespace buttress

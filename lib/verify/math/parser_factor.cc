@@ -19,6 +19,13 @@ std::string Subscript(const MathNode& node) {
   return text;
 }
 
+// Whether `base` is a number above every digit of `number`.
+bool IsNumeralOf(const MathNode& number, const MathNode& base) {
+  const std::string digits = ToText(number);
+  return base.kind == MathKind::kNumber && base.value >= 2 &&
+         std::all_of(digits.begin(), digits.end(), [&](char c) { return c < '0' || base.value > c - '0'; });
+}
+
 }  // namespace
 
 Result<MathNode> MathParser::Unary() {
@@ -27,7 +34,7 @@ Result<MathNode> MathParser::Unary() {
   if (Skip("+")) return Unary();
   if (Skip("-")) {
     BUTTRESS_ASSIGN_OR_RETURN(MathNode operand, Unary());
-    return MakeNode(MathKind::kNegate, {std::move(operand)});
+    return Negated(std::move(operand));
   }
   if (IsMark("±") || IsMark("∓")) {
     const bool plus_first = IsMark("±");
@@ -50,13 +57,22 @@ bool MathParser::IsDegree() const {
          (IsMark("^") && IsMark("{", 1) && IsMark("°", 2) && IsMark("}", 3));
 }
 
+// 20 °C and 20 °F are units, 20 ° is an angle.
+MathNode MathParser::Degrees(MathNode node) {
+  const bool celsius = Peek().kind == MathTokenKind::kSymbol && Peek().text == "C";
+  const bool fahrenheit = Peek().kind == MathTokenKind::kSymbol && Peek().text == "F";
+  if (!celsius && !fahrenheit) return MakeNode(MathKind::kDegree, {std::move(node)});
+  ++at_;
+  return MakeNode(MathKind::kUnit, {std::move(node)}, celsius ? "celsius" : "fahrenheit");
+}
+
 Result<MathNode> MathParser::Postfix(MathNode node) {
   for (int count = 0; count < kMaxMathDepth; ++count) {
     if (IsDegree()) {
       at_ += IsMark("°", 1) ? 2 : 4;
-      node = MakeNode(MathKind::kDegree, {std::move(node)});
+      node = Degrees(std::move(node));
     } else if (Skip("°")) {
-      node = MakeNode(MathKind::kDegree, {std::move(node)});
+      node = Degrees(std::move(node));
     } else if (Skip("%")) {
       node = MakeNode(MathKind::kPercent, {std::move(node)});
     } else if (Skip("!")) {
@@ -65,6 +81,7 @@ Result<MathNode> MathParser::Postfix(MathNode node) {
       BUTTRESS_ASSIGN_OR_RETURN(node, Exponent(std::move(node)));
     } else if (node.kind == MathKind::kNumber && Skip("_")) {
       BUTTRESS_ASSIGN_OR_RETURN(MathNode base, Primary());
+      if (!IsNumeralOf(node, base)) return InvalidArgument("a digit that its base does not have");
       node = MakeNode(MathKind::kBased, {std::move(base)}, ToText(node));
     } else {
       return node;
@@ -116,6 +133,7 @@ Result<MathNode> MathParser::Primary() {
 Result<MathNode> MathParser::Symbol() {
   std::string name = Peek().text;
   ++at_;
+  if (name == "reals") return RealLine();
   while (Skip("'")) name += "'";
   if (Skip("_")) {
     BUTTRESS_ASSIGN_OR_RETURN(const MathNode subscript, Primary());
@@ -127,7 +145,18 @@ Result<MathNode> MathParser::Symbol() {
 Result<MathNode> MathParser::Text() {
   if (const auto number = NumberWord(Peek().text)) {
     ++at_;
-    return MakeNumber(*number);
+    const std::size_t hyphen = IsMark("-") ? 1 : 0;
+    const MathToken& next = Peek(hyphen);
+    const auto digit = next.kind == MathTokenKind::kWord ? NumberWord(next.text) : std::nullopt;
+    if (*number < 20 || !digit || *digit < 1 || *digit > 9) return MakeNumber(*number);
+    at_ += hyphen + 1;
+    return MakeNumber(*number + *digit);
+  }
+  const auto unit = CanonicalUnit(Peek().text);
+  if (unit && IsCurrency(*unit) && Peek(1).kind == MathTokenKind::kNumber) {
+    ++at_;
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode amount, Unary());
+    return MakeNode(MathKind::kUnit, {std::move(amount)}, std::string(*unit));
   }
   std::string text;
   const auto continues = [&] {
@@ -171,10 +200,30 @@ Result<MathNode> MathParser::Brackets() {
 
 Result<MathNode> MathParser::Braces(std::string_view close) {
   if (Skip(close)) return MakeNode(MathKind::kSet, {});
+  if (IsSetBuilder()) {
+    BUTTRESS_ASSIGN_OR_RETURN(MathNode set, SetBuilder());
+    if (!Skip(close)) return Unexpected();
+    return set;
+  }
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathNode> items, Items());
   if (!Skip(close)) return Unexpected();
   if (close == "}" && items.size() == 1) return std::move(items.front());
   return MakeNode(MathKind::kSet, std::move(items));
+}
+
+// "x | ..." or "x ∈ R | ...", with a colon as well.
+bool MathParser::IsSetBuilder() const {
+  if (Peek().kind != MathTokenKind::kSymbol) return false;
+  const bool real = IsMark("∈", 1) && Peek(2).kind == MathTokenKind::kSymbol && Peek(2).text == "reals";
+  const std::size_t bar = real ? 3 : 1;
+  return IsMark("|", bar) || IsMark(":", bar);
+}
+
+// The conditions behind the bar, all of which hold.
+Result<MathNode> MathParser::SetBuilder() {
+  at_ += IsMark("∈", 1) ? 4 : 2;
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathNode> conditions, Items());
+  return MakeNode(MathKind::kIntersection, std::move(conditions));
 }
 
 Result<MathNode> MathParser::Enclosed(std::string_view close, std::string_view function) {

@@ -1,4 +1,5 @@
 // Equality of two values: numbers and expressions with free symbols.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -42,8 +43,10 @@ bool RoundsTo(const Rational& exact, const Rational& decimal, int decimals) {
 Sameness CompareExact(const MathNode& given,
                       const Rational& a,
                       const MathNode& gold,
-                      const Rational& b) {
+                      const Rational& b,
+                      const MathComparison& how) {
   if (a == b) return Sameness::kSame;
+  if (!how.lenient()) return Sameness::kDifferent;
   const int given_decimals = Decimals(given);
   const int gold_decimals = Decimals(gold);
   if (given_decimals > 0 && gold_decimals < 0) return FromBool(RoundsTo(b, a, given_decimals));
@@ -52,8 +55,11 @@ Sameness CompareExact(const MathNode& given,
 }
 
 // A decimal and a value that is not rational.
-Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& other) {
-  const std::optional<Ball> value = Evaluate(other, {0, kLastBits});
+Sameness CompareRounded(const Rational& decimal,
+                        int decimals,
+                        const MathNode& other,
+                        MathComparison& how) {
+  const std::optional<Ball> value = Evaluate(other, {0, kLastBits, &how.steps_left});
   if (!value) return Sameness::kUndecided;
   if (decimal == 0 || acb_is_real(value->get()) == 0) return Sameness::kDifferent;
   Ball distance = Ball::Of(decimal, kLastBits);
@@ -65,10 +71,14 @@ Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& o
 
 enum class AtPoint { kSame, kDifferent, kUnusable };
 
-AtPoint CompareAt(const MathNode& given, const MathNode& gold, int index, bool real_only) {
+AtPoint CompareAt(const MathNode& given,
+                  const MathNode& gold,
+                  int index,
+                  bool real_only,
+                  MathComparison& how) {
   for (const long bits : {kFirstBits, kLastBits}) {
-    const std::optional<Ball> a = Evaluate(given, {index, bits});
-    const std::optional<Ball> b = Evaluate(gold, {index, bits});
+    const std::optional<Ball> a = Evaluate(given, {index, bits, &how.steps_left});
+    const std::optional<Ball> b = Evaluate(gold, {index, bits, &how.steps_left});
     if (!a || !b) return AtPoint::kUnusable;
     if (real_only && (acb_is_real(a->get()) == 0 || acb_is_real(b->get()) == 0))
       return AtPoint::kUnusable;
@@ -87,84 +97,104 @@ bool HoldsImaginaryUnit(const MathNode& node) {
   return false;
 }
 
-Sameness CompareAtPoints(const MathNode& given, const MathNode& gold) {
+Sameness CompareAtPoints(const MathNode& given, const MathNode& gold, MathComparison& how) {
   const bool free = HasFreeSymbols(given) || HasFreeSymbols(gold);
   const bool real_only = free && !HoldsImaginaryUnit(given) && !HoldsImaginaryUnit(gold);
   const int needed = free ? kPoints : 1;
   int same = 0;
   for (int index = 0; index < (free ? kMaxPoints : 1) && same < needed; ++index) {
-    const AtPoint at = CompareAt(given, gold, index, real_only);
+    const AtPoint at = CompareAt(given, gold, index, real_only, how);
     if (at == AtPoint::kDifferent) return Sameness::kDifferent;
     if (at == AtPoint::kSame) ++same;
   }
   if (same >= (free ? kFewestPoints : 1)) return Sameness::kSame;
-  // One that has a value differs from one that has none at any point.
+  // One that has a value differs from one that has none at any point; a response that is too much work is such a one.
   const auto has_value = [](const MathNode& node) {
+    std::int64_t steps = kMaxMathSteps;
     for (int index = 0; index < kMaxPoints; ++index) {
-      if (Evaluate(node, {index, kFirstBits})) return true;
+      if (Evaluate(node, {index, kFirstBits, &steps})) return true;
     }
     return false;
   };
   return has_value(gold) ? Sameness::kDifferent : Sameness::kUndecided;
 }
 
-Sameness CompareUnits(const MathNode& given, const MathNode& gold) {
+Sameness CompareUnits(const MathNode& given, const MathNode& gold, MathComparison& how) {
   if (given.kind == gold.kind) {
     if (given.kind == MathKind::kUnit && given.text != gold.text) return Sameness::kDifferent;
-    return CompareScalars(given.parts[0], gold.parts[0]);
+    return CompareScalars(given.parts[0], gold.parts[0], how);
   }
-  if (Wraps(given) && Wraps(gold)) return Sameness::kDifferent;
+  if (!how.lenient()) return Sameness::kDifferent;
+  if (Wraps(given) && Wraps(gold)) {
+    const auto radians = [](const MathNode& node) { return node.kind == MathKind::kUnit && node.text == "radian"; };
+    const bool angles = (radians(given) && gold.kind == MathKind::kDegree) ||
+                        (radians(gold) && given.kind == MathKind::kDegree);
+    return angles ? CompareAtPoints(given, gold, how) : Sameness::kDifferent;
+  }
   const bool in_gold = Wraps(gold);
   const MathNode& bare = in_gold ? gold.parts[0] : given.parts[0];
-  const Sameness without = in_gold ? CompareScalars(given, bare) : CompareScalars(bare, gold);
+  const Sameness without = in_gold ? CompareScalars(given, bare, how) : CompareScalars(bare, gold, how);
   if (without == Sameness::kSame || (in_gold ? gold : given).kind == MathKind::kUnit)
     return without;
-  return CompareAtPoints(given, gold);  // 50% = 0.5
+  return CompareAtPoints(given, gold, how);  // 50% = 0.5
 }
 
-Sameness CompareBased(const MathNode& given, const MathNode& gold) {
+Sameness CompareBased(const MathNode& given, const MathNode& gold, MathComparison& how) {
+  if (given.kind != gold.kind && !how.lenient()) return Sameness::kDifferent;
   const auto digits = [](const MathNode& node) {
     return node.kind == MathKind::kBased ? node.text : ToText(node);
   };
-  if (given.kind == gold.kind && CompareScalars(given.parts[0], gold.parts[0]) != Sameness::kSame)
+  if (given.kind == gold.kind && CompareScalars(given.parts[0], gold.parts[0], how) != Sameness::kSame)
     return Sameness::kDifferent;
   return FromBool(digits(given) == digits(gold));
 }
 
-bool IsInfinite(const MathNode& node) {
-  if (node.kind == MathKind::kNegate) return IsInfinite(node.parts[0]);
-  return node.kind == MathKind::kSymbol && node.text == "infinity";
-}
-
 }  // namespace
 
-Sameness CompareScalars(const MathNode& given, const MathNode& gold) {
-  if (Wraps(given) || Wraps(gold)) return CompareUnits(given, gold);
+Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathComparison& how) {
+  if (Wraps(given) || Wraps(gold)) return CompareUnits(given, gold, how);
   const bool negated = given.kind == MathKind::kNegate && gold.kind == MathKind::kNegate;
   if (negated && (Contains(given, MathKind::kBased) || Contains(gold, MathKind::kBased)))
-    return CompareScalars(given.parts[0], gold.parts[0]);
+    return CompareScalars(given.parts[0], gold.parts[0], how);
   if (given.kind == MathKind::kBased || gold.kind == MathKind::kBased)
-    return CompareBased(given, gold);
+    return CompareBased(given, gold, how);
   const std::optional<Rational> a = ExactValue(given);
   const std::optional<Rational> b = ExactValue(gold);
-  if (a && b) return CompareExact(given, *a, gold, *b);
+  if (a && b) return CompareExact(given, *a, gold, *b, how);
   if (ToText(given) == ToText(gold)) return Sameness::kSame;
   if (given.kind == MathKind::kText || gold.kind == MathKind::kText) return Sameness::kDifferent;
   if (IsInfinite(given) || IsInfinite(gold)) return Sameness::kDifferent;
-  if (a && Decimals(given) > 0 && !HasFreeSymbols(gold))
-    return CompareRounded(*a, Decimals(given), gold);
-  if (b && Decimals(gold) > 0 && !HasFreeSymbols(given))
-    return CompareRounded(*b, Decimals(gold), given);
-  return CompareAtPoints(given, gold);
+  if (how.lenient() && a && Decimals(given) > 0 && !HasFreeSymbols(gold))
+    return CompareRounded(*a, Decimals(given), gold, how);
+  if (how.lenient() && b && Decimals(gold) > 0 && !HasFreeSymbols(given))
+    return CompareRounded(*b, Decimals(gold), given, how);
+  return CompareAtPoints(given, gold, how);
 }
 
-Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign) {
+bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how) {
+  const MathNode& number = Wraps(decimal) ? decimal.parts[0] : decimal;
+  const std::optional<Rational> near = ExactValue(number);
+  const std::optional<Ball> value = Evaluate(Wraps(exact) ? exact.parts[0] : exact, {0, kFirstBits, &how.steps_left});
+  if (!near || !value || HasFreeSymbols(exact)) return true;
+  Ball above = *value;  // how far the value is from zero beyond the decimal
+  if (*near < 0) acb_neg(above.get(), above.get());
+  const Ball magnitude = Ball::Of(abs(*near), kFirstBits);
+  acb_sub(above.get(), above.get(), magnitude.get(), kFirstBits);
+  const bool plain = number.kind == MathKind::kNumber || number.kind == MathKind::kNegate;
+  const Rational half = plain ? HalfUnit(std::max(Decimals(number), 0)) : Rational(0);
+  const Ball rounded_up = Ball::Of(-half, kFirstBits);
+  const Ball cut_off = Ball::Of(2 * half, kFirstBits);
+  return acb_is_real(above.get()) != 0 && arb_ge(acb_realref(above.get()), acb_realref(rounded_up.get())) != 0 &&
+         arb_le(acb_realref(above.get()), acb_realref(cut_off.get())) != 0;
+}
+
+Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign, MathComparison& how) {
   sign = 0;
   for (int index = 0; index < kPoints; ++index) {
-    const std::optional<Ball> a = Evaluate(given, {index, kLastBits});
-    const std::optional<Ball> b = Evaluate(gold, {index, kLastBits});
-    const std::optional<Ball> a0 = Evaluate(given, {kMaxPoints, kLastBits});
-    const std::optional<Ball> b0 = Evaluate(gold, {kMaxPoints, kLastBits});
+    const std::optional<Ball> a = Evaluate(given, {index, kLastBits, &how.steps_left});
+    const std::optional<Ball> b = Evaluate(gold, {index, kLastBits, &how.steps_left});
+    const std::optional<Ball> a0 = Evaluate(given, {kMaxPoints, kLastBits, &how.steps_left});
+    const std::optional<Ball> b0 = Evaluate(gold, {kMaxPoints, kLastBits, &how.steps_left});
     if (!a || !b || !a0 || !b0) return Sameness::kDifferent;
     if (acb_contains_zero(a0->get()) != 0 || acb_contains_zero(b0->get()) != 0)
       return Sameness::kDifferent;

@@ -22,7 +22,7 @@ constexpr std::string_view kFontCommands[] = {"mathrm",
                                               "operatorname",
                                               "rm",
                                               "bf"};
-constexpr std::string_view kSkippedWithArgument[] = {"phantom", "hspace", "vspace", "label", "tag"};
+constexpr std::string_view kSkippedWithArgument[] = {"phantom", "hspace", "vspace", "label", "tag", "color", "textcolor"};
 constexpr std::string_view kArgumentCommands[] = {"frac", "sqrt", "binom", "overline"};
 
 enum class Mode { kMath, kText, kFont };
@@ -30,6 +30,8 @@ enum class Mode { kMath, kText, kFont };
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+
+constexpr std::string_view kUpper = "ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r') || c == '~'; }
 
@@ -52,6 +54,11 @@ bool IsWordLike(std::string_view run) {
   if (run.size() < 3) return false;
   const bool capitalised = IsUpper(run[0]) && !IsUpper(run[1]) && !IsUpper(run[2]);
   return capitalised || run.find_first_of("eiou") != std::string_view::npos;
+}
+
+// "/s" or "/s^2" and no more letters: the unit of "10 m/s".
+bool IsPerSecond(std::string_view text) {
+  return text.starts_with("/s") && (text.size() == 2 || !IsLetter(text[2]));
 }
 
 class Tokenizer {
@@ -93,6 +100,16 @@ class Tokenizer {
     tokens_.push_back({kind, std::move(text), {}, -1, std::exchange(spaced_, false)});
   }
 
+  bool BehindNumber() const {
+    return !tokens_.empty() && tokens_.back().kind == MathTokenKind::kNumber;
+  }
+
+  // Behind a variable, letters go on with the product.
+  bool BehindValue() const {
+    if (tokens_.empty()) return false;
+    return tokens_.back().kind != MathTokenKind::kSymbol || tokens_.back().text == "pi";
+  }
+
   Status AppendNumber(std::string_view text, std::size_t& at) {
     const CommaReading commas = depth_ > 0 ? CommaReading::kSeparator : commas_;
     BUTTRESS_ASSIGN_OR_RETURN(ReadNumber number, ReadNumberAt(text, at, commas));
@@ -118,14 +135,19 @@ class Tokenizer {
     const std::string lower = Lower(run);
     if (lower == "infinity" || lower == "inf") return Push(MathTokenKind::kSymbol, "infinity");
     if (lower == "and" || lower == "or") return Push(MathTokenKind::kWord, lower);
+    if (lower == "minus" || lower == "negative") return Push(MathTokenKind::kMark, "-");
+    if (lower == "plus") return Push(MathTokenKind::kMark, "+");
     if (IsFunctionName(run)) return Push(MathTokenKind::kCommand, run);
     if (run.size() > 1 && IsGreek(run)) return Push(MathTokenKind::kSymbol, run);
     if (run.size() == 1) {
-      const bool word = mode == Mode::kText && !IsUpper(run[0]);
-      return Push(word ? MathTokenKind::kWord : MathTokenKind::kSymbol, run);
+      const bool liter = run == "L" && BehindNumber();
+      const bool word = (mode == Mode::kText && (!IsUpper(run[0]) || liter)) ||
+                        (run == "m" && spaced_ && BehindNumber() && IsPerSecond(text.substr(end)));
+      return Push(word ? MathTokenKind::kWord : MathTokenKind::kSymbol, word ? lower : run);
     }
-    const bool behind_number = !tokens_.empty() && tokens_.back().kind != MathTokenKind::kSymbol;
-    const bool unit = behind_number && CanonicalUnit(lower).has_value() && run == lower;
+    const auto canonical = CanonicalUnit(lower);
+    const bool code = canonical && IsCurrency(*canonical) && run.find_first_not_of(kUpper) == std::string::npos;
+    const bool unit = canonical && (code || (BehindValue() && run == lower));
     if (mode != Mode::kMath || unit || IsWordLike(run)) return Push(MathTokenKind::kWord, lower);
     for (const char c : run) Push(MathTokenKind::kSymbol, std::string(1, c));
   }
@@ -141,6 +163,7 @@ class Tokenizer {
     if (full == "{" || full == "}") return PushBrace(full), OkStatus();
     if (full == "$") return Push(MathTokenKind::kMark, "$"), OkStatus();
     if (Holds(kTextCommands, full)) return AppendArgument(text, at, Mode::kText, nesting);
+    if (full == "mathbb" && IsReals(text, at)) return Push(MathTokenKind::kSymbol, "reals"), OkStatus();
     if (Holds(kFontCommands, full)) return AppendArgument(text, at, Mode::kFont, nesting);
     if (Holds(kSkippedWithArgument, full)) return ReadArgument(text, at).status();
     if (full == "begin" || full == "end") return AppendEnvironment(text, at, full);
@@ -158,6 +181,20 @@ class Tokenizer {
       return Append(*plain, Mode::kMath, nesting + 1);
     }
     return InvalidArgument("unknown command \\" + std::string(full));
+  }
+
+  // "{R}" or " R" behind \mathbb, which `at` moves behind.
+  static bool IsReals(std::string_view text, std::size_t& at) {
+    std::size_t end = at;
+    while (end < text.size() && (IsSpace(text[end]) || text[end] == '{')) ++end;
+    if (end == at || end == text.size() || text[end] != 'R') return false;
+    ++end;
+    if (text[at] == '{') {
+      if (end == text.size() || text[end] != '}') return false;
+      ++end;
+    }
+    at = end;
+    return true;
   }
 
   void PushBrace(std::string_view brace) {
@@ -202,6 +239,8 @@ class Tokenizer {
     const unsigned lead = static_cast<unsigned char>(text[at]);
     const std::size_t bytes = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
     const std::string_view character = text.substr(at, bytes);
+    bool raised = false;
+    if (RaisedOrLowered(character, raised)) return AppendRaisedOrLowered(text, at, raised, nesting);
     at += character.size();
     if (const auto plain = PlainCharacter(character)) return Append(*plain, mode, nesting + 1);
     if (character == "∞") return Push(MathTokenKind::kSymbol, "infinity"), OkStatus();
@@ -209,8 +248,26 @@ class Tokenizer {
     return OkStatus();
   }
 
+  // The run of "¹²" or of "₁₂" at `at`, as ^{12} or _{12}.
+  Status AppendRaisedOrLowered(std::string_view text, std::size_t& at, bool raised, int nesting) {
+    std::string plain = raised ? "^{" : "_{";
+    while (at < text.size()) {
+      const std::size_t bytes = (static_cast<unsigned char>(text[at]) & 0xf0) == 0xe0 ? 3 : 2;
+      bool is_raised = false;
+      const auto character = RaisedOrLowered(text.substr(at, bytes), is_raised);
+      if (!character || is_raised != raised) break;
+      plain.push_back(*character);
+      at += bytes;
+    }
+    return Append(plain + "}", Mode::kMath, nesting + 1);
+  }
+
   void AppendMark(std::string_view text, std::size_t& at) {
     const char c = text[at];
+    if (text.substr(at).starts_with("+/-")) {
+      at += 3;
+      return Push(MathTokenKind::kMark, "±");
+    }
     const char next = at + 1 < text.size() ? text[at + 1] : '\0';
     at += 1;
     if (c == '$' || c == '`' || c == '"') return;  // of Markdown and LaTeX

@@ -17,7 +17,7 @@ constexpr Pair kUnits[] = {
     {"km", "km"},         {"kilometer", "km"},  {"in", "inch"},         {"inch", "inch"},
     {"inches", "inch"},   {"ft", "foot"},       {"foot", "foot"},       {"feet", "foot"},
     {"yd", "yard"},       {"yard", "yard"},     {"mile", "mile"},       {"mi", "mile"},
-    {"mph", "mph"},       {"g", "gram"},        {"gm", "gram"},         {"gram", "gram"},
+    {"mph", "mile/hour"},       {"g", "gram"},        {"gm", "gram"},         {"gram", "gram"},
     {"kg", "kg"},         {"kilogram", "kg"},   {"mg", "mg"},           {"lb", "pound"},
     {"lbs", "pound"},     {"pound", "pound"},   {"oz", "ounce"},        {"ounce", "ounce"},
     {"ton", "ton"},       {"s", "second"},      {"sec", "second"},      {"second", "second"},
@@ -28,7 +28,39 @@ constexpr Pair kUnits[] = {
     {"rupee", "rupee"},   {"liter", "liter"},   {"litre", "liter"},     {"ml", "ml"},
     {"gallon", "gallon"}, {"acre", "acre"},     {"degree", "degree"},   {"deg", "degree"},
     {"radian", "radian"}, {"rad", "radian"},    {"percent", "percent"}, {"unit", "unit"},
+    {"l", "liter"},       {"eur", "euro"},      {"gbp", "pound"},       {"rs", "rupee"},
+    {"inr", "rupee"},     {"yen", "yen"},       {"jpy", "yen"},         {"yuan", "yuan"},
+    {"celsius", "celsius"}, {"fahrenheit", "fahrenheit"}, {"kph", "km/hour"}, {"kmh", "km/hour"},
+    {"newton", "newton"}, {"joule", "joule"},   {"watt", "watt"},       {"volt", "volt"},
 };
+
+constexpr std::string_view kCurrencies[] = {"dollar", "cent", "euro", "pound", "rupee", "yen", "yuan"};
+
+struct Multiplier {
+  std::string_view word;
+  long numerator;
+  long denominator;
+};
+
+constexpr Multiplier kMultipliers[] = {
+    {"dozen", 12, 1},          {"hundred", 100, 1},          {"thousand", 1000, 1},
+    {"million", 1000000, 1},   {"billion", 1000000000, 1},   {"trillion", 1000000000000, 1},
+    {"half", 1, 2},            {"halves", 1, 2},             {"third", 1, 3},
+    {"thirds", 1, 3},          {"quarter", 1, 4},            {"quarters", 1, 4},
+    {"fourth", 1, 4},          {"fourths", 1, 4},            {"fifth", 1, 5},
+    {"fifths", 1, 5},          {"sixth", 1, 6},              {"sixths", 1, 6},
+    {"seventh", 1, 7},         {"sevenths", 1, 7},           {"eighth", 1, 8},
+    {"eighths", 1, 8},         {"ninth", 1, 9},              {"ninths", 1, 9},
+    {"tenth", 1, 10},          {"tenths", 1, 10}};
+
+// Words that change what stands beside them; an answer that holds one in a place no rule reads is a
+// text.
+constexpr std::string_view kOperatorWords[] = {
+    "squared", "cubed", "over",  "divided",  "factorial", "not",    "less",     "more",
+    "greater", "fewer", "least", "most",     "than",      "mod",    "modulo",   "except",
+    "without", "below", "above", "between",  "base",      "log",    "times",    "to",
+    "through", "until", "up",    "under",    "about",     "almost", "choose",   "root",
+    "infinite", "infinitely", "remainder", "no", "non", "nor", "by"};
 
 constexpr std::string_view kNumberWords[] = {"zero",
                                              "one",
@@ -42,7 +74,17 @@ constexpr std::string_view kNumberWords[] = {"zero",
                                              "nine",
                                              "ten",
                                              "eleven",
-                                             "twelve"};
+                                             "twelve",
+                                             "thirteen",
+                                             "fourteen",
+                                             "fifteen",
+                                             "sixteen",
+                                             "seventeen",
+                                             "eighteen",
+                                             "nineteen"};
+
+constexpr std::string_view kTens[] = {
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"};
 
 constexpr std::string_view kFunctions[] = {
     "sin",  "cos",  "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh",
@@ -61,6 +103,8 @@ constexpr Pair kCommands[] = {{"cdot", "*"},     {"times", "*"},      {"ast", "*
                               {"lt", "<"},       {"gt", ">"},         {"ne", "≠"},
                               {"neq", "≠"},      {"approx", "≈"},     {"in", "∈"},
                               {"equiv", "≡"},    {"cup", "∪"},        {"infty", "∞"},
+                              {"cap", "∩"},      {"setminus", "∖"},  {"backslash", "∖"},
+                              {"over", "over"},  {"Reals", "\\mathbb{R}"},
                               {"lbrace", "\\{"}, {"rbrace", "\\}"},   {"vert", "|"},
                               {"lvert", "|"},    {"rvert", "|"},      {"mid", "|"},
                               {"langle", "("},   {"rangle", ")"},     {"lfloor", "⌊"},
@@ -89,20 +133,37 @@ constexpr Pair kCharacters[] = {{"−", "-"},
                                 {"√", "\\sqrt "},
                                 {"π", "\\pi "},
                                 {"θ", "\\theta "},
-                                {"²", "^2"},
-                                {"³", "^3"},
+                                {"∛", "\\sqrt[3]"},
+                                {"⁄", "/"},
                                 {"½", "\\frac12"},
+                                {"⅓", "\\frac13"},
+                                {"⅔", "\\frac23"},
                                 {"¼", "\\frac14"},
                                 {"¾", "\\frac34"},
+                                {"⅕", "\\frac15"},
+                                {"⅖", "\\frac25"},
+                                {"⅗", "\\frac35"},
+                                {"⅘", "\\frac45"},
+                                {"⅙", "\\frac16"},
+                                {"⅚", "\\frac56"},
+                                {"⅛", "\\frac18"},
+                                {"⅜", "\\frac38"},
+                                {"⅝", "\\frac58"},
+                                {"⅞", "\\frac78"},
+                                {"ℝ", "\\mathbb{R}"},
+                                {"℃", "°\\text{C}"},
+                                {"℉", "°\\text{F}"},
+                                {"∣", "|"},
+                                {"⟨", "("},
+                                {"⟩", ")"},
                                 {"\u00a0", " "},
                                 {"\u202f", " "},
                                 {"\u2009", " "},
-                                {"，", ","},
                                 {"。", "."},
-                                {"（", "("},
-                                {"）", ")"},
+                                {"、", ","},
                                 {"€", "\\text{euros}"},
                                 {"£", "\\text{pounds}"},
+                                {"¥", "\\text{yen}"},
                                 {"’", "'"}};
 
 template <class Table>
@@ -126,10 +187,37 @@ std::optional<std::string_view> CanonicalUnit(std::string_view word) {
   return std::nullopt;
 }
 
+bool IsCurrency(std::string_view canonical_unit) { return Holds(kCurrencies, canonical_unit); }
+
 std::optional<int> NumberWord(std::string_view word) {
-  const auto* at = std::find(std::begin(kNumberWords), std::end(kNumberWords), word);
-  if (at == std::end(kNumberWords)) return std::nullopt;
-  return static_cast<int>(at - std::begin(kNumberWords));
+  if (const auto* at = std::find(std::begin(kNumberWords), std::end(kNumberWords), word);
+      at != std::end(kNumberWords))
+    return static_cast<int>(at - std::begin(kNumberWords));
+  const auto* at = std::find(std::begin(kTens), std::end(kTens), word);
+  if (at == std::end(kTens)) return std::nullopt;
+  return 10 * static_cast<int>(at - std::begin(kTens) + 2);
+}
+
+std::optional<Rational> MultiplierWord(std::string_view word) {
+  for (const Multiplier& multiplier : kMultipliers) {
+    if (multiplier.word == word) return Rational(multiplier.numerator, multiplier.denominator);
+  }
+  return std::nullopt;
+}
+
+bool IsOperatorWord(std::string_view word) { return Holds(kOperatorWords, word); }
+
+std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised) {
+  constexpr std::string_view kRaised[] = {
+      "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", "⁻", "⁺", "ⁿ"};
+  constexpr std::string_view kLowered[] = {"₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉"};
+  constexpr std::string_view kPlain = "0123456789-+n";
+  const auto* up = std::find(std::begin(kRaised), std::end(kRaised), utf8);
+  const auto* down = std::find(std::begin(kLowered), std::end(kLowered), utf8);
+  raised = up != std::end(kRaised);
+  if (raised) return kPlain[static_cast<std::size_t>(up - std::begin(kRaised))];
+  if (down == std::end(kLowered)) return std::nullopt;
+  return kPlain[static_cast<std::size_t>(down - std::begin(kLowered))];
 }
 
 bool IsFunctionName(std::string_view name) { return Holds(kFunctions, name); }

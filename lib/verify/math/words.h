@@ -4,14 +4,28 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/verify/rational.h"
+
 namespace buttress {
 
 // "centimeters" -> "cm". None: a noun that counts things ("students", "ways"), which says nothing
 // about the value.
 std::optional<std::string_view> CanonicalUnit(std::string_view word);
 
-// "four" -> 4.
+// "dollar", "euro": units that may stand before the number.
+bool IsCurrency(std::string_view canonical_unit);
+
+// "four" -> 4, "twenty" -> 20.
 std::optional<int> NumberWord(std::string_view word);
+
+// "million" -> 1000000, "thirds" -> 1/3: what multiplies the number before it.
+std::optional<Rational> MultiplierWord(std::string_view word);
+
+// "squared", "less", "not": words that are no noun behind a number.
+bool IsOperatorWord(std::string_view word);
+
+// "²" -> '2' and raised; "₂" -> '2' and not.
+std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised);
 
 // "sin", "log", ...: those that evaluate.cc knows, of one argument.
 bool IsFunctionName(std::string_view name);

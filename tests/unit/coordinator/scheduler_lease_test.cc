@@ -20,7 +20,7 @@ std::vector<std::uint64_t> Ids(const std::vector<Lease>& leases) {
 TEST(SchedulerLease, NothingIsLeasedBeforeTheFirstVersionIsAnnounced) {
   SchedulerRig rig;
   rig.StartLearner({});
-  rig.scheduler.RegisterWorker("a", 1, "", 0, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, 0, rig.batch);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
   EXPECT_THAT(rig.Exchange(10).leases, IsEmpty());
   rig.Announce(0);
@@ -141,10 +141,10 @@ TEST(SchedulerLease, ANewIncarnationDropsTheLeasesOfTheOldOneAndTheSameOneKeepsT
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   const Lease lease = rig.Exchange(1).leases[0];
-  rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
-  rig.scheduler.RegisterWorker("a", 2, "", rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.batch);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
@@ -195,8 +195,28 @@ TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
   rig.now_ms = 5000;
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 5100);
-  rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kAccepted);
+}
+
+TEST(SchedulerLease, WorkersThatHaveTheNewestVersionServeItToTheOthersOfTheRing) {
+  SchedulerRig rig = SchedulerRig::Started();
+  const std::vector<std::string> ids = {"b", "c", "d", "e", "f", "g"};
+  for (const std::string& id : ids) rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.batch);
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), IsEmpty()) << "nobody has loaded it";
+  for (const std::string& id : ids) {
+    WorkerExchange loaded;
+    loaded.worker_id = id;
+    loaded.incarnation = 1;
+    loaded.loaded_version = rig.scheduler.weights()->version;
+    if (id == "c") loaded.loaded_version.digest = Sha256Of("other bytes");
+    rig.Exchange(loaded);
+  }
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), ElementsAre("b:1", "d:1", "e:1", "f:1"));
+  EXPECT_THAT(rig.scheduler.WeightRelays("e", rig.now_ms), ElementsAre("f:1", "g:1", "b:1", "d:1"));
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty()) << "silent for longer than a lease";
+  rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.batch);
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty()) << "a new process has nothing loaded";
 }
 
 }  // namespace

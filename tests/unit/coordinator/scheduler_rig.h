@@ -34,7 +34,7 @@ class SchedulerRig {
     SchedulerRig rig(run);
     rig.StartLearner({});
     rig.Announce(0);
-    rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+    rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
     rig.Commit();
     return rig;
   }
@@ -59,7 +59,7 @@ class SchedulerRig {
       prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
       ++drawn;
     }
-    scheduler.Admit(prompts, {0, drawn}, batch);
+    scheduler.Admit(prompts, {}, {0, drawn}, batch);
     Commit();
   }
 

@@ -318,6 +318,23 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
               HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
 }
 
+TEST_F(ServiceTest, AWorkerHearsOfTheOthersThatHaveTheWeights) {
+  Begin();
+  v1::RegisterWorkerRequest relay;
+  relay.set_worker_id("relay");
+  relay.set_incarnation(kIncarnation);
+  relay.set_config_sha256(RunConfigHash(config_));
+  relay.set_weights_address("relay:7002");
+  ASSERT_TRUE(client_.RegisterWorker(relay).ok());
+  ASSERT_TRUE(client_.Exchange(ExchangeOf("relay", 0)).ok());
+  auto request = ExchangeOf("w0", 0);
+  request.clear_loaded_version();
+  const auto response = client_.Exchange(request);
+  ASSERT_TRUE(response.ok()) << response.status().ToString();
+  ASSERT_EQ(response->weights().sources_size(), 1);
+  EXPECT_EQ(response->weights().sources(0), "relay:7002");
+}
+
 TEST_F(ServiceTest, ASubmissionUnderAnOldLeaseIsDropped) {
   Begin();
   auto leases = Lease(1);

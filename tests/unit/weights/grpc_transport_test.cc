@@ -81,7 +81,10 @@ class GrpcTransportTest : public ::testing::Test {
   }
 
   std::unique_ptr<WeightFetcher> Fetcher(std::int64_t progress_timeout_ms = kPatienceMs) {
-    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}}, progress_timeout_ms);
+    GrpcFetcherOptions options;
+    options.progress_timeout_ms = progress_timeout_ms;
+    options.on_transfer = [this](const WeightTransfer& transfer) { transfers_.push_back(transfer); };
+    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}}, std::move(options));
   }
 
   Result<WeightManifest> FetchFrom(std::vector<std::string> sources, std::int64_t progress_timeout_ms = kPatienceMs) {
@@ -103,6 +106,7 @@ class GrpcTransportTest : public ::testing::Test {
   std::unique_ptr<WeightPublisher> publisher_;
   WeightManifest manifest_;
   std::string file_;
+  std::vector<WeightTransfer> transfers_;
 };
 
 TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
@@ -114,7 +118,7 @@ TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
   TempDir second;
   WeightManifest manifest = manifest_;
   manifest.sources = {relay->address()};
-  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, kPatienceMs)->Fetch(manifest);
+  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, {})->Fetch(manifest);
   ASSERT_TRUE(local.ok()) << local.status().ToString();
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
 }
@@ -140,7 +144,36 @@ TEST_F(GrpcTransportTest, AWrongChunkIsRefusedAndTheNextSourceGoesOn) {
     return grpc::Status::OK;
   });
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
-  ExpectHere(FetchFrom({liar.address(), learner->address()}));
+  ExpectHere(FetchFrom({learner->address(), liar.address()}));
+  ASSERT_EQ(transfers_.size(), 2U);
+  EXPECT_FALSE(transfers_[0].from_publisher || transfers_[0].whole);
+  EXPECT_EQ(transfers_[0].bytes, 1000U);
+  EXPECT_TRUE(transfers_[1].from_publisher && transfers_[1].whole);
+  EXPECT_EQ(transfers_[1].bytes, file_.size() - 1000);
+}
+
+TEST_F(GrpcTransportTest, AWorkerThatHasTheVersionIsAskedBeforeTheLearner) {
+  ScriptedServer learner([](grpc::ServerContext&, std::uint64_t, ScriptedServer::Writer&) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not to be asked");
+  });
+  const auto relay = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({learner.address(), relay->address()}));
+  EXPECT_TRUE(learner.offsets().empty());
+  ASSERT_EQ(transfers_.size(), 1U);
+  EXPECT_FALSE(transfers_[0].from_publisher);
+}
+
+TEST_F(GrpcTransportTest, AWorkerThatIsGoneCostsOneAttemptAndIsAskedLastFromThenOn) {
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  const auto fetcher = Fetcher();
+  for (std::uint64_t step = 6; step < 8; ++step) {
+    WeightManifest manifest = PublishLarge(*publisher_, {1, step, ""}, 1000);
+    manifest.sources = {learner->address(), "127.0.0.1:1"};
+    ASSERT_TRUE(fetcher->Fetch(manifest).ok());
+  }
+  ASSERT_EQ(transfers_.size(), 3U);
+  EXPECT_FALSE(transfers_[0].from_publisher || transfers_[0].whole);
+  EXPECT_TRUE(transfers_[1].from_publisher && transfers_[2].from_publisher);
 }
 
 TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
@@ -156,7 +189,7 @@ TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
   EXPECT_TRUE(ListVersions(fetched_.path()).empty());
   // Nothing of it is kept for the next attempt.
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
-  ExpectHere(FetchFrom({forger.address(), learner->address()}));
+  ExpectHere(FetchFrom({learner->address(), forger.address()}));
 }
 
 TEST_F(GrpcTransportTest, ChunksThatDoNotFitAreRefused) {
@@ -181,7 +214,7 @@ TEST_F(GrpcTransportTest, ASourceThatStandsStillIsLeftForTheNext) {
     return grpc::Status::OK;
   });
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
-  const auto local = FetchFrom({still.address(), learner->address()}, /*progress_timeout_ms=*/200);
+  const auto local = FetchFrom({learner->address(), still.address()}, /*progress_timeout_ms=*/200);
   fetched.Stop();
   ExpectHere(local);
 }

@@ -1,0 +1,36 @@
+// Settings of the math verifier, and of the verifier that looks at completions a second time: sections of run.reward.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace buttress {
+
+// Ways of finding an answer in a text (lib/verify/math/answer.h), the default order.
+inline constexpr std::string_view kMathAnchors[] = {
+    "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
+
+struct MathConfig {
+  std::string mode = "lenient";
+  std::vector<std::string> anchors{std::begin(kMathAnchors), std::end(kMathAnchors)};
+
+  template <class V>
+  void Visit(V& v) {
+    v("mode", mode, "lenient | strict: when two answers are the same (lib/verify/math/equal.h)");
+    v("anchors", anchors, "where a response's answer is looked for, in this order: boxed, final answer is, ####, answer:, whole, last expression");
+  }
+};
+
+struct SecondVerifierConfig {
+  std::string verifier;
+  double share = 0.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("verifier", verifier, "an independent verifier, whose verdicts are compared with the first one's in /metrics and never trained on; empty: none");
+    v("share", share, "share of completions that it sees, in [0, 1]");
+  }
+};
+
+}  // namespace buttress

@@ -1,0 +1,121 @@
+#include "lib/verify/math/forms.h"
+
+#include <algorithm>
+
+#include "lib/verify/extract.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::string_view kTextCommands[] = {
+    "\\text{", "\\textbf{", "\\textrm{", "\\mathrm{", "\\mathbf{", "\\mbox{", "\\bold{"};
+constexpr std::string_view kChoiceWords[] = {"option ", "choice ", "answer "};
+constexpr char kLastChoice = 'J';
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsUpper(char c) { return c >= 'A' && c <= 'Z'; }
+
+bool Skip(std::string_view& text, std::string_view prefix) {
+  if (!text.starts_with(prefix)) return false;
+  text.remove_prefix(prefix.size());
+  return true;
+}
+
+// Moves behind the command that sets the text that follows, and says whether there was one.
+bool SkipTextCommand(std::string_view& text) {
+  return std::any_of(std::begin(kTextCommands), std::end(kTextCommands), [&](std::string_view command) {
+    return Skip(text, command);
+  });
+}
+
+void SkipBlanks(std::string_view& text) {
+  while (Skip(text, " ") || Skip(text, "\\ ") || Skip(text, "~") || Skip(text, "\\quad") || Skip(text, "\\,")) {
+  }
+}
+
+bool SkipChoiceWord(std::string_view& text) {
+  for (const std::string_view word : kChoiceWords) {
+    const std::string_view start = text.substr(0, word.size());
+    const bool same = std::equal(start.begin(), start.end(), word.begin(), word.end(), [](char a, char b) {
+      return a == b || (IsUpper(a) && a - 'A' + 'a' == b);
+    });
+    if (same) return text.remove_prefix(word.size()), true;
+  }
+  return false;
+}
+
+// Without the dollars around it.
+std::string_view Bare(std::string_view text) {
+  text = Trim(text);
+  while (text.size() > 1 && text.front() == '$' && text.back() == '$')
+    text = Trim(text.substr(1, text.size() - 2));
+  return text;
+}
+
+int DigitValue(char c) {
+  if (IsDigit(c)) return c - '0';
+  return IsUpper(c) ? c - 'A' + 10 : 36;
+}
+
+}  // namespace
+
+std::optional<LabelledChoice> ReadChoice(std::string_view answer) {
+  std::string_view text = Bare(answer);
+  bool in_text = SkipTextCommand(text);
+  SkipBlanks(text);
+  const bool word = SkipChoiceWord(text);
+  const bool bracket = Skip(text, "(");
+  if (text.empty() || text.front() < 'A' || text.front() > kLastChoice) return std::nullopt;
+  const char letter = text.front();
+  text.remove_prefix(1);
+  const bool closed = Skip(text, ")");
+  if (bracket != closed && bracket) return std::nullopt;
+  const bool marked = Skip(text, ":") || Skip(text, ".");
+  if (in_text && Skip(text, "}")) in_text = false;
+  const bool blank = text.empty() || text.front() == ' ' || text.front() == '\\' || text.front() == '$';
+  if (!word && !closed && !(marked && blank)) return std::nullopt;
+  if (word && !blank && !closed) return std::nullopt;
+  SkipBlanks(text);
+  if (in_text && text.ends_with('}')) text.remove_suffix(1);
+  text = Trim(text);
+  if (!closed && word && !text.empty() && !marked) return std::nullopt;  // "Choice B is wrong"
+  return LabelledChoice{letter, std::string(text)};
+}
+
+std::optional<MathNode> ReadBasedNumeral(std::string_view answer) {
+  std::string_view text = Bare(answer);
+  const bool in_text = SkipTextCommand(text);
+  const bool bracket = Skip(text, "(");
+  const auto* const end = std::find_if(text.begin(), text.end(), [](char c) { return DigitValue(c) == 36; });
+  const std::string digits(text.begin(), end);
+  text.remove_prefix(digits.size());
+  if (digits.empty() || !std::any_of(digits.begin(), digits.end(), IsUpper)) return std::nullopt;
+  if ((bracket && !Skip(text, ")")) || (in_text && !Skip(text, "}")) || !Skip(text, "_")) return std::nullopt;
+  const bool brace = Skip(text, "{");
+  int base = 0;
+  std::size_t length = 0;
+  while (length < text.size() && length < 2 && IsDigit(text[length])) base = 10 * base + (text[length++] - '0');
+  text.remove_prefix(length);
+  if ((brace && !Skip(text, "}")) || !text.empty() || base > 36) return std::nullopt;
+  const auto below = [base](char c) { return DigitValue(c) < base; };
+  if (!std::all_of(digits.begin(), digits.end(), below)) return std::nullopt;
+  return MakeNode(MathKind::kBased, {MakeNumber(base)}, digits);
+}
+
+std::optional<MathNode> ReadSpacedNumber(std::string_view answer) {
+  const std::string_view text = Bare(answer);
+  const std::size_t first = std::min(text.find(' '), text.size());
+  if (first == 0 || first > 3 || (text.size() - first) % 4 != 0 || first == text.size())
+    return std::nullopt;
+  std::string digits;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool blank = i >= first && (i - first) % 4 == 0;
+    if (blank ? text[i] != ' ' : !IsDigit(text[i])) return std::nullopt;
+    if (!blank) digits.push_back(text[i]);
+  }
+  const auto value = ParseDecimal(digits);
+  return value ? std::optional(MakeNumber(*value)) : std::nullopt;
+}
+
+}  // namespace buttress

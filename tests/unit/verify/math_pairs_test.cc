@@ -1,0 +1,82 @@
+// Every form of answers, by tests/golden/math_pairs.txt: pairs that are the same in both modes, in the lenient one only, or in none.
+#include <gtest/gtest.h>
+
+#include <array>
+#include <map>
+#include <sstream>
+
+#include "lib/base/file.h"
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+struct AnswerPair {
+  std::string form;  // "mixed numbers"
+  std::string a;
+  std::string b;
+  bool lenient = false;  // whether the same in this mode
+  bool strict = false;
+};
+
+std::string WithLineEnds(std::string text) {
+  for (std::size_t at = text.find("\\n "); at != std::string::npos; at = text.find("\\n ", at)) text.replace(at, 3, "\n");
+  return text;
+}
+
+std::vector<AnswerPair> ReadPairs() {
+  std::vector<AnswerPair> pairs;
+  std::istringstream lines(*ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/math_pairs.txt"));
+  std::string form;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty() || line[0] == '#') continue;
+    std::size_t at = std::string::npos;
+    for (const char* sign : {"  ==  ", "  ~=  ", "  !=  "}) at = std::min(at, line.find(sign));
+    if (at == std::string::npos) {
+      EXPECT_TRUE(line.front() == '[' && line.back() == ']') << line;
+      form = line.substr(1, line.size() - 2);
+      continue;
+    }
+    const char sign = line[at + 2];
+    pairs.push_back({form, WithLineEnds(line.substr(0, at)), WithLineEnds(line.substr(at + 6)), sign != '!', sign == '='});
+  }
+  return pairs;
+}
+
+TEST(MathPairs, AreJudgedAsTheirFileSaysInBothModesAndBothWays) {
+  const std::vector<AnswerPair> pairs = ReadPairs();
+  EXPECT_GT(pairs.size(), 500U);
+  for (const bool strict : {false, true}) {
+    RewardConfig config;
+    config.math.mode = strict ? "strict" : "lenient";
+    const auto verifier = MakeVerifier("math", config);
+    ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+    for (const AnswerPair& pair : pairs) {
+      const bool same = strict ? pair.strict : pair.lenient;
+      for (const auto& [given, gold] : {std::pair(pair.a, pair.b), std::pair(pair.b, pair.a)}) {
+        const std::string response = "Thus it is $\\boxed{" + given + "}$.";
+        const std::string answer = "\\boxed{" + gold + "}";
+        const Verdict verdict = (*verifier)->Verify({{}, response, answer, {}, false});
+        EXPECT_EQ(verdict.outcome, same ? Outcome::kCorrect : Outcome::kWrong)
+            << pair.form << ", " << config.math.mode << ": " << given << " to " << gold << ": " << verdict.given
+            << " | " << verdict.gold << " " << verdict.unscorable_reason;
+      }
+    }
+  }
+}
+
+// Of a sentence that cannot be read as a whole the first number counts, so that different answers may look the same here.
+TEST(MathPairs, TheSameOnesAreTheSameInASentence) {
+  const auto verifier = MakeVerifier("math", RewardConfig{});
+  ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+  for (const AnswerPair& pair : ReadPairs()) {
+    if (!pair.lenient) continue;
+    const std::string answer = "\\boxed{" + pair.b + "}";
+    const Verdict verdict = (*verifier)->Verify({{}, "The final answer is $" + pair.a + "$.", answer, {}, false});
+    EXPECT_EQ(verdict.outcome, Outcome::kCorrect)
+        << pair.form << ": " << pair.a << " to " << pair.b << ": " << verdict.given << " | " << verdict.gold;
+  }
+}
+
+}  // namespace
+}  // namespace buttress
