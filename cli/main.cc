@@ -18,6 +18,7 @@ constexpr Command kCommands[] = {
     {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
     {"verify", "score a JSONL of responses", AddVerify},
     {"advantages", "what an estimator does with groups of rewards", AddAdvantages},
+    {"losses", "every policy loss: paper and formula", AddLosses},
 };
 
 int Run(int argc, char** argv) {

@@ -1,4 +1,4 @@
-"""Tables and figures of docs/estimators.md, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
+"""Tables of docs/estimators.md and docs/losses.md, and figures, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
 import json
 import pathlib
 import subprocess
@@ -73,10 +73,14 @@ def figure(title, lines):
     return "\n".join(svg + ["</svg>\n"])
 
 
-tables = subprocess.run([BUTTRESS, "advantages", "--estimator", "list", "--markdown"], capture_output=True, text=True, check=True).stdout
-page = (DOCS / "estimators.md").read_text()
-begin, end = "<!-- tables: written by docs/update.sh -->\n", "<!-- end of tables -->"
-head, rest = page.split(begin)
-(DOCS / "estimators.md").write_text(head + begin + tables + end + rest.split(end)[1])
+def write_tables(page, *command):
+    begin, end = "<!-- tables: written by docs/update.sh -->\n", "<!-- end of tables -->"
+    tables = subprocess.run([BUTTRESS, *command, "--markdown"], capture_output=True, text=True, check=True).stdout
+    head, rest = (DOCS / page).read_text().split(begin)
+    (DOCS / page).write_text(head + begin + tables + end + rest.split(end)[1])
+
+
+write_tables("estimators.md", "advantages", "--estimator", "list")
+write_tables("losses.md", "losses")
 for name, (title, lines) in FIGURES.items():
     (DOCS / "figures" / f"{name}.svg").write_text(figure(title, lines))

@@ -25,6 +25,7 @@ void AddCollapse(const CollapseCounts& counts, nlohmann::ordered_json& json) {
 
 std::string StepToJson(const StepReport& report, const StepTimes& times) {
   const BatchSummary& batch = report.batch;
+  const LossReport& loss = report.loss;
   const auto per_second = [&](std::int64_t tokens) {
     return times.step_seconds > 0 ? static_cast<double>(tokens) / times.step_seconds : 0.0;
   };
@@ -36,19 +37,35 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   AddCollapse(batch.collapse, json);
   json["unscorable"] = batch.unscorable;
   json["entropy"] = report.entropy;
-  json["entropy_exact"] = report.entropy_exact;
-  json["kl"] = report.kl_k3;
-  json["kl_k1"] = report.kl_k1;
-  json["ref_kl"] = report.ref_kl;
-  json["clip_low"] = report.clip_low;
-  json["clip_high"] = report.clip_high;
+  json["entropy_exact"] = loss.entropy;
+  json["entropy_coef"] = report.entropy_coef;
+  json["kl"] = loss.kl_k3;
+  json["kl_k1"] = loss.kl_k1;
+  json["ref_kl"] = loss.ref_kl;
+  json["clip_low"] = loss.clip_low;
+  json["clip_high"] = loss.clip_high;
+  json["clip_dual"] = loss.clip_dual;
+  json["marked"] = loss.marked;
+  json["importance"] = {{"mean", loss.importance.mean},
+                        {"ess", loss.importance.ess},
+                        {"p01", loss.importance.p01},
+                        {"p50", loss.importance.p50},
+                        {"p99", loss.importance.p99}};
+  json["correction"] = {{"mean", loss.correction.mean},
+                        {"ess", loss.correction.ess},
+                        {"truncated", loss.correction.truncated},
+                        {"masked", loss.correction.masked}};
   json["grad_norm"] = report.grad_norm;  // null if it is not finite
   json["lr"] = report.lr;
-  json["loss"] = report.loss;
+  json["loss"] = loss.loss();
+  json["policy_loss"] = loss.policy_loss;
+  json["kl_loss"] = loss.kl_loss;
+  json["entropy_bonus"] = loss.entropy_bonus;
   json["skipped"] = report.skipped;
   json["tokens"] = batch.tokens;
-  json["trained_tokens"] = report.trained_tokens;
-  json["dropped_tokens"] = report.dropped_tokens;
+  json["trained_tokens"] = loss.tokens;
+  json["dropped_tokens"] = loss.dropped;
+  json["overlong_filtered"] = batch.overlong_filtered;
   json["generated_tokens"] = batch.generated_tokens;
   json["tokens_per_second"] = per_second(batch.generated_tokens);
   json["groups_trained"] = batch.groups_trained;

@@ -6,6 +6,8 @@
 
 #include "lib/rl/advantage.h"
 #include "lib/rl/aggregation.h"
+#include "lib/rl/loss_table.h"
+#include "lib/rl/overlong.h"
 #include "lib/rl/pack.h"
 
 namespace buttress {
@@ -15,7 +17,8 @@ namespace {
 struct FlatBatch {
   std::vector<double> rewards, raw_rewards, components;
   std::vector<Outcome> outcomes;
-  std::vector<std::int32_t> lengths;  // 0 for the unscorable
+  std::vector<std::int32_t> lengths;          // LossLength
+  std::vector<std::int32_t> trained_lengths;  // of scorable and unscorable alike
   std::vector<std::int32_t> group_offsets = {0};
   std::vector<PromptHistory> history;
 };
@@ -25,15 +28,23 @@ void Append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-FlatBatch Flatten(const BatchPlan& batch) {
+// Rewards get their soft overlong punishment, raw rewards stay.
+FlatBatch Flatten(const BatchPlan& batch, const StepPlanOptions& options) {
   FlatBatch flat;
   for (const PlannedGroup& group : batch.groups) {
+    const std::size_t first = flat.rewards.size();
     Append(flat.rewards, group.rewards);
     Append(flat.raw_rewards, group.raw_rewards);
     Append(flat.components, group.components);
     Append(flat.outcomes, group.outcomes);
+    Append(flat.trained_lengths, group.lengths);
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
-      flat.lengths.push_back(group.outcomes[i] == Outcome::kUnscorable ? 0 : group.lengths[i]);
+      flat.lengths.push_back(LossLength(
+          options.algorithm, group.outcomes[i], group.truncated[i], group.lengths[i]));
+      flat.rewards[first + i] += OverlongPenalty(group.total_lengths[i],
+                                                 options.overlong_length,
+                                                 options.algorithm.overlong.cache,
+                                                 options.algorithm.overlong.penalty);
     }
     flat.group_offsets.push_back(static_cast<std::int32_t>(flat.rewards.size()));
     flat.history.push_back(group.history);
@@ -59,8 +70,7 @@ Result<Packing> Place(const BatchPlan& batch,
   PackOptions pack;
   pack.ranks = options.ranks;
   pack.micro_batch_tokens = options.micro_batch_tokens;
-  pack.run_zero_advantage_groups =
-      options.algorithm.kl_coef > 0 || options.algorithm.entropy_coef > 0;
+  pack.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
   return PackBatch(loads, flat.group_offsets, pack);
 }
 
@@ -96,6 +106,7 @@ BatchSummary Summarize(const BatchPlan& batch,
     judged +=
         flat.outcomes[row] == Outcome::kCorrect || flat.outcomes[row] == Outcome::kWrong ? 1 : 0;
     summary.tokens += flat.lengths[row];
+    summary.overlong_filtered += flat.lengths[row] < flat.trained_lengths[row] ? 1 : 0;
     if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += flat.lengths[row];
   }
   if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
@@ -128,17 +139,27 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   options.length_norm = run.algorithm.length_norm > 0
                             ? run.algorithm.length_norm
                             : static_cast<double>(run.sampling.max_tokens);
+  const std::int64_t overlong = run.algorithm.overlong.length;
+  options.overlong_length = overlong > 0 ? overlong : run.sampling.max_tokens;
   options.seed = run.seed;
   options.ranks = ranks;
   options.micro_batch_tokens = learner.micro_batch_tokens;
   return options;
 }
 
+std::int32_t LossLength(const AlgorithmConfig& algorithm,
+                        Outcome outcome,
+                        bool truncated,
+                        std::int32_t trained_tokens) {
+  const bool filtered = truncated && algorithm.overlong.filter;
+  return outcome == Outcome::kUnscorable || filtered ? 0 : trained_tokens;
+}
+
 Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
                               const StepPlanOptions& options,
                               const GateState& gate,
                               BatchSummary& summary) {
-  const FlatBatch flat = Flatten(batch);
+  const FlatBatch flat = Flatten(batch, options);
   AdvantageInput input;
   input.rewards = flat.rewards;
   input.raw_rewards = flat.raw_rewards;
@@ -176,8 +197,11 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
   plan.lengths = flat.lengths;
   plan.advantages = std::move(advantages.advantages);
   plan.entropy_scale = std::move(advantages.entropy_scale);
-  plan.token_weights =
-      TokenWeights(aggregation, flat.lengths, CountDenominators(flat.lengths), options.length_norm);
+  plan.token_weights = TokenWeights(aggregation,
+                                    flat.lengths,
+                                    flat.group_offsets,
+                                    CountDenominators(flat.lengths, flat.group_offsets),
+                                    options.length_norm);
   return plan;
 }
 
@@ -227,6 +251,7 @@ std::string EncodeStepPlan(const StepPlan& plan) {
   PutList(bytes, plan.advantages);
   PutList(bytes, plan.entropy_scale);
   PutList(bytes, plan.token_weights);
+  PutNumber(bytes, plan.entropy_coef);
   return bytes;
 }
 
@@ -237,7 +262,8 @@ Result<StepPlan> DecodeStepPlan(std::string_view bytes) {
                      TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
                      TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) &&
                      TakeList(bytes, plan.entropy_scale) &&
-                     TakeList(bytes, plan.token_weights);
+                     TakeList(bytes, plan.token_weights) &&
+                     TakeNumber(bytes, plan.entropy_coef);
   const std::size_t rows = plan.lengths.size();
   if (whole && bytes.empty() && plan.group_offsets.size() == plan.group_ids.size() + 1 &&
       plan.rank_of_group.size() == plan.group_ids.size() && plan.micro_batch.size() == rows &&

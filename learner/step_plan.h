@@ -22,11 +22,12 @@ struct StepPlan {
   std::vector<std::uint64_t> group_ids;     // [K]
   std::vector<std::int32_t> group_offsets;  // [K + 1]
   std::vector<std::int32_t> rank_of_group;  // [K] who fetches it, and runs it if it is run
-  std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 for the unscorable
+  std::vector<std::int32_t> lengths;        // [N] tokens in the loss, see LossLength
   std::vector<std::int32_t> micro_batch;    // [N] which micro-batch of its rank; -1: not run
   std::vector<double> advantages;           // [N]
   std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
   std::vector<double> token_weights;        // [N] of each trained token: the step's denominators
+  double entropy_coef = 0;                  // of the step
 
   bool operator==(const StepPlan&) const = default;
 };
@@ -37,6 +38,7 @@ struct BatchSummary {
   double reward_mean = 0;             // shaped, over scorable completions
   double accuracy = 0;                // correct / (correct + wrong)
   std::int64_t unscorable = 0;        // completions
+  std::int64_t overlong_filtered = 0;  // completions that overlong.filter leaves out of the loss
   std::int64_t tokens = 0;            // trained tokens of scorable completions: the denominator
   std::int64_t generated_tokens = 0;  // of all completions
   std::int64_t groups_trained = 0;    // run through the model
@@ -53,6 +55,7 @@ struct BatchSummary {
 struct StepPlanOptions {
   AlgorithmConfig algorithm;
   double length_norm = 0;  // L of seq_mean_token_sum_norm
+  std::int64_t overlong_length = 0;  // tokens at which the soft punishment is whole
   std::uint64_t seed = 0;  // of the run
   std::int32_t ranks = 1;
   std::int64_t micro_batch_tokens = 0;
@@ -62,6 +65,9 @@ struct StepPlanOptions {
 StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
                                     const LearnerConfig& learner,
                                     int ranks);
+
+// Tokens of a completion in the loss: 0 for the unscorable, and for one that overlong.filter leaves out.
+std::int32_t LossLength(const AlgorithmConfig& algorithm, Outcome outcome, bool truncated, std::int32_t trained_tokens);
 
 // Pure. kInvalidArgument if the batch makes no sense. `gate` is next_gate of the step before.
 Result<StepPlan> MakeStepPlan(const BatchPlan& batch,

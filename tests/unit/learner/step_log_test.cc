@@ -56,6 +56,7 @@ TEST_F(StepLogTest, RatesAreOverComparableGroupsAndInfinityIsNull) {
   EXPECT_DOUBLE_EQ(json["acr_all_correct"], 2.0 / 6);
   EXPECT_DOUBLE_EQ(json["tokens_per_second"], 150);
   EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_EQ(json["importance"]["ess"], 0);
 }
 
 }  // namespace
