@@ -35,8 +35,11 @@ class GroupReader {
   explicit GroupReader(std::string name) : name_(std::move(name)) {}
 
   void Read(std::string_view line, std::int64_t number) {
+    Read(json::parse(line, nullptr, /*allow_exceptions=*/false), number);
+  }
+
+  void Read(const json& group, std::int64_t number) {
     line_ = number;
-    const json group = json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!group.is_object()) return Error("not a JSON object; expected one group a line");
     NoteUnread(group);
     const std::size_t size = ReadRewards(group);
@@ -53,6 +56,7 @@ class GroupReader {
 
   Result<GroupBatch> Finish() && {
     if (errors_ == 0) return std::move(batch_);
+    if (name_.empty()) return InvalidArgument(text_);
     if (errors_ > kMaxErrors) text_ += "\n... and " + std::to_string(errors_ - kMaxErrors) + " more";
     return InvalidArgument(std::to_string(errors_) + (errors_ == 1 ? " error:\n" : " errors:\n") + text_);
   }
@@ -60,7 +64,8 @@ class GroupReader {
  private:
   void Error(const std::string& what) {
     if (++errors_ > kMaxErrors) return;
-    text_ += (text_.empty() ? "" : "\n") + name_ + ":" + std::to_string(line_) + ": " + what;
+    const std::string at = name_.empty() ? "" : name_ + ":" + std::to_string(line_) + ": ";
+    text_ += (text_.empty() ? "" : "\n") + at + what;
   }
 
   void Expected(const std::string& field, const json& value, const std::string& expected) {
@@ -205,6 +210,12 @@ Result<GroupBatch> ParseGroups(std::string_view text, const std::string& name) {
     ++number;
     if (line.find_first_not_of(" \t\r") != std::string_view::npos) reader.Read(line, number);
   }
+  return std::move(reader).Finish();
+}
+
+Result<GroupBatch> ParseGroup(const json& group) {
+  GroupReader reader("");
+  reader.Read(group, 1);
   return std::move(reader).Finish();
 }
 

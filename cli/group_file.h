@@ -36,4 +36,7 @@ struct GroupBatch {
 // lines are passed over. outcomes and components must stand in all groups or in none.
 Result<GroupBatch> ParseGroups(std::string_view text, const std::string& name);
 
+// One group, from its parsed line; messages are without file and line.
+Result<GroupBatch> ParseGroup(const nlohmann::json& group);
+
 }  // namespace buttress

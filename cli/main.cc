@@ -17,8 +17,10 @@ constexpr Command kCommands[] = {
     {"task", "write problems that verify themselves, as JSONL", AddTask},
     {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
     {"verify", "score a JSONL of responses", AddVerify},
+    {"audit-verifier", "metamorphic checks of a verifier on a file's answers, and its noise against labels", AddAuditVerifier},
     {"advantages", "what an estimator does with groups of rewards", AddAdvantages},
     {"losses", "every policy loss: paper and formula", AddLosses},
+    {"explain", "why groups gave no signal: a run of ours, or a dump of verl or TRL", AddExplain},
 };
 
 int Run(int argc, char** argv) {

@@ -13,7 +13,7 @@ Result<StepRecord> ParseStep(std::string_view line) {
   const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!json.is_object()) return DataLoss("not a JSON object: " + std::string(line.substr(0, 60)));
   StepRecord record;
-  double step = 0, tokens = 0;
+  double step = 0, tokens = 0, groups = 0, replaced = 0, masked = 0;
   const std::pair<const char*, double*> fields[] = {{"step", &step},
                                                     {"time_unix", &record.time_unix},
                                                     {"reward_mean", &record.reward_mean},
@@ -25,7 +25,10 @@ Result<StepRecord> ParseStep(std::string_view line) {
                                                     {"kl", &record.kl},
                                                     {"tokens_per_second", &record.tokens_per_second},
                                                     {"age_mean", &record.age_mean},
-                                                    {"generated_tokens", &tokens}};
+                                                    {"generated_tokens", &tokens},
+                                                    {"groups", &groups},
+                                                    {"groups_replaced", &replaced},
+                                                    {"groups_masked", &masked}};
   for (const auto& [name, value] : fields) {
     const auto found = json.find(name);
     if (found == json.end() || !found->is_number()) {
@@ -35,6 +38,9 @@ Result<StepRecord> ParseStep(std::string_view line) {
   }
   record.step = static_cast<std::int64_t>(step);
   record.generated_tokens = static_cast<std::int64_t>(tokens);
+  record.groups = static_cast<std::int64_t>(groups);
+  record.groups_replaced = static_cast<std::int64_t>(replaced);
+  record.groups_masked = static_cast<std::int64_t>(masked);
   return record;
 }
 
@@ -59,13 +65,18 @@ std::string StepLine(const StepRecord& record, std::int64_t total_steps, double 
     const int seconds = static_cast<int>(seconds_left);
     std::snprintf(left, sizeof left, "%dm%02ds", seconds / 60, seconds % 60);
   }
-  char line[256];
+  char drawn[96] = "";
+  if (record.groups_replaced > 0 || record.groups_masked > 0) {
+    std::snprintf(drawn, sizeof drawn, "  drawn %lld (%lld replaced, %lld masked)", static_cast<long long>(record.groups),
+                  static_cast<long long>(record.groups_replaced), static_cast<long long>(record.groups_masked));
+  }
+  char line[384];
   std::snprintf(line, sizeof line,
-                "step %lld/%lld %3.0f%%  reward %.3f  acr %.2f (all-correct %.2f all-wrong %.2f other %.2f)  "
+                "step %lld/%lld %3.0f%%  reward %.3f  acr %.2f (all-correct %.2f all-wrong %.2f other %.2f)%s  "
                 "entropy %.3f  kl %.1e  %.0f tok/s  age %.1f  left %s",
                 static_cast<long long>(record.step), static_cast<long long>(total_steps),
                 100.0 * static_cast<double>(record.step) / static_cast<double>(total_steps), record.reward_mean,
-                record.acr, record.acr_all_correct, record.acr_all_wrong, record.acr_other, record.entropy, record.kl,
+                record.acr, record.acr_all_correct, record.acr_all_wrong, record.acr_other, drawn, record.entropy, record.kl,
                 record.tokens_per_second, record.age_mean, left);
   return line;
 }

@@ -2,12 +2,11 @@
 // share of the groups teaches nothing.
 #include <CLI/CLI.hpp>
 #include <cstdio>
-#include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
-#include "cli/verify_rows.h"
+#include "cli/verifier_flags.h"
 #include "lib/rl/acr.h"
 #include "lib/rl/types.h"
 #include "lib/verify/verifier.h"
@@ -17,12 +16,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::int64_t kRowsBetweenProgress = 10000;
-
 struct VerifyFlags {
-  std::string path;
-  std::string verifier = "number";
-  bool use_all = false;
+  VerifierFlags verifier;
   bool json = false;
   bool list = false;
 };
@@ -36,6 +31,10 @@ struct Counts {
   CollapseCounts groups;  // of rows with several responses
 
   std::int64_t responses() const { return correct + wrong + unscorable; }
+
+  double unscorable_share() const {
+    return responses() == 0 ? 0 : static_cast<double>(unscorable) / static_cast<double>(responses());
+  }
 };
 
 void PrintTable() {
@@ -44,10 +43,10 @@ void PrintTable() {
   }
 }
 
-void PrintVerdict(const std::string& id, std::size_t index, const Verdict& verdict, bool as_json) {
+void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
-    const ordered_json object{{"id", id},
+    const ordered_json object{{"id", row.json_id},
                               {"index", index},
                               {"outcome", outcome},
                               {"reason", verdict.unscorable_reason},
@@ -59,10 +58,10 @@ void PrintVerdict(const std::string& id, std::size_t index, const Verdict& verdi
                 object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   } else if (verdict.outcome == Outcome::kUnscorable) {
     std::printf(
-        "%s\t%zu\t%s\t%s\n", id.c_str(), index, outcome.c_str(), verdict.unscorable_reason.c_str());
+        "%s\t%zu\t%s\t%s\n", row.id.c_str(), index, outcome.c_str(), verdict.unscorable_reason.c_str());
   } else {
     std::printf("%s\t%zu\t%s\tgiven %s\tgold %s\n",
-                id.c_str(),
+                row.id.c_str(),
                 index,
                 outcome.c_str(),
                 verdict.given.c_str(),
@@ -88,6 +87,7 @@ void PrintSummary(const Counts& counts, bool as_json) {
                        {"correct", counts.correct},
                        {"wrong", counts.wrong},
                        {"unscorable", counts.unscorable},
+                       {"unscorable_share", counts.unscorable_share()},
                        {"groups", counts.groups.groups},
                        {"collapsed", counts.groups.constant()},
                        {"all_correct", counts.groups.all_correct},
@@ -117,7 +117,7 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
                                              .answer = row.answer,
                                              .extra_json = row.json,
                                              .truncated = false});
-    PrintVerdict(row.id, i, verdict, as_json);
+    PrintVerdict(row, i, verdict, as_json);
     rewards.push_back(verdict.raw_reward);
     outcomes.push_back(verdict.outcome);
     ++(verdict.outcome == Outcome::kCorrect ? counts.correct
@@ -136,30 +136,11 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
 }
 
 Status ScoreFile(const VerifyFlags& flags) {
-  if (flags.path.empty()) return InvalidArgument("verify: name a JSONL file, or --list");
-  RewardConfig config;
-  config.use_all = flags.use_all;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier,
-                            MakeVerifier(flags.verifier, config));
-  std::ifstream file(flags.path);
-  if (!file) return NotFound("cannot read " + flags.path);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, flags.verifier.Make());
   Counts counts;
-  std::int64_t number = 0;
-  for (std::string line; std::getline(file, line);) {
-    ++number;
-    if (line.empty()) continue;
-    const Result<VerifyRow> row = ParseVerifyRow(line, number);
-    if (!row.ok()) return row.status().Annotate(flags.path);
-    ScoreRow(*row, *verifier, flags.json, counts);
-    if (number % kRowsBetweenProgress == 0) {
-      std::fprintf(stderr,
-                   "%lld rows, %lld responses\n",
-                   static_cast<long long>(number),
-                   static_cast<long long>(counts.responses()));
-    }
-  }
-  if (file.bad())
-    return DataLoss("cannot read on in " + flags.path + " behind line " + std::to_string(number));
+  BUTTRESS_RETURN_IF_ERROR(ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) {
+    ScoreRow(row, *verifier, flags.json, counts);
+  }));
   PrintSummary(counts, flags.json);
   return OkStatus();
 }
@@ -168,13 +149,7 @@ Status ScoreFile(const VerifyFlags& flags) {
 
 std::function<Status()> AddVerify(CLI::App& app) {
   const auto flags = std::make_shared<VerifyFlags>();
-  app.add_option("file",
-                 flags->path,
-                 "JSONL of {\"id\", \"answer\", \"response\", \"label\"} or of groups: {\"id\", "
-                 "\"answer\", \"responses\": [...], \"labels\": [...]}; labels are optional");
-  app.add_option("--verifier", flags->verifier, "what scores: --list names them")
-      ->capture_default_str();
-  app.add_flag("--use-all", flags->use_all, "countdown: every number exactly once");
+  flags->verifier.AddTo(app);
   app.add_flag("--json", flags->json, "one JSON object a response, and a summary object");
   app.add_flag("--list", flags->list, "list the verifiers");
   return [flags]() -> Status {

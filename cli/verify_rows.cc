@@ -28,7 +28,6 @@ Result<json> Several(const json& row, const std::string& one, bool is_group) {
 }
 
 Status Read(const json& row, VerifyRow& parsed) {
-  if (row.contains("id")) parsed.id = Text(row["id"]);
   if (row.contains("prompt")) parsed.prompt = Text(row["prompt"]);
   if (!row.contains("answer")) return DataLoss("no field 'answer'");
   parsed.answer = Text(row["answer"]);
@@ -59,7 +58,9 @@ Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number) {
   const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object()) return DataLoss(where + ": no JSON object");
   VerifyRow parsed;
-  parsed.id = std::to_string(number);
+  parsed.json_id = number;
+  if (row.contains("id")) parsed.json_id = row["id"];
+  parsed.id = Text(parsed.json_id);
   parsed.json = line;
   if (const Status status = Read(row, parsed); !status.ok()) return status.Annotate(where);
   return parsed;

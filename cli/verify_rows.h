@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,8 @@
 namespace buttress {
 
 struct VerifyRow {
-  std::string id;  // of the row, else its line number
+  std::string id;          // of the row, else its line number
+  nlohmann::json json_id;  // the same as the row has it
   std::string prompt;
   std::string answer;
   std::vector<std::string> responses;

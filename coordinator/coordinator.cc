@@ -34,6 +34,10 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.lease_ms = run.lease_ms;
   options.max_attempts = run.max_attempts;
   options.deterministic = run.deterministic;
+  options.resample = run.batch.zero_variance == "resample";
+  options.replace_cap = run.batch.resample.cap * run.batch.prompts;
+  options.replace_budget = run.batch.resample.budget;
+  options.selection = run.data.selection;
   return options;
 }
 
@@ -94,7 +98,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   PromptSource source(prompts,
                       {config.run.seed,
                        config.run.data.shuffle,
-                       static_cast<std::int32_t>(config.run.sampling.group_size)});
+                       static_cast<std::int32_t>(config.run.sampling.group_size),
+                       config.run.data.selection});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 

@@ -116,12 +116,12 @@ void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& an
 bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   const std::int64_t wanted = turn.draining ? 0 : parts_.scheduler.NeedsPrompts();
   if (wanted <= 0 || !turn.failed.ok()) return false;
-  const auto drawn = parts_.prompts.Draw(wanted);
+  const auto drawn = parts_.prompts.Draw(wanted, parts_.scheduler.memory());
   if (!drawn.ok()) {
     turn.failed = drawn.status();
     return false;
   }
-  parts_.scheduler.Admit(*drawn, parts_.prompts.cursor(), turn.changes);
+  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, parts_.prompts.cursor(), turn.changes);
   return true;
 }
 

@@ -19,11 +19,12 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     CountRow(row, 1);
     if (!HasPlan(row.state)) line_.insert(id);
   }
-  for (const auto& [id, tag] : snapshot.settled) {
-    if (settled_tags_.size() <= id) settled_tags_.resize(id + 1);
-    settled_tags_[id] = tag;
+  for (const auto& [id, tag] : snapshot.ended_tags) {
+    if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
+    ended_tags_[id] = tag;
   }
-  counts_[Index(GroupState::kSettled)] = static_cast<std::int64_t>(snapshot.settled.size());
+  counts_[Index(GroupState::kSettled)] =
+      static_cast<std::int64_t>(snapshot.ended_tags.size()) - dropped_[static_cast<std::size_t>(DropReason::kNoSignal)];
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
 
@@ -41,9 +42,12 @@ const GroupRow* GroupTable::Find(std::uint64_t group_id) const {
   return row == rows_.end() ? nullptr : &row->second;
 }
 
-void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out) {
+void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out, std::uint64_t replaced_in) {
   ++dropped_[static_cast<std::size_t>(reason)];
-  Move(group_id, GroupState::kDropped, out, [&](GroupRow& row) { row.reason = reason; });
+  Move(group_id, GroupState::kDropped, out, [&](GroupRow& row) {
+    row.reason = reason;
+    if (replaced_in != 0) row.step = replaced_in;
+  });
 }
 
 void GroupTable::Accept(const AcceptedRow& accepted, LedgerBatch& out) {
@@ -58,9 +62,9 @@ const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
   return row->second;
 }
 
-std::optional<std::uint64_t> GroupTable::SettledTag(std::uint64_t group_id) const {
-  if (group_id >= settled_tags_.size() || settled_tags_[group_id] == 0) return std::nullopt;
-  return settled_tags_[group_id];
+std::optional<std::uint64_t> GroupTable::EndedTag(std::uint64_t group_id) const {
+  if (group_id >= ended_tags_.size() || ended_tags_[group_id] == 0) return std::nullopt;
+  return ended_tags_[group_id];
 }
 
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
@@ -87,9 +91,9 @@ void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
   out.groups.push_back(row);
   if (HasPlan(state) || HasEnded(state)) line_.erase(id);
   if (!HasEnded(state)) return;
-  if (state == GroupState::kSettled) {
-    if (settled_tags_.size() <= id) settled_tags_.resize(id + 1);
-    settled_tags_[id] = ContentTag(accepted(id).content_sha256);
+  if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
+    if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
+    ended_tags_[id] = ContentTag(accepted(id).content_sha256);
   }
   accepted_.erase(id);
   rows_.erase(id);

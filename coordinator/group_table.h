@@ -38,7 +38,8 @@ class GroupTable {
     Move(group_id, state, out, [](GroupRow&) {});
   }
 
-  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out);
+  // `replaced_in`: for kNoSignal, the step that another group takes its place in.
+  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out, std::uint64_t replaced_in = 0);
 
   // Changes a row without a change of state.
   template <class Change>
@@ -55,8 +56,8 @@ class GroupTable {
   // Of all groups that were accepted and have not ended, by id.
   const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
 
-  // ContentTag of a settled group; none for any other.
-  std::optional<std::uint64_t> SettledTag(std::uint64_t group_id) const;
+  // ContentTag of a settled or replaced group; none for any other.
+  std::optional<std::uint64_t> EndedTag(std::uint64_t group_id) const;
 
   // Ids of groups in `state`, rising; not for settled and dropped.
   std::vector<std::uint64_t> InState(GroupState state) const;
@@ -82,7 +83,7 @@ class GroupTable {
   std::map<std::uint64_t, GroupRow> rows_;
   std::map<std::uint64_t, AcceptedRow> accepted_;
   std::set<std::uint64_t> line_;
-  std::vector<std::uint64_t> settled_tags_;  // by group id, 0 where there is none
+  std::vector<std::uint64_t> ended_tags_;  // by group id, 0 where there is none
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};

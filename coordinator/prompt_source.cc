@@ -1,5 +1,6 @@
 #include "coordinator/prompt_source.h"
 
+#include <algorithm>
 #include <numeric>
 #include <utility>
 
@@ -37,20 +38,63 @@ std::uint64_t PromptSource::RowAt(std::uint64_t index) const {
   return options_.shuffle ? order_[index] : index;
 }
 
-Result<std::vector<DrawnPrompt>> PromptSource::Draw(std::int64_t count) {
-  std::vector<DrawnPrompt> drawn;
-  while (static_cast<std::int64_t>(drawn.size()) < count) {
+Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory) {
+  Draws draws;
+  std::vector<std::uint64_t> rows;
+  while (static_cast<std::int64_t>(draws.prompts.size()) < count) {
     if (cursor_.index == file_.size()) {
       cursor_ = {cursor_.pass + 1, 0};
       StartPass(cursor_.pass);
     }
-    const std::uint64_t row = RowAt(cursor_.index);
-    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
-    drawn.push_back({prompt.id, prompt.source, cursor_.pass, row, options_.group_size});
-    if (not_taken_.size() < kMaxNotTaken) not_taken_.insert_or_assign(row, std::move(prompt));
-    ++cursor_.index;
+    const bool choose = options_.selection.mode == "mopps";
+    const auto candidates = choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
+    const std::uint64_t end = std::min<std::uint64_t>(cursor_.index + candidates, file_.size());
+    rows.clear();
+    for (std::uint64_t index = cursor_.index; index < end; ++index) rows.push_back(RowAt(index));
+    const auto reasons = Judge(rows, memory);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      if (reasons[i]) {
+        draws.skipped.push_back({cursor_.pass, rows[i], *reasons[i]});
+      } else {
+        BUTTRESS_RETURN_IF_ERROR(Keep(rows[i], draws));
+      }
+    }
+    cursor_.index = end;
   }
-  return drawn;
+  return draws;
+}
+
+std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::uint64_t> rows,
+                                                           const PromptMemory& memory) const {
+  if (options_.selection.mode != "mopps") return {JudgeOne(rows.front(), memory)};
+  const std::uint64_t seed = MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
+  std::vector<double> rates;
+  for (const std::uint64_t row : rows) {
+    const auto record = memory.records.find(row);
+    rates.push_back(ThompsonRate(record == memory.records.end() ? PromptRecord() : record->second, {seed, row}));
+  }
+  std::vector<std::optional<SkipReason>> reasons(rows.size(), SkipReason::kFarther);
+  reasons[NearestRate(rates, options_.selection.mopps.target)].reset();
+  return reasons;
+}
+
+std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row, const PromptMemory& memory) const {
+  const auto record = memory.records.find(row);
+  if (record == memory.records.end()) return std::nullopt;
+  if (options_.selection.mode == "speed") {
+    const bool rests = SpeedSkips(record->second, cursor_.pass, options_.selection.speed.rest);
+    return rests ? std::optional(SkipReason::kConstant) : std::nullopt;
+  }
+  if (options_.selection.mode != "greso") return std::nullopt;
+  const RandomKey key{MixSeed(options_.seed, HashText("prompt skip")), cursor_.pass};
+  return GresoSkips(record->second, memory.greso, UniformAt(key, row));
+}
+
+Status PromptSource::Keep(std::uint64_t row, Draws& draws) {
+  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
+  draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, row, options_.group_size});
+  if (not_taken_.size() < kMaxNotTaken) not_taken_.insert_or_assign(row, std::move(prompt));
+  return OkStatus();
 }
 
 Result<Prompt> PromptSource::Take(const DrawnPrompt& drawn) {

@@ -64,6 +64,12 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
     dropped.metric.push_back(Value(
         status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
+  MetricFamily skipped =
+      Counter("buttress_coordinator_prompts_skipped_total", "Prompts passed over by their history, by why.", {});
+  for (std::size_t i = 0; i < kSkipReasons; ++i) {
+    skipped.metric.push_back(Value(
+        status.skipped[i], {{"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));
+  }
   const auto of = [&status](GroupState state) {
     return status.groups[static_cast<std::size_t>(state)];
   };
@@ -71,6 +77,13 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
       "buttress_coordinator_prompts_admitted", "Prompts drawn in the run.", {Value(admitted)}));
   out.push_back(std::move(groups));
   out.push_back(std::move(dropped));
+  out.push_back(std::move(skipped));
+  if (status.greso) {
+    out.push_back(Gauge("buttress_coordinator_greso_base",
+                        "Base of the chance to draw a prompt again that was constant in a row.",
+                        {Value(status.greso->easy, {{"kind", "easy"}}),
+                         Value(status.greso->hard, {{"kind", "hard"}})}));
+  }
   out.push_back(
       Gauge("buttress_coordinator_leases", "Live leases.", {Value(of(GroupState::kLeased))}));
   out.push_back(Gauge("buttress_coordinator_queue_groups",
@@ -102,11 +115,14 @@ void CollectCollapse(const SchedulerStatus& status,
     if (!by_source.metric.empty()) out.push_back(std::move(by_source));
   }
   out.push_back(Gauge("buttress_coordinator_acr_batch_groups",
-                      "Constant and mixed groups of the newest planned batch.",
+                      "Constant and mixed groups drawn for the newest planned batch.",
                       {Value(batch.constant() + batch.mixed)}));
   out.push_back(Gauge("buttress_coordinator_acr_batch_collapsed_groups",
-                      "Constant groups of the newest planned batch.",
+                      "Constant groups drawn for the newest planned batch.",
                       {Value(batch.constant())}));
+  out.push_back(Gauge("buttress_coordinator_batch_drawn_groups",
+                      "Groups drawn for the newest planned batch: its own and those they replaced.",
+                      {Value(batch.groups)}));
   if (status.acr_ema) {
     out.push_back(Gauge("buttress_coordinator_acr_ema_ratio",
                         "Moving average of the planned batches' ACR.",
@@ -145,6 +161,9 @@ std::vector<MetricFamily> RunCollector::Collect() const {
        ended(events_.leases_expired, "expired"),
        ended(events_.leases_returned, "released"),
        ended(events_.leases_lost_with_worker, "worker_replaced")}));
+  out.push_back(Counter("buttress_coordinator_batches_filled_total",
+                        "Batches with groups without a signal, because no more could be replaced.",
+                        {Value(events_.batches_filled)}));
   const auto number = [](std::uint64_t n) { return Value(static_cast<double>(n)); };
   out.push_back(Gauge("buttress_coordinator_epoch",
                       "Starts of the coordinator in this run.",

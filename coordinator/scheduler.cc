@@ -31,7 +31,15 @@ std::int64_t Scheduler::NeedsPrompts() const {
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
 
-void Scheduler::Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& cursor, LedgerBatch& out) {
+PromptMemory Scheduler::memory() const {
+  const GresoConfig& greso = options_.selection.greso;
+  return {records_, run_.greso.value_or(GresoBases{greso.keep_easy, greso.keep_hard})};
+}
+
+void Scheduler::Admit(std::span<const DrawnPrompt> prompts,
+                      std::span<const SkipRow> skipped,
+                      const PromptCursor& cursor,
+                      LedgerBatch& out) {
   BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(), "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
     BUTTRESS_CHECK(prompt.completions >= 1, "a group has completions");
@@ -41,6 +49,8 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& 
     groups_.Add(row, out);
     ++events_.prompts_admitted;
   }
+  for (const SkipRow& skip : skipped) ++skipped_[static_cast<std::size_t>(skip.reason)];
+  out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
   run_.cursor = cursor;
   out.run = run_;
 }

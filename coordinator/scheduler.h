@@ -6,7 +6,7 @@
 //     ▲                  │                    │                    ▲                  │
 //     ├── lease expired ─┤                    │                    └── the learner came back from an older checkpoint
 //     └── returned ──────┘                    │
-//   pending, leased, ready ── too old, abandoned, poison, the run ended ──► dropped (slot freed, counted, reason kept)
+//   pending, leased, ready ── too old, abandoned, poison, no signal, the run ended ──► dropped (slot freed, counted, reason kept)
 //
 //  call              consumes                       produces                        waits for            unblocks
 //  Admit             NeedsPrompts() drawn prompts   pending groups                  a free slot          Exchange
@@ -46,6 +46,13 @@
 // Why it cannot stop. Plans are trained and announced without any further group, so announced reaches planned. Then at least the first P
 // groups of the line may be leased, prompts are drawn until there are P, and P ready groups at the head of the line are a batch whatever W
 // is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
+//
+// Replacing (zero_variance: resample). A group that comes in without a signal (constant, or fewer than two scorable completions) is accepted
+// and counted, and dropped in the same transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at most
+// replace_cap groups go this way, in the run at most replace_budget; what comes in beyond keeps its place and fills the plan, where the
+// learner masks it. The step of a replaced group is the next one to be planned, and its class is counted in that step's snapshot, so
+// that the rate that gates and logs see is that of all groups drawn. With S = 0 and W = 1 the groups drawn for a step, and so those of them
+// that train, do not depend on the order in which they come in.
 #pragma once
 
 #include <cstdint>
@@ -77,8 +84,14 @@ class Scheduler {
   // How many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
 
-  // Prompts drawn, in order; `cursor` is where the source goes on. REQUIRES: at most NeedsPrompts().
-  void Admit(std::span<const DrawnPrompt> prompts, const PromptCursor& cursor, LedgerBatch& out);
+  // What the prompt source chooses by.
+  PromptMemory memory() const;
+
+  // Prompts drawn, in order, and those passed over on the way; `cursor` is where the source goes on. REQUIRES: at most NeedsPrompts().
+  void Admit(std::span<const DrawnPrompt> prompts,
+             std::span<const SkipRow> skipped,
+             const PromptCursor& cursor,
+             LedgerBatch& out);
 
   // A worker joins. A new incarnation drops the leases of the old one; the same one keeps them.
   void RegisterWorker(const std::string& worker_id,
@@ -170,6 +183,8 @@ class Scheduler {
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
+  void Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerBatch& out);
+  bool MayReplace(const AcceptedRow& accepted) const;
 
   // scheduler_learner.cc
   Status CheckLearner(std::uint64_t learner_epoch) const;
@@ -189,6 +204,9 @@ class Scheduler {
   std::map<std::uint64_t, std::int64_t> deadline_ms_;  // of leased groups, by id
   std::map<std::uint64_t, PlanRow> plans_;             // not settled, by step
   std::map<std::string, PromptHistory> history_;       // by prompt id
+  std::map<std::uint64_t, PromptRecord> records_;      // by row of the dataset
+  std::array<std::int64_t, kSkipReasons> skipped_;     // prompts passed over
+  std::map<std::uint64_t, AcceptedRow> replaced_;      // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
   std::optional<PublishedWeights> announced_;

@@ -119,11 +119,18 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
     if (passed == 0) break;
     groups_.Edit(id, out, [&](GroupRow& group) { group.passed += passed; });
   }
+  const bool filled = std::ranges::any_of(contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
+  if (options_.resample && filled) ++events_.batches_filled;
+  for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
   const PlanRow plan{step, group_ids, collapse_.Observe(contents)};
+  replaced_.clear();
   plans_[step] = plan;
   out.plans.push_back(plan);
   run_.planned_step = step;
   run_.acr_ema = collapse_.acr_ema();
+  if (options_.selection.mode == "greso") {
+    run_.greso = AdaptGreso(memory().greso, plan.collapse.step, options_.selection.greso.target);
+  }
   out.run = run_;
 }
 

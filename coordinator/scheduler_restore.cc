@@ -57,6 +57,9 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       groups_(snapshot),
       plans_(snapshot.plans),
       history_(snapshot.history),
+      records_(snapshot.records),
+      skipped_(snapshot.skipped),
+      replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, run_.acr_ema) {
   for (const LearnerRow& learner : snapshot.learners) lineage_.Start(learner.learner_epoch, learner.start_step);
   if (snapshot.announced) announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
@@ -97,6 +100,8 @@ SchedulerStatus Scheduler::GetStatus() const {
   if (announced_) status.announced = announced_->version;
   status.groups = groups_.counts();
   status.dropped = groups_.dropped();
+  status.skipped = skipped_;
+  if (options_.selection.mode == "greso") status.greso = memory().greso;
   status.active_slots = groups_.active_slots();
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   status.collapse = collapse_.total();
@@ -114,6 +119,7 @@ bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ && history_ == other.history_ &&
+         records_ == other.records_ && skipped_ == other.skipped_ && replaced_ == other.replaced_ &&
          lineage_ == other.lineage_ && collapse_ == other.collapse_ && announced_ == other.announced_;
 }
 

@@ -1,5 +1,6 @@
 // Groups that come in: which are taken, once, and what becomes of the others.
 #include <algorithm>
+#include <utility>
 
 #include "coordinator/scheduler.h"
 
@@ -34,7 +35,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
 
 // Of a group that is no longer kept only a tag is known.
 SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
-  const std::optional<std::uint64_t> tag = groups_.SettledTag(submission.lease.group_id);
+  const std::optional<std::uint64_t> tag = groups_.EndedTag(submission.lease.group_id);
   if (!tag) return SubmitOutcome::kStaleFence;
   return *tag == ContentTag(submission.content_sha256) ? SubmitOutcome::kDuplicate : SubmitOutcome::kStaleFence;
 }
@@ -77,9 +78,29 @@ SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) 
   }
   out.history[group.prompt.prompt_id] = history;
   out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
+  Remember(group, accepted, out);
   deadline_ms_.erase(id);
   groups_.Accept(accepted, out);
+  if (MayReplace(accepted)) {
+    groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
+    replaced_.emplace(id, std::move(accepted));
+  }
   return outcome;
+}
+
+void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerBatch& out) {
+  if (options_.selection.mode == "none") return;
+  PromptRecord& record = records_[group.prompt.row];
+  AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass, options_.selection.mopps.decay, record);
+  out.records[group.prompt.row] = record;
+}
+
+// Every prompt drawn by now may be of the next plan, so nothing is replaced after the last one.
+bool Scheduler::MayReplace(const AcceptedRow& accepted) const {
+  if (!options_.resample || accepted.collapse == CollapseClass::kMixed || run_.planned_step == options_.steps) return false;
+  const std::int64_t in_run = groups_.dropped()[static_cast<std::size_t>(DropReason::kNoSignal)];
+  return static_cast<std::int64_t>(replaced_.size()) < options_.replace_cap &&
+         (options_.replace_budget == 0 || in_run < options_.replace_budget);
 }
 
 }  // namespace buttress

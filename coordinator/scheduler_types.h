@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/sampling_config.h"
 #include "lib/ledger/rows.h"
 #include "lib/rl/acr.h"
 #include "lib/rl/types.h"
@@ -24,6 +25,17 @@ struct SchedulerOptions {
   std::int64_t lease_ms = 30000;   // life of a lease that is not renewed
   std::int64_t max_attempts = 5;   // leases of a group before it is dropped as poison
   bool deterministic = false;      // leases name exact versions
+  // Groups without a signal are replaced: at most replace_cap between two plans, replace_budget in the run (0: no bound).
+  bool resample = false;
+  std::int64_t replace_cap = 0;
+  std::int64_t replace_budget = 0;
+  SelectionConfig selection;  // what is remembered of prompts
+};
+
+// What the prompt source may know of earlier groups. Valid until the scheduler changes.
+struct PromptMemory {
+  const std::map<std::uint64_t, PromptRecord>& records;  // by row of the dataset; without a row: no group of it came in
+  GresoBases greso;
 };
 
 // A lease and its fence.
@@ -144,6 +156,7 @@ struct SchedulerEvents {
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced
+  std::int64_t batches_filled = 0;           // plans with groups without a signal, because no more could be replaced
   std::array<std::int64_t, kSubmitOutcomes> submissions{};
 };
 
@@ -158,6 +171,8 @@ struct SchedulerStatus {
   std::optional<PolicyVersion> announced;
   std::array<std::int64_t, kGroupStates> groups{};   // by state; the sum is all prompts drawn
   std::array<std::int64_t, kDropReasons> dropped{};  // by reason
+  std::array<std::int64_t, kSkipReasons> skipped{};  // prompts passed over, by reason
+  std::optional<GresoBases> greso;                   // with selection greso
   std::int64_t active_slots = 0;
   std::int64_t slot_budget = 0;  // B
   CollapseCounts collapse;       // all accepted groups

@@ -3,7 +3,10 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <utility>
+#include <vector>
 
+#include "learner/canaries.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -40,7 +43,8 @@ LearnerJob::LearnerJob(const RunConfig& config,
       source_(source),
       metrics_(metrics),
       checkpoints_(CheckpointFolder(config)),
-      step_log_(JoinPath(config.local.out, "steps.jsonl")) {}
+      step_log_(JoinPath(config.local.out, "steps.jsonl")),
+      alarms_(config.local.learner.alarms) {}
 
 LearnerJob::~LearnerJob() = default;
 
@@ -65,6 +69,9 @@ Status LearnerJob::Start() {
     }
     state.learner_epoch = start.learner_epoch;
     BUTTRESS_RETURN_IF_ERROR(step_log_.KeepUntil(state.step));
+    // An alarm that rang before the restart does not ring again.
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepReading> readings, step_log_.Readings());
+    for (const StepReading& reading : readings) alarms_.Observe(reading);
   }
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
   source_.Adopt(state.learner_epoch);
@@ -167,24 +174,40 @@ Status LearnerJob::AfterStep(const StepReport& report) {
   step_ended_ = now;
   checkpoint_seconds_ = 0;
   metrics_.AddStep(report, times.step_seconds);
-  if (leads()) {
-    BUTTRESS_RETURN_IF_ERROR(step_log_.Append(StepToJson(report, times)));
-    Log(kInfo,
-        "step",
-        {{"reward", report.batch.reward_mean},
-         {"acr", report.batch.collapse.acr()},
-         {"entropy", report.entropy},
-         {"kl", report.loss.kl_k3},
-         {"grad_norm", report.grad_norm},
-         {"seconds", times.step_seconds}});
-  }
+  if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(report, times));
   if (report.step % config_.run.checkpoint_interval == 0) return Checkpoint();
+  return OkStatus();
+}
+
+// The step's line, its log and its alarms.
+Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
+  const std::vector<Alarm> begun = alarms_.Observe(ReadingOf(report));
+  BUTTRESS_RETURN_IF_ERROR(step_log_.Append(StepToJson(report, times, begun)));
+  metrics_.AddAlarms(alarms_, begun);
+  Log(kInfo,
+      "step",
+      {{"reward", report.batch.reward_mean},
+       {"acr", report.batch.collapse.acr()},
+       {"entropy", report.entropy},
+       {"kl", report.loss.kl_k3},
+       {"grad_norm", report.grad_norm},
+       {"seconds", times.step_seconds}});
+  for (const Alarm alarm : begun) {
+    Log(kWarn,
+        "alarm",
+        {{"alarm", std::string(AlarmName(alarm))},
+         {"entropy", report.entropy},
+         {"kl_average", alarms_.kl_average()},
+         {"distinct_share", report.responses.distinct_share()}});
+  }
   return OkStatus();
 }
 
 Status LearnerJob::Publish() {
   const double started = MonotonicSeconds();
-  BUTTRESS_RETURN_IF_ERROR(weight_sync_->Publish(version_, model_.parameters()));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<Canary> canaries, GreedyCanaries(model_));
+  BUTTRESS_RETURN_IF_ERROR(
+      weight_sync_->Publish(version_, model_.parameters(), std::move(canaries)));
   metrics_.AddPublish(MonotonicSeconds() - started);
   return OkStatus();
 }

@@ -40,6 +40,7 @@ class LearnerJob {
   Status StartPublishing();
   Status TrainUntilEnd();
   Status AfterStep(const StepReport& report);
+  Status Record(const StepReport& report, const StepTimes& times);
   Status Publish();
   Status Checkpoint();
   Status Finish();
@@ -58,6 +59,7 @@ class LearnerJob {
   CheckpointStore checkpoints_;
   StepLog step_log_;
   // Rank 0.
+  AlarmMonitor alarms_;
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<WeightSync> weight_sync_;

@@ -1,5 +1,6 @@
 #include "learner/learner_metrics.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "lib/base/clock.h"
@@ -55,6 +56,7 @@ void LearnerMetrics::AddStep(const StepReport& report, double step_seconds) {
   if (!rank_0_) return;
   AddJob(report, step_seconds);
   SetTraining(report);
+  SetResponses(report);
 }
 
 void LearnerMetrics::AddRank(const StepReport& report) {
@@ -101,6 +103,7 @@ void LearnerMetrics::SetTraining(const StepReport& report) {
   Set("entropy", "Entropy over all completions, last step, nats a token.", report.entropy);
   Set("grad_norm", "Gradient norm of the last step before clipping.", report.grad_norm);
   Set("learning_rate", "Learning rate of the last step.", report.lr);
+  Set("masked_groups", "Groups of the last step left out for their zero variance.", static_cast<double>(report.batch.groups_masked));
   const auto tokens = static_cast<double>(report.batch.tokens);
   Set("zero_advantage_ratio",
       "Share of the last step's tokens whose advantage is 0.",
@@ -130,6 +133,29 @@ void LearnerMetrics::SetLoss(const LossReport& loss) {
   const char* const bound_help = "Share of the last step's tokens whose correction weight was out of bounds.";
   Set("correction_bound_ratio", bound_help, loss.correction.truncated, {{"by", "truncation"}});
   Set("correction_bound_ratio", bound_help, loss.correction.masked, {{"by", "mask"}});
+}
+
+void LearnerMetrics::SetResponses(const StepReport& report) {
+  Set("distinct_response_ratio",
+      "Share of the last step's responses that no other response of their group repeats, the first of equals included.",
+      report.responses.distinct_share());
+  Set("format_ratio", "Share of the last step's responses that an answer could be extracted from.", report.responses.format_share());
+  const GradientMass& mass = report.batch.gradient;
+  const char* const help = "Share of the last step's gradient that comes from groups with constant raw rewards, by source.";
+  Set("collapsed_gradient_ratio", help, mass.share(mass.virtual_samples), {{"source", "virtual"}});
+  Set("collapsed_gradient_ratio", help, mass.share(mass.shaping), {{"source", "shaping"}});
+  Set("collapsed_gradient_ratio", help, mass.share(mass.estimator), {{"source", "estimator"}});
+  Set("collapsed_gradient_ratio", help, mass.share(mass.kl), {{"source", "kl"}});
+}
+
+void LearnerMetrics::AddAlarms(const AlarmMonitor& alarms, std::span<const Alarm> begun) {
+  Set("kl_average", "Moving average of the larger KL, against sampler or start model, nats.", alarms.kl_average());
+  for (std::size_t i = 0; i < kAlarms; ++i) {
+    const auto alarm = static_cast<Alarm>(i);
+    const MetricLabels label = {{"alarm", std::string(AlarmName(alarm))}};
+    Set("alarm_active", "1 while an alarm's rule holds.", alarms.active(alarm) ? 1 : 0, label);
+    Add("alarms_total", "Times that an alarm began.", static_cast<double>(std::ranges::count(begun, alarm)), label);
+  }
 }
 
 void LearnerMetrics::AddPublish(double seconds) {

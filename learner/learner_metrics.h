@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 
 #include "learner/trainer.h"
 #include "lib/base/metrics.h"
+#include "lib/rl/monitors.h"
 
 namespace buttress {
 
@@ -21,6 +23,9 @@ class LearnerMetrics {
   // After each step.
   void AddStep(const StepReport& report, double step_seconds);
 
+  // Rank 0, after each step; `begun` are the alarms that begin with it.
+  void AddAlarms(const AlarmMonitor& alarms, std::span<const Alarm> begun);
+
   void AddPublish(double seconds);
 
   void AddCheckpoint(double seconds, std::int64_t bytes);
@@ -32,6 +37,7 @@ class LearnerMetrics {
   void AddJob(const StepReport& report, double step_seconds);
   void SetTraining(const StepReport& report);
   void SetLoss(const LossReport& loss);
+  void SetResponses(const StepReport& report);
   void AddPhase(const char* phase, double seconds);
   void ObserveCheckpoint(const char* op, double seconds);
 

@@ -1,5 +1,6 @@
 #include "learner/step_log.h"
 
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -21,9 +22,25 @@ void AddCollapse(const CollapseCounts& counts, nlohmann::ordered_json& json) {
   json["unscorable_groups"] = counts.unscorable;
 }
 
+// Share of the gradient that comes from collapsed groups, in all and by source.
+void AddCollapsedGradient(const GradientMass& mass, nlohmann::ordered_json& json) {
+  json["collapsed_gradient"] = {{"share", mass.share(mass.collapsed())},
+                                {"virtual", mass.share(mass.virtual_samples)},
+                                {"shaping", mass.share(mass.shaping)},
+                                {"estimator", mass.share(mass.estimator)},
+                                {"kl", mass.share(mass.kl)}};
+}
+
 }  // namespace
 
-std::string StepToJson(const StepReport& report, const StepTimes& times) {
+StepReading ReadingOf(const StepReport& report) {
+  return {.entropy = report.entropy,
+          .sampler_kl = report.loss.kl_k3,
+          .reference_kl = report.loss.ref_kl,
+          .distinct_share = report.responses.distinct_share()};
+}
+
+std::string StepToJson(const StepReport& report, const StepTimes& times, std::span<const Alarm> begun) {
   const BatchSummary& batch = report.batch;
   const LossReport& loss = report.loss;
   const auto per_second = [&](std::int64_t tokens) {
@@ -35,6 +52,8 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   json["reward_mean"] = batch.reward_mean;
   json["accuracy"] = batch.accuracy;
   AddCollapse(batch.collapse, json);
+  json["groups_replaced"] = batch.groups_replaced;
+  json["groups_masked"] = batch.groups_masked;
   json["unscorable"] = batch.unscorable;
   json["entropy"] = report.entropy;
   json["entropy_exact"] = loss.entropy;
@@ -55,6 +74,10 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
                         {"ess", loss.correction.ess},
                         {"truncated", loss.correction.truncated},
                         {"masked", loss.correction.masked}};
+  json["distinct_share"] = report.responses.distinct_share();
+  json["format_share"] = report.responses.format_share();
+  json["alarms"] = nlohmann::json::array();
+  for (const Alarm alarm : begun) json["alarms"].push_back(AlarmName(alarm));
   json["grad_norm"] = report.grad_norm;  // null if it is not finite
   json["lr"] = report.lr;
   json["loss"] = loss.loss();
@@ -71,6 +94,7 @@ std::string StepToJson(const StepReport& report, const StepTimes& times) {
   json["groups_trained"] = batch.groups_trained;
   json["virtual_groups"] = batch.virtual_groups;
   json["virtual_weight"] = batch.virtual_weight;
+  AddCollapsedGradient(batch.gradient, json);
   if (batch.gate) {
     json["gate"] = {{"rate", batch.gate->rate},
                     {"threshold", batch.gate->threshold},
@@ -110,6 +134,24 @@ Status StepLog::KeepUntil(std::int64_t last_step) const {
   }
   if (kept.size() == text->size()) return OkStatus();
   return WriteFileAtomic(path_, kept);
+}
+
+Result<std::vector<StepReading>> StepLog::Readings() const {
+  std::vector<StepReading> readings;
+  const auto text = ReadFile(path_);
+  if (text.status().code() == StatusCode::kNotFound) return readings;
+  if (!text.ok()) return text.status();
+  std::string_view rest = *text;
+  for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
+    const auto json = nlohmann::json::parse(rest.substr(0, end), nullptr, /*allow_exceptions=*/false);
+    rest.remove_prefix(end + 1);
+    const auto number = [&json](const char* name) {
+      const bool known = json.is_object() && json.contains(name) && json[name].is_number();
+      return known ? json[name].get<double>() : std::numeric_limits<double>::quiet_NaN();
+    };
+    readings.push_back({number("entropy"), number("kl"), number("ref_kl"), number("distinct_share")});
+  }
+  return readings;
 }
 
 Status StepLog::Append(const std::string& line) const { return AppendToFile(path_, line + "\n"); }

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "learner/trainer.h"
 #include "lib/base/status.h"
+#include "lib/rl/monitors.h"
 
 namespace buttress {
 
@@ -17,8 +20,11 @@ struct StepTimes {
   double checkpoint = 0;    // of the step before
 };
 
-// One line without its end. Rates are per second of step_seconds.
-std::string StepToJson(const StepReport& report, const StepTimes& times);
+// What the alarms look at.
+StepReading ReadingOf(const StepReport& report);
+
+// One line without its end. Rates are per second of step_seconds. `begun`: alarms that begin with this step.
+std::string StepToJson(const StepReport& report, const StepTimes& times, std::span<const Alarm> begun);
 
 // Not thread-safe.
 class StepLog {
@@ -29,6 +35,9 @@ class StepLog {
   Status KeepUntil(std::int64_t last_step) const;
 
   Status Append(const std::string& line) const;
+
+  // Of every step in the file, so that alarms go on after a restart. A number that a line lacks is NaN.
+  Result<std::vector<StepReading>> Readings() const;
 
  private:
   const std::string path_;

@@ -17,8 +17,12 @@ namespace {
 struct FlatBatch {
   std::vector<double> rewards, raw_rewards, components;
   std::vector<Outcome> outcomes;
-  std::vector<std::int32_t> lengths;          // LossLength
-  std::vector<std::int32_t> trained_lengths;  // of scorable and unscorable alike
+  std::vector<Outcome> trained_outcomes;  // unscorable where a group is masked
+  std::vector<std::int32_t> lengths;          // 0 for the unscorable
+  std::vector<std::int32_t> trained_lengths;  // 0 for the masked and the filtered too
+  std::int64_t overlong_filtered = 0;
+  CollapseCounts planned;                     // classes of the plan's groups
+  CollapseCounts trained;                     // the same with masked groups as unscorable
   std::vector<std::int32_t> group_offsets = {0};
   std::vector<PromptHistory> history;
 };
@@ -30,26 +34,45 @@ void Append(std::vector<T>& to, const std::vector<T>& from) {
 
 // Rewards get their soft overlong punishment, raw rewards stay.
 FlatBatch Flatten(const BatchPlan& batch, const StepPlanOptions& options) {
+  const OverlongConfig& overlong = options.algorithm.overlong;
   FlatBatch flat;
   for (const PlannedGroup& group : batch.groups) {
+    const CollapseClass collapse = ClassifyGroup(group.raw_rewards, group.outcomes);
+    const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
+    flat.planned.Add(collapse);
+    flat.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
     const std::size_t first = flat.rewards.size();
     Append(flat.rewards, group.rewards);
     Append(flat.raw_rewards, group.raw_rewards);
     Append(flat.components, group.components);
     Append(flat.outcomes, group.outcomes);
-    Append(flat.trained_lengths, group.lengths);
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
-      flat.lengths.push_back(LossLength(
-          options.algorithm, group.outcomes[i], group.truncated[i], group.lengths[i]));
-      flat.rewards[first + i] += OverlongPenalty(group.total_lengths[i],
-                                                 options.overlong_length,
-                                                 options.algorithm.overlong.cache,
-                                                 options.algorithm.overlong.penalty);
+      flat.lengths.push_back(group.outcomes[i] == Outcome::kUnscorable ? 0 : group.lengths[i]);
+      const bool filtered = overlong.filter && group.truncated[i] && flat.lengths.back() > 0;
+      flat.overlong_filtered += filtered ? 1 : 0;
+      flat.trained_lengths.push_back(masked || filtered ? 0 : flat.lengths.back());
+      flat.rewards[first + i] += OverlongPenalty(
+          group.total_lengths[i], options.overlong_length, overlong.cache, overlong.penalty);
+      flat.trained_outcomes.push_back(masked ? Outcome::kUnscorable : group.outcomes[i]);
     }
     flat.group_offsets.push_back(static_cast<std::int32_t>(flat.rewards.size()));
     flat.history.push_back(group.history);
   }
   return flat;
+}
+
+// The plan's groups are among those that the snapshot counts; the others were replaced.
+Status CheckCounts(const BatchPlan& batch, const FlatBatch& flat) {
+  const CollapseCounts& drawn = batch.collapse.step;
+  const CollapseCounts& planned = flat.planned;
+  const bool adds_up = drawn.constant() + drawn.mixed + drawn.unscorable == drawn.groups;
+  if (adds_up && planned.all_correct <= drawn.all_correct && planned.all_wrong <= drawn.all_wrong && planned.mixed == drawn.mixed &&
+      planned.other_constant <= drawn.other_constant && planned.unscorable <= drawn.unscorable) {
+    return OkStatus();
+  }
+  return InvalidArgument("collapse.step counts " + std::to_string(drawn.constant()) + " constant of " + std::to_string(drawn.groups) +
+                         " groups; a recount of the batch gives " + std::to_string(planned.constant()) + " of " +
+                         std::to_string(planned.groups));
 }
 
 Result<Packing> Place(const BatchPlan& batch,
@@ -62,8 +85,8 @@ Result<Packing> Place(const BatchPlan& batch,
       const std::size_t row = loads.size();
       loads.push_back({group.prompt_tokens,
                        group.total_lengths[i],
-                       flat.lengths[row],
-                       group.outcomes[i] != Outcome::kUnscorable,
+                       flat.trained_lengths[row],
+                       flat.trained_outcomes[row] != Outcome::kUnscorable,
                        advantages.has_gradient(row)});
     }
   }
@@ -93,6 +116,9 @@ BatchSummary Summarize(const BatchPlan& batch,
                        const Packing& packing) {
   BatchSummary summary;
   summary.collapse = batch.collapse.step;
+  summary.groups_replaced = batch.collapse.step.groups - flat.planned.groups;
+  summary.groups_masked = flat.trained.unscorable - flat.planned.unscorable;
+  summary.overlong_filtered = flat.overlong_filtered;
   std::int64_t scorable = 0, correct = 0, judged = 0;
   double rewards = 0;
   for (std::size_t row = 0; row < flat.rewards.size(); ++row) {
@@ -105,9 +131,8 @@ BatchSummary Summarize(const BatchPlan& batch,
     correct += flat.outcomes[row] == Outcome::kCorrect ? 1 : 0;
     judged +=
         flat.outcomes[row] == Outcome::kCorrect || flat.outcomes[row] == Outcome::kWrong ? 1 : 0;
-    summary.tokens += flat.lengths[row];
-    summary.overlong_filtered += flat.lengths[row] < flat.trained_lengths[row] ? 1 : 0;
-    if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += flat.lengths[row];
+    summary.tokens += flat.trained_lengths[row];
+    if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += flat.trained_lengths[row];
   }
   if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
   if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
@@ -136,6 +161,7 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
                                     int ranks) {
   StepPlanOptions options;
   options.algorithm = run.algorithm;
+  options.mask_zero_variance = run.batch.zero_variance == "mask" || run.batch.zero_variance == "resample";
   options.length_norm = run.algorithm.length_norm > 0
                             ? run.algorithm.length_norm
                             : static_cast<double>(run.sampling.max_tokens);
@@ -147,28 +173,22 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   return options;
 }
 
-std::int32_t LossLength(const AlgorithmConfig& algorithm,
-                        Outcome outcome,
-                        bool truncated,
-                        std::int32_t trained_tokens) {
-  const bool filtered = truncated && algorithm.overlong.filter;
-  return outcome == Outcome::kUnscorable || filtered ? 0 : trained_tokens;
-}
-
 Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
                               const StepPlanOptions& options,
                               const GateState& gate,
                               BatchSummary& summary) {
   const FlatBatch flat = Flatten(batch, options);
+  BUTTRESS_RETURN_IF_ERROR(CheckCounts(batch, flat));
   AdvantageInput input;
   input.rewards = flat.rewards;
   input.raw_rewards = flat.raw_rewards;
-  input.outcomes = flat.outcomes;
+  input.outcomes = flat.trained_outcomes;
   input.components = flat.components;
-  input.lengths = flat.lengths;
+  input.lengths = flat.trained_lengths;
   input.group_offsets = flat.group_offsets;
   input.history = flat.history;
   input.collapse = batch.collapse;
+  input.collapse.step = flat.trained;
   input.gate = gate;
   input.key = AdvantageKey(options.seed, batch.step);
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages, ComputeAdvantages(input, options.algorithm));
@@ -195,13 +215,15 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
     }
   }
   plan.lengths = flat.lengths;
+  plan.token_weights = TokenWeights(aggregation,
+                                    flat.trained_lengths,
+                                    flat.group_offsets,
+                                    CountDenominators(flat.trained_lengths, flat.group_offsets),
+                                    options.length_norm);
+  summary.gradient = PolicyGradientMass(advantages.advantages, flat.rewards, plan.token_weights, flat.trained_lengths,
+                                        flat.group_offsets, advantages.collapse, advantages.decisions);
   plan.advantages = std::move(advantages.advantages);
   plan.entropy_scale = std::move(advantages.entropy_scale);
-  plan.token_weights = TokenWeights(aggregation,
-                                    flat.lengths,
-                                    flat.group_offsets,
-                                    CountDenominators(flat.lengths, flat.group_offsets),
-                                    options.length_norm);
   return plan;
 }
 

@@ -13,6 +13,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/rl/losses/kl_loss.h"
+#include "lib/rl/losses/kl_mass.h"
 #include "lib/rl/rl_zvp.h"
 
 namespace buttress {
@@ -20,7 +21,12 @@ namespace {
 
 constexpr std::size_t kSampledNats = kLossSums;
 constexpr std::size_t kSampledTokens = kLossSums + 1;
-constexpr std::size_t kStatistics = kLossSums + 2;
+constexpr std::size_t kResponses = kLossSums + 2;
+constexpr std::size_t kDistinct = kLossSums + 3;
+constexpr std::size_t kFormatted = kLossSums + 4;
+constexpr std::size_t kKlMass = kLossSums + 5;
+constexpr std::size_t kConstantKlMass = kLossSums + 6;
+constexpr std::size_t kStatistics = kLossSums + 7;
 
 // First byte of what rank 0 says while the others wait for a plan.
 constexpr char kSayStep = 's';
@@ -54,6 +60,18 @@ void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
                     completion.logprobs.begin() + span.begin,
                     completion.logprobs.begin() + span.end);
   }
+}
+
+// Its raw rewards are all equal.
+bool IsConstant(const Group& group) {
+  std::vector<double> raw_rewards;
+  std::vector<Outcome> outcomes;
+  for (const Completion& completion : group.completions) {
+    raw_rewards.push_back(completion.raw_reward);
+    outcomes.push_back(completion.outcome);
+  }
+  const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
+  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
 }
 
 }  // namespace
@@ -115,6 +133,7 @@ Status Trainer::Run(std::int64_t step,
   reducer_.Zero();
   statistics_.assign(kStatistics, 0.0);
   AddSamplingEntropy();
+  AddResponses();
   for (std::int32_t round = 0; round < plan_.rounds; ++round) RunMicroBatch(round, report);
   {
     const Stopwatch watch(report.seconds.reduce);
@@ -188,6 +207,8 @@ Status Trainer::FetchOwnGroups() {
   if (groups_.size() != ids.size())
     return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " +
                     std::to_string(groups_.size()));
+  group_constant_.clear();
+  for (const Group& group : groups_) group_constant_.push_back(IsConstant(group));
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     const std::string name = "group " + std::to_string(ids[k]);
     if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty())
@@ -195,10 +216,7 @@ Status Trainer::FetchOwnGroups() {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
       const std::int32_t length =
-          LossLength(options_.run.algorithm,
-                     completion.outcome,
-                     completion.finish_reason == FinishReason::kLength,
-                     TrainedLength(completion));
+          completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
       if (row < plan_.lengths.size() && plan_.lengths[row] == length) continue;
       return DataLoss(name + ": completion " + std::to_string(completion.index) +
                       " is not the one that was planned");
@@ -220,6 +238,14 @@ void Trainer::AddSamplingEntropy() {
     statistics_[kSampledNats] -= logprob;
     statistics_[kSampledTokens] += 1;
   }
+}
+
+void Trainer::AddResponses() {
+  ResponseProbe probe;
+  for (const Group& group : groups_) probe.Add(group);
+  statistics_[kResponses] = static_cast<double>(probe.responses);
+  statistics_[kDistinct] = static_cast<double>(probe.distinct);
+  statistics_[kFormatted] = static_cast<double>(probe.formatted);
 }
 
 // kl_in: reward. The start model's log-probs of all completions, their KL taken off the rewards, advantages anew: rank 0 makes the plan again,
@@ -274,7 +300,7 @@ Status Trainer::MarkOwnTokens() {
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
-      if (plan_.lengths[row] == 0) continue;
+      if (plan_.token_weights[row] == 0) continue;
       MarkedRow& marked = rows.emplace_back(
           MarkedRow{static_cast<std::int64_t>(row), plan_.advantages[row], {}});
       AppendTrained(completion, marked.logprobs);
@@ -302,6 +328,7 @@ Trainer::MicroBatch Trainer::Gather(std::int32_t round) const {
       const std::size_t end = batch.sampler_logprobs.size();
       batch.advantages.resize(end, static_cast<float>(plan_.advantages[row]));
       batch.weights.resize(end, static_cast<float>(plan_.token_weights[row]));
+      batch.constant.resize(end, group_constant_[k] ? 1 : 0);
       if (const auto marks = marks_.find(row); marks != marks_.end()) {
         batch.marked.insert(batch.marked.end(), marks->second.begin(), marks->second.end());
       }
@@ -357,7 +384,15 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
         options_.learner.logprob_chunk_tokens,
         options.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached);
     if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(current.entropy_M, batch);
-    loss = ComputeLoss(MakeLossInput(batch, current, round), options);
+    const LossInput input = MakeLossInput(batch, current, round);
+    loss = ComputeLoss(input, options);
+    if (options.kl_coef > 0) {
+      const at::Device device = current.logprobs_M.device();
+      const at::Tensor constant_M = torch::tensor(batch.constant).to(device, at::kBool);
+      const at::Tensor mass = KlGradientMass(input, options, constant_M).to(at::kCPU);
+      statistics_[kKlMass] += mass.const_data_ptr<double>()[0];
+      statistics_[kConstantKlMass] += mass.const_data_ptr<double>()[1];
+    }
   }
   const Stopwatch watch(report.seconds.backward);
   loss.loss_sum.backward();
@@ -391,6 +426,11 @@ Status Trainer::SumStatistics(StepReport& report) {
   report.entropy_coef = plan_.entropy_coef;
   if (statistics_[kSampledTokens] > 0)
     report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
+  report.batch.gradient.all += statistics_[kKlMass];
+  report.batch.gradient.kl = statistics_[kConstantKlMass];
+  report.responses = {static_cast<std::int64_t>(statistics_[kResponses]),
+                      static_cast<std::int64_t>(statistics_[kDistinct]),
+                      static_cast<std::int64_t>(statistics_[kFormatted])};
   return OkStatus();
 }
 

@@ -21,6 +21,7 @@
 #include "lib/policy/transformer.h"
 #include "lib/rl/adaptive_entropy.h"
 #include "lib/rl/losses/losses.h"
+#include "lib/rl/monitors.h"
 
 namespace buttress {
 
@@ -46,6 +47,7 @@ struct StepReport {
   // Minus the mean log-prob of the sampled tokens of all scorable completions, nats.
   double entropy = 0;
   LossReport loss;
+  ResponseProbe responses;  // of all completions
   double entropy_coef = 0;
   double grad_norm = 0;  // before clipping
   double lr = 0;
@@ -110,7 +112,8 @@ class Trainer {
     std::vector<std::size_t> rows;
     std::vector<std::int64_t> lengths;  // trained tokens of each row
     std::vector<float> sampler_logprobs, advantages, weights;
-    std::vector<std::uint8_t> marked;  // empty: none
+    std::vector<std::uint8_t> marked;    // empty: none
+    std::vector<std::uint8_t> constant;  // of groups whose raw rewards are all equal
   };
 
   Status Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
@@ -132,6 +135,7 @@ class Trainer {
   at::Tensor ReferenceLogprobs(const MicroBatch& batch) const;
   void AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batch) const;
   void AddSamplingEntropy();
+  void AddResponses();
   Status SumStatistics(StepReport& report);
   Status UpdateWeights(StepReport& report);
   Status WriteBadBatch() const;
@@ -155,9 +159,10 @@ class Trainer {
   StepPlan plan_;
   std::vector<Group> groups_;            // this rank's
   std::vector<std::size_t> group_rows_;  // first row of each
+  std::vector<bool> group_constant_;     // raw rewards all equal
   std::map<std::size_t, std::vector<std::uint8_t>> marks_;  // row -> tokens; of clip_cov, kl_cov
   std::vector<at::Tensor> reference_logprobs_;  // [rounds]; of kl_in: reward
-  std::vector<double> statistics_;  // kLossSums sums, then kSampledNats, kSampledTokens
+  std::vector<double> statistics_;  // kLossSums sums, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
 };
 
 }  // namespace buttress

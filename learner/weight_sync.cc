@@ -3,6 +3,7 @@
 #include <torch/types.h>
 
 #include <chrono>
+#include <utility>
 
 #include "lib/policy/transformer.h"
 
@@ -23,9 +24,11 @@ WeightSync::~WeightSync() {
   thread_.join();
 }
 
-Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters) {
+Status WeightSync::Publish(const PolicyVersion& version,
+                           const NamedTensors& parameters,
+                           std::vector<Canary> canaries) {
   BUTTRESS_RETURN_IF_ERROR(WaitIdle());
-  Snapshot snapshot{version, {}};
+  Snapshot snapshot{version, {}, std::move(canaries)};
   for (const auto& [name, tensor] : parameters) {
     snapshot.parameters.emplace_back(
         name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
@@ -51,12 +54,12 @@ Status WeightSync::WaitIdle() {
 
 void WeightSync::Loop() {
   for (;;) {
-    const auto snapshot = queue_.Pop(kTick);
+    auto snapshot = queue_.Pop(kTick);
     if (!snapshot) {
       if (queue_.closed()) return;
       continue;
     }
-    const Status status = Send(*snapshot);
+    const Status status = Send(*std::move(snapshot));
     MutexLock lock(mutex_);
     --pending_;
     if (failure_.ok()) failure_ = status;
@@ -64,7 +67,7 @@ void WeightSync::Loop() {
   }
 }
 
-Status WeightSync::Send(const Snapshot& snapshot) {
+Status WeightSync::Send(Snapshot snapshot) {
   std::vector<SafetensorsWriter::Declared> table;
   for (const auto& [name, tensor] : snapshot.parameters)
     table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
@@ -74,7 +77,7 @@ Status WeightSync::Send(const Snapshot& snapshot) {
     BUTTRESS_RETURN_IF_ERROR(
         publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit());
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit(std::move(snapshot.canaries)));
   return announce_(manifest);
 }
 

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "learner/optimizer.h"
 #include "lib/base/bounded_queue.h"
@@ -29,8 +30,9 @@ class WeightSync {
   WeightSync(const WeightSync&) = delete;
   WeightSync& operator=(const WeightSync&) = delete;
 
-  // Copies the parameters and returns; waits first while the version before is still being written. Fails if an earlier one failed.
-  Status Publish(const PolicyVersion& version, const NamedTensors& parameters);
+  // Copies the parameters and returns; waits first while the version before is still being written. `canaries` are those of these
+  // parameters. Fails if an earlier one failed.
+  Status Publish(const PolicyVersion& version, const NamedTensors& parameters, std::vector<Canary> canaries);
 
   // Until the last version is announced.
   Status Drain();
@@ -39,10 +41,11 @@ class WeightSync {
   struct Snapshot {
     PolicyVersion version;
     NamedTensors parameters;  // on the CPU
+    std::vector<Canary> canaries;
   };
 
   void Loop();
-  Status Send(const Snapshot& snapshot);
+  Status Send(Snapshot snapshot);
   Status WaitIdle();
 
   WeightPublisher& publisher_;

@@ -42,6 +42,10 @@ struct EngineStats {
   std::int64_t waiting = 0;
   std::int64_t generated_tokens = 0;
   std::int64_t prompt_tokens = 0;
+  // Where weights are loaded into servers of another make: the last update's greatest difference from the learner's canaries, nats, and
+  // updates after which a server's had not changed.
+  double canary_difference = 0;
+  std::int64_t unchanged_weights = 0;
 };
 
 // Owns its thread; thread-safe.

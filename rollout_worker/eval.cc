@@ -25,19 +25,23 @@ constexpr double kProgressSeconds = 10;
 
 class Evaluation {
  public:
-  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring, Generator& generator, std::int64_t count)
-      : file_(file), tokenizer_(tokenizer), scoring_(scoring), generator_(generator), count_(count) {}
+  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring, Generator& generator, std::int64_t prompts,
+             std::int64_t completions)
+      : file_(file), tokenizer_(tokenizer), scoring_(scoring), generator_(generator), prompts_(prompts), completions_(completions) {}
 
   Result<EvalResult> Run(const SamplingParams& sampling) {
     const double started = MonotonicSeconds();
     // All at once, before the first step: what is decoded together, and so every bit, is then the same each time.
-    for (std::int64_t row = 0; row < count_; ++row) {
-      BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
-      SamplingParams own = sampling;
-      own.seed = MixSeed(sampling.seed, static_cast<std::uint64_t>(row));
-      BUTTRESS_RETURN_IF_ERROR(
-          generator_.Add(static_cast<std::uint64_t>(row), std::move(prompt.token_ids), own).Annotate("prompt " + prompt.id));
+    for (std::int64_t row = 0; row < prompts_; ++row) {
+      BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
+      for (std::int64_t i = 0; i < completions_; ++i) {
+        const auto key = static_cast<std::uint64_t>(row * completions_ + i);
+        SamplingParams own = sampling;
+        own.seed = MixSeed(sampling.seed, key);
+        BUTTRESS_RETURN_IF_ERROR(generator_.Add(key, prompt.token_ids, own).Annotate("prompt " + prompt.id));
+      }
     }
+    result_.prompts = prompts_;
     double reported = started;
     while (generator_.running() + generator_.waiting() > 0) {
       if (ShutdownRequested()) return Cancelled("interrupted");
@@ -45,7 +49,7 @@ class Evaluation {
       Count(scoring_.Poll(std::chrono::milliseconds(0)));
       if (MonotonicSeconds() - reported > kProgressSeconds) {
         reported = MonotonicSeconds();
-        Log(kInfo, "evaluating", {{"prompts", result_.prompts}, {"of", count_}, {"correct", result_.correct}});
+        Log(kInfo, "evaluating", {{"completions", result_.completions}, {"of", prompts_ * completions_}, {"correct", result_.correct}});
       }
     }
     while (scoring_.inside() > 0) Count(scoring_.Poll(kPollWait));
@@ -58,8 +62,10 @@ class Evaluation {
     if (sequence.finish_reason == FinishReason::kError) {
       return DataLoss("the model's logits are not numbers; look at the weights");
     }
-    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(sequence.key)));
+    const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
+    BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
     ScoreRequest request;
+    request.id.group_id = static_cast<std::uint64_t>(row);
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
@@ -74,7 +80,8 @@ class Evaluation {
   void Count(const std::vector<ScoredCompletion>& scored) {
     for (const ScoredCompletion& one : scored) {
       const Completion& completion = one.completion;
-      ++result_.prompts;
+      ++result_.completions;
+      result_.scores.Add(static_cast<std::int64_t>(one.id.group_id), completion);
       result_.correct += completion.outcome == Outcome::kCorrect ? 1 : 0;
       result_.wrong += completion.outcome == Outcome::kWrong ? 1 : 0;
       result_.unscorable += completion.outcome == Outcome::kUnscorable ? 1 : 0;
@@ -87,7 +94,8 @@ class Evaluation {
   const Tokenizer& tokenizer_;
   ScoringPool& scoring_;
   Generator& generator_;
-  const std::int64_t count_;
+  const std::int64_t prompts_;
+  const std::int64_t completions_;  // of each
   EvalResult result_;
 };
 
@@ -114,9 +122,9 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   const auto rows = static_cast<std::int64_t>(file->size());
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
   BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result,
-                            Evaluation(*file, *tokenizer, *scoring, *generator, count).Run(options.sampling));
+                            Evaluation(*file, *tokenizer, *scoring, *generator, count, options.completions).Run(options.sampling));
   if (result.correct + result.wrong == 0) {
-    return DataLoss("none of " + std::to_string(result.prompts) + " completions could be scored by '" + options.reward.verifier +
+    return DataLoss("none of " + std::to_string(result.completions) + " completions could be scored by '" + options.reward.verifier +
                     "'; does it fit the answers in " + options.prompts + "?");
   }
   return result;

@@ -25,6 +25,8 @@ struct Flags {
   bool use_all = false;
   bool json = false;
   std::int64_t limit = 0;
+  std::int64_t completions = 1;
+  std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
   std::int64_t threads = 0;
   double temperature = 0;
@@ -38,6 +40,12 @@ struct Flags {
     app.add_option("--verifier", verifier, "what scores completions (buttress verify --list); default: the run file's");
     app.add_flag("--use-all", use_all, "countdown: every number exactly once");
     app.add_option("--limit", limit, "first prompts only; 0 = all")->check(CLI::NonNegativeNumber);
+    app.add_option("--completions", completions, "completions of each prompt, for pass@k and maj@k")
+        ->capture_default_str()
+        ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
+    app.add_option("--k", ks, "k of pass@k and maj@k: 1,8,64; default: powers of two up to --completions")
+        ->delimiter(',')
+        ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
     app.add_option("--temperature", temperature, "0 = greedy")->capture_default_str()->check(CLI::NonNegativeNumber);
     app.add_option("--max-tokens", max_tokens, "tokens of a completion at most; default: the run file's, or 256")
         ->check(CLI::PositiveNumber);
@@ -76,13 +84,57 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.sampling.max_tokens =
       static_cast<std::int32_t>(flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
   options.limit = flags.limit;
+  options.completions = flags.completions;
+  if (flags.completions > 1 && flags.temperature == 0) {
+    return InvalidArgument("--completions " + std::to_string(flags.completions) +
+                           " of a prompt are all the same at --temperature 0; give a temperature above 0");
+  }
+  for (const std::int64_t k : flags.ks) {
+    if (k > flags.completions) {
+      return InvalidArgument("--k " + std::to_string(k) + " needs at least as many completions; give --completions " + std::to_string(k));
+    }
+  }
   return options;
+}
+
+nlohmann::ordered_json ToJson(const Estimate& estimate) {
+  return {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}, {"prompts", estimate.prompts}};
+}
+
+std::vector<std::int64_t> KsOf(const Flags& flags) { return flags.ks.empty() ? PowersUpTo(flags.completions) : flags.ks; }
+
+void AddRates(const EvalResult& result, const Flags& flags, nlohmann::ordered_json& json) {
+  json["avg_at_k"] = ToJson(result.scores.Avg());
+  for (const std::int64_t k : KsOf(flags)) {
+    json["pass_at_k"][std::to_string(k)] = ToJson(result.scores.PassAt(k));
+    json["maj_at_k"][std::to_string(k)] = ToJson(result.scores.MajAt(k));
+  }
+}
+
+std::string PercentText(const Estimate& estimate) {
+  char text[64];
+  std::snprintf(text, sizeof text, "%5.1f %% [%5.1f, %5.1f]", 100 * estimate.mean, 100 * estimate.low, 100 * estimate.high);
+  return text;
+}
+
+void PrintRates(const EvalResult& result, const Flags& flags) {
+  std::printf("avg@k %s, for every k; 95 %% intervals over %lld prompts\n",
+              PercentText(result.scores.Avg()).c_str(),
+              static_cast<long long>(result.scores.Avg().prompts));
+  std::printf("    k  pass@k                     maj@k\n");
+  for (const std::int64_t k : KsOf(flags)) {
+    std::printf("%5lld  %-25s  %s\n",
+                static_cast<long long>(k),
+                PercentText(result.scores.PassAt(k)).c_str(),
+                PercentText(result.scores.MajAt(k)).c_str());
+  }
 }
 
 Status Report(const EvalResult& result, const Flags& flags) {
   nlohmann::ordered_json json;
   json["accuracy"] = result.accuracy();
   json["prompts"] = result.prompts;
+  json["completions"] = result.completions;
   json["correct"] = result.correct;
   json["wrong"] = result.wrong;
   json["unscorable"] = result.unscorable;
@@ -92,6 +144,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
   json["seconds"] = result.seconds;
   json["model"] = flags.model;
   json["prompts_file"] = flags.prompts;
+  AddRates(result, flags, json);
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
   } else {
@@ -102,6 +155,7 @@ Status Report(const EvalResult& result, const Flags& flags) {
                 static_cast<long long>(result.unscorable),
                 static_cast<long long>(result.truncated),
                 static_cast<double>(result.tokens) / result.seconds);
+    if (flags.completions > 1) PrintRates(result, flags);
   }
   return flags.out.empty() ? OkStatus() : WriteFileAtomic(flags.out, json.dump() + "\n");
 }

@@ -90,6 +90,7 @@ Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config, co
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
+  BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
   return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
 }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "lib/base/bounded_queue.h"
 #include "lib/base/sync.h"
@@ -28,7 +29,7 @@ struct VerifierMetrics {
         unscorable(Results(metrics, verifier, "unscorable")),
         timeout(Results(metrics, verifier, kTimeout)),
         seconds(metrics.Histogram("buttress_worker_verifier_seconds",
-                                  "Time to decode and verify one completion.",
+                                  "Time to verify one completion; of a batch, its share.",
                                   {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10},
                                   {{"verifier", verifier}})) {}
 
@@ -41,14 +42,14 @@ struct VerifierMetrics {
         {{"verifier", verifier}, {"result", std::string(result)}});
   }
 
-  void Count(const Verdict& verdict) {
-    switch (verdict.outcome) {
+  void Count(Outcome outcome, std::string_view unscorable_reason) {
+    switch (outcome) {
       case Outcome::kCorrect:
         return correct.Increment();
       case Outcome::kWrong:
         return wrong.Increment();
       default:
-        return (verdict.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
+        return (unscorable_reason == kTimeout ? timeout : unscorable).Increment();
     }
   }
 
@@ -118,55 +119,110 @@ class ThreadedScoringPool : public ScoringPool {
 
  private:
   void Work(const std::stop_token& stop) {
+    std::optional<ScoreRequest> next;
     while (!stop.stop_requested()) {
-      std::optional<ScoreRequest> request = requests_.Pop(kIdleWait);
-      if (!request) continue;
-      Score(*request);
-      ScoredCompletion scored{request->id, std::move(request->completion)};
-      const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
-      BUTTRESS_CHECK(pushed, "the queue has room for all that are inside");
+      std::vector<ScoreRequest> requests = TakeBatch(next);
+      if (requests.empty()) continue;
+      Score(requests);
+      for (ScoreRequest& request : requests) {
+        ScoredCompletion scored{request.id, std::move(request.completion)};
+        const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
+        BUTTRESS_CHECK(pushed, "the queue has room for all that are inside");
+      }
     }
   }
 
-  void Score(ScoreRequest& request) {
-    const std::string name(verifiers_->NameFor(request.source));
-    VerifierMetrics& metrics = metrics_.at(name);
+  // One request, or for a verifier that works in batches as many of those that wait as it takes. `next` is the first one of another
+  // verifier, which begins the batch after this.
+  std::vector<ScoreRequest> TakeBatch(std::optional<ScoreRequest>& next) {
+    std::vector<ScoreRequest> requests;
+    if (!next) next = requests_.Pop(kIdleWait);
+    if (!next) return requests;
+    const Verifier* const verifier = &verifiers_->For(next->source);
+    while (next && &verifiers_->For(next->source) == verifier) {
+      requests.push_back(*std::move(next));
+      next.reset();
+      if (requests.size() == verifier->batch()) break;
+      next = requests_.Pop(std::chrono::milliseconds(0));
+    }
+    return requests;
+  }
+
+  // REQUIRES: all of one verifier.
+  void Score(std::vector<ScoreRequest>& requests) {
+    std::vector<std::string> responses(requests.size());
+    std::vector<Verdict> verdicts(requests.size());
+    std::vector<std::size_t> sent;
+    std::vector<VerifyRequest> batch;
     const std::int64_t started_ms = clock_.MonotonicMs();
     const double started = MonotonicSeconds();
-    Verdict verdict = Judge(request);
-    metrics.seconds.Observe(MonotonicSeconds() - started);
-    if (clock_.MonotonicMs() - started_ms > options_.timeout.count())
-      verdict = Unscorable(std::string(kTimeout));
-    metrics.Count(verdict);
-    Completion& completion = request.completion;
-    completion.outcome = verdict.outcome;
-    completion.raw_reward = verdict.raw_reward;
-    completion.reward = verdict.raw_reward;
-    completion.components.clear();
-    if (verdict.outcome != Outcome::kUnscorable)
-      completion.components.push_back({.name = name, .value = verdict.raw_reward, .weight = 1});
-    completion.unscorable_reason = std::move(verdict.unscorable_reason);
-    completion.extracted_answer = FirstBytes(verdict.given, kMaxAnswerBytes);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (const Status decoded = Decode(requests[i].completion, responses[i]); !decoded.ok()) {
+        verdicts[i] = Unscorable(decoded.message());
+        continue;
+      }
+      sent.push_back(i);
+      batch.push_back(MakeRequest(requests[i], responses[i]));
+    }
+    if (!batch.empty()) {
+      std::vector<Verdict> judged = verifiers_->For(requests.front().source).VerifyBatch(batch);
+      BUTTRESS_CHECK(judged.size() == batch.size(), "a verdict for each request");
+      for (std::size_t i = 0; i < sent.size(); ++i) verdicts[sent[i]] = std::move(judged[i]);
+    }
+    const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
+    const bool late = clock_.MonotonicMs() - started_ms > options_.timeout.count();
+    for (std::size_t i = 0; i < sent.size() && options_.second; ++i)
+      options_.second->Check(requests[sent[i]].id, batch[i], verdicts[sent[i]]);
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      if (late) verdicts[i] = Unscorable(std::string(kTimeout));
+      Fill(requests[i], std::move(verdicts[i]), seconds);
+    }
   }
 
-  Verdict Judge(const ScoreRequest& request) const {
-    const Completion& completion = request.completion;
-    if (completion.finish_reason != FinishReason::kStop &&
-        completion.finish_reason != FinishReason::kLength) {
-      return Unscorable("generation did not finish");
+  static VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) {
+    return {.prompt = request.prompt,
+            .response = response,
+            .answer = request.answer,
+            .extra_json = request.extra_json,
+            .truncated = request.completion.finish_reason == FinishReason::kLength,
+            .tokens = static_cast<std::int64_t>(request.completion.token_ids.size()),
+            .source = request.source};
+  }
+
+  // kFailedPrecondition says why there is no text to judge.
+  Status Decode(const Completion& completion, std::string& response) const {
+    if (completion.finish_reason != FinishReason::kStop && completion.finish_reason != FinishReason::kLength)
+      return FailedPrecondition("generation did not finish");
+    Result<std::string> decoded = tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
+    if (!decoded.ok()) return decoded.status().Annotate("decode");
+    response = *std::move(decoded);
+    return OkStatus();
+  }
+
+  // Counts `verdict` and writes it to the completion.
+  void Fill(ScoreRequest& request, Verdict verdict, double seconds) {
+    std::string name(verifiers_->NameFor(request.source));
+    const double reward = ShapedReward(verdict);
+    if (verdict.outcome != Outcome::kUnscorable && (!std::isfinite(verdict.raw_reward) || !std::isfinite(reward)))
+      verdict = Unscorable("verifier gave a reward that is not finite");
+    if (verdict.parts.empty()) {
+      verdict.parts.push_back(
+          {std::move(name), 1, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason, seconds});
     }
-    const Result<std::string> response =
-        tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
-    if (!response.ok()) return Unscorable("decode: " + response.status().message());
-    Verdict verdict = verifiers_->For(request.source)
-                          .Verify({.prompt = request.prompt,
-                                   .response = *response,
-                                   .answer = request.answer,
-                                   .extra_json = request.extra_json,
-                                   .truncated = completion.finish_reason == FinishReason::kLength});
-    if (!std::isfinite(verdict.raw_reward))
-      return Unscorable("verifier gave a reward that is not finite");
-    return verdict;
+    Completion& completion = request.completion;
+    completion.components.clear();
+    for (VerdictPart& part : verdict.parts) {
+      VerifierMetrics& metrics = metrics_.at(part.name);
+      metrics.Count(part.outcome, part.unscorable_reason);
+      metrics.seconds.Observe(part.seconds);
+      if (verdict.outcome != Outcome::kUnscorable)
+        completion.components.push_back({.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
+    }
+    completion.outcome = verdict.outcome;
+    completion.raw_reward = verdict.outcome == Outcome::kUnscorable ? 0 : verdict.raw_reward;
+    completion.reward = verdict.outcome == Outcome::kUnscorable ? 0 : reward;
+    completion.unscorable_reason = std::move(verdict.unscorable_reason);
+    completion.extracted_answer = FirstBytes(verdict.given, kMaxAnswerBytes);
   }
 
   const std::unique_ptr<const VerifierSet> verifiers_;

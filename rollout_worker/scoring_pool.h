@@ -19,6 +19,7 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/engine.h"
+#include "rollout_worker/second_verifier.h"
 
 namespace buttress {
 
@@ -40,8 +41,9 @@ struct ScoredCompletion {
 struct ScoringOptions {
   std::size_t threads = 1;
   std::chrono::milliseconds timeout{
-      5000};                    // of one completion; past it the outcome is unscorable("timeout")
+      5000};                    // of one completion or batch; past it the outcome is unscorable("timeout")
   std::size_t capacity = 4096;  // requests inside at once
+  std::shared_ptr<SecondVerifier> second;  // sees some of them too; null: none
 };
 
 // Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier) comes back unscorable with the reason.

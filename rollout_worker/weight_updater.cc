@@ -81,6 +81,9 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
     if (stopped_) return Cancelled("stopped");
   }
   const Status applied = engine_.UpdateWeights(*fetched, InFlight::kKeep);
+  const EngineStats stats = engine_.stats();
+  metrics_.canary_difference.Set(stats.canary_difference);
+  metrics_.unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) - metrics_.unchanged_weights.Value());
   if (!applied.ok()) {
     Fail(WeightStage::kApply, manifest, applied);
     return applied;

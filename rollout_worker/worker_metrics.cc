@@ -63,6 +63,10 @@ WorkerMetrics::WorkerMetrics(Metrics& metrics)
       weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
                                               "Fetching, verifying and loading a version.",
                                               {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
+      canary_difference(metrics.Gauge("buttress_worker_canary_difference_nats",
+                                      "Mean difference of a server's canary log-probs from the learner's at the last weight update.")),
+      unchanged_weights(metrics.Counter("buttress_worker_weights_unchanged_total",
+                                        "Weight updates after which a server still served the old weights.")),
       submit_retries(metrics.Counter("buttress_worker_submit_retries_total", "Submissions that had to be tried again.")) {
   for (std::size_t i = 0; i < kStates.size(); ++i) {
     state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.", {{"state", std::string(kStates[i])}});

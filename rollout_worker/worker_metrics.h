@@ -56,6 +56,8 @@ struct WorkerMetrics {
   prometheus::Gauge& spool_bytes;             // exchange loop
   prometheus::Gauge& weights_version;         // weight updater
   prometheus::Histogram& weight_update_seconds;
+  prometheus::Gauge& canary_difference;       // weight updater
+  prometheus::Counter& unchanged_weights;     // weight updater
   prometheus::Counter& submit_retries;        // submitter
 };
 

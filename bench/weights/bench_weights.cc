@@ -44,7 +44,7 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
   const double file = MonotonicSeconds() - begin;
 
   store.folder = JoinPath(folder, "fetched");
-  const auto fetcher = MakeGrpcFetcher(store, kProgressMs);
+  const auto fetcher = MakeGrpcFetcher(store, GrpcFetcherOptions{kProgressMs, 0, {}});
   begin = MonotonicSeconds();
   BUTTRESS_RETURN_IF_ERROR(fetcher->Fetch(manifest).status());
   const double grpc = MonotonicSeconds() - begin;

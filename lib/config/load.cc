@@ -69,6 +69,14 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name, const s
   }
 }
 
+// kInvalidArgument for a setting outside `section`, which the command would not read.
+Status CheckSection(const std::vector<std::string>& overrides, const std::string& section) {
+  for (const std::string& override : overrides) {
+    if (!override.starts_with(section + ".")) return InvalidArgument("--set " + override + ": only settings of " + section + " count here");
+  }
+  return OkStatus();
+}
+
 }  // namespace
 
 Result<RunConfig> ParseRunConfig(const std::string& text,
@@ -80,13 +88,17 @@ Result<RunConfig> ParseRunConfig(const std::string& text,
 }
 
 Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides) {
-  for (const std::string& override : overrides) {
-    if (override.starts_with("run.algorithm.")) continue;
-    return InvalidArgument("--set " + override + ": only settings of run.algorithm count here");
-  }
+  BUTTRESS_RETURN_IF_ERROR(CheckSection(overrides, "run.algorithm"));
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, Bind("", "--set", overrides));
   BUTTRESS_RETURN_IF_ERROR(ValidateAlgorithmConfig(config.run.algorithm));
   return config.run.algorithm;
+}
+
+Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides) {
+  BUTTRESS_RETURN_IF_ERROR(CheckSection(overrides, "run.reward"));
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, Bind("", "--set", overrides));
+  BUTTRESS_RETURN_IF_ERROR(ValidateRewardConfig(config.run.reward));
+  return config.run.reward;
 }
 
 Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides) {

@@ -27,9 +27,15 @@ Status ValidateRunConfig(const RunConfig& config);
 // The same for run.algorithm alone.
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm);
 
+// The same for run.reward alone.
+Status ValidateRewardConfig(const RewardConfig& reward);
+
 // Defaults with `overrides` ("run.algorithm.eps=1e-4"), for a command that computes advantages without a run. kInvalidArgument for a
 // setting outside run.algorithm, which such a command would not read.
 Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides);
+
+// The same for run.reward, for a command that scores without a run.
+Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides);
 
 // YAML that binds to the same config again.
 std::string PrintRunConfig(const RunConfig& config);

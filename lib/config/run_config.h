@@ -9,7 +9,8 @@
 
 #include "lib/config/estimator_config.h"
 #include "lib/config/loss_config.h"
-#include "lib/config/math_config.h"
+#include "lib/config/reward_config.h"
+#include "lib/config/sampling_config.h"
 
 namespace buttress {
 
@@ -24,6 +25,7 @@ struct DataConfig {
   bool chat_template = false;
   std::int64_t max_prompt_tokens = 1024;
   bool shuffle = true;
+  SelectionConfig selection;
 
   template <class V>
   void Visit(V& v) {
@@ -37,6 +39,7 @@ struct DataConfig {
     v("chat_template", chat_template, "render prompts with the model's chat template (lists of messages always are)");
     v("max_prompt_tokens", max_prompt_tokens, "longer prompts are refused at start, by line");
     v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
+    v("selection", selection, "which prompts are passed over");
   }
 };
 
@@ -72,33 +75,18 @@ struct BatchConfig {
   std::int64_t prompts = 32;
   std::int64_t max_age = 1;
   std::int64_t window = 1;
+  std::string zero_variance = "keep";
+  ResampleConfig resample;
 
   template <class V>
   void Visit(V& v) {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age, "steps that a group may be older than the weights it trains (S); 0 = on-policy");
     v("window", window, "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
-  }
-};
-
-struct RewardConfig {
-  std::string verifier = "exact";
-  std::map<std::string, std::string> by_source;
-  bool use_all = false;
-  std::int64_t threads = 1;
-  std::int64_t timeout_ms = 5000;
-  MathConfig math;
-  SecondVerifierConfig second;
-
-  template <class V>
-  void Visit(V& v) {
-    v("verifier", verifier, "what scores completions: buttress verify --list names them");
-    v("by_source", by_source, "data source -> verifier, where it differs from `verifier`");
-    v("use_all", use_all, "countdown: every number exactly once instead of at most once");
-    v("threads", threads, "scoring threads of a worker");
-    v("timeout_ms", timeout_ms, "time for one completion; past it the completion is unscorable");
-    v("math", math, "mathematical answers (verifier: math)");
-    v("second", second, "a second look at some completions");
+    v("zero_variance", zero_variance,
+      "groups whose rewards are all equal: keep (the estimator decides) | mask (in no loss, no denominator) | resample (replaced by other "
+      "prompts, up to a cap) | virtual (advantage: avspo)");
+    v("resample", resample, "zero_variance: resample");
   }
 };
 
@@ -255,6 +243,7 @@ struct VllmConfig {
   std::int64_t idle_ms = 120000;
   std::int64_t control_ms = 720000;
   std::int64_t revive_ms = 2000;
+  double canary_nats = 0;
 
   template <class V>
   void Visit(V& v) {
@@ -268,6 +257,7 @@ struct VllmConfig {
     v("idle_ms", idle_ms, "time between tokens");
     v("control_ms", control_ms, "time for a pause, a weight load or a probe");
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
+    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 in float32, else 0.05");
   }
 };
 
@@ -312,6 +302,7 @@ struct LearnerConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  AlarmConfig alarms;
 
   template <class V>
   void Visit(V& v) {
@@ -324,6 +315,7 @@ struct LearnerConfig {
     v("listen", listen, "rank 0: address of the Weights port");
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; a rank adds its local rank to a port that is not 0");
+    v("alarms", alarms, "when an alarm is raised");
   }
 };
 

@@ -42,6 +42,7 @@ struct Walk {
     by_source[group.prompt.source].Add(collapse);
     if (group.step == 0) return;
     by_step[group.step].Add(collapse);
+    if (group.reason == DropReason::kNoSignal) return;
     std::vector<std::uint64_t>& ids = ids_by_step[group.step];
     if (ids.size() <= group.position) ids.resize(group.position + 1);
     ids[group.position] = group.group_id;
@@ -56,9 +57,13 @@ struct Walk {
     if (under_way && record.accepted) Violate(name + " was accepted and is still to be sampled");
     if (planned && record.group.step == 0) Violate(name + " is trained without a plan");
     if ((under_way || state == kReady) && record.group.step != 0) Violate(name + " has a plan and is still free");
+    if (record.group.reason != DropReason::kNoSignal) return;
+    if (record.group.step == 0) Violate(name + " was replaced in no step");
+    if (!record.accepted || record.accepted->collapse == CollapseClass::kMixed) Violate(name + " was replaced although it has a signal");
   }
 };
 
+// The counts of a step are those of all groups drawn for it: of the plan, and replaced. The next one may have replaced some already.
 void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
   std::uint64_t last_step = 0;
   for (const auto& [step, plan] : plans) {
@@ -73,6 +78,9 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
   for (const auto& [step, ids] : walk.ids_by_step) {
     if (!plans.contains(step)) walk.Violate("groups name step " + std::to_string(step) + ", which has no plan");
   }
+  if (!walk.by_step.empty() && walk.by_step.rbegin()->first > last_step + 1) {
+    walk.Violate("groups were replaced in step " + std::to_string(walk.by_step.rbegin()->first) + ", before its turn");
+  }
 }
 
 }  // namespace
@@ -82,6 +90,8 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader) {
   BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) { walk.Take(record); }));
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans, reader.Plans());
   CheckPlans(plans, walk);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t twice, reader.DrawnAndSkipped());
+  if (twice != 0) walk.Violate(std::to_string(twice) + " prompts were drawn and passed over in the same pass");
 
   BUTTRESS_ASSIGN_OR_RETURN(const auto reported, reader.ReportedCollapse());
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);

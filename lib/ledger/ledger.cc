@@ -52,12 +52,12 @@ Status PrepareFile(Database& database, const std::string& path) {
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, group, accepted, completion, history, collapse, plan, plan_group, learner, commit, forget_manifests,
-      manifest, checkpoint;
+  std::unique_ptr<Statement> run, group, accepted, completion, history, collapse, record, skip, plan, plan_group, learner, commit,
+      forget_manifests, manifest, checkpoint;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
-        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&group,
          "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
          "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, lease_epoch = excluded.lease_epoch, "
@@ -68,6 +68,8 @@ struct Ledger::Statements {
         {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&history, "REPLACE INTO history VALUES (?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
+        {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
+        {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
         {&plan, "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?)"},
         {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?)"},
@@ -138,7 +140,9 @@ struct Ledger::Statements {
       const RunRow& r = *batch.run;
       BUTTRESS_RETURN_IF_ERROR(run->Run(r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
                                         r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step,
-                                        r.settled_step, r.acr_ema, r.finished));
+                                        r.settled_step, r.acr_ema, r.finished,
+                                        r.greso ? std::optional(r.greso->easy) : std::nullopt,
+                                        r.greso ? std::optional(r.greso->hard) : std::nullopt));
     }
     for (const GroupRow& row : batch.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
     for (const AcceptedRow& row : batch.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
@@ -148,6 +152,13 @@ struct Ledger::Statements {
     for (const auto& [source, c] : batch.collapse) {
       BUTTRESS_RETURN_IF_ERROR(
           collapse->Run(source, c.groups, c.all_correct, c.all_wrong, c.other_constant, c.mixed, c.unscorable));
+    }
+    for (const auto& [dataset_row, r] : batch.records) {
+      BUTTRESS_RETURN_IF_ERROR(
+          record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row, r.last_constant, r.last_pass, r.correct, r.wrong));
+    }
+    for (const SkipRow& row : batch.skipped) {
+      BUTTRESS_RETURN_IF_ERROR(skip->Run(row.pass, row.row, SkipReasonName(row.reason)));
     }
     return WriteLearnerSide(batch);
   }
@@ -186,11 +197,16 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.history, ReadHistory(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.records, ReadPromptRecords(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.skipped, ReadSkipped(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      snapshot.replaced,
+      ReadAccepted(*database_, "reason = 'no_signal' AND step = " + std::to_string(snapshot.run->planned_step + 1)));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.plans,
                             ReadPlans(*database_, "step > " + std::to_string(snapshot.run->settled_step)));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.learners, ReadLearners(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.announced, ReadNewestManifest(*database_));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.settled, ReadSettledTags(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tags, ReadEndedTags(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.dropped, ReadDropped(*database_));
   return snapshot;
 }

@@ -34,6 +34,9 @@ class PayloadStore {
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder,
                                                     PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
+
+  // For Read alone, beside a coordinator that has the folder open: changes nothing, and a folder that is not there has no records.
+  static std::unique_ptr<const PayloadStore> OpenToRead(const std::string& folder);
   ~PayloadStore();
   PayloadStore(const PayloadStore&) = delete;
   PayloadStore& operator=(const PayloadStore&) = delete;

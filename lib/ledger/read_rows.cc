@@ -152,7 +152,7 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
       "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, cursor_index, learner_epoch, planned_step, "
-      "committed_step, settled_step, acr_ema, finished FROM run";
+      "committed_step, settled_step, acr_ema, finished, greso_easy, greso_hard FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
     run->run_name = row.Text(0);
@@ -166,6 +166,7 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
     run->settled_step = row.Unsigned(9);
     if (!row.Null(10)) run->acr_ema = row.Double(10);
     run->finished = row.Int(11) != 0;
+    if (!row.Null(12) && !row.Null(13)) run->greso = GresoBases{row.Double(12), row.Double(13)};
     return OkStatus();
   }));
   return run;
@@ -233,6 +234,32 @@ Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
   return collapse;
 }
 
+Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database) {
+  std::map<std::uint64_t, PromptRecord> records;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM prompt_records ORDER BY dataset_row", [&](const Statement& row) {
+    records.emplace_hint(records.end(), row.Unsigned(0),
+                         PromptRecord{.easy_in_a_row = row.Int(1),
+                                      .hard_in_a_row = row.Int(2),
+                                      .last_constant = row.Int(3) != 0,
+                                      .last_pass = row.Unsigned(4),
+                                      .correct = row.Double(5),
+                                      .wrong = row.Double(6)});
+    return OkStatus();
+  }));
+  return records;
+}
+
+Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database) {
+  std::array<std::int64_t, kSkipReasons> skipped{};
+  const char* sql = "SELECT reason, COUNT(*) FROM skipped GROUP BY reason";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const SkipReason reason, FromName(SkipReasonName, kSkipReasons, row.Text(0)));
+    skipped[static_cast<std::size_t>(reason)] = row.Int(1);
+    return OkStatus();
+  }));
+  return skipped;
+}
+
 Result<std::vector<LearnerRow>> ReadLearners(Database& database) {
   std::vector<LearnerRow> learners;
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM learners ORDER BY learner_epoch", [&](const Statement& row) {
@@ -271,9 +298,10 @@ Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
   return manifest;
 }
 
-Result<std::map<std::uint64_t, std::uint64_t>> ReadSettledTags(Database& database) {
+Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database) {
   std::map<std::uint64_t, std::uint64_t> tags;
-  const char* sql = "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = 'settled'";
+  const char* sql =
+      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = 'settled' OR reason = 'no_signal'";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     const std::string sha256 = row.Text(1);
     if (sha256.size() != 32) return Damaged("content hash of group", std::to_string(row.Int(0)));

@@ -29,6 +29,12 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
+// By row of the dataset.
+Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
+
+// Prompts passed over, by reason.
+Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
+
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
 Result<std::vector<CommitRow>> ReadCommits(Database& database);
 Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
@@ -36,8 +42,8 @@ Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
 // The version announced last; none before the first.
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);
 
-// ContentTag of every settled group, by id.
-Result<std::map<std::uint64_t, std::uint64_t>> ReadSettledTags(Database& database);
+// ContentTag of every settled or replaced group, by id.
+Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database);
 
 // Dropped groups by reason.
 Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database);

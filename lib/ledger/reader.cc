@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "lib/ledger/database.h"
@@ -51,7 +52,38 @@ Result<std::vector<GroupRecord>> LedgerReader::GroupsOfStep(std::uint64_t step) 
   return records;
 }
 
+Result<std::vector<GroupRecord>> LedgerReader::GroupsById(std::span<const std::uint64_t> ids) {
+  constexpr std::size_t kPage = 4096;
+  std::vector<GroupRecord> records;
+  for (; !ids.empty(); ids = ids.subspan(std::min(kPage, ids.size()))) {
+    std::string list;
+    for (const std::uint64_t id : ids.first(std::min(kPage, ids.size()))) list += (list.empty() ? "" : ", ") + std::to_string(id);
+    BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> page, Join("group_id IN (" + list + ")"));
+    std::ranges::move(page, std::back_inserter(records));
+  }
+  std::ranges::sort(records, {}, [](const GroupRecord& record) { return record.group.group_id; });
+  return records;
+}
+
+Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows,
+                            database_->Prepare("SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END AS at, group_id FROM accepted JOIN groups "
+                                               "USING (group_id) ORDER BY at, group_id"));
+  std::vector<StepOfGroup> groups;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return groups;
+    groups.push_back({rows->Unsigned(0), rows->Unsigned(1)});
+  }
+}
+
 Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() { return ReadPlans(*database_, "TRUE"); }
+
+Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() { return ReadSkipped(*database_); }
+
+Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
+  return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
+}
 
 Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*database_); }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,12 @@ class Database;
 struct GroupRecord {
   GroupRow group;
   std::optional<AcceptedRow> accepted;
+};
+
+// Where an accepted group counts: at the step of its plan; without one, at the step behind the version that its last lease granted.
+struct StepOfGroup {
+  std::uint64_t step = 0;
+  std::uint64_t group_id = 0;
 };
 
 // Not thread-safe. Sees the ledger as it was between two commits of the coordinator, when it was opened; open anew to see more.
@@ -51,8 +58,20 @@ class LedgerReader {
   // The groups of a step's plan, in its order; empty if it has none.
   Result<std::vector<GroupRecord>> GroupsOfStep(std::uint64_t step);
 
+  // Groups with these ids, in admission order; ids that there are not are passed over.
+  Result<std::vector<GroupRecord>> GroupsById(std::span<const std::uint64_t> ids);
+
+  // All accepted groups by step, then id.
+  Result<std::vector<StepOfGroup>> StepsOfAccepted();
+
   // All plans by step.
   Result<std::map<std::uint64_t, PlanRow>> Plans();
+
+  // Prompts passed over in the run, by reason.
+  Result<std::array<std::int64_t, kSkipReasons>> Skipped();
+
+  // Prompts that are both drawn and passed over in one pass over the dataset; 0 in every ledger that is right.
+  Result<std::int64_t> DrawnAndSkipped();
 
   Result<std::vector<LearnerRow>> Learners();
   Result<std::vector<CommitRow>> Commits();
@@ -80,8 +99,9 @@ struct LedgerAudit {
   std::vector<std::string> violations;  // empty: all invariants hold
 };
 
-// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in two plans; that the reported collapse
-// of the run and of each step equals a recount from the outcomes; that a finished run has only settled and dropped groups.
+// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in two plans; that no prompt is both drawn
+// and passed over in one pass; that replaced groups have no signal; that the reported collapse of the run and of each step equals a recount
+// from the outcomes; that a finished run has only settled and dropped groups.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader);
 
 }  // namespace buttress

@@ -36,7 +36,7 @@ std::string_view GroupStateName(GroupState state) {
 
 std::string_view DropReasonName(DropReason reason) {
   static constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "none", "stale", "abandoned", "poison", "run_ended"};
+      "none", "stale", "abandoned", "poison", "run_ended", "no_signal"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -79,8 +79,8 @@ AcceptedRow SummarizeGroup(const Group& group) {
 }
 
 bool LedgerBatch::empty() const {
-  return !run && groups.empty() && accepted.empty() && history.empty() && collapse.empty() && plans.empty() &&
-         learners.empty() && commits.empty() && manifests.empty() && checkpoints.empty();
+  return !run && groups.empty() && accepted.empty() && history.empty() && collapse.empty() && records.empty() && skipped.empty() &&
+         plans.empty() && learners.empty() && commits.empty() && manifests.empty() && checkpoints.empty();
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

@@ -14,6 +14,7 @@
 
 #include "lib/base/status.h"
 #include "lib/rl/acr.h"
+#include "lib/rl/prompt_selection.h"
 #include "lib/rl/types.h"
 
 namespace buttress {
@@ -33,11 +34,12 @@ enum class DropReason : std::uint8_t {
   kAbandoned,  // sampled from a version that the learner went back behind
   kPoison,     // leased run.max_attempts times without a result
   kRunEnded,   // not needed any more
+  kNoSignal,   // accepted and counted, but constant or unscorable, and replaced by another prompt (zero_variance: resample)
 };
 
-inline constexpr std::size_t kDropReasons = 5;
+inline constexpr std::size_t kDropReasons = 6;
 
-// "none", "stale", "abandoned", "poison", "run_ended".
+// "none", "stale", "abandoned", "poison", "run_ended", "no_signal".
 std::string_view DropReasonName(DropReason reason);
 
 // One draw of a prompt from the dataset. The prompt source finds tokens and answer again from `row`.
@@ -49,6 +51,15 @@ struct DrawnPrompt {
   std::int32_t completions = 0;  // responses wanted, n <= G
 
   bool operator==(const DrawnPrompt&) const = default;
+};
+
+// One prompt that was passed over. Every position of a pass is drawn or passed over, once.
+struct SkipRow {
+  std::uint64_t pass = 0;
+  std::uint64_t row = 0;  // of the dataset
+  SkipReason reason = SkipReason::kEasy;
+
+  bool operator==(const SkipRow&) const = default;
 };
 
 // Where the prompt source goes on: the next position in the order of `pass`.
@@ -71,7 +82,7 @@ struct GroupRow {
   std::uint64_t incarnation = 0;  // of that worker
   PolicyVersion min_version;      // as the last lease demanded
   PolicyVersion granted_version;  // announced when it was leased last
-  std::uint64_t step = 0;         // of its plan; 0 while it has none
+  std::uint64_t step = 0;         // of its plan; 0 while it has none. Dropped for kNoSignal: the step that it was replaced in
   std::uint32_t position = 0;     // in that plan
   std::int64_t passed = 0;        // younger groups that were planned before it
   bool holds_slot = false;        // active until announced; not so once the learner went back behind its step
@@ -130,7 +141,7 @@ AcceptedRow SummarizeGroup(const Group& group);
 struct PlanRow {
   std::uint64_t step = 0;
   std::vector<std::uint64_t> group_ids;  // [P], in order
-  CollapseSnapshot collapse;
+  CollapseSnapshot collapse;             // its step's counts are those of the groups drawn for it: of the plan, and replaced
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -179,6 +190,7 @@ struct RunRow {
   std::uint64_t committed_step = 0;  // last step trained in the present lineage
   std::uint64_t settled_step = 0;    // last step behind a durable checkpoint
   std::optional<double> acr_ema;     // over planned steps; none before the first
+  std::optional<GresoBases> greso;   // as the planned steps moved them; none before the first
   bool finished = false;             // the last step is settled
 
   bool operator==(const RunRow&) const = default;
@@ -191,6 +203,8 @@ struct LedgerBatch {
   std::vector<AcceptedRow> accepted;
   std::map<std::string, PromptHistory> history;    // by prompt id
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
+  std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset; only where the selection needs them
+  std::vector<SkipRow> skipped;
   std::vector<PlanRow> plans;
   std::vector<LearnerRow> learners;
   std::vector<CommitRow> commits;
@@ -200,7 +214,7 @@ struct LedgerBatch {
   bool empty() const;
 };
 
-// First 8 bytes of a SHA-256, never 0: what is remembered of a settled group, to recognise a submission that comes again.
+// First 8 bytes of a SHA-256, never 0: what is remembered of a settled or replaced group, to recognise a submission that comes again.
 std::uint64_t ContentTag(std::string_view sha256);
 
 struct LedgerSnapshot {
@@ -209,10 +223,13 @@ struct LedgerSnapshot {
   std::map<std::uint64_t, AcceptedRow> accepted;  // of those, the accepted ones
   std::map<std::string, PromptHistory> history;
   std::map<std::string, CollapseCounts> collapse;
+  std::map<std::uint64_t, PromptRecord> records;
+  std::array<std::int64_t, kSkipReasons> skipped{};
+  std::map<std::uint64_t, AcceptedRow> replaced;  // by group id: dropped for kNoSignal since the last plan
   std::map<std::uint64_t, PlanRow> plans;  // not settled
   std::vector<LearnerRow> learners;        // by epoch
   std::optional<ManifestRow> announced;    // newest
-  std::map<std::uint64_t, std::uint64_t> settled;  // group id -> ContentTag
+  std::map<std::uint64_t, std::uint64_t> ended_tags;  // group id -> ContentTag, of settled and of replaced groups
   std::array<std::int64_t, kDropReasons> dropped{};
 
   bool operator==(const LedgerSnapshot&) const = default;

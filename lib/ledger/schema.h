@@ -6,14 +6,15 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 1;
+inline constexpr int kLedgerVersion = 2;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
   only_row INTEGER PRIMARY KEY CHECK (only_row = 1),
   run_name TEXT NOT NULL, config_sha256 TEXT NOT NULL, coordinator_epoch INTEGER NOT NULL, next_group_id INTEGER NOT NULL,
   cursor_pass INTEGER NOT NULL, cursor_index INTEGER NOT NULL, learner_epoch INTEGER NOT NULL, planned_step INTEGER NOT NULL,
-  committed_step INTEGER NOT NULL, settled_step INTEGER NOT NULL, acr_ema REAL, finished INTEGER NOT NULL) STRICT;
+  committed_step INTEGER NOT NULL, settled_step INTEGER NOT NULL, acr_ema REAL, finished INTEGER NOT NULL,
+  greso_easy REAL, greso_hard REAL) STRICT;
 
 -- One prompt drawn and its present place in the life cycle.
 CREATE TABLE groups (
@@ -41,12 +42,22 @@ CREATE TABLE completions (
 CREATE TABLE history (
   prompt_id TEXT PRIMARY KEY, correct INTEGER NOT NULL, scored INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
+-- What the selection of prompts remembers of each, where run.data.selection has a mode.
+CREATE TABLE prompt_records (
+  dataset_row INTEGER PRIMARY KEY, easy_in_a_row INTEGER NOT NULL, hard_in_a_row INTEGER NOT NULL, last_constant INTEGER NOT NULL,
+  last_pass INTEGER NOT NULL, correct REAL NOT NULL, wrong REAL NOT NULL) STRICT;
+
+-- Prompts passed over, and why. No row of the dataset is both here and in `groups` for the same pass.
+CREATE TABLE skipped (
+  pass INTEGER NOT NULL, dataset_row INTEGER NOT NULL, reason TEXT NOT NULL, PRIMARY KEY (pass, dataset_row)) STRICT, WITHOUT ROWID;
+
 -- Reported counts of all accepted groups.
 CREATE TABLE collapse (
   source TEXT PRIMARY KEY, groups INTEGER NOT NULL, all_correct INTEGER NOT NULL, all_wrong INTEGER NOT NULL,
   other_constant INTEGER NOT NULL, mixed INTEGER NOT NULL, unscorable INTEGER NOT NULL) STRICT, WITHOUT ROWID;
 
--- The collapse snapshot of a step: its own counts, then those of all groups accepted by then.
+-- The collapse snapshot of a step: counts of the groups drawn for it (its own and those that they replaced), then of all groups accepted
+-- by then.
 CREATE TABLE plans (
   step INTEGER PRIMARY KEY,
   groups INTEGER NOT NULL, all_correct INTEGER NOT NULL, all_wrong INTEGER NOT NULL,

@@ -124,20 +124,20 @@ double CollapseCounts::acr() const {
   return classed == 0 ? 0.0 : static_cast<double>(constant()) / static_cast<double>(classed);
 }
 
-double ExpectedCollapse(const PromptHistory& history, std::int64_t n) {
+double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n) {
   BUTTRESS_CHECK(0 <= history.correct && history.correct <= history.scored, "a history has 0 <= correct <= scored");
-  if (n < 2) return 1.0;
-  // The posterior is Beta(a, b); E[p^n] = prod_{i < n} (a + i) / (a + b + i), and E[(1-p)^n] with a and b exchanged.
+  // The posterior is Beta(a, b); E[p^n] = prod_{i < n} (a + i) / (a + b + i).
   const double a = 1.0 + static_cast<double>(history.correct);
   const double b = 1.0 + static_cast<double>(history.scored - history.correct);
   double all_correct = 1.0;
-  double all_wrong = 1.0;
-  for (std::int64_t i = 0; i < n; ++i) {
-    const double x = static_cast<double>(i);
-    all_correct *= (a + x) / (a + b + x);
-    all_wrong *= (b + x) / (a + b + x);
-  }
-  return all_correct + all_wrong;
+  for (std::int64_t i = 0; i < n; ++i) all_correct *= (a + static_cast<double>(i)) / (a + b + static_cast<double>(i));
+  return all_correct;
+}
+
+double ExpectedCollapse(const PromptHistory& history, std::int64_t n) {
+  if (n < 2) return 1.0;
+  // E[(1-p)^n] is E[p^n] with right and wrong exchanged.
+  return ExpectedAllCorrect(history, n) + ExpectedAllCorrect({history.scored - history.correct, history.scored}, n);
 }
 
 }  // namespace buttress

@@ -58,7 +58,7 @@ CollapseCounts CountClasses(std::span<const CollapseClass> classes);
 
 // What every gate of a step sees.
 struct CollapseSnapshot {
-  CollapseCounts step;
+  CollapseCounts step;  // of all groups drawn for it, replaced ones included
   CollapseCounts cumulative;
   double acr_ema = 0;
   double expected_acr = 0;
@@ -69,6 +69,9 @@ struct CollapseSnapshot {
 // Probability that a group of `n` scorable completions is constant, from the prompt's history under a Beta(1, 1) prior (Beta-binomial):
 // E[p^n + (1-p)^n]. 1 for n < 2, where nothing can differ. REQUIRES: 0 <= correct <= scored. Pure.
 double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
+
+// The same for all-correct alone: E[p^n]. REQUIRES: 0 <= correct <= scored, n >= 0. Pure.
+double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n);
 
 inline constexpr double kAcrEmaDecay = 0.9;
 

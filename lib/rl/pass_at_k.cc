@@ -1,6 +1,7 @@
 #include "lib/rl/pass_at_k.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 #include <vector>
 
@@ -68,6 +69,19 @@ class DrawCounts {
   std::vector<double> correct_;  // ways, each times its number of correct leaders
 };
 
+// Of the answers with the most votes, the share that is correct.
+double Plurality(std::span<const AnswerVotes> answers) {
+  std::int64_t most = 0;
+  for (const AnswerVotes& answer : answers) most = std::max(most, answer.count);
+  double leaders = 0, correct = 0;
+  for (const AnswerVotes& answer : answers) {
+    if (answer.count != most) continue;
+    leaders += 1;
+    correct += answer.correct ? 1 : 0;
+  }
+  return most == 0 ? 0.0 : correct / leaders;
+}
+
 }  // namespace
 
 double PassAtK(const Successes& successes, std::int64_t k) {
@@ -94,6 +108,22 @@ double MeanAvgAtK(std::span<const Successes> prompts) {
   return prompts.empty() ? 0.0 : sum / static_cast<double>(prompts.size());
 }
 
+Estimate MeanOver(std::span<const double> of_prompts) {
+  constexpr double kNormal95 = 1.959963984540054;
+  Estimate estimate;
+  estimate.prompts = static_cast<std::int64_t>(of_prompts.size());
+  if (of_prompts.empty()) return estimate;
+  const auto n = static_cast<double>(of_prompts.size());
+  for (const double value : of_prompts) estimate.mean += value / n;
+  if (of_prompts.size() < 2) return estimate;
+  double squares = 0;
+  for (const double value : of_prompts) squares += (value - estimate.mean) * (value - estimate.mean);
+  const double half = kNormal95 * std::sqrt(squares / (n - 1) / n);
+  estimate.low = std::max(0.0, estimate.mean - half);
+  estimate.high = std::min(1.0, estimate.mean + half);
+  return estimate;
+}
+
 double MajAtK(std::span<const AnswerVotes> answers, std::int64_t blank, std::int64_t k) {
   std::int64_t n = blank;
   std::int64_t most_correct = 0;
@@ -103,6 +133,7 @@ double MajAtK(std::span<const AnswerVotes> answers, std::int64_t blank, std::int
     if (answer.correct) most_correct = std::max(most_correct, answer.count);
   }
   BUTTRESS_CHECK(blank >= 0 && 1 <= k && k <= n && n <= kMaxVotes, "maj@k has 1 <= k <= n <= kMaxVotes");
+  if (k == n) return Plurality(answers);
   double correct_draws = 0;
   for (std::int64_t top = 1; top <= std::min(most_correct, k); ++top) {
     DrawCounts counts(k, top);

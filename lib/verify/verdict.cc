@@ -10,7 +10,8 @@ Verdict Correct(std::string given, std::string gold) {
           .unscorable_reason = {},
           .given = std::move(given),
           .gold = std::move(gold),
-          .anchor = {}};
+          .anchor = {},
+          .parts = {}};
 }
 
 Verdict Wrong(std::string given, std::string gold) {
@@ -19,7 +20,8 @@ Verdict Wrong(std::string given, std::string gold) {
           .unscorable_reason = {},
           .given = std::move(given),
           .gold = std::move(gold),
-          .anchor = {}};
+          .anchor = {},
+          .parts = {}};
 }
 
 Verdict Unscorable(std::string reason) {
@@ -28,7 +30,22 @@ Verdict Unscorable(std::string reason) {
           .unscorable_reason = std::move(reason),
           .given = {},
           .gold = {},
-          .anchor = {}};
+          .anchor = {},
+          .parts = {}};
+}
+
+double ShapedReward(const Verdict& verdict) {
+  if (verdict.parts.empty()) return verdict.raw_reward;
+  double total = 0;
+  for (const VerdictPart& part : verdict.parts) total += part.weight * part.raw_reward;
+  return total;
+}
+
+std::vector<Verdict> Verifier::VerifyBatch(std::span<const VerifyRequest> requests) const {
+  std::vector<Verdict> verdicts;
+  verdicts.reserve(requests.size());
+  for (const VerifyRequest& request : requests) verdicts.push_back(Verify(request));
+  return verdicts;
 }
 
 }  // namespace buttress

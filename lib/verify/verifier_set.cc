@@ -1,59 +1,86 @@
+#include <algorithm>
 #include <map>
 #include <utility>
 
 #include "lib/verify/verifier.h"
+#include "lib/verify/weighted_sum.h"
 
 namespace buttress {
 namespace {
 
 class ConfiguredVerifiers : public VerifierSet {
  public:
-  Status Add(const std::string& name, const RewardConfig& config) {
-    if (verifiers_.contains(name)) return OkStatus();
-    BUTTRESS_ASSIGN_OR_RETURN(verifiers_[name], MakeVerifier(name, config));
+  Status Add(const std::string& text, const RewardConfig& config) {
+    if (rewards_.contains(text)) return OkStatus();
+    BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeVerifier(text, config));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
+    for (const SumTerm& term : terms) {
+      if (std::find(names_.begin(), names_.end(), term.name) == names_.end()) names_.push_back(term.name);
+    }
+    rewards_[text] = {terms.front().name, std::move(verifier)};
     return OkStatus();
   }
 
-  void SetNames(const RewardConfig& config) {
+  void SetTexts(const RewardConfig& config) {
     default_ = config.verifier;
     by_source_.insert(config.by_source.begin(), config.by_source.end());
   }
 
-  const Verifier& For(std::string_view source) const override {
-    return *verifiers_.find(NameFor(source))->second;
-  }
+  const Verifier& For(std::string_view source) const override { return *RewardFor(source).verifier; }
 
-  std::string_view NameFor(std::string_view source) const override {
-    const auto found = by_source_.find(source);
-    return found == by_source_.end() ? default_ : found->second;
-  }
+  std::string_view NameFor(std::string_view source) const override { return RewardFor(source).name; }
 
-  std::vector<std::string> names() const override {
-    std::vector<std::string> names;
-    for (const auto& [name, verifier] : verifiers_) names.push_back(name);
-    return names;
-  }
+  std::vector<std::string> names() const override { return names_; }
 
  private:
-  std::map<std::string, std::unique_ptr<Verifier>, std::less<>> verifiers_;
+  struct Reward {
+    std::string name;  // of the part that decides
+    std::unique_ptr<Verifier> verifier;
+  };
+
+  const Reward& RewardFor(std::string_view source) const {
+    const auto found = by_source_.find(source);
+    return rewards_.find(found == by_source_.end() ? default_ : found->second)->second;
+  }
+
+  std::map<std::string, Reward, std::less<>> rewards_;  // by their text in the configuration
   std::map<std::string, std::string, std::less<>> by_source_;
   std::string default_;
+  std::vector<std::string> names_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view name, const RewardConfig& config) {
+// "python:rewards.py:accuracy": entry python, argument rewards.py:accuracy.
+Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardConfig& config) {
+  const std::size_t colon = text.find(':');
+  const std::string_view name = text.substr(0, colon);
+  const std::string_view argument = colon == std::string_view::npos ? "" : text.substr(colon + 1);
   std::string known;
   for (const VerifierEntry& entry : VerifierTable()) {
     if (entry.name == name) {
-      RewardConfig tested = config;
-      tested.math = {};  // its mode and anchors change what is right
-      BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *entry.make(tested), entry.known_answers));
-      return entry.make(config);
+      if (!entry.known_answers.empty()) {
+        RewardConfig tested = config;
+        tested.math = {};  // its mode and anchors change what is right
+        BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> twin, entry.make(tested, argument));
+        BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *twin, entry.known_answers));
+      }
+      return entry.make(config, argument);
     }
     known += (known.empty() ? "" : ", ") + std::string(entry.name);
   }
   return InvalidArgument("unknown verifier '" + std::string(name) + "'; known: " + known);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
+  if (terms.size() == 1 && terms.front().weight == 1) return MakeOne(terms.front().name, config);
+  std::vector<WeightedVerifier> parts;
+  for (const SumTerm& term : terms) {
+    BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeOne(term.name, config));
+    parts.push_back({term, std::move(verifier)});
+  }
+  return MakeWeightedSum(std::move(parts));
 }
 
 Status CheckKnownAnswers(std::string_view name,
@@ -79,7 +106,7 @@ Result<std::unique_ptr<VerifierSet>> VerifierSet::Make(const RewardConfig& confi
     if (Status status = set->Add(name, config); !status.ok())
       return status.Annotate("run.reward.by_source." + source);
   }
-  set->SetNames(config);
+  set->SetTexts(config);
   return std::unique_ptr<VerifierSet>(std::move(set));
 }
 

@@ -7,10 +7,23 @@
 
 namespace buttress {
 
+// In this process, in time linear in the response.
 std::unique_ptr<Verifier> MakeExact(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeNumber(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeArithmetic(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeMath(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeCountdown(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeNormalized(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeChoice(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeFormat(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeLength(const RewardConfig& config);
+Result<std::unique_ptr<Verifier>> MakeOverlong(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeJsonSchema(const RewardConfig& config);
+std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& config);
+
+// In processes of their own, or on another machine.
+Result<std::unique_ptr<Verifier>> MakeCode(const RewardConfig& config);
+Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config, std::string_view argument);
+Result<std::unique_ptr<Verifier>> MakeHttp(const RewardConfig& config);
 
 }  // namespace buttress

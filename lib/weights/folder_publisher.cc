@@ -48,7 +48,7 @@ class FolderPublisher : public WeightPublisher {
     return OkStatus();
   }
 
-  Result<WeightManifest> Commit() override {
+  Result<WeightManifest> Commit(std::vector<Canary> canaries) override {
     if (writer_ == nullptr) return FailedPrecondition("Commit before Begin");
     BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, writer_->Finish());
     writer_.reset();
@@ -56,6 +56,7 @@ class FolderPublisher : public WeightPublisher {
     manifest_.version.digest = ManifestDigest(manifest_);
     manifest_.folder = folder_;
     manifest_.sources = options_.sources;
+    manifest_.canaries = std::move(canaries);
     BUTTRESS_RETURN_IF_ERROR(WriteManifest(folder_, manifest_, durability_));
     if (options_.durable) BUTTRESS_RETURN_IF_ERROR(SyncFolder(options_.folder));
     DeleteOldVersions(options_.folder, options_.keep);

@@ -1,5 +1,7 @@
 #include "lib/weights/manifest.h"
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -14,6 +16,7 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kDigestBytes = 32;
+constexpr float kRounding = 1e-3F;  // a log-prob may exceed 0 by this much
 
 // Length-prefixed, so that no two manifests have the same bytes.
 class DigestInput {
@@ -114,6 +117,46 @@ Result<TensorEntry> TensorFrom(const Json& json) {
   return tensor;
 }
 
+Result<std::vector<std::int32_t>> TokensFrom(const Json& list) {
+  std::vector<std::int32_t> tokens;
+  for (const Json& id : list) {
+    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
+      return DataLoss("a canary holds token " + id.dump());
+    tokens.push_back(id.get<std::int32_t>());
+  }
+  return tokens;
+}
+
+Result<Canary> CanaryFrom(const Json& json) {
+  const Fields fields(json);
+  Canary canary;
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* prompt, fields.List("prompt"));
+  BUTTRESS_ASSIGN_OR_RETURN(canary.prompt_token_ids, TokensFrom(*prompt));
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* tokens, fields.List("tokens"));
+  BUTTRESS_ASSIGN_OR_RETURN(canary.token_ids, TokensFrom(*tokens));
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* logprobs, fields.List("logprobs"));
+  for (const Json& logprob : *logprobs) {
+    if (!logprob.is_number()) return DataLoss("a canary holds log-prob " + logprob.dump());
+    canary.logprobs.push_back(logprob.get<float>());
+  }
+  return canary;
+}
+
+Status CheckCanary(const Canary& canary) {
+  const auto is_token = [](std::int32_t id) { return id >= 0; };
+  const auto is_logprob = [](float value) { return std::isfinite(value) && value <= kRounding; };
+  const std::size_t tokens = canary.token_ids.size();
+  const bool sizes = !canary.prompt_token_ids.empty() && tokens > 0 && canary.logprobs.size() == tokens &&
+                     canary.prompt_token_ids.size() + tokens <= kMaxCanaryTokens;
+  if (!sizes) {
+    return DataLoss("manifest: a canary has " + std::to_string(canary.prompt_token_ids.size()) + " + " + std::to_string(tokens) +
+                    " tokens and " + std::to_string(canary.logprobs.size()) + " log-probs");
+  }
+  const bool values = std::ranges::all_of(canary.prompt_token_ids, is_token) && std::ranges::all_of(canary.token_ids, is_token) &&
+                      std::ranges::all_of(canary.logprobs, is_logprob);
+  return values ? OkStatus() : DataLoss("manifest: a canary holds a token or a log-prob that is not one");
+}
+
 }  // namespace
 
 std::uint64_t WeightManifest::total_bytes() const {
@@ -154,6 +197,9 @@ Status CheckManifest(const WeightManifest& manifest) {
                       std::to_string(tensor.end) + ") of '" + tensor.file + "', outside the version's files");
     }
   }
+  if (manifest.canaries.size() > kMaxCanaries)
+    return DataLoss("manifest: " + std::to_string(manifest.canaries.size()) + " canaries; at most " + std::to_string(kMaxCanaries));
+  for (const Canary& canary : manifest.canaries) BUTTRESS_RETURN_IF_ERROR(CheckCanary(canary));
   if (manifest.version.digest != ManifestDigest(manifest)) {
     return DataLoss("manifest of version " + ToString(manifest.version) + ": digest " + ToHex(manifest.version.digest) +
                     " is not that of its files and tensors, " + ToHex(ManifestDigest(manifest)));
@@ -168,7 +214,8 @@ std::string ManifestToJson(const WeightManifest& manifest) {
                {"folder", manifest.folder},
                {"sources", manifest.sources},
                {"files", Json::array()},
-               {"tensors", Json::array()}};
+               {"tensors", Json::array()},
+               {"canaries", Json::array()}};
   for (const WeightFile& file : manifest.files) {
     json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", ToHex(file.sha256)}});
   }
@@ -179,6 +226,10 @@ std::string ManifestToJson(const WeightManifest& manifest) {
                                {"file", tensor.file},
                                {"begin", tensor.begin},
                                {"end", tensor.end}});
+  }
+  for (const Canary& canary : manifest.canaries) {
+    json["canaries"].push_back(
+        {{"prompt", canary.prompt_token_ids}, {"tokens", canary.token_ids}, {"logprobs", canary.logprobs}});
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
@@ -207,6 +258,11 @@ Result<WeightManifest> ManifestFromJson(std::string_view text) {
   for (const Json& entry : *tensors) {
     BUTTRESS_ASSIGN_OR_RETURN(TensorEntry tensor, TensorFrom(entry));
     manifest.tensors.push_back(std::move(tensor));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const Json* canaries, fields.List("canaries"));
+  for (const Json& entry : *canaries) {
+    BUTTRESS_ASSIGN_OR_RETURN(Canary canary, CanaryFrom(entry));
+    manifest.canaries.push_back(std::move(canary));
   }
   BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;

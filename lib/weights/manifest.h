@@ -1,6 +1,7 @@
 // What a policy version consists of. Its arrival is the commit: the files it names are complete and durable.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -30,12 +31,26 @@ struct WeightFile {
   bool operator==(const WeightFile&) const = default;
 };
 
+// A greedy completion as the publisher's own model gives it, whatever stops there: whoever loads the weights into another engine proves by
+// it that they are the ones that serve.
+struct Canary {
+  std::vector<std::int32_t> prompt_token_ids;
+  std::vector<std::int32_t> token_ids;
+  std::vector<float> logprobs;  // of token_ids, nats, at temperature 1
+
+  bool operator==(const Canary&) const = default;
+};
+
+inline constexpr std::size_t kMaxCanaries = 64;
+inline constexpr std::size_t kMaxCanaryTokens = 256;
+
 struct WeightManifest {
   PolicyVersion version;  // digest = ManifestDigest(files, tensors)
   std::vector<WeightFile> files;
   std::vector<TensorEntry> tensors;
   std::string folder;                // on a shared file system, or empty
   std::vector<std::string> sources;  // host:port of Weights services, the publisher first
+  std::vector<Canary> canaries;      // none where the publisher has no model; not in the digest
 
   std::uint64_t total_bytes() const;
 
@@ -45,7 +60,8 @@ struct WeightManifest {
 // SHA-256 over files and tensors in order; independent of version numbers and places.
 std::string ManifestDigest(const WeightManifest& manifest);
 
-// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte digests. kDataLoss says what is wrong.
+// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte digests, canaries of at most kMaxCanaryTokens
+// tokens with a finite log-prob each. kDataLoss says what is wrong.
 Status CheckManifest(const WeightManifest& manifest);
 
 // manifest.json of a version's folder; Parse checks structure and digest (kDataLoss).

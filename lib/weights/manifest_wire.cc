@@ -25,6 +25,12 @@ v1::WeightManifest ManifestToProto(const WeightManifest& manifest) {
   proto.set_folder(manifest.folder);
   for (const std::string& source : manifest.sources) proto.add_sources(source);
   proto.set_total_bytes(manifest.total_bytes());
+  for (const Canary& canary : manifest.canaries) {
+    v1::Canary& out = *proto.add_canaries();
+    out.mutable_prompt_token_ids()->Assign(canary.prompt_token_ids.begin(), canary.prompt_token_ids.end());
+    out.mutable_token_ids()->Assign(canary.token_ids.begin(), canary.token_ids.end());
+    out.mutable_logprobs()->Assign(canary.logprobs.begin(), canary.logprobs.end());
+  }
   return proto;
 }
 
@@ -44,6 +50,11 @@ Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
   }
   manifest.folder = proto.folder();
   manifest.sources.assign(proto.sources().begin(), proto.sources().end());
+  for (const v1::Canary& canary : proto.canaries()) {
+    manifest.canaries.push_back({{canary.prompt_token_ids().begin(), canary.prompt_token_ids().end()},
+                                 {canary.token_ids().begin(), canary.token_ids().end()},
+                                 {canary.logprobs().begin(), canary.logprobs().end()}});
+  }
   BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;
 }

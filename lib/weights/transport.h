@@ -22,7 +22,9 @@ class WeightPublisher {
   virtual Status Begin(const PolicyVersion& version, const std::vector<SafetensorsWriter::Declared>& table) = 0;
   virtual Status Put(std::string_view name, std::string_view bytes) = 0;
   // The version is durable, then named: manifest.json is renamed last. Older versions beyond `keep` are deleted.
-  virtual Result<WeightManifest> Commit() = 0;
+  virtual Result<WeightManifest> Commit(std::vector<Canary> canaries) = 0;
+
+  Result<WeightManifest> Commit() { return Commit({}); }
 };
 
 struct WeightStoreOptions {

@@ -65,7 +65,9 @@ Status CompletionStream::ReadLine(std::string_view line) {
   if (!line.starts_with("data:")) return OkStatus();  // between events, or a comment
   line.remove_prefix(5);
   while (line.starts_with(' ')) line.remove_prefix(1);
-  return line == "[DONE]" ? OkStatus() : ReadEvent(line);
+  if (line != "[DONE]") return ReadEvent(line);
+  done_ = true;
+  return OkStatus();
 }
 
 Status CompletionStream::ReadEvent(std::string_view text) {
@@ -113,8 +115,12 @@ Status CompletionStream::ReadEvent(std::string_view text) {
 
 Status CompletionStream::Finish() const {
   BUTTRESS_RETURN_IF_ERROR(error_event_);
-  if (finish_reason_ == FinishReason::kUnspecified)
+  if (finish_reason_ == FinishReason::kUnspecified) {
+    // A completion that is aborted before its first token ends so: vLLM leaves out empty chunks.
+    if (done_ && token_ids_.empty() && used_completion_tokens_ == 0)
+      return Aborted("the server cut the completion before its first token");
     return Unavailable("the stream ended before the completion did");
+  }
   if (finish_reason_ == FinishReason::kAbort) return Aborted("the server cut the completion");
   if (token_ids_.empty()) return DataLoss("the reply has no tokens");
   if (used_completion_tokens_.value_or(-1) != static_cast<std::int64_t>(token_ids_.size()) ||

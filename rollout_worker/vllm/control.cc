@@ -1,7 +1,5 @@
 #include "rollout_worker/vllm/control.h"
 
-#include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "rollout_worker/vllm/protocol.h"
@@ -9,80 +7,45 @@
 namespace buttress {
 namespace {
 
-const std::vector<std::vector<std::int32_t>> kCanaryPrompts = {{1, 2, 3, 4},
-                                                               {5, 6, 7, 8},
-                                                               {9, 10, 11, 12},
-                                                               {3, 1, 4, 1},
-                                                               {2, 7, 1, 8},
-                                                               {12, 6},
-                                                               {4, 4, 4, 4},
-                                                               {1, 11}};
-constexpr std::int32_t kCanaryTokens = 4;
-constexpr double kSameLogprob =
-    0.05;  // nats: what kernels and bfloat16 may differ by between servers
-
 Result<HttpReply> Checked(Result<HttpReply> reply, const std::string& url) {
   if (reply.ok()) BUTTRESS_RETURN_IF_ERROR(StatusOf(*reply, url));
   return reply;
 }
 
+// A control call may say {"success": false} with 200.
+Status ControlStatus(Result<HttpReply> reply, const std::string& url) {
+  BUTTRESS_ASSIGN_OR_RETURN(const HttpReply good, Checked(std::move(reply), url));
+  const nlohmann::json said = nlohmann::json::parse(good.body, nullptr, false);
+  const bool failed = said.is_object() && said.contains("success") && said["success"] == false;
+  return failed ? Unavailable(url + ": answered success = false") : OkStatus();
+}
+
 CompletionBody CanaryBody(const ServerInfo& server,
-                          const std::vector<std::int32_t>& prompt,
+                          const Canary& canary,
                           const std::string& salt) {
   CompletionBody body;
   body.model = server.model;
-  body.prompt_token_ids = prompt;
+  body.prompt_token_ids = canary.prompt_token_ids;
   body.sampling.temperature = 0;
-  body.sampling.max_tokens = kCanaryTokens;
+  body.sampling.max_tokens = static_cast<std::int32_t>(canary.token_ids.size());
   body.cache_salt = salt;
   body.ignore_eos = true;
   return body;
 }
 
-Status ReadCanary(const Result<HttpReply>& reply,
-                  std::size_t prompt_tokens,
-                  const std::string& url,
-                  Canary& canary) {
+Result<Canary> ReadCanary(const Result<HttpReply>& reply,
+                          const Canary& asked,
+                          const std::string& url) {
   const Result<HttpReply> good = Checked(reply, url + "/v1/completions");
   BUTTRESS_RETURN_IF_ERROR(good.status());
-  CompletionStream stream(prompt_tokens, kCanaryTokens);
+  CompletionStream stream(asked.prompt_token_ids.size(),
+                          static_cast<std::int32_t>(asked.token_ids.size()));
   BUTTRESS_RETURN_IF_ERROR(stream.Read(good->body).Annotate(url));
   BUTTRESS_RETURN_IF_ERROR(stream.Finish().Annotate(url));
-  canary.token_ids.push_back(stream.token_ids());
-  canary.logprobs.push_back(stream.logprobs());
-  return OkStatus();
+  return Canary{asked.prompt_token_ids, stream.token_ids(), stream.logprobs()};
 }
 
 }  // namespace
-
-CanaryDifference Compare(const Canary& a, const Canary& b) {
-  CanaryDifference difference;
-  std::int64_t count = 0;
-  for (std::size_t p = 0; p < std::min(a.token_ids.size(), b.token_ids.size()); ++p) {
-    const std::size_t tokens = std::min(a.token_ids[p].size(), b.token_ids[p].size());
-    for (std::size_t t = 0; t < tokens; ++t) {
-      difference.logprob +=
-          std::abs(static_cast<double>(a.logprobs[p][t]) - static_cast<double>(b.logprobs[p][t]));
-      ++count;
-      if (a.token_ids[p][t] == b.token_ids[p][t]) continue;
-      ++difference.parted;
-      break;
-    }
-  }
-  if (count > 0) difference.logprob /= static_cast<double>(count);
-  return difference;
-}
-
-Status CheckSameWeights(const Canary& canary, const Canary& expected, const std::string& what) {
-  const CanaryDifference difference = Compare(canary, expected);
-  if (difference.logprob <= kSameLogprob && 2 * difference.parted <= canary.token_ids.size())
-    return OkStatus();
-  return FailedPrecondition(what + ": its log-probs differ by " +
-                            std::to_string(difference.logprob) + " nats, and the tokens of " +
-                            std::to_string(difference.parted) + " of " +
-                            std::to_string(canary.token_ids.size()) +
-                            " prompts, from what these weights gave before or on another server");
-}
 
 HttpRequest VllmControl::Request(const std::string& url, const std::string& path) const {
   HttpRequest request;
@@ -114,7 +77,7 @@ std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& url
     }
     std::vector<Result<HttpReply>> replies = http_.Fetch(std::move(requests));
     for (std::size_t i = 0; i < asked.size(); ++i) {
-      const Status status = Checked(std::move(replies[i]), urls[asked[i]] + path).status();
+      const Status status = ControlStatus(std::move(replies[i]), urls[asked[i]] + path);
       if (statuses[asked[i]].ok()) statuses[asked[i]] = status;
     }
   };
@@ -126,36 +89,44 @@ std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& url
        "",
        false);
   paused();
+  const std::vector<Status> before = statuses;
   post("/collective_rpc",
        reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
        false);
+  for (std::size_t i = 0; i < statuses.size(); ++i) {
+    if (before[i].ok()) statuses[i] = statuses[i].Annotate(folder + " must be visible to the server (vLLM ends when a load fails)");
+  }
   post("/reset_prefix_cache", "", false);
   post(
       "/resume", "", true);  // whatever went wrong: a server that stays paused is lost to everybody
   return statuses;
 }
 
-std::vector<Result<Canary>> VllmControl::MeasureCanary(const std::vector<ServerInfo>& servers,
-                                                       const std::string& salt) {
+std::vector<Result<Canaries>> VllmControl::MeasureCanaries(const std::vector<ServerInfo>& servers,
+                                                           const Canaries& canaries,
+                                                           const std::string& salt) {
   std::vector<HttpRequest> requests;
   for (const ServerInfo& server : servers) {
-    for (const std::vector<std::int32_t>& prompt : kCanaryPrompts) {
+    for (const Canary& canary : canaries) {
       requests.push_back(Request(server.url, "/v1/completions"));
-      requests.back().json = CanaryBody(server, prompt, salt).ToJson();
+      requests.back().json = CanaryBody(server, canary, salt).ToJson();
     }
   }
   const std::vector<Result<HttpReply>> replies = http_.Fetch(std::move(requests));
-  std::vector<Result<Canary>> canaries;
+  std::vector<Result<Canaries>> shown;
   for (std::size_t s = 0; s < servers.size(); ++s) {
-    Canary canary;
+    Canaries of_server;
     Status status;
-    for (std::size_t p = 0; p < kCanaryPrompts.size() && status.ok(); ++p) {
-      status = ReadCanary(
-          replies[s * kCanaryPrompts.size() + p], kCanaryPrompts[p].size(), servers[s].url, canary);
+    for (std::size_t c = 0; c < canaries.size() && status.ok(); ++c) {
+      Result<Canary> canary =
+          ReadCanary(replies[s * canaries.size() + c], canaries[c], servers[s].url);
+      status = canary.status();
+      if (status.ok()) of_server.push_back(*std::move(canary));
     }
-    canaries.push_back(status.ok() ? Result<Canary>(std::move(canary)) : Result<Canary>(status));
+    shown.push_back(status.ok() ? Result<Canaries>(std::move(of_server))
+                                : Result<Canaries>(status));
   }
-  return canaries;
+  return shown;
 }
 
 }  // namespace buttress

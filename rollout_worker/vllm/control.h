@@ -11,6 +11,7 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "rollout_worker/engine.h"
+#include "rollout_worker/vllm/canary_proof.h"
 #include "rollout_worker/vllm/http.h"
 
 namespace buttress {
@@ -21,26 +22,8 @@ struct ServerInfo {
   std::string model;    // name that it serves
   std::int64_t max_model_len = 0;
   std::int64_t concurrency = 0;  // completions that it takes at once
+  bool float32 = false;          // what it computes in
 };
-
-// Greedy completions of fixed prompts.
-struct Canary {
-  std::vector<std::vector<std::int32_t>> token_ids;
-  std::vector<std::vector<float>> logprobs;
-
-  bool operator==(const Canary&) const = default;
-};
-
-struct CanaryDifference {
-  double logprob = 0;      // mean absolute, in nats, up to where the tokens part
-  std::size_t parted = 0;  // prompts whose tokens part
-};
-
-CanaryDifference Compare(const Canary& a, const Canary& b);
-
-// OK if both may come from the same weights: half of the prompts may part at a near tie. `what`
-// begins the failure's message.
-Status CheckSameWeights(const Canary& canary, const Canary& expected, const std::string& what);
 
 // Blocking calls to one or several servers beside one another. Not thread-safe.
 class VllmControl {
@@ -60,9 +43,11 @@ class VllmControl {
                                   InFlight in_flight,
                                   const std::function<void()>& paused);
 
-  // `salt` keeps other weights' cache out.
-  std::vector<Result<Canary>> MeasureCanary(const std::vector<ServerInfo>& servers,
-                                            const std::string& salt);
+  // What each server completes the prompts of `canaries` with, as many tokens as those have. `salt`
+  // keeps other weights' cache out.
+  std::vector<Result<Canaries>> MeasureCanaries(const std::vector<ServerInfo>& servers,
+                                                const Canaries& canaries,
+                                                const std::string& salt);
 
   // Ends calls under way and to come with kCancelled. Thread-safe.
   void Stop() { http_.Stop(); }

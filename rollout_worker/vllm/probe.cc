@@ -112,6 +112,7 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
   const std::int64_t most = sequences.is_number_integer()
                                 ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
                                 : kDefaultConcurrency;
+  info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, most) : most;
   return OkStatus();
 }

@@ -76,6 +76,7 @@ class CompletionStream {
   FinishReason finish_reason_ = FinishReason::kUnspecified;
   std::optional<std::int64_t> used_prompt_tokens_;
   std::optional<std::int64_t> used_completion_tokens_;
+  bool done_ = false;  // [DONE] was read
 };
 
 }  // namespace buttress

@@ -64,6 +64,36 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
   for (std::size_t i = 0; i < before->size(); ++i) EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
 }
 
+// Dynamic sampling with prompts passed over, and a coordinator that is killed on the way.
+TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kSteps = 6, kCap = 1;
+  LaunchedRun run(kSteps, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set", "run.batch.zero_variance=resample", "--set",
+                           "run.batch.resample.cap=" + std::to_string(kCap), "--set", "run.data.selection.mode=mopps"});
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGKILL);
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+
+  auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  ASSERT_TRUE(reader.ok());
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  std::int64_t replaced = 0;
+  for (const StepRecord& step : *steps) {
+    EXPECT_EQ(step.groups, kGroupsOfAStep + step.groups_replaced);
+    EXPECT_LE(step.groups_replaced, kCap * kGroupsOfAStep);
+    replaced += step.groups_replaced;
+  }
+  // A countdown model of forty steps is wrong about most problems, so groups are constant.
+  EXPECT_GT(replaced, 0);
+  EXPECT_EQ((*AuditLedger(**reader)).dropped["no_signal"], replaced);
+  EXPECT_GT((*reader)->Skipped()->at(static_cast<std::size_t>(SkipReason::kFarther)), 0);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
+}
+
 TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2);

@@ -9,6 +9,7 @@ LIBRARIES = {
     "base": set(),
     "config": {"base"},
     "rl": {"base", "config"},
+    "explain": {"base", "config", "rl"},
     "verify": {"base", "config", "rl"},
     "tokenizer": {"base"},
     "data": {"base", "config", "tokenizer"},

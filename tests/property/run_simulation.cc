@@ -50,6 +50,10 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   options.lease_ms = 100;
   options.max_attempts = 1 + static_cast<std::int64_t>(random.Below(4));
   options.deterministic = options.max_age == 0 && random.Below(3) == 0;
+  options.resample = random.Below(2) == 0;
+  options.replace_cap = options.prompts * static_cast<std::int64_t>(1 + random.Below(3));
+  options.replace_budget = static_cast<std::int64_t>(random.Below(2) * (1 + random.Below(10)));
+  options.selection.mode = random.Below(2) == 0 ? "greso" : "none";
   return options;
 }
 
@@ -117,8 +121,13 @@ void RunSimulation::Admit() {
     const std::uint64_t number = next_prompt_++;
     prompt = {"p" + std::to_string(number % 7), number % 2 == 0 ? "even" : "odd", number / 7, number % 7, 4};
   }
+  std::vector<SkipRow> skipped(Chance(30) ? 1 : 0);
+  for (SkipRow& skip : skipped) {
+    const std::uint64_t number = next_prompt_++;
+    skip = {number / 7, number % 7, static_cast<SkipReason>(Below(kSkipReasons))};
+  }
   LedgerBatch batch;
-  scheduler_.Admit(prompts, {next_prompt_ / 7, next_prompt_ % 7}, batch);
+  scheduler_.Admit(prompts, skipped, {next_prompt_ / 7, next_prompt_ % 7}, batch);
   Finish(batch);
 }
 
@@ -201,20 +210,42 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
   sent_.push_back(submission);
   LedgerBatch batch;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
+  const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
   const SubmitOutcome expected = scheduler_.Check(submission);
   const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
   Finish(batch);
   Expect(expected == outcome, "Check says what Submit does");
   ++outcomes_[static_cast<std::size_t>(outcome)];
-  if (outcome == SubmitOutcome::kAccepted) {
-    Expect(!was_accepted, "(8) a group counts once");
-    Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
-    accepted_.Add(submission.accepted.collapse);
-    CheckCollapse();
-  }
+  if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
   if (lossy && Chance(20)) return;  // the acknowledgement is lost
   worker.finished.push_back(held->first);
   worker.held.erase(held);
+}
+
+void RunSimulation::TakeIn(const Submission& submission, bool was_accepted, std::int64_t replaced_before) {
+  Expect(!was_accepted, "(8) a group counts once");
+  Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
+  accepted_.Add(submission.accepted.collapse);
+  CheckCollapse();
+  const GroupRow& group = ledger_.groups.at(submission.lease.group_id);
+  const bool replaced = group.reason == DropReason::kNoSignal;
+  const std::int64_t replaced_in_run = Replaced() - (replaced ? 1 : 0);
+  const bool room = replaced_before < options_.replace_cap &&
+                    (options_.replace_budget == 0 || replaced_in_run < options_.replace_budget);
+  const bool last_planned = scheduler_.run().planned_step == options_.steps;
+  const bool signal = submission.accepted.collapse == CollapseClass::kMixed;
+  Expect(replaced == (options_.resample && !signal && room && !last_planned),
+         "a group without a signal is replaced while cap and budget last, and no other is");
+}
+
+std::int64_t RunSimulation::Replaced() const {
+  return std::ranges::count_if(ledger_.groups, [](const auto& entry) { return entry.second.reason == DropReason::kNoSignal; });
+}
+
+std::int64_t RunSimulation::ReplacedIn(std::uint64_t step) const {
+  return std::ranges::count_if(ledger_.groups, [step](const auto& entry) {
+    return entry.second.reason == DropReason::kNoSignal && entry.second.step == step;
+  });
 }
 
 void RunSimulation::SubmitLate() {
@@ -223,12 +254,10 @@ void RunSimulation::SubmitLate() {
   if (Chance(30)) submission.content_sha256 = Sha256Of("forged");
   LedgerBatch batch;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
+  const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
   const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
   Finish(batch);
-  if (outcome != SubmitOutcome::kAccepted) return;
-  Expect(!was_accepted, "(8) a group counts once");
-  accepted_.Add(submission.accepted.collapse);
-  CheckCollapse();
+  if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
 }
 
 void RunSimulation::ReplaceWorker(Worker& worker) {
@@ -297,14 +326,21 @@ void RunSimulation::Plan(std::uint64_t step) {
     Expect(!first || !Abandoned(group.accepted.versions.front()), "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window), "(4) no group is too old");
   }
-  Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of its groups");
+  for (const auto& [id, group] : ledger_.groups) {
+    if (group.reason != DropReason::kNoSignal || group.step != step) continue;
+    const AcceptedRow& accepted = ledger_.accepted.at(id);
+    counts.Add(ClassifyGroup(accepted.raw_rewards(), accepted.outcomes()));
+  }
+  Expect(counts == plan.collapse.step, "(8) the plan's ACR is that of the groups drawn for it");
   CheckWindow();
 }
 
 void RunSimulation::CheckWindow() {
   for (const std::uint64_t waiting : scheduler_.groups().line()) {
     const auto passed = std::ranges::count_if(
-        ledger_.groups, [&](const auto& entry) { return entry.first > waiting && entry.second.step > 0; });
+        ledger_.groups, [&](const auto& entry) {
+          return entry.first > waiting && entry.second.step > 0 && entry.second.reason != DropReason::kNoSignal;
+        });
     Expect(passed < options_.window, "(4) no more than W - 1 younger groups pass one");
   }
 }

@@ -72,6 +72,9 @@ class RunSimulation {
   Submission Sample(const Worker& worker, const Lease& lease);
   void Submit(Worker& worker, bool lossy);
   void SubmitLate();
+  void TakeIn(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
+  std::int64_t Replaced() const;
+  std::int64_t ReplacedIn(std::uint64_t step) const;
   void ReplaceWorker(Worker& worker);
   void PassTime();
   void RestartCoordinator();

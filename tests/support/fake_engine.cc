@@ -81,6 +81,7 @@ Status FakeEngine::UpdateWeights(const WeightManifest& manifest, InFlight) {
   MutexLock lock(mutex_);
   if (fail_updates_ > 0) {
     --fail_updates_;
+    ++refused_updates_;
     return Unavailable("told to refuse weights");
   }
   version_ = manifest.version;
@@ -97,6 +98,8 @@ EngineStats FakeEngine::stats() const {
   MutexLock lock(mutex_);
   EngineStats stats;
   stats.running = static_cast<std::int64_t>(in_flight_.size());
+  stats.unchanged_weights = refused_updates_;
+  stats.canary_difference = static_cast<double>(refused_updates_) / 4;
   return stats;
 }
 

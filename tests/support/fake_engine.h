@@ -22,7 +22,7 @@ class FakeEngine : public InferenceEngine {
   void FailNext(int count);
   // The next `count` samples are cut at the token limit.
   void TruncateNext(int count);
-  // The next `count` UpdateWeights fail.
+  // The next `count` UpdateWeights fail; each counts as unchanged weights, a quarter of a nat from the learner's.
   void FailUpdates(int count);
 
   // Waits at most ten seconds until exactly `count` samples are in flight.
@@ -49,6 +49,7 @@ class FakeEngine : public InferenceEngine {
   int fail_ GUARDED_BY(mutex_) = 0;
   int truncate_ GUARDED_BY(mutex_) = 0;
   int fail_updates_ GUARDED_BY(mutex_) = 0;
+  std::int64_t refused_updates_ GUARDED_BY(mutex_) = 0;
   std::map<SampleId, SampleRequest> in_flight_ GUARDED_BY(mutex_);
   std::deque<EngineResult> results_ GUARDED_BY(mutex_);
   std::vector<PolicyVersion> updates_ GUARDED_BY(mutex_);

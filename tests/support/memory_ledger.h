@@ -14,6 +14,8 @@ struct MemoryLedger {
   std::map<std::uint64_t, AcceptedRow> accepted;
   std::map<std::string, PromptHistory> history;
   std::map<std::string, CollapseCounts> collapse;
+  std::map<std::uint64_t, PromptRecord> records;
+  std::vector<SkipRow> skipped;
   std::map<std::uint64_t, PlanRow> plans;
   std::vector<LearnerRow> learners;
   std::optional<ManifestRow> announced;
@@ -26,6 +28,8 @@ struct MemoryLedger {
     }
     for (const auto& [prompt_id, row] : batch.history) history[prompt_id] = row;
     for (const auto& [source, row] : batch.collapse) collapse[source] = row;
+    for (const auto& [dataset_row, row] : batch.records) records[dataset_row] = row;
+    skipped.insert(skipped.end(), batch.skipped.begin(), batch.skipped.end());
     for (const PlanRow& row : batch.plans) BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
     learners.insert(learners.end(), batch.learners.begin(), batch.learners.end());
     if (!batch.manifests.empty()) announced = batch.manifests.back();
@@ -37,13 +41,18 @@ struct MemoryLedger {
     snapshot.run = run;
     snapshot.history = history;
     snapshot.collapse = collapse;
+    snapshot.records = records;
+    for (const SkipRow& skip : skipped) ++snapshot.skipped[static_cast<std::size_t>(skip.reason)];
     snapshot.learners = learners;
     snapshot.announced = announced;
     for (const auto& [id, row] : groups) {
       if (row.state == GroupState::kSettled) {
-        snapshot.settled[id] = ContentTag(accepted.at(id).content_sha256);
+        snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       } else if (row.state == GroupState::kDropped) {
         ++snapshot.dropped[static_cast<std::size_t>(row.reason)];
+        if (row.reason == DropReason::kNoSignal) snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
+        const bool of_next_step = row.reason == DropReason::kNoSignal && row.step == run->planned_step + 1;
+        if (of_next_step) snapshot.replaced[id] = accepted.at(id);
       } else {
         snapshot.groups[id] = row;
         if (accepted.contains(id)) snapshot.accepted[id] = accepted.at(id);

@@ -83,6 +83,11 @@ void ScriptedVllm::IgnoreReloads(bool ignore) {
   ignore_reloads_ = ignore;
 }
 
+void ScriptedVllm::ShiftLogprobs(double nats) {
+  MutexLock lock(mutex_);
+  shift_ = nats;
+}
+
 void ScriptedVllm::ForgetWeights() {
   MutexLock lock(mutex_);
   weights_ = "after a restart";
@@ -127,6 +132,19 @@ std::vector<std::int32_t> ScriptedVllm::Tokens(const std::string& weights,
   return tokens;
 }
 
+std::vector<Canary> ScriptedVllm::Canaries(const std::string& weights) {
+  std::vector<Canary> canaries;
+  for (std::size_t prompt = 1; prompt <= 4; ++prompt) {
+    Canary canary;
+    canary.prompt_token_ids.assign(prompt, 5);
+    canary.token_ids = Tokens(weights, prompt, prompt + 3);
+    for (std::size_t i = 0; i < 3; ++i)
+      canary.logprobs.push_back(static_cast<float>(LogprobAt(weights, prompt + i)));
+    canaries.push_back(std::move(canary));
+  }
+  return canaries;
+}
+
 void ScriptedVllm::Handle(const ScriptedRequest& request, ScriptedConnection& connection) {
   const auto key = request.headers.find("authorization");
   const std::string given = key == request.headers.end() ? "" : key->second;
@@ -165,7 +183,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   }
   if (path == "/server_info") {
     const Json model = {{"logprobs_mode", settings_.logprobs_mode},
-                        {"generation_config", settings_.generation_config}};
+                        {"generation_config", settings_.generation_config},
+                        {"dtype", settings_.dtype}};
     const Json config = {{"model_config", model},
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}}};
     return connection.Reply(200, Json{{"vllm_config", config}}.dump());
@@ -179,6 +198,8 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     if (request.target.find("mode=wait") != std::string::npos) {
       changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || streams_ == 0; });
     }
+    // What it cuts ends before the pause is answered.
+    changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || held_until_pause_ == 0; });
   } else if (path == "/resume") {
     paused_ = false;
   } else if (path == "/collective_rpc") {
@@ -239,16 +260,19 @@ void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function
 void ScriptedVllm::Stream(const Json& body, Fault fault, ScriptedConnection& connection) {
   std::string weights;
   int pauses;
+  const int held = fault == Fault::kHoldUntilPause || fault == Fault::kCutBeforeToken ? 1 : 0;
   {
     MutexLock lock(mutex_);
     changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || !paused_; });
     weights = weights_;
     pauses = pauses_;
     ++streams_;
+    held_until_pause_ += held;
   }
   Generate(body, fault, weights, pauses, connection);
   MutexLock lock(mutex_);
   --streams_;
+  held_until_pause_ -= held;
   if (!connection.open()) ++left_;
   changed_.NotifyAll();
 }
@@ -266,6 +290,10 @@ void ScriptedVllm::Generate(const Json& body,
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";
   if (!connection.BeginStream()) return;
   if (fault == Fault::kStallAtOnce) HoldUntil(connection, [] { return false; });
+  if (fault == Fault::kCutBeforeToken) {
+    HoldUntil(connection, [&] { return pauses_ > pauses; });
+    count = 0;
+  }
 
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
     if (i == kBeforeFault) {
@@ -291,7 +319,7 @@ void ScriptedVllm::Generate(const Json& body,
       }
     }
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
-    const double logprob = greedy_mask ? 0 : LogprobAt(weights, prompt + i);
+    const double logprob = greedy_mask ? 0 : LogprobAt(weights, prompt + i) + shift();
     Json choice =
         Choice({TokenAt(weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;

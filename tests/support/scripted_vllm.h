@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "lib/base/sync.h"
+#include "lib/weights/manifest.h"
 #include "tests/support/scripted_http_server.h"
 
 namespace buttress {
@@ -24,6 +25,7 @@ enum class Fault {
   kStallAtOnce,     // headers, no byte of the body
   kStallMidway,     // after two tokens
   kHoldUntilPause,  // after two tokens; then finish_reason abort
+  kCutBeforeToken,  // holds until a pause; then no choice at all, as vLLM does
   kSlowBytes,       // byte by byte
   kHalfJson,
   kNotJson,
@@ -52,6 +54,7 @@ class ScriptedVllm {
     std::string missing_route;
     std::int64_t max_model_len = 64;
     std::int64_t max_num_seqs = 4;
+    std::string dtype = "torch.float32";
   };
 
   ScriptedVllm() : ScriptedVllm(Settings()) {}
@@ -69,6 +72,8 @@ class ScriptedVllm {
   // reload_weights: answers 500, or 200 without doing it.
   void FailReloads(int count);
   void IgnoreReloads(bool ignore);
+  // Every log-prob from now on is off by so much.
+  void ShiftLogprobs(double nats);
   // As a restart leaves it: other weights than any worker asked for.
   void ForgetWeights();
 
@@ -76,6 +81,9 @@ class ScriptedVllm {
   static std::vector<std::int32_t> Tokens(const std::string& weights,
                                           std::size_t begin,
                                           std::size_t end);
+
+  // What a learner with these weights publishes as canaries.
+  static std::vector<Canary> Canaries(const std::string& weights);
 
   // Waits at most ten seconds until `count` completions of samples have been asked for, or have
   // been left by the client.
@@ -88,6 +96,11 @@ class ScriptedVllm {
   std::string weights() const;
 
  private:
+  double shift() const {
+    MutexLock lock(mutex_);
+    return shift_;
+  }
+
   void Handle(const ScriptedRequest& request, ScriptedConnection& connection);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Complete(const ScriptedRequest& request, ScriptedConnection& connection);
@@ -107,8 +120,10 @@ class ScriptedVllm {
   bool paused_ GUARDED_BY(mutex_) = false;
   int pauses_ GUARDED_BY(mutex_) = 0;
   int streams_ GUARDED_BY(mutex_) = 0;
+  int held_until_pause_ GUARDED_BY(mutex_) = 0;
   int fail_reloads_ GUARDED_BY(mutex_) = 0;
   bool ignore_reloads_ GUARDED_BY(mutex_) = false;
+  double shift_ GUARDED_BY(mutex_) = 0;
   std::size_t left_ GUARDED_BY(mutex_) = 0;
   std::string weights_ GUARDED_BY(mutex_) = "as started";
   std::deque<Fault> faults_ GUARDED_BY(mutex_);

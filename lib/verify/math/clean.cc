@@ -18,18 +18,21 @@ constexpr std::string_view kTags[] = {"</s>",
                                       "[/INST]",
                                       "[INST]"};
 
+constexpr std::string_view kCommandMarks = "%$!,;{}";  // \% and the like
+
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 bool IsOperand(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == ')'; }
 
-// Whether every run of backslashes is even and one of them stands before a letter.
+// Whether every run of backslashes is even and one of them stands before what makes a command.
 bool IsDoubled(std::string_view text) {
   bool command = false;
   for (std::size_t i = 0; i < text.size();) {
     std::size_t end = i;
     while (end < text.size() && text[end] == '\\') ++end;
     if ((end - i) % 2 != 0) return false;
-    if (end > i && end < text.size() && IsLetter(text[end])) command = true;
+    const bool names = end < text.size() && (IsLetter(text[end]) || kCommandMarks.find(text[end]) != std::string_view::npos);
+    if (end > i && names) command = true;
     i = end + 1;
   }
   return command;

@@ -15,6 +15,12 @@ constexpr std::size_t kMaxUnordered = 64;  // members of a list or set that are 
 
 Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
+std::int64_t Nodes(const MathNode& node) {
+  std::int64_t nodes = 1;
+  for (const MathNode& part : node.parts) nodes += Nodes(part);
+  return nodes;
+}
+
 bool IsUnordered(const MathNode& node) {
   return node.kind == MathKind::kList || node.kind == MathKind::kSet;
 }
@@ -74,19 +80,19 @@ MathNode MeaningOf(MathNode text) {
 }
 
 // What a relation says at the end: 2 + 3 = 5 is 5 (2 + 3 = 6 is none), x = a = b is x = b, 2/3 ≈
-// 0.67 is 2/3, x ∈ S is S.
+// 0.67 is 2/3.
 MathNode EndOf(MathNode node, MathComparison& how) {
   if (const std::size_t near = node.text.find('~'); near != std::string::npos) {
     if (near == 0 && IsMathName(node.parts[0])) {
       node.text[0] = '=';
       return EndOf(std::move(node), how);
     }
+    if (!IsNear(node.parts[near], node.parts[near + 1], how)) return node;
     node.parts.resize(near + 1);
     node.text.resize(near);
     if (near == 0) return MathNode(node.parts.front());
     return EndOf(std::move(node), how);
   }
-  if (node.text == "e" && IsMathName(node.parts[0])) return MathNode(node.parts[1]);
   const bool equations = node.text.find_first_not_of('=') == std::string::npos;
   if (!equations) return node;
   if (IsMathName(node.parts[0])) {
@@ -316,6 +322,8 @@ Sameness CompareSameKind(const MathNode& given, const MathNode& gold, MathCompar
 Sameness CompareMath(const MathNode& given_as_is,
                      const MathNode& gold_as_is,
                      MathComparison& how) {
+  how.steps_left -= Nodes(given_as_is) + Nodes(gold_as_is);
+  if (how.steps_left < 0) return Sameness::kDifferent;
   const MathNode given = Settled(given_as_is, how);
   const MathNode gold = Settled(gold_as_is, how);
   if (IsRealSet(given, gold, how) || IsRealSet(gold, given, how)) {

@@ -14,7 +14,8 @@
 //   units        one that only one side has; different ones never are. 50% is 0.5 and 50 (a missing sign), 30° is π/6 and 30
 //   bases        one that only one side has: 664 and 664_7
 //   lists        1, 2 and {1, 2}
-//   equations    x = 5 and 5, f(x) = 2x and 2x; of x = a = b the last, of 2 + 3 = 5 the 5 if it is true, of a ≈ b the a
+//   equations    x = 5 and 5, x ∈ S and S, f(x) = 2x and 2x; of x = a = b the last, of 2 + 3 = 5 the 5 if it is true, of a ≈ b the a if b is
+//                near it
 //   inequalities in one symbol, and their interval or union: x < 1 or x > 2, x ≠ 3
 //   assignments  x = 1, y = 2 and (1, 2), values in the order of their names
 //   texts        "no solution" and ∅, "all real numbers" and (-∞, ∞)
@@ -30,10 +31,11 @@ namespace buttress {
 
 enum class MathMode { kLenient, kStrict };
 
-// Evaluated nodes in all comparisons of two answers; one at 768 bits counts six, a function eight times that.
-inline constexpr std::int64_t kMaxMathSteps = 100'000;
+// Nodes that are compared or evaluated for two answers; one evaluated at 768 bits counts six, a function eight times that.
+inline constexpr std::int64_t kMaxMathSteps = 200'000;
 
-// How two answers are compared, and what is left of the work that it may take. Past it nothing has a value.
+// How two answers are compared, and what is left of the work that it may take. Past it nothing has a value, and all
+// are different.
 struct MathComparison {
   MathMode mode = MathMode::kLenient;
   std::int64_t steps_left = kMaxMathSteps;
@@ -52,6 +54,10 @@ Sameness CompareMath(const MathNode& given, const MathNode& gold, MathComparison
 // Of two values, neither a list nor a relation; scalar.cc.
 Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathComparison& how);
 
+// Whether the value of `exact` rounds to `decimal` or is cut off to it at its digits: 2/3 ≈ 0.67, 2/3 ≈ 0.66, π ≈ 3. True where one has no
+// value.
+bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how);
+
 // Whether a = b and c = d, as differences, are multiples of each other; `sign` is that of the
 // factor.
 Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign, MathComparison& how);
@@ -65,7 +71,7 @@ std::optional<MathNode> ToInterval(const MathNode& node);
 // x, f(x): what an equation may define.
 bool IsMathName(const MathNode& node);
 
-// A name, an equals sign, and what it stands for.
+// x = 5, x ∈ S: a name, and what it stands for or is one of.
 bool IsDefinition(const MathNode& node);
 
 // a > b as b < a, so that < and ≤ are left, with = and the rest as they are.

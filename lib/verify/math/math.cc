@@ -145,11 +145,20 @@ class Math : public Verifier {
   }
 
  private:
+  // Whether the steps ran out, and would for any response.
+  static bool IsTooMuch(const Answer& gold, const MathComparison& how) {
+    if (how.steps_left >= 0) return false;
+    MathComparison alone{.mode = how.mode};
+    CompareMath(gold.node, gold.node, alone);
+    return alone.steps_left < 0;
+  }
+
   static Verdict Judge(const Answer& given, const Answer& gold, MathComparison& how) {
     switch (CompareReadings(given, gold, how)) {
       case Sameness::kSame:
         return Correct(Shown(given.node), Shown(gold.node));
       case Sameness::kDifferent:
+        if (IsTooMuch(gold, how)) return Unscorable("answer: takes too many steps to compare");
         return Wrong(Shown(given.node), Shown(gold.node));
       case Sameness::kUndecided:
         break;

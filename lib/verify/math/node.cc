@@ -76,6 +76,12 @@ MathNode RealLine() {
   return MakeNode(MathKind::kTuple, {MakeNode(MathKind::kNegate, {infinity}), infinity});
 }
 
+MathNode Negated(MathNode node) {
+  if (node.kind != MathKind::kUnit) return MakeNode(MathKind::kNegate, {std::move(node)});
+  node.parts[0] = MakeNode(MathKind::kNegate, {std::move(node.parts[0])});
+  return node;
+}
+
 bool Contains(const MathNode& node, MathKind kind) {
   const auto has = [kind](const MathNode& part) { return Contains(part, kind); };
   return node.kind == kind || std::any_of(node.parts.begin(), node.parts.end(), has);

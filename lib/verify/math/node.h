@@ -58,6 +58,7 @@ MathNode MakeNode(MathKind kind, std::vector<MathNode> parts, std::string text =
 MathNode MakeNumber(const Rational& value, int decimals = -1);
 MathNode MakeSymbol(std::string name);
 MathNode RealLine();  // (-∞, ∞)
+MathNode Negated(MathNode node);  // inside a unit: -$5 is -5 with the unit
 
 // Whether `node` or a part of it is of `kind`.
 bool Contains(const MathNode& node, MathKind kind);

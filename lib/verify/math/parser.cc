@@ -10,6 +10,7 @@
 //   product  = unary { ["*" | "/"] unary } [unit]   without sign: multiplication, or a mixed number
 #include "lib/verify/math/parser.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
@@ -169,6 +170,15 @@ Result<MathNode> MathParser::Sum() {
     return terms.size() == 1 ? std::move(terms.front())
                              : MakeNode(MathKind::kSum, std::move(terms));
   };
+  // The unit behind the last term is that of all: 2 + 3 cm.
+  const auto with_unit = [](MathNode node) {
+    if (node.kind != MathKind::kSum || node.parts.back().kind != MathKind::kUnit) return node;
+    const auto bare = [](const MathNode& part) { return !Contains(part, MathKind::kUnit); };
+    if (!std::all_of(node.parts.begin(), node.parts.end() - 1, bare)) return node;
+    std::string unit = std::move(node.parts.back().text);
+    node.parts.back() = MathNode(node.parts.back().parts[0]);
+    return MakeNode(MathKind::kUnit, {std::move(node)}, std::move(unit));
+  };
   int signs = 0;
   while (IsMark("+") || IsMark("-") || IsMark("±") || IsMark("∓")) {
     const std::string mark = Peek().text;
@@ -177,7 +187,7 @@ Result<MathNode> MathParser::Sum() {
     if (mark == "+") {
       terms.push_back(std::move(term));
     } else if (mark == "-") {
-      terms.push_back(MakeNode(MathKind::kNegate, {std::move(term)}));
+      terms.push_back(Negated(std::move(term)));
     } else {
       if (++signs > 4) return InvalidArgument("more than four signs ±");
       MathNode both =
@@ -186,7 +196,7 @@ Result<MathNode> MathParser::Sum() {
       terms.push_back(std::move(both));
     }
   }
-  return sum();
+  return with_unit(sum());
 }
 
 bool MathParser::BeginsFactor() const {

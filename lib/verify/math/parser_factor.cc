@@ -19,6 +19,13 @@ std::string Subscript(const MathNode& node) {
   return text;
 }
 
+// Whether `base` is a number above every digit of `number`.
+bool IsNumeralOf(const MathNode& number, const MathNode& base) {
+  const std::string digits = ToText(number);
+  return base.kind == MathKind::kNumber && base.value >= 2 &&
+         std::all_of(digits.begin(), digits.end(), [&](char c) { return c < '0' || base.value > c - '0'; });
+}
+
 }  // namespace
 
 Result<MathNode> MathParser::Unary() {
@@ -27,7 +34,7 @@ Result<MathNode> MathParser::Unary() {
   if (Skip("+")) return Unary();
   if (Skip("-")) {
     BUTTRESS_ASSIGN_OR_RETURN(MathNode operand, Unary());
-    return MakeNode(MathKind::kNegate, {std::move(operand)});
+    return Negated(std::move(operand));
   }
   if (IsMark("±") || IsMark("∓")) {
     const bool plus_first = IsMark("±");
@@ -74,6 +81,7 @@ Result<MathNode> MathParser::Postfix(MathNode node) {
       BUTTRESS_ASSIGN_OR_RETURN(node, Exponent(std::move(node)));
     } else if (node.kind == MathKind::kNumber && Skip("_")) {
       BUTTRESS_ASSIGN_OR_RETURN(MathNode base, Primary());
+      if (!IsNumeralOf(node, base)) return InvalidArgument("a digit that its base does not have");
       node = MakeNode(MathKind::kBased, {std::move(base)}, ToText(node));
     } else {
       return node;

@@ -39,6 +39,7 @@ std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::s
       return node.parts.size() == 2 ? std::optional(node) : std::nullopt;
     case MathKind::kRelation:
       if (!relations || !Names(node, variable)) return std::nullopt;
+      if (node.text == "e") return AsIntervals(node.parts[1], relations, variable);
       if (node.text == "!" && node.parts.size() == 2)
         return MakeNode(MathKind::kDifference, {RealLine(), MakeNode(MathKind::kSet, {node.parts[1]})});
       if (IsDefinition(node)) return MakeNode(MathKind::kSet, {node.parts[1]});
@@ -79,6 +80,7 @@ bool CollectBounds(const MathNode& set, std::vector<const MathNode*>& bounds) {
 
 // -1, 0, 1; none if one is no real number or the two cannot be told apart.
 std::optional<int> Order(const MathNode& a, const MathNode& b, MathComparison& how) {
+  if (--how.steps_left < 0) return std::nullopt;
   const auto exact_a = ExactValue(a);
   const auto exact_b = ExactValue(b);
   if (exact_a && exact_b) return *exact_a < *exact_b ? -1 : *exact_a > *exact_b ? 1 : 0;

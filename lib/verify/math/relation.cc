@@ -28,7 +28,8 @@ bool IsMathName(const MathNode& node) {
 }
 
 bool IsDefinition(const MathNode& node) {
-  return node.kind == MathKind::kRelation && node.text == "=" && IsMathName(node.parts[0]);
+  return node.kind == MathKind::kRelation && (node.text == "=" || node.text == "e") &&
+         IsMathName(node.parts[0]);
 }
 
 bool IsInfinite(const MathNode& node) {

@@ -1,4 +1,5 @@
 // Equality of two values: numbers and expressions with free symbols.
+#include <algorithm>
 #include <optional>
 #include <utility>
 
@@ -168,6 +169,23 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathCompari
   if (how.lenient() && b && Decimals(gold) > 0 && !HasFreeSymbols(given))
     return CompareRounded(*b, Decimals(gold), given, how);
   return CompareAtPoints(given, gold, how);
+}
+
+bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how) {
+  const MathNode& number = Wraps(decimal) ? decimal.parts[0] : decimal;
+  const std::optional<Rational> near = ExactValue(number);
+  const std::optional<Ball> value = Evaluate(Wraps(exact) ? exact.parts[0] : exact, {0, kFirstBits, &how.steps_left});
+  if (!near || !value || HasFreeSymbols(exact)) return true;
+  Ball above = *value;  // how far the value is from zero beyond the decimal
+  if (*near < 0) acb_neg(above.get(), above.get());
+  const Ball magnitude = Ball::Of(abs(*near), kFirstBits);
+  acb_sub(above.get(), above.get(), magnitude.get(), kFirstBits);
+  const bool plain = number.kind == MathKind::kNumber || number.kind == MathKind::kNegate;
+  const Rational half = plain ? HalfUnit(std::max(Decimals(number), 0)) : Rational(0);
+  const Ball rounded_up = Ball::Of(-half, kFirstBits);
+  const Ball cut_off = Ball::Of(2 * half, kFirstBits);
+  return acb_is_real(above.get()) != 0 && arb_ge(acb_realref(above.get()), acb_realref(rounded_up.get())) != 0 &&
+         arb_le(acb_realref(above.get()), acb_realref(cut_off.get())) != 0;
 }
 
 Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign, MathComparison& how) {

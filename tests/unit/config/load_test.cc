@@ -67,6 +67,17 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}), HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }
 
+TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
+  const auto refused = [](std::vector<std::string> overrides) { return ErrorOf(kGood, overrides); };
+  EXPECT_THAT(refused({"run.batch.zero_variance=virtual"}), HasSubstr("needs run.algorithm.advantage: avspo"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=resample", "run.algorithm.advantage=avspo"}), HasSubstr("is there for; use keep"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=drop"}), HasSubstr("choose one of: keep, mask, resample, virtual"));
+  EXPECT_THAT(refused({"run.batch.resample.cap=0"}), HasSubstr("between 1 and 1000"));
+  EXPECT_THAT(refused({"run.data.selection.mode=vcrl"}), HasSubstr("choose one of: none, greso, speed, mopps"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"run.batch.zero_variance=virtual", "run.algorithm.advantage=avspo"}).ok());
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"run.batch.zero_variance=resample", "run.data.selection.mode=greso"}).ok());
+}
+
 TEST(LoadTest, TheVllmEngineNeedsServers) {
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}), HasSubstr("local.worker.vllm.servers = []: name a server or more"));
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),

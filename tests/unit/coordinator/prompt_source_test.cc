@@ -13,6 +13,9 @@ namespace {
 
 constexpr std::int64_t kRows = 50;
 
+const std::map<std::uint64_t, PromptRecord> kNoRecords;
+const PromptMemory kNoMemory{kNoRecords, {}};
+
 class PromptSourceTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -32,10 +35,10 @@ class PromptSourceTest : public testing::Test {
   }
 
   static std::vector<std::string> Ids(PromptSource& source, std::int64_t count) {
-    const auto drawn = source.Draw(count);
+    const auto drawn = source.Draw(count, kNoMemory);
     EXPECT_TRUE(drawn.ok());
     std::vector<std::string> ids;
-    for (const DrawnPrompt& prompt : *drawn) ids.push_back(prompt.prompt_id);
+    for (const DrawnPrompt& prompt : drawn->prompts) ids.push_back(prompt.prompt_id);
     return ids;
   }
 
@@ -79,24 +82,106 @@ TEST_F(PromptSourceTest, ResumingAtACursorGivesWhatWouldHaveComeNext) {
 
 TEST_F(PromptSourceTest, ADrawnPromptCanBeTakenMoreThanOnce) {
   PromptSource source(*file_, {7, true, 4});
-  const auto drawn = source.Draw(1);
+  const auto drawn = source.Draw(1, kNoMemory);
   ASSERT_TRUE(drawn.ok());
-  EXPECT_EQ(drawn->front().completions, 4);
+  EXPECT_EQ(drawn->prompts.front().completions, 4);
   for (int i = 0; i < 2; ++i) {
-    const auto prompt = source.Take(drawn->front());
+    const auto prompt = source.Take(drawn->prompts.front());
     ASSERT_TRUE(prompt.ok());
-    EXPECT_EQ(prompt->id, drawn->front().prompt_id);
+    EXPECT_EQ(prompt->id, drawn->prompts.front().prompt_id);
   }
 }
 
 TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
   PromptSource source(*file_, {7, true, 4});
-  const auto drawn = source.Draw(kRows);
+  const auto drawn = source.Draw(kRows, kNoMemory);
   ASSERT_TRUE(drawn.ok());
   const auto other = Open("{\"id\": \"other\", \"prompt\": \"x\", \"answer\": \"1\"}\n");
   PromptSource resumed(*other, {7, true, 4});
   EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(resumed.Take(drawn->front()).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(resumed.Take(drawn->prompts.front()).status().code(), StatusCode::kInvalidArgument);
+}
+
+SelectionConfig Mode(const std::string& mode) {
+  SelectionConfig selection;
+  selection.mode = mode;
+  return selection;
+}
+
+TEST_F(PromptSourceTest, GresoPassesOverWhatIsConstantInARowAndSaysWhy) {
+  std::map<std::uint64_t, PromptRecord> records;
+  for (std::uint64_t row = 0; row < 20; ++row) records[row].easy_in_a_row = 30;
+  for (std::uint64_t row = 20; row < 40; ++row) records[row].hard_in_a_row = 30;
+  PromptSource source(*file_, {7, true, 4, Mode("greso")});
+  // 0.5^30 is below the floor of 0.01: of 40 prompts about one is drawn in spite of its history.
+  std::int64_t easy = 0, hard = 0, drawn = 0;
+  const auto draws = source.Draw(10, {records, {}});
+  ASSERT_TRUE(draws.ok());
+  for (const SkipRow& skip : draws->skipped) {
+    EXPECT_LT(skip.row, 40u);
+    EXPECT_EQ(skip.reason, skip.row < 20 ? SkipReason::kEasy : SkipReason::kHard);
+    (skip.reason == SkipReason::kEasy ? easy : hard) += 1;
+  }
+  for (const DrawnPrompt& prompt : draws->prompts) drawn += prompt.row >= 40 ? 1 : 0;
+  EXPECT_GE(drawn, 8);
+  EXPECT_GT(easy, 10);
+  EXPECT_GT(hard, 10);
+}
+
+TEST_F(PromptSourceTest, SpeedLetsAConstantPromptRestForAPass) {
+  std::map<std::uint64_t, PromptRecord> records;
+  for (std::uint64_t row = 0; row < 10; ++row) records[row].last_constant = true;  // in pass 0
+  PromptSource source(*file_, {7, false, 4, Mode("speed")});
+  ASSERT_TRUE(source.Resume({1, 0}).ok());
+  const auto draws = source.Draw(kRows, {records, {}});
+  ASSERT_TRUE(draws.ok());
+  ASSERT_EQ(draws->skipped.size(), 10u);
+  for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip, (SkipRow{1, skip.row, SkipReason::kConstant}));
+  EXPECT_EQ(draws->prompts.front().row, 10u);
+  EXPECT_EQ(draws->prompts[40].pass, 2u);  // rested: drawn again
+  EXPECT_EQ(draws->prompts[40].row, 0u);
+}
+
+TEST_F(PromptSourceTest, MoppsDrawsOneOfEachFewAndPrefersTheWantedRate) {
+  std::map<std::uint64_t, PromptRecord> records;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    records[row].correct = row % 4 == 0 ? 500 : 1000;
+    records[row].wrong = row % 4 == 0 ? 500 : 0;
+  }
+  SelectionConfig selection = Mode("mopps");
+  PromptSource source(*file_, {7, false, 4, selection});
+  const auto draws = source.Draw(12, {records, {}});
+  ASSERT_TRUE(draws.ok());
+  EXPECT_EQ(draws->skipped.size(), 36u);
+  for (const DrawnPrompt& prompt : draws->prompts) EXPECT_EQ(prompt.row % 4, 0u);
+  for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip.reason, SkipReason::kFarther);
+}
+
+TEST_F(PromptSourceTest, ASelectionGoesOnAsIfItHadNotStopped) {
+  std::map<std::uint64_t, PromptRecord> records;
+  for (std::uint64_t row = 0; row < kRows; ++row) {
+    records[row] = {.easy_in_a_row = static_cast<std::int64_t>(row % 3), .hard_in_a_row = 0, .last_constant = row % 3 != 0,
+                    .last_pass = 0, .correct = static_cast<double>(row % 5), .wrong = 2};
+  }
+  for (const char* mode : {"greso", "speed", "mopps"}) {
+    PromptSource whole(*file_, {7, true, 4, Mode(mode)}), first(*file_, {7, true, 4, Mode(mode)}), second(*file_, {7, true, 4, Mode(mode)});
+    const auto all = whole.Draw(60, {records, {}});
+    const auto begin = first.Draw(23, {records, {}});
+    ASSERT_TRUE(second.Resume(first.cursor()).ok());
+    const auto rest = second.Draw(37, {records, {}});
+    ASSERT_TRUE(all.ok() && begin.ok() && rest.ok());
+    auto prompts = begin->prompts;
+    prompts.insert(prompts.end(), rest->prompts.begin(), rest->prompts.end());
+    auto skipped = begin->skipped;
+    skipped.insert(skipped.end(), rest->skipped.begin(), rest->skipped.end());
+    EXPECT_EQ(prompts, all->prompts) << mode;
+    EXPECT_EQ(skipped, all->skipped) << mode;
+    // Every place of the passes is drawn or passed over, once.
+    std::set<std::pair<std::uint64_t, std::uint64_t>> places;
+    for (const DrawnPrompt& prompt : prompts) EXPECT_TRUE(places.insert({prompt.pass, prompt.row}).second);
+    for (const SkipRow& skip : skipped) EXPECT_TRUE(places.insert({skip.pass, skip.row}).second);
+    EXPECT_EQ(places.size(), second.cursor().pass * kRows + second.cursor().index) << mode;
+  }
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ class SchedulerRig {
       prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
       ++drawn;
     }
-    scheduler.Admit(prompts, {0, drawn}, batch);
+    scheduler.Admit(prompts, {}, {0, drawn}, batch);
     Commit();
   }
 

@@ -121,6 +121,35 @@ TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
   EXPECT_DOUBLE_EQ(json["accuracy"].get<double>(), 1.0 / 6.0);
 }
 
+TEST_F(EvalTest, SeveralCompletionsGivePassAtK) {
+  WritePrompts(std::vector<std::string>(kPrompts.size(), Answer(kPrompts[0])));
+  options_.sampling.temperature = 1;
+  options_.completions = 8;
+  const auto result = Evaluate(options_);
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->prompts, 6);
+  EXPECT_EQ(result->completions, 48);
+  EXPECT_EQ(result->correct + result->wrong, 48);
+  // The only prompts are these six, so the mean over them is the accuracy over all completions.
+  EXPECT_NEAR(result->scores.Avg().mean, result->accuracy(), 1e-12);
+  EXPECT_NEAR(result->scores.PassAt(1).mean, result->accuracy(), 1e-12);
+  EXPECT_GE(result->scores.PassAt(8).mean, result->scores.PassAt(1).mean);
+  EXPECT_EQ(result->scores.PassAt(8).prompts, 6);
+  EXPECT_GT(result->correct, 0);
+  EXPECT_LT(result->correct, 48);  // completions of a prompt differ
+
+  const auto again = Evaluate(options_);
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again->correct, result->correct);
+}
+
+TEST_F(EvalTest, SeveralGreedyCompletionsAreRefused) {
+  std::vector<std::string> words = {"eval", "--model", Model(), "--prompts", options_.prompts, "--verifier", "exact", "--completions", "4"};
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 2);
+}
+
 TEST_F(EvalTest, NamingNoVerifierIsAConfigurationError) {
   std::vector<std::string> words = {"eval", "--model", Model(), "--prompts", options_.prompts};
   std::vector<char*> argv;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -50,13 +52,41 @@ TEST_F(StepLogTest, RatesAreOverComparableGroupsAndInfinityIsNull) {
   report.grad_norm = std::numeric_limits<double>::infinity();
   StepTimes times;
   times.step_seconds = 2;
-  const auto json = nlohmann::json::parse(StepToJson(report, times));
+  const auto json = nlohmann::json::parse(StepToJson(report, times, {}));
   EXPECT_EQ(json["step"], 9);
   EXPECT_DOUBLE_EQ(json["acr"], 0.5);  // 3 / 6
   EXPECT_DOUBLE_EQ(json["acr_all_correct"], 2.0 / 6);
   EXPECT_DOUBLE_EQ(json["tokens_per_second"], 150);
   EXPECT_TRUE(json["grad_norm"].is_null());
   EXPECT_EQ(json["importance"]["ess"], 0);
+}
+
+TEST_F(StepLogTest, AlarmsAndWhatTheyLookAtStandInTheLineAndAreReadBack) {
+  StepReport report;
+  report.step = 1;
+  report.entropy = 0.25;
+  report.loss.kl_k3 = 0.5;
+  report.responses = {.responses = 8, .distinct = 2, .formatted = 6};
+  report.batch.gradient = {.all = 4, .virtual_samples = 1};
+  const Alarm begun[] = {Alarm::kKlDrift};
+  const std::string line = StepToJson(report, {}, begun);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_EQ(json["alarms"], nlohmann::json({"kl_drift"}));
+  EXPECT_DOUBLE_EQ(json["distinct_share"], 0.25);
+  EXPECT_DOUBLE_EQ(json["format_share"], 0.75);
+  EXPECT_DOUBLE_EQ(json["collapsed_gradient"]["share"], 0.25);
+  EXPECT_DOUBLE_EQ(json["collapsed_gradient"]["virtual"], 0.25);
+
+  EXPECT_TRUE(StepLog(path).Readings()->empty());
+  ASSERT_TRUE(StepLog(path).Append(line).ok());
+  ASSERT_TRUE(StepLog(path).Append("{\"step\":2}").ok());
+  const auto readings = StepLog(path).Readings();
+  ASSERT_TRUE(readings.ok());
+  ASSERT_EQ(readings->size(), 2u);
+  EXPECT_EQ((*readings)[0].entropy, 0.25);
+  EXPECT_EQ((*readings)[0].sampler_kl, 0.5);
+  EXPECT_EQ((*readings)[0].distinct_share, 0.25);
+  EXPECT_TRUE(std::isnan((*readings)[1].entropy));
 }
 
 }  // namespace

@@ -115,7 +115,7 @@ TEST_F(StepPlanTest, OverlongFilterLeavesCutCompletionsOutOfLossAndDenominatorsN
   batch.groups[0].truncated = {false, true};
   const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
-  EXPECT_EQ(plan->lengths[1], 0);
+  EXPECT_EQ(plan->lengths[1], 4);  // as it is read
   EXPECT_EQ(plan->micro_batch[1], -1);
   EXPECT_EQ(plan->token_weights[1], 0);
   EXPECT_GE(plan->micro_batch[0], 0);
@@ -123,7 +123,7 @@ TEST_F(StepPlanTest, OverlongFilterLeavesCutCompletionsOutOfLossAndDenominatorsN
   EXPECT_DOUBLE_EQ(plan->token_weights[0], 1.0 / 20);
   EXPECT_EQ(summary.overlong_filtered, 1);
   options.algorithm.overlong.filter = false;
-  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary)->lengths[1], 4);
+  EXPECT_GE(MakeStepPlan(batch, options, {}, summary)->micro_batch[1], 0);
   EXPECT_EQ(summary.overlong_filtered, 0);
 }
 
@@ -138,6 +138,49 @@ TEST_F(StepPlanTest, SoftPunishmentChangesRewardsAndNotCollapse) {
   EXPECT_NEAR(plan->advantages[3], 0.25, 1e-12);
   EXPECT_EQ(summary.collapse.all_correct, 1);  // raw rewards are equal all the same
   EXPECT_GE(plan->micro_batch[2], 0);
+TEST_F(StepPlanTest, AMaskedGroupIsInNoLossAndNoDenominatorButInWhatIsReported) {
+  options.algorithm.kl_coef = 0.1;  // would run it otherwise
+  options.mask_zero_variance = true;
+  batch.collapse.step.Add(CollapseClass::kAllWrong);  // drawn for the step, and replaced
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  for (const std::size_t row : {2, 3}) {
+    EXPECT_EQ(plan->advantages[row], 0);
+    EXPECT_EQ(plan->token_weights[row], 0);
+    EXPECT_EQ(plan->micro_batch[row], -1);
+    EXPECT_EQ(plan->lengths[row], 4);  // it is read for the statistics
+  }
+  EXPECT_DOUBLE_EQ(plan->token_weights[0], 1.0 / 16);  // 4 completions of 4 trained tokens
+  EXPECT_EQ(summary.groups_masked, 1);
+  EXPECT_EQ(summary.groups_replaced, 1);
+  EXPECT_EQ(summary.groups_trained, 2);
+  EXPECT_EQ(summary.tokens, 16);
+  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw
+  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+}
+
+// An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes before its advantages.
+TEST_F(StepPlanTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
+  options.algorithm.advantage = "reinforce_pp";
+  options.mask_zero_variance = true;
+  const auto masked = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(masked.ok()) << masked.status().ToString();
+  batch.groups.erase(batch.groups.begin() + 1);
+  batch.collapse.step = {.groups = 2, .mixed = 2};
+  const auto without = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ((std::vector<double>{masked->advantages[0], masked->advantages[1], masked->advantages[4], masked->advantages[5]}),
+            without->advantages);
+}
+
+TEST_F(StepPlanTest, AStepOfMaskedGroupsAloneHasNothingToRun) {
+  batch.groups = {GroupOf(10, {1, 1}), GroupOf(11, {0, 0})};
+  batch.collapse.step = {.groups = 2, .all_correct = 1, .all_wrong = 1};
+  options.mask_zero_variance = true;
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->rounds, 0);
+  EXPECT_EQ(summary.tokens, 0);
 }
 
 TEST_F(StepPlanTest, ACountThatContradictsTheRewardsIsRefused) {

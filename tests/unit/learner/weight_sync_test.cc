@@ -28,6 +28,7 @@ class WeightSyncTest : public testing::Test {
 
   std::unique_ptr<WeightPublisher> publisher;
   NamedTensors parameters;
+  const std::vector<Canary> canaries = {{{1, 2}, {3}, {-0.5F}}};
   std::vector<WeightManifest> announced;  // by the sync's thread; read after Drain
 };
 
@@ -37,7 +38,7 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
     return OkStatus();
   });
   for (std::uint64_t step = 1; step <= 3; ++step) {
-    ASSERT_TRUE(sync.Publish({1, step, ""}, parameters).ok());
+    ASSERT_TRUE(sync.Publish({1, step, ""}, parameters, canaries).ok());
     // The next step changes the weights while this version is being written.
     const at::NoGradGuard no_grad;
     at::Tensor(parameters[0].second).mul_(2);
@@ -46,6 +47,7 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
   ASSERT_EQ(announced.size(), 3u);
   for (std::size_t i = 0; i < 3; ++i) {
     EXPECT_EQ(announced[i].version.step, i + 1);
+    EXPECT_EQ(announced[i].canaries, canaries);
     const auto file = SafetensorsFile::Open(JoinPath(announced[i].folder, "model.safetensors"));
     ASSERT_TRUE(file.ok()) << file.status().ToString();
     const TensorView* view = (*file)->Find("a");
@@ -60,8 +62,8 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
 TEST_F(WeightSyncTest, AFailedAnnouncementFailsTheNextCall) {
   WeightSync sync(*publisher,
                   [](const WeightManifest&) { return FailedPrecondition("an old learner epoch"); });
-  ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters).ok());
-  EXPECT_EQ(sync.Publish({1, 2, ""}, parameters).code(), StatusCode::kFailedPrecondition);
+  ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters, canaries).ok());
+  EXPECT_EQ(sync.Publish({1, 2, ""}, parameters, canaries).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(sync.Drain().code(), StatusCode::kFailedPrecondition);
 }
 

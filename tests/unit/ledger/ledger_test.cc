@@ -94,7 +94,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
 }
 
 TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
-  for (std::uint64_t seed = 1; seed <= 3; ++seed) {
+  for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     TempDir folder;
     std::unique_ptr<Ledger> ledger = *Ledger::Open(folder.path() + "/ledger.db");
     RunSimulation simulation(seed, [&](const LedgerBatch& batch) {
@@ -112,6 +112,29 @@ TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
     EXPECT_EQ(audit.recounted, simulation.scheduler().GetStatus().collapse);
     EXPECT_EQ(*reader->RecountCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
   }
+}
+
+TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOverOnce) {
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.run->greso = GresoBases{0.51, 0.49};
+  batch.groups = {Pending(1)};
+  batch.records[UINT64_MAX] = {.easy_in_a_row = 3, .hard_in_a_row = 4, .last_constant = true, .last_pass = 5, .correct = 0.5, .wrong = 6};
+  batch.skipped = {{0, 8, SkipReason::kEasy}, {1, 8, SkipReason::kFarther}, {1, 9, SkipReason::kFarther}};
+  ASSERT_TRUE(Open()->Write(batch).ok());
+  const LedgerSnapshot snapshot = *Open()->Load();
+  EXPECT_EQ(snapshot.run, batch.run);
+  EXPECT_EQ(snapshot.records, batch.records);
+  EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2}));
+  LedgerBatch again;
+  again.skipped = {{1, 9, SkipReason::kHard}};
+  EXPECT_FALSE(Open()->Write(again).ok());
+
+  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations, IsEmpty());
+  LedgerBatch both;
+  both.skipped = {{batch.groups[0].prompt.pass, batch.groups[0].prompt.row, SkipReason::kHard}};
+  ASSERT_TRUE(Open()->Write(both).ok());
+  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations, testing::ElementsAre(HasSubstr("in the same pass")));
 }
 
 TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {

@@ -48,6 +48,8 @@ TEST_F(WorkerWeightsTest, AnEngineThatRefusesWeightsIsAskedAgain) {
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weight_update_failures_total{stage=\"apply\"} 1"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weights_unchanged_total 1"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_canary_difference_nats 0.25"));
 }
 
 TEST_F(WorkerWeightsTest, LeasesAreGivenBackWhenTheirWeightsCannotBeHad) {

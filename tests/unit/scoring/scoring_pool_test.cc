@@ -79,6 +79,30 @@ class ScriptedVerifiers : public VerifierSet, public Verifier {
   std::function<Verdict(const VerifyRequest&)> judge_;
 };
 
+// Takes up to four requests at once and tells `on_batch` how many came.
+class BatchingVerifiers : public VerifierSet, public Verifier {
+ public:
+  explicit BatchingVerifiers(std::function<void(std::size_t)> on_batch) : on_batch_(std::move(on_batch)) {}
+
+  const Verifier& For(std::string_view /*source*/) const override { return *this; }
+
+  std::string_view NameFor(std::string_view /*source*/) const override { return "batching"; }
+
+  std::vector<std::string> names() const override { return {"batching"}; }
+
+  Verdict Verify(const VerifyRequest& request) const override { return Wrong(std::string(request.response), ""); }
+
+  std::size_t batch() const override { return 4; }
+
+  std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
+    on_batch_(requests.size());
+    return Verifier::VerifyBatch(requests);
+  }
+
+ private:
+  std::function<void(std::size_t)> on_batch_;
+};
+
 ScoreRequest Request(std::int32_t index,
                      std::string_view response,
                      FinishReason reason = FinishReason::kStop) {
@@ -161,6 +185,54 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
           "buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 750"));
   EXPECT_THAT(exposed,
               HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
+}
+
+TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeBesideTheTotalAndIsCountedByPart) {
+  RewardConfig config;
+  config.by_source = {{"puzzle", "countdown + 0.5 * length - 0.25 * exact"}};
+  config.length = {.unit = "tokens", .min = 1, .max = 4};
+  auto set = VerifierSet::Make(config);
+  ASSERT_TRUE(set.ok()) << set.status().ToString();
+  const auto pool = ScoringPool::Start(*std::move(set), tokenizer_, {.timeout = kLong}, metrics_);
+  const Completion completion = ScoreOne(*pool, Request(0, "7-1"));
+  EXPECT_EQ(completion.outcome, Outcome::kWrong);
+  EXPECT_EQ(completion.raw_reward, 0);
+  EXPECT_EQ(completion.reward, 0.5);
+  const std::vector<RewardComponent> parts = {{"countdown", 0, 1}, {"length", 1, 0.5}, {"exact", 0, -0.25}};
+  EXPECT_EQ(completion.components, parts);
+  const std::string exposed = metrics_.Expose();
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 1"));
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"length\"} 1"));
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"exact\"} 1"));
+}
+
+TEST_F(ScoringPoolTest, ABatchHoldsWhatWaitsForOneVerifierAndKeepsTheOrder) {
+  std::latch first_taken(1);
+  std::latch go(1);
+  std::vector<std::size_t> sizes;
+  const auto pool = ScoringPool::Start(std::make_unique<BatchingVerifiers>([&](std::size_t size) {
+                                         sizes.push_back(size);
+                                         if (sizes.size() > 1) return;
+                                         first_taken.count_down();
+                                         go.wait();
+                                       }),
+                                       tokenizer_,
+                                       {.threads = 1, .timeout = kLong, .capacity = 64},
+                                       metrics_);
+  const auto submit = [&](std::int32_t index, std::string response) {
+    ScoreRequest request = Request(index, response);
+    ASSERT_TRUE(pool->Submit(request).ok());
+  };
+  submit(0, "0");
+  first_taken.wait();
+  for (std::int32_t i = 1; i < 8; ++i) submit(i, std::to_string(i));
+  go.count_down();
+  std::map<std::int32_t, std::string> given;
+  while (given.size() < 8) {
+    for (const ScoredCompletion& one : pool->Poll(kLong)) given[one.id.index] = one.completion.extracted_answer;
+  }
+  EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 4, 3}));
+  for (const auto& [index, text] : given) EXPECT_EQ(text, std::to_string(index));
 }
 
 TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {

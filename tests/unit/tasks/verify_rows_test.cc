@@ -14,6 +14,7 @@ TEST(VerifyRows, ARowOfOneResponseIsNoGroup) {
       ParseVerifyRow(R"({"id": 7, "answer": "4", "response": "2+2", "label": true})", 1);
   ASSERT_TRUE(row.ok()) << row.status().ToString();
   EXPECT_EQ(row->id, "7");
+  EXPECT_EQ(row->json_id, 7);  // --json gives it back as it was
   EXPECT_FALSE(row->is_group);
   EXPECT_THAT(row->responses, ElementsAre("2+2"));
   EXPECT_THAT(row->labels, ElementsAre(true));

@@ -61,6 +61,7 @@ inline WeightManifest ManifestOf(std::uint64_t step) {
   WeightManifest manifest;
   manifest.version = {1, step, std::string(32, static_cast<char>('a' + step))};
   manifest.folder = "/weights/v1-" + std::to_string(step);
+  manifest.canaries = ScriptedVllm::Canaries(manifest.folder);
   return manifest;
 }
 

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "tests/unit/vllm/vllm_fixture.h"
 
 namespace buttress {
@@ -43,6 +45,23 @@ TEST(VllmWeightsTest, SamplesThatAreKeptGoOnBehindTheirTokensUnderTheNewWeights)
   EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
 }
 
+TEST(VllmWeightsTest, SamplesThatThePauseCutsBeforeTheirFirstTokenAreNoFailuresOfTheServer) {
+  ScriptedVllm server;
+  VllmConfig config = ConfigOf({server.url()});
+  config.attempts = 1;
+  const auto engine = StartEngine(config);
+  server.Fail(std::vector<Fault>(4, Fault::kCutBeforeToken));
+  for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  ASSERT_TRUE(server.WaitForCompletions(4));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  for (const EngineResult& result : PollFor(*engine, 4)) {
+    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+    ExpectTokensOfSegments(result.completion);
+  }
+  const std::vector<std::string> calls = server.control_calls();
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "/collective_rpc"), 2);  // none to revive it
+}
+
 TEST(VllmWeightsTest, SamplesThatAreAbortedEnd) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
@@ -81,6 +100,55 @@ TEST(VllmWeightsTest, WeightsThatDidNotChangeRaiseAnAlarmAndTheOldVersionServesO
   EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
   ExpectTokensOfSegments(completion);
   EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+}
+
+TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsThere) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_LT(engine->stats().canary_difference, 1e-6);
+  EXPECT_EQ(engine->stats().unchanged_weights, 0);
+  server.IgnoreReloads(true);
+  EXPECT_FALSE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  EXPECT_GT(engine->stats().canary_difference, 0.05);
+  EXPECT_EQ(engine->stats().unchanged_weights, 1);
+}
+
+TEST(VllmWeightsTest, AVersionWhoseLogprobsAreNotTheLearnersIsNotUsed) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.ShiftLogprobs(-0.01);
+  const Status refused = engine->UpdateWeights(ManifestOf(1), InFlight::kKeep);
+  EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(refused.message(), HasSubstr("differ from the learner's by 0.01 nats on average; expected at most 0.001"));
+  EXPECT_EQ(engine->version(), PolicyVersion());
+  EXPECT_EQ(engine->stats().unchanged_weights, 0);
+  EXPECT_NEAR(engine->stats().canary_difference, 0.01, 1e-4);
+}
+
+TEST(VllmWeightsTest, TheBoundFollowsThePrecisionOfServerAndWeightsOrTheSetting) {
+  ScriptedVllm::Settings settings;
+  settings.dtype = "torch.bfloat16";
+  ScriptedVllm rough(settings);
+  rough.ShiftLogprobs(-0.01);
+  EXPECT_TRUE(StartEngine(ConfigOf({rough.url()}))->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ScriptedVllm exact;
+  exact.ShiftLogprobs(-0.01);
+  WeightManifest rounded = ManifestOf(1);
+  rounded.tensors = {{"t", "BF16", {1}, "f", 0, 2}};
+  EXPECT_TRUE(StartEngine(ConfigOf({exact.url()}))->UpdateWeights(rounded, InFlight::kKeep).ok());
+  VllmConfig config = ConfigOf({exact.url()});
+  config.canary_nats = 0.02;
+  EXPECT_TRUE(StartEngine(config)->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+}
+
+TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  WeightManifest manifest = ManifestOf(1);
+  manifest.canaries.clear();
+  EXPECT_THAT(engine->UpdateWeights(manifest, InFlight::kKeep).message(), HasSubstr("without canaries"));
+  EXPECT_EQ(server.weights(), kModelFolder);
 }
 
 TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoAlarm) {

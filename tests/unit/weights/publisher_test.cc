@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <limits>
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
@@ -47,6 +48,18 @@ TEST_F(PublisherTest, APublishedVersionIsAHuggingFaceFolderWithAManifest) {
   const std::string bytes = *ReadFile(JoinPath(manifest.folder, "model.safetensors"));
   const TensorEntry& first = manifest.tensors[0];
   EXPECT_EQ(bytes.substr(first.begin, first.end - first.begin), "abcd");
+}
+
+TEST_F(PublisherTest, CanariesStandInTheManifestAndNotInTheDigest) {
+  const auto publisher = Publisher();
+  const std::string digest = PublishSmall(*publisher, {2, 7, ""}, "abcd").version.digest;
+  ASSERT_TRUE(publisher->Begin({2, 8, ""}, SmallTable()).ok());
+  ASSERT_TRUE(publisher->Put("first", "abcd").ok());
+  ASSERT_TRUE(publisher->Put("second", "xy").ok());
+  const std::vector<Canary> canaries = {{{1, 2}, {3}, {-0.5F}}};
+  const WeightManifest manifest = *publisher->Commit(canaries);
+  EXPECT_EQ(manifest.version.digest, digest);
+  EXPECT_EQ(ReadManifest(manifest.folder)->canaries, canaries);
 }
 
 TEST_F(PublisherTest, AVersionDoesNotExistBeforeItsCommit) {
@@ -132,6 +145,7 @@ class ManifestTest : public ::testing::Test {
     manifest_.version.digest = ManifestDigest(manifest_);
     manifest_.folder = "/somewhere";
     manifest_.sources = {"x:1", "y:2"};
+    manifest_.canaries = {{{1, 2}, {3, 4}, {-0.1F, -12.345678F}}, {{5}, {6}, {0}}};
   }
 
   WeightManifest manifest_;
@@ -158,6 +172,13 @@ TEST_F(ManifestTest, AnyChangedEntryIsNoticed) {
       [](WeightManifest& m) { m.tensors[0].file = "b"; },
       [](WeightManifest& m) { m.tensors.push_back(m.tensors[0]); },
       [](WeightManifest& m) { m.version.digest.clear(); },
+      [](WeightManifest& m) { m.canaries[0].logprobs.pop_back(); },
+      [](WeightManifest& m) { m.canaries[0].logprobs[0] = std::numeric_limits<float>::quiet_NaN(); },
+      [](WeightManifest& m) { m.canaries[0].logprobs[0] = 0.5F; },
+      [](WeightManifest& m) { m.canaries[0].token_ids[0] = -1; },
+      [](WeightManifest& m) { m.canaries[0].prompt_token_ids.clear(); },
+      [](WeightManifest& m) { m.canaries[0].prompt_token_ids.resize(kMaxCanaryTokens); },
+      [](WeightManifest& m) { m.canaries.resize(kMaxCanaries + 1, m.canaries[0]); },
   };
   ASSERT_TRUE(CheckManifest(manifest_).ok());
   for (std::size_t i = 0; i < std::size(changes); ++i) {

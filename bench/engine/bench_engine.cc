@@ -1,0 +1,81 @@
+// Times the embedded engine for bench/engine/run.py: for each line "<completions> <tokens>" on stdin, submits that many completions of
+// random prompts at once and prints the seconds until the last has ended.
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <iostream>
+
+#include "lib/base/clock.h"
+#include "lib/base/random.h"
+#include "rollout_worker/embedded_engine.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kPoll(1000);
+constexpr std::int32_t kFirstToken = 3;
+constexpr std::int32_t kTokens = 1000;
+
+struct Flags {
+  ModelPathConfig model;
+  WorkerConfig worker;
+  std::int64_t prompt_tokens = 64;
+};
+
+SampleRequest RandomRequest(std::uint64_t id, std::int64_t prompt_tokens, std::int32_t new_tokens) {
+  RandomStream random({id, 0});
+  SampleRequest request;
+  request.id.group_id = id;
+  for (std::int64_t i = 0; i < prompt_tokens; ++i) {
+    request.prompt_token_ids.push_back(kFirstToken + static_cast<std::int32_t>(random.Uniform() * kTokens));
+  }
+  request.sampling.max_tokens = new_tokens;
+  request.sampling.seed = id;
+  return request;
+}
+
+Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t completions, std::int32_t new_tokens) {
+  static std::uint64_t next_id = 1;
+  const double begin = MonotonicSeconds();
+  for (std::int64_t i = 0; i < completions; ++i) {
+    BUTTRESS_RETURN_IF_ERROR(engine.Submit(RandomRequest(next_id++, flags.prompt_tokens, new_tokens)));
+  }
+  for (std::int64_t ended = 0; ended < completions;) {
+    for (const EngineResult& result : engine.Poll(kPoll)) {
+      BUTTRESS_RETURN_IF_ERROR(result.status);
+      if (static_cast<std::int32_t>(result.completion.token_ids.size()) != new_tokens) {
+        return FailedPrecondition("a completion ended after " + std::to_string(result.completion.token_ids.size()) +
+                                  " tokens; the bench wants a model without end-of-sequence token");
+      }
+      ++ended;
+    }
+  }
+  return MonotonicSeconds() - begin;
+}
+
+Status Run(const Flags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEmbeddedEngine(flags.model, flags.worker, PolicyVersion{}));
+  std::int64_t completions = 0;
+  std::int32_t new_tokens = 0;
+  while (std::cin >> completions >> new_tokens) {
+    BUTTRESS_ASSIGN_OR_RETURN(const double seconds, Time(*engine, flags, completions, new_tokens));
+    std::printf("%.6f\n", seconds);
+    std::fflush(stdout);
+  }
+  return OkStatus();
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  buttress::Flags flags;
+  CLI::App app("Seconds of the embedded engine");
+  app.add_option("model", flags.model.path, "Hugging Face folder")->required();
+  app.add_option("--dtype", flags.model.dtype, "float32 | bfloat16");
+  app.add_option("--threads", flags.worker.threads, "torch threads");
+  app.add_option("--prompt-tokens", flags.prompt_tokens, "tokens of a prompt");
+  CLI11_PARSE(app, argc, argv);
+  const buttress::Status status = buttress::Run(flags);
+  if (!status.ok()) std::fprintf(stderr, "bench_engine: %s\n", status.message().c_str());
+  return buttress::ExitCode(status);
+}

@@ -1,0 +1,90 @@
+"""One whole GRPO step, generation to updated weights, beside TRL's GRPOTrainer: the same model, prompts of 64 tokens, groups of 8
+completions with the same number of tokens, the same precision of parameters and optimizer, all cores. Ours is `buttress launch` with a
+coordinator, a worker and a learner that wait for one another (max_age 0), timed from one step's weights to the next one's; the first step of
+each run is left out. Every completion is trained: the rewards are all 0 and AVSPO's virtual samples give them advantages, while TRL, which
+trains collapsed groups too, gets random rewards. Memory is the peak of PSS over all our processes beside the peer's peak RSS. The two run in
+turn; the median step counts."""
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+import os
+
+import models
+from memory import Peak
+from report import Report, parser, progress
+
+GROUP = 8
+CASES = {"tiny": dict(groups=8, tokens=128, steps=6), "half": dict(groups=1, tokens=64, steps=4)}
+
+
+def write_prompts(path, model, count):
+    with open(path, "w") as file:
+        for i, text in enumerate(models.prompts(model, count)):
+            file.write(json.dumps({"id": str(i), "prompt": text, "answer": "none"}) + "\n")
+
+
+def ours(case, model, prompts):
+    load = CASES[case]
+    with tempfile.TemporaryDirectory() as folder:
+        settings = {
+            "run": {"steps": load["steps"], "checkpoint_interval": 1000000, "lease_ms": 600000,
+                    "data": {"prompts": prompts}, "model": {"path": str(model), "dtype": models.DTYPES[case]},
+                    "sampling": {"group_size": GROUP, "max_tokens": load["tokens"]},
+                    "batch": {"prompts": load["groups"], "max_age": 0}, "reward": {"verifier": "exact"},
+                    "algorithm": {"advantage": "avspo", "avspo": {"mode": "opposite"}}, "optim": {"lr": 1e-5}},
+            "local": {"out": f"{folder}/out", "worker": {"threads": os.cpu_count(), "kv_cache_tokens": 32768},
+                      "learner": {"threads": os.cpu_count()}},
+        }
+        with open(f"{folder}/run.yaml", "w") as file:
+            json.dump(settings, file)  # JSON is YAML
+        with open(f"{folder}/log", "w") as log:
+            launch = subprocess.Popen([models.BIN / "buttress", "launch", f"{folder}/run.yaml"], stdout=log, stderr=log)
+        peak = Peak(launch.pid)
+        code = launch.wait()
+        peak.close()
+        if code != 0:
+            raise SystemExit(open(f"{folder}/log").read()[-3000:])
+        rows = [json.loads(line) for line in open(f"{folder}/out/steps.jsonl")]
+    return rows, peak
+
+
+def peer(case, model, prompts):
+    load = CASES[case]
+    command = [sys.executable, models.ROOT / "bench/step/trl_step.py", model, prompts, str(load["groups"] * GROUP), str(load["tokens"]),
+               str(load["steps"]), models.DTYPES[case]]
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise SystemExit(done.stderr[-3000:])
+    numbers = [float(line) for line in done.stdout.split()]
+    return numbers[:-1], numbers[-1]
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=2)
+    options.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    options = options.parse_args()
+    report = Report("step", options.json)
+    for case in options.cases:
+        load, model = CASES[case], models.folder(case)
+        completions = load["groups"] * GROUP
+        seconds, peer_seconds, pss, rss = [], [], 0.0, 0.0
+        with tempfile.NamedTemporaryFile(suffix=".jsonl") as prompts:
+            write_prompts(prompts.name, model, 64)
+            for n in range(options.rounds):
+                rows, peak = ours(case, model, prompts.name)
+                steps, peak_rss = peer(case, model, prompts.name)
+                seconds += [row["seconds"]["step"] for row in rows[1:]]
+                peer_seconds += steps[1:]
+                pss, rss = max(pss, peak.pss), max(rss, peak_rss)
+                progress(f"{case}, round {n + 1}: {statistics.median(seconds):.2f} s a step, TRL {statistics.median(peer_seconds):.2f} s; "
+                         f"our PSS by process {({name: round(size['pss']) for name, size in peak.by_name.items() if size['pss'] > 20})}")
+        mine, theirs = statistics.median(seconds), statistics.median(peer_seconds)
+        report.add(case, "s", mine, theirs, "trl", more_is_better=False)
+        report.add(case, "tok/s", completions * load["tokens"] / mine, completions * load["tokens"] / theirs, "trl", more_is_better=True)
+        report.add(case, "MiB", pss, rss, "trl", more_is_better=False)
+
+
+main()

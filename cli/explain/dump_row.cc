@@ -1,0 +1,352 @@
+#include "cli/explain/dump_row.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "cli/group_file.h"
+#include "lib/base/random.h"
+#include "lib/config/run_config.h"
+#include "lib/verify/extract.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+constexpr std::size_t kShownPrompt = 100;
+constexpr std::size_t kLongestTruth = 400;  // a longer one is no final answer
+
+constexpr Dialect kVerl = {.name = "verl",
+                           .prompt = "input",
+                           .text = "output",
+                           .reward = "score",
+                           .raw_reward = "",
+                           .outcome = "acc",
+                           .truth = "gts",
+                           .group = "uid",
+                           .source = "data_source",
+                           .tokens = "response_length",
+                           .finish_reason = "finish_reason",
+                           .logprob = "",
+                           .version = "",
+                           .sampler = ""};
+constexpr Dialect kTrl = {.name = "trl",
+                          .prompt = "prompt",
+                          .text = "completion",
+                          .reward = "",
+                          .raw_reward = "",
+                          .outcome = "",
+                          .truth = "answer",
+                          .group = "",
+                          .source = "source",
+                          .tokens = "",
+                          .finish_reason = "",
+                          .logprob = "",
+                          .version = "",
+                          .sampler = ""};
+constexpr Dialect kPlain = {.name = "plain",
+                            .prompt = "prompt",
+                            .text = "completion",
+                            .reward = "reward",
+                            .raw_reward = "raw_reward",
+                            .outcome = "outcome",
+                            .truth = "answer",
+                            .group = "group",
+                            .source = "source",
+                            .tokens = "tokens",
+                            .finish_reason = "finish_reason",
+                            .logprob = "logprob",
+                            .version = "version",
+                            .sampler = "worker"};
+constexpr Dialect kGroups = {.name = "groups",
+                             .prompt = "id",
+                             .text = "",
+                             .reward = "rewards",
+                             .raw_reward = "",
+                             .outcome = "outcomes",
+                             .truth = "",
+                             .group = "",
+                             .source = "source",
+                             .tokens = "lengths",
+                             .finish_reason = "",
+                             .logprob = "",
+                             .version = "",
+                             .sampler = ""};
+
+const json* Find(const json& row, std::string_view field) {
+  if (field.empty()) return nullptr;
+  const auto found = row.find(field);
+  return found == row.end() || found->is_null() ? nullptr : &*found;
+}
+
+Status Unexpected(std::string_view field, const json& value, const std::string& expected) {
+  const std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return InvalidArgument(std::string(field) + " = " + std::string(FirstBytes(text, 40)) +
+                         "; expected " + expected);
+}
+
+// Of a string, or of a chat's messages.
+std::string TextOf(const json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_number()) return value.dump();
+  std::string text;
+  for (const json& message : value.is_array() ? value : json::array()) {
+    const json* content = message.is_object() ? Find(message, "content") : nullptr;
+    if (content == nullptr) continue;
+    text += (text.empty() ? "" : "\n") +
+            (content->is_string() ? content->get<std::string>()
+                                  : content->dump(-1, ' ', false, json::error_handler_t::replace));
+  }
+  return text;
+}
+
+// A name for a prompt that people recognise: its digest, and the user's words.
+std::string PromptName(std::string_view prompt) {
+  std::array<char, 24> digest{};
+  std::snprintf(digest.data(),
+                digest.size(),
+                "%08llx ",
+                static_cast<unsigned long long>(HashText(prompt) >> 32));
+  constexpr std::string_view kUser = "user\n";
+  const std::size_t user = prompt.rfind(kUser);
+  if (user != std::string_view::npos) prompt.remove_prefix(user + kUser.size());
+  constexpr std::string_view kAssistant = "\nassistant\n";
+  if (prompt.ends_with(kAssistant)) prompt.remove_suffix(kAssistant.size());
+  std::string name = digest.data() + std::string(FirstBytes(Trim(prompt), kShownPrompt));
+  std::ranges::replace_if(
+      name, [](char c) { return static_cast<unsigned char>(c) < ' '; }, ' ');
+  return name;
+}
+
+// verl's uid is <sample>_<rollout>_<output>; one without the numbers is the sample's own.
+std::string_view SampleOf(std::string_view uid) {
+  for (int part = 0; part < 2; ++part) {
+    const std::size_t cut = uid.rfind('_');
+    if (cut == std::string_view::npos ||
+        uid.find_first_not_of("0123456789", cut + 1) != std::string_view::npos)
+      return uid;
+    uid = uid.substr(0, cut);
+  }
+  return uid;
+}
+
+}  // namespace
+
+Result<const Dialect*> FindDialect(const json& row) {
+  const auto has = [&](std::initializer_list<const char*> fields) {
+    return std::ranges::all_of(fields, [&](const char* field) { return row.contains(field); });
+  };
+  if (has({"rewards"})) return &kGroups;
+  if (has({"input", "output", "score"})) return &kVerl;
+  if (has({"prompt", "completion", "advantage"})) return &kTrl;
+  if (has({"reward"}) && (has({"prompt"}) || has({"id"}) || has({"group"}))) return &kPlain;
+  std::string fields;
+  for (const auto& [field, value] : row.items()) fields += (fields.empty() ? "" : ", ") + field;
+  return InvalidArgument("fields " + fields +
+                         " are of no dump known: verl (input, output, score), TRL (prompt, "
+                         "completion, advantage and reward "
+                         "columns), plain (prompt or id, reward; completion), groups (rewards)");
+}
+
+Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOptions& options) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> second, MakeVerifier("math", RewardConfig{}));
+  return RowReader(dialect, options, std::move(second));
+}
+
+RowReader::RowReader(const Dialect& dialect,
+                     const StepSourceOptions& options,
+                     std::unique_ptr<Verifier> second)
+    : dialect_(&dialect),
+      options_(options),
+      second_(std::move(second)),
+      reward_columns_(options.rewards) {}
+
+// The sum of the reward functions' columns: TRL's weights are not in its log. A function that did
+// not apply has null; a completion to which none applied has no verdict.
+Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) {
+  std::optional<double> sum;
+  const auto add = [&](double value) { sum = sum.value_or(0) + value; };
+  for (const std::string& column : options_.rewards) {
+    if (!row.contains(column))
+      return InvalidArgument("no column '" + column + "'; --reward names the reward columns");
+    const json& value = row[column];
+    if (!value.is_null() && !value.is_number())
+      return Unexpected(column, value, "a number or null");
+    if (value.is_number()) add(value.get<double>());
+  }
+  if (options_.rewards.empty()) {
+    for (const auto& [field, value] : row.items()) {
+      if (!value.is_number() || field == "step" || field == "advantage") continue;
+      add(value.get<double>());
+      if (std::ranges::find(reward_columns_, field) == reward_columns_.end())
+        reward_columns_.push_back(field);
+    }
+  }
+  completion.reward = completion.raw_reward = sum.value_or(kNone);
+  return OkStatus();
+}
+
+Status RowReader::ReadReward(const json& row, CompletionFacts& completion) {
+  if (dialect_ == &kTrl) return ReadColumns(row, completion);
+  if (!row.contains(dialect_->reward))
+    return InvalidArgument("no field '" + std::string(dialect_->reward) + "'");
+  const json* reward = Find(row, dialect_->reward);
+  if (reward != nullptr && !reward->is_number())
+    return Unexpected(dialect_->reward, *reward, "a number or null");
+  completion.reward = reward == nullptr ? kNone : reward->get<double>();
+  const json* raw = Find(row, dialect_->raw_reward);
+  if (raw != nullptr && !raw->is_number())
+    return Unexpected(dialect_->raw_reward, *raw, "a number");
+  completion.raw_reward =
+      raw == nullptr || reward == nullptr ? completion.reward : raw->get<double>();
+  return OkStatus();
+}
+
+Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) const {
+  const json* outcome = Find(row, dialect_->outcome);
+  if (outcome == nullptr) return OkStatus();
+  if (outcome->is_boolean() || outcome->is_number()) {
+    const double value =
+        outcome->is_boolean() ? (outcome->get<bool>() ? 1.0 : 0.0) : outcome->get<double>();
+    completion.outcome = value > 0.5 ? Outcome::kCorrect : Outcome::kWrong;
+    // What decides is the accuracy, whatever shaping made of it.
+    if (std::isfinite(completion.reward)) completion.raw_reward = value;
+  } else {
+    const std::string text = TextOf(*outcome);
+    const auto known = {Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable};
+    const auto found =
+        std::ranges::find_if(known, [&](Outcome o) { return OutcomeName(o) == text; });
+    if (found == known.end())
+      return Unexpected(dialect_->outcome,
+                        *outcome,
+                        "\"correct\", \"wrong\", \"unscorable\", true, false or a number");
+    completion.outcome = *found;
+  }
+  if (!std::isfinite(completion.reward)) completion.outcome = Outcome::kUnscorable;
+  return OkStatus();
+}
+
+Status RowReader::ReadLengths(const json& row, CompletionFacts& completion) const {
+  if (const json* tokens = Find(row, dialect_->tokens)) {
+    const std::int64_t value =
+        tokens->is_number()
+            ? static_cast<std::int64_t>(std::clamp(tokens->get<double>(), -1.0, 2e9))
+            : -1;
+    if (value < 0) return Unexpected(dialect_->tokens, *tokens, "a number of tokens");
+    completion.tokens = static_cast<std::int32_t>(value);
+    if (options_.max_tokens > 0) completion.truncated = value >= options_.max_tokens;
+  }
+  if (const json* reason = Find(row, dialect_->finish_reason))
+    completion.truncated = TextOf(*reason) == "length";
+  if (const json* logprob = Find(row, dialect_->logprob)) {
+    if (!logprob->is_number() || logprob->get<double>() > 1e-3)
+      return Unexpected(dialect_->logprob, *logprob, "nats of the whole completion, <= 0");
+    completion.logprob = logprob->get<double>();
+  }
+  return OkStatus();
+}
+
+void RowReader::ReadTruth(const std::string& text,
+                          const std::string& truth,
+                          CompletionFacts& completion) const {
+  if (text.empty() || truth.empty() || truth.size() > kLongestTruth) return;
+  const Verdict verdict = second_->Verify(
+      {.prompt = {}, .response = text, .answer = truth, .extra_json = {}, .truncated = false});
+  if (verdict.outcome != Outcome::kUnscorable)
+    completion.states_truth = verdict.outcome == Outcome::kCorrect;
+}
+
+Result<DumpRow> RowReader::ReadGroup(const json& row) const {
+  BUTTRESS_ASSIGN_OR_RETURN(const GroupBatch batch, ParseGroup(row));
+  DumpRow read;
+  read.whole_group = true;
+  for (std::size_t i = 0; i < batch.rewards.size(); ++i) {
+    CompletionFacts& completion = read.facts.completions.emplace_back();
+    completion.reward = completion.raw_reward = batch.rewards[i];
+    if (!batch.outcomes.empty()) completion.outcome = batch.outcomes[i];
+    if (batch.has_lengths) completion.tokens = batch.lengths[i];
+    if (completion.tokens && options_.max_tokens > 0)
+      completion.truncated = *completion.tokens >= options_.max_tokens;
+  }
+  if (batch.history[0].scored > 0) read.facts.history = batch.history[0];
+  read.facts.prompt_id = row.contains("id") ? TextOf(row["id"]) : "";
+  return read;
+}
+
+Result<DumpRow> RowReader::Read(const json& row) {
+  if (!row.is_object()) return InvalidArgument("not a JSON object");
+  DumpRow read;
+  const json* prompt = Find(row, dialect_->prompt);
+  const json* id = dialect_ == &kPlain ? Find(row, "id") : nullptr;
+  const json* truth = Find(row, dialect_->truth);
+  const std::string truth_text =
+      truth != nullptr && (truth->is_string() || truth->is_number()) ? TextOf(*truth) : "";
+  if (dialect_ == &kGroups) {
+    BUTTRESS_ASSIGN_OR_RETURN(read, ReadGroup(row));
+  } else {
+    CompletionFacts& completion = read.facts.completions.emplace_back();
+    BUTTRESS_RETURN_IF_ERROR(ReadReward(row, completion));
+    BUTTRESS_RETURN_IF_ERROR(ReadOutcome(row, completion));
+    BUTTRESS_RETURN_IF_ERROR(ReadLengths(row, completion));
+    const json* text = Find(row, dialect_->text);
+    const std::string completion_text = text == nullptr ? "" : TextOf(*text);
+    if (text != nullptr) completion.text = FactsOfText(completion_text);
+    ReadTruth(completion_text, truth_text, completion);
+    if (prompt == nullptr && id == nullptr && Find(row, dialect_->group) == nullptr) {
+      return InvalidArgument("no field '" + std::string(dialect_->prompt) +
+                             "' that says which prompt this answers");
+    }
+    // The same question with another answer is another prompt.
+    const std::string prompt_text = prompt == nullptr ? "" : TextOf(*prompt);
+    read.facts.prompt_id = id != nullptr ? TextOf(*id) : PromptName(prompt_text);
+    read.group =
+        MixSeed(HashText(id != nullptr ? read.facts.prompt_id : prompt_text), HashText(truth_text));
+  }
+  if (const json* group = Find(row, dialect_->group)) {
+    const std::string text = TextOf(*group);
+    read.group = HashText(dialect_ == &kVerl ? SampleOf(text) : std::string_view(text));
+    if (read.facts.prompt_id.empty()) read.facts.prompt_id = text;
+  }
+  if (const json* source = Find(row, dialect_->source)) read.facts.source = TextOf(*source);
+  if (const json* sampler = Find(row, dialect_->sampler)) read.facts.sampler = TextOf(*sampler);
+  if (const json* step = Find(row, "step")) {
+    if (!step->is_number() || std::abs(step->get<double>()) > 1e15)
+      return Unexpected("step", *step, "a number");
+    read.step = static_cast<std::int64_t>(step->get<double>());
+  }
+  if (const json* version = Find(row, dialect_->version)) {
+    if (!version->is_number() || std::abs(version->get<double>()) > 1e15)
+      return Unexpected(dialect_->version, *version, "the step of the weights");
+    read.facts.version_step = static_cast<std::int64_t>(version->get<double>());
+  }
+  return read;
+}
+
+json ParseLine(std::string_view line) {
+  json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!parsed.is_discarded()) return parsed;
+  std::string mended;
+  bool in_string = false;
+  for (std::size_t at = 0; at < line.size();) {
+    if (!in_string) {
+      const std::string_view rest = line.substr(at);
+      const std::string_view words[] = {"NaN", "-Infinity", "Infinity"};
+      const auto word =
+          std::ranges::find_if(words, [&](std::string_view w) { return rest.starts_with(w); });
+      if (word != std::end(words)) {
+        mended += "null";
+        at += word->size();
+        continue;
+      }
+    }
+    if (line[at] == '"') in_string = !in_string;
+    if (line[at] == '\\' && at + 1 < line.size()) mended += line[at++];
+    mended += line[at++];
+  }
+  return json::parse(mended, nullptr, /*allow_exceptions=*/false);
+}
+
+}  // namespace buttress

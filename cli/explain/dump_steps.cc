@@ -1,0 +1,234 @@
+// Steps from the JSONL files of a dump, in order. A step is held in memory as facts, never as text.
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+#include <tuple>
+#include <unordered_map>
+#include <utility>
+
+#include "cli/explain/dump_row.h"
+#include "cli/explain/line_reader.h"
+#include "cli/explain/step_source.h"
+#include "lib/base/random.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMaxErrors = 20;
+constexpr std::size_t kMaxCompletions = std::size_t{1} << 20;  // of a step
+constexpr std::size_t kGroupsWithoutStep = 128;  // shown as one step where rows have none
+
+class DumpSteps : public StepSource {
+ public:
+  DumpSteps(std::vector<std::string> files, const StepSourceOptions& options)
+      : files_(std::move(files)), options_(options) {
+    for (const std::string& file : files_) {
+      std::error_code ignored;
+      total_bytes_ += std::filesystem::file_size(file, ignored);
+    }
+  }
+
+  Result<std::vector<GroupFacts>> Next() override {
+    while (true) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupFacts> groups, ReadStep());
+      if (groups.empty() || !IsLoggedAgain(groups)) return groups;
+    }
+  }
+
+  double progress() const override {
+    const double read = static_cast<double>(finished_bytes_ + (reader_ ? reader_->bytes() : 0));
+    return total_bytes_ == 0 ? 1.0 : read / static_cast<double>(total_bytes_);
+  }
+
+  std::string description() const override {
+    return (rows_reader_ ? std::string(rows_reader_->dialect().name) : "empty") + " dump, " +
+           std::to_string(files_.size()) + (files_.size() == 1 ? " file" : " files");
+  }
+
+  std::vector<std::string> remarks() const override {
+    std::vector<std::string> remarks;
+    if (bad_rows_ > 0)
+      remarks.push_back(std::to_string(bad_rows_) + " bad rows were left out, the first: " +
+                        errors_.substr(0, errors_.find('\n')));
+    if (logged_again_ > 0) {
+      remarks.push_back(std::to_string(logged_again_) +
+                        " steps were left out because their rows equal those of the step before: "
+                        "TRL logs a batch again "
+                        "while it trains on it");
+    }
+    if (no_step_)
+      remarks.push_back("the rows have no step: every " + std::to_string(kGroupsWithoutStep) +
+                        " groups are shown as one");
+    if (rows_reader_ && rows_reader_->reward_columns().size() > 1) {
+      std::string columns;
+      for (const std::string& column : rows_reader_->reward_columns())
+        columns += (columns.empty() ? "" : " + ") + column;
+      remarks.push_back("the reward is " + columns +
+                        ", each with weight 1; --reward chooses columns");
+    }
+    if (merged_ > 0) {
+      remarks.push_back(std::to_string(merged_) +
+                        " groups have twice the usual size or more: a prompt that stands twice in "
+                        "a step is one group where rows "
+                        "have no uid");
+    }
+    return remarks;
+  }
+
+ private:
+  // Groups of the step whose rows come next; the row behind them waits in held_.
+  Result<std::vector<GroupFacts>> ReadStep() {
+    std::vector<GroupFacts> groups;
+    std::unordered_map<std::uint64_t, std::size_t> of_key;
+    std::size_t completions = 0;
+    while (true) {
+      if (!held_) {
+        BUTTRESS_ASSIGN_OR_RETURN(held_, NextRow());
+        if (!held_) break;
+      }
+      const std::int64_t step = held_->facts.step;
+      if (!groups.empty() && step != groups[0].step) break;
+      DumpRow row = std::move(*held_);
+      held_.reset();
+      completions += row.facts.completions.size();
+      if (completions > kMaxCompletions) {
+        return ResourceExhausted(row.facts.where + ": step " + std::to_string(step) +
+                                 " has more than " + std::to_string(kMaxCompletions) +
+                                 " completions; split it");
+      }
+      const auto [place, fresh] = of_key.try_emplace(row.group, groups.size());
+      if (row.whole_group || fresh) {
+        groups.push_back(std::move(row.facts));
+      } else {
+        groups[place->second].completions.push_back(std::move(row.facts.completions[0]));
+      }
+    }
+    if (bad_rows_ > 0 && !options_.skip_bad) {
+      return InvalidArgument(std::to_string(bad_rows_) +
+                             (bad_rows_ == 1 ? " bad row" : " bad rows") +
+                             "; --skip-bad leaves them out:\n" + errors_);
+    }
+    CountMerged(groups);
+    return groups;
+  }
+
+  // The next good row with its step set; none at the end. Bad ones are noted.
+  Result<std::optional<DumpRow>> NextRow() {
+    while (true) {
+      if (!reader_) {
+        if (next_file_ == files_.size()) return std::optional<DumpRow>();
+        BUTTRESS_ASSIGN_OR_RETURN(reader_, LineReader::Open(files_[next_file_++]));
+      }
+      std::string_view line;
+      BUTTRESS_ASSIGN_OR_RETURN(const bool found, reader_->Next(line));
+      if (!found) {
+        finished_bytes_ += reader_->bytes();
+        reader_.reset();
+        continue;
+      }
+      if (line.find_first_not_of(" \t\r") == std::string_view::npos) continue;
+      const std::string where = std::filesystem::path(reader_->path()).filename().string() + ":" +
+                                std::to_string(reader_->number());
+      Result<DumpRow> row = ReadRow(line);
+      if (row.ok()) row = WithStep(*std::move(row), where);
+      if (row.ok()) return std::optional<DumpRow>(*std::move(row));
+      Note(where, row.status());
+      // A file of another kind would be all errors.
+      if (bad_rows_ > kMaxErrors && rows_ == 0)
+        return InvalidArgument("no row of the first " + std::to_string(bad_rows_) +
+                               " can be read:\n" + errors_);
+    }
+  }
+
+  Result<DumpRow> ReadRow(std::string_view line) {
+    const nlohmann::json json = ParseLine(line);
+    if (!json.is_object())
+      return InvalidArgument(reader_->ended()
+                                 ? "not a JSON object"
+                                 : "not a JSON object: the file ends inside this line");
+    if (!rows_reader_) {
+      BUTTRESS_ASSIGN_OR_RETURN(const Dialect* dialect, FindDialect(json));
+      BUTTRESS_ASSIGN_OR_RETURN(rows_reader_, RowReader::Make(*dialect, options_));
+    }
+    return rows_reader_->Read(json);
+  }
+
+  Result<DumpRow> WithStep(DumpRow row, const std::string& where) {
+    if (rows_ > 0 && row.step.has_value() == no_step_)
+      return InvalidArgument(row.step ? "a step, unlike the rows before"
+                                      : "no step, unlike the rows before");
+    no_step_ = !row.step;
+    if (no_step_) {
+      if (rows_ == 0 || row.whole_group || row.group != last_group_) ++groups_without_step_;
+      row.step = static_cast<std::int64_t>((groups_without_step_ - 1) / kGroupsWithoutStep);
+      // A prompt that comes again later in the same file is another group.
+      row.group = MixSeed(last_group_ = row.group, groups_without_step_);
+    }
+    if (rows_ > 0 && *row.step < last_step_) {
+      return InvalidArgument("step " + std::to_string(*row.step) + " behind step " +
+                             std::to_string(last_step_) + "; sort the rows by step");
+    }
+    ++rows_;
+    last_step_ = *row.step;
+    row.facts.step = *row.step;
+    row.facts.where = where;
+    if (row.facts.prompt_id.empty()) row.facts.prompt_id = where;
+    return row;
+  }
+
+  void Note(const std::string& where, const Status& status) {
+    if (++bad_rows_ <= kMaxErrors)
+      errors_ += (errors_.empty() ? "" : "\n") + where + ": " + status.message();
+  }
+
+  bool IsLoggedAgain(const std::vector<GroupFacts>& groups) {
+    if (rows_reader_->dialect().name != "trl") return false;
+    std::uint64_t digest = 1;
+    for (const GroupFacts& group : groups) {
+      digest = MixSeed(digest, HashText(group.prompt_id));
+      for (const CompletionFacts& c : group.completions) digest = MixSeed(digest, c.text.digest);
+    }
+    const bool again = digest == last_digest_;
+    last_digest_ = digest;
+    logged_again_ += again ? 1 : 0;
+    return again;
+  }
+
+  void CountMerged(const std::vector<GroupFacts>& groups) {
+    for (const GroupFacts& group : groups) {
+      usual_size_ = usual_size_ == 0
+                        ? group.completions.size()
+                        : std::min(usual_size_, std::max<std::size_t>(2, group.completions.size()));
+      merged_ += group.completions.size() >= 2 * usual_size_ ? 1 : 0;
+    }
+  }
+
+  const std::vector<std::string> files_;
+  const StepSourceOptions options_;
+  std::size_t next_file_ = 0;
+  std::unique_ptr<LineReader> reader_;
+  std::optional<RowReader> rows_reader_;
+  std::optional<DumpRow> held_;
+  std::uintmax_t total_bytes_ = 0;
+  std::int64_t finished_bytes_ = 0;
+  std::int64_t rows_ = 0;
+  std::int64_t last_step_ = 0;
+  bool no_step_ = false;
+  std::uint64_t last_group_ = 0;
+  std::uint64_t groups_without_step_ = 0;
+  std::size_t bad_rows_ = 0;
+  std::string errors_;
+  std::uint64_t last_digest_ = 0;
+  std::int64_t logged_again_ = 0;
+  std::size_t usual_size_ = 0;
+  std::int64_t merged_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StepSource>> OpenDumpSteps(std::vector<std::string> files,
+                                                  const StepSourceOptions& options) {
+  return std::unique_ptr<StepSource>(std::make_unique<DumpSteps>(std::move(files), options));
+}
+
+}  // namespace buttress

@@ -1,0 +1,128 @@
+// Steps from our own ledger. Every accepted group counts: a group of a plan at its step, another at
+// the step that would have taken it first. Tokens and log-probs come from the payloads, as far as
+// those are not deleted yet.
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "cli/explain/step_source.h"
+#include "lib/base/file.h"
+#include "lib/ledger/payload_store.h"
+#include "lib/ledger/reader.h"
+#include "lib/rl/wire.h"
+
+namespace buttress {
+namespace {
+
+void AddTokens(const Group& group, GroupFacts& facts) {
+  for (const Completion& completion : group.completions) {
+    const auto index = static_cast<std::size_t>(completion.index);
+    if (index >= facts.completions.size() || completion.token_ids.empty()) continue;
+    CompletionFacts& c = facts.completions[index];
+    c.text = FactsOfTokens(completion.token_ids);
+    double logprob = 0;
+    for (const float value : completion.logprobs) logprob += value;
+    c.logprob = logprob;
+  }
+}
+
+GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
+  const AcceptedRow& accepted = *record.accepted;
+  GroupFacts facts;
+  facts.step = step;
+  facts.prompt_id = record.group.prompt.prompt_id;
+  facts.source = record.group.prompt.source;
+  facts.sampler = record.group.worker_id;
+  facts.where = "group " + std::to_string(record.group.group_id);
+  facts.history = accepted.history;
+  for (const CompletionRow& row : accepted.completions) {
+    CompletionFacts& c = facts.completions.emplace_back();
+    c.raw_reward = row.raw_reward;
+    c.reward = row.reward;
+    c.outcome = row.outcome;
+    c.tokens = row.total_tokens;
+    if (row.finish_reason != FinishReason::kUnspecified)
+      c.truncated = row.finish_reason == FinishReason::kLength;
+  }
+  // Steps of another start of the learner are no age.
+  for (const PolicyVersion& version : accepted.versions) {
+    if (version.learner_epoch == record.group.granted_version.learner_epoch) {
+      facts.version_step = static_cast<std::int64_t>(version.step);
+      break;
+    }
+  }
+  return facts;
+}
+
+class LedgerSteps : public StepSource {
+ public:
+  LedgerSteps(std::string path,
+              std::unique_ptr<LedgerReader> reader,
+              std::vector<StepOfGroup> groups)
+      : path_(std::move(path)),
+        reader_(std::move(reader)),
+        groups_(std::move(groups)),
+        payloads_(PayloadStore::OpenToRead(
+            JoinPath(std::filesystem::path(path_).parent_path().string(), "payloads"))) {}
+
+  Result<std::vector<GroupFacts>> Next() override {
+    std::vector<GroupFacts> facts;
+    if (next_ == groups_.size()) return facts;
+    const std::uint64_t step = groups_[next_].step;
+    std::vector<std::uint64_t> ids;
+    for (; next_ < groups_.size() && groups_[next_].step == step; ++next_)
+      ids.push_back(groups_[next_].group_id);
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader_->GroupsById(ids));
+    for (const GroupRecord& record : records) {
+      facts.push_back(FactsOf(record, static_cast<std::int64_t>(step)));
+      BUTTRESS_RETURN_IF_ERROR(ReadTokens(record.accepted->payload, facts.back()));
+    }
+    return facts;
+  }
+
+  double progress() const override {
+    return groups_.empty() ? 1.0 : static_cast<double>(next_) / static_cast<double>(groups_.size());
+  }
+
+  std::string description() const override {
+    return "ledger " + path_ + ", " + std::to_string(groups_.size()) + " accepted groups";
+  }
+
+  std::vector<std::string> remarks() const override {
+    if (without_tokens_ == 0) return {};
+    return {
+        "of " + std::to_string(without_tokens_) +
+        " groups the tokens are deleted already: copies and mode collapse cannot be seen there"};
+  }
+
+ private:
+  Status ReadTokens(const PayloadRef& ref, GroupFacts& facts) {
+    const Result<std::string> bytes = payloads_->Read(ref);
+    if (bytes.status().code() == StatusCode::kNotFound) {
+      ++without_tokens_;
+      return OkStatus();
+    }
+    if (!bytes.ok()) return bytes.status();
+    BUTTRESS_ASSIGN_OR_RETURN(const Group group, DecodeGroup(*bytes));
+    AddTokens(group, facts);
+    return OkStatus();
+  }
+
+  const std::string path_;
+  const std::unique_ptr<LedgerReader> reader_;
+  const std::vector<StepOfGroup> groups_;  // by step
+  const std::unique_ptr<const PayloadStore> payloads_;
+  std::size_t next_ = 0;
+  std::int64_t without_tokens_ = 0;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LedgerReader> reader, LedgerReader::Open(ledger_path));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<StepOfGroup> groups, reader->StepsOfAccepted());
+  return std::unique_ptr<StepSource>(
+      std::make_unique<LedgerSteps>(ledger_path, std::move(reader), std::move(groups)));
+}
+
+}  // namespace buttress

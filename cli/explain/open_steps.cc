@@ -1,0 +1,92 @@
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <fstream>
+#include <tuple>
+
+#include "cli/explain/step_source.h"
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool IsSqlite(const std::string& path) {
+  std::array<char, 16> head{};
+  std::ifstream(path, std::ios::binary).read(head.data(), head.size());
+  return std::string_view(head.data(), 15) == "SQLite format 3";
+}
+
+// The number in a file's name, so that 10.jsonl stands behind 9.jsonl.
+std::uint64_t NumberIn(const std::string& name) {
+  std::uint64_t number = 0;
+  bool any = false;
+  for (const char c : name) {
+    const bool digit = c >= '0' && c <= '9';
+    if (any && !digit) break;
+    if (digit && number < UINT64_MAX / 16)
+      number = number * 10 + static_cast<std::uint64_t>(c - '0');
+    any = any || digit;
+  }
+  return number;
+}
+
+Result<std::vector<std::string>> FilesIn(const std::string& folder, std::string_view ending) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error); !error && entry != fs::directory_iterator();
+       entry.increment(error)) {
+    if (entry->path().extension() == ending) files.push_back(entry->path().string());
+  }
+  if (error) return InvalidArgument(folder + ": " + error.message());
+  const auto order = [](const std::string& path) {
+    const std::string name = fs::path(path).filename().string();
+    return std::tuple(NumberIn(name), name);
+  };
+  std::ranges::sort(files, {}, order);
+  return files;
+}
+
+Status ParquetNeedsJsonl(const std::string& folder) {
+  return InvalidArgument(
+      folder +
+      " has parquet files, which TRL's log_completions writes; make them JSONL where TRL is "
+      "installed:\n  cd " +
+      folder +
+      " && python3 -c \"import glob, pandas; [pandas.read_parquet(f).to_json(f[:-7] + 'jsonl', "
+      "orient='records', lines=True, double_precision=15) for f in "
+      "glob.glob('*.parquet')]\"");
+}
+
+Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
+                                               const StepSourceOptions& options) {
+  std::error_code ignored;
+  if (fs::exists(JoinPath(folder, "ledger.db"), ignored))
+    return OpenLedgerSteps(JoinPath(folder, "ledger.db"));
+  for (const std::string& place :
+       {folder, JoinPath(folder, "completions")}) {  // TRL's output_dir has the latter
+    if (!fs::is_directory(place, ignored)) continue;
+    BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ".jsonl"));
+    if (!files.empty()) return OpenDumpSteps(std::move(files), options);
+    BUTTRESS_ASSIGN_OR_RETURN(files, FilesIn(place, ".parquet"));
+    if (!files.empty()) return ParquetNeedsJsonl(place);
+  }
+  return InvalidArgument(folder +
+                         " has neither a ledger.db nor *.jsonl; name a run folder, or what verl's "
+                         "rollout_data_dir or TRL's log_completions wrote");
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
+                                              const StepSourceOptions& options) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored)) return OpenFolder(path, options);
+  if (!fs::exists(path, ignored)) return InvalidArgument(path + ": no such file or folder");
+  if (IsSqlite(path)) return OpenLedgerSteps(path);
+  if (path.ends_with(".parquet")) return ParquetNeedsJsonl(fs::path(path).parent_path().string());
+  return OpenDumpSteps({path}, options);
+}
+
+}  // namespace buttress

@@ -1,0 +1,285 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/explain/report.h"
+#include "cli/svg_plot.h"
+#include "lib/explain/advice.h"
+
+namespace buttress {
+namespace {
+
+constexpr const char* kStyle = R"css(
+body { font: 14px/1.5 system-ui, sans-serif; color: #1f2328; max-width: 1020px; margin: 32px auto; }
+h1 { font-size: 22px; margin-bottom: 2px; }
+h2 { font-size: 17px; margin: 34px 0 8px; border-bottom: 1px solid #d8dee4; padding-bottom: 4px; }
+p.about, .note { color: #59636e; margin: 2px 0; }
+.tiles { display: flex; flex-wrap: wrap; gap: 12px; margin: 18px 0; }
+.tile { border: 1px solid #d8dee4; border-radius: 6px; padding: 8px 14px; min-width: 108px; }
+.tile b { display: block; font-size: 21px; font-weight: 600; }
+.tile span { color: #59636e; font-size: 12px; }
+table { border-collapse: collapse; width: 100%; }
+th { text-align: left; font-weight: 600; color: #59636e; font-size: 12px; }
+td, th { padding: 4px 10px 4px 0; border-bottom: 1px solid #eaeef2; vertical-align: top; }
+td.n, th.n { text-align: right; white-space: nowrap; padding-right: 18px; }
+td.n { font-variant-numeric: tabular-nums; }
+td.name { white-space: nowrap; }
+td.wide { overflow-wrap: anywhere; }
+.bar { height: 12px; border-radius: 2px; min-width: 2px; }
+.dot { display: inline-block; width: 10px; height: 10px; border-radius: 2px; margin-right: 6px; }
+svg { width: 100%; height: auto; }
+details { margin: 8px 0; }
+summary { cursor: pointer; font-weight: 600; }
+)css";
+
+// By cause; difficulty in calm colours, faults in loud ones.
+constexpr std::array<const char*, kCauses> kColors = {"#57ab5a",
+                                                      "#c9786b",
+                                                      "#d4a72c",
+                                                      "#6e7781",
+                                                      "#8250df",
+                                                      "#bf3989",
+                                                      "#0969da",
+                                                      "#cf222e",
+                                                      "#1b7c83",
+                                                      "#afb8c1"};
+
+template <class... Args>
+std::string Format(const char* format, Args... args) {
+  char text[300];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+long long Number(std::int64_t value) { return value; }
+
+double Share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string Name(std::size_t cause) { return std::string(InfoOf(static_cast<Cause>(cause)).name); }
+
+std::string Dot(std::size_t cause) {
+  return Format("<span class=\"dot\" style=\"background:%s\"></span>", kColors[cause]);
+}
+
+std::string Cell(const std::string& text) {
+  return "<td class=\"wide\">" + EscapeXml(text) + "</td>";
+}
+
+std::string NumberCell(const std::string& text) { return "<td class=\"n\">" + text + "</td>"; }
+
+std::string Tile(const std::string& value, const std::string& name) {
+  return "<div class=\"tile\"><b>" + value + "</b><span>" + EscapeXml(name) + "</span></div>\n";
+}
+
+std::string Tiles(const Report& report) {
+  const CollapseCounts& c = report.counts;
+  std::string html = "<div class=\"tiles\">\n" + Tile(Format("%.3f", c.acr()), "ACR, observed");
+  if (report.with_history > 0) {
+    html += Tile(Format("%.3f", report.expected_acr),
+                 Format("expected; %.3f observed there", report.observed_acr));
+  }
+  html += Tile(Format("%lld", Number(c.groups)), "groups") +
+          Tile(Format("%.1f %%", 100 * Share(c.all_correct, c.groups)), "all correct") +
+          Tile(Format("%.1f %%", 100 * Share(c.all_wrong, c.groups)), "all wrong") +
+          Tile(Format("%.1f %%", 100 * Share(c.other_constant, c.groups)), "other constant") +
+          Tile(Format("%lld", Number(c.unscorable)), "unscorable groups") +
+          Tile(Format("%lld", Number(report.rounding_only)), "differ by rounding only") +
+          Tile(Format("%.3f", report.acr_100), "ACR-100") +
+          Tile(Format("%.3f", report.sigma_acr), "sigma-ACR");
+  return html + "</div>\n";
+}
+
+std::string CauseTable(const Report& report) {
+  std::string html =
+      "<table><tr><th>cause</th><th class=\"n\">groups</th><th class=\"n\">share</th><th "
+      "style=\"width:30%\"></th><th>meaning</th></tr>\n";
+  std::int64_t most = 1;
+  for (const std::int64_t count : report.all.causes) most = std::max(most, count);
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    const std::int64_t count = report.all.causes[i];
+    if (count == 0) continue;
+    html += "<tr><td class=\"name\">" + Dot(i) + Name(i) + "</td>" +
+            NumberCell(Format("%lld", Number(count))) +
+            NumberCell(Format("%.1f %%", 100 * Share(count, report.all.collapsed))) +
+            Format("<td><div class=\"bar\" style=\"width:%.1f%%;background:%s\"></div></td>",
+                   100 * Share(count, most),
+                   kColors[i]) +
+            Cell(std::string(InfoOf(static_cast<Cause>(i)).meaning)) + "</tr>\n";
+  }
+  return html + "</table>\n";
+}
+
+PlotSeries Line(const char* name, const char* color) { return {name, color, {}}; }
+
+std::vector<Plot> Plots(const Report& report) {
+  Plot acr{.title = "advantage collapse rate",
+           .stacked = {},
+           .lines = {Line("observed", "#222"),
+                     Line("expected", "#d97706"),
+                     Line("all correct", "#1a7f37"),
+                     Line("all wrong", "#cf222e")},
+           .top = 1};
+  Plot causes{
+      .title = "share of groups without a signal, by cause", .stacked = {}, .lines = {}, .top = 1};
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    if (report.all.causes[i] > 0) causes.stacked.push_back({Name(i), kColors[i], {}});
+  }
+  Plot reward{.title = "reward (mean of the step)",
+              .stacked = {},
+              .lines = {Line("reward", "#1a7f37")},
+              .top = 0};
+  Plot length{.title = report.lengths_are_tokens ? "length (tokens)" : "length (bytes of text)",
+              .stacked = {},
+              .lines = {Line("mean length", "#0969da")},
+              .top = 0};
+  Plot surprisal{.title = "surprisal of the samples (nats a token): an estimate of the entropy",
+                 .stacked = {},
+                 .lines = {Line("surprisal", "#8250df")},
+                 .top = 0};
+  Plot likeness{
+      .title = "likeness inside a group (share of common runs of three words) and cut completions",
+      .stacked = {},
+      .lines = {Line("likeness", "#bf3989"), Line("cut", "#d4a72c")},
+      .top = 1};
+  for (const StepPoint& p : report.steps) {
+    const auto step = static_cast<double>(p.step);
+    const std::int64_t classed = p.counts.constant() + p.counts.mixed;
+    acr.lines[0].points.emplace_back(step, p.counts.acr());
+    // Where few prompts have a history, what they let expect is not of the step.
+    if (2 * p.with_history >= classed && classed > 0)
+      acr.lines[1].points.emplace_back(step, p.expected_acr);
+    acr.lines[2].points.emplace_back(step, Share(p.counts.all_correct, classed));
+    acr.lines[3].points.emplace_back(step, Share(p.counts.all_wrong, classed));
+    std::size_t at = 0;
+    for (std::size_t i = 0; i < kCauses; ++i) {
+      if (report.all.causes[i] > 0)
+        causes.stacked[at++].points.emplace_back(step, Share(p.causes[i], p.counts.groups));
+    }
+    reward.lines[0].points.emplace_back(step, p.reward_mean);
+    if (p.length_mean) length.lines[0].points.emplace_back(step, *p.length_mean);
+    if (p.surprisal_mean) surprisal.lines[0].points.emplace_back(step, *p.surprisal_mean);
+    if (p.similarity) likeness.lines[0].points.emplace_back(step, *p.similarity);
+    if (p.similarity)
+      likeness.lines[1].points.emplace_back(step, Share(p.truncated, p.completions));
+  }
+  return {acr, causes, reward, length, surprisal, likeness};
+}
+
+std::string TallyTable(const char* what, const std::map<std::string, Tally>& tallies) {
+  if (tallies.size() < 2) return "";
+  std::vector<std::pair<std::string, Tally>> worst(tallies.begin(), tallies.end());
+  std::ranges::stable_sort(worst, std::greater<>(), [](const auto& t) {
+    return Share(t.second.collapsed, t.second.groups);
+  });
+  if (worst.size() > 30) worst.resize(30);
+  std::string html = Format(
+      "<h2>By %s</h2>\n<table><tr><th>%s</th><th class=\"n\">groups</th><th class=\"n\">without a "
+      "signal</th><th>mostly</th></tr>\n",
+      what,
+      what);
+  for (const auto& [name, tally] : worst) {
+    const auto largest =
+        static_cast<std::size_t>(std::ranges::max_element(tally.causes) - tally.causes.begin());
+    html += "<tr>" + Cell(name.empty() ? "(none)" : name) +
+            NumberCell(Format("%lld", Number(tally.groups))) +
+            NumberCell(Format("%.1f %%", 100 * Share(tally.collapsed, tally.groups))) + "<td>" +
+            (tally.collapsed == 0 ? "" : Dot(largest) + Name(largest)) + "</td></tr>\n";
+  }
+  return html + "</table>\n";
+}
+
+std::string PromptTable(const Report& report) {
+  if (report.worst_prompts.empty()) return "";
+  std::string html =
+      "<h2>Worst prompts</h2>\n<table><tr><th>prompt</th><th>source</th><th "
+      "class=\"n\">groups</th><th class=\"n\">without a signal</th>"
+      "<th class=\"n\">success rate</th></tr>\n";
+  for (const auto& [id, record] : report.worst_prompts) {
+    html += "<tr>" + Cell(id) + Cell(record.source) +
+            NumberCell(Format("%lld", Number(record.groups))) +
+            NumberCell(Format("%lld", Number(record.collapsed))) +
+            NumberCell(Format("%.2f", Share(record.history.correct, record.history.scored))) +
+            "</tr>\n";
+  }
+  return html + "</table>\n";
+}
+
+std::string RemedyTable(const Report& report) {
+  const RemedyReport& r = report.remedies;
+  std::string html =
+      "<h2>What remedies would have made of the same groups</h2>\n<table><tr><th>estimator</th><th "
+      "class=\"n\">groups with an advantage</th>"
+      "<th class=\"n\">constant ones of them</th><th class=\"n\">mean |A|</th></tr>\n";
+  for (const EstimatorRemedy& e : r.estimators) {
+    html += "<tr>" + Cell(e.name) +
+            NumberCell(Format("%.1f %%", 100 * Share(e.with_advantage, r.groups))) +
+            NumberCell(Format("%lld", Number(e.collapsed_with_advantage))) +
+            NumberCell(Format(
+                "%.3f",
+                r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions))) +
+            "</tr>\n";
+  }
+  html += "</table>\n<p>Resampling as DAPO does draws " + Format("%.2f", r.draws_for_full_batch) +
+          " prompts for each informative group. ";
+  if (r.skip.skipped > 0) {
+    html += Format(
+        "Skipping prompts whose last group was constant saves %lld of %lld visits, of which %.0f "
+        "%% were constant again. ",
+        Number(r.skip.skipped),
+        Number(r.skip.visits),
+        100 * Share(r.skip.rightly, r.skip.skipped));
+  }
+  html += "By the spread of success rates over prompts, ACR is";
+  for (const SizeRemedy& size : r.sizes) {
+    html += Format(size.times == 1 ? " %.3f at this group size" : ", %.3f at %lld times",
+                   size.expected_acr,
+                   Number(size.times));
+  }
+  return html + ".</p>\n";
+}
+
+std::string Examples(const Report& report) {
+  std::string html = "<h2>Groups without a signal</h2>\n<p class=\"note\">At most " +
+                     std::to_string(PostMortem::kExamples) +
+                     " of each cause; <code>--json</code> gives all.</p>\n";
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    if (report.all.causes[i] == 0) continue;
+    html += "<details><summary>" + Dot(i) + Name(i) +
+            Format(" (%lld)", Number(report.all.causes[i])) +
+            "</summary>\n<p class=\"note\">Mend: " +
+            EscapeXml(std::string(InfoOf(static_cast<Cause>(i)).mend)) +
+            ".</p>\n<table><tr><th "
+            "class=\"n\">step</th><th>where</th><th>prompt</th><th>evidence</th></tr>\n";
+    for (const CollapsedGroup& group : report.examples) {
+      if (static_cast<std::size_t>(group.diagnosis.cause) != i) continue;
+      html += "<tr>" + NumberCell(Format("%lld", Number(group.step))) + Cell(group.where) +
+              Cell(group.prompt_id) + Cell(group.diagnosis.evidence) + "</tr>\n";
+    }
+    html += "</table></details>\n";
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string ReportHtml(const ReportHead& head, const Report& report) {
+  std::string html =
+      "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>explain " +
+      EscapeXml(head.path) + "</title><style>" + kStyle + "</style></head><body>\n";
+  html += "<h1>Why groups gave no signal</h1>\n<p class=\"about\">" + EscapeXml(head.path) + ": " +
+          EscapeXml(head.description) + "</p>\n";
+  for (const std::string& remark : head.remarks)
+    html += "<p class=\"note\">Note: " + EscapeXml(remark) + ".</p>\n";
+  html += Tiles(report) + "<h2>What to do next</h2>\n<ul>\n";
+  for (const std::string& step : NextSteps(report)) html += "<li>" + EscapeXml(step) + "</li>\n";
+  html += "</ul>\n";
+  if (report.all.collapsed > 0) html += "<h2>Causes</h2>\n" + CauseTable(report);
+  html += "<h2>Over time</h2>\n" + PlotsSvg("", Plots(report)) +
+          TallyTable("source", report.sources) + TallyTable("sampler", report.samplers) +
+          PromptTable(report) + RemedyTable(report);
+  if (report.all.collapsed > 0) html += Examples(report);
+  return html + "</body></html>\n";
+}
+
+}  // namespace buttress

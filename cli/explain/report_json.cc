@@ -1,0 +1,136 @@
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/explain/report.h"
+#include "lib/explain/advice.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::ordered_json;
+
+std::string Line(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
+}
+
+ordered_json CausesJson(const CauseCounts& causes) {
+  ordered_json json = ordered_json::object();
+  for (std::size_t i = 0; i < kCauses; ++i)
+    json[std::string(InfoOf(static_cast<Cause>(i)).name)] = causes[i];
+  return json;
+}
+
+ordered_json CountsJson(const CollapseCounts& counts) {
+  return {{"groups", counts.groups},
+          {"acr", counts.acr()},
+          {"all_correct", counts.all_correct},
+          {"all_wrong", counts.all_wrong},
+          {"other_constant", counts.other_constant},
+          {"mixed", counts.mixed},
+          {"unscorable", counts.unscorable}};
+}
+
+ordered_json Known(const std::optional<double>& value) {
+  return value ? ordered_json(*value) : ordered_json();
+}
+
+ordered_json StepJson(const StepPoint& point) {
+  ordered_json json = {{"step", point.step}};
+  json.update(CountsJson(point.counts));
+  json.update({{"near_collapse", point.near_collapse},
+               {"by_rounding", point.rounding_only},
+               {"with_history", point.with_history},
+               {"observed_acr", point.observed_acr},
+               {"expected_acr", point.expected_acr},
+               {"completions", point.completions},
+               {"truncated", point.truncated},
+               {"reward_mean", point.reward_mean},
+               {"length_mean", Known(point.length_mean)},
+               {"surprisal_mean", Known(point.surprisal_mean)},
+               {"similarity", Known(point.similarity)},
+               {"causes", CausesJson(point.causes)}});
+  return json;
+}
+
+ordered_json TalliesJson(const std::map<std::string, Tally>& tallies) {
+  ordered_json json = ordered_json::object();
+  for (const auto& [name, tally] : tallies) {
+    json[name] = {{"groups", tally.groups},
+                  {"without_signal", tally.collapsed},
+                  {"causes", CausesJson(tally.causes)}};
+  }
+  return json;
+}
+
+ordered_json RemediesJson(const RemedyReport& remedies) {
+  ordered_json json;
+  for (const EstimatorRemedy& e : remedies.estimators) {
+    json["estimators"].push_back(
+        {{"name", e.name},
+         {"with_advantage", e.with_advantage},
+         {"constant_with_advantage", e.collapsed_with_advantage},
+         {"virtual_groups", e.virtual_groups},
+         {"mean_absolute_advantage",
+          remedies.completions == 0 ? 0.0
+                                    : e.sum_absolute / static_cast<double>(remedies.completions)}});
+  }
+  json["draws_for_each_informative_group"] = std::isfinite(remedies.draws_for_full_batch)
+                                                 ? ordered_json(remedies.draws_for_full_batch)
+                                                 : ordered_json();
+  json["skip"] = {{"visits", remedies.skip.visits},
+                  {"skipped", remedies.skip.skipped},
+                  {"constant_again", remedies.skip.rightly}};
+  for (const SizeRemedy& size : remedies.sizes)
+    json["group_size"].push_back({{"times", size.times}, {"expected_acr", size.expected_acr}});
+  return json;
+}
+
+}  // namespace
+
+std::string CollapsedGroupJson(const CollapsedGroup& group) {
+  ordered_json json = {
+      {"step", group.step},
+      {"prompt", group.prompt_id},
+      {"source", group.source},
+      {"where", group.where},
+      {"collapse",
+       group.collapse == CollapseClass::kMixed ? "by_rounding" : CollapseClassName(group.collapse)},
+      {"cause", InfoOf(group.diagnosis.cause).name},
+      {"evidence", group.diagnosis.evidence}};
+  if (!group.sampler.empty()) json["sampler"] = group.sampler;
+  return Line(json);
+}
+
+std::string ReportJson(const ReportHead& head, const Report& report) {
+  ordered_json json = {
+      {"path", head.path}, {"description", head.description}, {"remarks", head.remarks}};
+  json.update(CountsJson(report.counts));
+  json.update({{"completions", report.completions},
+               {"near_collapse", report.near_collapse},
+               {"by_rounding", report.rounding_only},
+               {"without_signal", report.all.collapsed},
+               {"causes", CausesJson(report.all.causes)},
+               {"with_history", report.with_history},
+               {"observed_acr", report.observed_acr},
+               {"expected_acr", report.expected_acr},
+               {"acr_100", report.acr_100},
+               {"sigma_acr", report.sigma_acr}});
+  json["sources"] = TalliesJson(report.sources);
+  json["samplers"] = TalliesJson(report.samplers);
+  json["worst_prompts"] = ordered_json::array();
+  for (const auto& [id, record] : report.worst_prompts) {
+    json["worst_prompts"].push_back({{"prompt", id},
+                                     {"source", record.source},
+                                     {"groups", record.groups},
+                                     {"without_signal", record.collapsed},
+                                     {"correct", record.history.correct},
+                                     {"scored", record.history.scored}});
+  }
+  json["remedies"] = RemediesJson(report.remedies);
+  json["next_steps"] = NextSteps(report);
+  json["steps"] = ordered_json::array();
+  for (const StepPoint& point : report.steps) json["steps"].push_back(StepJson(point));
+  return Line({{"summary", json}});
+}
+
+}  // namespace buttress

@@ -1,0 +1,215 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "cli/explain/report.h"
+#include "lib/explain/advice.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kBins = 12;  // of the run in the table over time
+constexpr std::size_t kShownTallies = 8;
+constexpr std::size_t kShownPrompts = 5;
+
+template <class... Args>
+std::string Format(const char* format, Args... args) {
+  char text[400];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+long long Number(std::int64_t value) { return value; }
+
+double Share(std::int64_t part, std::int64_t whole) {
+  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
+}
+
+std::string Name(Cause cause) { return std::string(InfoOf(cause).name); }
+
+Cause Largest(const CauseCounts& causes) {
+  return static_cast<Cause>(std::ranges::max_element(causes) - causes.begin());
+}
+
+std::string Overview(const Report& report) {
+  const CollapseCounts& c = report.counts;
+  std::string text = Format("%lld groups, %lld completions, %zu steps\n",
+                            Number(c.groups),
+                            Number(report.completions),
+                            report.steps.size());
+  text += Format(
+      "ACR %.3f = %lld of %lld groups (all-correct %lld, all-wrong %lld, other %lld); unscorable "
+      "%lld, near collapse %lld, by rounding only %lld\n",
+      c.acr(),
+      Number(c.constant()),
+      Number(c.constant() + c.mixed),
+      Number(c.all_correct),
+      Number(c.all_wrong),
+      Number(c.other_constant),
+      Number(c.unscorable),
+      Number(report.near_collapse),
+      Number(report.rounding_only));
+  if (report.with_history > 0) {
+    text += Format(
+        "of prompts with a history: observed %.3f, expected %.3f, excess %+.3f (%lld groups)\n",
+        report.observed_acr,
+        report.expected_acr,
+        report.observed_acr - report.expected_acr,
+        Number(report.with_history));
+  }
+  return text + Format("ACR-100 %.3f, sigma-ACR %.3f\n", report.acr_100, report.sigma_acr);
+}
+
+std::string Causes(const Report& report) {
+  std::string text = Format("\nwhy %lld groups gave no signal:\n", Number(report.all.collapsed));
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    const std::int64_t count = report.all.causes[i];
+    if (count == 0) continue;
+    const double share = Share(count, report.all.collapsed);
+    text += Format("  %-18s %8lld  %5.1f %%  %s\n",
+                   Name(static_cast<Cause>(i)).c_str(),
+                   Number(count),
+                   100 * share,
+                   std::string(static_cast<std::size_t>(share * 40 + 0.5), '#').c_str());
+    const auto example =
+        std::ranges::find(report.examples, static_cast<Cause>(i), [](const CollapsedGroup& g) {
+          return g.diagnosis.cause;
+        });
+    if (example != report.examples.end())
+      text += Format(
+          "      %.60s: %.200s\n", example->where.c_str(), example->diagnosis.evidence.c_str());
+  }
+  return text;
+}
+
+std::string OverTime(const Report& report) {
+  const bool surprisal = std::ranges::any_of(
+      report.steps, [](const StepPoint& p) { return p.surprisal_mean.has_value(); });
+  std::string text = "\n     steps          ACR  expected   cut   reward    length  " +
+                     std::string(surprisal ? "surprisal" : "likeness") + "  largest cause\n";
+  const std::size_t bins = std::min(kBins, report.steps.size());
+  for (std::size_t bin = 0; bin < bins; ++bin) {
+    const std::size_t begin = bin * report.steps.size() / bins;
+    const std::size_t end = (bin + 1) * report.steps.size() / bins;
+    StepPoint sum;
+    double reward = 0, length = 0, trend = 0, expected = 0;
+    std::int64_t lengths = 0, trends = 0;
+    for (std::size_t i = begin; i < end; ++i) {
+      const StepPoint& p = report.steps[i];
+      sum.counts.Add(p.counts);
+      for (std::size_t cause = 0; cause < kCauses; ++cause) sum.causes[cause] += p.causes[cause];
+      sum.completions += p.completions;
+      sum.truncated += p.truncated;
+      sum.with_history += p.with_history;
+      expected += p.expected_acr * static_cast<double>(p.with_history);
+      reward += p.reward_mean;
+      if (p.length_mean) length += *p.length_mean, ++lengths;
+      const auto& value = surprisal ? p.surprisal_mean : p.similarity;
+      if (value) trend += *value, ++trends;
+    }
+    const auto cell = [](bool known, const char* format, double value) {
+      return known ? Format(format, value) : std::string("-");
+    };
+    const std::int64_t worst = *std::ranges::max_element(sum.causes);
+    text += Format(
+        "%7lld - %-7lld %5.2f  %8s  %3.0f %%  %7.3f  %8s  %9s  %s\n",
+        Number(report.steps[begin].step),
+        Number(report.steps[end - 1].step),
+        sum.counts.acr(),
+        cell(sum.with_history > 0,
+             "%.2f",
+             expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history)))
+            .c_str(),
+        100 * Share(sum.truncated, sum.completions),
+        reward / static_cast<double>(end - begin),
+        cell(lengths > 0, "%.0f", length / static_cast<double>(std::max<std::int64_t>(1, lengths)))
+            .c_str(),
+        cell(trends > 0, "%.3f", trend / static_cast<double>(std::max<std::int64_t>(1, trends)))
+            .c_str(),
+        worst == 0 ? "-"
+                   : Format("%s %.0f %%",
+                            Name(Largest(sum.causes)).c_str(),
+                            100 * Share(worst, sum.counts.groups))
+                         .c_str());
+  }
+  return text;
+}
+
+std::string Tallies(const char* what, const std::map<std::string, Tally>& tallies) {
+  if (tallies.size() < 2) return "";
+  std::vector<std::pair<std::string, Tally>> worst(tallies.begin(), tallies.end());
+  std::ranges::stable_sort(worst, std::greater<>(), [](const auto& t) {
+    return Share(t.second.collapsed, t.second.groups);
+  });
+  std::string text = Format("\nworst %s:\n", what);
+  for (std::size_t i = 0; i < std::min(kShownTallies, worst.size()); ++i) {
+    const auto& [name, tally] = worst[i];
+    text += Format("  %-30.30s %5.1f %% of %lld groups without a signal",
+                   name.empty() ? "(none)" : name.c_str(),
+                   100 * Share(tally.collapsed, tally.groups),
+                   Number(tally.groups));
+    text +=
+        tally.collapsed == 0 ? "\n" : Format(", mostly %s\n", Name(Largest(tally.causes)).c_str());
+  }
+  return text;
+}
+
+std::string Prompts(const Report& report) {
+  std::string text;
+  for (std::size_t i = 0; i < std::min(kShownPrompts, report.worst_prompts.size()); ++i) {
+    const auto& [id, record] = report.worst_prompts[i];
+    text += Format("  %lld of %lld groups without a signal, success rate %.2f: %.110s\n",
+                   Number(record.collapsed),
+                   Number(record.groups),
+                   Share(record.history.correct, record.history.scored),
+                   id.c_str());
+  }
+  return text.empty() ? "" : "\nworst prompts:\n" + text;
+}
+
+std::string WhatRemediesGive(const Report& report) {
+  const RemedyReport& r = report.remedies;
+  std::string text = "\nwhat remedies would have made of the same groups:\n";
+  for (const EstimatorRemedy& e : r.estimators) {
+    text += Format(
+        "  %-22s %5.1f %% of groups with an advantage, %lld of them constant; mean |A| %.3f\n",
+        e.name.c_str(),
+        100 * Share(e.with_advantage, r.groups),
+        Number(e.collapsed_with_advantage),
+        r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions));
+  }
+  text += Format("  %-22s %.2f prompts drawn for each informative group\n",
+                 "resample (DAPO)",
+                 r.draws_for_full_batch);
+  if (r.skip.visits > 0) {
+    text += Format("  %-22s %lld of %lld visits saved, %.0f %% of them constant again\n",
+                   "skip (GRESO)",
+                   Number(r.skip.skipped),
+                   Number(r.skip.visits),
+                   100 * Share(r.skip.rightly, r.skip.skipped));
+  }
+  for (const SizeRemedy& size : r.sizes) {
+    text += Format("  %-22s ACR %.3f by the spread of success rates\n",
+                   Format("%lld times the group", Number(size.times)).c_str(),
+                   size.expected_acr);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string ReportText(const ReportHead& head, const Report& report) {
+  std::string text = head.path + ": " + head.description + "\n";
+  for (const std::string& remark : head.remarks) text += "  note: " + remark + "\n";
+  if (report.prompts_left_out)
+    text += "  note: more than " + std::to_string(RunMemory::kMaxPrompts) +
+            " prompts: later ones have no history\n";
+  text += Overview(report);
+  if (report.all.collapsed > 0) text += Causes(report);
+  text += OverTime(report) + Tallies("sources", report.sources) +
+          Tallies("samplers", report.samplers) + Prompts(report) + WhatRemediesGive(report);
+  text += "\nwhat to do next:\n";
+  for (const std::string& step : NextSteps(report)) text += "  - " + step + "\n";
+  return text;
+}
+
+}  // namespace buttress

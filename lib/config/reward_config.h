@@ -1,0 +1,135 @@
+// Settings of rewards: which verifier scores what, and what each of them can be told. Part of run_config.h.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "lib/config/math_config.h"
+
+namespace buttress {
+
+struct FormatConfig {
+  std::vector<std::string> tags = {"think", "answer"};
+  bool free_end = false;
+
+  template <class V>
+  void Visit(V& v) {
+    v("tags", tags, "the response is these tags in this order, each once, with nothing but white space between");
+    v("free_end", free_end, "any text may follow the last tag");
+  }
+};
+
+struct LengthConfig {
+  std::string unit = "words";
+  std::int64_t min = 1;
+  std::int64_t max = 1024;
+  std::int64_t overlong_tokens = 0;
+  std::int64_t overlong_buffer = 0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("unit", unit, "what verifier length counts: words | characters | tokens");
+    v("min", min, "fewest of them");
+    v("max", max, "most of them");
+    v("overlong_tokens", overlong_tokens, "verifier overlong: tokens from which the penalty is -1; needed there");
+    v("overlong_buffer", overlong_buffer, "verifier overlong: tokens before that over which it grows from 0");
+  }
+};
+
+struct CodeConfig {
+  std::string language = "python";
+  std::string python = "/usr/bin/python3";
+  std::string compiler = "/usr/bin/g++";
+  std::vector<std::string> read_only;
+  std::int64_t cpu_seconds = 2;
+  std::int64_t wall_ms = 4000;
+  std::int64_t compile_ms = 20000;
+  std::int64_t memory_mb = 512;
+  std::int64_t disk_mb = 16;
+  std::int64_t output_kb = 64;
+  std::int64_t processes = 16;
+
+  template <class V>
+  void Visit(V& v) {
+    v("language", language, "of the responses: python | cpp");
+    v("python", python, "interpreter inside the sandbox");
+    v("compiler", compiler, "C++ compiler inside the sandbox");
+    v("read_only", read_only, "folders beside /usr that a program may read, as a virtual environment");
+    v("cpu_seconds", cpu_seconds, "CPU time of a process of one test; past it the program fails the test");
+    v("wall_ms", wall_ms, "time of one test; past it the program fails the test");
+    v("compile_ms", compile_ms, "time to compile; counts towards run.reward.timeout_ms");
+    v("memory_mb", memory_mb, "address space of a process");
+    v("disk_mb", disk_mb, "files that a program may write, in memory");
+    v("output_kb", output_kb, "output of a program; past it the program fails the test");
+    v("processes", processes, "processes and threads of a program, the sandbox's own three included");
+  }
+};
+
+struct PythonConfig {
+  std::string interpreter = "python3";
+  std::int64_t workers = 1;
+  std::int64_t batch = 32;
+  std::int64_t start_ms = 60000;
+  bool chat = false;
+
+  template <class V>
+  void Visit(V& v) {
+    v("interpreter", interpreter, "runs the reward functions python:FILE:FUNCTION");
+    v("workers", workers, "processes of each function; run.reward.threads bounds how many work at once");
+    v("batch", batch, "completions of one call at most");
+    v("start_ms", start_ms, "time to import a file of functions");
+    v("chat", chat, "TRL: prompts and completions as lists of chat messages");
+  }
+};
+
+struct HttpRewardConfig {
+  std::string url;
+  std::string token_file;
+  std::int64_t batch = 32;
+  std::int64_t attempts = 3;
+
+  template <class V>
+  void Visit(V& v) {
+    v("url", url, "where verifier http posts completions (docs/verifiers.md)");
+    v("token_file", token_file, "file with a bearer token for it; empty: none");
+    v("batch", batch, "completions of one request at most");
+    v("attempts", attempts, "tries of a request, all within run.reward.timeout_ms");
+  }
+};
+
+struct RewardConfig {
+  std::string verifier = "exact";
+  std::map<std::string, std::string> by_source;
+  bool use_all = false;
+  std::int64_t threads = 1;
+  std::int64_t timeout_ms = 5000;
+  double correct_from = 1;
+  MathConfig math;
+  SecondVerifierConfig second;
+  FormatConfig format;
+  LengthConfig length;
+  CodeConfig code;
+  PythonConfig python;
+  HttpRewardConfig http;
+
+  template <class V>
+  void Visit(V& v) {
+    v("verifier", verifier, "what scores completions (buttress verify --list), or a weighted sum whose first part decides: math + 0.2 * format");
+    v("by_source", by_source, "data source -> verifier or sum, where it differs from `verifier`");
+    v("use_all", use_all, "countdown: every number exactly once instead of at most once");
+    v("threads", threads, "scoring threads of a worker");
+    v("timeout_ms", timeout_ms, "time for one completion, or one batch of them; past it they are unscorable");
+    v("correct_from", correct_from, "python, http: score from which a completion counts as correct, unless the reply says which");
+    v("math", math, "mathematical answers (verifier: math)");
+    v("second", second, "a second look at some completions");
+    v("format", format, "verifier format");
+    v("length", length, "verifiers length and overlong");
+    v("code", code, "verifier code");
+    v("python", python, "verifiers python:FILE:FUNCTION");
+    v("http", http, "verifier http");
+  }
+};
+
+}  // namespace buttress

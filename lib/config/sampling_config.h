@@ -1,0 +1,96 @@
+// Settings of which prompts are drawn and what becomes of groups without a signal; and of the learner's alarms.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace buttress {
+
+// DAPO's dynamic sampling (arXiv 2503.14476), with the bounds that the paper leaves out.
+struct ResampleConfig {
+  std::int64_t cap = 2;
+  std::int64_t budget = 0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("cap", cap, "groups replaced for a step at most, in batches of P; beyond it constant groups fill the plan, masked");
+    v("budget", budget, "groups replaced in the whole run at most; 0 = no bound");
+  }
+};
+
+// GRESO (arXiv 2506.02177); the defaults are the released code's.
+struct GresoConfig {
+  double keep_easy = 0.5;
+  double keep_hard = 0.5;
+  double target = 0.25;
+
+  template <class V>
+  void Visit(V& v) {
+    v("keep_easy", keep_easy, "first base of the chance to draw an all-correct prompt again: base ^ (all-correct groups in a row)");
+    v("keep_hard", keep_hard, "the same for all-wrong prompts");
+    v("target", target, "share of constant groups that the bases are moved towards: a third of it easy, two thirds hard");
+  }
+};
+
+// After SPEED (arXiv 2506.09016): a prompt's last group is its screening.
+struct SpeedConfig {
+  std::int64_t rest = 1;
+
+  template <class V>
+  void Visit(V& v) {
+    v("rest", rest, "passes over the dataset for which a prompt whose last group was constant is left out");
+  }
+};
+
+// MoPPS (arXiv 2507.04632); the defaults are the released code's.
+struct MoppsConfig {
+  std::int64_t candidates = 4;
+  double target = 0.5;
+  double decay = 1.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("candidates", candidates, "prompts of which one is drawn");
+    v("target", target, "success rate that is wanted");
+    v("decay", decay, "weight of older results at each new group, 1 = all count alike");
+  }
+};
+
+struct SelectionConfig {
+  std::string mode = "none";
+  GresoConfig greso;
+  SpeedConfig speed;
+  MoppsConfig mopps;
+
+  template <class V>
+  void Visit(V& v) {
+    v("mode", mode,
+      "prompts passed over by their history: none | greso (constant again and again) | speed (constant last time) | mopps (far from a "
+      "success rate)");
+    v("greso", greso, "mode greso");
+    v("speed", speed, "mode speed");
+    v("mopps", mopps, "mode mopps");
+  }
+};
+
+// When the learner raises an alarm. An alarm changes nothing in the training.
+struct AlarmConfig {
+  double entropy_floor = 0.5;
+  std::int64_t entropy_steps = 50;
+  double entropy_fall = 0.5;
+  std::int64_t trend_steps = 50;
+  double kl_limit = 0.1;
+  double distinct_floor = 0.25;
+
+  template <class V>
+  void Visit(V& v) {
+    v("entropy_floor", entropy_floor, "entropy_low: entropy below this, in nats a token ...");
+    v("entropy_steps", entropy_steps, "... for more than this many steps in a row");
+    v("entropy_fall", entropy_fall, "entropy_falling: share of the entropy that the line through the last trend_steps steps loses");
+    v("trend_steps", trend_steps, "steps of that line");
+    v("kl_limit", kl_limit, "kl_drift: moving average of the KL of sampler and learner, or of start model and learner, in nats a token");
+    v("distinct_floor", distinct_floor, "responses_alike: moving average of the share of distinct responses in a group");
+  }
+};
+
+}  // namespace buttress

@@ -1,0 +1,89 @@
+#include "lib/explain/advice.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace buttress {
+namespace {
+
+// Shares of all groups below which a cause is not worth a sentence, and an excess over the expected
+// rate that histories do not explain.
+constexpr double kWorthMending = 0.01;
+constexpr double kExcess = 0.05;
+// Where steps before the hundredth are mostly collapsed the paper finds runs that end badly (arXiv
+// 2605.21125: ACR-100 above 0.5).
+constexpr double kEarlyCollapse = 0.5;
+
+template <class... Args>
+std::string Format(const char* format, Args... args) {
+  char text[400];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+std::string Sizes(const Report& report) {
+  std::string text;
+  for (const SizeRemedy& size : report.remedies.sizes) {
+    text += Format(text.empty() ? "%.2f at this group size" : ", %.2f at %lld times",
+                   size.expected_acr,
+                   static_cast<long long>(size.times));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<std::string> NextSteps(const Report& report) {
+  std::vector<std::string> steps;
+  const auto groups = static_cast<double>(std::max<std::int64_t>(1, report.all.groups));
+  std::vector<std::size_t> order;
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    if (static_cast<double>(report.all.causes[i]) / groups >= kWorthMending) order.push_back(i);
+  }
+  std::ranges::stable_sort(
+      order, std::greater<>(), [&](std::size_t i) { return report.all.causes[i]; });
+  for (const std::size_t i : order) {
+    const CauseInfo& info = InfoOf(static_cast<Cause>(i));
+    steps.push_back(Format("%s (%lld groups, %.1f %% of all): %s.",
+                           std::string(info.name).c_str(),
+                           static_cast<long long>(report.all.causes[i]),
+                           100 * static_cast<double>(report.all.causes[i]) / groups,
+                           std::string(info.mend).c_str()));
+  }
+  if (report.with_history > 0 && report.observed_acr - report.expected_acr > kExcess) {
+    steps.push_back(
+        Format("Of prompts seen before, %.0f %% collapse where their histories let expect %.0f %%: "
+               "something beside difficulty is at work.",
+               100 * report.observed_acr,
+               100 * report.expected_acr));
+  }
+  const double difficulty =
+      static_cast<double>(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)] +
+                          report.all.causes[static_cast<std::size_t>(Cause::kTooHard)] +
+                          report.all.causes[static_cast<std::size_t>(Cause::kUnknown)]) /
+      groups;
+  if (difficulty >= kWorthMending) {
+    steps.push_back("A larger group, by the spread of success rates over prompts: ACR " +
+                    Sizes(report) + ".");
+    if (report.remedies.skip.skipped > 0) {
+      const SkipRemedy& skip = report.remedies.skip;
+      steps.push_back(
+          Format("Skipping prompts whose last group was constant would have saved %lld of %lld "
+                 "visits; %.0f %% of them were constant again.",
+                 static_cast<long long>(skip.skipped),
+                 static_cast<long long>(skip.visits),
+                 100 * static_cast<double>(skip.rightly) / static_cast<double>(skip.skipped)));
+    }
+  }
+  if (report.steps.size() >= 25 && report.acr_100 > kEarlyCollapse) {
+    steps.push_back(
+        Format("The first steps have an ACR of %.2f; runs that begin above %.1f rarely recover by "
+               "themselves.",
+               report.acr_100,
+               kEarlyCollapse));
+  }
+  if (steps.empty()) steps.push_back("Nothing to mend: hardly a group is without a signal.");
+  return steps;
+}
+
+}  // namespace buttress

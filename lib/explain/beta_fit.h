@@ -1,0 +1,29 @@
+// How success rates are spread over prompts, from groups alone: a Beta distribution by its first
+// two moments. What a larger group would do follows from it.
+#pragma once
+
+#include <cstdint>
+
+namespace buttress {
+
+// Sums over groups of k correct of n scorable completions, n >= 2. k / n and k (k - 1) / (n (n -
+// 1)) are unbiased for E[p] and E[p^2].
+class BetaFit {
+ public:
+  void Add(std::int64_t correct, std::int64_t scored);
+
+  std::int64_t groups() const { return groups_; }
+
+  double mean() const;
+
+  // Share of groups of `n` that are constant: E[p^n + (1 - p)^n]; 0 without groups. REQUIRES: n
+  // >= 1.
+  double ExpectedAcr(std::int64_t n) const;
+
+ private:
+  std::int64_t groups_ = 0;
+  double sum_ = 0;
+  double sum_square_ = 0;
+};
+
+}  // namespace buttress

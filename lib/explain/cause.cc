@@ -1,0 +1,345 @@
+#include "lib/explain/cause.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+
+#include "lib/base/check.h"
+#include "lib/explain/copies.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::array<CauseInfo, kCauses> kInfo = {{
+    {"too easy",
+     "the policy solves this prompt nearly always",
+     "draw it less often: skip prompts whose last group was all-correct, or mix in harder ones"},
+    {"too hard",
+     "the policy solves this prompt nearly never",
+     "more completions for it (a larger G), easier prompts first, partial credit, or leave it out "
+     "until the policy is better"},
+    {"truncated",
+     "most completions were cut at the token limit before they could answer",
+     "raise the token limit, or punish length softly; never score a cut completion as wrong"},
+    {"unscorable",
+     "the verifier could not judge the completions",
+     "mend the verifier or the dataset's answers; the reasons stand in the trainer's log"},
+    {"verifier constant",
+     "the verdict does not depend on what the completion says",
+     "run the verifier on completions whose verdict you know; look for timeouts, crashes that "
+     "become 0, and a wrong answer field"},
+    {"duplicate samples",
+     "completions are copies that independent sampling cannot have made",
+     "give every completion a seed of its own; look for n copies of one request and for caches "
+     "keyed by the prompt"},
+    {"mode-collapsed",
+     "the policy gives nearly the same text every time",
+     "raise the temperature or the entropy bonus, clip higher, go back to a checkpoint with "
+     "entropy"},
+    {"stale weights",
+     "the completions come from weights far behind the step",
+     "prove that new weights reach the sampler; bound the age of groups"},
+    {"float noise",
+     "rewards differ by rounding only, which division by their deviation makes a signal",
+     "test the range of raw rewards in double precision instead of a deviation against an epsilon"},
+    {"unknown",
+     "nothing above explains it; at middling success rates a group is constant by chance",
+     "a larger G makes chance collapse rare"},
+}};
+
+template <class... Args>
+std::string Format(const char* format, Args... args) {
+  char text[300];
+  std::snprintf(text, sizeof text, format, args...);
+  return text;
+}
+
+long long Number(std::int64_t value) { return value; }
+
+struct Range {
+  std::int64_t scorable = 0;
+  double low = 0;
+  double high = 0;
+};
+
+Range RangeOf(const GroupFacts& group) {
+  Range range;
+  for (const CompletionFacts& c : group.completions) {
+    if (!std::isfinite(c.raw_reward) || c.outcome == Outcome::kUnscorable) continue;
+    range.low = range.scorable == 0 ? c.raw_reward : std::min(range.low, c.raw_reward);
+    range.high = range.scorable == 0 ? c.raw_reward : std::max(range.high, c.raw_reward);
+    ++range.scorable;
+  }
+  return range;
+}
+
+bool IsRounding(const Range& range, const CauseRules& rules) {
+  const double size = std::max({1.0, std::abs(range.low), std::abs(range.high)});
+  return range.scorable >= 2 && range.high > range.low &&
+         range.high - range.low <= rules.float_noise * size;
+}
+
+// Where a constant group stands among the rewards of the run.
+enum class Level { kBest, kWorst, kBetween };
+
+Level LevelOf(const GroupFacts& group,
+              const Range& range,
+              const GroupContext& context,
+              const CauseRules& rules) {
+  const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+  if (collapse == CollapseClass::kAllCorrect) return Level::kBest;
+  if (collapse == CollapseClass::kAllWrong) return Level::kWorst;
+  if (context.highest == context.lowest)
+    return range.low == 1 ? Level::kBest : range.low == -1 ? Level::kWorst : Level::kBetween;
+  const auto near = [&](double value) {
+    return rules.float_noise * std::max(1.0, std::abs(value));
+  };
+  if (range.low >= context.highest - near(context.highest)) return Level::kBest;
+  return range.high <= context.lowest + near(context.lowest) ? Level::kWorst : Level::kBetween;
+}
+
+std::optional<Diagnosis> Unscorable(const GroupFacts& group,
+                                    const Range& range,
+                                    const CauseRules& rules) {
+  const auto n = static_cast<std::int64_t>(group.completions.size());
+  const std::int64_t lost = n - range.scorable;
+  const bool many =
+      n >= 2 && static_cast<double>(lost) >= rules.unscorable_share * static_cast<double>(n);
+  if (!many && range.scorable >= 2) return std::nullopt;
+  if (lost == 0)
+    return Diagnosis{Cause::kUnknown,
+                     Format("%lld completion: nothing to compare it with", Number(n))};
+  return Diagnosis{Cause::kUnscorable,
+                   Format("%lld of %lld completions have no verdict", Number(lost), Number(n))};
+}
+
+std::optional<Diagnosis> OldWeights(const GroupFacts& group, const CauseRules& rules) {
+  if (!group.version_step || group.step - *group.version_step <= rules.stale_steps)
+    return std::nullopt;
+  return Diagnosis{Cause::kStaleWeights,
+                   Format("sampled by the weights of step %lld, %lld steps before",
+                          Number(*group.version_step),
+                          Number(group.step - *group.version_step))};
+}
+
+std::string CopiesText(const GroupCopies& copies) {
+  return Format("%lld of %lld completions are copies (%lld distinct texts, %d words)",
+                Number(copies.copied),
+                Number(copies.known),
+                Number(copies.distinct),
+                copies.words);
+}
+
+std::optional<Diagnosis> Duplicates(const GroupCopies& copies,
+                                    const GroupContext& context,
+                                    const CauseRules& rules) {
+  if (copies.copied_share() < rules.copied_share) return std::nullopt;
+  if (copies.chance) {
+    if (*copies.chance >= rules.copies_chance) return std::nullopt;
+    return Diagnosis{Cause::kDuplicateSamples,
+                     CopiesText(copies) +
+                         Format("; by their log-probs that has probability %.1g", *copies.chance)};
+  }
+  if (copies.words < rules.room_words) return std::nullopt;
+  const bool alive = context.similarity && *context.similarity < rules.live_similarity;
+  // A policy that repeats itself makes near copies beside the copies; a sampler that repeats makes
+  // copies only.
+  const bool near_beside = copies.distinct > 1 && copies.similarity >= rules.near_similarity;
+  if (near_beside || (copies.words < rules.long_words && !alive)) return std::nullopt;
+  std::string evidence = CopiesText(copies);
+  if (alive)
+    evidence += Format("; recent groups share %.0f %% of their runs of three words",
+                       100 * *context.similarity);
+  return Diagnosis{Cause::kDuplicateSamples, evidence};
+}
+
+std::optional<Diagnosis> Repeated(const GroupCopies& copies,
+                                  const GroupContext& context,
+                                  const CauseRules& rules) {
+  if (!context.repeated_share || *context.repeated_share < rules.repeated_share)
+    return std::nullopt;
+  if (copies.words < rules.room_words || 2 * copies.distinct < copies.known) return std::nullopt;
+  return Diagnosis{Cause::kStaleWeights,
+                   Format("%.0f %% of the texts are those of step %lld for this prompt: weights "
+                          "and seeds have not moved",
+                          100 * *context.repeated_share,
+                          Number(context.repeated_step))};
+}
+
+std::optional<Diagnosis> Truncated(const GroupFacts& group,
+                                   const GroupContext& context,
+                                   const CauseRules& rules) {
+  std::int64_t cut = 0;
+  for (const CompletionFacts& c : group.completions) cut += IsCut(c, context) ? 1 : 0;
+  const auto n = static_cast<double>(group.completions.size());
+  if (static_cast<double>(cut) < rules.truncated_share * n) return std::nullopt;
+  const bool told = std::ranges::all_of(
+      group.completions, [](const CompletionFacts& c) { return c.truncated.has_value(); });
+  return Diagnosis{Cause::kTruncated,
+                   Format("%lld of %.0f completions %s",
+                          Number(cut),
+                          n,
+                          told ? "ended at the token limit"
+                               : "end in the middle, at the greatest lengths of the run")};
+}
+
+std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies,
+                                       Level level,
+                                       const CauseRules& rules) {
+  if (copies.known < 2) return std::nullopt;
+  const bool certain =
+      copies.chance &&
+      static_cast<double>(copies.most) >= rules.one_text_share * static_cast<double>(copies.known);
+  // A right answer that is certain is an easy prompt; a wrong one that is certain is not explored
+  // any more.
+  const bool short_text = copies.words < rules.room_words;
+  if (short_text && (!certain || level == Level::kBest)) return std::nullopt;
+  if (copies.similarity < rules.near_similarity && !certain) return std::nullopt;
+  std::string evidence =
+      Format("%lld distinct texts of %lld, which share %.0f %% of their runs of three words",
+             Number(copies.distinct),
+             Number(copies.known),
+             100 * copies.similarity);
+  if (certain)
+    evidence += Format("; by their log-probs such copies have probability %.2g", *copies.chance);
+  return Diagnosis{Cause::kModeCollapsed, evidence};
+}
+
+// The second verifier contradicts a verdict that is the same for all.
+std::optional<Diagnosis> Contradicted(const GroupFacts& group,
+                                      Level level,
+                                      const GroupContext& context,
+                                      const CauseRules& rules) {
+  std::int64_t known = 0;
+  std::int64_t stated = 0;
+  for (const CompletionFacts& c : group.completions) {
+    known += c.states_truth.has_value() ? 1 : 0;
+    stated += c.states_truth.value_or(false) ? 1 : 0;
+  }
+  const bool believed =
+      !context.truth_agreement || *context.truth_agreement >= rules.truth_agreement;
+  if (known < 2 || !believed) return std::nullopt;
+  if (level == Level::kBest && context.truth_agreement && 2 * (known - stated) >= known) {
+    return Diagnosis{Cause::kVerifierConstant,
+                     Format("all are scored right, but %lld of %lld do not state the ground truth",
+                            Number(known - stated),
+                            Number(known))};
+  }
+  if (level == Level::kBest || stated < 2) return std::nullopt;
+  return Diagnosis{Cause::kVerifierConstant,
+                   Format("all are scored alike, but %lld of %lld state the ground truth",
+                          Number(stated),
+                          Number(known))};
+}
+
+std::optional<Diagnosis> VerifierConstant(const GroupFacts& group,
+                                          Level level,
+                                          const Range& range,
+                                          const GroupContext& context,
+                                          const CauseRules& rules) {
+  if (auto contradicted = Contradicted(group, level, context, rules)) return contradicted;
+  if (context.constant_chance && *context.constant_chance < rules.verifier_chance &&
+      context.constant_groups >= rules.verifier_groups) {
+    return Diagnosis{Cause::kVerifierConstant,
+                     Format("all %lld groups of this source at this step have reward %g, which has "
+                            "probability %.1g",
+                            Number(context.constant_groups),
+                            range.low,
+                            *context.constant_chance)};
+  }
+  if (!context.constant_always) return std::nullopt;
+  return Diagnosis{Cause::kVerifierConstant,
+                   Format("this source has never had another reward than %g", range.low)};
+}
+
+Diagnosis ByDifficulty(Level level,
+                       const Range& range,
+                       const GroupContext& context,
+                       const CauseRules& rules) {
+  const auto n = static_cast<double>(range.scorable);
+  if (level == Level::kBetween) {
+    return {Cause::kUnknown,
+            Format("all rewards are %g, between the worst %g and the best %g of the run",
+                   range.low,
+                   context.lowest,
+                   context.highest)};
+  }
+  const double correct = context.past_correct + (level == Level::kBest ? n : 0.0);
+  const double scored = context.past_scored + n;
+  const double rate = (correct + 1) / (scored + 2);
+  std::string evidence = Format("all %lld %s; success rate %.2f",
+                                Number(range.scorable),
+                                level == Level::kBest ? "correct" : "wrong",
+                                rate);
+  evidence += context.past_scored == 0
+                  ? ", first seen"
+                  : Format(", %.2f at earlier visits", context.past_correct / context.past_scored);
+  if (level == Level::kBest && rate >= rules.easy_rate) return {Cause::kTooEasy, evidence};
+  if (level == Level::kWorst && rate <= rules.hard_rate) return {Cause::kTooHard, evidence};
+  return {Cause::kUnknown, evidence + ": chance, or a change that its history does not show"};
+}
+
+}  // namespace
+
+std::vector<double> GroupFacts::raw_rewards() const {
+  std::vector<double> values;
+  for (const CompletionFacts& c : completions) values.push_back(c.raw_reward);
+  return values;
+}
+
+std::vector<double> GroupFacts::rewards() const {
+  std::vector<double> values;
+  for (const CompletionFacts& c : completions) values.push_back(c.reward);
+  return values;
+}
+
+std::vector<Outcome> GroupFacts::outcomes() const {
+  std::vector<Outcome> values;
+  for (const CompletionFacts& c : completions) {
+    if (c.outcome == Outcome::kUnspecified) return {};
+    values.push_back(c.outcome);
+  }
+  return values;
+}
+
+const CauseInfo& InfoOf(Cause cause) { return kInfo[static_cast<std::size_t>(cause)]; }
+
+bool DiffersByRounding(const GroupFacts& group, const CauseRules& rules) {
+  return IsRounding(RangeOf(group), rules);
+}
+
+bool HasNoSignal(const GroupFacts& group, const CauseRules& rules) {
+  return ClassifyGroup(group.raw_rewards(), group.outcomes()) != CollapseClass::kMixed ||
+         DiffersByRounding(group, rules);
+}
+
+bool IsCut(const CompletionFacts& c, const GroupContext& context) {
+  if (c.truncated) return *c.truncated;
+  if (c.tokens && context.token_limit) return *c.tokens >= *context.token_limit;
+  return context.long_length && c.text.ends_midway && c.text.length >= *context.long_length;
+}
+
+Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules) {
+  BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal needs no cause");
+  const Range range = RangeOf(group);
+  if (IsRounding(range, rules)) {
+    return {
+        Cause::kFloatNoise,
+        Format(
+            "rewards %.9g to %.9g differ by %.1g", range.low, range.high, range.high - range.low)};
+  }
+  const GroupCopies copies = FindCopies(group);
+  const Level level = LevelOf(group, range, context, rules);
+  if (auto found = Unscorable(group, range, rules)) return *found;
+  if (auto found = OldWeights(group, rules)) return *found;
+  if (auto found = Duplicates(copies, context, rules)) return *found;
+  if (auto found = Repeated(copies, context, rules)) return *found;
+  if (level != Level::kBest) {
+    if (auto found = Truncated(group, context, rules)) return *found;
+  }
+  if (auto found = ModeCollapsed(copies, level, rules)) return *found;
+  if (auto found = VerifierConstant(group, level, range, context, rules)) return *found;
+  return ByDifficulty(level, range, context, rules);
+}
+
+}  // namespace buttress

@@ -1,0 +1,193 @@
+#include "lib/explain/post_mortem.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include "lib/explain/copies.h"
+#include "lib/rl/collapse_metrics.h"
+
+namespace buttress {
+namespace {
+
+class Mean {
+ public:
+  void Add(double value) {
+    sum_ += value;
+    ++count_;
+  }
+
+  std::optional<double> value() const {
+    return count_ == 0 ? std::nullopt : std::optional(sum_ / static_cast<double>(count_));
+  }
+
+ private:
+  double sum_ = 0;
+  std::int64_t count_ = 0;
+};
+
+bool IsScorable(const CompletionFacts& c) {
+  return std::isfinite(c.raw_reward) && c.outcome != Outcome::kUnscorable;
+}
+
+std::int64_t CountScorable(const GroupFacts& group) {
+  return std::ranges::count_if(group.completions, IsScorable);
+}
+
+// Means over the completions and groups of a step.
+void AddMeans(const std::vector<GroupFacts>& groups,
+              const std::vector<GroupContext>& contexts,
+              const CauseRules& rules,
+              StepPoint& point) {
+  Mean reward, length, surprisal, similarity;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    for (const CompletionFacts& c : groups[k].completions) {
+      ++point.completions;
+      point.truncated += IsCut(c, contexts[k]) ? 1 : 0;
+      if (IsScorable(c)) reward.Add(c.raw_reward);
+      if (c.tokens) length.Add(*c.tokens);
+      if (!c.tokens && c.text.known()) length.Add(c.text.length);
+      if (c.logprob && c.tokens.value_or(0) > 0) surprisal.Add(-*c.logprob / *c.tokens);
+    }
+    const GroupCopies copies = FindCopies(groups[k]);
+    if (copies.known >= 2 && copies.words >= rules.room_words) similarity.Add(copies.similarity);
+    point.near_collapse += IsNearCollapse(groups[k].raw_rewards(), groups[k].outcomes()) ? 1 : 0;
+  }
+  point.reward_mean = reward.value().value_or(0);
+  point.length_mean = length.value();
+  point.surprisal_mean = surprisal.value();
+  point.similarity = similarity.value();
+}
+
+void Count(std::optional<Cause> cause, Tally& tally) {
+  ++tally.groups;
+  if (!cause) return;
+  ++tally.collapsed;
+  ++tally.causes[static_cast<std::size_t>(*cause)];
+}
+
+}  // namespace
+
+PostMortem::PostMortem(const CauseRules& rules,
+                       std::function<void(const CollapsedGroup&)> on_collapsed)
+    : rules_(rules), on_collapsed_(std::move(on_collapsed)), memory_(rules) {}
+
+// Observed and expected over the same groups: those whose prompt has a history.
+void PostMortem::Expect(const std::vector<GroupFacts>& groups,
+                        const std::vector<PromptHistory>& history,
+                        StepPoint& point) const {
+  double expected = 0;
+  std::int64_t constant = 0;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    const CollapseClass collapse = ClassifyGroup(groups[k].raw_rewards(), groups[k].outcomes());
+    if (history[k].scored == 0 || collapse == CollapseClass::kUnscorable) continue;
+    ++point.with_history;
+    constant += collapse == CollapseClass::kMixed ? 0 : 1;
+    expected += ExpectedCollapse(history[k], CountScorable(groups[k]));
+  }
+  if (point.with_history == 0) return;
+  point.observed_acr = static_cast<double>(constant) / static_cast<double>(point.with_history);
+  point.expected_acr = expected / static_cast<double>(point.with_history);
+}
+
+std::optional<Cause> PostMortem::Judge(const GroupFacts& group,
+                                       const GroupContext& context,
+                                       StepPoint& point) {
+  const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
+  point.counts.Add(collapse);
+  std::optional<Cause> cause;
+  if (HasNoSignal(group, rules_)) {
+    CollapsedGroup collapsed = {group.step,
+                                group.prompt_id,
+                                group.source,
+                                group.sampler,
+                                group.where,
+                                collapse,
+                                Diagnose(group, context, rules_)};
+    cause = collapsed.diagnosis.cause;
+    const auto at = static_cast<std::size_t>(*cause);
+    ++point.causes[at];
+    point.rounding_only += collapse == CollapseClass::kMixed ? 1 : 0;
+    if (on_collapsed_) on_collapsed_(collapsed);
+    if (shown_[at]++ < static_cast<std::int64_t>(kExamples))
+      report_.examples.push_back(std::move(collapsed));
+  }
+  Count(cause, report_.all);
+  Count(cause, report_.sources[group.source]);
+  if (!group.sampler.empty()) Count(cause, report_.samplers[group.sampler]);
+  return cause;
+}
+
+Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
+  if (groups.empty()) return OkStatus();
+  std::vector<PromptHistory> history;
+  std::vector<int> last_constant;
+  for (const GroupFacts& group : groups) {
+    history.push_back(memory_.HistoryOf(group));
+    const auto found = memory_.prompts().find(group.prompt_id);
+    const bool seen = found != memory_.prompts().end();
+    last_constant.push_back(!seen ? -1 : found->second.last_collapsed ? 1 : 0);
+    ++sizes_[static_cast<std::int64_t>(group.completions.size())];
+  }
+  BUTTRESS_RETURN_IF_ERROR(remedies_.Add(groups[0].step, groups, history, last_constant));
+  StepPoint& point = report_.steps.emplace_back();
+  point.step = groups[0].step;
+  Expect(groups, history, point);
+  const std::vector<GroupContext> contexts = memory_.Contexts(groups);
+  AddMeans(groups, contexts, rules_, point);
+  std::vector<std::optional<Cause>> causes;
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    causes.push_back(Judge(groups[k], contexts[k], point));
+    std::int64_t correct = 0;
+    for (const CompletionFacts& c : groups[k].completions)
+      correct += IsScorable(c) && memory_.IsSuccess(c) ? 1 : 0;
+    fit_.Add(correct, CountScorable(groups[k]));
+    report_.lengths_are_tokens =
+        report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();
+  }
+  memory_.Remember(groups, causes);
+  return OkStatus();
+}
+
+Report PostMortem::Finish() {
+  std::vector<double> acr;
+  double observed = 0, expected = 0;
+  for (const StepPoint& point : report_.steps) {
+    report_.counts.Add(point.counts);
+    report_.completions += point.completions;
+    report_.rounding_only += point.rounding_only;
+    report_.near_collapse += point.near_collapse;
+    report_.with_history += point.with_history;
+    observed += point.observed_acr * static_cast<double>(point.with_history);
+    expected += point.expected_acr * static_cast<double>(point.with_history);
+    acr.push_back(point.counts.acr());
+  }
+  if (report_.with_history > 0) {
+    report_.observed_acr = observed / static_cast<double>(report_.with_history);
+    report_.expected_acr = expected / static_cast<double>(report_.with_history);
+  }
+  report_.acr_100 = Acr100(acr);
+  report_.sigma_acr = SigmaAcr(acr);
+  std::ranges::stable_sort(
+      report_.examples, {}, [](const CollapsedGroup& group) { return group.diagnosis.cause; });
+  for (const auto& [prompt_id, record] : memory_.prompts()) {
+    if (record.collapsed > 1) report_.worst_prompts.push_back({prompt_id, record});
+  }
+  const auto worse = [](const PromptSummary& a, const PromptSummary& b) {
+    return std::tie(b.record.collapsed, a.record.groups, a.prompt_id) <
+           std::tie(a.record.collapsed, b.record.groups, b.prompt_id);
+  };
+  const std::size_t kept = std::min(kWorstPrompts, report_.worst_prompts.size());
+  std::partial_sort(report_.worst_prompts.begin(),
+                    report_.worst_prompts.begin() + static_cast<std::ptrdiff_t>(kept),
+                    report_.worst_prompts.end(),
+                    worse);
+  report_.worst_prompts.resize(kept);
+  const auto common =
+      std::ranges::max_element(sizes_, {}, [](const auto& size) { return size.second; });
+  report_.remedies = remedies_.Finish(fit_, common == sizes_.end() ? 1 : common->first);
+  report_.prompts_left_out = memory_.prompts_left_out();
+  return std::move(report_);
+}
+
+}  // namespace buttress

@@ -1,0 +1,129 @@
+#include "lib/explain/remedies.h"
+
+#include <cmath>
+#include <limits>
+
+#include "lib/rl/collapse_metrics.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kSizes[] = {1, 2, 4};
+
+// The columns of a batch, as AdvantageInput views them.
+struct Columns {
+  std::vector<double> rewards, raw_rewards;
+  std::vector<Outcome> outcomes;
+  std::vector<std::int32_t> lengths, group_offsets = {0};
+};
+
+Columns ColumnsOf(std::span<const GroupFacts> groups) {
+  Columns columns;
+  bool outcomes_known = true;
+  for (const GroupFacts& group : groups) {
+    for (const CompletionFacts& c : group.completions) {
+      columns.rewards.push_back(c.reward);
+      columns.raw_rewards.push_back(c.raw_reward);
+      columns.outcomes.push_back(c.outcome);
+      columns.lengths.push_back(c.tokens.value_or(1));
+      outcomes_known = outcomes_known && c.outcome != Outcome::kUnspecified;
+    }
+    columns.group_offsets.push_back(static_cast<std::int32_t>(columns.rewards.size()));
+  }
+  if (outcomes_known) return columns;
+  // Where only some are known the rewards decide, and what has no verdict has no reward.
+  for (std::size_t i = 0; i < columns.outcomes.size(); ++i) {
+    if (columns.outcomes[i] == Outcome::kUnscorable)
+      columns.raw_rewards[i] = std::numeric_limits<double>::quiet_NaN();
+  }
+  columns.outcomes.clear();
+  return columns;
+}
+
+EstimatorRemedy Estimator(std::string name, const std::string& advantage, const std::string& mode) {
+  EstimatorRemedy remedy;
+  remedy.name = std::move(name);
+  remedy.options.advantage = advantage;
+  if (!mode.empty()) remedy.options.avspo.mode = mode;
+  return remedy;
+}
+
+void Count(const AdvantageInput& input, const AdvantageOutput& out, EstimatorRemedy& remedy) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    bool any = false;
+    for (auto row = input.group_offsets[k]; row < input.group_offsets[k + 1]; ++row) {
+      const double advantage = out.advantages[static_cast<std::size_t>(row)];
+      any = any || advantage != 0;
+      remedy.sum_absolute += std::abs(advantage);
+    }
+    remedy.with_advantage += any ? 1 : 0;
+    remedy.collapsed_with_advantage += any && out.collapse[k] != CollapseClass::kMixed ? 1 : 0;
+    remedy.virtual_groups += out.decisions[k].injected ? 1 : 0;
+  }
+}
+
+}  // namespace
+
+Remedies::Remedies() {
+  report_.estimators.push_back(Estimator("grpo", "grpo", ""));
+  for (const char* mode : {"opposite", "ladder", "prior", "noise"}) {
+    report_.estimators.push_back(Estimator(std::string("avspo, mode ") + mode, "avspo", mode));
+  }
+  report_.estimators.push_back(Estimator("ngrpo", "ngrpo", ""));
+  report_.estimators.push_back(Estimator("reinforce_pp", "reinforce_pp", ""));
+}
+
+Status Remedies::Add(std::int64_t step,
+                     std::span<const GroupFacts> groups,
+                     std::span<const PromptHistory> history,
+                     std::span<const int> last_constant) {
+  const Columns columns = ColumnsOf(groups);
+  AdvantageInput input;
+  input.rewards = columns.rewards;
+  input.raw_rewards = columns.raw_rewards;
+  input.outcomes = columns.outcomes;
+  input.lengths = columns.lengths;
+  input.group_offsets = columns.group_offsets;
+  input.history = history;
+  input.collapse =
+      MakeCollapseSnapshot(input.raw_rewards, input.outcomes, input.group_offsets, history);
+  cumulative_.Add(input.collapse.step);
+  input.collapse.cumulative = cumulative_;
+  const double acr = input.collapse.step.acr();
+  input.collapse.acr_ema = acr_ema_.value_or(acr);
+  if (input.collapse.step.constant() + input.collapse.step.mixed > 0) {
+    acr_ema_ = acr_ema_ ? kAcrEmaDecay * *acr_ema_ + (1 - kAcrEmaDecay) * acr : acr;
+  }
+  input.key = AdvantageKey(1, step);
+  for (EstimatorRemedy& remedy : report_.estimators) {
+    input.gate = remedy.gate;
+    const Result<AdvantageOutput> out = ComputeAdvantages(input, remedy.options);
+    if (!out.ok())
+      return out.status().Annotate("step " + std::to_string(step) + ", " + remedy.name);
+    remedy.gate = out->next_gate;
+    Count(input, *out, remedy);
+  }
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    report_.completions += static_cast<std::int64_t>(groups[k].completions.size());
+    if (last_constant[k] < 0) continue;
+    ++report_.skip.visits;
+    if (last_constant[k] == 0) continue;
+    ++report_.skip.skipped;
+    report_.skip.rightly +=
+        ClassifyGroup(groups[k].raw_rewards(), groups[k].outcomes()) == CollapseClass::kMixed ? 0
+                                                                                              : 1;
+  }
+  report_.groups += static_cast<std::int64_t>(groups.size());
+  return OkStatus();
+}
+
+RemedyReport Remedies::Finish(const BetaFit& fit, std::int64_t size) const {
+  RemedyReport report = report_;
+  const double acr = cumulative_.acr();
+  report.draws_for_full_batch = acr < 1 ? 1 / (1 - acr) : std::numeric_limits<double>::infinity();
+  for (const std::int64_t times : kSizes)
+    report.sizes.push_back({times, fit.ExpectedAcr(times * size)});
+  return report;
+}
+
+}  // namespace buttress

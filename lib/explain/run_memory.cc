@@ -1,0 +1,258 @@
+#include "lib/explain/run_memory.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "lib/explain/copies.h"
+
+namespace buttress {
+namespace {
+
+bool IsScorable(const CompletionFacts& c) {
+  return std::isfinite(c.raw_reward) && c.outcome != Outcome::kUnscorable;
+}
+
+std::uint32_t Shortened(std::uint64_t digest) {
+  return static_cast<std::uint32_t>(digest ^ (digest >> 32));
+}
+
+// The common reward of a group with at least two scorable completions, if they have one.
+std::optional<double> ConstantOf(const GroupFacts& group) {
+  std::int64_t scorable = 0;
+  double value = 0;
+  for (const CompletionFacts& c : group.completions) {
+    if (!IsScorable(c)) continue;
+    if (scorable++ == 0) value = c.raw_reward;
+    if (c.raw_reward != value) return std::nullopt;
+  }
+  return scorable >= 2 ? std::optional(value) : std::nullopt;
+}
+
+bool TellsAboutThePrompt(Cause cause) {
+  return cause == Cause::kTooEasy || cause == Cause::kTooHard || cause == Cause::kModeCollapsed ||
+         cause == Cause::kUnknown;
+}
+
+template <class Value>
+void Push(std::deque<Value>& values, Value value, std::size_t bound) {
+  values.push_back(value);
+  if (values.size() > bound) values.pop_front();
+}
+
+}  // namespace
+
+bool RunMemory::IsSuccess(const CompletionFacts& c) const {
+  if (c.outcome != Outcome::kUnspecified) return c.outcome == Outcome::kCorrect;
+  return highest_ > lowest_ ? c.raw_reward >= (lowest_ + highest_) / 2 : c.raw_reward > 0;
+}
+
+bool RunMemory::IsBest(double value) const {
+  return highest_ > lowest_ &&
+         value >= highest_ - rules_.float_noise * std::max(1.0, std::abs(highest_));
+}
+
+bool RunMemory::IsWorst(double value) const {
+  return !IsBest(value) && value <= lowest_ + rules_.float_noise * std::max(1.0, std::abs(lowest_));
+}
+
+PromptHistory RunMemory::HistoryOf(const GroupFacts& group) const {
+  if (group.history) return *group.history;
+  const auto found = prompts_.find(group.prompt_id);
+  return found == prompts_.end() ? PromptHistory{} : found->second.history;
+}
+
+std::optional<double> RunMemory::similarity() const {
+  if (similarities_.empty()) return std::nullopt;
+  double sum = 0;
+  for (const double value : similarities_) sum += value;
+  return sum / static_cast<double>(similarities_.size());
+}
+
+// What this step adds before its groups are judged: ranges, lengths, likeness, agreement.
+void RunMemory::Look(std::span<const GroupFacts> groups) {
+  for (const GroupFacts& group : groups) {
+    const bool mixed =
+        ClassifyGroup(group.raw_rewards(), group.outcomes()) == CollapseClass::kMixed;
+    for (const CompletionFacts& c : group.completions) {
+      if (c.text.known() || c.tokens)
+        Push(recent_,
+             {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
+             kRecent);
+      if (!IsScorable(c)) continue;
+      lowest_ = seen_reward_ ? std::min(lowest_, c.raw_reward) : c.raw_reward;
+      highest_ = seen_reward_ ? std::max(highest_, c.raw_reward) : c.raw_reward;
+      seen_reward_ = true;
+    }
+    const GroupCopies copies = FindCopies(group);
+    if (copies.known >= 2 && copies.words >= rules_.room_words)
+      Push(similarities_, copies.similarity, kRecentGroups);
+    for (const CompletionFacts& c : group.completions) {
+      if (!mixed || !c.states_truth || !IsScorable(c)) continue;
+      ++truth_known_;
+      truth_agrees_ += *c.states_truth == IsSuccess(c) ? 1 : 0;
+    }
+  }
+}
+
+std::map<std::string, RunMemory::StepOfSource> RunMemory::StepBySource(
+    std::span<const GroupFacts> groups) const {
+  std::map<std::string, StepOfSource> by_source;
+  for (const GroupFacts& group : groups) {
+    StepOfSource& step = by_source[group.source];
+    const std::optional<double> value = ConstantOf(group);
+    if (step.groups++ == 0) step.value = value.value_or(0);
+    step.constant = step.constant && value && *value == step.value;
+    if (!step.constant) continue;
+    const auto source = sources_.find(group.source);
+    const bool best = IsBest(*value);
+    double rate = 1;  // of such groups so far: too little seen explains everything
+    if (source != sources_.end() && source->second.groups >= rules_.verifier_memory) {
+      const std::int64_t alike = best              ? source->second.all_high
+                                 : IsWorst(*value) ? source->second.all_low
+                                                   : 0;
+      rate = static_cast<double>(alike + 1) / static_cast<double>(source->second.groups + 2);
+    }
+    const PromptHistory history = HistoryOf(group);
+    const PromptHistory side =
+        best ? history : PromptHistory{history.scored - history.correct, history.scored};
+    const double own =
+        history.scored == 0
+            ? 0.0
+            : ExpectedAllCorrect(side, static_cast<std::int64_t>(group.completions.size()));
+    step.chance *= std::max(rate, own);
+  }
+  return by_source;
+}
+
+// Text-only dumps: where the shorter half ends midway too, endings say nothing. Token lengths: a
+// limit is where many end exactly.
+void RunMemory::SetLengths(GroupContext& context) const {
+  constexpr std::size_t kEnough = 32;
+  std::vector<std::int32_t> tokens, lengths;
+  for (const Recent& r : recent_) {
+    if (r.tokens > 0) tokens.push_back(r.tokens);
+    if (r.has_text) lengths.push_back(r.length);
+  }
+  if (tokens.size() >= kEnough) {
+    const std::int32_t longest = *std::ranges::max_element(tokens);
+    const auto at_limit = std::ranges::count(tokens, longest);
+    if (static_cast<std::size_t>(at_limit) >= std::max<std::size_t>(5, tokens.size() / 100))
+      context.token_limit = longest;
+  }
+  if (lengths.size() < kEnough) return;
+  std::ranges::sort(lengths);
+  const std::int32_t middle = lengths[lengths.size() / 2];
+  std::int64_t shorter = 0, midway = 0;
+  for (const Recent& r : recent_) {
+    if (!r.has_text || r.length > middle) continue;
+    ++shorter;
+    midway += r.ends_midway ? 1 : 0;
+  }
+  if (static_cast<double>(midway) > rules_.midway_base * static_cast<double>(shorter)) return;
+  context.long_length = lengths[static_cast<std::size_t>(rules_.long_quantile *
+                                                         static_cast<double>(lengths.size() - 1))];
+}
+
+void RunMemory::SetRepeats(const GroupFacts& group, GroupContext& context) const {
+  const auto found = prompts_.find(group.prompt_id);
+  if (found == prompts_.end()) return;
+  const PromptRecord& prompt = found->second;
+  context.past_correct = prompt.past_correct;
+  context.past_scored = prompt.past_scored;
+  if (prompt.last_texts.empty()) return;
+  std::int64_t known = 0, repeated = 0;
+  for (const CompletionFacts& c : group.completions) {
+    if (!c.text.known()) continue;
+    ++known;
+    repeated +=
+        std::ranges::find(prompt.last_texts, Shortened(c.text.digest)) != prompt.last_texts.end()
+            ? 1
+            : 0;
+  }
+  if (known == 0) return;
+  context.repeated_share = static_cast<double>(repeated) /
+                           static_cast<double>(std::min<std::int64_t>(known, kLastTexts));
+  context.repeated_step = prompt.last_step;
+}
+
+std::vector<GroupContext> RunMemory::Contexts(std::span<const GroupFacts> groups) {
+  Look(groups);
+  const auto by_source = StepBySource(groups);
+  GroupContext common;
+  common.lowest = lowest_;
+  common.highest = highest_;
+  common.similarity = similarity();
+  if (truth_known_ >= rules_.truth_count)
+    common.truth_agreement = static_cast<double>(truth_agrees_) / static_cast<double>(truth_known_);
+  SetLengths(common);
+  std::vector<GroupContext> contexts;
+  for (const GroupFacts& group : groups) {
+    GroupContext& context = contexts.emplace_back(common);
+    SetRepeats(group, context);
+    if (context.past_scored == 0 && group.history) {
+      context.past_correct = static_cast<double>(group.history->correct);
+      context.past_scored = static_cast<double>(group.history->scored);
+    }
+    const StepOfSource& step = by_source.at(group.source);
+    if (step.constant) context.constant_chance = step.chance;
+    context.constant_groups = step.groups;
+    const auto source = sources_.find(group.source);
+    const double value = step.value;
+    const bool plain = value == 0 || value == 1 || value == -1 ||
+                       (highest_ > lowest_ && (IsBest(value) || IsWorst(value)));
+    context.constant_always = step.constant && !plain && source != sources_.end() &&
+                              source->second.groups >= rules_.verifier_memory &&
+                              source->second.low == value && source->second.high == value;
+  }
+  return contexts;
+}
+
+// Of a prompt that is not remembered the source's record grows alone.
+void RunMemory::RememberRewards(const GroupFacts& group, PromptRecord* prompt) {
+  Source& source = sources_[group.source];
+  ++source.groups;
+  if (const auto value = ConstantOf(group)) {
+    source.all_high += IsBest(*value) ? 1 : 0;
+    source.all_low += IsWorst(*value) ? 1 : 0;
+  }
+  std::int64_t correct = 0, scored = 0;
+  for (const CompletionFacts& c : group.completions) {
+    if (!IsScorable(c)) continue;
+    source.low = source.completions == 0 ? c.raw_reward : std::min(source.low, c.raw_reward);
+    source.high = source.completions == 0 ? c.raw_reward : std::max(source.high, c.raw_reward);
+    ++source.completions;
+    ++scored;
+    correct += IsSuccess(c) ? 1 : 0;
+  }
+  if (prompt == nullptr) return;
+  prompt->history = {prompt->history.correct + correct, prompt->history.scored + scored};
+  prompt->past_correct = prompt->past_correct / 2 + static_cast<double>(correct);
+  prompt->past_scored = prompt->past_scored / 2 + static_cast<double>(scored);
+}
+
+void RunMemory::Remember(std::span<const GroupFacts> groups,
+                         std::span<const std::optional<Cause>> causes) {
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    const GroupFacts& group = groups[k];
+    PromptRecord* prompt = nullptr;
+    if (prompts_.size() < kMaxPrompts || prompts_.contains(group.prompt_id)) {
+      prompt = &prompts_[group.prompt_id];
+    } else {
+      prompts_left_out_ = true;
+    }
+    if (!causes[k] || TellsAboutThePrompt(*causes[k])) RememberRewards(group, prompt);
+    if (prompt == nullptr) continue;
+    prompt->source = group.source;
+    ++prompt->groups;
+    prompt->last_collapsed = causes[k].has_value();
+    prompt->collapsed += prompt->last_collapsed ? 1 : 0;
+    prompt->last_step = group.step;
+    prompt->last_texts.clear();
+    for (const CompletionFacts& c : group.completions) {
+      if (c.text.known() && prompt->last_texts.size() < kLastTexts)
+        prompt->last_texts.push_back(Shortened(c.text.digest));
+    }
+  }
+}
+
+}  // namespace buttress

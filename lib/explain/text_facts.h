@@ -1,0 +1,35 @@
+// What is kept of a completion's text: enough to see copies, near copies and cut ends, in a fixed
+// number of bytes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+
+namespace buttress {
+
+// Of a text or of token ids; all 0 where neither is known.
+struct TextFacts {
+  std::uint64_t digest = 0;  // equal for equal texts; 0: nothing is known
+  std::int32_t words = 0;    // of a text: words, numbers, other characters; else tokens
+  std::int32_t length = 0;   // of a text: bytes; else tokens
+  bool ends_midway = false;  // the text's last character is none that ends an answer
+
+  // MinHash of its runs of three words (Broder, "On the resemblance and containment of documents",
+  // 1997), one permutation in kBins bins (Li, Owen and Zhang, NIPS 2012): the smallest hash that
+  // falls into each bin, 0 for none.
+  static constexpr std::size_t kBins = 32;
+  std::array<std::uint32_t, kBins> sketch{};
+
+  bool known() const { return digest != 0; }
+};
+
+// Pure, linear in the text.
+TextFacts FactsOfText(std::string_view text);
+TextFacts FactsOfTokens(std::span<const std::int32_t> token_ids);
+
+// Estimate of the share that the runs of three words of two texts have in common, in [0, 1]. Pure.
+double Similarity(const TextFacts& a, const TextFacts& b);
+
+}  // namespace buttress

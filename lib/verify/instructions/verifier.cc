@@ -1,0 +1,59 @@
+// Responses that follow every instruction of their prompt. The instructions stand in the answer, else in the dataset's row, as IFEval's
+// rows have them: {"instruction_id_list": [...], "kwargs": [{...}, ...]}; instructions.h lists them.
+#include "lib/verify/extract.h"
+#include "lib/verify/instructions/instructions.h"
+#include "lib/verify/json/bounded_json.h"
+#include "lib/verify/verifiers.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kIds = "instruction_id_list";
+constexpr std::string_view kArguments = "kwargs";
+constexpr std::size_t kMaxInstructions = 64;
+
+// The row of instructions with both lists checked: as many objects as ids.
+Result<json> ReadRow(const VerifyRequest& request) {
+  Result<json> row = ParseBoundedJson(request.answer);
+  if (!row.ok() || !row->is_object() || !row->contains(kIds)) row = ParseBoundedJson(request.extra_json);
+  if (!row.ok() || !row->is_object() || !row->contains(kIds)) return InvalidArgument("neither the answer nor the row has 'instruction_id_list'");
+  json& ids = (*row)[kIds];
+  if (!ids.is_array() || ids.empty() || ids.size() > kMaxInstructions) return InvalidArgument("'instruction_id_list' is no list of 1 to 64 ids");
+  json& arguments = (*row)[kArguments];
+  if (arguments.is_null()) arguments = json::array();
+  if (!arguments.is_array() || (!arguments.empty() && arguments.size() != ids.size()))
+    return InvalidArgument("'kwargs' is no list with an object for each instruction");
+  while (arguments.size() < ids.size()) arguments.push_back(json::object());
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (arguments[i].is_null()) arguments[i] = json::object();
+    if (!ids[i].is_string() || !arguments[i].is_object()) return InvalidArgument("instruction " + std::to_string(i) + " is no id with an object of arguments");
+  }
+  return row;
+}
+
+class Instructions : public Verifier {
+ public:
+  Verdict Verify(const VerifyRequest& request) const override {
+    const Result<json> row = ReadRow(request);
+    if (!row.ok()) return Unscorable("instructions: " + row.status().message());
+    const json& ids = (*row)[kIds];
+    std::string broken;
+    for (std::size_t i = 0; i < ids.size(); ++i) {
+      const auto& id = ids[i].get_ref<const std::string&>();
+      const Result<bool> follows = FollowsInstruction(id, (*row)[kArguments][i], request.response);
+      if (!follows.ok()) return Unscorable("instructions: " + follows.status().message());
+      if (!*follows) broken += (broken.empty() ? "not " : ", ") + id;
+    }
+    // IFEval's own rule: an empty response follows nothing.
+    if (Trim(request.response).empty()) return Wrong("empty", ids.dump());
+    return broken.empty() ? Correct("", ids.dump()) : Wrong(broken, ids.dump());
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& /*config*/) { return std::make_unique<Instructions>(); }
+
+}  // namespace buttress

@@ -1,0 +1,66 @@
+#include "lib/verify/remote/batch.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "lib/verify/extract.h"
+#include "lib/verify/json/bounded_json.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t kReasonBytes = 500;
+
+Verdict DecodeResult(const json& result, double correct_from) {
+  if (!result.is_object()) return Unscorable("the result is " + std::string(FirstBytes(result.dump(), kReasonBytes)) + "; expected an object");
+  if (result.contains("error")) {
+    const json& error = result["error"];
+    const std::string reason = error.is_string() ? error.get<std::string>() : error.dump();
+    return Unscorable(reason.empty() ? "error without a reason" : std::string(FirstBytes(reason, kReasonBytes)));
+  }
+  if (!result.contains("score") || !result["score"].is_number()) return Unscorable("the result has no number 'score'");
+  const double score = result["score"].get<double>();
+  if (!std::isfinite(score)) return Unscorable("the score is not finite");
+  if (result.contains("correct") && !result["correct"].is_boolean()) return Unscorable("'correct' of the result is neither true nor false");
+  const bool correct = result.contains("correct") ? result["correct"].get<bool>() : score >= correct_from;
+  Verdict verdict = correct ? Correct(result["score"].dump(), "") : Wrong(result["score"].dump(), "");
+  verdict.raw_reward = score;
+  return verdict;
+}
+
+}  // namespace
+
+std::string EncodeBatch(std::span<const VerifyRequest> requests) {
+  json items = json::array();
+  for (const VerifyRequest& request : requests) {
+    Result<json> row = ParseBoundedJson(request.extra_json, kMaxReferenceBytes);
+    items.push_back({{"prompt", request.prompt},
+                     {"response", request.response},
+                     {"answer", request.answer},
+                     {"source", request.source},
+                     {"row", row.ok() && row->is_object() ? *std::move(row) : json::object()},
+                     {"truncated", request.truncated}});
+  }
+  return json{{"items", std::move(items)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+std::vector<Verdict> DecodeResults(std::string_view reply, std::size_t count, double correct_from) {
+  const Result<json> parsed = ParseBoundedJson(reply, kMaxReferenceBytes);
+  if (!parsed.ok()) return AllUnscorable(count, "the reply is no answer: " + parsed.status().message());
+  if (!parsed->is_object() || !parsed->contains("results") || !(*parsed)["results"].is_array())
+    return AllUnscorable(count, "the reply has no list 'results'");
+  const json& results = (*parsed)["results"];
+  if (results.size() != count)
+    return AllUnscorable(count, std::to_string(results.size()) + " results for " + std::to_string(count) + " completions");
+  std::vector<Verdict> verdicts;
+  for (const json& result : results) verdicts.push_back(DecodeResult(result, correct_from));
+  return verdicts;
+}
+
+std::vector<Verdict> AllUnscorable(std::size_t count, const std::string& reason) {
+  return std::vector<Verdict>(count, Unscorable(std::string(FirstBytes(reason, kReasonBytes))));
+}
+
+}  // namespace buttress

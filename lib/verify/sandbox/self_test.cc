@@ -1,0 +1,81 @@
+#include "lib/verify/sandbox/self_test.h"
+
+#include <unistd.h>
+
+#include "lib/verify/extract.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kShownBytes = 300;
+
+// Prints a line for each thing that worked and must not, then "done". argv[1] is a process of the machine outside.
+constexpr std::string_view kEscapes = R"(
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+outside = int(sys.argv[1])
+
+def attempt(what, action):
+    try:
+        if action() is not False:
+            print(what)
+    except OSError:
+        pass
+
+attempt("reads /etc/passwd", lambda: open("/etc/passwd").read())
+attempt("reads /root", lambda: os.listdir("/root"))
+attempt("reads /home", lambda: os.listdir("/home"))
+attempt("writes to /", lambda: open("/x", "w"))
+attempt("writes to /usr", lambda: open("/usr/x", "w"))
+attempt("writes to /dev", lambda: open("/dev/shm/x", "w"))
+attempt("follows a link out", lambda: (os.symlink("/etc/shadow", "/tmp/link"), open("/tmp/link").read()))
+attempt("opens a socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
+attempt("opens a local socket", lambda: socket.socket(socket.AF_UNIX))
+attempt("signals a process outside", lambda: os.kill(outside, 0))
+attempt("sees a process outside", lambda: os.listdir("/proc/%d/task" % outside) if outside > 100 else False)
+attempt("makes a user namespace", lambda: libc.unshare(0x10000000) == 0)
+attempt("mounts", lambda: libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0)
+attempt("traces a process", lambda: libc.ptrace(0, 0, 0, 0) == 0)
+attempt("makes a file in memory", lambda: libc.memfd_create(b"x", 0) >= 0)
+attempt("changes the kernel", lambda: open("/proc/sys/kernel/hostname", "w"))
+attempt("has a variable of the environment", lambda: bool(set(os.environ) - {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE"}))
+attempt("has a descriptor", lambda: bool([f for f in os.listdir("/proc/self/fd") if int(f) > 3]))
+children = []
+try:
+    for _ in range(200):
+        pid = os.fork()
+        if pid == 0:
+            libc.pause()
+            os._exit(0)
+        children.append(pid)
+    print("starts 200 processes")
+except OSError:
+    pass
+for pid in children:
+    os.kill(pid, 9)
+print("done")
+)";
+
+Status Refuse(const std::string& what) { return FailedPrecondition("the sandbox does not hold: " + what + "; code is not scored on this machine"); }
+
+}  // namespace
+
+Status TestSandbox(const Sandbox& sandbox, const std::string& python) {
+  const SandboxLimits patient{.cpu_seconds = 10, .wall = std::chrono::milliseconds(30000)};
+  const Result<SandboxResult> tried =
+      sandbox.Run({{python, "-I", "-c", std::string(kEscapes), std::to_string(::getpid())}, {}, {}, patient});
+  if (!tried.ok()) {
+    return FailedPrecondition(tried.status().message() + "; code is scored in a sandbox only, which needs user namespaces (a container: " +
+                              "--security-opt seccomp=unconfined, or a host that allows them)");
+  }
+  if (tried->output != "done\n")
+    return Refuse("'" + std::string(FirstBytes(Trim(tried->output), kShownBytes)) + "' " + std::string(FirstBytes(Trim(tried->errors), kShownBytes)));
+  const SandboxLimits short_time{.cpu_seconds = 10, .wall = std::chrono::milliseconds(300)};
+  const Result<SandboxResult> slept = sandbox.Run({{"/usr/bin/sleep", "1000"}, {}, {}, short_time});
+  if (!slept.ok() || slept->end != SandboxEnd::kWallTime) return Refuse("a program that sleeps is not ended");
+  const Result<SandboxResult> flooded = sandbox.Run({{"/usr/bin/yes"}, {}, {}, patient});
+  if (!flooded.ok() || flooded->end != SandboxEnd::kOutput) return Refuse("a flood of output is not ended");
+  return OkStatus();
+}
+
+}  // namespace buttress

@@ -1,0 +1,103 @@
+// What models write.
+#include <map>
+#include <memory>
+
+#include "lib/base/file.h"
+#include "lib/verify/audit/near_miss.h"
+#include "lib/verify/expression.h"
+#include "lib/verify/extract.h"
+#include "lib/verify/math/answer.h"
+#include "lib/verify/math/equal.h"
+#include "lib/verify/math/parser.h"
+#include "lib/verify/verifier.h"
+#include "tests/fuzz/fuzz_target.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::string_view kMathPieces[] = {
+    "\\frac", "\\sqrt", "\\boxed{", "\\text{", "\\left(", "\\right)", "^{", "_{", "\\\\", "\\pm", "\\cup", "\\infty", "\\pi", "\\sin", "\\log_",
+    "\\begin{pmatrix}", "\\end{pmatrix}", "&", "!", "%", "\\%", "^\\circ", "=", "<", "\\le", "\\in", "\\mid", ",", ";", " and ", " or ", "$", "**",
+    "1,234", "0.\\overline{3}", "5^(5^(5^5))", "\\{", "\\}", "|", "∞", "²", "π", "√", "\\overline{", "cm", "per", "million", "x", "i", "e"};
+constexpr std::string_view kAnswerPieces[] = {
+    "\\boxed{", "}", "####", "Answer:", "final answer is", "The answer is ", "</think>", "<answer>", "</answer>", "$", "$$", "\\(", "\\)", "\\[",
+    "\\]", "A:\n", ". ", "\n", "<|im_end|>", "**", "12", "-3/4", "1,234", "%", "and", "or"};
+constexpr std::string_view kExpressionPieces[] = {"+", "-", "*", "/", "(", ")", "=", "×", "÷", "−", "<answer>", "</answer>", " ", "1", "25", "100"};
+
+std::vector<std::string> MathPairs() {
+  std::vector<std::string> answers;
+  const std::string text = *ReadFile(BUTTRESS_SOURCE_DIR "/tests/golden/math_pairs.txt");
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    const std::string line = text.substr(at, end - at);
+    const std::size_t sign = line.find("=  ");
+    if (sign != std::string::npos && sign > 3) {
+      answers.push_back(line.substr(0, sign - 3));
+      answers.push_back(line.substr(sign + 3));
+    }
+    at = end + 1;
+  }
+  return answers;
+}
+
+std::vector<std::string> Solutions() {
+  return {"We have $x = \\frac{1}{2}$, so the final answer is $\\boxed{\\frac{3}{4}}$.",
+          "3 * 4 = <<3*4=12>>12\nSo she pays $12 a day.\n#### 12",
+          "<think>\\boxed{3}? No.</think> **Answer:** 42",
+          "Thus $\\boxed{3}$, $\\boxed{4}$ and $\\boxed{5}$.",
+          "The answer is 1,234.50 dollars. I hope it is correct.<|im_end|>",
+          "so\n\\[ x = \\boxed{(-\\infty, 2) \\cup [3, \\infty)} \\]"};
+}
+
+std::vector<std::string> Expressions() {
+  return {"7-5+7-1", "(7 - 5) * 7 / 1 = 14", "<answer>25*(100-3)</answer>", "((1+2)*(3+4))/5", "-1 - -2", "100 / (25 - 5*5)"};
+}
+
+const Verifier& Named(const char* name) {
+  static std::map<std::string, std::unique_ptr<Verifier>> verifiers;
+  std::unique_ptr<Verifier>& verifier = verifiers[name];
+  if (!verifier) verifier = *MakeVerifier(name, RewardConfig{});
+  return *verifier;
+}
+
+// Both as an answer's grammar and in a comparison, with itself and with something else.
+void RunMath(std::string_view input) {
+  for (const CommaReading commas : {CommaReading::kThousands, CommaReading::kDecimal, CommaReading::kSeparator}) {
+    const auto node = ParseMath(input, commas);
+    if (!node.ok()) continue;
+    for (const MathMode mode : {MathMode::kLenient, MathMode::kStrict}) {
+      MathComparison how{.mode = mode};
+      CompareMath(*node, *node, how);
+      CompareMath(*node, MakeNumber(2), how);
+    }
+  }
+  const std::string boxed = "\\boxed{" + std::string(input) + "}";
+  Named("math").Verify({{}, boxed, "\\boxed{\\frac{1}{2}, (1, 2), x^2+1}", {}, false});
+  Named("math").Verify({{}, "\\boxed{x+1}", boxed, {}, false});
+}
+
+void RunExtraction(std::string_view input) {
+  const std::vector<std::string> anchors(std::begin(kMathAnchors), std::end(kMathAnchors));
+  for (const bool truncated : {false, true}) (void)FindAnswers(input, truncated, anchors);
+  (void)InLastBox(input);
+  (void)InAnswerTags(input);
+  NearMisses(FirstBytes(input, 200), 10);
+  for (const char* name : {"math", "number", "exact", "arithmetic"}) Named(name).Verify({{}, input, "12", {}, false});
+  Named("number").Verify({{}, "12", input, {}, true});
+}
+
+void RunExpression(std::string_view input) {
+  (void)EvaluateExpression(input);
+  Named("countdown").Verify({{}, input, "7 7 1 5 > 8", {}, false});
+  Named("countdown").Verify({{}, "7-5+7-1", input, {}, false});
+}
+
+}  // namespace
+
+std::vector<FuzzTarget> CompletionTargets() {
+  return {{"math", MathPairs, kMathPieces, 6000, RunMath},
+          {"extraction", Solutions, kAnswerPieces, 1 << 17, RunExtraction},
+          {"countdown", Expressions, kExpressionPieces, 1 << 14, RunExpression}};
+}
+
+}  // namespace buttress

@@ -1,0 +1,25 @@
+// Parsers of what comes from outside: models' completions, files, servers. Each takes any bytes without a crash and within a time bound.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace buttress {
+
+struct FuzzTarget {
+  std::string_view name;
+  std::vector<std::string> (*corpus)();          // real inputs; not empty
+  std::span<const std::string_view> dictionary;  // pieces that its grammar knows
+  std::size_t max_bytes;                         // of an input
+  void (*run)(std::string_view input);           // returns, whatever the input
+};
+
+
+// Of what models write, and of files and servers.
+std::vector<FuzzTarget> CompletionTargets();
+std::vector<FuzzTarget> FileTargets();
+
+}  // namespace buttress

@@ -1,0 +1,144 @@
+// Groups without a signal are replaced (zero_variance: resample).
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "lib/base/random.h"
+#include "tests/unit/coordinator/scheduler_rig.h"
+
+namespace buttress {
+namespace {
+
+using enum Outcome;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+// Two prompts a step, on-policy, at most two groups replaced for a step.
+SchedulerOptions Resampling() {
+  SchedulerOptions options = SmallRun();
+  options.max_age = 0;
+  options.resample = true;
+  options.replace_cap = 2;
+  return options;
+}
+
+Submission Constant(const Lease& lease) { return SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong}); }
+
+TEST(SchedulerResample, AConstantGroupIsCountedAndGivesItsPlaceToAnotherPrompt) {
+  SchedulerRig rig = SchedulerRig::Started(Resampling());
+  const auto leases = rig.LeaseAll();
+  ASSERT_EQ(leases.size(), 2u);
+  EXPECT_EQ(rig.Submit(Constant(leases.at(1))), SubmitOutcome::kAccepted);
+  EXPECT_EQ(rig.ReasonOf(1), DropReason::kNoSignal);
+  EXPECT_EQ(rig.ledger.groups.at(1).step, 1u);
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse.all_wrong, 1);
+  rig.Submit(leases.at(2));
+  EXPECT_THAT(rig.PlannedIds(1), IsEmpty());
+  const auto more = rig.LeaseAll();
+  ASSERT_EQ(more.size(), 1u);
+  rig.Submit(more.at(3));
+  const Result<PlanReply> reply = rig.Plan(1);
+  ASSERT_TRUE(reply.ok() && reply->plan);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(2, 3));
+  EXPECT_EQ(reply->plan->collapse.step, (CollapseCounts{.groups = 3, .all_wrong = 1, .mixed = 2}));
+  EXPECT_EQ(rig.scheduler.events().batches_filled, 0);
+}
+
+TEST(SchedulerResample, AtTheCapConstantGroupsFillThePlanAndTheNextStepHasACapOfItsOwn) {
+  SchedulerRig rig = SchedulerRig::Started(Resampling());
+  for (int wave = 0; wave < 2; ++wave) {
+    for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(Constant(lease));
+  }
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(3, 4));
+  EXPECT_EQ(rig.scheduler.events().batches_filled, 1);
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  const auto leases = rig.LeaseAll();
+  rig.Submit(Constant(leases.at(5)));
+  EXPECT_EQ(rig.ReasonOf(5), DropReason::kNoSignal);
+  EXPECT_EQ(rig.ledger.groups.at(5).step, 2u);
+}
+
+TEST(SchedulerResample, TheBudgetOfTheRunIsNotExceeded) {
+  SchedulerOptions options = Resampling();
+  options.replace_budget = 1;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto leases = rig.LeaseAll();
+  rig.Submit(Constant(leases.at(1)));
+  rig.Submit(Constant(leases.at(2)));
+  EXPECT_EQ(rig.StateOf(1), GroupState::kDropped);
+  EXPECT_EQ(rig.StateOf(2), GroupState::kReady);
+}
+
+TEST(SchedulerResample, AGroupWithTooFewScorableCompletionsIsReplacedToo) {
+  SchedulerRig rig = SchedulerRig::Started(Resampling());
+  const Lease lease = rig.LeaseAll().at(1);
+  rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kUnscorable}));
+  EXPECT_EQ(rig.ReasonOf(1), DropReason::kNoSignal);
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse.unscorable, 1);
+}
+
+TEST(SchedulerResample, ARestartForgetsNeitherTheCapNorWhatWasAccepted) {
+  SchedulerRig rig = SchedulerRig::Started(Resampling());
+  const auto leases = rig.LeaseAll();
+  rig.Submit(Constant(leases.at(1)));
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.Submit(Constant(leases.at(1))), SubmitOutcome::kDuplicate);
+  rig.Submit(Constant(leases.at(2)));
+  rig.scheduler = rig.Restore();
+  rig.scheduler.RegisterWorker("a", 1, "", rig.now_ms, rig.batch);
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(Constant(lease));
+  const Result<PlanReply> reply = rig.Plan(1);
+  ASSERT_TRUE(reply.ok() && reply->plan);
+  EXPECT_EQ(reply->plan->collapse.step.groups, 4);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(3, 4));
+}
+
+TEST(SchedulerResample, AfterTheLastPlanNothingIsReplaced) {
+  SchedulerOptions options = Resampling();
+  options.steps = 1;
+  options.window = 2;
+  options.max_age = 1;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto leases = rig.LeaseAll();
+  ASSERT_EQ(leases.size(), 3u);  // two of the only step, and one that may pass a slow one
+  rig.Submit(leases.at(1));
+  rig.Submit(leases.at(2));
+  ASSERT_THAT(rig.PlannedIds(1), ElementsAre(1, 2));
+  rig.Submit(Constant(leases.at(3)));
+  EXPECT_EQ(rig.StateOf(3), GroupState::kReady);
+}
+
+// What one step trains and draws when groups come in in the order of `seed`.
+std::pair<std::vector<std::uint64_t>, std::int64_t> StepInOrder(std::uint64_t seed) {
+  SchedulerOptions options = Resampling();
+  options.prompts = 5;
+  options.replace_cap = 5;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  RandomStream random({seed, 0});
+  std::map<std::uint64_t, Lease> held;
+  while (!rig.Plan(1)->plan) {
+    held.merge(rig.LeaseAll());
+    auto next = held.begin();
+    std::advance(next, static_cast<std::ptrdiff_t>(random.Below(held.size())));
+    const bool mixed = next->first % 3 == 0;
+    rig.Submit(mixed ? SchedulerRig::MakeSubmission(next->second, next->second.min_version, {kCorrect, kWrong})
+                     : Constant(next->second));
+    held.erase(next);
+  }
+  std::vector<std::uint64_t> trained = rig.PlannedIds(1);
+  std::erase_if(trained, [](std::uint64_t id) { return id % 3 != 0; });
+  return {trained, rig.Plan(1)->plan->collapse.step.groups};
+}
+
+TEST(SchedulerResample, WhatAStepTrainsDoesNotDependOnTheOrderInWhichGroupsComeIn) {
+  const auto first = StepInOrder(1);
+  EXPECT_THAT(first.first, ElementsAre(3, 6, 9));
+  EXPECT_EQ(first.second, 10);
+  for (std::uint64_t seed = 2; seed < 50; ++seed) EXPECT_EQ(StepInOrder(seed), first) << seed;
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,183 @@
+#include "lib/explain/cause.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace buttress {
+namespace {
+
+const CauseRules kRules;
+
+std::string LongText(int number, int words = 100) {
+  std::string text;
+  for (int i = 0; i < words; ++i)
+    text += "n" + std::to_string(number) + "w" + std::to_string(i) + " ";
+  return text + ".";
+}
+
+// Eight completions with different texts and one reward.
+GroupFacts Constant(double reward) {
+  GroupFacts group;
+  group.prompt_id = "p";
+  for (int i = 0; i < 8; ++i) {
+    CompletionFacts& c = group.completions.emplace_back();
+    c.raw_reward = c.reward = reward;
+    c.text = FactsOfText(LongText(i));
+  }
+  return group;
+}
+
+GroupContext Ordinary() {
+  GroupContext context;
+  context.lowest = 0;
+  context.highest = 1;
+  context.similarity = 0.2;
+  return context;
+}
+
+Cause Named(const GroupFacts& group, const GroupContext& context = Ordinary()) {
+  return Diagnose(group, context, kRules).cause;
+}
+
+TEST(CauseTest, ConstantGroupsWithoutAnotherReasonAreEasyOrHard) {
+  EXPECT_EQ(Named(Constant(1)), Cause::kTooEasy);
+  EXPECT_EQ(Named(Constant(0)), Cause::kTooHard);
+}
+
+TEST(CauseTest, APromptThatIsOftenSolvedIsNotTooHardForOneBadGroup) {
+  GroupContext context = Ordinary();
+  context.past_correct = 10;
+  context.past_scored = 16;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
+}
+
+TEST(CauseTest, TwoEqualRewardsWithoutAHistorySayNothing) {
+  GroupFacts group = Constant(1);
+  group.completions.resize(2);
+  EXPECT_EQ(Named(group), Cause::kUnknown);
+}
+
+TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasyToo) {
+  GroupContext context = Ordinary();
+  context.lowest = -1;
+  EXPECT_EQ(Named(Constant(-1), context), Cause::kTooHard);
+  EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
+  EXPECT_EQ(Named(Constant(0.3), context), Cause::kUnknown);
+}
+
+TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoiseAndNoSignal) {
+  GroupFacts group = Constant(0.7);
+  group.completions[3].raw_reward = static_cast<double>(0.7F);
+  EXPECT_TRUE(HasNoSignal(group, kRules));
+  EXPECT_EQ(Named(group), Cause::kFloatNoise);
+  group.completions[3].raw_reward = 0.7001;
+  EXPECT_FALSE(HasNoSignal(group, kRules));
+}
+
+TEST(CauseTest, HalfOfAGroupWithoutAVerdictIsUnscorable) {
+  GroupFacts group = Constant(0);
+  for (int i = 0; i < 4; ++i)
+    group.completions[static_cast<std::size_t>(i)].raw_reward =
+        std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(Named(group), Cause::kUnscorable);
+  group.completions[0].raw_reward = 0;
+  EXPECT_EQ(Named(group), Cause::kTooHard);
+}
+
+TEST(CauseTest, WeightsFarBehindTheStepAreStale) {
+  GroupFacts group = Constant(0);
+  group.step = 40;
+  group.version_step = 40 - kRules.stale_steps;
+  EXPECT_EQ(Named(group), Cause::kTooHard);
+  group.version_step = *group.version_step - 1;
+  EXPECT_EQ(Named(group), Cause::kStaleWeights);
+}
+
+TEST(CauseTest, TextsOfAnEarlierVisitAreStaleWeights) {
+  GroupContext context = Ordinary();
+  context.repeated_share = 0.75;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kStaleWeights);
+}
+
+TEST(CauseTest, CopiesOfALongTextAreDuplicates) {
+  GroupFacts group = Constant(0);
+  for (CompletionFacts& c : group.completions) c.text = FactsOfText(LongText(0));
+  EXPECT_EQ(Named(group), Cause::kDuplicateSamples);
+}
+
+TEST(CauseTest, CopiesOfAShortRightAnswerAreAnEasyPrompt) {
+  GroupFacts group = Constant(1);
+  for (CompletionFacts& c : group.completions) c.text = FactsOfText("42");
+  EXPECT_EQ(Named(group), Cause::kTooEasy);
+}
+
+TEST(CauseTest, LogProbsTellWhetherCopiesAreTheSamplersOrThePolicys) {
+  GroupFacts group = Constant(0);
+  for (CompletionFacts& c : group.completions) {
+    c.text = FactsOfText(LongText(0, 12));
+    c.logprob = -30;
+  }
+  EXPECT_EQ(Named(group), Cause::kDuplicateSamples);
+  for (CompletionFacts& c : group.completions) c.logprob = -0.05;
+  EXPECT_EQ(Named(group), Cause::kModeCollapsed);
+  for (CompletionFacts& c : group.completions) c.raw_reward = 1;
+  EXPECT_EQ(Named(group), Cause::kTooEasy);  // short, right and certain
+}
+
+TEST(CauseTest, AFewCopiesOfShortTextsAreNoModeCollapse) {
+  GroupFacts group = Constant(0);
+  for (std::size_t i = 0; i < 8; ++i) {
+    group.completions[i].text = FactsOfText(LongText(static_cast<int>(i / 2), 8));
+    group.completions[i].logprob = -2;
+  }
+  EXPECT_EQ(Named(group), Cause::kTooHard);
+}
+
+TEST(CauseTest, NearCopiesAreModeCollapse) {
+  GroupFacts group = Constant(1);
+  for (std::size_t i = 0; i < 8; ++i) {
+    std::string text = LongText(0);
+    text.replace(text.find("w50"), 3, "x" + std::to_string(i));
+    group.completions[i].text = FactsOfText(text);
+  }
+  EXPECT_EQ(Named(group), Cause::kModeCollapsed);
+}
+
+TEST(CauseTest, CutCompletionsAreTruncatedUnlessTheyAreRight) {
+  GroupFacts group = Constant(0);
+  for (std::size_t i = 0; i < 8; ++i) group.completions[i].truncated = i < 4;
+  EXPECT_EQ(Named(group), Cause::kTruncated);
+  for (CompletionFacts& c : group.completions) c.raw_reward = 1;
+  EXPECT_EQ(Named(group), Cause::kTooEasy);
+}
+
+TEST(CauseTest, ASecondVerifierThatIsBelievedContradictsTheFirst) {
+  GroupFacts group = Constant(0);
+  for (std::size_t i = 0; i < 8; ++i) group.completions[i].states_truth = i < 3;
+  GroupContext context = Ordinary();
+  context.truth_agreement = 0.99;
+  EXPECT_EQ(Named(group, context), Cause::kVerifierConstant);
+  context.truth_agreement = 0.6;  // it does not understand this task
+  EXPECT_EQ(Named(group, context), Cause::kTooHard);
+}
+
+TEST(CauseTest, ASourceThatIsSuddenlyConstantHasABrokenVerifier) {
+  GroupContext context = Ordinary();
+  context.constant_chance = 1e-9;
+  context.constant_groups = 16;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kVerifierConstant);
+  context.constant_groups = 2;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kTooHard);
+}
+
+TEST(CauseTest, EveryCauseHasANameAMeaningAndAMend) {
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    const CauseInfo& info = InfoOf(static_cast<Cause>(i));
+    EXPECT_FALSE(info.name.empty() || info.meaning.empty() || info.mend.empty()) << i;
+  }
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,233 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+
+#include "cli/explain/dump_row.h"
+#include "cli/explain/line_reader.h"
+#include "cli/explain/step_source.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using Steps = std::vector<std::vector<GroupFacts>>;
+
+class DumpStepsTest : public ::testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    std::filesystem::create_directories(
+        std::filesystem::path(folder_.path() + "/" + name).parent_path());
+    std::ofstream(folder_.path() + "/" + name) << text;
+  }
+
+  Result<Steps> ReadAll() {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
+                              OpenSteps(folder_.path(), options_));
+    Steps steps;
+    while (true) {
+      BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupFacts> groups, source->Next());
+      remarks_ = source->remarks();
+      if (groups.empty()) return steps;
+      steps.push_back(std::move(groups));
+    }
+  }
+
+  std::string ErrorOf() { return ReadAll().status().message(); }
+
+  TempDir folder_;
+  StepSourceOptions options_;
+  std::vector<std::string> remarks_;
+};
+
+TEST_F(DumpStepsTest, VerlRowsOfOnePromptAreAGroupInWhateverOrderTheyCome) {
+  Write("10.jsonl", "{\"input\":\"p\",\"output\":\"a\",\"gts\":\"4\",\"score\":1.0,\"step\":10}\n");
+  Write("9.jsonl",
+        "{\"input\":\"p\",\"output\":\"the answer is 4\",\"gts\":\"4\",\"score\":1.0,\"step\":9}\n"
+        "{\"input\":\"q\",\"output\":\"c\",\"gts\":\"7\",\"score\":0.0,\"step\":9}\n"
+        "{\"input\":\"p\",\"output\":\"b\",\"gts\":\"4\",\"score\":0.5,\"step\":9}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 2);
+  ASSERT_EQ((*steps)[0].size(), 2);
+  const GroupFacts& p = (*steps)[0][0];
+  EXPECT_EQ(p.step, 9);
+  EXPECT_EQ(p.where, "9.jsonl:1");
+  ASSERT_EQ(p.completions.size(), 2);
+  EXPECT_EQ(p.completions[1].raw_reward, 0.5);
+  EXPECT_EQ(p.completions[0].states_truth, true);
+  EXPECT_EQ(p.completions[1].states_truth, false);
+}
+
+TEST_F(DumpStepsTest, VerlUidsSeparateGroupsOfOnePromptAndAccuracyDecides) {
+  Write("1.jsonl",
+        "{\"input\":\"p\",\"output\":\"a\",\"gts\":\"\",\"score\":0.4,\"acc\":true,\"step\":1,"
+        "\"uid\":\"x_0_0\"}\n"
+        "{\"input\":\"p\",\"output\":\"b\",\"gts\":\"\",\"score\":0.6,\"acc\":1.0,\"step\":1,"
+        "\"uid\":\"x_1_0\"}\n"
+        "{\"input\":\"p\",\"output\":\"c\",\"gts\":\"\",\"score\":0.4,\"acc\":0,\"step\":1,\"uid\":"
+        "\"y_0_0\"}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ((*steps)[0].size(), 2);
+  const GroupFacts& x = (*steps)[0][0];
+  EXPECT_EQ(x.completions.size(), 2);
+  EXPECT_EQ(x.completions[0].raw_reward, 1.0);
+  EXPECT_EQ(x.completions[0].reward, 0.4);
+  EXPECT_EQ(x.completions[0].outcome, Outcome::kCorrect);
+}
+
+TEST_F(DumpStepsTest, PythonsNaNIsACompletionWithoutAVerdict) {
+  Write("1.jsonl",
+        "{\"input\":\"NaN \\\" NaN\",\"output\":\"a\",\"gts\":null,\"score\":NaN,\"step\":1}\n"
+        "{\"input\":\"NaN \\\" "
+        "NaN\",\"output\":\"b\",\"gts\":null,\"score\":-Infinity,\"step\":1}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ((*steps)[0][0].completions.size(), 2);
+  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[0].raw_reward));
+  EXPECT_TRUE(std::isnan((*steps)[0][0].completions[1].raw_reward));
+  EXPECT_THAT((*steps)[0][0].prompt_id, HasSubstr("NaN \" NaN"));
+}
+
+TEST_F(DumpStepsTest, TrlRewardsAreTheSumOfTheirColumnsAndChatsAreText) {
+  const std::string chat =
+      R"("prompt":[{"role":"user","content":"2+2?"}],"completion":[{"role":"assistant","content":"4"}])";
+  Write("completions/completions_00001.jsonl",
+        "{\"step\":1," + chat +
+            ",\"accuracy\":1.0,\"format\":0.5,\"advantage\":0.1}\n"
+            "{\"step\":1," +
+            chat + ",\"accuracy\":null,\"format\":null,\"advantage\":0.0}\n");
+  Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  ASSERT_EQ(group.completions.size(), 2);
+  EXPECT_EQ(group.completions[0].raw_reward, 1.5);
+  EXPECT_TRUE(std::isnan(group.completions[1].raw_reward));
+  EXPECT_EQ(group.completions[0].text.words, 1);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("accuracy + format")));
+  options_.rewards = {"accuracy"};
+  steps = ReadAll();
+  EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1.0);
+}
+
+TEST_F(DumpStepsTest, ABatchThatTrlLogsAgainCountsOnce) {
+  const auto row = [](int step, const char* text) {
+    return "{\"step\":" + std::to_string(step) + ",\"prompt\":\"p\",\"completion\":\"" + text +
+           "\",\"r\":1.0,\"advantage\":0}\n";
+  };
+  Write("completions_00001.jsonl", row(1, "a") + row(1, "b"));
+  Write("completions_00002.jsonl", row(2, "a") + row(2, "b"));
+  Write("completions_00003.jsonl", row(3, "a") + row(3, "c"));
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ(steps->size(), 2);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("1 steps were left out")));
+}
+
+TEST_F(DumpStepsTest, PlainRowsSayWhatTheyKnow) {
+  Write("a.jsonl",
+        "{\"id\":7,\"reward\":0,\"outcome\":\"wrong\",\"tokens\":512,\"finish_reason\":\"length\","
+        "\"version\":3,\"logprob\":-12.5,\"worker\":\"w1\","
+        "\"source\":\"s\",\"step\":9}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  const GroupFacts& group = (*steps)[0][0];
+  EXPECT_EQ(group.prompt_id, "7");
+  EXPECT_EQ(group.source, "s");
+  EXPECT_EQ(group.sampler, "w1");
+  EXPECT_EQ(group.version_step, 3);
+  EXPECT_EQ(group.completions[0].truncated, true);
+  EXPECT_EQ(group.completions[0].logprob, -12.5);
+  EXPECT_FALSE(group.completions[0].text.known());
+}
+
+TEST_F(DumpStepsTest, GroupRowsAreThoseOfAdvantages) {
+  Write(
+      "a.jsonl",
+      "{\"id\":\"q\",\"step\":2,\"rewards\":[1,0,null],\"history\":{\"correct\":1,\"scored\":4}}\n"
+      "{\"id\":\"q\",\"step\":2,\"rewards\":[1,1]}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ((*steps)[0].size(), 2);
+  EXPECT_EQ((*steps)[0][0].completions.size(), 3);
+  EXPECT_EQ((*steps)[0][0].history, (PromptHistory{1, 4}));
+}
+
+TEST_F(DumpStepsTest, RowsWithoutAStepAreGroupedWhereTheyStandTogether) {
+  std::string text;
+  for (int visit = 0; visit < 2; ++visit) {
+    for (int prompt = 0; prompt < 100; ++prompt) {
+      for (int i = 0; i < 2; ++i)
+        text +=
+            "{\"prompt\":\"p" + std::to_string(prompt) + "\",\"completion\":\"x\",\"reward\":1}\n";
+    }
+  }
+  Write("a.jsonl", text);
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 2);
+  EXPECT_EQ((*steps)[0].size(), 128);
+  EXPECT_EQ((*steps)[1].size(), 72);
+  for (const auto& step : *steps) {
+    for (const GroupFacts& group : step) EXPECT_EQ(group.completions.size(), 2);
+  }
+}
+
+TEST_F(DumpStepsTest, BadRowsAreNamedWithFileAndLineOrLeftOutAndCounted) {
+  Write("1.jsonl",
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":5}\n"
+        "\n"
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":\"high\",\"step\":5}\n"
+        "{\"completion\":\"x\",\"reward\":1,\"step\":5}\n"
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":4}\n"
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"rew");
+  const std::string error = ErrorOf();
+  EXPECT_THAT(error, HasSubstr("4 bad rows"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:3: reward = \"high\"; expected a number or null"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:4: no field 'prompt'"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:5: step 4 behind step 5"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:6: not a JSON object: the file ends inside this line"));
+  options_.skip_bad = true;
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ((*steps)[0][0].completions.size(), 1);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("4 bad rows were left out")));
+}
+
+TEST_F(DumpStepsTest, AFileOfAnotherKindIsRefusedWithWhatItHas) {
+  Write("1.jsonl", "{\"loss\":1,\"lr\":2}\n");
+  EXPECT_THAT(ErrorOf(), HasSubstr("fields loss, lr are of no dump known"));
+}
+
+TEST_F(DumpStepsTest, ParquetIsRefusedWithTheCommandThatConvertsIt) {
+  Write("completions/completions_00001.parquet", "PAR1");
+  EXPECT_THAT(ErrorOf(), HasSubstr("read_parquet"));
+}
+
+TEST_F(DumpStepsTest, AnEmptyFolderSaysWhatItLookedFor) {
+  EXPECT_THAT(ErrorOf(), HasSubstr("neither a ledger.db nor *.jsonl"));
+}
+
+TEST_F(DumpStepsTest, LinesLongerThanTheBufferAreWhole) {
+  const std::string longer(3 << 20, 'x');
+  Write("a", longer + "\nshort\n" + longer);
+  const auto reader = LineReader::Open(folder_.path() + "/a");
+  ASSERT_TRUE(reader.ok());
+  std::string_view line;
+  EXPECT_TRUE(*(*reader)->Next(line));
+  EXPECT_EQ(line, longer);
+  EXPECT_TRUE(*(*reader)->Next(line));
+  EXPECT_EQ(line, "short");
+  EXPECT_TRUE((*reader)->ended());
+  EXPECT_TRUE(*(*reader)->Next(line));
+  EXPECT_EQ(line, longer);
+  EXPECT_FALSE((*reader)->ended());
+  EXPECT_FALSE(*(*reader)->Next(line));
+}
+
+}  // namespace
+}  // namespace buttress

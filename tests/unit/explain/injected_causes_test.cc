@@ -1,0 +1,145 @@
+// Every cause injected where it arises, and named from what verl's dump shows.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+#include "cli/explain/step_source.h"
+#include "lib/explain/post_mortem.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/explain/synthetic_dump.h"
+
+namespace buttress {
+namespace {
+
+using Confusion = std::map<Cause, std::map<Cause, int>>;  // injected -> named -> groups
+
+// Injected against named, over the groups without a signal.
+Confusion Explain(const SyntheticDump& dump, const StepSourceOptions& options = {}) {
+  TempDir folder;
+  std::ofstream(folder.path() + "/1.jsonl") << dump.text();
+  const Result<std::unique_ptr<StepSource>> source = OpenSteps(folder.path(), options);
+  EXPECT_TRUE(source.ok()) << source.status().ToString();
+  Confusion confusion;
+  PostMortem post_mortem(CauseRules{}, [&](const CollapsedGroup& group) {
+    const int prompt = std::stoi(group.prompt_id.substr(group.prompt_id.find("Problem ") + 8));
+    const auto injected = dump.truth().find({group.step, prompt});
+    if (injected != dump.truth().end()) ++confusion[injected->second][group.diagnosis.cause];
+  });
+  while (true) {
+    const Result<std::vector<GroupFacts>> groups = (*source)->Next();
+    EXPECT_TRUE(groups.ok()) << groups.status().ToString();
+    if (!groups.ok() || groups->empty()) return confusion;
+    const Status status = post_mortem.Add(*groups);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+}
+
+std::string Table(const Confusion& confusion) {
+  std::string text;
+  for (const auto& [injected, named] : confusion) {
+    text += std::string(InfoOf(injected).name) + ":";
+    for (const auto& [cause, count] : named)
+      text += " " + std::to_string(count) + " " + std::string(InfoOf(cause).name);
+    text += "\n";
+  }
+  return text;
+}
+
+double NamedRight(const Confusion& confusion, Cause cause) {
+  const auto found = confusion.find(cause);
+  if (found == confusion.end()) return 0;
+  int all = 0;
+  for (const auto& [named, count] : found->second) all += count;
+  const auto right = found->second.find(cause);
+  return right == found->second.end() ? 0.0 : static_cast<double>(right->second) / all;
+}
+
+int Injected(const Confusion& confusion, Cause cause) {
+  int all = 0;
+  if (const auto found = confusion.find(cause); found != confusion.end()) {
+    for (const auto& [named, count] : found->second) all += count;
+  }
+  return all;
+}
+
+// A healthy mix of prompts, by id: easy, hard, and between.
+SyntheticPrompt Healthy(int id) {
+  SyntheticPrompt prompt{.id = id, .source = id % 2 == 0 ? "math" : "gsm"};
+  const int kind = id % 5;
+  prompt.success_rate = kind == 0 ? 0.985 : kind == 1 ? 0.01 : 0.35 + 0.1 * kind;
+  prompt.fault = kind == 0 ? Cause::kTooEasy : kind == 1 ? Cause::kTooHard : Cause::kUnknown;
+  return prompt;
+}
+
+// 100 healthy prompts that come again every second step, and new prompts with a fault of each kind.
+SyntheticDump RunWithFaults(std::uint64_t seed) {
+  SyntheticDump dump(seed, 8);
+  int next = 1000;
+  for (int step = 1; step <= 24; ++step) {
+    std::vector<SyntheticPrompt> prompts;
+    for (int i = 0; i < 50; ++i) prompts.push_back(Healthy(2 * i + step % 2));
+    for (const Cause fault : {Cause::kDuplicateSamples,
+                              Cause::kModeCollapsed,
+                              Cause::kTruncated,
+                              Cause::kFloatNoise,
+                              Cause::kUnscorable}) {
+      for (int i = 0; i < 4; ++i)
+        prompts.push_back({.id = next++,
+                           .source = "math",
+                           .success_rate = i % 2 == 0 ? 0.03 : 0.6,
+                           .fault = fault});
+    }
+    // The same prompts at all steps.
+    for (int i = 0; i < 4; ++i) {
+      prompts.push_back({.id = 500 + i,
+                         .source = "math",
+                         .success_rate = i % 2 == 0 ? 0.002 : 0.999,
+                         .fault = Cause::kStaleWeights});
+    }
+    SyntheticStep faults;
+    if (step % 8 >= 6)
+      faults = {.constant_source = "gsm", .constant_reward = step > 16 ? 1.0 : 0.0};
+    dump.AddStep(step, prompts, faults);
+  }
+  return dump;
+}
+
+TEST(InjectedCausesTest, EveryCauseIsNamedRightInNineteenOfTwentyGroups) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    const Confusion confusion = Explain(RunWithFaults(seed));
+    for (const Cause cause : {Cause::kTooEasy,
+                              Cause::kTooHard,
+                              Cause::kTruncated,
+                              Cause::kUnscorable,
+                              Cause::kVerifierConstant,
+                              Cause::kDuplicateSamples,
+                              Cause::kModeCollapsed,
+                              Cause::kStaleWeights,
+                              Cause::kFloatNoise}) {
+      EXPECT_GE(NamedRight(confusion, cause), 0.95)
+          << InfoOf(cause).name << ", seed " << seed << "\n"
+          << Table(confusion);
+      EXPECT_GE(Injected(confusion, cause), 20) << InfoOf(cause).name << ", seed " << seed;
+    }
+  }
+}
+
+TEST(InjectedCausesTest, ChanceCollapseOfMiddlingPromptsIsUnknown) {
+  SyntheticDump dump(5, 4);
+  for (int step = 1; step <= 30; ++step) {
+    std::vector<SyntheticPrompt> prompts;
+    for (int i = 0; i < 60; ++i)
+      prompts.push_back({.id = i,
+                         .source = "math",
+                         .success_rate = 0.5,
+                         .fault = step > 3 ? Cause::kUnknown : Cause::kTooEasy});
+    dump.AddStep(step, prompts);
+  }
+  const Confusion confusion = Explain(dump);
+  EXPECT_GE(NamedRight(confusion, Cause::kUnknown), 0.95) << Table(confusion);
+  EXPECT_GE(Injected(confusion, Cause::kUnknown), 100);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,171 @@
+// Faults injected in a ledger with payloads, as a coordinator would have written them.
+#include <gtest/gtest.h>
+
+#include "cli/explain/step_source.h"
+#include "lib/explain/post_mortem.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_store.h"
+#include "lib/rl/wire.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kSize = 8;
+
+// A run that is written group by group.
+class LedgerRun {
+ public:
+  LedgerRun() {
+    ledger_ = *Ledger::Open(folder_.path() + "/ledger.db");
+    payloads_ = *PayloadStore::Open(folder_.path() + "/payloads", {});
+    batch_.run.emplace();
+    batch_.run->run_name = "run";
+    batch_.run->config_sha256 = "aa";
+  }
+
+  // A group of `step` with fresh random tokens, all with this reward; `change` makes a fault of it.
+  template <class Change>
+  void Add(std::uint64_t step, double reward, Change change) {
+    Group group;
+    group.group_id = ++last_id_;
+    group.prompt_id = "p" + std::to_string(last_id_);
+    group.source = "s";
+    group.worker_id = "w";
+    group.prompt_token_ids = {1, 2};
+    for (int i = 0; i < kSize; ++i) {
+      Completion& c = group.completions.emplace_back();
+      c.index = i;
+      for (int t = 0; t < 40; ++t)
+        c.token_ids.push_back(static_cast<std::int32_t>(random_.Below(1000)));
+      c.logprobs.assign(c.token_ids.size(), -2.5F);
+      c.segments = {{0, {1, step - 1, ""}}};
+      c.finish_reason = FinishReason::kStop;
+      c.outcome = reward == 1 ? Outcome::kCorrect : Outcome::kWrong;
+      c.raw_reward = c.reward = reward;
+    }
+    change(group);
+    ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).ToString();
+    AcceptedRow accepted = SummarizeGroup(group);
+    accepted.lease_epoch = 1;
+    accepted.content_sha256 = std::string(32, 'x');
+    accepted.payload = *payloads_->Append(EncodeGroup(group));
+    GroupRow row;
+    row.group_id = group.group_id;
+    row.prompt = {group.prompt_id, group.source, 0, group.group_id, kSize};
+    row.state = GroupState::kTrained;
+    row.worker_id = group.worker_id;
+    row.granted_version = {1, step - 1, ""};
+    row.step = step;
+    batch_.groups.push_back(row);
+    batch_.accepted.push_back(accepted);
+  }
+
+  // Cause of the only kind that is named, or a failure.
+  std::map<Cause, int> Explain(std::vector<std::string>* remarks = nullptr) {
+    EXPECT_TRUE(payloads_->Sync().ok());
+    batch_.run->next_group_id = last_id_ + 1;
+    EXPECT_TRUE(ledger_->Write(batch_).ok());
+    std::map<Cause, int> named;
+    const Result<std::unique_ptr<StepSource>> source = OpenSteps(folder_.path(), {});
+    EXPECT_TRUE(source.ok()) << source.status().ToString();
+    PostMortem post_mortem(CauseRules{},
+                           [&](const CollapsedGroup& group) { ++named[group.diagnosis.cause]; });
+    while (true) {
+      const Result<std::vector<GroupFacts>> groups = (*source)->Next();
+      EXPECT_TRUE(groups.ok()) << groups.status().ToString();
+      if (!groups.ok() || groups->empty()) break;
+      EXPECT_TRUE(post_mortem.Add(*groups).ok());
+    }
+    if (remarks != nullptr) *remarks = (*source)->remarks();
+    report = post_mortem.Finish();
+    return named;
+  }
+
+  void DeletePayloads() { std::filesystem::remove_all(folder_.path() + "/payloads"); }
+
+  Report report;
+
+ private:
+  TempDir folder_;
+  std::unique_ptr<Ledger> ledger_;
+  std::unique_ptr<PayloadStore> payloads_;
+  LedgerBatch batch_;
+  std::uint64_t last_id_ = 0;
+  RandomStream random_{{3, 4}};
+};
+
+using Named = std::map<Cause, int>;
+
+TEST(LedgerStepsTest, EveryFaultThatALedgerShowsIsNamed) {
+  struct Case {
+    Cause cause;
+    double reward;
+    void (*change)(Group& group);
+  };
+
+  const Case cases[] = {
+      {Cause::kTooEasy, 1, [](Group&) {}},
+      {Cause::kTooHard, 0, [](Group&) {}},
+      {Cause::kTruncated,
+       0,
+       [](Group& g) {
+         for (Completion& c : g.completions) c.finish_reason = FinishReason::kLength;
+       }},
+      {Cause::kUnscorable,
+       0,
+       [](Group& g) {
+         for (Completion& c : g.completions)
+           c.outcome = Outcome::kUnscorable, c.unscorable_reason = "no answer in the dataset";
+       }},
+      {Cause::kDuplicateSamples,
+       0,
+       [](Group& g) {
+         for (Completion& c : g.completions) c.token_ids = g.completions[0].token_ids;
+       }},
+      {Cause::kModeCollapsed,
+       0,
+       [](Group& g) {
+         for (Completion& c : g.completions) {
+           c.token_ids = g.completions[0].token_ids;
+           c.logprobs.assign(c.token_ids.size(), -0.001F);
+         }
+       }},
+      {Cause::kStaleWeights,
+       0,
+       [](Group& g) {
+         for (Completion& c : g.completions) c.segments = {{0, {1, 10, ""}}};
+       }},
+      {Cause::kFloatNoise, 0, [](Group& g) { g.completions[0].raw_reward = 1e-9; }},
+  };
+  for (const Case& fault : cases) {
+    LedgerRun run;
+    for (std::uint64_t step = 40; step < 44; ++step) {
+      for (int i = 0; i < 8; ++i)
+        run.Add(step, i % 2, [&](Group& g) {
+          g.completions[0].raw_reward = g.completions[0].reward = 1 - i % 2;
+          g.completions[0].outcome = i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong;
+        });
+      for (int i = 0; i < 3; ++i) run.Add(step, fault.reward, fault.change);
+    }
+    EXPECT_EQ(run.Explain(), (Named{{fault.cause, 12}})) << InfoOf(fault.cause).name;
+    EXPECT_EQ(run.report.counts.groups, 44);
+    EXPECT_EQ(run.report.steps.size(), 4);
+    EXPECT_NEAR(run.report.steps[0].surprisal_mean.value_or(0),
+                fault.cause == Cause::kModeCollapsed ? 1.82 : 2.5,
+                0.02);
+  }
+}
+
+TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
+  LedgerRun run;
+  for (int i = 0; i < 5; ++i) run.Add(1, 1, [](Group&) {});
+  run.DeletePayloads();
+  std::vector<std::string> remarks;
+  EXPECT_EQ(run.Explain(&remarks), (Named{{Cause::kTooEasy, 5}}));
+  ASSERT_EQ(remarks.size(), 1);
+  EXPECT_NE(remarks[0].find("of 5 groups the tokens are deleted"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace buttress

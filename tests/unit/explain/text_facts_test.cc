@@ -1,0 +1,63 @@
+#include "lib/explain/text_facts.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace buttress {
+namespace {
+
+// `count` words that are all different.
+std::string Words(int first, int count) {
+  std::string text;
+  for (int i = 0; i < count; ++i) text += "w" + std::to_string(first + i) + " ";
+  return text;
+}
+
+TEST(TextFactsTest, EqualTextsHaveEqualDigestsAndOthersDoNot) {
+  EXPECT_EQ(FactsOfText("a b c").digest, FactsOfText("a b c").digest);
+  EXPECT_NE(FactsOfText("a b c").digest, FactsOfText("a b  c").digest);
+  EXPECT_TRUE(FactsOfText("").known());
+}
+
+TEST(TextFactsTest, WordsNumbersAndOtherCharactersCountOneEach) {
+  EXPECT_EQ(FactsOfText("two words").words, 2);
+  EXPECT_EQ(FactsOfText("\\frac{1}{2}").words, 8);
+  EXPECT_EQ(FactsOfText("日本語").words, 3);
+  EXPECT_EQ(FactsOfText(" \n ").words, 0);
+}
+
+TEST(TextFactsTest, SimilarityIsOneForEqualTextsAndNoughtForUnrelatedOnes) {
+  EXPECT_EQ(Similarity(FactsOfText(Words(0, 100)), FactsOfText(Words(0, 100))), 1.0);
+  EXPECT_LT(Similarity(FactsOfText(Words(0, 100)), FactsOfText(Words(500, 100))), 0.05);
+}
+
+TEST(TextFactsTest, SimilarityEstimatesTheShareOfCommonRuns) {
+  double sum = 0;
+  constexpr int kPairs = 100;
+  for (int pair = 0; pair < kPairs; ++pair) {
+    const int at = 10000 * pair;
+    sum += Similarity(FactsOfText(Words(at, 200)), FactsOfText(Words(at + 100, 200)));
+  }
+  EXPECT_NEAR(sum / kPairs, 98.0 / 298.0, 0.03);  // 98 runs of three in common, 298 in all
+}
+
+TEST(TextFactsTest, AnEndInsideASentenceIsMidway) {
+  EXPECT_TRUE(FactsOfText("so we get that the").ends_midway);
+  EXPECT_TRUE(FactsOfText("x = 3 +").ends_midway);
+  EXPECT_FALSE(FactsOfText("The answer is \\boxed{4}").ends_midway);
+  EXPECT_FALSE(FactsOfText("It is 42").ends_midway);
+  EXPECT_FALSE(FactsOfText("Done.\n").ends_midway);
+}
+
+TEST(TextFactsTest, TokensAreComparedLikeWords) {
+  const std::vector<std::int32_t> a = {1, 2, 3, 4, 5, 6};
+  const std::vector<std::int32_t> b = {1, 2, 3, 4, 5, 7};
+  EXPECT_EQ(FactsOfTokens(a).words, 6);
+  EXPECT_EQ(FactsOfTokens(a).digest, FactsOfTokens(a).digest);
+  EXPECT_NE(FactsOfTokens(a).digest, FactsOfTokens(b).digest);
+  EXPECT_GT(Similarity(FactsOfTokens(a), FactsOfTokens(b)), 0.3);
+}
+
+}  // namespace
+}  // namespace buttress

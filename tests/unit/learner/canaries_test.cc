@@ -1,0 +1,70 @@
+#include "learner/canaries.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <limits>
+
+#include "lib/policy/generator.h"
+
+namespace buttress {
+namespace {
+
+std::unique_ptr<Transformer> SmallModel(std::uint64_t seed) {
+  ModelConfig config;
+  config.vocab_size = 20;
+  config.hidden_size = 32;
+  config.intermediate_size = 48;
+  config.layers = 2;
+  config.heads = 4;
+  config.kv_heads = 2;
+  config.head_dim = 8;
+  config.max_positions = 64;
+  config.initializer_range = 0.3;
+  return *Transformer::Random(config, "float32", {}, seed);
+}
+
+TEST(CanariesTest, AreTheGreedyCompletionsThatTheGeneratorGives) {
+  const auto model = SmallModel(1);
+  const auto canaries = GreedyCanaries(*model);
+  ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
+  const auto generator = Generator::Make(*model, {});
+  SamplingParams greedy;
+  greedy.temperature = 0;
+  greedy.max_tokens = static_cast<std::int32_t>((*canaries)[0].token_ids.size());
+  for (std::size_t c = 0; c < canaries->size(); ++c)
+    ASSERT_TRUE(generator->Add(c, (*canaries)[c].prompt_token_ids, greedy).ok());
+  std::size_t ended = 0;
+  while (ended < canaries->size()) {
+    for (const GeneratedSequence& sequence : generator->Step()) {
+      const Canary& canary = (*canaries)[sequence.key];
+      EXPECT_EQ(sequence.token_ids, canary.token_ids);
+      for (std::size_t i = 0; i < canary.logprobs.size(); ++i)
+        EXPECT_NEAR(sequence.logprobs[i], canary.logprobs[i], 1e-5);
+      ++ended;
+    }
+  }
+}
+
+TEST(CanariesTest, PromptsAreTheSameForAllWeightsAndLogprobsAreNot) {
+  const auto a = GreedyCanaries(*SmallModel(1));
+  const auto b = GreedyCanaries(*SmallModel(2));
+  ASSERT_TRUE(a.ok() && b.ok());
+  for (std::size_t c = 0; c < a->size(); ++c) {
+    EXPECT_EQ((*a)[c].prompt_token_ids, (*b)[c].prompt_token_ids);
+    EXPECT_NE((*a)[c].logprobs, (*b)[c].logprobs);
+  }
+}
+
+TEST(CanariesTest, WeightsThatAreNoNumbersAreRefused) {
+  const auto model = SmallModel(1);
+  {
+    const at::NoGradGuard no_grad;
+    at::Tensor(model->weights().final_norm_D).fill_(std::numeric_limits<float>::quiet_NaN());
+  }
+  EXPECT_EQ(GreedyCanaries(*model).status().code(), StatusCode::kDataLoss);
+}
+
+}  // namespace
+}  // namespace buttress

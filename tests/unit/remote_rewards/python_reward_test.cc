@@ -1,0 +1,154 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <thread>
+
+#include "lib/base/file.h"
+#include "lib/verify/verifier.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Functions as users of verl and TRL write them.
+constexpr std::string_view kFunctions = R"(
+import asyncio, os, time
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    print("this must not disturb the protocol")
+    if solution_str == "raise":
+        raise KeyError("no such thing")
+    if solution_str == "none":
+        return None
+    if solution_str == "nan":
+        return float("nan")
+    if solution_str == "dict":
+        return {"score": 0.25, "acc": True}
+    if solution_str == "source":
+        return len(data_source) + extra_info["level"]
+    if solution_str == "exit":
+        os._exit(3)
+    if solution_str == "sleep":
+        time.sleep(1000)
+    return 1.0 if solution_str == ground_truth else 0.0
+
+def reward(prompts, completions, answer, **kwargs):
+    return [None if c == "none" else float(c == a) + kwargs["bonus"][i] for i, (c, a) in enumerate(zip(completions, answer))]
+
+async def reward_async(prompts, completions, **kwargs):
+    await asyncio.sleep(0)
+    return [0.5 for _ in completions]
+
+def reward_chat(prompts, completions, **kwargs):
+    return [float(c[0]["content"] == p[0]["content"]) for p, c in zip(prompts, completions)]
+
+def reward_short(completions, **kwargs):
+    return [1.0]
+
+def reward_raises(completions, **kwargs):
+    raise ValueError("a bug")
+
+def neither(text):
+    return 1.0
+)";
+
+class PythonRewardTest : public ::testing::Test {
+ protected:
+  PythonRewardTest() {
+    EXPECT_TRUE(WriteFileAtomic(Path(), kFunctions).ok());
+    config_.timeout_ms = 60000;
+  }
+
+  std::string Path() const { return JoinPath(dir_.path(), "rewards.py"); }
+
+  std::unique_ptr<Verifier> Make(const std::string& function) {
+    Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("python:" + Path() + ":" + function, config_);
+    EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+    return verifier.ok() ? *std::move(verifier) : nullptr;
+  }
+
+  static std::vector<Verdict> Score(const Verifier& verifier, const std::vector<std::string>& responses) {
+    std::vector<VerifyRequest> requests;
+    for (const std::string& response : responses) {
+      requests.push_back({"7", response, "7", R"({"level": 3, "bonus": 0.25})", false});
+      requests.back().source = "gsm8k";
+    }
+    return verifier.VerifyBatch(requests);
+  }
+
+  TempDir dir_;
+  RewardConfig config_;
+};
+
+TEST_F(PythonRewardTest, VerlFunctionsRunUnchangedAndFailuresAreUnscorable) {
+  const auto verifier = Make("compute_score");
+  ASSERT_NE(verifier, nullptr);
+  const auto verdicts = Score(*verifier, {"7", "8", "raise", "none", "nan", "dict", "source"});
+  ASSERT_EQ(verdicts.size(), 7U);
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kCorrect);
+  EXPECT_EQ(verdicts[1].outcome, Outcome::kWrong);
+  for (const std::size_t i : {2U, 3U, 4U}) EXPECT_EQ(verdicts[i].outcome, Outcome::kUnscorable) << i;
+  EXPECT_THAT(verdicts[2].unscorable_reason, HasSubstr("KeyError"));
+  EXPECT_THAT(verdicts[3].unscorable_reason, HasSubstr("None"));
+  EXPECT_THAT(verdicts[4].unscorable_reason, HasSubstr("nan"));
+  EXPECT_EQ(verdicts[5].outcome, Outcome::kCorrect);
+  EXPECT_EQ(verdicts[5].raw_reward, 0.25);
+  EXPECT_EQ(verdicts[6].raw_reward, 8);
+}
+
+TEST_F(PythonRewardTest, TrlFunctionsRunUnchanged) {
+  const auto verifier = Make("reward");
+  ASSERT_NE(verifier, nullptr);
+  const auto verdicts = Score(*verifier, {"7", "8", "none"});
+  EXPECT_EQ(verdicts[0].raw_reward, 1.25);
+  EXPECT_EQ(verdicts[1].raw_reward, 0.25);
+  EXPECT_EQ(verdicts[1].outcome, Outcome::kWrong);
+  EXPECT_EQ(verdicts[2].outcome, Outcome::kUnscorable);
+  EXPECT_EQ(Score(*Make("reward_async"), {"7"})[0].raw_reward, 0.5);
+  config_.python.chat = true;
+  EXPECT_EQ(Score(*Make("reward_chat"), {"7", "8"})[0].raw_reward, 1);
+}
+
+TEST_F(PythonRewardTest, ABatchThatFailsAsAWholeIsUnscorableWithTheReason) {
+  for (const Verdict& verdict : Score(*Make("reward_raises"), {"7", "8"})) EXPECT_EQ(verdict.unscorable_reason, "ValueError: a bug");
+  for (const Verdict& verdict : Score(*Make("reward_short"), {"7", "8"})) EXPECT_THAT(verdict.unscorable_reason, HasSubstr("1 rewards for 2"));
+}
+
+TEST_F(PythonRewardTest, AProcessThatEndsIsStartedAgain) {
+  const auto verifier = Make("compute_score");
+  EXPECT_THAT(Score(*verifier, {"7", "exit"})[0].unscorable_reason, HasSubstr("has ended"));
+  EXPECT_EQ(Score(*verifier, {"7"})[0].outcome, Outcome::kCorrect);
+}
+
+TEST_F(PythonRewardTest, AProcessThatIsTooSlowIsKilled) {
+  config_.timeout_ms = 500;
+  const auto verifier = Make("compute_score");
+  for (const Verdict& verdict : Score(*verifier, {"7", "sleep"})) EXPECT_EQ(verdict.unscorable_reason, "timeout");
+}
+
+TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
+  config_.python.workers = 2;
+  const auto verifier = Make("compute_score");
+  std::vector<std::jthread> threads;
+  std::vector<Outcome> outcomes(6, Outcome::kUnspecified);
+  for (std::size_t i = 0; i < outcomes.size(); ++i) {
+    threads.emplace_back([&, i] { outcomes[i] = Score(*verifier, {i % 2 == 0 ? "7" : "8"})[0].outcome; });
+  }
+  threads.clear();
+  for (std::size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(outcomes[i], i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+}
+
+TEST_F(PythonRewardTest, AFileThatCannotBeUsedIsKnownAtStart) {
+  const auto error = [&](const std::string& name) { return MakeVerifier(name, config_).status().message(); };
+  EXPECT_THAT(error("python:" + Path() + ":no_such"), HasSubstr("no_such"));
+  EXPECT_THAT(error("python:" + Path() + ":neither"), HasSubstr("parameters text are neither verl's"));
+  EXPECT_THAT(error("python:/no/such/file.py:f"), HasSubstr("/no/such/file.py"));
+  EXPECT_THAT(error("python:rewards.py"), HasSubstr("expected python:FILE:FUNCTION"));
+  config_.python.interpreter = "no-such-python";
+  EXPECT_THAT(error("python:" + Path() + ":reward"), HasSubstr("with no-such-python"));
+}
+
+}  // namespace
+}  // namespace buttress

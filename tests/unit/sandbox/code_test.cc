@@ -1,0 +1,130 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/verify/code/tests.h"
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class CodeTest : public ::testing::Test {
+ protected:
+  static std::unique_ptr<Verifier> Make(const RewardConfig& config) {
+    Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("code", config);
+    return verifier.ok() ? *std::move(verifier) : nullptr;
+  }
+
+  void SetUp() override {
+    config_.timeout_ms = 60000;
+    config_.code.cpu_seconds = 10;
+    config_.code.wall_ms = 20000;
+    const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("code", config_);
+    if (verifier.status().code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << verifier.status().message();
+    ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+  }
+
+  Verdict Judge(std::string_view response, std::string_view answer) { return Make(config_)->Verify({{}, response, answer, {}, false}); }
+
+  RewardConfig config_;
+};
+
+constexpr std::string_view kSums = R"({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})";
+constexpr std::string_view kCalls = R"({"fn_name": "add", "inputs": [[1, 2], [0.1, 0.2]], "outputs": [3, 0.3]})";
+constexpr std::string_view kAsserts = R"({"test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4"], "test_setup_code": "import math"})";
+constexpr std::string_view kAdd = "```python\ndef add(a, b):\n    print('noise')\n    return a + b\n```";
+
+TEST_F(CodeTest, ProgramsPassOrFail) {
+  EXPECT_EQ(Judge("Here:\n```python\na, b = map(int, input().split())\nprint(a + b)\n```\nDone.", kSums).outcome, Outcome::kCorrect);
+  const Verdict one = Judge("print(3)", kSums);
+  EXPECT_EQ(one.outcome, Outcome::kWrong);
+  EXPECT_EQ(one.given, "1 of 2 tests: another output");
+  EXPECT_THAT(Judge("raise ValueError('no')", kSums).given, StartsWith("0 of 2 tests: exit code 1"));
+  EXPECT_EQ(Judge("", kSums).outcome, Outcome::kWrong);
+}
+
+TEST_F(CodeTest, CallsPassOrFail) {
+  EXPECT_EQ(Judge(kAdd, kCalls).outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("class Solution:\n  def add(self, a, b): return a + b", kCalls).outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("def add(a, b): return 3", kCalls).given, "1 of 2 tests: another value");
+  EXPECT_THAT(Judge("def add(a, b): return a / 0", kCalls).given, HasSubstr("ZeroDivisionError"));
+  EXPECT_EQ(Judge("def sub(a, b): return a", kCalls).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("def add(a, b): return float('nan')", kCalls).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("def f(a, b): return [a, {'k': b}]", R"({"fn_name": "f", "inputs": ["1\n\"x\""], "outputs": ["[1, {\"k\": \"x\"}]"]})").outcome,
+            Outcome::kCorrect);
+}
+
+TEST_F(CodeTest, AssertsPassOrFail) {
+  EXPECT_EQ(Judge(kAdd, kAsserts).outcome, Outcome::kCorrect);
+  EXPECT_THAT(Judge("def add(a, b): return 3", kAsserts).given, StartsWith("1 of 2 tests: exit code 1"));
+  EXPECT_EQ(Judge(kAdd, R"({"test": "def check(f):\n  assert f(1, 1) == 2\n", "entry_point": "add"})").outcome, Outcome::kCorrect);
+}
+
+TEST_F(CodeTest, CheatsDoNotPass) {
+  for (const std::string_view cheat :
+       {"import os\nos._exit(0)", "import sys\nsys.exit(0)", "quit()", "def add(a, b):\n  import os\n  os._exit(0)",
+        "print('0 0\\n1 1')\ndef add(a, b): return None", "import builtins\nbuiltins.AssertionError = None\ndef add(a, b): return 0",
+        "def add(a, b):\n  raise SystemExit(0)", "class Any:\n  def __eq__(self, other): return True\ndef add(a, b): return Any()"}) {
+    EXPECT_EQ(Judge(cheat, kCalls).outcome, Outcome::kWrong) << cheat;
+    EXPECT_EQ(Judge(cheat, kSums).outcome, Outcome::kWrong) << cheat;
+    if (cheat.find("__eq__") != std::string_view::npos) continue;  // asserts cannot see this one: tests.h
+    EXPECT_EQ(Judge(cheat, kAsserts).outcome, Outcome::kWrong) << cheat;
+  }
+}
+
+TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
+  config_.code.wall_ms = 500;
+  EXPECT_EQ(Judge("import time\ntime.sleep(1000)", kSums).given, "0 of 2 tests: time");
+  EXPECT_EQ(Judge("while True: print('x' * 1000)", kSums).given, "0 of 2 tests: too much output");
+  config_.code.wall_ms = 20000;
+  config_.code.cpu_seconds = 1;
+  EXPECT_EQ(Judge("while True: pass", kSums).given, "0 of 2 tests: CPU time");
+  config_.code.cpu_seconds = 10;
+  config_.timeout_ms = 3000;
+  const Verdict verdict = Judge("import time\ntime.sleep(1000)", kSums);
+  EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(verdict.unscorable_reason, "timeout");
+}
+
+TEST_F(CodeTest, CppCompilesAndRuns) {
+  config_.code.language = "cpp";
+  const auto verifier = Make(config_);
+  ASSERT_NE(verifier, nullptr);
+  const auto judge = [&](std::string_view response, std::string_view answer) { return verifier->Verify({{}, response, answer, {}, false}); };
+  EXPECT_EQ(judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, &b); std::printf(\"%d\", a + b); }\n```", kSums).outcome,
+            Outcome::kCorrect);
+  EXPECT_EQ(judge("int main() { return *static_cast<int*>(nullptr); }", kSums).outcome, Outcome::kWrong);
+  EXPECT_THAT(judge("int main() {", kSums).given, HasSubstr("does not compile"));
+  EXPECT_THAT(judge("#include \"/etc/passwd\"\nint main() {}", kSums).given, HasSubstr("No such file"));
+  EXPECT_EQ(judge("int main() {}", kCalls).outcome, Outcome::kUnscorable);
+}
+
+TEST(ParseCodeTests, RefusesWhatIsNoTest) {
+  for (const std::string_view answer :
+       {"", "42", "[]", "{}", "[1]", R"([{"input": "1"}])", R"({"inputs": ["1"], "outputs": []})", R"({"inputs": [1], "outputs": [2]})",
+        R"({"fn_name": 3, "inputs": [[1]], "outputs": [2]})", R"({"fn_name": "f", "inputs": ["{"], "outputs": ["1"]})", R"({"test_list": [1]})",
+        R"({"test": "x"})"}) {
+    EXPECT_EQ(ParseCodeTests(answer).status().code(), StatusCode::kInvalidArgument) << answer;
+  }
+}
+
+TEST(CodeTests, OutputsAndValuesCompare) {
+  EXPECT_TRUE(SameOutput(" 1  2\n3", "1 2 3\n\n"));
+  EXPECT_TRUE(SameOutput("", "\n"));
+  EXPECT_FALSE(SameOutput("12", "1 2"));
+  EXPECT_FALSE(SameOutput("1 2", "1 2 3"));
+  EXPECT_FALSE(SameOutput("1 2 3", "1 2"));
+  EXPECT_TRUE(SameValue(json(0.1 + 0.2), json(0.3)));
+  EXPECT_TRUE(SameValue(json(3.0), json(3)));
+  EXPECT_FALSE(SameValue(json(9007199254740993), json(9007199254740992)));
+  EXPECT_FALSE(SameValue(json(1e-12), json(0.0)));
+  EXPECT_FALSE(SameValue(json("3"), json(3)));
+  EXPECT_TRUE(SameValue(json::parse(R"({"a": [1, 2.0]})"), json::parse(R"({"a": [1, 2]})")));
+  EXPECT_FALSE(SameValue(json::parse(R"({"a": 1, "b": 2})"), json::parse(R"({"a": 1, "c": 2})")));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,275 @@
+// The escape list: each program tries to do harm, and is held. They run in the sandbox only; where it is not permitted nothing runs.
+#include "lib/verify/sandbox/sandbox.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "lib/verify/process/fd.h"
+
+namespace buttress {
+namespace {
+
+using std::chrono::milliseconds;
+using ::testing::HasSubstr;
+
+class SandboxTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    Result<std::unique_ptr<Sandbox>> opened = Sandbox::Open({});
+    if (opened.ok()) sandbox_ = std::move(*opened).release();
+    if (!opened.ok()) why_ = new std::string(opened.status().message());
+  }
+
+  static void TearDownTestSuite() {
+    delete sandbox_;
+    delete why_;
+  }
+
+  void SetUp() override {
+    if (sandbox_ == nullptr) GTEST_SKIP() << *why_;
+  }
+
+  static SandboxResult Python(std::string_view program, SandboxLimits limits = {.cpu_seconds = 10, .wall = milliseconds(20000)},
+                              std::string_view input = {}) {
+    const Result<SandboxResult> result = sandbox_->Run({{"/usr/bin/python3", "-I", "/work/main.py"}, {{"/work/main.py", program}}, input, limits});
+    EXPECT_TRUE(result.ok()) << result.status().ToString();
+    return result.ok() ? *result : SandboxResult();
+  }
+
+  // Processes of this machine whose command line holds `marker`.
+  static int Running(const std::string& marker) {
+    int count = 0;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+      std::ifstream file(entry.path() / "cmdline");
+      const std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      count += line.find(marker) != std::string::npos ? 1 : 0;
+    }
+    return count;
+  }
+
+  static Sandbox* sandbox_;
+  static std::string* why_;
+};
+
+Sandbox* SandboxTest::sandbox_ = nullptr;
+std::string* SandboxTest::why_ = nullptr;
+
+TEST_F(SandboxTest, RunsAProgramWithItsInputAndFiles) {
+  const SandboxResult result = Python("import sys\nprint(sys.stdin.read().upper())\nsys.stderr.write('e')\nsys.exit(3)", {}, "hello");
+  EXPECT_EQ(result.end, SandboxEnd::kExited);
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.output, "HELLO\n");
+  EXPECT_EQ(result.errors, "e");
+}
+
+TEST_F(SandboxTest, ASignalIsAnExitCode) { EXPECT_EQ(Python("import os\nos.abort()").exit_code, 134); }
+
+TEST_F(SandboxTest, AForkBombStaysInItsBoundAndEndsWithTheRun) {
+  const SandboxResult result = Python(
+      "import os\nn = 0\n"
+      "try:\n"
+      "  while True:\n"
+      "    if os.fork() == 0:\n"
+      "      os.execv('/usr/bin/sleep', ['sleep', '98765431'])\n"
+      "    n += 1\n"
+      "except OSError:\n"
+      "  print(n < 16)\n");
+  EXPECT_EQ(result.output, "True\n");
+  EXPECT_EQ(Running("98765431"), 0);
+}
+
+TEST_F(SandboxTest, AForkBombThatGoesOnIsKilledWhole) {
+  const SandboxResult result = Python(
+      "import os\n"
+      "while True:\n"
+      "  try:\n"
+      "    if os.fork() == 0:\n"
+      "      os.setsid()\n"
+      "      os.execv('/usr/bin/sleep', ['sleep', '98765432'])\n"
+      "  except OSError: pass\n",
+      {.cpu_seconds = 10, .wall = milliseconds(700)});
+  EXPECT_EQ(result.end, SandboxEnd::kWallTime);
+  EXPECT_EQ(Running("98765432"), 0);
+}
+
+TEST_F(SandboxTest, MemoryIsBounded) {
+  const SandboxResult result = Python("try:\n  x = bytearray(1 << 30)\n  print('got it')\nexcept MemoryError:\n  print('refused')");
+  EXPECT_EQ(result.output, "refused\n");
+}
+
+TEST_F(SandboxTest, DiskIsBounded) {
+  const SandboxResult result = Python(
+      "import signal\n"
+      "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+      "for folder in ['/work', '/tmp']:\n"
+      "  n = 0\n"
+      "  try:\n"
+      "    for i in range(64):\n"
+      "      with open(folder + '/%d' % i, 'wb') as f:\n"
+      "        f.write(bytes(1 << 20))\n"
+      "      n += 1\n"
+      "  except OSError: pass\n"
+      "  print(0 < n <= 16)\n"
+      "for folder in ['/', '/usr', '/dev', '/dev/shm', '/etc', '/proc/sys/kernel']:\n"
+      "  try:\n"
+      "    open(folder + '/x', 'w')\n"
+      "    print('wrote', folder)\n"
+      "  except OSError: pass\n");
+  EXPECT_EQ(result.output, "True\nTrue\n");
+}
+
+TEST_F(SandboxTest, OneFileIsBounded) {
+  const SandboxResult result = Python("open('/work/x', 'wb').write(bytes(20 << 20))", {.cpu_seconds = 10, .wall = milliseconds(20000), .disk_bytes = 8 << 20});
+  EXPECT_NE(result.exit_code, 0);
+}
+
+TEST_F(SandboxTest, ThereIsNoNetwork) {
+  const SandboxResult result = Python(
+      "import socket, os\n"
+      "for family in [socket.AF_INET, socket.AF_INET6, socket.AF_UNIX, socket.AF_NETLINK]:\n"
+      "  try:\n"
+      "    socket.socket(family, socket.SOCK_DGRAM)\n"
+      "    print('socket', family)\n"
+      "  except OSError: pass\n"
+      "print(sorted(line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]))\n");
+  EXPECT_EQ(result.output, "['lo']\n");
+}
+
+TEST_F(SandboxTest, NothingCanBeTracedOrReadFromOtherProcesses) {
+  const SandboxResult result = Python(
+      "import ctypes, os\n"
+      "libc = ctypes.CDLL(None, use_errno=True)\n"
+      "print(libc.ptrace(16, 1, 0, 0), ctypes.get_errno())\n"
+      "print(libc.ptrace(0, 0, 0, 0), ctypes.get_errno())\n"
+      "buffer = ctypes.create_string_buffer(16)\n"
+      "print(libc.syscall(310, 1, buffer, 1, buffer, 1, 0))\n");
+  EXPECT_EQ(result.output, "-1 1\n-1 1\n-1\n");
+}
+
+TEST_F(SandboxTest, ProcShowsTheSandboxOnly) {
+  ::setenv("BUTTRESS_SECRET", "hunter2", 1);
+  const SandboxResult result = Python(
+      "import os\n"
+      "pids = [p for p in os.listdir('/proc') if p.isdigit()]\n"
+      "print(len(pids) < 10, all(int(p) < 100 for p in pids))\n"
+      "text = b''\n"
+      "for pid in pids:\n"
+      "  for name in ['environ', 'cmdline', 'maps']:\n"
+      "    try: text += open('/proc/%s/%s' % (pid, name), 'rb').read()\n"
+      "    except OSError: pass\n"
+      "print(b'hunter2' in text, os.environ.get('BUTTRESS_SECRET'))\n"
+      "for path in ['/proc/1/root/etc/passwd', '/proc/1/cwd/../etc/passwd', '/proc/self/root/root', '/proc/kcore', '/proc/sysrq-trigger']:\n"
+      "  try:\n"
+      "    open(path, 'rb' if 'trigger' not in path else 'wb').read(1)\n"
+      "    print('opened', path)\n"
+      "  except OSError: pass\n");
+  EXPECT_EQ(result.output, "True True\nFalse None\n");
+}
+
+TEST_F(SandboxTest, SymlinksLeadNowhere) {
+  const SandboxResult result = Python(
+      "import os\n"
+      "for target in ['/etc/passwd', '/etc/shadow', '/root/.bashrc', '../../../../etc/passwd', '/proc/1/root/etc/hostname']:\n"
+      "  os.symlink(target, '/work/link')\n"
+      "  try: print('read', open('/work/link').read())\n"
+      "  except OSError: pass\n"
+      "  os.unlink('/work/link')\n"
+      "try: os.link('/usr/bin/python3', '/work/hard')\n"
+      "except OSError: print('no hard link')\n"
+      "try: os.chroot('/usr')\n"
+      "except OSError: print('no chroot')\n");
+  EXPECT_EQ(result.output, "no hard link\nno chroot\n");
+}
+
+TEST_F(SandboxTest, SignalsReachNobodyOutside) {
+  const std::string program = "import os\nself = " + std::to_string(::getpid()) +
+                              "\n"
+                              "for pid in [self, os.getppid(), -1]:\n"
+                              "  try: os.kill(pid, 19)\n"
+                              "  except OSError: pass\n"
+                              "print('still here')\n";
+  const SandboxResult result = Python(program, {.cpu_seconds = 10, .wall = milliseconds(3000)});
+  EXPECT_TRUE(result.end == SandboxEnd::kWallTime || result.output == "still here\n") << result.output;
+}
+
+TEST_F(SandboxTest, ProgramsThatIgnoreSignalsAreKilled) {
+  const SandboxResult result = Python(
+      "import signal, time\n"
+      "for s in range(1, 65):\n"
+      "  try: signal.signal(s, signal.SIG_IGN)\n"
+      "  except (OSError, ValueError): pass\n"
+      "time.sleep(1000)\n",
+      {.cpu_seconds = 10, .wall = milliseconds(700)});
+  EXPECT_EQ(result.end, SandboxEnd::kWallTime);
+}
+
+TEST_F(SandboxTest, AFloodOfOutputEndsTheProgram) {
+  for (const char* stream : {"stdout", "stderr"}) {
+    const SandboxResult result = Python(std::string("import sys\nwhile True: sys.") + stream + ".write('x' * 65536)");
+    EXPECT_EQ(result.end, SandboxEnd::kOutput) << stream;
+    EXPECT_EQ((stream == std::string("stdout") ? result.output : result.errors).size(), std::size_t{64} << 10);
+  }
+}
+
+TEST_F(SandboxTest, ABusyLoopEndsAtItsCpuTime) {
+  const SandboxResult result = Python("while True: pass", {.cpu_seconds = 1, .wall = milliseconds(60000)});
+  EXPECT_EQ(result.end, SandboxEnd::kCpuTime);
+}
+
+TEST_F(SandboxTest, NoDescriptorOfOursIsInherited) {
+  int sockets[2];
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);  // without close-on-exec
+  const OwnedFd ours(sockets[0]);
+  const OwnedFd theirs(sockets[1]);
+  EXPECT_EQ(Python("import os\nprint(sorted(os.listdir('/proc/self/fd')))").output, "['0', '1', '2', '3']\n");  // 3 lists the folder
+}
+
+TEST_F(SandboxTest, NamespacesMountsAndFilesInMemoryAreRefused) {
+  const SandboxResult result = Python(
+      "import ctypes\n"
+      "libc = ctypes.CDLL(None)\n"
+      "print(libc.unshare(0x10000000), libc.mount(b'x', b'/tmp', b'tmpfs', 0, None), libc.memfd_create(b'x', 0), libc.shmget(0, 4096, 0o600))\n"
+      "print(libc.syscall(425, 8, 0), libc.syscall(321, 0, 0, 0), libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0))\n"
+      "print(libc.setresuid(0, 0, 0))\n");
+  EXPECT_EQ(result.output, "-1 -1 -1 -1\n-1 -1 -1\n-1\n");
+}
+
+TEST_F(SandboxTest, FilesOfTheRunCannotBeChanged) {
+  const SandboxResult result = Python(
+      "import os\n"
+      "for action in [lambda: open('/work/main.py', 'a'), lambda: os.unlink('/work/main.py'), lambda: os.chmod('/work/main.py', 0o777),\n"
+      "               lambda: os.rename('/work/main.py', '/work/x')]:\n"
+      "  try:\n"
+      "    action()\n"
+      "    print('changed')\n"
+      "  except OSError: pass\n");
+  EXPECT_EQ(result.output, "");
+}
+
+TEST_F(SandboxTest, AProgramThatDoesNotExistIsTheProgramsFailure) {
+  const Result<SandboxResult> result = sandbox_->Run({{"/usr/bin/no-such-program"}, {}, {}, {}});
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(result->exit_code, 127);
+}
+
+TEST_F(SandboxTest, AFolderThatDoesNotExistIsTheSandboxsFailure) {
+  const auto sandbox = Sandbox::Open({.python = "/usr/bin/python3", .read_only = {"/no/such/folder"}});
+  ASSERT_FALSE(sandbox.ok());
+  EXPECT_EQ(sandbox.status().code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(sandbox.status().message(), HasSubstr("/no/such/folder"));
+}
+
+TEST_F(SandboxTest, ASandboxWithoutItsInterpreterIsRefused) {
+  const auto sandbox = Sandbox::Open({.python = "/usr/bin/no-python", .read_only = {}});
+  ASSERT_FALSE(sandbox.ok());
+  EXPECT_THAT(sandbox.status().message(), HasSubstr("does not hold"));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,69 @@
+#include "rollout_worker/eval_scores.h"
+
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+void Add(EvalScores& scores, std::int64_t row, Outcome outcome, const std::string& answer) {
+  Completion completion;
+  completion.outcome = outcome;
+  completion.extracted_answer = answer;
+  scores.Add(row, completion);
+}
+
+TEST(EvalScoresTest, RatesAreMeansOverPrompts) {
+  EvalScores scores;
+  for (int i = 0; i < 8; ++i) {
+    Add(scores, 0, i < 3 ? Outcome::kCorrect : Outcome::kWrong, i < 3 ? "7" : "x" + std::to_string(i));
+    Add(scores, 1, i < 1 ? Outcome::kCorrect : Outcome::kWrong, i < 1 ? "7" : "8");
+  }
+  EXPECT_NEAR(scores.PassAt(4).mean, (13.0 / 14 + 0.5) / 2, 1e-12);
+  EXPECT_NEAR(scores.Avg().mean, 0.25, 1e-12);  // (3/8 + 1/8) / 2
+  EXPECT_NEAR(scores.MajAt(8).mean, 0.5, 1e-12);  // 7 leads with three votes; 8 leads with seven
+  EXPECT_NEAR(scores.MajAt(1).mean, scores.Avg().mean, 1e-12);
+  EXPECT_NEAR(scores.PassAt(1).mean, scores.Avg().mean, 1e-12);
+}
+
+TEST(EvalScoresTest, APromptWithTooFewScoredCompletionsCannotSay) {
+  EvalScores scores;
+  for (int i = 0; i < 4; ++i) Add(scores, 0, Outcome::kCorrect, "1");
+  for (int i = 0; i < 3; ++i) Add(scores, 1, Outcome::kWrong, "");
+  Add(scores, 1, Outcome::kUnscorable, "");
+  EXPECT_EQ(scores.PassAt(4).prompts, 1);
+  EXPECT_EQ(scores.PassAt(4).mean, 1);
+  EXPECT_EQ(scores.PassAt(3).prompts, 2);
+  EXPECT_EQ(scores.MajAt(3).mean, 0.5);
+  EXPECT_EQ(scores.Avg().prompts, 2);
+}
+
+TEST(EvalScoresTest, AnAnswerIsWhatItsCompletionsMostlyAre) {
+  EvalScores scores;
+  Add(scores, 0, Outcome::kCorrect, "5");
+  Add(scores, 0, Outcome::kCorrect, "5");
+  Add(scores, 0, Outcome::kWrong, "5");
+  EXPECT_EQ(scores.MajAt(3).mean, 1);
+}
+
+TEST(EvalScoresTest, TheIntervalComesFromTheSpreadBetweenPrompts) {
+  EvalScores scores;
+  for (std::int64_t row = 0; row < 100; ++row) Add(scores, row, row < 36 ? Outcome::kCorrect : Outcome::kWrong, "1");
+  const Estimate estimate = scores.PassAt(1);
+  EXPECT_DOUBLE_EQ(estimate.mean, 0.36);
+  // 1.96 sqrt(.36 * .64 / 99)
+  EXPECT_NEAR(estimate.high - estimate.mean, 0.0945526, 1e-6);
+  EXPECT_NEAR(estimate.mean - estimate.low, 0.0945526, 1e-6);
+  EvalScores one;
+  Add(one, 0, Outcome::kCorrect, "1");
+  EXPECT_EQ(one.PassAt(1).low, 0);
+  EXPECT_EQ(one.PassAt(1).high, 1);
+}
+
+TEST(EvalScoresTest, TheUsualKsArePowersOfTwoAndAll) {
+  EXPECT_EQ(PowersUpTo(1), (std::vector<std::int64_t>{1}));
+  EXPECT_EQ(PowersUpTo(8), (std::vector<std::int64_t>{1, 2, 4, 8}));
+  EXPECT_EQ(PowersUpTo(10), (std::vector<std::int64_t>{1, 2, 4, 8, 10}));
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,112 @@
+// Near misses of every MATH answer, ten by rule, and format variants.
+#include "lib/verify/audit/near_miss.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "lib/base/file.h"
+#include "lib/verify/audit/format_variant.h"
+#include "lib/verify/extract.h"
+#include "lib/verify/verifier.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kMisses = 10;
+
+std::string DataPath(const std::string& name) {
+  const char* given = std::getenv("BUTTRESS_DATA");
+  return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);
+}
+
+std::unique_ptr<Verifier> MathVerifier() {
+  Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("math", RewardConfig{});
+  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+  return *std::move(verifier);
+}
+
+// Solutions of both parts of MATH; empty: the data are absent.
+std::vector<std::string> MathSolutions() {
+  std::vector<std::string> solutions;
+  for (const char* name : {"math/train.jsonl", "math/test.jsonl"}) {
+    const Result<std::string> text = ReadFile(DataPath(name));
+    if (!text.ok()) return {};
+    std::istringstream lines(*text);
+    for (std::string line; std::getline(lines, line);)
+      solutions.push_back(nlohmann::json::parse(line)["solution"].get<std::string>());
+  }
+  return solutions;
+}
+
+TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
+  const std::vector<std::string> solutions = MathSolutions();
+  if (solutions.empty()) GTEST_SKIP() << DataPath("math") << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  const auto verifier = MathVerifier();
+  std::map<std::string, int, std::less<>> judged;
+  int correct = 0;
+  for (const std::string& solution : solutions) {
+    const auto box = InLastBox(solution);
+    if (!box) continue;
+    for (const NearMiss& miss : NearMisses(*box, kMisses)) {
+      const Verdict verdict = verifier->Verify({{}, "\\boxed{" + miss.text + "}", solution, {}, false});
+      ++judged[std::string(miss.rule)];
+      if (verdict.outcome != Outcome::kCorrect) continue;
+      ++correct;
+      ADD_FAILURE() << miss.rule << ": given " << miss.text << " gold " << *box << ": " << verdict.given << " | " << verdict.gold;
+    }
+  }
+  EXPECT_EQ(correct, 0);
+  for (const char* rule : {"sign", "digit", "order", "bracket", "operator", "unit", "letter"}) {
+    EXPECT_GT(judged[rule], 100) << rule;
+    RecordProperty(rule, judged[rule]);
+  }
+}
+
+TEST(NearMiss, FormatsOfEveryMathAnswerAreJudgedAlike) {
+  const std::vector<std::string> solutions = MathSolutions();
+  if (solutions.empty()) GTEST_SKIP() << DataPath("math") << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  const auto verifier = MathVerifier();
+  for (std::size_t i = 0; i < solutions.size(); i += 10) {
+    const auto box = InLastBox(solutions[i]);
+    if (!box) continue;
+    for (const FormatVariant& variant : FormatVariants(*box)) {
+      const Verdict verdict = verifier->Verify({{}, variant.response, solutions[i], {}, false});
+      EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << variant.name << ": " << variant.response << " gold " << *box << ": " << verdict.given << " | " << verdict.gold;
+    }
+  }
+}
+
+TEST(NearMiss, EveryRuleMakesItsMiss) {
+  const auto misses = [](std::string_view answer) {
+    std::map<std::string_view, std::vector<std::string>> by_rule;
+    for (const NearMiss& miss : NearMisses(answer, 100)) by_rule[miss.rule].push_back(miss.text);
+    return by_rule;
+  };
+  const auto has = [&](std::string_view answer, std::string_view rule, const std::string& miss) {
+    const auto made = misses(answer)[rule];
+    EXPECT_NE(std::find(made.begin(), made.end(), miss), made.end()) << rule << ": " << miss << " of " << answer;
+  };
+  has("12", "sign", "-12");
+  has("-12", "sign", "12");
+  has("12", "digit", "13");
+  has("12", "order", "21");
+  has("(1,2)", "order", "(2,1)");
+  has("\\frac{1}{2}", "order", "\\frac{2}{1}");
+  has("(1,2)", "bracket", "[1,2)");
+  has("2(x+1)", "bracket", "2x+1");
+  has("x+1", "operator", "x-1");
+  has("5\\text{ cm}", "unit", "5\\text{ m}");
+  has("x+1", "letter", "y+1");
+  EXPECT_TRUE(misses("0")["sign"].empty());
+  EXPECT_TRUE(misses("\\pm 5")["sign"].empty());
+  EXPECT_TRUE(misses("").empty());
+}
+
+}  // namespace
+}  // namespace buttress

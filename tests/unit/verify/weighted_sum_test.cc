@@ -1,0 +1,72 @@
+#include "lib/verify/weighted_sum.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(ParseSum, ReadsWeightsAndSigns) {
+  const auto terms = ParseSum("math + 0.2 * format - 0.5*python:dir/my-rewards.py:f - overlong");
+  ASSERT_TRUE(terms.ok()) << terms.status().ToString();
+  std::vector<std::string> names;
+  std::vector<double> weights;
+  for (const SumTerm& term : *terms) {
+    names.push_back(term.name);
+    weights.push_back(term.weight);
+  }
+  EXPECT_THAT(names, ElementsAre("math", "format", "python:dir/my-rewards.py:f", "overlong"));
+  EXPECT_THAT(weights, ElementsAre(1, 0.2, -0.5, -1));
+}
+
+TEST(ParseSum, RefusesWhatIsNoSum) {
+  for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math", "* math", "inf*math"}) {
+    EXPECT_FALSE(ParseSum(text).ok()) << text;
+  }
+}
+
+Verdict Judge(std::string_view sum, std::string_view response, std::string_view answer) {
+  const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier(sum, RewardConfig{});
+  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+  return (*verifier)->Verify({{}, response, answer, {}, false});
+}
+
+TEST(WeightedSum, TheFirstPartDecidesAndTheTotalIsTheSum) {
+  const Verdict good = Judge("number + 0.25 * format", "<think>so</think><answer>#### 12</answer>", "12");
+  EXPECT_EQ(good.outcome, Outcome::kCorrect);
+  EXPECT_EQ(good.raw_reward, 1);
+  EXPECT_EQ(ShapedReward(good), 1.25);
+  const Verdict unformed = Judge("number + 0.25 * format", "#### 12", "12");
+  EXPECT_EQ(unformed.outcome, Outcome::kCorrect);
+  EXPECT_EQ(unformed.raw_reward, 1);
+  EXPECT_EQ(ShapedReward(unformed), 1);
+  const Verdict wrong = Judge("number - 0.5 * format", "<think>so</think><answer>13</answer>", "12");
+  EXPECT_EQ(wrong.outcome, Outcome::kWrong);
+  EXPECT_EQ(wrong.raw_reward, 0);
+  EXPECT_EQ(ShapedReward(wrong), -0.5);
+  ASSERT_EQ(wrong.parts.size(), 2U);
+  EXPECT_EQ(wrong.parts[1].name, "format");
+  EXPECT_EQ(wrong.parts[1].outcome, Outcome::kCorrect);
+}
+
+TEST(WeightedSum, APartThatIsUnscorableMakesTheWholeSo) {
+  const Verdict verdict = Judge("exact + json_schema + number", "{}", "{}");
+  EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
+  EXPECT_EQ(verdict.raw_reward, 0);
+  EXPECT_THAT(verdict.unscorable_reason, HasSubstr("number: answer: no number"));
+  ASSERT_EQ(verdict.parts.size(), 3U);
+  EXPECT_EQ(verdict.parts[0].outcome, Outcome::kCorrect);
+  EXPECT_EQ(verdict.parts[2].outcome, Outcome::kUnscorable);
+}
+
+TEST(WeightedSum, AnUnknownPartIsNamed) {
+  const auto verifier = MakeVerifier("math + 0.2 * formt", RewardConfig{});
+  ASSERT_FALSE(verifier.ok());
+  EXPECT_THAT(verifier.status().message(), HasSubstr("unknown verifier 'formt'"));
+}
+
+}  // namespace
+}  // namespace buttress
