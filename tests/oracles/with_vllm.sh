@@ -8,7 +8,7 @@ root=$(cd "$here/../.." && pwd)
 bin=$root/build/release/bin
 cold=runs/quickstart-data/cold
 out=runs/with-vllm
-start_seconds=300
+start_seconds=900
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
