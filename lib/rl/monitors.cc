@@ -14,6 +14,8 @@ double Share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
 
+constexpr double kReleased = 0.9;
+
 double Average(double average, double value, bool first) {
   return first ? value : kReadingDecay * average + (1.0 - kReadingDecay) * value;
 }
@@ -61,12 +63,17 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepReading& reading) {
 
   const std::vector<double> trend(entropies_.begin(), entropies_.end());
   const bool whole_trend = static_cast<std::int64_t>(trend.size()) == config_.trend_steps;
+  // What is above its limit stays an alarm until it is a tenth below, so that a value at the limit does not ring at every step.
+  const auto above = [this](Alarm alarm, double value, double limit) {
+    return value > (active(alarm) ? kReleased * limit : limit);
+  };
   std::array<bool, kAlarms> holds{};
   holds[static_cast<std::size_t>(Alarm::kEntropyLow)] = low_entropy_steps_ > config_.entropy_steps;
   holds[static_cast<std::size_t>(Alarm::kEntropyFalling)] =
-      whole_trend && config_.entropy_fall < 1 && FallOf(trend) >= config_.entropy_fall;
-  holds[static_cast<std::size_t>(Alarm::kKlDrift)] = kl_average_ > config_.kl_limit;
-  holds[static_cast<std::size_t>(Alarm::kResponsesAlike)] = distinct_average_ < config_.distinct_floor;
+      whole_trend && config_.entropy_fall < 1 && above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
+  holds[static_cast<std::size_t>(Alarm::kKlDrift)] = above(Alarm::kKlDrift, kl_average_, config_.kl_limit);
+  const double floor = active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
+  holds[static_cast<std::size_t>(Alarm::kResponsesAlike)] = distinct_average_ < floor;
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));

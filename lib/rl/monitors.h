@@ -50,7 +50,8 @@ double FallOf(std::span<const double> values);
 
 inline constexpr double kReadingDecay = 0.9;
 
-// Raises alarms, each once when its rule begins to hold. The same readings give the same alarms. Not thread-safe.
+// Raises alarms, each once when its rule begins to hold; a limit that was crossed must be left by a tenth before it can ring again. The
+// same readings give the same alarms. Not thread-safe.
 class AlarmMonitor {
  public:
   explicit AlarmMonitor(const AlarmConfig& config) : config_(config) {}

@@ -72,6 +72,17 @@ TEST(MonitorsTest, KlDriftLooksAtTheLargerOfTheTwo) {
   EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.9 * 0.05 + 0.1 * 0.9);
 }
 
+TEST(MonitorsTest, AValueAtItsLimitRingsOnce) {
+  AlarmMonitor monitor{AlarmConfig()};
+  EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.11}), ElementsAre(Alarm::kKlDrift));
+  for (int step = 0; step < 20; ++step) {
+    EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = step % 2 == 0 ? 0.09 : 0.11}), IsEmpty());
+  }
+  EXPECT_TRUE(monitor.active(Alarm::kKlDrift));
+  for (int step = 0; step < 20; ++step) EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.05}), IsEmpty());
+  EXPECT_FALSE(monitor.active(Alarm::kKlDrift));
+}
+
 TEST(MonitorsTest, ANumberThatIsNoneIsLeftOut) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(monitor.Observe({.entropy = kNaN, .sampler_kl = kNaN, .reference_kl = kNaN, .distinct_share = kNaN}), IsEmpty());
