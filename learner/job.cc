@@ -32,7 +32,8 @@ LearnerJob::LearnerJob(const RunConfig& config,
                        Transformer& model,
                        Trainer& trainer,
                        CoordinatorSource& source,
-                       LearnerMetrics& metrics)
+                       LearnerMetrics& metrics,
+                       const Credentials& credentials)
     : config_(config),
       timeout_(config.local.learner.collective_timeout_ms),
       config_sha256_(RunConfigHash(config)),
@@ -42,6 +43,7 @@ LearnerJob::LearnerJob(const RunConfig& config,
       trainer_(trainer),
       source_(source),
       metrics_(metrics),
+      credentials_(credentials),
       checkpoints_(CheckpointFolder(config)),
       step_log_(JoinPath(config.local.out, "steps.jsonl")),
       alarms_(config.local.learner.alarms) {}
@@ -77,6 +79,7 @@ Status LearnerJob::Start() {
   source_.Adopt(state.learner_epoch);
   trainer_.ResumeSkipped(state.skipped_in_a_row);
   trainer_.ResumeGate(state.gate);
+  trainer_.ResumeEntropyControl(state.entropy);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
@@ -132,7 +135,8 @@ Status LearnerJob::ShareState(CheckpointState& state) {
 Status LearnerJob::StartPublishing() {
   const LearnerConfig& local = config_.local.learner;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(WeightsFolder(config_)));
-  BUTTRESS_ASSIGN_OR_RETURN(server_, WeightServer::Start(WeightsFolder(config_), local.listen));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      server_, WeightServer::Start(WeightsFolder(config_), local.listen, credentials_));
   WeightStoreOptions options;
   options.folder = WeightsFolder(config_);
   options.durable = false;  // a lost version is published again at the next start
@@ -188,7 +192,7 @@ Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
       {{"reward", report.batch.reward_mean},
        {"acr", report.batch.collapse.acr()},
        {"entropy", report.entropy},
-       {"kl", report.kl_k3},
+       {"kl", report.loss.kl_k3},
        {"grad_norm", report.grad_norm},
        {"seconds", times.step_seconds}});
   for (const Alarm alarm : begun) {
@@ -224,6 +228,7 @@ Status LearnerJob::Checkpoint() {
   state.seed = config_.run.seed;
   state.skipped_in_a_row = trainer_.skipped_in_a_row();
   state.gate = trainer_.gate();
+  state.entropy = trainer_.entropy_control();
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));

@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
+#include "lib/config/loss_config.h"
 #include "lib/config/reward_config.h"
 #include "lib/config/sampling_config.h"
+#include "lib/config/security_config.h"
 
 namespace buttress {
 
@@ -100,6 +102,13 @@ struct AlgorithmConfig {
   NgrpoConfig ngrpo;
   RlZvpConfig rl_zvp;
   WReinforceConfig w_reinforce;
+  std::string loss = "ppo";
+  std::string old_policy = "sampler";
+  CorrectionConfig correction;
+  SapoConfig sapo;
+  DppoConfig dppo;
+  ClipCovConfig clip_cov;
+  KlCovConfig kl_cov;
   double clip_low = 0.2;
   double clip_high = 0.2;
   double dual_clip = 0.0;
@@ -107,7 +116,10 @@ struct AlgorithmConfig {
   double length_norm = 0.0;
   double kl_coef = 0.0;
   std::string kl_estimator = "k3";
+  std::string kl_in = "loss";
   double entropy_coef = 0.0;
+  AdaptiveEntropyConfig adaptive_entropy;
+  OverlongConfig overlong;
 
   template <class V>
   void Visit(V& v) {
@@ -121,14 +133,26 @@ struct AlgorithmConfig {
     v("ngrpo", ngrpo, "one virtual best sample (advantage: ngrpo)");
     v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");
     v("w_reinforce", w_reinforce, "correct against wrong (advantage: w_reinforce)");
-    v("clip_low", clip_low, "ratio clip below: 1 - clip_low");
-    v("clip_high", clip_high, "ratio clip above: 1 + clip_high");
+    v("loss", loss, "policy loss; buttress losses prints all");
+    v("old_policy", old_policy, "whose log-probs the ratio divides by: sampler (recorded) | learner (its own, as the step begins)");
+    v("correction", correction, "weights for the gap between sampler and learner");
+    v("sapo", sapo, "soft gate (loss: sapo)");
+    v("dppo", dppo, "divergence instead of ratio clip (loss: dppo_tv, dppo_kl)");
+    v("clip_cov", clip_cov, "tokens of high covariance left out (loss: clip_cov)");
+    v("kl_cov", kl_cov, "tokens of high covariance held back (loss: kl_cov)");
+    v("clip_low", clip_low, "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence");
+    v("clip_high", clip_high, "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
     v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
-    v("aggregation", aggregation, "token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
+    v("aggregation", aggregation,
+      "token_mean | token_sum | group_token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
     v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
     v("kl_coef", kl_coef, "weight of the KL loss against the start model; 0 = off, no reference model is kept");
-    v("kl_estimator", kl_estimator, "k1 | k2 | k3");
+    v("kl_estimator", kl_estimator, "k1 | k2 | k3 | k3+ (k3's value, k2's gradient)");
+    v("kl_in", kl_in,
+      "loss | reward (taken off the reward; a trap: no group is homogeneous any more, and std: sample scales KL noise to variance 1)");
     v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
+    v("adaptive_entropy", adaptive_entropy, "entropy_coef that follows the entropy");
+    v("overlong", overlong, "completions at or near the token limit");
   }
 };
 
@@ -250,6 +274,7 @@ struct WorkerConfig {
   std::string weights = "shared";
   std::string weights_dir;
   std::string listen = "127.0.0.1:0";
+  std::string advertise;
   std::string metrics = "127.0.0.1:0";
 
   template <class V>
@@ -265,6 +290,7 @@ struct WorkerConfig {
     v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");
+    v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
   }
 };
@@ -276,6 +302,7 @@ struct LearnerConfig {
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
   std::int64_t collective_timeout_ms = 60000;
+  std::string interface;
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
@@ -289,6 +316,7 @@ struct LearnerConfig {
     v("micro_batch_tokens", micro_batch_tokens, "tokens of one forward and backward pass at most (a longer completion goes alone)");
     v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
     v("collective_timeout_ms", collective_timeout_ms, "a collective that takes longer ends the job");
+    v("interface", interface, "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: they choose");
     v("listen", listen, "rank 0: address of the Weights port");
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; a rank adds its local rank to a port that is not 0");
@@ -317,6 +345,7 @@ struct LaunchConfig {
 
 struct LocalSettings {
   std::string out = "runs/run";
+  SecurityConfig security;
   CoordinatorConfig coordinator;
   WorkerConfig worker;
   LearnerConfig learner;
@@ -325,6 +354,7 @@ struct LocalSettings {
   template <class V>
   void Visit(V& v) {
     v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
+    v("security", security, "TLS and token of every port");
     v("coordinator", coordinator, "the coordinator process");
     v("worker", worker, "rollout worker processes");
     v("learner", learner, "learner ranks");
