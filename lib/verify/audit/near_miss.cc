@@ -101,7 +101,7 @@ void AddSigns(std::string_view answer, Misses& misses) {
 }
 
 void AddDigits(std::string_view answer, Misses& misses) {
-  for (const int step : {1, 9, 5}) {
+  for (const int step : {1, 9, 5, 2, 8, 3}) {
     for (std::size_t i = answer.size(); i-- > 0;) {
       if (IsDigit(answer[i])) misses.Replace("digit", i, 1, std::string(1, static_cast<char>('0' + (answer[i] - '0' + step) % 10)));
     }
@@ -206,7 +206,7 @@ bool BeginsWithNumber(std::string_view answer) {
 void AddLetters(std::string_view answer, Misses& misses) {
   const bool text = answer.find("\\text") != std::string_view::npos && !BeginsWithNumber(answer);
   std::size_t command = 0;  // behind the name of the last command
-  for (const int step : {1, 2, 5, 7}) {
+  for (const int step : {1, 2, 5, 7, 11, 13, 17, 19, 21, 23}) {
     for (std::size_t i = 0; i < answer.size(); ++i) {
       if (answer[i] == '\\') {
         command = i + 1;

@@ -50,18 +50,21 @@ TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
   const auto verifier = MathVerifier();
   std::map<std::string, int, std::less<>> judged;
   int correct = 0;
+  int all = 0;
   for (const std::string& solution : solutions) {
     const auto box = InLastBox(solution);
     if (!box) continue;
     for (const NearMiss& miss : NearMisses(*box, kMisses)) {
       const Verdict verdict = verifier->Verify({{}, "\\boxed{" + miss.text + "}", solution, {}, false});
       ++judged[std::string(miss.rule)];
+      ++all;
       if (verdict.outcome != Outcome::kCorrect) continue;
       ++correct;
       ADD_FAILURE() << miss.rule << ": given " << miss.text << " gold " << *box << ": " << verdict.given << " | " << verdict.gold;
     }
   }
   EXPECT_EQ(correct, 0);
+  EXPECT_GT(all, 124000);  // ten of nearly every answer
   for (const char* rule : {"sign", "digit", "order", "bracket", "operator", "unit", "letter"}) {
     EXPECT_GT(judged[rule], 100) << rule;
     RecordProperty(rule, judged[rule]);
