@@ -118,6 +118,7 @@ class CoordinatorLoop {
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
   std::int64_t last_wake_ms_;
+  std::int64_t published_ms_ = 0;
   std::int64_t stalled_ms_ = 0;  // in which this process did not run; leases do not age in it
   Status failed_;                // read after the thread has ended
   std::atomic<bool> draining_ = false;

@@ -167,10 +167,13 @@ Status GetRunStatus(Turn& turn, v1::GetRunStatusResponse& response) {
   if (status.announced) *response.mutable_version() = ToProto(*status.announced);
   FillCounts(status, response);
   *response.mutable_collapse() = ToProto(status.collapse);
+  const auto leases = turn.scheduler.LeasesByWorker();
   for (const auto& [id, worker] : status.workers) {
     v1::WorkerStatus& out = *response.add_workers();
     out.set_worker_id(id);
-    out.set_leases(static_cast<std::uint32_t>(worker.leases));
+    if (const auto held = leases.find(id); held != leases.end()) {
+      out.set_leases(static_cast<std::uint32_t>(held->second));
+    }
     *out.mutable_loaded_version() = ToProto(worker.loaded_version);
     out.set_silent_ms(static_cast<std::uint64_t>(turn.now_ms - worker.last_heard_ms));
     out.set_metrics_address(worker.addresses.metrics);

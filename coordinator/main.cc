@@ -1,6 +1,8 @@
 // The coordinator: hands out prompts, takes groups in, makes batches, keeps the ledger.
 //
 // Exit codes: 0 stopped, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+#include <sys/resource.h>
+
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
@@ -86,6 +88,14 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   return status;
 }
 
+// A thousand workers are a thousand connections; the usual soft limit is 1,024 files.
+void AllowManyConnections() {
+  rlimit files{};
+  if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
+  files.rlim_cur = files.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &files) != 0) Log(kWarn, "the limit of open files stays as it is");
+}
+
 int Run(int argc, char** argv) {
   CLI::App app("The coordinator of a Buttress run");
   ConfigFlags flags;
@@ -102,6 +112,7 @@ int Run(int argc, char** argv) {
   }
   InstallShutdownHandlers();
   SetLogRole("coordinator");
+  AllowManyConnections();
   bool done = false;
   const auto config = LoadByFlags(flags, &done);
   if (done && config.ok()) return 0;

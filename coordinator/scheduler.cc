@@ -115,10 +115,10 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
                           group->worker_id == request.worker_id;
     if (!accepted) reply.revoked.push_back(ref);
   }
-  for (auto& [id, deadline] : deadline_ms_) {
+  for (const std::uint64_t id : deadlines_.groups()) {
     const GroupRow& group = *groups_.Find(id);
     if (group.worker_id != request.worker_id || group.incarnation != request.incarnation) continue;
-    deadline = now_ms + options_.lease_ms;
+    deadlines_.Set(id, now_ms + options_.lease_ms);
     if (std::ranges::find(request.held, LeaseRef{id, group.lease_epoch}) != request.held.end()) continue;
     reply.leases.push_back(MakeLease(group));
     ++events_.leases_granted_again;
@@ -144,7 +144,7 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
       group.min_version = {epoch, std::max(oldest, lineage_.StartStep(epoch)), ""};
       group.granted_version = {epoch, announced_->version.step, ""};
     });
-    deadline_ms_[id] = now_ms + options_.lease_ms;
+    deadlines_.Set(id, now_ms + options_.lease_ms);
     reply.leases.push_back(MakeLease(*groups_.Find(id)));
     ++events_.leases_granted;
     --capacity;
@@ -172,7 +172,7 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out)
     case LeaseEnd::kFailed:
     case LeaseEnd::kNoFault: ++events_.leases_returned; break;
   }
-  deadline_ms_.erase(group_id);
+  deadlines_.Erase(group_id);
   if (end != LeaseEnd::kNoFault && groups_.Find(group_id)->attempts >= options_.max_attempts) {
     groups_.Drop(group_id, DropReason::kPoison, out);
     return;
@@ -185,22 +185,14 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out)
 }
 
 void Scheduler::Expire(std::int64_t now_ms, LedgerBatch& out) {
-  std::vector<std::uint64_t> expired;
-  for (const auto& [id, deadline] : deadline_ms_) {
-    if (deadline <= now_ms) expired.push_back(id);
-  }
-  for (const std::uint64_t id : expired) EndLease(id, LeaseEnd::kExpired, out);
+  for (const std::uint64_t id : deadlines_.Due(now_ms)) EndLease(id, LeaseEnd::kExpired, out);
 
   std::erase_if(workers_, [&](const auto& entry) {
     return now_ms - entry.second.last_heard_ms > kForgetAfterLeases * options_.lease_ms;
   });
 }
 
-std::optional<std::int64_t> Scheduler::NextExpiryMs() const {
-  std::optional<std::int64_t> next;
-  for (const auto& [id, deadline] : deadline_ms_) next = std::min(next.value_or(deadline), deadline);
-  return next;
-}
+std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.earliest(); }
 
 const PublishedWeights* Scheduler::weights() const {
   return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;

@@ -65,6 +65,7 @@
 #include "coordinator/batch_assembler.h"
 #include "coordinator/collapse_monitor.h"
 #include "coordinator/group_table.h"
+#include "coordinator/lease_deadlines.h"
 #include "coordinator/lineage.h"
 #include "coordinator/scheduler_types.h"
 #include "lib/base/status.h"
@@ -163,6 +164,9 @@ class Scheduler {
 
   SchedulerStatus GetStatus() const;
 
+  // Live leases by worker id; workers without any are left out. Goes through all leases.
+  std::map<std::string, std::int64_t> LeasesByWorker() const;
+
   // The same state but for what a restart loses: deadlines, registered workers, events. For tests of Restore.
   bool SameState(const Scheduler& other) const;
 
@@ -201,7 +205,7 @@ class Scheduler {
   BatchRules rules_;
   RunRow run_;
   GroupTable groups_;
-  std::map<std::uint64_t, std::int64_t> deadline_ms_;  // of leased groups, by id
+  LeaseDeadlines deadlines_;                           // of leased groups
   std::map<std::uint64_t, PlanRow> plans_;             // not settled, by step
   std::map<std::string, PromptHistory> history_;       // by prompt id
   std::map<std::uint64_t, PromptRecord> records_;      // by row of the dataset

@@ -62,7 +62,7 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
 void Scheduler::Abandon(LedgerBatch& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
     if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
-    deadline_ms_.erase(id);
+    deadlines_.Erase(id);
     groups_.Drop(id, DropReason::kAbandoned, out);
   }
   for (const std::uint64_t id : groups_.InState(GroupState::kReady)) {
@@ -180,7 +180,7 @@ void Scheduler::EndRun(LedgerBatch& out) {
   for (const GroupState state : {kPending, kLeased, kReady, kBatched}) {
     for (const std::uint64_t id : groups_.InState(state)) groups_.Drop(id, DropReason::kRunEnded, out);
   }
-  deadline_ms_.clear();
+  deadlines_.Clear();
 }
 
 Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerBatch& out) {

@@ -82,7 +82,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   Scheduler scheduler(options, snapshot);
   ++scheduler.run_.coordinator_epoch;
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
-    scheduler.deadline_ms_[id] = now_ms + options.lease_ms;
+    scheduler.deadlines_.Set(id, now_ms + options.lease_ms);
   }
   out.run = scheduler.run_;
   return scheduler;
@@ -108,11 +108,13 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.collapse_by_source = collapse_.by_source();
   status.acr_ema = collapse_.acr_ema();
   status.workers = workers_;
-  for (const auto& [id, deadline] : deadline_ms_) {
-    const auto worker = status.workers.find(groups_.Find(id)->worker_id);
-    if (worker != status.workers.end()) ++worker->second.leases;
-  }
   return status;
+}
+
+std::map<std::string, std::int64_t> Scheduler::LeasesByWorker() const {
+  std::map<std::string, std::int64_t> leases;
+  for (const std::uint64_t id : deadlines_.groups()) ++leases[groups_.Find(id)->worker_id];
+  return leases;
 }
 
 bool Scheduler::SameState(const Scheduler& other) const {

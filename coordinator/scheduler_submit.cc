@@ -59,7 +59,7 @@ SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) 
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
   if (outcome == SubmitOutcome::kStalePolicy) {
-    deadline_ms_.erase(id);
+    deadlines_.Erase(id);
     groups_.Drop(id, AnyAbandoned(submission.accepted.versions) ? DropReason::kAbandoned : DropReason::kStale, out);
   }
   if (outcome != SubmitOutcome::kAccepted) return outcome;
@@ -79,7 +79,7 @@ SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) 
   out.history[group.prompt.prompt_id] = history;
   out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
   Remember(group, accepted, out);
-  deadline_ms_.erase(id);
+  deadlines_.Erase(id);
   groups_.Accept(accepted, out);
   if (MayReplace(accepted)) {
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);

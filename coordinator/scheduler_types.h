@@ -143,7 +143,6 @@ struct WorkerAddresses {
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
   WorkerAddresses addresses;
-  std::int64_t leases = 0;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
 };

@@ -30,8 +30,10 @@ SubmitCall::~SubmitCall() {
 void SubmitCall::OnReadDone(bool ok) {
   if (ok) {
     if (const Status taken = TakePart(); !taken.ok()) return Refuse(taken);
-    StartRead(&part_);
-    return;
+    if (bytes_.size() < header_.total_bytes()) {
+      StartRead(&part_);
+      return;
+    }
   }
   auto submission = Complete();
   if (!submission.ok()) return Refuse(submission.status());
@@ -44,13 +46,17 @@ Status SubmitCall::TakePart() {
   if (part_.has_header() != !has_header_) {
     return InvalidArgument("a submission is one header, then data");
   }
-  if (part_.has_header()) return TakeHeader(part_.header());
-  const std::string& data = part_.data();
+  if (part_.has_header()) BUTTRESS_RETURN_IF_ERROR(TakeHeader(part_.header()));
+  std::string& data = *part_.mutable_data();
   if (data.size() > header_.total_bytes() - bytes_.size()) {
     return InvalidArgument("more data than the " + std::to_string(header_.total_bytes()) +
                            " bytes of the header");
   }
-  bytes_ += data;
+  if (bytes_.empty()) {
+    bytes_.swap(data);
+  } else {
+    bytes_ += data;
+  }
   return OkStatus();
 }
 

@@ -211,10 +211,11 @@ Result<LedgerSnapshot> Ledger::Load() {
   return snapshot;
 }
 
-Status Ledger::Write(const LedgerBatch& batch) {
+Status Ledger::Write(const LedgerBatch& batch, const std::function<Status()>& before_commit) {
   if (batch.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   Status status = statements_->WriteAll(batch);
+  if (status.ok() && before_commit) status = before_commit();
   if (status.ok()) status = database_->Execute("COMMIT");
   // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says so.
   if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,9 @@ class Ledger {
   Result<LedgerSnapshot> Load();
 
   // One transaction; durable when OK. An error leaves the file as it was: kResourceExhausted when the disk is full. Whoever has already
-  // acted on the batch in memory must then end and restart from the file.
-  Status Write(const LedgerBatch& batch);
+  // acted on the batch in memory must then end and restart from the file. `before_commit` may make durable what the batch refers to, while
+  // its rows are already being written; if it fails, nothing is committed.
+  Status Write(const LedgerBatch& batch, const std::function<Status()>& before_commit = {});
 
   // End of the last payload that is referenced, for PayloadStore::Open.
   Result<PayloadEnd> payload_end();

@@ -44,6 +44,9 @@ class PayloadStore {
   // Writes one record; durable after the next Sync. kResourceExhausted when the disk is full: the record is gone, the store stays usable.
   Result<PayloadRef> Append(std::string_view bytes);
 
+  // Lets the disk begin with what was appended, without waiting: Sync has less to do then.
+  void StartSync();
+
   // Everything appended survives a crash. After a failure the store must not be used again.
   Status Sync();
 

@@ -1,5 +1,7 @@
 #include "lib/rl/wire.h"
 
+#include <google/protobuf/arena.h>
+
 #include <climits>
 #include <cmath>
 #include <utility>
@@ -276,7 +278,8 @@ Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto) {
 std::string EncodeGroup(const Group& group) { return ToProto(group).SerializeAsString(); }
 
 Result<Group> DecodeGroup(std::string_view bytes, const GroupLimits& limits) {
-  v1::Group proto;
+  google::protobuf::Arena arena;  // one allocation for the messages of all completions
+  v1::Group& proto = *google::protobuf::Arena::CreateMessage<v1::Group>(&arena);
   if (bytes.size() > static_cast<std::size_t>(INT_MAX) || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
     return InvalidArgument("a group of " + std::to_string(bytes.size()) + " bytes is not a serialized buttress.v1.Group");
   }

@@ -242,6 +242,7 @@ Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worke
   v1::SubmitGroupResponse response;
   const auto attempt = [&](Stub& stub, grpc::ClientContext& context) {
     response.Clear();
+    context.set_initial_metadata_corked(true);  // goes out with the first message
     const auto stream = stub.SubmitGroup(&context, &response);
     v1::SubmitGroupRequest message;
     v1::SubmitHeader& header = *message.mutable_header();
@@ -250,12 +251,13 @@ Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worke
     *header.mutable_lease() = lease;
     header.set_content_sha256(group.sha256);
     header.set_total_bytes(group.bytes.size());
-    bool open = stream->Write(message);
-    for (std::size_t at = 0; open && at < group.bytes.size(); at += kChunkBytes) {
+    bool open = true;
+    for (std::size_t at = 0; open; at += kChunkBytes) {
       message.set_data(group.bytes.substr(at, kChunkBytes));
-      open = stream->Write(message);
+      const bool last = group.bytes.size() - at <= kChunkBytes;
+      open = stream->Write(message, last ? grpc::WriteOptions().set_last_message() : grpc::WriteOptions()) && !last;
+      message.clear_header();
     }
-    stream->WritesDone();
     return FromGrpc(stream->Finish());
   };
   BUTTRESS_RETURN_IF_ERROR(connection_->Call("SubmitGroup", kSubmitMs, attempt));

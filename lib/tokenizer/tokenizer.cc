@@ -142,6 +142,7 @@ Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> 
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t id = tokens[i];
     if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
+      if (special == SpecialTokens::kSkip) continue;
       return OutOfRange("token " + std::to_string(id) + " at position " + std::to_string(i) +
                         " is not in the vocabulary, whose ids end at " +
                         std::to_string(vocab_size() - 1));

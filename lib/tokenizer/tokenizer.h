@@ -28,7 +28,8 @@ class Tokenizer {
   // that is not UTF-8 is kInvalidArgument.
   virtual Result<std::vector<std::int32_t>> Encode(std::string_view text) const = 0;
 
-  // Text of `tokens`. Incomplete UTF-8 becomes U+FFFD. Unknown ids are kOutOfRange.
+  // Text of `tokens`. Incomplete UTF-8 becomes U+FFFD. Ids that are no token (a model's embedding may be padded beyond the tokenizer's
+  // vocabulary) are left out with kSkip, as in Hugging Face's decode, and kOutOfRange with kKeep.
   virtual Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const = 0;
 
   // One past the largest id.

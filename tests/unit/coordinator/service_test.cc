@@ -371,6 +371,21 @@ TEST_F(ServiceTest, BadGroupsAreRefusedAndCounted) {
   EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED) << "the lease is still good";
 }
 
+TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  Group group = Sample(leases.front());
+  group.completions.front().extracted_answer.assign(2 * kChunkBytes + 1, 'x');
+  EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
+  FillBatch();
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const auto groups = Fetch(plan->plan());
+  ASSERT_TRUE(groups.ok()) << groups.status().ToString();
+  EXPECT_EQ(groups->front(), group);
+}
+
 TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
   const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
   const auto send = [&stub](const std::vector<v1::SubmitGroupRequest>& parts) {
@@ -392,6 +407,9 @@ TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
   EXPECT_EQ(send({header, header}).code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(send({header, data}).message(), HasSubstr("more data than the 4 bytes"));
   EXPECT_THAT(send({header}).message(), HasSubstr("ended after 0 of 4 bytes"));
+  v1::SubmitGroupRequest both = header;
+  both.set_data("1234");
+  EXPECT_THAT(send({both}).message(), HasSubstr("the SHA-256 of the header"));
   header.mutable_header()->set_total_bytes(kMaxGroupBytes + 1);
   EXPECT_EQ(send({header}).code(), StatusCode::kOutOfRange);
 }

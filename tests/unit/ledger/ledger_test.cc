@@ -157,6 +157,20 @@ TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
   EXPECT_TRUE(ledger->Write(second).ok());
 }
 
+TEST_F(LedgerTest, NothingIsCommittedIfWhatTheBatchRefersToIsNotDurable) {
+  std::unique_ptr<Ledger> ledger = Open();
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  batch.groups = {Pending(1)};
+  int asked = 0;
+  const Status failed = ledger->Write(batch, [&] { return ++asked, Unavailable("the disk is gone"); });
+  EXPECT_EQ(failed.message(), "the disk is gone");
+  EXPECT_FALSE(ledger->Load()->run.has_value());
+  ASSERT_TRUE(ledger->Write(batch, [&] { return ++asked, OkStatus(); }).ok());
+  EXPECT_TRUE(ledger->Load()->run.has_value());
+  EXPECT_EQ(asked, 2);
+}
+
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerBatch batch;

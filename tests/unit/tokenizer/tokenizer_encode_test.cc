@@ -142,6 +142,9 @@ TEST(TokenizerEncodeTest, DecodeRefusesIdsOutsideTheVocabulary) {
     EXPECT_EQ(text.status().code(), StatusCode::kOutOfRange);
     EXPECT_THAT(text.status().message(),
                 HasSubstr("token " + std::to_string(id) + " at position 1"));
+    const auto skipped = tokenizer->Decode(ids, SpecialTokens::kSkip);
+    ASSERT_TRUE(skipped.ok()) << "a padded embedding has rows that are no tokens";
+    EXPECT_EQ(*skipped, *tokenizer->Decode(std::vector<std::int32_t>{1}, SpecialTokens::kSkip));
   }
 }
 
