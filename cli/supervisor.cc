@@ -48,6 +48,8 @@ Status Supervisor::StartNow(const std::string& name, Role& role) {
   BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(role.argv, LogPath(name)));
   role.process = process;
   role.start_at_ms = 0;
+  role.had_ranks = false;
+  role.without_ranks_ms = 0;
   return OkStatus();
 }
 

@@ -1,11 +1,8 @@
 // Two learner ranks, two workers and the coordinator on five machines that share no folder: weights by gRPC and from worker to worker, TLS
 // and token everywhere, and one link at a time that is cut, slow or lossy.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
-#include <optional>
 #include <tuple>
 
 #include "lib/base/clock.h"
@@ -14,8 +11,6 @@
 
 namespace buttress {
 namespace {
-
-using ::testing::HasSubstr;
 
 constexpr int kSteps = 110;
 constexpr int kGroupsOfAStep = 8;

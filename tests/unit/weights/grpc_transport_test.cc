@@ -14,6 +14,7 @@
 #include "lib/rpc/channel.h"
 #include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
+#include "tests/support/made_certificates.h"
 #include "tests/support/published_weights.h"
 #include "tests/support/temp_dir.h"
 
@@ -121,6 +122,21 @@ TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
   const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, {})->Fetch(manifest);
   ASSERT_TRUE(local.ok()) << local.status().ToString();
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
+}
+
+TEST_F(GrpcTransportTest, AServerWithCredentialsServesThoseThatHaveThemAlone) {
+  const MadeCertificates made;
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0", made.Load());
+  EXPECT_EQ(FetchFrom({learner->address()}).status().code(), StatusCode::kUnavailable);
+  GrpcFetcherOptions options;
+  options.credentials = made.Load();
+  options.credentials.token = "not the token of the run";
+  WeightManifest manifest = manifest_;
+  manifest.sources = {learner->address()};
+  const WeightStoreOptions store{.folder = fetched_.path(), .durable = false, .sources = {}};
+  EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(), StatusCode::kUnauthenticated);
+  options.credentials = made.Load();
+  ExpectHere(MakeGrpcFetcher(store, options)->Fetch(manifest));
 }
 
 TEST_F(GrpcTransportTest, ABrokenTransferGoesOnWhereItEnded) {
