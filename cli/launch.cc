@@ -123,6 +123,10 @@ class Launcher {
     const std::string ranks = std::to_string(launch.learner_ranks);
     std::vector<std::string> argv = {launch.mpirun, "-np", ranks, "--bind-to", "none", "--oversubscribe"};
     if (::geteuid() == 0) argv.push_back("--allow-run-as-root");
+    if (const std::string& interface = config_.local.learner.interface; !interface.empty()) {
+      argv.insert(argv.end(), {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include", interface, "-x",
+                               "NCCL_SOCKET_IFNAME=" + interface});
+    }
     argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
     argv.push_back(SiblingProgram("learner"));
     argv.insert(argv.end(), {"--expect-world", ranks});

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "lib/config/credentials.h"
 #include "lib/config/load.h"
 #include "lib/rl/acr.h"
 #include "lib/rpc/coordinator_client.h"
@@ -61,7 +62,8 @@ std::function<Status()> AddStatus(CLI::App& app) {
   app.add_option("--set", flags->overrides, "override a setting, as given to launch");
   return [flags]() -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags->path, flags->overrides));
-    CoordinatorClientOptions options = CoordinatorClientOptionsFrom(config.local);
+    BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
+    CoordinatorClientOptions options = CoordinatorClientOptionsFrom(config.local, credentials);
     options.give_up_after_ms = kGiveUpMs;
     CoordinatorClient client(options);
     BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, client.GetRunStatus());

@@ -12,6 +12,8 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kSampleMs = 500;
+// mpirun ends well within this after its last rank.
+constexpr std::int64_t kOrphanedMs = 15000;
 constexpr int kExitConfig = 2;
 constexpr int kExitData = 4;
 
@@ -118,17 +120,37 @@ void Supervisor::SampleMemory() {
   for (const auto& [name, role] : roles_) {
     if (role.process) role_of[role.process->pid()] = name;
   }
+  bool has_ranks = false;
   for (const ProcessInfo& info : Descendants()) {
     std::string name;
     if (const auto found = role_of.find(info.pid); found != role_of.end()) name = found->second;
     if (name.empty() || name == "learner") {
       const std::string rank = EnvironmentOf(info.pid, "OMPI_COMM_WORLD_RANK");
-      if (!rank.empty() && info.name == "learner") name = "learner/" + rank;
+      if (!rank.empty() && info.name == "learner") {
+        name = "learner/" + rank;
+        has_ranks = true;
+      }
       if (name == "learner") name = "mpirun";
     }
     if (name.empty()) continue;
     std::int64_t& peak = peaks_[name];
     if (info.peak_rss_bytes > peak) peak = info.peak_rss_bytes;
+  }
+  if (const auto learner = roles_.find("learner"); learner != roles_.end()) EndOrphaned(learner->second, has_ranks);
+}
+
+void Supervisor::EndOrphaned(Role& learner, bool has_ranks) {
+  const std::int64_t now_ms = RealClock().MonotonicMs();
+  if (!learner.process || has_ranks) {
+    learner.had_ranks = has_ranks;
+    learner.without_ranks_ms = 0;
+  } else if (learner.had_ranks && learner.without_ranks_ms == 0) {
+    learner.without_ranks_ms = now_ms;
+  } else if (learner.had_ranks && now_ms - learner.without_ranks_ms > kOrphanedMs) {
+    learner.had_ranks = false;
+    std::printf("launch: every rank on this machine has left and mpirun does not end; killing it\n");
+    std::fflush(stdout);
+    learner.process->Signal(SIGKILL);
   }
 }
 

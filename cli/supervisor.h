@@ -49,11 +49,15 @@ class Supervisor {
     int restarts = 0;
     std::int64_t start_at_ms = 0;
     bool done = false;
+    bool had_ranks = false;             // of an mpirun, on this machine
+    std::int64_t without_ranks_ms = 0;  // since when it has none any more; 0: it has, or never had
   };
 
   Status StartNow(const std::string& name, Role& role);
   Status HandleExit(const std::string& name, Role& role);
   void SampleMemory();
+  // Kills an mpirun whose ranks here have all left and that does not end: cut off from another machine, it waits for that one for ever.
+  void EndOrphaned(Role& learner, bool has_ranks);
   std::string LogPath(const std::string& role) const;
 
   std::string log_folder_;

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "lib/base/address.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -59,7 +60,8 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256) {
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
                                                         const PromptFile& prompts,
                                                         const GroupLimits& limits,
-                                                        Metrics& metrics) {
+                                                        Metrics& metrics,
+                                                        const Credentials& credentials) {
   const double begin = MonotonicSeconds();
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
@@ -68,7 +70,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
   BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
   coordinator->service_ = std::make_unique<CoordinatorService>(
       *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
-  BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator));
+  BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
   coordinator->metrics_->recovery_seconds.Set(MonotonicSeconds() - begin);
   coordinator->metrics_->ready.Set(1);
   return coordinator;
@@ -118,12 +120,12 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   return OkStatus();
 }
 
-Status Coordinator::Listen(const CoordinatorConfig& config) {
+Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& credentials) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   ApplyServerOptions(builder);
   int port = 0;
-  builder.AddListeningPort(config.listen, grpc::InsecureServerCredentials(), &port);
+  builder.AddListeningPort(config.listen, MakeServerCredentials(credentials), &port);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
   if (!server_ || port == 0) {

@@ -29,7 +29,8 @@ class Coordinator {
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
                                                     const GroupLimits& limits,
-                                                    Metrics& metrics);
+                                                    Metrics& metrics,
+                                                    const Credentials& credentials = {});
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
@@ -47,7 +48,7 @@ class Coordinator {
   Coordinator() = default;
 
   Status OpenLedger(const RunConfig& config, const PromptFile& prompts);
-  Status Listen(const CoordinatorConfig& config);
+  Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;
   std::unique_ptr<Ledger> ledger_;

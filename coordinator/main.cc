@@ -9,12 +9,13 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/coordinator.h"
+#include "lib/base/address.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/config/credentials.h"
 #include "lib/config/load.h"
-#include "lib/rpc/channel.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
@@ -45,8 +46,8 @@ Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
 }
 
 // A run goes on without its metrics.
-Status ServeMetrics(const LocalSettings& local, Metrics& metrics) {
-  if (const Status served = metrics.Serve(local.coordinator.metrics); !served.ok()) {
+Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, Metrics& metrics) {
+  if (const Status served = metrics.Serve(local.coordinator.metrics, credentials); !served.ok()) {
     Log(kWarn, "no metrics", {{"error", served.message()}});
     return OkStatus();
   }
@@ -64,6 +65,7 @@ void WaitUntilTold(const Coordinator& coordinator, bool exit_when_finished) {
 
 Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   BUTTRESS_ASSIGN_OR_RETURN(const GroupLimits limits, GroupLimitsFrom(config.run));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             Tokenizer::Load(config.run.model.path));
@@ -71,8 +73,8 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
                             PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
   Metrics metrics("coordinator");
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator,
-                            Coordinator::Start(config, *prompts, limits, metrics));
-  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, metrics));
+                            Coordinator::Start(config, *prompts, limits, metrics, credentials));
+  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, credentials, metrics));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"),
                                            coordinator->address() + "\n"));
   Log(kInfo,

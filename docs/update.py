@@ -1,4 +1,4 @@
-"""Tables and figures of docs/estimators.md, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
+"""Tables and figures of docs/, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
 import json
 import pathlib
 import subprocess
@@ -73,10 +73,20 @@ def figure(title, lines):
     return "\n".join(svg + ["</svg>\n"])
 
 
-tables = subprocess.run([BUTTRESS, "advantages", "--estimator", "list", "--markdown"], capture_output=True, text=True, check=True).stdout
-page = (DOCS / "estimators.md").read_text()
-begin, end = "<!-- tables: written by docs/update.sh -->\n", "<!-- end of tables -->"
-head, rest = page.split(begin)
-(DOCS / "estimators.md").write_text(head + begin + tables + end + rest.split(end)[1])
+def write_between(path, begin, text, end):
+    """Puts `text` between the lines `begin` and `end` of a page."""
+    head, rest = path.read_text().split(begin)
+    path.write_text(head + begin + text + end + rest.split(end)[1])
+
+
+def printed(*arguments):
+    return subprocess.run([BUTTRESS, *arguments], capture_output=True, text=True, check=True).stdout
+
+
+write_between(DOCS / "estimators.md", "<!-- tables: written by docs/update.sh -->\n", printed("advantages", "--estimator", "list", "--markdown"),
+              "<!-- end of tables -->")
+rows = [line.split(maxsplit=1) for line in printed("verify", "--list").splitlines()]
+write_between(DOCS / "verifiers.md", "<!-- table: written by docs/update.sh -->\n",
+              "| verifier | correct where |\n|---|---|\n" + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows), "<!-- end of table -->")
 for name, (title, lines) in FIGURES.items():
     (DOCS / "figures" / f"{name}.svg").write_text(figure(title, lines))

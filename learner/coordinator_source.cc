@@ -43,16 +43,16 @@ Result<PlannedGroup> FromWire(const v1::PlannedGroup& proto) {
   return group;
 }
 
-CoordinatorClientOptions ClientOptions(const LocalSettings& local) {
-  CoordinatorClientOptions options = CoordinatorClientOptionsFrom(local);
-  options.give_up_after_ms = local.learner.collective_timeout_ms / 2;
+CoordinatorClientOptions ClientOptions(const LocalSettings& local, const Credentials& credentials) {
+  CoordinatorClientOptions options = CoordinatorClientOptionsFrom(local, credentials);
+  options.give_up_after_ms = local.learner.collective_timeout_ms / 4 * 3;
   return options;
 }
 
 }  // namespace
 
-CoordinatorSource::CoordinatorSource(const LocalSettings& local)
-    : client_(std::make_unique<CoordinatorClient>(ClientOptions(local))) {}
+CoordinatorSource::CoordinatorSource(const LocalSettings& local, const Credentials& credentials)
+    : client_(std::make_unique<CoordinatorClient>(ClientOptions(local, credentials))) {}
 
 CoordinatorSource::~CoordinatorSource() = default;
 

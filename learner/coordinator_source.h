@@ -6,6 +6,7 @@
 #include <string>
 
 #include "learner/batch_source.h"
+#include "lib/base/credentials.h"
 #include "lib/config/run_config.h"
 #include "lib/weights/manifest.h"
 
@@ -21,8 +22,8 @@ struct LearnerStart {
 // Announce may be called from another thread than the rest.
 class CoordinatorSource : public BatchSource {
  public:
-  // Calls give up after half of the collective timeout: the other ranks wait for rank 0 meanwhile.
-  explicit CoordinatorSource(const LocalSettings& local);
+  // Calls give up after three quarters of the collective timeout: the other ranks wait for rank 0 meanwhile.
+  CoordinatorSource(const LocalSettings& local, const Credentials& credentials);
   ~CoordinatorSource() override;
 
   // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is given.

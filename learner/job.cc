@@ -32,7 +32,8 @@ LearnerJob::LearnerJob(const RunConfig& config,
                        Transformer& model,
                        Trainer& trainer,
                        CoordinatorSource& source,
-                       LearnerMetrics& metrics)
+                       LearnerMetrics& metrics,
+                       const Credentials& credentials)
     : config_(config),
       timeout_(config.local.learner.collective_timeout_ms),
       config_sha256_(RunConfigHash(config)),
@@ -42,6 +43,7 @@ LearnerJob::LearnerJob(const RunConfig& config,
       trainer_(trainer),
       source_(source),
       metrics_(metrics),
+      credentials_(credentials),
       checkpoints_(CheckpointFolder(config)),
       step_log_(JoinPath(config.local.out, "steps.jsonl")),
       alarms_(config.local.learner.alarms) {}
@@ -132,7 +134,8 @@ Status LearnerJob::ShareState(CheckpointState& state) {
 Status LearnerJob::StartPublishing() {
   const LearnerConfig& local = config_.local.learner;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(WeightsFolder(config_)));
-  BUTTRESS_ASSIGN_OR_RETURN(server_, WeightServer::Start(WeightsFolder(config_), local.listen));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      server_, WeightServer::Start(WeightsFolder(config_), local.listen, credentials_));
   WeightStoreOptions options;
   options.folder = WeightsFolder(config_);
   options.durable = false;  // a lost version is published again at the next start

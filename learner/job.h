@@ -10,6 +10,7 @@
 #include "learner/step_log.h"
 #include "learner/trainer.h"
 #include "learner/weight_sync.h"
+#include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
@@ -27,7 +28,8 @@ class LearnerJob {
              Transformer& model,
              Trainer& trainer,
              CoordinatorSource& source,
-             LearnerMetrics& metrics);
+             LearnerMetrics& metrics,
+             const Credentials& credentials);
   ~LearnerJob();
 
   // OK: the run's last step is settled and <out>/model stands. kCancelled: left on request after a checkpoint.
@@ -56,6 +58,7 @@ class LearnerJob {
   Trainer& trainer_;
   CoordinatorSource& source_;
   LearnerMetrics& metrics_;
+  const Credentials& credentials_;
   CheckpointStore checkpoints_;
   StepLog step_log_;
   // Rank 0.

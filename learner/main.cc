@@ -9,11 +9,13 @@
 
 #include "learner/job.h"
 #include "learner/sft.h"
+#include "lib/base/address.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/config/credentials.h"
 #include "lib/config/load.h"
 
 namespace buttress {
@@ -37,7 +39,15 @@ Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
   return device;
 }
 
+// What Open MPI and NCCL read when they start; what the environment already says stands.
+void UseInterface(const std::string& interface) {
+  if (interface.empty()) return;
+  ::setenv("OMPI_MCA_btl_tcp_if_include", interface.c_str(), 0);
+  ::setenv("NCCL_SOCKET_IFNAME", interface.c_str(), 0);
+}
+
 Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
+  UseInterface(local.interface);
   if (local.collective != "local")
     return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
   if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
@@ -67,20 +77,22 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
                          "); give all ranks the same configuration file");
 }
 
-Status ServeMetrics(Metrics& metrics, const RunConfig& config, int rank) {
+Status ServeMetrics(Metrics& metrics,
+                    const RunConfig& config,
+                    const Credentials& credentials,
+                    int rank) {
   std::string address = config.local.learner.metrics;
   const std::size_t colon = address.rfind(':');
   const int port = colon == std::string::npos ? 0 : std::atoi(address.c_str() + colon + 1);
   if (port != 0) address = address.substr(0, colon + 1) + std::to_string(port + LocalRank());
-  if (const Status status = metrics.Serve(address); !status.ok()) {
+  if (const Status status = metrics.Serve(address, credentials); !status.ok()) {
     Log(kWarn, status.message());
     return OkStatus();
   }
   const std::string folder = JoinPath(config.local.out, "learner");
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
-  return WriteFileAtomic(
-      JoinPath(folder, std::to_string(rank) + ".metrics"),
-      address.substr(0, address.rfind(':') + 1) + std::to_string(metrics.port()) + "\n");
+  return WriteFileAtomic(JoinPath(folder, std::to_string(rank) + ".metrics"),
+                         BoundAddress(address, metrics.port()) + "\n");
 }
 
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
@@ -88,6 +100,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   const int rank = control.rank();
   SetLogRole("learner/" + std::to_string(rank));
   BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   at::set_num_threads(static_cast<int>(local.threads));
   BUTTRESS_ASSIGN_OR_RETURN(const ModelDevice device, OpenDevice(local, rank));
   std::unique_ptr<Collective> nccl;
@@ -106,7 +119,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
     BUTTRESS_ASSIGN_OR_RETURN(
         reference, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
   }
-  CoordinatorSource source(config.local);
+  CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto trainer,
@@ -114,8 +127,10 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(
       metrics, rank, control.size(), expected_world, trainer->gradient_bytes());
-  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, rank));
-  return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics).Run();
+  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank));
+  return LearnerJob(
+             config, control, tensors, *model, *trainer, source, learner_metrics, credentials)
+      .Run();
 }
 
 // After a failure the group is broken: it is aborted, so that this process leaves at once and mpirun ends the others.

@@ -29,6 +29,24 @@ void Append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
+// [N, C]. A group without components has nothing scorable, so zeros may stand for them. Empty where the rewards of the groups' data sources
+// have different numbers of parts: an estimator that reads components says that it needs them.
+std::vector<double> FlatComponents(const BatchPlan& batch) {
+  std::size_t width = 0;
+  for (const PlannedGroup& group : batch.groups) {
+    const std::size_t of_group = group.components.size() / group.rewards.size();
+    if (of_group != 0 && width != 0 && of_group != width) return {};
+    width = std::max(width, of_group);
+  }
+  std::vector<double> components;
+  for (const PlannedGroup& group : batch.groups) {
+    const std::size_t end = components.size() + group.rewards.size() * width;
+    Append(components, group.components);
+    components.resize(end, 0.0);
+  }
+  return components;
+}
+
 FlatBatch Flatten(const BatchPlan& batch, bool mask_zero_variance) {
   FlatBatch flat;
   for (const PlannedGroup& group : batch.groups) {
@@ -38,7 +56,6 @@ FlatBatch Flatten(const BatchPlan& batch, bool mask_zero_variance) {
     flat.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
     Append(flat.rewards, group.rewards);
     Append(flat.raw_rewards, group.raw_rewards);
-    Append(flat.components, group.components);
     Append(flat.outcomes, group.outcomes);
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
       flat.lengths.push_back(group.outcomes[i] == Outcome::kUnscorable ? 0 : group.lengths[i]);
@@ -48,6 +65,7 @@ FlatBatch Flatten(const BatchPlan& batch, bool mask_zero_variance) {
     flat.group_offsets.push_back(static_cast<std::int32_t>(flat.rewards.size()));
     flat.history.push_back(group.history);
   }
+  flat.components = FlatComponents(batch);
   return flat;
 }
 

@@ -7,12 +7,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "learner/kl_mass.h"
 #include "learner/schedule.h"
 #include "learner/token_batch.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
-#include "lib/rl/kl_mass.h"
 #include "lib/rl/rl_zvp.h"
 
 namespace buttress {

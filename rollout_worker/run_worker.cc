@@ -7,12 +7,13 @@
 #include <random>
 #include <string>
 
+#include "lib/base/address.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
 #include "lib/base/random.h"
+#include "lib/config/credentials.h"
 #include "lib/config/load.h"
-#include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
@@ -47,8 +48,11 @@ std::uint64_t RandomIncarnation() {
 }
 
 // Serves /metrics and writes its address to <out>/workers/<id>.metrics. A run goes on without its metrics.
-Result<std::string> ServeMetrics(const LocalSettings& local, const std::string& worker_id, Metrics& metrics) {
-  if (const Status served = metrics.Serve(local.worker.metrics); !served.ok()) {
+Result<std::string> ServeMetrics(const LocalSettings& local,
+                                 const Credentials& credentials,
+                                 const std::string& worker_id,
+                                 Metrics& metrics) {
+  if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {
     Log(kWarn, "no metrics", {{"error", served.message()}});
     return std::string();
   }
@@ -63,9 +67,13 @@ Result<std::string> ServeMetrics(const LocalSettings& local, const std::string& 
 struct WeightTransport {
   std::unique_ptr<WeightFetcher> fetcher;
   std::unique_ptr<WeightServer> server;
+  std::string address;  // of the server, as others reach it
 };
 
-Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::string& worker_id, WorkerMetrics& metrics) {
+Result<WeightTransport> OpenWeights(const LocalSettings& local,
+                                    const Credentials& credentials,
+                                    const std::string& worker_id,
+                                    WorkerMetrics& metrics) {
   WeightTransport transport;
   if (local.worker.weights == "shared") {
     transport.fetcher = MakeSharedFetcher();
@@ -76,11 +84,13 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const std::strin
   store.keep = kWeightVersionsKept;
   store.durable = false;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
-  BUTTRESS_ASSIGN_OR_RETURN(transport.server, WeightServer::Start(store.folder, local.worker.listen));
+  BUTTRESS_ASSIGN_OR_RETURN(transport.server, WeightServer::Start(store.folder, local.worker.listen, credentials));
   GrpcFetcherOptions options;
   options.progress_timeout_ms = kWeightsProgressMs;
   options.seed = HashText(worker_id);
   options.on_transfer = [&metrics](const WeightTransfer& transfer) { metrics.Count(transfer); };
+  options.credentials = credentials;
+  transport.address = local.worker.advertise.empty() ? transport.server->address() : local.worker.advertise;
   transport.fetcher = MakeGrpcFetcher(std::move(store), std::move(options));
   return transport;
 }
@@ -100,14 +110,15 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   const LocalSettings& local = config.local;
   BUTTRESS_ASSIGN_OR_RETURN(const std::string worker_id, WorkerId(local.worker));
   SetLogRole("rollout_worker/" + worker_id);
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(local.security));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config.run.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run.reward, *tokenizer, metrics));
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, worker_id, worker_metrics));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address, ServeMetrics(local, worker_id, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, credentials, worker_id, worker_metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address, ServeMetrics(local, credentials, worker_id, metrics));
 
-  CoordinatorClientOptions coordinator = CoordinatorClientOptionsFrom(local);
+  CoordinatorClientOptions coordinator = CoordinatorClientOptionsFrom(local, credentials);
   coordinator.give_up_after_ms = kCoordinatorPatienceMs;
   CoordinatorClient control_client(coordinator);
   coordinator.give_up_after_ms = kSubmitPatienceMs;
@@ -117,7 +128,7 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   self.set_incarnation(RandomIncarnation());
   self.set_config_sha256(RunConfigHash(config));
   self.set_engine(local.worker.engine);
-  self.set_weights_address(weights.server ? weights.server->address() : "");
+  self.set_weights_address(weights.address);
   self.set_metrics_address(metrics_address);
   CoordinatorSession control(control_client, self);
   CoordinatorSession submissions(submit_client, self);

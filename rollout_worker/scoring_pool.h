@@ -43,7 +43,7 @@ struct ScoringOptions {
   std::chrono::milliseconds timeout{
       5000};                    // of one completion or batch; past it the outcome is unscorable("timeout")
   std::size_t capacity = 4096;  // requests inside at once
-  std::shared_ptr<SecondVerifier> second;  // sees some of them too; null: none
+  std::shared_ptr<SecondVerifier> second = nullptr;  // sees some of them too; null: none
 };
 
 // Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier) comes back unscorable with the reason.

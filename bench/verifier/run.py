@@ -51,7 +51,7 @@ def other_digit(answer):
 def cases(count):
     draw = random.Random(1)
     solutions = [r["solution"] for r in rows_of("math/test.jsonl")]
-    solutions = draw.sample([s for s in solutions if "\\boxed{" in s and boxed(s)], count)
+    solutions = draw.sample([s for s in solutions if s.count("\\boxed{") == 1 and boxed(s)], count)  # several boxes are one list
     answers = [f"\\boxed{{{boxed(s)}}}" for s in solutions]
     yield "math solutions", list(zip(solutions, answers))
     misses = [(other_digit(boxed(s)), a) for s, a in zip(solutions, answers)]

@@ -1,16 +1,13 @@
 #include "lib/base/metrics.h"
 
 #include <dirent.h>
-#include <prometheus/exposer.h>
 #include <prometheus/text_serializer.h>
 #include <sys/resource.h>
 #include <sys/time.h>
 #include <unistd.h>
 
 #include <cstdio>
-#include <exception>
 #include <fstream>
-#include <sstream>
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
@@ -81,21 +78,12 @@ Metrics::Metrics(std::string_view component) : registry_(std::make_shared<promet
 
 Metrics::~Metrics() = default;
 
-Status Metrics::Serve(const std::string& address) {
-  // prometheus-cpp's defaults let two idle connections delay a scrape by 30 s (operations.md 2.2).
-  const std::vector<std::string> options = {
-      "listening_ports", address, "num_threads", "4", "request_timeout_ms", "1000"};
-  try {
-    exposer_ = std::make_unique<prometheus::Exposer>(options);
-  } catch (const std::exception& e) {  // CivetException: the port is taken
-    return Unavailable("cannot serve /metrics on " + address + ": " + e.what() + "; choose another port, or 0 for any");
-  }
-  for (const auto& collectable : collectables_) exposer_->RegisterCollectable(collectable);
-  port_ = exposer_->GetListeningPorts().front();
+Status Metrics::Serve(const std::string& address, const Credentials& credentials) {
+  BUTTRESS_ASSIGN_OR_RETURN(server_, MetricsServer::Start(address, credentials, [this] { return Expose(); }));
   return OkStatus();
 }
 
-int Metrics::port() const { return port_; }
+int Metrics::port() const { return server_ ? server_->port() : 0; }
 
 prometheus::Counter& Metrics::Counter(std::string_view name, std::string_view help, const MetricLabels& labels) {
   return prometheus::BuildCounter().Name(std::string(name)).Help(std::string(help)).Register(*registry_).Add(labels);
@@ -117,13 +105,18 @@ prometheus::Histogram& Metrics::Histogram(std::string_view name,
 }
 
 void Metrics::Register(const std::shared_ptr<prometheus::Collectable>& collectable) {
+  MutexLock lock(mutex_);
   collectables_.push_back(collectable);
-  if (exposer_) exposer_->RegisterCollectable(collectable);
 }
 
 std::string Metrics::Expose() const {
+  std::vector<std::shared_ptr<prometheus::Collectable>> collectables;
+  {
+    MutexLock lock(mutex_);
+    collectables = collectables_;
+  }
   std::vector<prometheus::MetricFamily> families;
-  for (const auto& collectable : collectables_) {
+  for (const auto& collectable : collectables) {
     for (auto& family : collectable->Collect()) families.push_back(std::move(family));
   }
   return prometheus::TextSerializer().Serialize(families);

@@ -13,11 +13,9 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/metrics_server.h"
 #include "lib/base/status.h"
-
-namespace prometheus {
-class Exposer;
-}
+#include "lib/base/sync.h"
 
 namespace buttress {
 
@@ -32,9 +30,9 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Serves /metrics on `address` ("127.0.0.1:9500"; port 0 picks a free one, read it from port()). kUnavailable if the port is
-  // taken: count it, log it and go on, a run must not die for its metrics.
-  Status Serve(const std::string& address);
+  // Serves /metrics on `address` ("127.0.0.1:9500"; port 0 picks a free one, read it from port()), with `credentials` by HTTPS and for the
+  // token. kUnavailable if the port is taken: count it, log it and go on, a run must not die for its metrics.
+  Status Serve(const std::string& address, const Credentials& credentials = {});
 
   // Port in use, 0 before Serve.
   int port() const;
@@ -55,9 +53,9 @@ class Metrics {
 
  private:
   std::shared_ptr<prometheus::Registry> registry_;
-  std::vector<std::shared_ptr<prometheus::Collectable>> collectables_;
-  std::unique_ptr<prometheus::Exposer> exposer_;
-  int port_ = 0;
+  mutable Mutex mutex_;
+  std::vector<std::shared_ptr<prometheus::Collectable>> collectables_ GUARDED_BY(mutex_);
+  std::unique_ptr<MetricsServer> server_;
 };
 
 }  // namespace buttress

@@ -113,8 +113,6 @@ struct RewardConfig {
   CodeConfig code;
   PythonConfig python;
   HttpRewardConfig http;
-  MathConfig math;
-  SecondVerifierConfig second;
 
   template <class V>
   void Visit(V& v) {
@@ -131,8 +129,6 @@ struct RewardConfig {
     v("code", code, "verifier code");
     v("python", python, "verifiers python:FILE:FUNCTION");
     v("http", http, "verifier http");
-    v("math", math, "mathematical answers (verifier: math)");
-    v("second", second, "a second look at some completions");
   }
 };
 

@@ -10,6 +10,7 @@
 #include "lib/config/estimator_config.h"
 #include "lib/config/reward_config.h"
 #include "lib/config/sampling_config.h"
+#include "lib/config/security_config.h"
 
 namespace buttress {
 
@@ -250,6 +251,7 @@ struct WorkerConfig {
   std::string weights = "shared";
   std::string weights_dir;
   std::string listen = "127.0.0.1:0";
+  std::string advertise;
   std::string metrics = "127.0.0.1:0";
 
   template <class V>
@@ -265,6 +267,7 @@ struct WorkerConfig {
     v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");
+    v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
   }
 };
@@ -276,6 +279,7 @@ struct LearnerConfig {
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
   std::int64_t collective_timeout_ms = 60000;
+  std::string interface;
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
@@ -289,6 +293,7 @@ struct LearnerConfig {
     v("micro_batch_tokens", micro_batch_tokens, "tokens of one forward and backward pass at most (a longer completion goes alone)");
     v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
     v("collective_timeout_ms", collective_timeout_ms, "a collective that takes longer ends the job");
+    v("interface", interface, "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: they choose");
     v("listen", listen, "rank 0: address of the Weights port");
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
     v("metrics", metrics, "address of /metrics; a rank adds its local rank to a port that is not 0");
@@ -317,6 +322,7 @@ struct LaunchConfig {
 
 struct LocalSettings {
   std::string out = "runs/run";
+  SecurityConfig security;
   CoordinatorConfig coordinator;
   WorkerConfig worker;
   LearnerConfig learner;
@@ -325,6 +331,7 @@ struct LocalSettings {
   template <class V>
   void Visit(V& v) {
     v("out", out, "folder of the run: ledger, checkpoint, weights, logs, summary");
+    v("security", security, "TLS and token of every port");
     v("coordinator", coordinator, "the coordinator process");
     v("worker", worker, "rollout worker processes");
     v("learner", learner, "learner ranks");

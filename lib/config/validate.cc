@@ -201,6 +201,35 @@ void CheckOptim(const OptimConfig& optim, Rules& rules) {
   rules.Require(optim.clip_grad >= 0, "run.optim.clip_grad", optim.clip_grad, "0 (off) or more");
 }
 
+bool OnLoopback(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  const bool number = host.find_first_not_of("0123456789.") == std::string::npos;
+  return (number && host.starts_with("127.")) || address.starts_with("localhost:") || address.starts_with("[::1]:");
+}
+
+void CheckSecurity(const LocalSettings& local, Rules& rules) {
+  const SecurityConfig& security = local.security;
+  const std::pair<const char*, const std::string&> files[] = {
+      {"certificate", security.certificate}, {"key", security.key}, {"ca", security.ca}, {"token_file", security.token_file}};
+  const bool any = std::ranges::any_of(files, [](const auto& file) { return !file.second.empty(); });
+  for (const auto& [name, path] : files) {
+    rules.Require(path.empty() != any, std::string("local.security.") + name, path,
+                  "certificate, key, ca and token_file belong together: set all four, or none");
+  }
+  rules.Require(!(any && security.insecure), "local.security.insecure", security.insecure,
+                "certificate and token are set as well; take out one or the other");
+  if (any || security.insecure) return;
+  const std::pair<const char*, const std::string&> listeners[] = {
+      {"coordinator.listen", local.coordinator.listen}, {"coordinator.metrics", local.coordinator.metrics},
+      {"worker.listen", local.worker.listen},           {"worker.metrics", local.worker.metrics},
+      {"learner.listen", local.learner.listen},         {"learner.metrics", local.learner.metrics}};
+  for (const auto& [name, address] : listeners) {
+    rules.Require(OnLoopback(address), std::string("local.") + name, address,
+                  "other machines reach it, and local.security names no certificate and token; deploy/make-certs.sh makes them "
+                  "(local.security.insecure: true does without, for a network where you trust everybody)");
+  }
+}
+
 void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
   const std::string section = "local.learner.alarms.";
   rules.Require(alarms.entropy_floor >= 0, section + "entropy_floor", alarms.entropy_floor, "0 (off) or more");
@@ -290,6 +319,7 @@ Status ValidateRunConfig(const RunConfig& config) {
   CheckAlgorithm(config.run.algorithm, rules);
   CheckOptim(config.run.optim, rules);
   CheckLocal(config.local, rules);
+  CheckSecurity(config.local, rules);
   CheckAlarms(config.local.learner.alarms, rules);
   CheckVllm(config, rules);
   return rules.Verdict();

@@ -64,7 +64,7 @@ struct Tally {
 
 struct PromptSummary {
   std::string prompt_id;
-  PromptRecord record;
+  SeenPrompt record;
 };
 
 struct Report {

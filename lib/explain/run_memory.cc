@@ -156,7 +156,7 @@ void RunMemory::SetLengths(GroupContext& context) const {
 void RunMemory::SetRepeats(const GroupFacts& group, GroupContext& context) const {
   const auto found = prompts_.find(group.prompt_id);
   if (found == prompts_.end()) return;
-  const PromptRecord& prompt = found->second;
+  const SeenPrompt& prompt = found->second;
   context.past_correct = prompt.past_correct;
   context.past_scored = prompt.past_scored;
   if (prompt.last_texts.empty()) return;
@@ -208,7 +208,7 @@ std::vector<GroupContext> RunMemory::Contexts(std::span<const GroupFacts> groups
 }
 
 // Of a prompt that is not remembered the source's record grows alone.
-void RunMemory::RememberRewards(const GroupFacts& group, PromptRecord* prompt) {
+void RunMemory::RememberRewards(const GroupFacts& group, SeenPrompt* prompt) {
   Source& source = sources_[group.source];
   ++source.groups;
   if (const auto value = ConstantOf(group)) {
@@ -234,7 +234,7 @@ void RunMemory::Remember(std::span<const GroupFacts> groups,
                          std::span<const std::optional<Cause>> causes) {
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const GroupFacts& group = groups[k];
-    PromptRecord* prompt = nullptr;
+    SeenPrompt* prompt = nullptr;
     if (prompts_.size() < kMaxPrompts || prompts_.contains(group.prompt_id)) {
       prompt = &prompts_[group.prompt_id];
     } else {

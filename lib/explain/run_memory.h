@@ -18,7 +18,7 @@
 namespace buttress {
 
 // Of one prompt over its visits.
-struct PromptRecord {
+struct SeenPrompt {
   std::string source;
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
@@ -55,7 +55,7 @@ class RunMemory {
   // on.
   bool IsSuccess(const CompletionFacts& completion) const;
 
-  const std::unordered_map<std::string, PromptRecord>& prompts() const { return prompts_; }
+  const std::unordered_map<std::string, SeenPrompt>& prompts() const { return prompts_; }
 
   bool prompts_left_out() const { return prompts_left_out_; }
 
@@ -87,7 +87,7 @@ class RunMemory {
 
   bool IsBest(double value) const;
   bool IsWorst(double value) const;
-  void RememberRewards(const GroupFacts& group, PromptRecord* prompt);
+  void RememberRewards(const GroupFacts& group, SeenPrompt* prompt);
   void Look(std::span<const GroupFacts> groups);
   std::map<std::string, StepOfSource> StepBySource(std::span<const GroupFacts> groups) const;
   void SetLengths(GroupContext& context) const;
@@ -96,7 +96,7 @@ class RunMemory {
   const CauseRules rules_;
   bool seen_reward_ = false;
   double lowest_ = 0, highest_ = 0;
-  std::unordered_map<std::string, PromptRecord> prompts_;
+  std::unordered_map<std::string, SeenPrompt> prompts_;
   bool prompts_left_out_ = false;
   std::map<std::string, Source> sources_;
   std::deque<Recent> recent_;

@@ -2,10 +2,8 @@
 
 #include <absl/synchronization/mutex.h>
 #include <grpcpp/create_channel.h>
+#include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
-#include <unistd.h>
-
-#include <climits>
 
 namespace buttress {
 namespace {
@@ -15,12 +13,43 @@ constexpr int kClientKeepaliveTimeoutMs = 10000;
 constexpr int kServerKeepaliveMs = 30000;
 constexpr int kShortestPingMs = 10000;
 constexpr int kReconnectMs = 200;
+// For TCP and TLS together; a link that loses packets needs seconds.
+constexpr int kConnectMs = 5000;
 constexpr int kLongestReconnectMs = 5000;
 constexpr int kMaxMetadataBytes = 16 << 10;
 
+// Asked by gRPC at the start of every call, before any handler of ours.
+class TokenCheck : public grpc::AuthMetadataProcessor {
+ public:
+  explicit TokenCheck(Credentials credentials) : credentials_(std::move(credentials)) {}
+
+  bool IsBlocking() const override { return false; }
+
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata* consumed, OutputMetadata*) override {
+    constexpr char kHeader[] = "authorization";
+    const auto sent = metadata.find(kHeader);
+    if (sent == metadata.end() || !credentials_.Admits({sent->second.data(), sent->second.size()})) {
+      return {grpc::StatusCode::UNAUTHENTICATED,
+              "the token is missing or not the one of this run; local.security.token_file must be the same on every machine"};
+    }
+    consumed->emplace(kHeader, std::string(sent->second.data(), sent->second.size()));
+    return grpc::Status::OK;
+  }
+
+ private:
+  const Credentials credentials_;
+};
+
+std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentials& credentials) {
+  if (credentials.empty()) return grpc::InsecureChannelCredentials();
+  return grpc::CompositeChannelCredentials(
+      grpc::SslCredentials({credentials.ca, credentials.key, credentials.certificate}),
+      grpc::AccessTokenCredentials(credentials.token));
+}
+
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -29,7 +58,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kReconnectMs);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);  // bounds the attempt, not the pause before it
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   // A proxy of the environment would be asked for addresses that only this cluster knows.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
@@ -37,7 +66,17 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
   // Channels to one address share a connection otherwise, and with it a reconnection backoff that an earlier one has grown.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
+}
+
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials) {
+  if (credentials.empty()) return grpc::InsecureServerCredentials();
+  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  options.pem_root_certs = credentials.ca;
+  options.pem_key_cert_pairs = {{credentials.key, credentials.certificate}};
+  auto made = grpc::SslServerCredentials(options);
+  made->SetAuthMetadataProcessor(std::make_shared<TokenCheck>(credentials));
+  return made;
 }
 
 void ApplyServerOptions(grpc::ServerBuilder& builder) {
@@ -52,15 +91,6 @@ void ApplyServerOptions(grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              kShortestPingMs);
-}
-
-std::string BoundAddress(const std::string& listen, int port) {
-  std::string host = listen.substr(0, listen.rfind(':'));
-  if (host == "0.0.0.0" || host == "[::]" || host.empty()) {
-    char name[HOST_NAME_MAX + 1] = {};
-    host = ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
-  }
-  return host + ":" + std::to_string(port);
 }
 
 }  // namespace buttress

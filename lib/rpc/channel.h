@@ -2,10 +2,13 @@
 #pragma once
 
 #include <grpcpp/channel.h>
+#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 
 #include <memory>
 #include <string>
+
+#include "lib/base/credentials.h"
 
 namespace buttress {
 
@@ -15,13 +18,15 @@ inline constexpr int kMaxMessageBytes = 8 << 20;
 // Chunk of a stream at most.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-// A channel with keepalive, quick reconnection and no proxy. Connects when first used.
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address);
+// A channel with keepalive, quick reconnection and no proxy. Connects when first used. With credentials it shows certificate and token, and
+// wants a certificate of the same authority that names `address`.
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Credentials& credentials = {});
+
+// For ServerBuilder::AddListeningPort. With credentials every call needs a client certificate of the same authority and the token
+// (UNAUTHENTICATED); without them it is plain text.
+std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 
 // One listener a port, bounded messages and metadata, the clients' keepalive allowed.
 void ApplyServerOptions(grpc::ServerBuilder& builder);
-
-// "127.0.0.1:0" and the port that was bound give "127.0.0.1:41234"; a wildcard host becomes this machine's name, which others can reach.
-std::string BoundAddress(const std::string& listen, int port);
 
 }  // namespace buttress

@@ -137,14 +137,16 @@ class CoordinatorClient::Connection {
       if (!current_.channel || current_.channel->GetState(false) != GRPC_CHANNEL_READY) {
         BUTTRESS_ASSIGN_OR_RETURN(const std::string address, Address());
         if (address != current_.address) {
-          auto channel = MakeChannel(address);
+          auto channel = MakeChannel(address, options_.credentials);
           current_ = {address, channel, v1::Coordinator::NewStub(channel)};
         }
       }
       connected = current_;
     }
     if (!Reached(*connected.channel)) {
-      return Unavailable("no coordinator answers at " + connected.address);
+      return Unavailable("no coordinator answers at " + connected.address +
+                         (options_.credentials.empty() ? " without TLS" : " by TLS") +
+                         "; if one runs there, local.security must be of the same run on both sides");
     }
     return connected;
   }
@@ -176,10 +178,12 @@ class CoordinatorClient::Connection {
   Connected current_ GUARDED_BY(mutex_);
 };
 
-CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local) {
+CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
+                                                       const Credentials& credentials) {
   CoordinatorClientOptions options;
   options.address = local.coordinator.advertise;
   options.address_file = JoinPath(local.out, "coordinator.address");
+  options.credentials = credentials;
   return options;
 }
 

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "buttress/v1/coordinator.pb.h"
+#include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/rl/types.h"
@@ -26,10 +27,12 @@ struct CoordinatorClientOptions {
   std::string address_file;
   // Of trying again, for one call.
   std::int64_t give_up_after_ms = 120000;
+  Credentials credentials = {};
 };
 
 // local.coordinator.advertise, else the file that the coordinator writes.
-CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local);
+CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
+                                                       const Credentials& credentials = {});
 
 // A serialized group as it is submitted; made once, so that a repeated submission has the same digest.
 struct EncodedGroup {

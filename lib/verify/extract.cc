@@ -62,9 +62,14 @@ std::optional<std::string_view> InLastBox(std::string_view text) {
 
 std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor) {
   const auto same = [](char a, char b) { return Lower(a) == b; };
-  const auto at = std::find_end(text.begin(), text.end(), anchor.begin(), anchor.end(), same);
-  if (at == text.end()) return std::nullopt;
-  return text.substr(static_cast<std::size_t>(at - text.begin()) + anchor.size());
+  const char last = anchor.back();
+  const char upper = last >= 'a' && last <= 'z' ? static_cast<char>(last - 'a' + 'A') : last;
+  for (std::size_t end = text.size(); end >= anchor.size(); --end) {
+    if (text[end - 1] != last && text[end - 1] != upper) continue;
+    const std::string_view here = text.substr(end - anchor.size(), anchor.size());
+    if (std::equal(here.begin(), here.end(), anchor.begin(), same)) return text.substr(end);
+  }
+  return std::nullopt;
 }
 
 }  // namespace buttress

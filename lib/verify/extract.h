@@ -19,7 +19,7 @@ std::optional<std::string_view> InAnswerTags(std::string_view text);
 // Inside the last \boxed{...} whose braces close.
 std::optional<std::string_view> InLastBox(std::string_view text);
 
-// Behind the last `anchor`, compared without case. REQUIRES: `anchor` in lower case.
+// Behind the last `anchor`, compared without case. REQUIRES: `anchor` in lower case, not empty.
 std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor);
 
 }  // namespace buttress

@@ -110,15 +110,15 @@ Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset, s
 Status Pull(const std::string& source,
             const PolicyVersion& version,
             const WeightFile& file,
-            std::chrono::milliseconds progress_timeout,
+            const GrpcFetcherOptions& options,
             PartFile& part,
             Sha256& sha) {
   v1::FetchWeightsRequest request;
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
   request.set_offset(part.size());
-  const auto stub = v1::Weights::NewStub(MakeChannel(source));
-  ChunkStream chunks(*stub, request, progress_timeout);
+  const auto stub = v1::Weights::NewStub(MakeChannel(source, options.credentials));
+  ChunkStream chunks(*stub, request, std::chrono::milliseconds(options.progress_timeout_ms));
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
     if (!chunk.has_value()) {
@@ -190,7 +190,7 @@ class GrpcFetcher : public WeightFetcher {
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
     const std::uint64_t before = part->size();
-    Status status = Pull(source, local.version, file, std::chrono::milliseconds(options_.progress_timeout_ms), *part, sha);
+    Status status = Pull(source, local.version, file, options_, *part, sha);
     const std::uint64_t came = part->size() - before;
     if (status.ok()) status = CommitIfRight(file, sha, *part);
     if (options_.on_transfer) options_.on_transfer({source == local.sources.front(), came, status.ok()});

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/weights/manifest.h"
 #include "lib/weights/safetensors.h"
@@ -59,7 +60,8 @@ struct WeightTransfer {
 struct GrpcFetcherOptions {
   std::int64_t progress_timeout_ms = 30000;  // without a byte for so long, the next source is asked
   std::uint64_t seed = 0;                    // of the order of the sources; different in every process
-  std::function<void(const WeightTransfer&)> on_transfer;  // after each, if set
+  std::function<void(const WeightTransfer&)> on_transfer = {};  // after each, if set
+  Credentials credentials = {};
 };
 
 // Pulls from manifest.sources into <folder>/v...: from other workers, else from the publisher (lib/weights/source_order.h).
@@ -68,7 +70,9 @@ std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store, GrpcFet
 // The Weights gRPC service over every version folder below `folder`. Bound at construction; port() is the real one.
 class WeightServer {
  public:
-  static Result<std::unique_ptr<WeightServer>> Start(const std::string& folder, const std::string& listen);
+  static Result<std::unique_ptr<WeightServer>> Start(const std::string& folder,
+                                                     const std::string& listen,
+                                                     const Credentials& credentials = {});
   virtual ~WeightServer() = default;
   // host:port as bound; a wildcard host becomes this machine's name.
   virtual std::string address() const = 0;

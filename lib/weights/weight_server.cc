@@ -9,6 +9,7 @@
 #include <cstring>
 
 #include "buttress/v1/weights.grpc.pb.h"
+#include "lib/base/address.h"
 #include "lib/base/file.h"
 #include "lib/rl/wire.h"
 #include "lib/rpc/channel.h"
@@ -121,11 +122,11 @@ class GrpcWeightServer : public WeightServer {
     if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
   }
 
-  Status Listen(const std::string& listen) {
+  Status Listen(const std::string& listen, const Credentials& credentials) {
     grpc::ServerBuilder builder;
     int port = 0;
     ApplyServerOptions(builder);
-    builder.AddListeningPort(listen, grpc::InsecureServerCredentials(), &port);
+    builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port);
     builder.RegisterService(&service_);
     server_ = builder.BuildAndStart();
     if (server_ == nullptr || port == 0) {
@@ -145,9 +146,11 @@ class GrpcWeightServer : public WeightServer {
 
 }  // namespace
 
-Result<std::unique_ptr<WeightServer>> WeightServer::Start(const std::string& folder, const std::string& listen) {
+Result<std::unique_ptr<WeightServer>> WeightServer::Start(const std::string& folder,
+                                                          const std::string& listen,
+                                                          const Credentials& credentials) {
   auto server = std::make_unique<GrpcWeightServer>(folder);
-  BUTTRESS_RETURN_IF_ERROR(server->Listen(listen));
+  BUTTRESS_RETURN_IF_ERROR(server->Listen(listen, credentials));
   return std::unique_ptr<WeightServer>(std::move(server));
 }
 

@@ -67,15 +67,15 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
 // Dynamic sampling with prompts passed over, and a coordinator that is killed on the way.
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  constexpr int kSteps = 6, kCap = 1;
-  LaunchedRun run(kSteps, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set", "run.batch.zero_variance=resample", "--set",
+  constexpr int kShort = 6, kCap = 1;
+  LaunchedRun run(kShort, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set", "run.batch.zero_variance=resample", "--set",
                            "run.batch.resample.cap=" + std::to_string(kCap), "--set", "run.data.selection.mode=mopps"});
   run.Start();
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
   for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGKILL);
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
-  ExpectStepsInOrder(run, kSteps);
-  ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
+  ExpectStepsInOrder(run, kShort);
+  ExpectAccountsBalance(run, kShort * kGroupsOfAStep);
 
   auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
   ASSERT_TRUE(reader.ok());

@@ -123,15 +123,24 @@ Behind BehindHashes(std::string_view text) {
   return rest.empty() || IsLetter(rest.front()) ? std::nullopt : behind;
 }
 
-Behind BehindAnswer(std::string_view text) {
-  Behind last;
-  for (const Behind& behind : {BehindLast(text, "answer is"),
-                               BehindLast(text, "answer:"),
-                               BehindLast(text, "answer**:"),
-                               BehindLineStart(text, "A:")}) {
-    if (behind && (!last || behind->size() < last->size())) last = behind;
+// Behind the last "answer is", "answer:" or "answer**:".
+Behind BehindAnswerWord(std::string_view text) {
+  constexpr std::string_view kWord = "answer";
+  std::string_view head = text;
+  while (const Behind rest = BehindLast(head, kWord)) {
+    const auto at = static_cast<std::size_t>(rest->data() - text.data());
+    for (const std::string_view sign : {" is", ":", "**:"}) {
+      if (BehindLast(text.substr(at, sign.size()), sign)) return text.substr(at + sign.size());
+    }
+    head = text.substr(0, at - kWord.size());
   }
-  return last;
+  return std::nullopt;
+}
+
+Behind BehindAnswer(std::string_view text) {
+  const Behind word = BehindAnswerWord(text);
+  const Behind letter = BehindLineStart(text, "A:");
+  return word && (!letter || word->size() < letter->size()) ? word : letter;
 }
 
 bool IsFewWords(std::string_view text) {

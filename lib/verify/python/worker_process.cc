@@ -96,12 +96,13 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Unavailable(std::string("socketpair: ") + std::strerror(errno));
   OwnedFd ours(ends[0]);
-  const OwnedFd theirs(ends[1]);
+  OwnedFd theirs(ends[1]);
   SpawnRequest request;
   request.argv = {"/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file, function.name, function.chat ? "1" : "0"};
   request.environment = OwnEnvironment();
   request.fds = {theirs.get(), theirs.get(), STDERR_FILENO};
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
+  theirs.Close();  // else the end of the process would not be seen
   auto process = std::make_unique<SocketProcess>(pid, std::move(ours));
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   const std::string what = function.file + ":" + function.name;

@@ -1,34 +1,23 @@
-// The suite over MPI, on every rank of mpirun; and, with `--stuck-rank MODE`, what the others say of a rank that is gone: `dead` (it ends
-// without a word) or `stuck` (it makes no call).
-#include <poll.h>
-#include <signal.h>
-
+// The suite over MPI, on every rank of mpirun; with `--stuck-rank MODE`, what the others say of a rank that is gone: `dead` (it ends
+// without a word) or `stuck` (it makes no call); with `--until-failure`, what every rank says when the network between them goes.
 #include <cstdio>
 #include <cstring>
-#include <string_view>
 
 #include "tests/unit/collectives/collective_suite.h"
+#include "tests/unit/collectives/gone_rank.h"
 
 namespace buttress {
 namespace {
 
-constexpr std::chrono::milliseconds kDeadline{1500};
-
-// The last rank does not take part. Exit 3 with one line on each of the others.
-int RunWithoutLastRank(Collective& group, std::string_view mode) {
-  if (group.rank() == group.size() - 1) {
-    if (mode == "dead") ::raise(SIGKILL);
-    // Makes no call until the others have given up.
-    ::poll(nullptr, 0, static_cast<int>(2 * kDeadline.count()));
-    group.Abort();
-    return 0;
+// Sums until that fails. Exit 3 with one line.
+int RunUntilFailure(Collective& group) {
+  std::fprintf(stderr, "rank %d is there\n", group.rank());
+  Status status;
+  while (status.ok()) {
+    float value = 1;
+    status = group.AllReduceSum({&value, 1})->Wait(kGoneRankDeadline);
   }
-  float value = 1;
-  const Status status = group.AllReduceSum({&value, 1})->Wait(kDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
-  const Status next = group.Barrier();  // refused, not waited for
-  if (status.code() != StatusCode::kDeadlineExceeded || next.code() != StatusCode::kAborted)
-    return 1;
   return ExitCode(status);
 }
 
@@ -40,9 +29,10 @@ int Main(int argc, char** argv) {
     std::fprintf(stderr, "%s\n", group.status().ToString().c_str());
     return 1;
   }
-  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0)
-    return RunWithoutLastRank(**group, argv[2]);
   CpuMemory memory;
+  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0)
+    return RunWithoutLastRank(**group, memory, argv[2]);
+  if (argc == 2 && std::strcmp(argv[1], "--until-failure") == 0) return RunUntilFailure(**group);
   TheBackend() = {group->get(), group->get(), &memory};
   const int failed = RUN_ALL_TESTS();
   if (failed != 0) (*group)->Abort();

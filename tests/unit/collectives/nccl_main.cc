@@ -1,13 +1,16 @@
-// The suite over NCCL, bootstrapped by MPI. Where no GPU is visible only the refusal is tested, and the rest is skipped and said so.
+// The suite over NCCL, bootstrapped by MPI; with `--stuck-rank MODE`, what the others say of a rank that is gone. Where no GPU is visible only
+// the refusal is tested, and the rest is skipped and said so.
 #include <torch/types.h>
 
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
 #include "lib/collectives/cuda_library.h"
 #include "tests/unit/collectives/collective_suite.h"
+#include "tests/unit/collectives/gone_rank.h"
 
 namespace buttress {
 namespace {
@@ -76,6 +79,11 @@ int Main(int argc, char** argv) {
     return 1;
   }
   GpuMemory memory(device);
+  if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0) {
+    const int code = RunWithoutLastRank(**group, memory, argv[2]);
+    (*control)->Abort();
+    return code;
+  }
   TheBackend() = {group->get(), control->get(), &memory};
   const int failed = RUN_ALL_TESTS();
   if (failed != 0) (*control)->Abort();

@@ -95,6 +95,26 @@ TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {
   EXPECT_THAT(ErrorOf("- 1\n"), HasSubstr("expected the sections 'run' and 'local'"));
 }
 
+TEST(LoadTest, APortThatOthersReachNeedsCertificateAndToken) {
+  for (const char* address : {"0.0.0.0:7000", "[::]:0", "10.0.0.5:7000", "head:7000", ":7000"}) {
+    const std::string listen = std::string("local.coordinator.listen='") + address + "'";
+    EXPECT_THAT(ErrorOf(kGood, {listen}), HasSubstr("deploy/make-certs.sh makes them")) << address;
+    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {listen, "local.security.insecure=true"}).ok()) << address;
+    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {listen, "local.security={certificate: c, key: k, ca: a, token_file: t}"}).ok());
+  }
+  for (const char* port : {"coordinator.metrics", "worker.listen", "worker.metrics", "learner.listen", "learner.metrics"}) {
+    EXPECT_THAT(ErrorOf(kGood, {std::string("local.") + port + "='0.0.0.0:0'"}), HasSubstr(port));
+    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {std::string("local.") + port + "='[::1]:0'"}).ok());
+  }
+}
+
+TEST(LoadTest, SecurityIsWholeOrAbsent) {
+  EXPECT_THAT(ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a}"}),
+              HasSubstr("local.security.token_file = : certificate, key, ca and token_file belong together"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a, token_file: t, insecure: true}"}),
+              HasSubstr("take out one or the other"));
+}
+
 TEST(LoadTest, APrintedConfigBindsToTheSameConfig) {
   auto config = ParseRunConfig(kGood, "b.yaml",
                                {"run.optim.lr=0.1", "run.reward.by_source={gsm8k: number}", "run.name='a: \"b\"'",

@@ -69,6 +69,31 @@ TEST_F(StepPlanTest, UnscorableCompletionsAreInNothing) {
   EXPECT_EQ(summary.unscorable, 1);
 }
 
+TEST_F(StepPlanTest, RewardsOfOneAndOfTwoPartsMayStandInOneBatchUnlessTheEstimatorReadsThem) {
+  batch.groups[0].components = {1, 0};
+  batch.groups[1].components = {1, 0.5, 1, 0};
+  batch.groups[2].components = {0, 1};
+  EXPECT_TRUE(MakeStepPlan(batch, options, {}, summary).ok());
+  options.algorithm.advantage = "gdpo";
+  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(StepPlanTest, AGroupWithNothingScorableHasNoComponentsAndTrainsNothing) {
+  batch.groups[0].components = {1, 0.5, 0, 0.25};
+  batch.groups[2].components = {0, 0.5, 1, 0.25};
+  batch.groups[1].outcomes = {Outcome::kUnscorable, Outcome::kUnscorable};
+  batch.collapse.step = {};
+  for (const PlannedGroup& group : batch.groups) batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
+  for (const char* advantage : {"grpo", "gdpo"}) {
+    options.algorithm.advantage = advantage;
+    const auto plan = MakeStepPlan(batch, options, {}, summary);
+    ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+    EXPECT_EQ(plan->advantages[2], 0);
+    EXPECT_EQ(plan->advantages[3], 0);
+    EXPECT_NE(plan->advantages[0], 0);
+  }
+}
+
 TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
   const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok());

@@ -35,8 +35,9 @@ std::vector<Verdict> Score(const RewardConfig& config, std::size_t count) {
 
 // Scores 1 where the response is the answer.
 void Reply(const ScriptedRequest& request, ScriptedConnection& connection) {
+  const json batch = json::parse(request.body);
   json results = json::array();
-  for (const json& item : json::parse(request.body)["items"]) results.push_back({{"score", item["response"] == item["answer"] ? 1 : 0}});
+  for (const json& item : batch["items"]) results.push_back({{"score", item["response"] == item["answer"] ? 1 : 0}});
   connection.Reply(200, json{{"results", results}}.dump());
 }
 
@@ -52,7 +53,7 @@ TEST(HttpReward, ScoresABatchInItsOrderWithTheToken) {
   config.http.token_file = JoinPath(dir.path(), "token");
   const auto verdicts = Score(config, 3);
   ASSERT_EQ(verdicts.size(), 3U);
-  EXPECT_EQ(verdicts[0].outcome, Outcome::kWrong);
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kWrong) << verdicts[0].unscorable_reason;
   EXPECT_EQ(verdicts[1].outcome, Outcome::kCorrect);
   EXPECT_EQ(verdicts[2].outcome, Outcome::kWrong);
   EXPECT_EQ(seen, "POST /score Bearer secret application/json");

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/address.h"
 #include "lib/base/file.h"
-#include "lib/rpc/channel.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

@@ -13,23 +13,26 @@ using ::testing::StartsWith;
 
 class CodeTest : public ::testing::Test {
  protected:
-  static std::unique_ptr<Verifier> Make(const RewardConfig& config) {
-    Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("code", config);
-    return verifier.ok() ? *std::move(verifier) : nullptr;
-  }
-
   void SetUp() override {
-    config_.timeout_ms = 60000;
-    config_.code.cpu_seconds = 10;
-    config_.code.wall_ms = 20000;
-    const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("code", config_);
-    if (verifier.status().code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << verifier.status().message();
-    ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
+    config_.timeout_ms = 200000;
+    config_.code.cpu_seconds = 30;
+    config_.code.wall_ms = 60000;
+    config_.code.compile_ms = 100000;
+    Use(config_);
   }
 
-  Verdict Judge(std::string_view response, std::string_view answer) { return Make(config_)->Verify({{}, response, answer, {}, false}); }
+  // From here on `config` holds. Skips the test where programs may not be run.
+  void Use(const RewardConfig& config) {
+    Result<std::unique_ptr<Verifier>> made = MakeVerifier("code", config);
+    if (made.status().code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << made.status().message();
+    ASSERT_TRUE(made.ok()) << made.status().ToString();
+    verifier_ = *std::move(made);
+  }
+
+  Verdict Judge(std::string_view response, std::string_view answer) const { return verifier_->Verify({{}, response, answer, {}, false}); }
 
   RewardConfig config_;
+  std::unique_ptr<Verifier> verifier_;
 };
 
 constexpr std::string_view kSums = R"({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})";
@@ -76,14 +79,17 @@ TEST_F(CodeTest, CheatsDoNotPass) {
 }
 
 TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
-  config_.code.wall_ms = 500;
+  config_.code.wall_ms = 1000;
+  Use(config_);
   EXPECT_EQ(Judge("import time\ntime.sleep(1000)", kSums).given, "0 of 2 tests: time");
-  EXPECT_EQ(Judge("while True: print('x' * 1000)", kSums).given, "0 of 2 tests: too much output");
-  config_.code.wall_ms = 20000;
+  config_.code.wall_ms = 60000;
   config_.code.cpu_seconds = 1;
+  Use(config_);
+  EXPECT_EQ(Judge("while True: print('x' * 1000)", kSums).given, "0 of 2 tests: too much output");
   EXPECT_EQ(Judge("while True: pass", kSums).given, "0 of 2 tests: CPU time");
-  config_.code.cpu_seconds = 10;
-  config_.timeout_ms = 3000;
+  config_.code.cpu_seconds = 30;
+  config_.timeout_ms = 1000;
+  Use(config_);
   const Verdict verdict = Judge("import time\ntime.sleep(1000)", kSums);
   EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
   EXPECT_EQ(verdict.unscorable_reason, "timeout");
@@ -91,15 +97,13 @@ TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
 
 TEST_F(CodeTest, CppCompilesAndRuns) {
   config_.code.language = "cpp";
-  const auto verifier = Make(config_);
-  ASSERT_NE(verifier, nullptr);
-  const auto judge = [&](std::string_view response, std::string_view answer) { return verifier->Verify({{}, response, answer, {}, false}); };
-  EXPECT_EQ(judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, &b); std::printf(\"%d\", a + b); }\n```", kSums).outcome,
+  Use(config_);
+  EXPECT_EQ(Judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, &b); std::printf(\"%d\", a + b); }\n```", kSums).outcome,
             Outcome::kCorrect);
-  EXPECT_EQ(judge("int main() { return *static_cast<int*>(nullptr); }", kSums).outcome, Outcome::kWrong);
-  EXPECT_THAT(judge("int main() {", kSums).given, HasSubstr("does not compile"));
-  EXPECT_THAT(judge("#include \"/etc/passwd\"\nint main() {}", kSums).given, HasSubstr("No such file"));
-  EXPECT_EQ(judge("int main() {}", kCalls).outcome, Outcome::kUnscorable);
+  EXPECT_EQ(Judge("int main() { return *static_cast<int*>(nullptr); }", kSums).outcome, Outcome::kWrong);
+  EXPECT_THAT(Judge("int main() {", kSums).given, HasSubstr("does not compile"));
+  EXPECT_THAT(Judge("#include \"/etc/passwd\"\nint main() {}", kSums).given, HasSubstr("No such file"));
+  EXPECT_EQ(Judge("int main() {}", kCalls).outcome, Outcome::kUnscorable);
 }
 
 TEST(ParseCodeTests, RefusesWhatIsNoTest) {

@@ -1,4 +1,4 @@
-#include "lib/rl/kl_mass.h"
+#include "learner/kl_mass.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

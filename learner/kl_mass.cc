@@ -1,5 +1,5 @@
 // M: trained tokens of the micro-batch.
-#include "lib/rl/kl_mass.h"
+#include "learner/kl_mass.h"
 
 #include <torch/autograd.h>
 #include <torch/types.h>
@@ -12,7 +12,7 @@ at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options, co
   LossInput kl = input;
   kl.logprobs_M = input.logprobs_M.detach().requires_grad_(true);
   kl.advantages_M = at::zeros_like(input.advantages_M);  // leaves nothing of the policy loss
-  kl.entropy_M = {};
+  kl.entropy_M = at::Tensor();
   LossOptions alone = options;
   alone.entropy_coef = 0;
   const LossOutput loss = ComputeLoss(kl, alone);

@@ -1,0 +1,35 @@
+// What ranks say of another one that is gone; one program per back end has it (gone_rank_test.sh).
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <string_view>
+
+#include "tests/unit/collectives/collective_suite.h"
+
+namespace buttress {
+
+inline constexpr std::chrono::milliseconds kGoneRankDeadline{1500};
+
+// The last rank does not take part: `dead`, it ends without a word; `stuck`, it makes no call. Exit 3 with one line on each of the others.
+inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::string_view mode) {
+  if (group.rank() == group.size() - 1) {
+    if (mode == "dead") std::raise(SIGKILL);
+    // Makes no call until the others have given up.
+    ::poll(nullptr, 0, static_cast<int>(2 * kGoneRankDeadline.count()));
+    group.Abort();
+    return 0;
+  }
+  float value = 1;
+  void* const data = memory.Upload(&value, sizeof value);
+  const Status status = group.AllReduceSum({data, 1, DType::kFloat32, memory.device()})->Wait(kGoneRankDeadline);
+  std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
+  const Status next = group.Barrier();  // refused, not waited for
+  if (status.ok() || next.code() != StatusCode::kAborted) return 1;
+  return ExitCode(status);
+}
+
+}  // namespace buttress
