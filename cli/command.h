@@ -25,6 +25,7 @@ std::function<Status()> AddNewModel(CLI::App& app);
 std::function<Status()> AddVerify(CLI::App& app);
 std::function<Status()> AddAuditVerifier(CLI::App& app);
 std::function<Status()> AddAdvantages(CLI::App& app);
+std::function<Status()> AddLosses(CLI::App& app);
 std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);

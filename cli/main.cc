@@ -19,6 +19,7 @@ constexpr Command kCommands[] = {
     {"verify", "score a JSONL of responses", AddVerify},
     {"audit-verifier", "metamorphic checks of a verifier on a file's answers, and its noise against labels", AddAuditVerifier},
     {"advantages", "what an estimator does with groups of rewards", AddAdvantages},
+    {"losses", "every policy loss: paper and formula", AddLosses},
     {"explain", "why groups gave no signal: a run of ours, or a dump of verl or TRL", AddExplain},
 };
 

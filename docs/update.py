@@ -1,4 +1,4 @@
-"""Tables and figures of docs/, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
+"""Tables of docs/estimators.md, losses.md and verifiers.md, and figures, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
 import json
 import pathlib
 import subprocess
@@ -85,6 +85,7 @@ def printed(*arguments):
 
 write_between(DOCS / "estimators.md", "<!-- tables: written by docs/update.sh -->\n", printed("advantages", "--estimator", "list", "--markdown"),
               "<!-- end of tables -->")
+write_between(DOCS / "losses.md", "<!-- tables: written by docs/update.sh -->\n", printed("losses", "--markdown"), "<!-- end of tables -->")
 rows = [line.split(maxsplit=1) for line in printed("verify", "--list").splitlines()]
 write_between(DOCS / "verifiers.md", "<!-- table: written by docs/update.sh -->\n",
               "| verifier | correct where |\n|---|---|\n" + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows), "<!-- end of table -->")

@@ -24,6 +24,7 @@ struct PlannedGroup {
   std::vector<double> components;           // [n, C] row-major; empty if the reward has one part
   std::vector<std::int32_t> lengths;        // [n] trained tokens
   std::vector<std::int32_t> total_lengths;  // [n] tokens, trained or not
+  std::vector<bool> truncated;              // [n] cut at the token limit
   PolicyVersion oldest_version;
   PromptHistory history;  // before this group's own update
 };

@@ -97,6 +97,8 @@ std::string StateToJson(const StateFile& file) {
                                  {"config_sha256", file.state.config_sha256}};
   if (file.state.gate.threshold) json["gate_threshold"] = *file.state.gate.threshold;
   if (file.state.gate.reward_mean) json["gate_reward_mean"] = *file.state.gate.reward_mean;
+  if (file.state.entropy.coef) json["entropy_coef"] = *file.state.entropy.coef;
+  if (file.state.entropy.last_entropy) json["entropy_last"] = *file.state.entropy.last_entropy;
   for (const WeightFile& weights : file.manifest.files) {
     json["files"].push_back(
         {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
@@ -189,6 +191,8 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("optimizer_steps", file.optimizer_steps);
   reader.Number("gate_threshold", file.state.gate.threshold);
   reader.Number("gate_reward_mean", file.state.gate.reward_mean);
+  reader.Number("entropy_coef", file.state.entropy.coef);
+  reader.Number("entropy_last", file.state.entropy.last_entropy);
   reader.Text("config_sha256", file.state.config_sha256);
   BUTTRESS_RETURN_IF_ERROR(reader.status());
   if (format != kFormat)

@@ -10,6 +10,7 @@
 
 #include "learner/optimizer.h"
 #include "lib/base/status.h"
+#include "lib/rl/adaptive_entropy.h"
 #include "lib/rl/advantage.h"
 
 namespace buttress {
@@ -21,6 +22,7 @@ struct CheckpointState {
   std::uint64_t seed = 0;
   std::int64_t skipped_in_a_row = 0;
   GateState gate;             // of the advantage estimator
+  EntropyControl entropy;     // of the entropy bonus
   std::string config_sha256;  // of the `run` half
   std::string digest;         // SHA-256 of checkpoint.json, 32 bytes; filled by Save and Load
   std::int64_t bytes = 0;     // of all files; filled by Save and Load

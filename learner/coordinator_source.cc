@@ -12,6 +12,7 @@ Status CheckLists(const v1::PlannedGroup& group) {
   const int n = group.outcomes_size();
   const bool equal = n > 0 && group.raw_rewards_size() == n && group.rewards_size() == n &&
                      group.lengths_size() == n && group.total_lengths_size() == n &&
+                     group.truncated_size() == n &&
                      group.components_size() == n * group.component_names_size();
   if (equal) return OkStatus();
   return DataLoss("plan: the lists of group " + std::to_string(group.group_id()) +
@@ -38,6 +39,7 @@ Result<PlannedGroup> FromWire(const v1::PlannedGroup& proto) {
   group.components = Copy<double>(proto.components());
   group.lengths = Copy<std::int32_t>(proto.lengths());
   group.total_lengths = Copy<std::int32_t>(proto.total_lengths());
+  group.truncated = Copy<bool>(proto.truncated());
   BUTTRESS_ASSIGN_OR_RETURN(group.oldest_version, FromProto(proto.oldest_version()));
   BUTTRESS_ASSIGN_OR_RETURN(group.history, FromProto(proto.history()));
   return group;

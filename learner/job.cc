@@ -79,6 +79,7 @@ Status LearnerJob::Start() {
   source_.Adopt(state.learner_epoch);
   trainer_.ResumeSkipped(state.skipped_in_a_row);
   trainer_.ResumeGate(state.gate);
+  trainer_.ResumeEntropyControl(state.entropy);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
@@ -191,7 +192,7 @@ Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
       {{"reward", report.batch.reward_mean},
        {"acr", report.batch.collapse.acr()},
        {"entropy", report.entropy},
-       {"kl", report.kl_k3},
+       {"kl", report.loss.kl_k3},
        {"grad_norm", report.grad_norm},
        {"seconds", times.step_seconds}});
   for (const Alarm alarm : begun) {
@@ -227,6 +228,7 @@ Status LearnerJob::Checkpoint() {
   state.seed = config_.run.seed;
   state.skipped_in_a_row = trainer_.skipped_in_a_row();
   state.gate = trainer_.gate();
+  state.entropy = trainer_.entropy_control();
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));

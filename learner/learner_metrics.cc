@@ -81,8 +81,8 @@ void LearnerMetrics::AddRank(const StepReport& report) {
 }
 
 void LearnerMetrics::AddJob(const StepReport& report, double step_seconds) {
-  const auto trained_tokens = static_cast<double>(report.trained_tokens);
-  const auto dropped_tokens = static_cast<double>(report.dropped_tokens);
+  const auto trained_tokens = static_cast<double>(report.loss.tokens);
+  const auto dropped_tokens = static_cast<double>(report.loss.dropped);
   const auto trained_groups = static_cast<double>(report.batch.groups_trained);
   metrics_
       .Histogram("buttress_learner_step_seconds", "Seconds from the end of a step to the next's.", kStepBounds)
@@ -98,21 +98,41 @@ void LearnerMetrics::AddJob(const StepReport& report, double step_seconds) {
 }
 
 void LearnerMetrics::SetTraining(const StepReport& report) {
-  const char* const loss_help = "Loss of the last step by part.";
-  Set("loss", loss_help, report.policy_loss, {{"kind", "policy"}});
-  Set("loss", loss_help, report.kl_loss, {{"kind", "kl"}});
-  Set("loss", loss_help, -report.entropy_bonus, {{"kind", "entropy"}});
-  Set("loss", loss_help, report.loss, {{"kind", "total"}});
-  Set("kl_divergence", "KL(sampling policy || learner), last step, nats, k3.", report.kl_k3);
+  SetLoss(report.loss);
+  Set("entropy_coefficient", "Weight of the entropy bonus in the last step.", report.entropy_coef);
   Set("entropy", "Entropy over all completions, last step, nats a token.", report.entropy);
   Set("grad_norm", "Gradient norm of the last step before clipping.", report.grad_norm);
   Set("learning_rate", "Learning rate of the last step.", report.lr);
-  Set("clip_ratio", "Share of the last step's tokens that were clipped.", report.clip_low + report.clip_high);
   Set("masked_groups", "Groups of the last step left out for their zero variance.", static_cast<double>(report.batch.groups_masked));
   const auto tokens = static_cast<double>(report.batch.tokens);
   Set("zero_advantage_ratio",
       "Share of the last step's tokens whose advantage is 0.",
       tokens > 0 ? static_cast<double>(report.batch.zero_advantage_tokens) / tokens : 0);
+}
+
+void LearnerMetrics::SetLoss(const LossReport& loss) {
+  const char* const loss_help = "Loss of the last step by part.";
+  Set("loss", loss_help, loss.policy_loss, {{"kind", "policy"}});
+  Set("loss", loss_help, loss.kl_loss, {{"kind", "kl"}});
+  Set("loss", loss_help, -loss.entropy_bonus, {{"kind", "entropy"}});
+  Set("loss", loss_help, loss.loss(), {{"kind", "total"}});
+  Set("kl_divergence", "KL(sampling policy || learner), last step, nats, k3.", loss.kl_k3);
+  Set("clip_ratio", "Share of the last step's tokens that were clipped.", loss.clip_low + loss.clip_high);
+  const char* const side_help = "The same by side: policy moved away (low), towards (high), bound of negative advantages (dual).";
+  Set("clip_side_ratio", side_help, loss.clip_low, {{"side", "low"}});
+  Set("clip_side_ratio", side_help, loss.clip_high, {{"side", "high"}});
+  Set("clip_side_ratio", side_help, loss.clip_dual, {{"side", "dual"}});
+  Set("marked_ratio", "Share of the last step's tokens that clip_cov or kl_cov marked.", loss.marked);
+  Set("dropped_ratio", "Share of the last step's tokens left out because their log-prob is not finite.", loss.dropped_share());
+  const char* const weight_help = "Quantiles of learner / sampler probability over the last step's tokens.";
+  Set("importance_weight", weight_help, loss.importance.p01, {{"quantile", "0.01"}});
+  Set("importance_weight", weight_help, loss.importance.p50, {{"quantile", "0.5"}});
+  Set("importance_weight", weight_help, loss.importance.p99, {{"quantile", "0.99"}});
+  Set("importance_ess_ratio", "Effective share of the last step's tokens under these weights.", loss.importance.ess);
+  Set("correction_ess_ratio", "Effective share of the last step's tokens under the weights of algorithm.correction.", loss.correction.ess);
+  const char* const bound_help = "Share of the last step's tokens whose correction weight was out of bounds.";
+  Set("correction_bound_ratio", bound_help, loss.correction.truncated, {{"by", "truncation"}});
+  Set("correction_bound_ratio", bound_help, loss.correction.masked, {{"by", "mask"}});
 }
 
 void LearnerMetrics::SetResponses(const StepReport& report) {

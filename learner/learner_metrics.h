@@ -36,6 +36,7 @@ class LearnerMetrics {
   void AddRank(const StepReport& report);
   void AddJob(const StepReport& report, double step_seconds);
   void SetTraining(const StepReport& report);
+  void SetLoss(const LossReport& loss);
   void SetResponses(const StepReport& report);
   void AddPhase(const char* phase, double seconds);
   void ObserveCheckpoint(const char* op, double seconds);

@@ -35,13 +35,14 @@ void AddCollapsedGradient(const GradientMass& mass, nlohmann::ordered_json& json
 
 StepReading ReadingOf(const StepReport& report) {
   return {.entropy = report.entropy,
-          .sampler_kl = report.kl_k3,
-          .reference_kl = report.ref_kl,
+          .sampler_kl = report.loss.kl_k3,
+          .reference_kl = report.loss.ref_kl,
           .distinct_share = report.responses.distinct_share()};
 }
 
 std::string StepToJson(const StepReport& report, const StepTimes& times, std::span<const Alarm> begun) {
   const BatchSummary& batch = report.batch;
+  const LossReport& loss = report.loss;
   const auto per_second = [&](std::int64_t tokens) {
     return times.step_seconds > 0 ? static_cast<double>(tokens) / times.step_seconds : 0.0;
   };
@@ -55,23 +56,39 @@ std::string StepToJson(const StepReport& report, const StepTimes& times, std::sp
   json["groups_masked"] = batch.groups_masked;
   json["unscorable"] = batch.unscorable;
   json["entropy"] = report.entropy;
-  json["entropy_exact"] = report.entropy_exact;
-  json["kl"] = report.kl_k3;
-  json["kl_k1"] = report.kl_k1;
-  json["ref_kl"] = report.ref_kl;
+  json["entropy_exact"] = loss.entropy;
+  json["entropy_coef"] = report.entropy_coef;
+  json["kl"] = loss.kl_k3;
+  json["kl_k1"] = loss.kl_k1;
+  json["ref_kl"] = loss.ref_kl;
+  json["clip_low"] = loss.clip_low;
+  json["clip_high"] = loss.clip_high;
+  json["clip_dual"] = loss.clip_dual;
+  json["marked"] = loss.marked;
+  json["importance"] = {{"mean", loss.importance.mean},
+                        {"ess", loss.importance.ess},
+                        {"p01", loss.importance.p01},
+                        {"p50", loss.importance.p50},
+                        {"p99", loss.importance.p99}};
+  json["correction"] = {{"mean", loss.correction.mean},
+                        {"ess", loss.correction.ess},
+                        {"truncated", loss.correction.truncated},
+                        {"masked", loss.correction.masked}};
   json["distinct_share"] = report.responses.distinct_share();
   json["format_share"] = report.responses.format_share();
   json["alarms"] = nlohmann::json::array();
   for (const Alarm alarm : begun) json["alarms"].push_back(AlarmName(alarm));
-  json["clip_low"] = report.clip_low;
-  json["clip_high"] = report.clip_high;
   json["grad_norm"] = report.grad_norm;  // null if it is not finite
   json["lr"] = report.lr;
-  json["loss"] = report.loss;
+  json["loss"] = loss.loss();
+  json["policy_loss"] = loss.policy_loss;
+  json["kl_loss"] = loss.kl_loss;
+  json["entropy_bonus"] = loss.entropy_bonus;
   json["skipped"] = report.skipped;
   json["tokens"] = batch.tokens;
-  json["trained_tokens"] = report.trained_tokens;
-  json["dropped_tokens"] = report.dropped_tokens;
+  json["trained_tokens"] = loss.tokens;
+  json["dropped_tokens"] = loss.dropped;
+  json["overlong_filtered"] = batch.overlong_filtered;
   json["generated_tokens"] = batch.generated_tokens;
   json["tokens_per_second"] = per_second(batch.generated_tokens);
   json["groups_trained"] = batch.groups_trained;

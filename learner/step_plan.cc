@@ -6,6 +6,8 @@
 
 #include "lib/rl/advantage.h"
 #include "lib/rl/aggregation.h"
+#include "lib/rl/loss_table.h"
+#include "lib/rl/overlong.h"
 #include "lib/rl/pack.h"
 
 namespace buttress {
@@ -17,7 +19,8 @@ struct FlatBatch {
   std::vector<Outcome> outcomes;
   std::vector<Outcome> trained_outcomes;  // unscorable where a group is masked
   std::vector<std::int32_t> lengths;          // 0 for the unscorable
-  std::vector<std::int32_t> trained_lengths;  // 0 for the masked too
+  std::vector<std::int32_t> trained_lengths;  // 0 for the masked and the filtered too
+  std::int64_t overlong_filtered = 0;
   CollapseCounts planned;                     // classes of the plan's groups
   CollapseCounts trained;                     // the same with masked groups as unscorable
   std::vector<std::int32_t> group_offsets = {0};
@@ -47,19 +50,26 @@ std::vector<double> FlatComponents(const BatchPlan& batch) {
   return components;
 }
 
-FlatBatch Flatten(const BatchPlan& batch, bool mask_zero_variance) {
+// Rewards get their soft overlong punishment, raw rewards stay.
+FlatBatch Flatten(const BatchPlan& batch, const StepPlanOptions& options) {
+  const OverlongConfig& overlong = options.algorithm.overlong;
   FlatBatch flat;
   for (const PlannedGroup& group : batch.groups) {
     const CollapseClass collapse = ClassifyGroup(group.raw_rewards, group.outcomes);
-    const bool masked = mask_zero_variance && collapse != CollapseClass::kMixed;
+    const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
     flat.planned.Add(collapse);
     flat.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
+    const std::size_t first = flat.rewards.size();
     Append(flat.rewards, group.rewards);
     Append(flat.raw_rewards, group.raw_rewards);
     Append(flat.outcomes, group.outcomes);
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
       flat.lengths.push_back(group.outcomes[i] == Outcome::kUnscorable ? 0 : group.lengths[i]);
-      flat.trained_lengths.push_back(masked ? 0 : flat.lengths.back());
+      const bool filtered = overlong.filter && group.truncated[i] && flat.lengths.back() > 0;
+      flat.overlong_filtered += filtered ? 1 : 0;
+      flat.trained_lengths.push_back(masked || filtered ? 0 : flat.lengths.back());
+      flat.rewards[first + i] += OverlongPenalty(
+          group.total_lengths[i], options.overlong_length, overlong.cache, overlong.penalty);
       flat.trained_outcomes.push_back(masked ? Outcome::kUnscorable : group.outcomes[i]);
     }
     flat.group_offsets.push_back(static_cast<std::int32_t>(flat.rewards.size()));
@@ -101,8 +111,7 @@ Result<Packing> Place(const BatchPlan& batch,
   PackOptions pack;
   pack.ranks = options.ranks;
   pack.micro_batch_tokens = options.micro_batch_tokens;
-  pack.run_zero_advantage_groups =
-      options.algorithm.kl_coef > 0 || options.algorithm.entropy_coef > 0;
+  pack.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
   return PackBatch(loads, flat.group_offsets, pack);
 }
 
@@ -127,6 +136,7 @@ BatchSummary Summarize(const BatchPlan& batch,
   summary.collapse = batch.collapse.step;
   summary.groups_replaced = batch.collapse.step.groups - flat.planned.groups;
   summary.groups_masked = flat.trained.unscorable - flat.planned.unscorable;
+  summary.overlong_filtered = flat.overlong_filtered;
   std::int64_t scorable = 0, correct = 0, judged = 0;
   double rewards = 0;
   for (std::size_t row = 0; row < flat.rewards.size(); ++row) {
@@ -173,6 +183,8 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   options.length_norm = run.algorithm.length_norm > 0
                             ? run.algorithm.length_norm
                             : static_cast<double>(run.sampling.max_tokens);
+  const std::int64_t overlong = run.algorithm.overlong.length;
+  options.overlong_length = overlong > 0 ? overlong : run.sampling.max_tokens;
   options.seed = run.seed;
   options.ranks = ranks;
   options.micro_batch_tokens = learner.micro_batch_tokens;
@@ -183,7 +195,7 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
                               const StepPlanOptions& options,
                               const GateState& gate,
                               BatchSummary& summary) {
-  const FlatBatch flat = Flatten(batch, options.mask_zero_variance);
+  const FlatBatch flat = Flatten(batch, options);
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(batch, flat));
   AdvantageInput input;
   input.rewards = flat.rewards;
@@ -221,8 +233,11 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
     }
   }
   plan.lengths = flat.lengths;
-  plan.token_weights =
-      TokenWeights(aggregation, flat.trained_lengths, CountDenominators(flat.trained_lengths), options.length_norm);
+  plan.token_weights = TokenWeights(aggregation,
+                                    flat.trained_lengths,
+                                    flat.group_offsets,
+                                    CountDenominators(flat.trained_lengths, flat.group_offsets),
+                                    options.length_norm);
   summary.gradient = PolicyGradientMass(advantages.advantages, flat.rewards, plan.token_weights, flat.trained_lengths,
                                         flat.group_offsets, advantages.collapse, advantages.decisions);
   plan.advantages = std::move(advantages.advantages);
@@ -276,6 +291,7 @@ std::string EncodeStepPlan(const StepPlan& plan) {
   PutList(bytes, plan.advantages);
   PutList(bytes, plan.entropy_scale);
   PutList(bytes, plan.token_weights);
+  PutNumber(bytes, plan.entropy_coef);
   return bytes;
 }
 
@@ -286,7 +302,8 @@ Result<StepPlan> DecodeStepPlan(std::string_view bytes) {
                      TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
                      TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) &&
                      TakeList(bytes, plan.entropy_scale) &&
-                     TakeList(bytes, plan.token_weights);
+                     TakeList(bytes, plan.token_weights) &&
+                     TakeNumber(bytes, plan.entropy_coef);
   const std::size_t rows = plan.lengths.size();
   if (whole && bytes.empty() && plan.group_offsets.size() == plan.group_ids.size() + 1 &&
       plan.rank_of_group.size() == plan.group_ids.size() && plan.micro_batch.size() == rows &&

@@ -27,7 +27,8 @@ struct StepPlan {
   std::vector<std::int32_t> micro_batch;    // [N] which micro-batch of its rank; -1: not run
   std::vector<double> advantages;           // [N]
   std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
-  std::vector<double> token_weights;        // [N] of each trained token: the step's denominators
+  std::vector<double> token_weights;        // [N] of each trained token: the step's denominators; 0 in no loss
+  double entropy_coef = 0;                  // of the step
 
   bool operator==(const StepPlan&) const = default;
 };
@@ -40,6 +41,7 @@ struct BatchSummary {
   double reward_mean = 0;             // shaped, over scorable completions
   double accuracy = 0;                // correct / (correct + wrong)
   std::int64_t unscorable = 0;        // completions
+  std::int64_t overlong_filtered = 0;  // completions that overlong.filter leaves out of the loss
   std::int64_t tokens = 0;            // trained tokens of scorable completions that are not masked: the denominator
   std::int64_t generated_tokens = 0;  // of all completions
   std::int64_t groups_trained = 0;    // run through the model
@@ -58,6 +60,7 @@ struct StepPlanOptions {
   AlgorithmConfig algorithm;
   bool mask_zero_variance = false;  // groups without a signal are in no loss, no denominator and no statistic of the estimator
   double length_norm = 0;           // L of seq_mean_token_sum_norm
+  std::int64_t overlong_length = 0;  // tokens at which the soft punishment is whole
   std::uint64_t seed = 0;  // of the run
   std::int32_t ranks = 1;
   std::int64_t micro_batch_tokens = 0;

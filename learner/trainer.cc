@@ -7,26 +7,26 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "learner/kl_mass.h"
 #include "learner/schedule.h"
-#include "learner/token_batch.h"
+#include "learner/token_marks.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/rl/losses/kl_loss.h"
+#include "lib/rl/losses/kl_mass.h"
 #include "lib/rl/rl_zvp.h"
 
 namespace buttress {
 namespace {
 
-constexpr auto kLossMetrics = static_cast<std::size_t>(LossMetric::kCount);
-constexpr std::size_t kSampledNats = kLossMetrics;
-constexpr std::size_t kSampledTokens = kLossMetrics + 1;
-constexpr std::size_t kResponses = kLossMetrics + 2;
-constexpr std::size_t kDistinct = kLossMetrics + 3;
-constexpr std::size_t kFormatted = kLossMetrics + 4;
-constexpr std::size_t kKlMass = kLossMetrics + 5;
-constexpr std::size_t kConstantKlMass = kLossMetrics + 6;
-constexpr std::size_t kStatistics = kLossMetrics + 7;
+constexpr std::size_t kSampledNats = kLossSums;
+constexpr std::size_t kSampledTokens = kLossSums + 1;
+constexpr std::size_t kResponses = kLossSums + 2;
+constexpr std::size_t kDistinct = kLossSums + 3;
+constexpr std::size_t kFormatted = kLossSums + 4;
+constexpr std::size_t kKlMass = kLossSums + 5;
+constexpr std::size_t kConstantKlMass = kLossSums + 6;
+constexpr std::size_t kStatistics = kLossSums + 7;
 
 // First byte of what rank 0 says while the others wait for a plan.
 constexpr char kSayStep = 's';
@@ -83,7 +83,8 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options,
                                                Collective& tensors,
                                                BatchSource& source) {
   BUTTRESS_ASSIGN_OR_RETURN(const LossOptions loss, MakeLossOptions(options.run.algorithm));
-  BUTTRESS_CHECK(loss.kl_coef == 0 || reference != nullptr, "kl_coef > 0 needs the start model");
+  BUTTRESS_CHECK(options.run.algorithm.kl_coef == 0 || reference != nullptr,
+                 "kl_coef > 0 needs the start model");
   return std::unique_ptr<Trainer>(
       new Trainer(std::move(options), loss, model, reference, control, tensors, source));
 }
@@ -127,6 +128,8 @@ Status Trainer::Run(std::int64_t step,
     const Stopwatch watch(report.seconds.fetch);
     BUTTRESS_RETURN_IF_ERROR(FetchOwnGroups());
   }
+  BUTTRESS_RETURN_IF_ERROR(TakeKlOffRewards(report));
+  BUTTRESS_RETURN_IF_ERROR(MarkOwnTokens());
   reducer_.Zero();
   statistics_.assign(kStatistics, 0.0);
   AddSamplingEntropy();
@@ -143,6 +146,10 @@ Status Trainer::Run(std::int64_t step,
   }
   if (control_.rank() != 0) return OkStatus();
   gate_ = report.batch.next_gate;
+  if (report.loss.tokens > 0 && std::isfinite(report.loss.entropy)) {
+    entropy_control_ =
+        NextEntropyControl(entropy_control_, options_.run.algorithm, report.loss.entropy);
+  }
   const Stopwatch watch(report.seconds.commit);
   return source_.Commit(step);
 }
@@ -178,8 +185,10 @@ Status Trainer::AskForPlan(std::int64_t step,
   if (reply->state == PlanState::kWaiting) message.assign(1, kSayWait);
   if (reply->state == PlanState::kFinished) message.assign(1, kSayFinished);
   if (reply->state != PlanState::kReady) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(const StepPlan plan,
-                            MakeStepPlan(reply->plan, plan_options_, gate_, report.batch));
+  batch_plan_ = std::move(reply->plan);
+  BUTTRESS_ASSIGN_OR_RETURN(StepPlan plan,
+                            MakeStepPlan(batch_plan_, plan_options_, gate_, report.batch));
+  plan.entropy_coef = EntropyCoef(entropy_control_, options_.run.algorithm);
   message = kSayStep + EncodeStepPlan(plan);
   return OkStatus();
 }
@@ -239,77 +248,172 @@ void Trainer::AddResponses() {
   statistics_[kFormatted] = static_cast<double>(probe.formatted);
 }
 
-// Forward, loss and backward of this rank's micro-batch number `round`; nothing if it has no such.
-void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
-  TokenBatch batch;
-  std::vector<float> old_logprobs, advantages, weights;
-  std::vector<std::uint8_t> constant;
+// kl_in: reward. The start model's log-probs of all completions, their KL taken off the rewards, advantages anew: rank 0 makes the plan again,
+// whose packing does not depend on rewards, since with a KL coefficient every group is run.
+Status Trainer::TakeKlOffRewards(StepReport& report) {
+  reference_logprobs_.clear();
+  const AlgorithmConfig& algorithm = options_.run.algorithm;
+  if (algorithm.kl_in != "reward") return OkStatus();
+  std::vector<double> kl(plan_.advantages.size(), 0.0);
+  {
+    const Stopwatch watch(report.seconds.forward);
+    for (std::int32_t round = 0; round < plan_.rounds; ++round) {
+      const MicroBatch batch = Gather(round);
+      reference_logprobs_.push_back(ReferenceLogprobs(batch));
+      const at::Tensor sampler_M = torch::tensor(batch.sampler_logprobs);
+      const at::Tensor reference_M = reference_logprobs_.back().to(at::kCPU);
+      const at::Tensor estimate_M = KlEstimate(sampler_M, reference_M, loss_.kl_estimator);
+      const at::Tensor kl_M =
+          at::where(at::isfinite(sampler_M), estimate_M.to(at::kDouble), 0.0).contiguous();
+      const double* next = kl_M.const_data_ptr<double>();
+      for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+        for (std::int64_t t = 0; t < batch.lengths[i]; ++t) kl[batch.rows[i]] += *next++;
+      }
+    }
+  }
+  const Stopwatch watch(report.seconds.reduce);
+  const Buffer sums{kl.data(), static_cast<std::int64_t>(kl.size()), DType::kFloat64};
+  BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of KL"));
+  std::string bytes;
+  if (control_.rank() == 0) {
+    std::size_t row = 0;
+    for (PlannedGroup& group : batch_plan_.groups) {
+      for (double& reward : group.rewards) reward -= algorithm.kl_coef * kl[row++];
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(StepPlan plan,
+                              MakeStepPlan(batch_plan_, plan_options_, gate_, report.batch));
+    plan.entropy_coef = plan_.entropy_coef;
+    bytes = EncodeStepPlan(plan);
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(bytes, BroadcastBytes(control_, std::move(bytes), 0, timeout_));
+  BUTTRESS_ASSIGN_OR_RETURN(plan_, DecodeStepPlan(bytes));
+  return OkStatus();
+}
+
+// Over all completions, those of groups that are not run included.
+Status Trainer::MarkOwnTokens() {
+  marks_.clear();
+  const AlgorithmConfig& algorithm = options_.run.algorithm;
+  BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* loss, FindPolicyLoss(algorithm.loss));
+  if (!loss->reads_covariance) return OkStatus();
+  std::vector<MarkedRow> rows;
+  for (std::size_t k = 0; k < groups_.size(); ++k) {
+    for (const Completion& completion : groups_[k].completions) {
+      const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
+      if (plan_.token_weights[row] == 0) continue;
+      MarkedRow& marked = rows.emplace_back(
+          MarkedRow{static_cast<std::int64_t>(row), plan_.advantages[row], {}});
+      AppendTrained(completion, marked.logprobs);
+    }
+  }
+  const RandomKey key{MixSeed(options_.run.seed, HashText("token marks")),
+                      static_cast<std::uint64_t>(plan_.step)};
+  BUTTRESS_ASSIGN_OR_RETURN(auto marks, MarkTokens(rows, algorithm, key, control_, timeout_));
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    marks_[static_cast<std::size_t>(rows[i].row)] = std::move(marks[i]);
+  return OkStatus();
+}
+
+// This rank's micro-batch number `round`; empty if it has no such.
+Trainer::MicroBatch Trainer::Gather(std::int32_t round) const {
+  MicroBatch batch;
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
       if (plan_.micro_batch[row] != round) continue;
-      batch.Add(groups_[k].prompt_token_ids, completion.token_ids, completion.trained_spans);
-      AppendTrained(completion, old_logprobs);
-      advantages.resize(old_logprobs.size(), static_cast<float>(plan_.advantages[row]));
-      weights.resize(old_logprobs.size(), static_cast<float>(plan_.token_weights[row]));
-      constant.resize(old_logprobs.size(), group_constant_[k] ? 1 : 0);
+      batch.tokens.Add(groups_[k].prompt_token_ids, completion.token_ids, completion.trained_spans);
+      batch.rows.push_back(row);
+      batch.lengths.push_back(TrainedLength(completion));
+      AppendTrained(completion, batch.sampler_logprobs);
+      const std::size_t end = batch.sampler_logprobs.size();
+      batch.advantages.resize(end, static_cast<float>(plan_.advantages[row]));
+      batch.weights.resize(end, static_cast<float>(plan_.token_weights[row]));
+      batch.constant.resize(end, group_constant_[k] ? 1 : 0);
+      if (const auto marks = marks_.find(row); marks != marks_.end()) {
+        batch.marked.insert(batch.marked.end(), marks->second.begin(), marks->second.end());
+      }
     }
   }
-  if (batch.empty()) return;
-  const double temperature = options_.run.sampling.temperature;
-  const std::int64_t chunk_rows = options_.learner.logprob_chunk_tokens;
+  return batch;
+}
+
+// [M], or empty for an empty micro-batch.
+at::Tensor Trainer::ReferenceLogprobs(const MicroBatch& batch) const {
+  if (batch.tokens.empty()) return at::empty({0});
+  const at::NoGradGuard no_grad;
+  return batch.tokens
+      .Run(*reference_,
+           options_.run.sampling.temperature,
+           options_.learner.logprob_chunk_tokens,
+           EntropyMode::kNone)
+      .logprobs_M;
+}
+
+LossInput Trainer::MakeLossInput(const MicroBatch& batch,
+                                 const TokenLogprobs& current,
+                                 std::int32_t round) const {
+  const at::Device device = current.logprobs_M.device();
+  LossInput input;
+  input.logprobs_M = current.logprobs_M;
+  input.entropy_M = current.entropy_M;
+  input.sampler_logprobs_M = torch::tensor(batch.sampler_logprobs).to(device);
+  input.advantages_M = torch::tensor(batch.advantages).to(device);
+  input.weights_M = torch::tensor(batch.weights).to(device);
+  input.lengths_C = torch::tensor(batch.lengths).to(device);
+  if (!batch.marked.empty()) input.marked_M = torch::tensor(batch.marked).to(device, at::kBool);
+  if (!reference_logprobs_.empty()) {
+    input.ref_logprobs_M = reference_logprobs_[static_cast<std::size_t>(round)];
+  } else if (reference_ != nullptr) {
+    input.ref_logprobs_M = ReferenceLogprobs(batch);
+  }
+  return input;
+}
+
+// Forward, loss and backward of this rank's micro-batch number `round`; nothing if it has no such.
+void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
+  MicroBatch batch = Gather(round);
+  if (batch.tokens.empty()) return;
+  LossOptions options = loss_;
+  options.entropy_coef = plan_.entropy_coef;
   LossOutput loss;
   {
     const Stopwatch watch(report.seconds.forward);
-    const EntropyMode entropy =
-        loss_.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached;
-    const TokenLogprobs current = batch.Run(model_, temperature, chunk_rows, entropy);
-    LossInput input;
-    input.logprobs_M = current.logprobs_M;
-    input.entropy_M = current.entropy_M;
-    const at::Device device = current.logprobs_M.device();
-    input.old_logprobs_M = torch::tensor(old_logprobs).to(device);
-    if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(round, current.entropy_M, advantages);
-    input.advantages_M = torch::tensor(advantages).to(device);
-    input.weights_M = torch::tensor(weights).to(device);
-    if (reference_ != nullptr) {
-      const at::NoGradGuard no_grad;
-      input.ref_logprobs_M =
-          batch.Run(*reference_, temperature, chunk_rows, EntropyMode::kNone).logprobs_M;
-    }
-    loss = ComputeLoss(input, loss_);
-    if (loss_.kl_coef > 0) {
-      const at::Tensor constant_M = torch::tensor(constant, torch::kUInt8).to(device, at::kBool);
-      const at::Tensor mass = KlGradientMass(input, loss_, constant_M).to(at::kCPU);
+    const TokenLogprobs current = batch.tokens.Run(
+        model_,
+        options_.run.sampling.temperature,
+        options_.learner.logprob_chunk_tokens,
+        options.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached);
+    if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(current.entropy_M, batch);
+    const LossInput input = MakeLossInput(batch, current, round);
+    loss = ComputeLoss(input, options);
+    if (options.kl_coef > 0) {
+      const at::Device device = current.logprobs_M.device();
+      const at::Tensor constant_M = torch::tensor(batch.constant).to(device, at::kBool);
+      const at::Tensor mass = KlGradientMass(input, options, constant_M).to(at::kCPU);
       statistics_[kKlMass] += mass.const_data_ptr<double>()[0];
       statistics_[kConstantKlMass] += mass.const_data_ptr<double>()[1];
     }
   }
   const Stopwatch watch(report.seconds.backward);
   loss.loss_sum.backward();
-  const at::Tensor metrics = loss.metrics.to(at::kCPU);
-  for (std::size_t i = 0; i < kLossMetrics; ++i)
-    statistics_[i] += metrics.const_data_ptr<double>()[i];
+  const at::Tensor sums = at::cat({loss.metrics, loss.weight_counts}).to(at::kCPU);
+  for (std::size_t i = 0; i < kLossSums; ++i) statistics_[i] += sums.const_data_ptr<double>()[i];
 }
 
 // Advantages of tokens by their entropy, which is known only now. Waits for the device.
-void Trainer::AddEntropyAdvantages(std::int32_t round,
-                                   const at::Tensor& entropy_M,
-                                   std::vector<float>& advantages) const {
+void Trainer::AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batch) const {
   const at::Tensor entropy = entropy_M.detach().to(at::kCPU, at::kDouble).contiguous();
-  const std::span<const double> all(entropy.const_data_ptr<double>(), advantages.size());
+  const std::span<const double> all(entropy.const_data_ptr<double>(), batch.advantages.size());
   std::size_t begin = 0;
-  for (std::size_t k = 0; k < groups_.size(); ++k) {
-    for (const Completion& completion : groups_[k].completions) {
-      const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
-      if (plan_.micro_batch[row] != round) continue;
-      std::vector<double> of_tokens(static_cast<std::size_t>(TrainedLength(completion)));
-      TokenAdvantages(plan_.advantages[row],
-                      plan_.entropy_scale[row],
-                      all.subspan(begin, of_tokens.size()),
-                      of_tokens);
-      for (const double advantage : of_tokens) advantages[begin++] = static_cast<float>(advantage);
-    }
+  for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+    const std::size_t row = batch.rows[i];
+    std::vector<double> of_tokens(static_cast<std::size_t>(batch.lengths[i]));
+    TokenAdvantages(plan_.advantages[row],
+                    plan_.entropy_scale[row],
+                    all.subspan(begin, of_tokens.size()),
+                    of_tokens);
+    for (const double advantage : of_tokens)
+      batch.advantages[begin++] = static_cast<float>(advantage);
   }
 }
 
@@ -318,23 +422,8 @@ Status Trainer::SumStatistics(StepReport& report) {
       statistics_.data(), static_cast<std::int64_t>(statistics_.size()), DType::kFloat64};
   BUTTRESS_RETURN_IF_ERROR(
       control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
-  const auto sum = [this](LossMetric which) {
-    return statistics_[static_cast<std::size_t>(which)];
-  };
-  const double tokens = sum(LossMetric::kTokens);
-  const auto mean = [&](LossMetric which) { return tokens > 0 ? sum(which) / tokens : 0.0; };
-  report.trained_tokens = static_cast<std::int64_t>(tokens);
-  report.dropped_tokens = static_cast<std::int64_t>(sum(LossMetric::kDropped));
-  report.entropy_exact = mean(LossMetric::kEntropy);
-  report.kl_k1 = mean(LossMetric::kSamplerKlK1);
-  report.kl_k3 = mean(LossMetric::kSamplerKlK3);
-  report.ref_kl = mean(LossMetric::kRefKl);
-  report.clip_low = mean(LossMetric::kClippedLow);
-  report.clip_high = mean(LossMetric::kClippedHigh);
-  report.policy_loss = sum(LossMetric::kPolicyLoss);
-  report.kl_loss = sum(LossMetric::kKlLoss);
-  report.entropy_bonus = sum(LossMetric::kEntropyBonus);
-  report.loss = report.policy_loss + report.kl_loss - report.entropy_bonus;
+  report.loss = MakeLossReport(std::span<const double>(statistics_).first(kLossSums));
+  report.entropy_coef = plan_.entropy_coef;
   if (statistics_[kSampledTokens] > 0)
     report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
   report.batch.gradient.all += statistics_[kKlMass];

@@ -4,19 +4,23 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "learner/batch_source.h"
 #include "learner/grad_reducer.h"
+#include "learner/loss_report.h"
 #include "learner/optimizer.h"
 #include "learner/step_plan.h"
+#include "learner/token_batch.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/losses.h"
+#include "lib/rl/adaptive_entropy.h"
+#include "lib/rl/losses/losses.h"
 #include "lib/rl/monitors.h"
 
 namespace buttress {
@@ -42,18 +46,11 @@ struct StepReport {
   BatchSummary batch;
   // Minus the mean log-prob of the sampled tokens of all scorable completions, nats.
   double entropy = 0;
-  double entropy_exact = 0;  // over the tokens that were run
-  double kl_k1 = 0;  // KL(sampling policy || learner) over the tokens that were run, two estimators
-  double kl_k3 = 0;
-  double ref_kl = 0;    // against the start model; 0 without it
+  LossReport loss;
   ResponseProbe responses;  // of all completions
-  double clip_low = 0;  // shares of the tokens that were run
-  double clip_high = 0;
-  double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
+  double entropy_coef = 0;
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  std::int64_t trained_tokens = 0;  // run through the model and in the loss
-  std::int64_t dropped_tokens = 0;  // left out because their recorded log-prob is not finite
   bool skipped = false;             // the gradient was not finite: no update
   StepSeconds seconds;
 };
@@ -93,6 +90,11 @@ class Trainer {
 
   void ResumeGate(const GateState& gate) { gate_ = gate; }
 
+  // What the entropy bonus remembers; known to rank 0 alone.
+  const EntropyControl& entropy_control() const { return entropy_control_; }
+
+  void ResumeEntropyControl(const EntropyControl& control) { entropy_control_ = control; }
+
   static constexpr std::int64_t kMaxSkippedInARow = 5;
 
  private:
@@ -104,6 +106,16 @@ class Trainer {
           Collective& tensors,
           BatchSource& source);
 
+  // Of `rows`, completions of the step; the other lists are over their trained tokens, in the same order.
+  struct MicroBatch {
+    TokenBatch tokens;
+    std::vector<std::size_t> rows;
+    std::vector<std::int64_t> lengths;  // trained tokens of each row
+    std::vector<float> sampler_logprobs, advantages, weights;
+    std::vector<std::uint8_t> marked;    // empty: none
+    std::vector<std::uint8_t> constant;  // of groups whose raw rewards are all equal
+  };
+
   Status Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
   Status AgreeOnPlan(std::int64_t step,
                      const std::function<bool()>& stop_requested,
@@ -113,10 +125,15 @@ class Trainer {
                     StepReport& report,
                     std::string& message);
   Status FetchOwnGroups();
+  Status MarkOwnTokens();
+  Status TakeKlOffRewards(StepReport& report);
+  MicroBatch Gather(std::int32_t round) const;
   void RunMicroBatch(std::int32_t round, StepReport& report);
-  void AddEntropyAdvantages(std::int32_t round,
-                            const at::Tensor& entropy_M,
-                            std::vector<float>& advantages) const;
+  LossInput MakeLossInput(const MicroBatch& batch,
+                          const TokenLogprobs& current,
+                          std::int32_t round) const;
+  at::Tensor ReferenceLogprobs(const MicroBatch& batch) const;
+  void AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batch) const;
   void AddSamplingEntropy();
   void AddResponses();
   Status SumStatistics(StepReport& report);
@@ -135,13 +152,17 @@ class Trainer {
   AdamW optimizer_;
   std::int64_t skipped_in_a_row_ = 0;
   GateState gate_;
+  EntropyControl entropy_control_;
 
   // Of the step under way.
+  BatchPlan batch_plan_;  // rank 0
   StepPlan plan_;
   std::vector<Group> groups_;            // this rank's
   std::vector<std::size_t> group_rows_;  // first row of each
   std::vector<bool> group_constant_;     // raw rewards all equal
-  std::vector<double> statistics_;       // sums: LossMetric, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
+  std::map<std::size_t, std::vector<std::uint8_t>> marks_;  // row -> tokens; of clip_cov, kl_cov
+  std::vector<at::Tensor> reference_logprobs_;  // [rounds]; of kl_in: reward
+  std::vector<double> statistics_;  // kLossSums sums, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
 };
 
 }  // namespace buttress

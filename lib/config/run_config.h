@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
+#include "lib/config/loss_config.h"
 #include "lib/config/reward_config.h"
 #include "lib/config/sampling_config.h"
 #include "lib/config/security_config.h"
@@ -101,6 +102,13 @@ struct AlgorithmConfig {
   NgrpoConfig ngrpo;
   RlZvpConfig rl_zvp;
   WReinforceConfig w_reinforce;
+  std::string loss = "ppo";
+  std::string old_policy = "sampler";
+  CorrectionConfig correction;
+  SapoConfig sapo;
+  DppoConfig dppo;
+  ClipCovConfig clip_cov;
+  KlCovConfig kl_cov;
   double clip_low = 0.2;
   double clip_high = 0.2;
   double dual_clip = 0.0;
@@ -108,7 +116,10 @@ struct AlgorithmConfig {
   double length_norm = 0.0;
   double kl_coef = 0.0;
   std::string kl_estimator = "k3";
+  std::string kl_in = "loss";
   double entropy_coef = 0.0;
+  AdaptiveEntropyConfig adaptive_entropy;
+  OverlongConfig overlong;
 
   template <class V>
   void Visit(V& v) {
@@ -122,14 +133,26 @@ struct AlgorithmConfig {
     v("ngrpo", ngrpo, "one virtual best sample (advantage: ngrpo)");
     v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");
     v("w_reinforce", w_reinforce, "correct against wrong (advantage: w_reinforce)");
-    v("clip_low", clip_low, "ratio clip below: 1 - clip_low");
-    v("clip_high", clip_high, "ratio clip above: 1 + clip_high");
+    v("loss", loss, "policy loss; buttress losses prints all");
+    v("old_policy", old_policy, "whose log-probs the ratio divides by: sampler (recorded) | learner (its own, as the step begins)");
+    v("correction", correction, "weights for the gap between sampler and learner");
+    v("sapo", sapo, "soft gate (loss: sapo)");
+    v("dppo", dppo, "divergence instead of ratio clip (loss: dppo_tv, dppo_kl)");
+    v("clip_cov", clip_cov, "tokens of high covariance left out (loss: clip_cov)");
+    v("kl_cov", kl_cov, "tokens of high covariance held back (loss: kl_cov)");
+    v("clip_low", clip_low, "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence");
+    v("clip_high", clip_high, "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
     v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
-    v("aggregation", aggregation, "token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
+    v("aggregation", aggregation,
+      "token_mean | token_sum | group_token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
     v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
     v("kl_coef", kl_coef, "weight of the KL loss against the start model; 0 = off, no reference model is kept");
-    v("kl_estimator", kl_estimator, "k1 | k2 | k3");
+    v("kl_estimator", kl_estimator, "k1 | k2 | k3 | k3+ (k3's value, k2's gradient)");
+    v("kl_in", kl_in,
+      "loss | reward (taken off the reward; a trap: no group is homogeneous any more, and std: sample scales KL noise to variance 1)");
     v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
+    v("adaptive_entropy", adaptive_entropy, "entropy_coef that follows the entropy");
+    v("overlong", overlong, "completions at or near the token limit");
   }
 };
 

@@ -1,11 +1,10 @@
 // Ranges of single settings and rules over several: ValidateRunConfig.
 #include <algorithm>
 #include <cmath>
-#include <initializer_list>
 #include <string>
 
-#include "lib/config/bind.h"
 #include "lib/config/load.h"
+#include "lib/config/rules.h"
 
 namespace buttress {
 namespace {
@@ -13,29 +12,6 @@ namespace {
 // Of a prompt or completion; lib/rl/wire.h refuses longer ones.
 constexpr std::int64_t kMaxTokens = 1 << 20;
 constexpr std::int64_t kMaxTopK = 1 << 20;
-
-class Rules {
- public:
-  // Breaks unless `holds`: "run.sampling.temperature = 0: <expected and mend>".
-  template <class T>
-  void Require(bool holds, const std::string& key, const T& value, const std::string& expected) {
-    if (!holds) broken_ += "\n  " + key + " = " + ToText(value) + ": " + expected;
-  }
-
-  void OneOf(const std::string& key, const std::string& value, std::initializer_list<const char*> choices) {
-    std::string expected = "choose one of:";
-    for (const char* choice : choices) expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
-    Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value, expected);
-  }
-
-  Status Verdict() const {
-    if (broken_.empty()) return OkStatus();
-    return InvalidArgument("settings that cannot be used:" + broken_);
-  }
-
- private:
-  std::string broken_;
-};
 
 void CheckVerifierSettings(const RewardConfig& reward, Rules& rules) {
   rules.OneOf("run.reward.math.mode", reward.math.mode, {"lenient", "strict"});
@@ -180,15 +156,7 @@ void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
 
 void CheckAlgorithm(const AlgorithmConfig& algorithm, Rules& rules) {
   CheckEstimators(algorithm, rules);
-  rules.OneOf("run.algorithm.aggregation", algorithm.aggregation,
-              {"token_mean", "seq_mean_token_mean", "seq_mean_token_sum", "seq_mean_token_sum_norm"});
-  rules.OneOf("run.algorithm.kl_estimator", algorithm.kl_estimator, {"k1", "k2", "k3"});
-  rules.Require(algorithm.clip_low > 0 && algorithm.clip_low <= 1, "run.algorithm.clip_low", algorithm.clip_low, "in (0, 1]");
-  rules.Require(algorithm.clip_high > 0, "run.algorithm.clip_high", algorithm.clip_high, "above 0");
-  rules.Require(algorithm.dual_clip == 0 || algorithm.dual_clip > 1, "run.algorithm.dual_clip", algorithm.dual_clip,
-                "0 (off) or above 1");
-  rules.Require(algorithm.kl_coef >= 0, "run.algorithm.kl_coef", algorithm.kl_coef, "0 (off) or more");
-  rules.Require(algorithm.entropy_coef >= 0, "run.algorithm.entropy_coef", algorithm.entropy_coef, "0 (off) or more");
+  CheckLoss(algorithm, rules);
 }
 
 void CheckOptim(const OptimConfig& optim, Rules& rules) {
@@ -313,6 +281,7 @@ Status ValidateRewardConfig(const RewardConfig& reward) {
 Status ValidateRunConfig(const RunConfig& config) {
   Rules rules;
   CheckRun(config.run, rules);
+  CheckLossOfRun(config.run, rules);
   CheckSelection(config.run.data.selection, rules);
   CheckZeroVariance(config.run, rules);
   CheckReward(config.run.reward, rules);

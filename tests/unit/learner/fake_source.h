@@ -87,6 +87,7 @@ class FakeSource : public BatchSource {
   int waits_left = 0;
   bool finished = false;
   bool all_constant = false;
+  std::int64_t cut_completion = -1;  // of every group, at the token limit
   std::function<void(std::vector<Group>&)> change;
   std::vector<std::int64_t> committed;
 
@@ -107,7 +108,7 @@ class FakeSource : public BatchSource {
         completion.token_ids.push_back(Token(random));
         completion.logprobs.push_back(static_cast<float>(-std::log(13.0) - 0.1 * random.Uniform()));
       }
-      completion.finish_reason = FinishReason::kStop;
+      completion.finish_reason = i == cut_completion ? FinishReason::kLength : FinishReason::kStop;
       // Of a mixed group, completion 1 is always right and 2 always wrong.
       const bool constant = all_constant || k < 2;
       const bool correct = constant ? k % 2 == 1 : i == 1 || (i != 2 && random.Below(2) == 1);
@@ -130,6 +131,7 @@ class FakeSource : public BatchSource {
       planned.rewards.push_back(completion.reward);
       planned.lengths.push_back(TrainedLength(completion));
       planned.total_lengths.push_back(static_cast<std::int32_t>(completion.token_ids.size()));
+      planned.truncated.push_back(completion.finish_reason == FinishReason::kLength);
     }
     return planned;
   }

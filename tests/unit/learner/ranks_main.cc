@@ -1,4 +1,5 @@
-// FILE DTYPE: trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two float32 files.
+// FILE DTYPE [SETTING=VALUE ...]: trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two
+// float32 files.
 #include <torch/types.h>
 
 #include <cmath>
@@ -6,9 +7,11 @@
 #include <cstdlib>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "learner/trainer.h"
 #include "lib/base/file.h"
+#include "lib/config/load.h"
 #include "tests/unit/learner/fake_source.h"
 
 namespace buttress {
@@ -16,22 +19,31 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-Result<std::string> Train(Collective& group, const std::string& dtype) {
+Result<std::string> Train(Collective& group,
+                          const std::string& dtype,
+                          const std::vector<std::string>& settings) {
   at::set_num_threads(1);
-  const RunSettings run = SmallRun();
+  RunSettings run = SmallRun();
+  BUTTRESS_ASSIGN_OR_RETURN(run.algorithm, ParseAlgorithm(settings));
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
   const auto model = SmallModel(dtype);
+  const auto reference = SmallModel(dtype);
   FakeSource source(run);
   BUTTRESS_ASSIGN_OR_RETURN(
-      const auto trainer, Trainer::Make({run, learner, ""}, *model, nullptr, group, group, source));
+      const auto trainer, Trainer::Make({run, learner, ""},
+                                                         *model,
+                                                         run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
+                                                         group,
+                                                         group,
+                                                         source));
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer->Step(step, [] { return false; }));
     if (group.rank() == 0)
       std::printf("step %d loss %.9g grad_norm %.9g\n",
                   static_cast<int>(step),
-                  report.loss,
+                  report.loss.loss(),
                   report.grad_norm);
   }
   std::string bytes;
@@ -64,10 +76,10 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 int Main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
-  if (argc != 3) return 2;
+  if (argc < 3) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
-  const auto bytes = Train(**group, argv[2]);
+  const auto bytes = Train(**group, argv[2], std::vector<std::string>(argv + 3, argv + argc));
   Status status = bytes.status();
   if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
   if (status.ok()) return 0;

@@ -58,13 +58,14 @@ TEST_F(StepLogTest, RatesAreOverComparableGroupsAndInfinityIsNull) {
   EXPECT_DOUBLE_EQ(json["acr_all_correct"], 2.0 / 6);
   EXPECT_DOUBLE_EQ(json["tokens_per_second"], 150);
   EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_EQ(json["importance"]["ess"], 0);
 }
 
 TEST_F(StepLogTest, AlarmsAndWhatTheyLookAtStandInTheLineAndAreReadBack) {
   StepReport report;
   report.step = 1;
   report.entropy = 0.25;
-  report.kl_k3 = 0.5;
+  report.loss.kl_k3 = 0.5;
   report.responses = {.responses = 8, .distinct = 2, .formatted = 6};
   report.batch.gradient = {.all = 4, .virtual_samples = 1};
   const Alarm begun[] = {Alarm::kKlDrift};

@@ -13,6 +13,7 @@ PlannedGroup GroupOf(std::uint64_t id, const std::vector<double>& rewards) {
     group.outcomes.push_back(reward > 0 ? Outcome::kCorrect : Outcome::kWrong);
     group.lengths.push_back(4);
     group.total_lengths.push_back(5);
+    group.truncated.push_back(false);
   }
   group.rewards = group.raw_rewards = rewards;
   return group;
@@ -134,6 +135,34 @@ TEST_F(StepPlanTest, TokensThatLearnFromTheirEntropyAreRun) {
   EXPECT_TRUE(*decoded == *plan);
 }
 
+TEST_F(StepPlanTest, OverlongFilterLeavesCutCompletionsOutOfLossAndDenominatorsNotOutOfTheirGroup) {
+  options.algorithm.overlong.filter = true;
+  batch.groups[0].truncated = {false, true};
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_EQ(plan->lengths[1], 4);  // as it is read
+  EXPECT_EQ(plan->micro_batch[1], -1);
+  EXPECT_EQ(plan->token_weights[1], 0);
+  EXPECT_GE(plan->micro_batch[0], 0);
+  EXPECT_GT(plan->advantages[0], 0);  // against the reward of the one that is left out
+  EXPECT_DOUBLE_EQ(plan->token_weights[0], 1.0 / 20);
+  EXPECT_EQ(summary.overlong_filtered, 1);
+  options.algorithm.overlong.filter = false;
+  EXPECT_GE(MakeStepPlan(batch, options, {}, summary)->micro_batch[1], 0);
+  EXPECT_EQ(summary.overlong_filtered, 0);
+}
+
+TEST_F(StepPlanTest, SoftPunishmentChangesRewardsAndNotCollapse) {
+  options.algorithm.advantage = "dr_grpo";
+  options.algorithm.overlong.cache = 4;
+  options.overlong_length = 6;
+  batch.groups[1].total_lengths = {6, 4};  // all correct; the whole punishment, and half of it
+  const auto plan = MakeStepPlan(batch, options, {}, summary);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  EXPECT_NEAR(plan->advantages[2], -0.25, 1e-12);
+  EXPECT_NEAR(plan->advantages[3], 0.25, 1e-12);
+  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw rewards are equal all the same
+  EXPECT_GE(plan->micro_batch[2], 0);
 TEST_F(StepPlanTest, AMaskedGroupIsInNoLossAndNoDenominatorButInWhatIsReported) {
   options.algorithm.kl_coef = 0.1;  // would run it otherwise
   options.mask_zero_variance = true;

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "learner/checkpoint.h"
+#include "lib/config/load.h"
 #include "tests/unit/learner/fake_source.h"
 
 namespace buttress {
@@ -73,7 +74,7 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   EXPECT_EQ(report.batch.collapse.all_correct, 1);
   EXPECT_EQ(report.batch.collapse.all_wrong, 1);
   EXPECT_EQ(report.batch.unscorable, 1);
-  EXPECT_LT(report.trained_tokens, report.batch.tokens);
+  EXPECT_LT(report.loss.tokens, report.batch.tokens);
   EXPECT_NEAR(
       report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
 }
@@ -87,9 +88,117 @@ TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
   Make();
   const StepReport split = Step(1);
   EXPECT_NEAR(split.grad_norm, whole.grad_norm, 1e-6 * whole.grad_norm);
-  EXPECT_NEAR(split.loss, whole.loss, 1e-7);
+  EXPECT_NEAR(split.loss.loss(), whole.loss.loss(), 1e-7);
   // Adam's first step is lr * sign(gradient): it blows rounding up where a gradient is nearly 0.
   EXPECT_LT(LargestDifference(one, Parameters()), 1e-4);
+}
+
+// Everything that a loss of the table needs to be chosen.
+AlgorithmConfig WithLoss(const PolicyLossEntry& loss) {
+  AlgorithmConfig algorithm;
+  algorithm.loss = loss.name;
+  algorithm.clip_cov.share = 0.2;
+  algorithm.clip_cov.low = 0.01;
+  if (loss.loss == PolicyLoss::kDecoupledPpo) {
+    algorithm.old_policy = "learner";
+    algorithm.correction.mode = "mis";
+  }
+  return algorithm;
+}
+
+TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
+  for (const PolicyLossEntry& loss : PolicyLosses()) {
+    SCOPED_TRACE(loss.name);
+    run.algorithm = WithLoss(loss);
+    ASSERT_TRUE(ValidateAlgorithmConfig(run.algorithm).ok());
+    model = SmallModel();
+    learner.micro_batch_tokens = 16384;
+    Make();
+    const auto before = Parameters();
+    const StepReport whole = Step(1);
+    EXPECT_GT(whole.grad_norm, 0);
+    EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
+    EXPECT_EQ(whole.loss.marked > 0, loss.reads_covariance);
+    EXPECT_GT(whole.loss.importance.ess, 0.5);
+    model = SmallModel();
+    learner.micro_batch_tokens = 20;
+    Make();
+    const StepReport split = Step(1);
+    EXPECT_NEAR(split.grad_norm, whole.grad_norm, 2e-6 * whole.grad_norm);
+    EXPECT_NEAR(split.loss.loss(), whole.loss.loss(), 1e-6);
+    EXPECT_EQ(split.loss.marked, whole.loss.marked);
+    EXPECT_EQ(split.loss.importance.p50, whole.loss.importance.p50);
+  }
+}
+
+TEST_F(TrainerTest, TheLearnersOwnOldPolicyHasRatioOneAndCorrectionsWeighTheGapToTheSampler) {
+  run.algorithm.old_policy = "learner";
+  run.algorithm.clip_low = run.algorithm.clip_high = 1e-6;
+  Make();
+  const StepReport plain = Step(1);
+  EXPECT_EQ(plain.loss.clip_low + plain.loss.clip_high, 0);
+  EXPECT_EQ(plain.loss.correction, CorrectionReport{});
+  EXPECT_GT(plain.loss.kl_k3, 0);  // of the sampler all the same
+  run.algorithm.correction.mode = "icepop";
+  run.algorithm.correction.floor = 0.9;
+  model = SmallModel();
+  Make();
+  const StepReport corrected = Step(1);
+  EXPECT_GT(corrected.loss.correction.masked, 0);
+  EXPECT_GT(corrected.loss.correction.mean, 0);
+  EXPECT_NE(corrected.grad_norm, plain.grad_norm);
+}
+
+TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseAlone) {
+  run.algorithm.kl_coef = 0.1;
+  run.algorithm.kl_in = "reward";
+  run.algorithm.kl_estimator = "k1";
+  reference = SmallModel();
+  Make();
+  const StepReport report = Step(1);
+  EXPECT_EQ(report.batch.groups_trained, 6);
+  EXPECT_EQ(report.batch.zero_advantage_tokens, 0);
+  EXPECT_EQ(report.batch.collapse.all_correct, 1);
+  EXPECT_EQ(report.loss.kl_loss, 0);
+  EXPECT_NEAR(report.loss.ref_kl, 0, 1e-6);  // of the policy; the sampler is another
+  run.algorithm = {};
+  reference = nullptr;
+  model = SmallModel();
+  Make();
+  EXPECT_NE(Step(1).batch.reward_mean, report.batch.reward_mean);
+}
+
+TEST_F(TrainerTest, TheEntropyCoefficientFollowsTheEntropy) {
+  run.algorithm.adaptive_entropy.target = 10;  // above ln 13
+  run.algorithm.adaptive_entropy.step = 0.25;
+  Make();
+  const StepReport first = Step(1);
+  EXPECT_EQ(first.entropy_coef, 0);
+  EXPECT_EQ(first.loss.entropy_bonus, 0);
+  const StepReport second = Step(2);
+  EXPECT_EQ(second.entropy_coef, 0.25);
+  EXPECT_GT(second.loss.entropy_bonus, 0);
+  EXPECT_EQ(trainer->entropy_control().coef, 0.5);
+  EXPECT_EQ(trainer->entropy_control().last_entropy, second.loss.entropy);
+  model = SmallModel();
+  Make();
+  trainer->ResumeEntropyControl({0.75, 1.0});
+  EXPECT_EQ(Step(1).entropy_coef, 0.75);
+}
+
+TEST_F(TrainerTest, CompletionsThatWereCutCanBeLeftOut) {
+  source.cut_completion = 3;
+  Make();
+  const StepReport all = Step(1);
+  EXPECT_EQ(all.batch.overlong_filtered, 0);
+  run.algorithm.overlong.filter = true;
+  model = SmallModel();
+  Make();
+  const StepReport filtered = Step(1);
+  EXPECT_EQ(filtered.batch.overlong_filtered, 6);
+  EXPECT_LT(filtered.batch.tokens, all.batch.tokens);
+  EXPECT_LT(filtered.loss.tokens, all.loss.tokens);
+  EXPECT_EQ(filtered.batch.reward_mean, all.batch.reward_mean);
 }
 
 TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
@@ -97,7 +206,7 @@ TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
   Make();
   const auto before = Parameters();
   const StepReport report = Step(1);
-  EXPECT_EQ(report.trained_tokens, 0);
+  EXPECT_EQ(report.loss.tokens, 0);
   EXPECT_EQ(report.batch.groups_trained, 0);
   EXPECT_GT(report.batch.tokens, 0);
   EXPECT_EQ(report.grad_norm, 0);
@@ -112,7 +221,7 @@ TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
   Make();
   const auto before = Parameters();
   const StepReport report = Step(1);
-  EXPECT_EQ(report.trained_tokens, report.batch.tokens);
+  EXPECT_EQ(report.loss.tokens, report.batch.tokens);
   EXPECT_GT(report.grad_norm, 0);
   EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
 }
@@ -135,8 +244,8 @@ TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
   Make();
   const StepReport report = Step(1);
   EXPECT_EQ(report.batch.groups_trained, 6);
-  EXPECT_EQ(report.trained_tokens, report.batch.tokens);
-  EXPECT_GT(report.entropy_bonus, 0);
+  EXPECT_EQ(report.loss.tokens, report.batch.tokens);
+  EXPECT_GT(report.loss.entropy_bonus, 0);
 }
 
 TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
@@ -144,9 +253,9 @@ TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
   reference = SmallModel();
   Make();
   const StepReport first = Step(1);
-  EXPECT_NEAR(first.ref_kl, 0, 1e-7);        // of rounding
+  EXPECT_NEAR(first.loss.ref_kl, 0, 1e-7);        // of rounding
   EXPECT_EQ(first.batch.groups_trained, 6);  // the KL loss gives constant groups a gradient too
-  EXPECT_GT(Step(2).ref_kl, 0);
+  EXPECT_GT(Step(2).loss.ref_kl, 0);
 }
 
 TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit) {
@@ -180,11 +289,11 @@ TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit
 TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {
   // token_mean: with all groups run by a vanishing bonus, the policy loss is the same number.
   Make();
-  const double skipped_constant = Step(1).policy_loss;
+  const double skipped_constant = Step(1).loss.policy_loss;
   model = SmallModel();
   run.algorithm.entropy_coef = 1e-30;
   Make();
-  EXPECT_NEAR(Step(1).policy_loss, skipped_constant, 1e-7);
+  EXPECT_NEAR(Step(1).loss.policy_loss, skipped_constant, 1e-7);
 }
 
 TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) {

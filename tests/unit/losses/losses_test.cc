@@ -1,5 +1,5 @@
 // Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the formulas of the papers).
-#include "lib/rl/losses.h"
+#include "lib/rl/losses/losses.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -34,6 +34,7 @@ void ExpectNear(const std::vector<double>& got, const std::vector<double>& expec
 const std::vector<double> kLogprobs = {-.5, -1.2, -.1, -.2, -2.0, -.7, -.3, -1.1};
 const std::vector<double> kLogRatios = {.10, -.30, .40, .25, -.25, 1.50, .05, -.05};
 const std::vector<std::int32_t> kLengths = {3, 5};
+const std::vector<std::int32_t> kOneGroup = {0, 2};
 const LossOptions kDapo = {.clip_low = 0.2, .clip_high = 0.28, .dual_clip = 3.0};
 
 LossInput Vectors(const std::vector<double>& sequence_weights) {
@@ -41,7 +42,7 @@ LossInput Vectors(const std::vector<double>& sequence_weights) {
   std::vector<double> old(kLogprobs);
   for (std::size_t i = 0; i < old.size(); ++i) old[i] -= kLogRatios[i];
   input.logprobs_M = Vector(kLogprobs).requires_grad_(true);
-  input.old_logprobs_M = Vector(old);
+  input.sampler_logprobs_M = Vector(old);
   input.advantages_M = Vector({1.2, 1.2, 1.2, -.7, -.7, -.7, -.7, -.7});
   const double w1 = sequence_weights[0];
   const double w2 = sequence_weights[1];
@@ -50,7 +51,7 @@ LossInput Vectors(const std::vector<double>& sequence_weights) {
 }
 
 double LossOf(Aggregation aggregation, double length_norm) {
-  const auto weights = TokenWeights(aggregation, kLengths, CountDenominators(kLengths), length_norm);
+  const auto weights = TokenWeights(aggregation, kLengths, kOneGroup, CountDenominators(kLengths, kOneGroup), length_norm);
   return ComputeLoss(Vectors(weights), kDapo).loss_sum.item<double>();
 }
 
@@ -100,14 +101,14 @@ TEST(PolicyLossTest, WithoutDualClipALargeRatioIsNotBounded) {
 
 TEST(PolicyLossTest, OnPolicyItsGradientIsMinusAdvantageTimesWeight) {
   LossInput input = Vectors({0.125, 0.5});
-  input.old_logprobs_M = input.logprobs_M.detach().clone();
+  input.sampler_logprobs_M = input.logprobs_M.detach().clone();
   ComputeLoss(input, kDapo).loss_sum.backward();
   EXPECT_TRUE(at::equal(input.logprobs_M.grad(), -input.advantages_M * input.weights_M));
 }
 
 TEST(PolicyLossTest, RatiosStayFiniteHoweverFarThePoliciesAre) {
   LossInput input = Vectors({1, 1});
-  input.old_logprobs_M = Vector({-200, -200, -200, -200, 0, 0, 0, 0});
+  input.sampler_logprobs_M = Vector({-200, -200, -200, -200, 0, 0, 0, 0});
   input.logprobs_M = Vector({0, 0, 0, 0, -200, -200, -200, -200}).requires_grad_(true);
   const LossOutput out = ComputeLoss(input, kDapo);
   out.loss_sum.backward();
@@ -122,7 +123,7 @@ TEST(LossTest, MaskedTokensHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
   LossInput longer = input;
   const at::Tensor nowhere = Vector({-kInfinity, kNan});
   longer.logprobs_M = at::cat({input.logprobs_M.detach(), nowhere}).requires_grad_(true);
-  longer.old_logprobs_M = at::cat({input.old_logprobs_M, nowhere});
+  longer.sampler_logprobs_M = at::cat({input.sampler_logprobs_M, nowhere});
   longer.advantages_M = at::cat({input.advantages_M, Vector({3, kNan})});
   longer.weights_M = at::cat({input.weights_M, Vector({1, 1})});
   longer.mask_M = torch::tensor({true, true, true, true, true, true, true, true, false, false});
@@ -136,8 +137,8 @@ TEST(LossTest, MaskedTokensHaveNoLossAndNoGradientEvenWhereTheyAreNotFinite) {
 
 TEST(LossTest, TokensWithoutAFiniteOldLogprobAreDroppedAndCounted) {
   LossInput input = Vectors({1, 1});
-  input.old_logprobs_M[0] = kNan;
-  input.old_logprobs_M[4] = -kInfinity;
+  input.sampler_logprobs_M[0] = kNan;
+  input.sampler_logprobs_M[4] = -kInfinity;
   const LossOutput out = ComputeLoss(input, kDapo);
   out.loss_sum.backward();
   EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 2);
@@ -157,14 +158,15 @@ TEST(LossTest, ALearnersOwnNanIsNotHidden) {
 
 TEST(KlLossTest, GivesTheSpecificationsValuesAndGradients) {
   const std::vector<double> x = {.2, -.3, 0, -2, 30};
-  const std::vector<std::vector<double>> values = {x, {.02, .045, 0, 2, 450}, {.018731, .049859, 0, 4.389056, 10}};
-  const std::vector<std::vector<double>> gradients = {{1, 1, 1, 1, 1}, x, {.181269, -.349859, 0, -6.389056, 0}};
-  const KlEstimator estimators[] = {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3};
-  for (std::size_t e = 0; e < 3; ++e) {
+  const std::vector<double> k3 = {.018731, .049859, 0, 4.389056, 10};
+  const std::vector<std::vector<double>> values = {x, {.02, .045, 0, 2, 450}, k3, k3};
+  const std::vector<std::vector<double>> gradients = {{1, 1, 1, 1, 1}, x, {.181269, -.349859, 0, -6.389056, 0}, x};
+  const KlEstimator estimators[] = {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3, KlEstimator::kK3Plus};
+  for (std::size_t e = 0; e < 4; ++e) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       LossInput input;
       input.logprobs_M = Vector({x[i] - 31}).requires_grad_(true);
-      input.old_logprobs_M = input.logprobs_M.detach().clone();
+      input.sampler_logprobs_M = input.logprobs_M.detach().clone();
       input.advantages_M = Vector({0});
       input.weights_M = Vector({1});
       input.ref_logprobs_M = Vector({-31});
@@ -180,7 +182,7 @@ TEST(KlLossTest, GivesTheSpecificationsValuesAndGradients) {
 
 TEST(KlLossTest, WithoutACoefficientItIsMeasuredAndNotTrained) {
   LossInput input = Vectors({1, 1});
-  input.ref_logprobs_M = input.old_logprobs_M;
+  input.ref_logprobs_M = input.sampler_logprobs_M;
   const LossOutput out = ComputeLoss(input, kDapo);
   EXPECT_NEAR(out.loss_sum.item<double>(), 1.209381, 2e-6);
   EXPECT_GT(out.metric(LossMetric::kRefKl).item<double>(), 0);
@@ -216,8 +218,14 @@ LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptio
     reference.push_back(logprobs.back() + 0.5 * random.Normal());
     entropy.push_back(3 * random.Uniform());
   }
-  return {Vector(logprobs).requires_grad_(true), Vector(old),       Vector(advantages), Vector(weights), {},
-          Vector(reference),                     Vector(entropy)};
+  LossInput input;
+  input.logprobs_M = Vector(logprobs).requires_grad_(true);
+  input.sampler_logprobs_M = Vector(old);
+  input.advantages_M = Vector(advantages);
+  input.weights_M = Vector(weights);
+  input.ref_logprobs_M = Vector(reference);
+  input.entropy_M = Vector(entropy);
+  return input;
 }
 
 TEST(LossProperty, GradientsAgreeWithFiniteDifferences) {
@@ -253,13 +261,14 @@ TEST(LossProperty, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
     at_once.loss_sum.backward();
     const at::Tensor gradient = whole.logprobs_M.grad().clone();
     const auto part = [&](std::int64_t begin, std::int64_t end) {
-      return LossInput{whole.logprobs_M.detach().slice(0, begin, end).clone().requires_grad_(true),
-                       whole.old_logprobs_M.slice(0, begin, end),
-                       whole.advantages_M.slice(0, begin, end),
-                       whole.weights_M.slice(0, begin, end),
-                       {},
-                       whole.ref_logprobs_M.slice(0, begin, end),
-                       whole.entropy_M.slice(0, begin, end)};
+      LossInput input;
+      input.logprobs_M = whole.logprobs_M.detach().slice(0, begin, end).clone().requires_grad_(true);
+      input.sampler_logprobs_M = whole.sampler_logprobs_M.slice(0, begin, end);
+      input.advantages_M = whole.advantages_M.slice(0, begin, end);
+      input.weights_M = whole.weights_M.slice(0, begin, end);
+      input.ref_logprobs_M = whole.ref_logprobs_M.slice(0, begin, end);
+      input.entropy_M = whole.entropy_M.slice(0, begin, end);
+      return input;
     };
     const LossInput first = part(0, cut);
     const LossInput second = part(cut, tokens);
@@ -275,7 +284,7 @@ TEST(LossProperty, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
 TEST(LossTest, AnEmptyMicroBatchHasNoLossAndNoMetrics) {
   LossInput input;
   input.logprobs_M = Vector({}).requires_grad_(true);
-  input.old_logprobs_M = input.advantages_M = input.weights_M = Vector({});
+  input.sampler_logprobs_M = input.advantages_M = input.weights_M = Vector({});
   const LossOutput out = ComputeLoss(input, kDapo);
   EXPECT_EQ(out.loss_sum.item<double>(), 0);
   EXPECT_EQ(out.metrics.abs().sum().item<double>(), 0);
@@ -298,9 +307,9 @@ TEST(MakeLossOptionsTest, ReadsTheAlgorithmsSettings) {
   ASSERT_TRUE(options.ok());
   EXPECT_EQ(options->clip_high, 0.28);
   EXPECT_EQ(options->kl_estimator, KlEstimator::kK2);
-  EXPECT_FALSE(options->zero_advantage_has_gradient());
   algorithm.kl_estimator = "k4";
-  EXPECT_FALSE(MakeLossOptions(algorithm).ok());
+  EXPECT_EQ(MakeLossOptions(algorithm).status().message(),
+            "algorithm.kl_estimator = 'k4' is not known; choose one of: k1, k2, k3, k3+");
 }
 
 }  // namespace

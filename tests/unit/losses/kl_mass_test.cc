@@ -1,4 +1,4 @@
-#include "learner/kl_mass.h"
+#include "lib/rl/losses/kl_mass.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -14,7 +14,7 @@ TEST(KlGradientMassTest, IsTheSizeOfTheKlTermsDerivative) {
   const double weights[] = {0.2, 0.3, 0.5};
   LossInput input;
   input.logprobs_M = torch::tensor({-1.0, -2.0, -0.5}, at::kFloat).requires_grad_(true);
-  input.old_logprobs_M = torch::tensor({-1.1, -1.5, -0.7}, at::kFloat);
+  input.sampler_logprobs_M = torch::tensor({-1.1, -1.5, -0.7}, at::kFloat);
   input.ref_logprobs_M = torch::tensor({-1.5, -1.75, -1.5}, at::kFloat);
   input.advantages_M = torch::tensor({3.0, -2.0, 0.5}, at::kFloat);
   input.weights_M = torch::tensor({0.2, 0.3, 0.5}, at::kFloat);

@@ -1,7 +1,7 @@
-// How hard the KL term pulls, for GradientMass (lib/rl/gradient_share.h). Torch.
+// How hard the KL term pulls, for GradientMass (gradient_share.h). Torch.
 #pragma once
 
-#include "lib/rl/losses.h"
+#include "lib/rl/losses/losses.h"
 
 namespace buttress {
 

@@ -1,0 +1,35 @@
+"""Random batches, and how they are put to our program."""
+import json
+import types
+
+import torch
+
+
+def float32(x):
+    """What float32 holds, as double."""
+    return torch.tensor(x, dtype=torch.float32).double()
+
+
+def draw(rng, case):
+    """Completions of 1 to 8 tokens, padded to [B, T]."""
+    lengths = [rng.randint(1, 8) for _ in range(rng.randint(2, 6))]
+    advantages = [rng.gauss(0, 1) if rng.random() > 0.1 else 0.0 for _ in lengths]
+    tokens = [[(t := -0.02 - 3 * rng.random(), t + rng.gauss(0, 0.4), t + rng.gauss(0, 0.5), t + rng.gauss(0, 0.5)) for _ in range(n)]
+              for n in lengths]
+    width = max(lengths)
+    lp, old, sampler, ref = (torch.stack([torch.cat([float32([min(token[i], -0.01) for token in row]), torch.zeros(width - len(row)).double()])
+                                          for row in tokens]) for i in range(4))
+    mask = torch.tensor([[1.0] * n + [0.0] * (width - n) for n in lengths]).double()
+    rows = float32(advantages)
+    return types.SimpleNamespace(lengths=lengths, lp=lp, old=old, sampler=lp if case.on_policy_sampler else sampler, ref=ref, mask=mask,
+                                 rows=rows, advantages=rows[:, None].expand(-1, width).clone())
+
+
+def to_line(case, batch):
+    keep = batch.mask.bool()
+    row = {"settings": [f"run.algorithm.{key}={value}" for key, value in {"clip_high": 0.28, **case.settings}.items()],
+           "lengths": batch.lengths, "advantages": batch.rows.tolist(), "logprobs": batch.lp[keep].tolist(),
+           "sampler": batch.sampler[keep].tolist(), "old": batch.old[keep].tolist()}
+    if "kl_coef" in case.settings:
+        row["ref"] = batch.ref[keep].tolist()
+    return json.dumps(row)
