@@ -12,6 +12,7 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kTensorValues = std::int64_t{16} << 20;
+constexpr std::int64_t kProgressMs = 30000;
 
 Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors, std::string_view bytes) {
   std::vector<SafetensorsWriter::Declared> table;
