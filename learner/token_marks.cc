@@ -80,7 +80,7 @@ Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<Mark
       const auto place = static_cast<std::int64_t>(t);
       const bool mark = clips ? eligible(covariance) &&
                                     DrawMark(key, row.row, place, static_cast<double>(marked), eligible_tokens[0])
-                              : covariance >= threshold;
+                              : covariance >= threshold && covariance > 0;
       of_row[t] = mark ? 1 : 0;
     }
   }

@@ -30,7 +30,7 @@ std::int64_t MarkedTokens(double share, double tokens);
 bool DrawMark(RandomKey key, std::int64_t row, std::int64_t t, double marked, double eligible);
 
 // KL-Cov: the covariance from which on tokens are marked, the `marked`-th highest of `candidates`, which hold the `marked` highest of
-// every rank; ties are all marked. Minus infinity is never a threshold's equal: tokens of that covariance stay unmarked.
+// every rank; ties are all marked. Only covariances above 0 are for marking: in a step of equal advantages all are 0. Minus infinity is never a threshold's equal: tokens of that covariance stay unmarked.
 double MarkThreshold(std::vector<double> candidates, std::int64_t marked);
 
 }  // namespace buttress

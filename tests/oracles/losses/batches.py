@@ -11,6 +11,12 @@ def float32(x):
 
 
 def draw(rng, case):
+    while not (batch := draw_any(rng, case)) or case.name == "verl kl_cov" and not has_clear_marks(batch):
+        pass
+    return batch
+
+
+def draw_any(rng, case):
     """Completions of 1 to 8 tokens, padded to [B, T]."""
     lengths = [rng.randint(1, 8) for _ in range(rng.randint(2, 6))]
     advantages = [rng.gauss(0, 1) if rng.random() > 0.1 else 0.0 for _ in lengths]
@@ -23,6 +29,15 @@ def draw(rng, case):
     rows = float32(advantages)
     return types.SimpleNamespace(lengths=lengths, lp=lp, old=old, sampler=lp if case.on_policy_sampler else sampler, ref=ref, mask=mask,
                                  rows=rows, advantages=rows[:, None].expand(-1, width).clone())
+
+
+def has_clear_marks(batch):
+    """Whether one token's covariance is the highest, and above 0: where covariances are equal, verl takes any, and we all or none."""
+    keep = batch.mask.bool()
+    advantages, logprobs = batch.advantages[keep], batch.lp[keep]
+    covariances = ((advantages - advantages.mean()) * (logprobs - logprobs.mean())).sort(descending=True).values
+    marked = max(1, int(len(covariances) * 0.1))
+    return covariances[marked - 1] > 1e-9 and covariances[marked - 1] > covariances[marked] + 1e-9
 
 
 def to_line(case, batch):

@@ -34,7 +34,12 @@ def verl_cases(core, corr, ActorConfig):
         return theirs
 
     def correction(level, threshold):
-        return lambda batch: corr.compute_rollout_correction_weights(batch.old - batch.sampler, batch.mask, level, threshold)[0]
+        def weights(batch):
+            try:
+                return corr.compute_rollout_correction_weights(batch.old - batch.sampler, batch.mask, level, threshold)[0]
+            except ZeroDivisionError:  # in its metrics, where every weight is masked
+                return torch.zeros_like(batch.mask)
+        return weights
 
     def with_kl(kind):
         def theirs(batch, lp):
