@@ -163,6 +163,8 @@ TEST_F(StepPlanTest, SoftPunishmentChangesRewardsAndNotCollapse) {
   EXPECT_NEAR(plan->advantages[3], 0.25, 1e-12);
   EXPECT_EQ(summary.collapse.all_correct, 1);  // raw rewards are equal all the same
   EXPECT_GE(plan->micro_batch[2], 0);
+}
+
 TEST_F(StepPlanTest, AMaskedGroupIsInNoLossAndNoDenominatorButInWhatIsReported) {
   options.algorithm.kl_coef = 0.1;  // would run it otherwise
   options.mask_zero_variance = true;
