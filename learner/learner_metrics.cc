@@ -125,9 +125,9 @@ void LearnerMetrics::SetLoss(const LossReport& loss) {
   Set("marked_ratio", "Share of the last step's tokens that clip_cov or kl_cov marked.", loss.marked);
   Set("dropped_ratio", "Share of the last step's tokens left out because their log-prob is not finite.", loss.dropped_share());
   const char* const weight_help = "Quantiles of learner / sampler probability over the last step's tokens.";
-  Set("importance_weight", weight_help, loss.importance.p01, {{"quantile", "0.01"}});
-  Set("importance_weight", weight_help, loss.importance.p50, {{"quantile", "0.5"}});
-  Set("importance_weight", weight_help, loss.importance.p99, {{"quantile", "0.99"}});
+  Set("importance_weight", weight_help, loss.importance.p01, {{"percentile", "1"}});
+  Set("importance_weight", weight_help, loss.importance.p50, {{"percentile", "50"}});
+  Set("importance_weight", weight_help, loss.importance.p99, {{"percentile", "99"}});
   Set("importance_ess_ratio", "Effective share of the last step's tokens under these weights.", loss.importance.ess);
   Set("correction_ess_ratio", "Effective share of the last step's tokens under the weights of algorithm.correction.", loss.correction.ess);
   const char* const bound_help = "Share of the last step's tokens whose correction weight was out of bounds.";
