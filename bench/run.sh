@@ -2,7 +2,7 @@
 # One bench: bench/run.sh NAME [--json] [its own options; --help lists them]. With --json one JSON object a case and unit, a line each, on
 # stdout: bench, case, ours, peer, peer_name, unit, ratio (above 1: we are better); progress goes to stderr. Peers are Python packages
 # (NAME/peers.txt) and, where a bench says so, a server: they are taken from the environment $BUTTRESS_PEERS if it has them, else installed
-# into ~/.cache/buttress/bench, which may be deleted at any time. Needs build/release (deploy/build.sh).
+# into ~/.cache/buttress/bench, which may be deleted at any time. Needs the programs in build/release (deploy/build.sh); builds its own.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 name=${1:-}
@@ -11,6 +11,7 @@ if [[ -z $name || ! -f $root/bench/$name/run.py ]]; then
   exit 2
 fi
 shift
+if [[ -f $root/bench/$name/CMakeLists.txt ]]; then "$root/deploy/build.sh" release "bench_$name" >&2; fi
 export BUTTRESS_BENCH_CACHE=$HOME/.cache/buttress/bench
 mapfile -t packages < "$root/bench/$name/peers.txt"
 modules=$(printf 'import %s;' "${packages[@]%%==*}")

@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Our losses against verl's and TRL's own code:   tests/oracles/losses/run.sh [BATCHES]
-# Needs build/release/bin/loss_oracle (ninja -C build/release loss_oracle) and a Python with torch and trl (ORACLE_PYTHON); verl comes from PyPI.
+# Needs a machine that deploy/setup.sh has set up, and a Python with torch and trl (ORACLE_PYTHON); verl comes from PyPI.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 python=${ORACLE_PYTHON:-/root/peers/bin/python}
 verl=0.9.1
+"$root/deploy/build.sh" release loss_oracle
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 "$python" -m pip download --quiet --no-deps --dest "$folder" "verl==$verl"
