@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <optional>
@@ -101,9 +102,9 @@ class Watch {
       const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
       if (left_ms <= 0 && killed_) return false;
       if (left_ms <= 0) Kill(SandboxEnd::kWallTime);
-      if (::poll(ends_, 3, static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1000))) < 0 && errno != EINTR) return false;
+      if (::poll(ends_.data(), ends_.size(), static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1000))) < 0 && errno != EINTR) return false;
       const std::size_t bounds[] = {limits_.output_bytes, limits_.output_bytes, kStatusBytes};
-      for (int i = 0; i < 3; ++i) {
+      for (std::size_t i = 0; i < ends_.size(); ++i) {
         if (ends_[i].fd < 0 || ReadSome(ends_[i].fd, bounds[i], texts_[i])) continue;
         if (texts_[i].size() > bounds[i]) {
           texts_[i].resize(bounds[i]);
@@ -142,7 +143,7 @@ class Watch {
   std::int64_t deadline_ms_;
   bool killed_ = false;
   SandboxEnd end_ = SandboxEnd::kExited;
-  pollfd ends_[3];
+  std::array<pollfd, 3> ends_;
   std::string texts_[3];
 };
 
