@@ -29,15 +29,8 @@ def paragraphs():
             yield part
 
 
-def folder(name):
-    """Makes the model's Hugging Face folder if it is not there."""
-    import torch
-    from transformers import AutoModelForCausalLM, Qwen2Config
-
-    out = CACHE / "models" / name
-    if (out / "model.safetensors").exists():
-        return out
-    progress(f"making the model {name} in {out}")
+def new_model(out, name):
+    """`buttress new-model` of the shape, with a tokenizer trained on our own text."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     text = out / "text.jsonl"
@@ -48,13 +41,33 @@ def folder(name):
         fields = json.loads((out / file).read_text())
         fields.pop("eos_token_id")
         (out / file).write_text(json.dumps(fields, indent=2))
+
+
+def tokenizer_folder(name):
+    """The model's folder for those who do not look at its weights; needs neither torch nor transformers."""
+    out = CACHE / "models" / f"{name}-tokenizer"
+    if not (out / "whole").exists():
+        new_model(out, name)
+        (out / "whole").touch()
+    return out
+
+
+def folder(name):
+    """Makes the model's Hugging Face folder if it is not there."""
+    import torch
+    from safetensors.torch import save_file
+    from transformers import AutoModelForCausalLM, Qwen2Config
+
+    out = CACHE / "models" / name
+    if (out / "whole").exists():
+        return out
+    progress(f"making the model {name} in {out}")
+    new_model(out, name)
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(Qwen2Config.from_pretrained(out)).to(getattr(torch, DTYPES[name]))
     state = {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
-    from safetensors.torch import save_file
-
-    save_file(state, out / "model.part", metadata={"format": "pt"})
-    (out / "model.part").rename(out / "model.safetensors")
+    save_file(state, out / "model.safetensors", metadata={"format": "pt"})
+    (out / "whole").touch()
     return out
 
 

@@ -5,6 +5,7 @@ many bytes in the same way. A group has 8 completions of 128 tokens, the load of
 median of the rounds counts."""
 import json
 import os
+import random
 import resource
 import statistics
 import subprocess
@@ -21,7 +22,7 @@ TOKENS = 128
 
 
 def write_run(folder, groups):
-    model = models.folder("tiny")
+    model = models.tokenizer_folder("tiny")
     texts = models.prompts(model, 256)
     with open(f"{folder}/prompts.jsonl", "w") as file:
         for i in range(groups):
@@ -57,7 +58,7 @@ def ours(workers, groups):
 def peer(workers, groups, payload_bytes):
     redis = Redis()
     try:
-        return redis.append(workers, groups, os.urandom(payload_bytes))
+        return redis.append(workers, groups, bytes(random.randrange(1, 256) for _ in range(payload_bytes)))
     finally:
         redis.close()
 
