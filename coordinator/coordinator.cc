@@ -144,6 +144,7 @@ Status Coordinator::Stop() {
   metrics_->ready.Set(0);
   if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
   loop_->Drain();
+  if (service_) service_->EndStreams();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
   const Status status = loop_->Stop();
   server_.reset();

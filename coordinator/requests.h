@@ -29,7 +29,7 @@ bool MayFillBatch(const LedgerBatch& changes);
 Status SubmitGroup(Turn& turn,
                    Submission& submission,
                    const std::string& bytes,
-                   v1::SubmitGroupResponse& response);
+                   v1::SubmitGroupsResponse& response);
 
 Status RegisterLearner(Turn& turn,
                        const v1::RegisterLearnerRequest& request,

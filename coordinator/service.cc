@@ -1,8 +1,8 @@
 #include "coordinator/service.h"
 
 #include "coordinator/call.h"
+#include "coordinator/fetch_call.h"
 #include "coordinator/requests.h"
-#include "coordinator/stream_calls.h"
 
 namespace buttress {
 namespace {
@@ -21,29 +21,6 @@ class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
 };
 
 }  // namespace
-
-bool SubmitBudget::Take(const std::string& worker_id, std::uint64_t bytes) {
-  MutexLock lock(mutex_);
-  std::uint64_t& held = by_worker_[worker_id];
-  const bool fits = bytes <= kTotalBytes - total_ && bytes <= kWorkerBytes - held;
-  if (fits) {
-    total_ += bytes;
-    held += bytes;
-  } else if (held == 0) {
-    by_worker_.erase(worker_id);
-  }
-  return fits;
-}
-
-void SubmitBudget::GiveBack(const std::string& worker_id, std::uint64_t bytes) {
-  MutexLock lock(mutex_);
-  const auto held = by_worker_.find(worker_id);
-  BUTTRESS_CHECK(held != by_worker_.end() && held->second >= bytes && total_ >= bytes,
-                 "more bytes given back than taken");
-  total_ -= bytes;
-  held->second -= bytes;
-  if (held->second == 0) by_worker_.erase(held);
-}
 
 grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     grpc::CallbackServerContext*,
@@ -66,9 +43,9 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
                        {request->wait_ms(), MayBringWork});
 }
 
-grpc::ServerReadReactor<v1::SubmitGroupRequest>* CoordinatorService::SubmitGroup(
-    grpc::CallbackServerContext*, v1::SubmitGroupResponse* response) {
-  return new SubmitCall(loop_, metrics_, budget_, limits_, *response);
+grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>* CoordinatorService::SubmitGroups(
+    grpc::CallbackServerContext*) {
+  return new SubmitStream(loop_, metrics_, budget_, limits_, streams_);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(

@@ -1,37 +1,15 @@
 // The gRPC side of the coordinator: calls become commands of the loop, which answers them. No handler waits.
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <string>
-
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
-#include "lib/base/sync.h"
+#include "coordinator/submit_budget.h"
+#include "coordinator/submit_stream.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/rl/wire.h"
 
 namespace buttress {
-
-// Bytes of a submitted group at most.
-inline constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{256} << 20;
-
-// Bytes of groups that are being received or written, together and from one worker.
-class SubmitBudget {
- public:
-  static constexpr std::uint64_t kTotalBytes = std::uint64_t{1} << 30;
-  static constexpr std::uint64_t kWorkerBytes = kMaxGroupBytes;
-
-  // False if it is spent.
-  bool Take(const std::string& worker_id, std::uint64_t bytes);
-  void GiveBack(const std::string& worker_id, std::uint64_t bytes);
-
- private:
-  Mutex mutex_;
-  std::uint64_t total_ GUARDED_BY(mutex_) = 0;
-  std::map<std::string, std::uint64_t> by_worker_ GUARDED_BY(mutex_);
-};
 
 // Thread-safe. `loop` and `payloads` outlive the server that it is registered with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
@@ -48,8 +26,8 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* Exchange(grpc::CallbackServerContext* context,
                                      const v1::ExchangeRequest* request,
                                      v1::ExchangeResponse* response) override;
-  grpc::ServerReadReactor<v1::SubmitGroupRequest>* SubmitGroup(
-      grpc::CallbackServerContext* context, v1::SubmitGroupResponse* response) override;
+  grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>* SubmitGroups(
+      grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* RegisterLearner(grpc::CallbackServerContext* context,
                                             const v1::RegisterLearnerRequest* request,
                                             v1::RegisterLearnerResponse* response) override;
@@ -71,12 +49,16 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                                          const v1::GetRunStatusRequest* request,
                                          v1::GetRunStatusResponse* response) override;
 
+  // Ends the calls that no answer of the loop would end.
+  void EndStreams() { streams_.End(); }
+
  private:
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;
   CoordinatorMetrics& metrics_;
   const GroupLimits limits_;
   SubmitBudget budget_;
+  SubmitStreams streams_;
 };
 
 }  // namespace buttress

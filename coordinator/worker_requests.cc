@@ -175,7 +175,7 @@ bool MayBringWork(const LedgerBatch& changes) {
 Status SubmitGroup(Turn& turn,
                    Submission& submission,
                    const std::string& bytes,
-                   v1::SubmitGroupResponse& response) {
+                   v1::SubmitGroupsResponse& response) {
   if (turn.scheduler.Check(submission) == SubmitOutcome::kAccepted) {
     auto payload = turn.payloads.Append(bytes);
     if (!payload.ok()) {

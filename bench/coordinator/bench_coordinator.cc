@@ -33,8 +33,8 @@ struct Flags {
   std::int64_t tokens = 128;
 };
 
-// One process that submits the groups it holds, one after another, on a connection of its own.
-class SimulatedWorker {
+// One worker, which submits the groups it holds, one after another, on a connection of its own.
+class SimulatedWorker final : private grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
  public:
   SimulatedWorker(const std::string& address, std::int64_t index)
       : id_("w" + std::to_string(index)),
@@ -65,13 +65,12 @@ class SimulatedWorker {
     return OkStatus();
   }
 
-  // Submits the next group; `done` hears when none is left or one was refused.
-  void SubmitNext(std::function<void(Status)> done) {
-    if (done) done_ = std::move(done);
-    if (next_ == groups_.size()) return done_(OkStatus());
-    begin_ = MonotonicSeconds();
-    submission_ = std::make_unique<Submission>(*this);  // ends the one before, whose last act this is
-    submission_->Start();
+  // Submits the groups; `done` hears when none is left or one was refused.
+  void SubmitAll(std::function<void(Status)> done) {
+    done_ = std::move(done);
+    stub_->async()->SubmitGroups(&context_, this);
+    SubmitNext();
+    StartCall();
   }
 
   const std::vector<double>& milliseconds() const { return milliseconds_; }
@@ -79,35 +78,37 @@ class SimulatedWorker {
   std::size_t payload_bytes() const { return groups_.front().bytes.size(); }
 
  private:
-  class Submission final : public grpc::ClientWriteReactor<v1::SubmitGroupRequest> {
-   public:
-    explicit Submission(SimulatedWorker& worker) : worker_(worker) {
-      const EncodedGroup& group = worker.groups_[worker.next_];
-      v1::SubmitHeader& header = *message_.mutable_header();
-      header.set_worker_id(worker.id_);
-      header.set_incarnation(worker.incarnation_);
-      *header.mutable_lease() = worker.keys_[worker.next_];
-      header.set_content_sha256(group.sha256);
-      header.set_total_bytes(group.bytes.size());
-      message_.set_data(group.bytes);
+  void SubmitNext() {
+    const EncodedGroup& group = groups_[next_];
+    v1::SubmitHeader& header = *message_.mutable_header();
+    header.set_worker_id(id_);
+    header.set_incarnation(incarnation_);
+    *header.mutable_lease() = keys_[next_];
+    header.set_content_sha256(group.sha256);
+    header.set_total_bytes(group.bytes.size());
+    message_.set_data(group.bytes);
+    begin_ = MonotonicSeconds();
+    StartWrite(&message_);
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) StartRead(&response_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;
+    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
+    if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) {
+      failed_ = Internal("not accepted: " + v1::SubmitResult_Name(response_.result()));
     }
+    if (!failed_.ok() || ++next_ == groups_.size()) return StartWritesDone();
+    SubmitNext();
+  }
 
-    void Start() {
-      context_.set_initial_metadata_corked(true);
-      context_.set_wait_for_ready(true);
-      worker_.stub_->async()->SubmitGroup(&context_, &response_, this);
-      StartWriteLast(&message_, {});
-      StartCall();
-    }
-
-    void OnDone(const grpc::Status& status) override { worker_.Answered(FromGrpc(status), response_.result()); }
-
-   private:
-    SimulatedWorker& worker_;
-    grpc::ClientContext context_;
-    v1::SubmitGroupRequest message_;
-    v1::SubmitGroupResponse response_;
-  };
+  void OnDone(const grpc::Status& status) override {
+    if (failed_.ok()) failed_ = FromGrpc(status);
+    done_(failed_.Annotate(id_));
+  }
 
   Group Sampled(const v1::Lease& lease, std::int64_t tokens) const {
     RandomStream random({lease.ref().group_id(), 0});
@@ -135,14 +136,6 @@ class SimulatedWorker {
     return group;
   }
 
-  void Answered(Status status, v1::SubmitResult result) {
-    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
-    if (status.ok() && result != v1::SUBMIT_RESULT_ACCEPTED) status = Internal("not accepted: " + v1::SubmitResult_Name(result));
-    if (!status.ok()) return done_(status.Annotate(id_));
-    ++next_;
-    SubmitNext({});
-  }
-
   const std::string id_;
   const std::uint64_t incarnation_;
   const std::shared_ptr<grpc::Channel> channel_;
@@ -153,7 +146,10 @@ class SimulatedWorker {
   double begin_ = 0;
   std::vector<double> milliseconds_;
   std::function<void(Status)> done_;
-  std::unique_ptr<Submission> submission_;
+  Status failed_;
+  grpc::ClientContext context_;
+  v1::SubmitGroupsRequest message_;
+  v1::SubmitGroupsResponse response_;
 };
 
 // A learner with weights of version 0, so that groups may be leased.
@@ -178,7 +174,7 @@ Status SubmitAll(std::vector<std::unique_ptr<SimulatedWorker>>& workers) {
   std::size_t ended = 0;
   Status failed;
   for (const auto& worker : workers) {
-    worker->SubmitNext([&](const Status& status) {
+    worker->SubmitAll([&](const Status& status) {
       MutexLock lock(mutex);
       ++ended;
       if (failed.ok()) failed = status;

@@ -18,6 +18,7 @@
 #include "lib/base/sync.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/rpc/submit_client.h"
 
 namespace buttress {
 namespace {
@@ -71,15 +72,15 @@ class PendingCall {
 // The channel, and the loop that tries again.
 class CoordinatorClient::Connection {
  public:
-  using Attempt = std::function<Status(Stub& stub, grpc::ClientContext& context)>;
+  using Attempt = std::function<Status(const std::shared_ptr<Stub>& stub)>;
 
   explicit Connection(CoordinatorClientOptions options) : options_(std::move(options)) {}
 
-  Status Call(std::string_view name, std::int64_t deadline_ms, const Attempt& attempt) {
+  Status Call(std::string_view name, const Attempt& attempt) {
     const std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
     Backoff backoff({.max_ms = kLongestBackoffMs}, static_cast<std::uint64_t>(give_up_at));
     while (true) {
-      const Status status = TryOnce(deadline_ms, attempt);
+      const Status status = TryOnce(attempt);
       if (status.ok()) return status;
       const Status named = status.Annotate(name);
       if (!WorthTryingAgain(status) || ShutdownRequested() || CheckpointRequested()) return named;
@@ -104,15 +105,38 @@ class CoordinatorClient::Connection {
                          std::int64_t hold_ms = 0) {
     Response response;
     BUTTRESS_RETURN_IF_ERROR(
-        Call(name, kUnaryMs + hold_ms, [&](Stub& stub, grpc::ClientContext& context) {
+        Call(name, [&](const std::shared_ptr<Stub>& stub) {
+          grpc::ClientContext context;
+          SetDeadline(context, kUnaryMs + hold_ms);
           PendingCall pending;
           response.Clear();
-          (stub.async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) {
+          (stub->async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) {
             pending.Finish(s);
           });
           return pending.Wait(context, hold_ms > 0);
         }));
     return response;
+  }
+
+  // A call stays open for the groups after this one.
+  Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes) {
+    v1::SubmitResult result = v1::SUBMIT_RESULT_UNSPECIFIED;
+    BUTTRESS_RETURN_IF_ERROR(Call("SubmitGroups", [&](const std::shared_ptr<Stub>& stub) -> Status {
+      std::unique_ptr<SubmitClient> call = TakeIdle(stub);
+      const auto answered = call->Submit(header, bytes, kSubmitMs);
+      if (answered.ok()) result = *answered;
+      std::vector<std::unique_ptr<SubmitClient>> ended;
+      MutexLock lock(mutex_);
+      // What ended one call has most likely ended the others.
+      if (answered.ok() && stub == current_.stub) idle_.push_back(std::move(call));
+      if (!answered.ok()) ended.swap(idle_);
+      return answered.status();
+    }));
+    return result;
+  }
+
+  static void SetDeadline(grpc::ClientContext& context, std::int64_t deadline_ms) {
+    context.set_deadline(std::chrono::system_clock::now() + milliseconds(deadline_ms));
   }
 
  private:
@@ -123,15 +147,22 @@ class CoordinatorClient::Connection {
   };
 
   // Not wait_for_ready: a coordinator that came back on another port is found only by failing and reading its address again.
-  Status TryOnce(std::int64_t deadline_ms, const Attempt& attempt) {
+  Status TryOnce(const Attempt& attempt) {
     BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
-    grpc::ClientContext context;
-    context.set_deadline(std::chrono::system_clock::now() + milliseconds(deadline_ms));
-    return attempt(*connected.stub, context);
+    return attempt(connected.stub);
+  }
+
+  std::unique_ptr<SubmitClient> TakeIdle(const std::shared_ptr<Stub>& stub) {
+    MutexLock lock(mutex_);
+    if (idle_.empty()) return std::make_unique<SubmitClient>(stub);
+    std::unique_ptr<SubmitClient> call = std::move(idle_.back());
+    idle_.pop_back();
+    return call;
   }
 
   Result<Connected> Connect() {
     Connected connected;
+    std::vector<std::unique_ptr<SubmitClient>> ended;
     {
       MutexLock lock(mutex_);
       if (!current_.channel || current_.channel->GetState(false) != GRPC_CHANNEL_READY) {
@@ -139,6 +170,7 @@ class CoordinatorClient::Connection {
         if (address != current_.address) {
           auto channel = MakeChannel(address, options_.credentials);
           current_ = {address, channel, v1::Coordinator::NewStub(channel)};
+          ended.swap(idle_);
         }
       }
       connected = current_;
@@ -176,6 +208,7 @@ class CoordinatorClient::Connection {
   const CoordinatorClientOptions options_;
   Mutex mutex_;
   Connected current_ GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<SubmitClient>> idle_ GUARDED_BY(mutex_);  // of current_
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
@@ -239,36 +272,22 @@ Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worke
                                                         std::uint64_t incarnation,
                                                         const v1::LeaseRef& lease,
                                                         const EncodedGroup& group) {
-  v1::SubmitGroupResponse response;
-  const auto attempt = [&](Stub& stub, grpc::ClientContext& context) {
-    response.Clear();
-    context.set_initial_metadata_corked(true);  // goes out with the first message
-    const auto stream = stub.SubmitGroup(&context, &response);
-    v1::SubmitGroupRequest message;
-    v1::SubmitHeader& header = *message.mutable_header();
-    header.set_worker_id(worker_id);
-    header.set_incarnation(incarnation);
-    *header.mutable_lease() = lease;
-    header.set_content_sha256(group.sha256);
-    header.set_total_bytes(group.bytes.size());
-    bool open = true;
-    for (std::size_t at = 0; open; at += kChunkBytes) {
-      message.set_data(group.bytes.substr(at, kChunkBytes));
-      const bool last = group.bytes.size() - at <= kChunkBytes;
-      open = stream->Write(message, last ? grpc::WriteOptions().set_last_message() : grpc::WriteOptions()) && !last;
-      message.clear_header();
-    }
-    return FromGrpc(stream->Finish());
-  };
-  BUTTRESS_RETURN_IF_ERROR(connection_->Call("SubmitGroup", kSubmitMs, attempt));
-  return response.result();
+  v1::SubmitHeader header;
+  header.set_worker_id(worker_id);
+  header.set_incarnation(incarnation);
+  *header.mutable_lease() = lease;
+  header.set_content_sha256(group.sha256);
+  header.set_total_bytes(group.bytes.size());
+  return connection_->Submit(header, group.bytes);
 }
 
 Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsRequest& request) {
   std::vector<Group> groups;
-  const auto attempt = [&](Stub& stub, grpc::ClientContext& context) -> Status {
+  const auto attempt = [&](const std::shared_ptr<Stub>& stub) -> Status {
     groups.clear();
-    const auto stream = stub.FetchGroups(&context, request);
+    grpc::ClientContext context;
+    Connection::SetDeadline(context, kFetchMs);
+    const auto stream = stub->FetchGroups(&context, request);
     v1::FetchGroupsResponse message;
     std::string bytes;
     Status bad;
@@ -296,7 +315,7 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
     return DataLoss(std::to_string(groups.size()) + " groups came, " +
                     std::to_string(request.group_ids_size()) + " were asked for");
   };
-  BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", kFetchMs, attempt));
+  BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", attempt));
   return groups;
 }
 

@@ -115,16 +115,22 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   return grpc::Status::OK;
 }
 
-grpc::Status FakeCoordinator::SubmitGroup(grpc::ServerContext*,
-                                          grpc::ServerReader<v1::SubmitGroupRequest>* reader,
-                                          v1::SubmitGroupResponse* response) {
-  v1::SubmitGroupRequest message;
+grpc::Status FakeCoordinator::SubmitGroups(grpc::ServerContext*, SubmitGroupsStream* stream) {
+  v1::SubmitGroupsRequest message;
   v1::SubmitHeader header;
   std::string bytes;
-  while (reader->Read(&message)) {
+  while (stream->Read(&message)) {
     if (message.has_header()) header = message.header();
     bytes += message.data();
+    if (bytes.size() < header.total_bytes()) continue;
+    v1::SubmitGroupsResponse response;
+    if (const grpc::Status status = Take(header, std::exchange(bytes, ""), response); !status.ok()) return status;
+    stream->Write(response);
   }
+  return grpc::Status::OK;
+}
+
+grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::string& bytes, v1::SubmitGroupsResponse& response) {
   MutexLock lock(mutex_);
   if (refuse_submissions_ > 0) {
     --refuse_submissions_;
@@ -135,7 +141,7 @@ grpc::Status FakeCoordinator::SubmitGroup(grpc::ServerContext*,
     return {grpc::StatusCode::INVALID_ARGUMENT, group.status().ToString()};
   }
   const bool fresh = seen_.accepted.emplace(KeyFromProto(header.lease()), *group).second;
-  response->set_result(fresh ? v1::SUBMIT_RESULT_ACCEPTED : v1::SUBMIT_RESULT_DUPLICATE);
+  response.set_result(fresh ? v1::SUBMIT_RESULT_ACCEPTED : v1::SUBMIT_RESULT_DUPLICATE);
   changed_.NotifyAll();
   return grpc::Status::OK;
 }

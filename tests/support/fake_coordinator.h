@@ -50,9 +50,11 @@ class FakeCoordinator : public v1::Coordinator::Service {
 
   grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*, v1::RegisterWorkerResponse*) override;
   grpc::Status Exchange(grpc::ServerContext*, const v1::ExchangeRequest*, v1::ExchangeResponse*) override;
-  grpc::Status SubmitGroup(grpc::ServerContext*, grpc::ServerReader<v1::SubmitGroupRequest>*, v1::SubmitGroupResponse*) override;
+  using SubmitGroupsStream = grpc::ServerReaderWriter<v1::SubmitGroupsResponse, v1::SubmitGroupsRequest>;
+  grpc::Status SubmitGroups(grpc::ServerContext*, SubmitGroupsStream* stream) override;
 
  private:
+  grpc::Status Take(const v1::SubmitHeader& header, const std::string& bytes, v1::SubmitGroupsResponse& response);
   bool HasNews(const v1::ExchangeRequest& request) const REQUIRES(mutex_);
 
   mutable Mutex mutex_;

@@ -388,26 +388,25 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
 
 TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
   const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
-  const auto send = [&stub](const std::vector<v1::SubmitGroupRequest>& parts) {
+  const auto send = [&stub](const std::vector<v1::SubmitGroupsRequest>& parts) {
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
-    v1::SubmitGroupResponse response;
-    const auto stream = stub->SubmitGroup(&context, &response);
+    const auto stream = stub->SubmitGroups(&context);
     for (const auto& part : parts) stream->Write(part);
     stream->WritesDone();
     return FromGrpc(stream->Finish());
   };
-  v1::SubmitGroupRequest header, data;
+  v1::SubmitGroupsRequest header, data;
   header.mutable_header()->set_worker_id("w0");
   header.mutable_header()->set_content_sha256(std::string(32, 'x'));
   header.mutable_header()->set_total_bytes(4);
   data.set_data("12345");
-  EXPECT_EQ(send({}).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(send({}).code(), StatusCode::kOk) << "a call without a group";
   EXPECT_EQ(send({data}).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(send({header, header}).code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(send({header, data}).message(), HasSubstr("more data than the 4 bytes"));
   EXPECT_THAT(send({header}).message(), HasSubstr("ended after 0 of 4 bytes"));
-  v1::SubmitGroupRequest both = header;
+  v1::SubmitGroupsRequest both = header;
   both.set_data("1234");
   EXPECT_THAT(send({both}).message(), HasSubstr("the SHA-256 of the header"));
   header.mutable_header()->set_total_bytes(kMaxGroupBytes + 1);

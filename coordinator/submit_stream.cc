@@ -1,33 +1,96 @@
-#include "coordinator/stream_calls.h"
+#include "coordinator/submit_stream.h"
 
-#include <algorithm>
+#include <utility>
 
 #include "coordinator/requests.h"
 #include "lib/base/digest.h"
 #include "lib/base/log.h"
-#include "lib/rpc/channel.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
 
+Status Closing() { return Unavailable("the coordinator is closing; try again"); }
+
 }  // namespace
 
-SubmitCall::SubmitCall(CoordinatorLoop& loop,
-                       CoordinatorMetrics& metrics,
-                       SubmitBudget& budget,
-                       const GroupLimits& limits,
-                       v1::SubmitGroupResponse& response)
-    : Call(loop, metrics, "SubmitGroup"), budget_(budget), limits_(limits), response_(response) {
+void SubmitStreams::Add(SubmitStream* stream) {
+  bool ended = false;
+  {
+    MutexLock lock(mutex_);
+    open_.insert(stream);
+    ended = ended_;
+  }
+  if (ended) stream->End();
+}
+
+void SubmitStreams::Remove(SubmitStream* stream) {
+  MutexLock lock(mutex_);
+  open_.erase(stream);
+}
+
+void SubmitStreams::End() {
+  MutexLock lock(mutex_);
+  ended_ = true;
+  for (SubmitStream* stream : open_) stream->End();
+}
+
+SubmitStream::SubmitStream(CoordinatorLoop& loop,
+                           CoordinatorMetrics& metrics,
+                           SubmitBudget& budget,
+                           const GroupLimits& limits,
+                           SubmitStreams& streams)
+    : Call(loop, metrics, "SubmitGroups"), budget_(budget), limits_(limits), streams_(streams) {
   StartRead(&part_);
+  streams_.Add(this);
 }
 
-SubmitCall::~SubmitCall() {
-  if (has_header_) budget_.GiveBack(header_.worker_id(), header_.total_bytes());
+SubmitStream::~SubmitStream() { ForgetGroup(); }
+
+void SubmitStream::OnDone() {
+  streams_.Remove(this);
+  Call::OnDone();
 }
 
-void SubmitCall::OnReadDone(bool ok) {
+void SubmitStream::End() {
+  {
+    MutexLock lock(mutex_);
+    if (state_ == State::kBusy) state_ = State::kEnding;
+    if (state_ != State::kIdle) return;
+  }
+  Finish(Closing());
+}
+
+bool SubmitStream::BeginPart() {
+  MutexLock lock(mutex_);
+  if (state_ == State::kIdle) state_ = State::kBusy;
+  return state_ != State::kEnded;
+}
+
+void SubmitStream::AwaitGroup() {
+  {
+    MutexLock lock(mutex_);
+    if (state_ == State::kBusy) {
+      state_ = State::kIdle;
+      StartRead(&part_);  // under the lock: none may be started after Finish
+      return;
+    }
+  }
+  Finish(Closing());
+}
+
+void SubmitStream::Finish(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(state_, State::kEnded) == State::kEnded) return;
+  }
+  Answer(status);
+}
+
+void SubmitStream::OnReadDone(bool ok) {
+  if (!BeginPart()) return;
+  if (!ok && !has_header_) return Finish(OkStatus());
   if (ok) {
     if (const Status taken = TakePart(); !taken.ok()) return Refuse(taken);
     if (bytes_.size() < header_.total_bytes()) {
@@ -37,12 +100,17 @@ void SubmitCall::OnReadDone(bool ok) {
   }
   auto submission = Complete();
   if (!submission.ok()) return Refuse(submission.status());
-  Post([this, submission = std::move(*submission)](
-           Turn& turn, bool) mutable { return SubmitGroup(turn, submission, bytes_, response_); },
-       [this](const Status& status) { Answer(status); });
+  submission_ = std::move(*submission);
+  Post([this](Turn& turn, bool) { return SubmitGroup(turn, submission_, bytes_, response_); },
+       [this](const Status& status) { status.ok() ? StartWrite(&response_) : Finish(status); });
 }
 
-Status SubmitCall::TakePart() {
+void SubmitStream::OnWriteDone(bool ok) {
+  ForgetGroup();
+  ok ? AwaitGroup() : Finish(Cancelled("the worker has left"));
+}
+
+Status SubmitStream::TakePart() {
   if (part_.has_header() != !has_header_) {
     return InvalidArgument("a submission is one header, then data");
   }
@@ -60,7 +128,7 @@ Status SubmitCall::TakePart() {
   return OkStatus();
 }
 
-Status SubmitCall::TakeHeader(const v1::SubmitHeader& header) {
+Status SubmitStream::TakeHeader(const v1::SubmitHeader& header) {
   if (header.content_sha256().size() != kDigestBytes) {
     return InvalidArgument("content_sha256 has not 32 bytes");
   }
@@ -79,8 +147,7 @@ Status SubmitCall::TakeHeader(const v1::SubmitHeader& header) {
   return OkStatus();
 }
 
-Result<Submission> SubmitCall::Complete() const {
-  if (!has_header_) return InvalidArgument("a submission without a header");
+Result<Submission> SubmitStream::Complete() const {
   if (bytes_.size() != header_.total_bytes()) {
     return InvalidArgument("the stream ended after " + std::to_string(bytes_.size()) + " of " +
                            std::to_string(header_.total_bytes()) + " bytes");
@@ -104,7 +171,7 @@ Result<Submission> SubmitCall::Complete() const {
   return submission;
 }
 
-void SubmitCall::Refuse(const Status& status) {
+void SubmitStream::Refuse(const Status& status) {
   if (status.code() == StatusCode::kInvalidArgument) {
     metrics_.Submitted("malformed");
     Log(kWarn,
@@ -113,37 +180,13 @@ void SubmitCall::Refuse(const Status& status) {
          {"group", header_.lease().group_id()},
          {"error", status.message()}});
   }
-  Answer(status);
+  Finish(status);
 }
 
-FetchCall::FetchCall(CoordinatorLoop& loop,
-                     CoordinatorMetrics& metrics,
-                     const PayloadStore& payloads,
-                     const v1::FetchGroupsRequest& request)
-    : Call(loop, metrics, "FetchGroups"), payloads_(payloads), request_(request) {
-  Post([this](Turn& turn, bool) { return FetchGroups(turn, request_, refs_); },
-       [this](const Status& status) { status.ok() ? WriteNext() : Answer(status); });
-}
-
-void FetchCall::OnWriteDone(bool ok) {
-  ok ? WriteNext() : Answer(Cancelled("the reader has left"));
-}
-
-void FetchCall::WriteNext() {
-  if (sent_ == payload_.size()) {
-    if (next_group_ == refs_.size()) return Answer(OkStatus());
-    auto payload = payloads_.Read(refs_[next_group_]);
-    if (!payload.ok()) return Answer(payload.status());
-    payload_ = std::move(*payload);
-    sent_ = 0;
-    ++next_group_;
-  }
-  const std::size_t size = std::min(payload_.size() - sent_, kChunkBytes);
-  chunk_.set_group_id(request_.group_ids(static_cast<int>(next_group_ - 1)));
-  chunk_.set_data(payload_.data() + sent_, size);
-  sent_ += size;
-  chunk_.set_last(sent_ == payload_.size());
-  StartWrite(&chunk_);
+void SubmitStream::ForgetGroup() {
+  if (has_header_) budget_.GiveBack(header_.worker_id(), header_.total_bytes());
+  has_header_ = false;
+  bytes_.clear();
 }
 
 }  // namespace buttress
