@@ -16,8 +16,8 @@ bool HasEnded(GroupState state) { return state == GroupState::kSettled || state 
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     : rows_(snapshot.groups), accepted_(snapshot.accepted), dropped_(snapshot.dropped) {
   for (const auto& [id, row] : rows_) {
-    CountRow(row, 1);
-    if (!HasPlan(row.state)) line_.insert(id);
+    Enter(row);
+    if (!HasPlan(row.state)) line_.Insert(id);
   }
   for (const auto& [id, tag] : snapshot.ended_tags) {
     if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
@@ -32,8 +32,8 @@ void GroupTable::Add(const GroupRow& row, LedgerBatch& out) {
   BUTTRESS_CHECK(row.state == GroupState::kPending, "a group begins as pending");
   BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id, "group ids rise in admission order");
   rows_.emplace(row.group_id, row);
-  line_.insert(row.group_id);
-  CountRow(row, 1);
+  line_.Insert(row.group_id);
+  Enter(row);
   out.groups.push_back(row);
 }
 
@@ -67,6 +67,18 @@ std::optional<std::uint64_t> GroupTable::EndedTag(std::uint64_t group_id) const 
   return ended_tags_[group_id];
 }
 
+std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) const {
+  const auto worker = leased_.find(worker_id);
+  if (worker == leased_.end()) return {};
+  return {worker->second.begin(), worker->second.end()};
+}
+
+// The rest follows from these.
+bool GroupTable::operator==(const GroupTable& other) const {
+  return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ && dropped_ == other.dropped_ &&
+         counts_ == other.counts_ && active_slots_ == other.active_slots_;
+}
+
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
   std::vector<std::uint64_t> ids;
   for (const auto& [id, row] : rows_) {
@@ -78,7 +90,7 @@ std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
 GroupRow& GroupTable::Take(std::uint64_t group_id) {
   const auto row = rows_.find(group_id);
   BUTTRESS_CHECK(row != rows_.end(), "a group that moves is under way");
-  CountRow(row->second, -1);
+  Leave(row->second);
   return row->second;
 }
 
@@ -87,9 +99,9 @@ void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
   row.state = state;
   if (state == GroupState::kLeased) row.holds_slot = true;
   if (state == GroupState::kPending || HasEnded(state)) row.holds_slot = false;
-  CountRow(row, 1);
+  Enter(row);
   out.groups.push_back(row);
-  if (HasPlan(state) || HasEnded(state)) line_.erase(id);
+  if (HasPlan(state) || HasEnded(state)) line_.Erase(id);
   if (!HasEnded(state)) return;
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
     if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
@@ -99,9 +111,21 @@ void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
   rows_.erase(id);
 }
 
-void GroupTable::CountRow(const GroupRow& row, std::int64_t sign) {
-  counts_[Index(row.state)] += sign;
-  if (row.holds_slot) active_slots_ += sign;
+void GroupTable::Enter(const GroupRow& row) {
+  ++counts_[Index(row.state)];
+  if (row.holds_slot) ++active_slots_;
+  if (row.state == GroupState::kPending) pending_.insert(row.group_id);
+  if (row.state == GroupState::kLeased) leased_[row.worker_id].insert(row.group_id);
+}
+
+void GroupTable::Leave(const GroupRow& row) {
+  --counts_[Index(row.state)];
+  if (row.holds_slot) --active_slots_;
+  if (row.state == GroupState::kPending) pending_.erase(row.group_id);
+  if (row.state != GroupState::kLeased) return;
+  const auto worker = leased_.find(row.worker_id);
+  worker->second.erase(row.group_id);
+  if (worker->second.empty()) leased_.erase(worker);
 }
 
 }  // namespace buttress

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/group_line.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
@@ -63,7 +64,16 @@ class GroupTable {
   std::vector<std::uint64_t> InState(GroupState state) const;
 
   // Groups without a plan (pending, leased, ready), in admission order.
-  const std::set<std::uint64_t>& line() const { return line_; }
+  const GroupLine& line() const { return line_; }
+
+  // Those of the line that are pending.
+  const std::set<std::uint64_t>& pending() const { return pending_; }
+
+  // Groups leased by each worker; workers without any are left out.
+  const std::map<std::string, std::set<std::uint64_t>>& leased() const { return leased_; }
+
+  // Groups leased by `worker_id`, rising.
+  std::vector<std::uint64_t> LeasedBy(const std::string& worker_id) const;
 
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
 
@@ -73,16 +83,20 @@ class GroupTable {
   const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
   const std::array<std::int64_t, kDropReasons>& dropped() const { return dropped_; }
 
-  bool operator==(const GroupTable&) const = default;
+  bool operator==(const GroupTable& other) const;
 
  private:
   GroupRow& Take(std::uint64_t group_id);
   void Put(GroupRow& row, GroupState state, LedgerBatch& out);
-  void CountRow(const GroupRow& row, std::int64_t sign);
+  // Adds to, or takes from, everything that is derived from the row.
+  void Enter(const GroupRow& row);
+  void Leave(const GroupRow& row);
 
   std::map<std::uint64_t, GroupRow> rows_;
   std::map<std::uint64_t, AcceptedRow> accepted_;
-  std::set<std::uint64_t> line_;
+  GroupLine line_;
+  std::set<std::uint64_t> pending_;
+  std::map<std::string, std::set<std::uint64_t>> leased_;
   std::vector<std::uint64_t> ended_tags_;  // by group id, 0 where there is none
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};

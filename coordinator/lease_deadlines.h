@@ -31,13 +31,6 @@ class LeaseDeadlines {
     by_time_.clear();
   }
 
-  // Groups under lease, in id order.
-  std::vector<std::uint64_t> groups() const {
-    std::vector<std::uint64_t> ids;
-    for (const auto& [id, deadline] : by_group_) ids.push_back(id);
-    return ids;
-  }
-
   // Groups whose lease has run out, in id order.
   std::vector<std::uint64_t> Due(std::int64_t now_ms) const {
     std::vector<std::uint64_t> ids;

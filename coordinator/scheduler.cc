@@ -2,6 +2,7 @@
 #include "coordinator/scheduler.h"
 
 #include <algorithm>
+#include <set>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -60,9 +61,8 @@ void Scheduler::RegisterWorker(const std::string& worker_id,
                                const WorkerAddresses& addresses,
                                std::int64_t now_ms,
                                LedgerBatch& out) {
-  for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
-    const GroupRow& group = *groups_.Find(id);
-    if (group.worker_id == worker_id && group.incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
+  for (const std::uint64_t id : groups_.LeasedBy(worker_id)) {
+    if (groups_.Find(id)->incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
   }
   WorkerInfo& worker = workers_[worker_id];
   if (worker.incarnation != incarnation) worker.loaded_version = {};
@@ -115,11 +115,12 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
                           group->worker_id == request.worker_id;
     if (!accepted) reply.revoked.push_back(ref);
   }
-  for (const std::uint64_t id : deadlines_.groups()) {
+  const std::set<LeaseRef> held(request.held.begin(), request.held.end());
+  for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
     const GroupRow& group = *groups_.Find(id);
-    if (group.worker_id != request.worker_id || group.incarnation != request.incarnation) continue;
+    if (group.incarnation != request.incarnation) continue;
     deadlines_.Set(id, now_ms + options_.lease_ms);
-    if (std::ranges::find(request.held, LeaseRef{id, group.lease_epoch}) != request.held.end()) continue;
+    if (held.contains({id, group.lease_epoch})) continue;
     reply.leases.push_back(MakeLease(group));
     ++events_.leases_granted_again;
   }
@@ -128,10 +129,11 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
 void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply, LedgerBatch& out) {
   const std::int64_t leasable = LeasableLine();
   std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
-  std::int64_t index = -1;
-  for (const std::uint64_t id : groups_.line()) {
-    if (++index >= leasable || capacity <= 0) break;
-    if (groups_.Find(id)->state != GroupState::kPending) continue;
+  const auto& pending = groups_.pending();
+  while (capacity > 0 && !pending.empty()) {
+    const std::uint64_t id = *pending.begin();
+    const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
+    if (index >= leasable) break;
     // Planned at step planned + index / P + 1 when nothing passes it; that step starts from version planned + index / P.
     const std::int64_t start_version = static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
     const std::uint64_t epoch = announced_->version.learner_epoch;

@@ -164,7 +164,7 @@ class Scheduler {
 
   SchedulerStatus GetStatus() const;
 
-  // Live leases by worker id; workers without any are left out. Goes through all leases.
+  // Live leases by worker id; workers without any are left out.
   std::map<std::string, std::int64_t> LeasesByWorker() const;
 
   // The same state but for what a restart loses: deadlines, registered workers, events. For tests of Restore.

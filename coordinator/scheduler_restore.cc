@@ -113,7 +113,7 @@ SchedulerStatus Scheduler::GetStatus() const {
 
 std::map<std::string, std::int64_t> Scheduler::LeasesByWorker() const {
   std::map<std::string, std::int64_t> leases;
-  for (const std::uint64_t id : deadlines_.groups()) ++leases[groups_.Find(id)->worker_id];
+  for (const auto& [worker_id, groups] : groups_.leased()) leases[worker_id] = static_cast<std::int64_t>(groups.size());
   return leases;
 }
 
