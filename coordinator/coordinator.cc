@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <chrono>
 
+#include "coordinator/submission.h"
 #include "lib/base/address.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
@@ -67,7 +68,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
   coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(
       metrics, config, RunConfigHash(config), config.local.out);
-  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
+  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts, limits));
   coordinator->service_ = std::make_unique<CoordinatorService>(
       *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
@@ -78,12 +79,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
 
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
-Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts) {
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts, const GroupLimits& limits) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
-  BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger_->payload_end());
-  BUTTRESS_ASSIGN_OR_RETURN(payloads_,
-                            PayloadStore::Open(JoinPath(config.local.out, "payloads"), end,
-                                                static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
@@ -97,6 +94,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
     return InvalidArgument(restored.status().message());
   }
   BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
+  BUTTRESS_RETURN_IF_ERROR(OpenPayloads(config, limits, scheduler, changes));
   PromptSource source(prompts,
                       {config.run.seed,
                        config.run.data.shuffle,
@@ -117,6 +115,25 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
                                                                RealClock(),
                                                                last_batch,
                                                                config.local.coordinator.keep_payloads});
+  return OkStatus();
+}
+
+Status Coordinator::OpenPayloads(const RunConfig& config,
+                                 const GroupLimits& limits,
+                                 Scheduler& scheduler,
+                                 LedgerBatch& changes) {
+  std::int64_t taken = 0;
+  const auto take = [&](const PayloadRef& payload, std::string_view bytes) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool again, TakeAgain(payload, bytes, limits, scheduler, changes));
+    taken += again ? 1 : 0;
+    return OkStatus();
+  };
+  BUTTRESS_ASSIGN_OR_RETURN(payloads_,
+                            PayloadStore::Open(JoinPath(config.local.out, "payloads"),
+                                               ledger_->payload_end(),
+                                               static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes),
+                                               take));
+  if (taken > 0) Log(kInfo, "acknowledged groups were taken into the ledger", {{"groups", taken}});
   return OkStatus();
 }
 

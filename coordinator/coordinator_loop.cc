@@ -1,5 +1,7 @@
 #include "coordinator/coordinator_loop.h"
 
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -17,6 +19,13 @@ constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnBound = 512;
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
+// Rows that the ledger may be behind before they are written in the background, and for how long they may wait.
+constexpr std::size_t kCatchUpGroups = 4096;
+constexpr std::int64_t kCatchUpMs = 200;
+// With so many the loop waits for the writing.
+constexpr std::size_t kBehindBound = 16 * kCatchUpGroups;
+// Of the writing thread: nobody waits for it until the next plan.
+constexpr int kCatchUpNice = 5;
 // Slower than any sync: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
 
@@ -55,9 +64,13 @@ Status CoordinatorLoop::Stop() {
 void CoordinatorLoop::Run() {
   while (true) {
     std::optional<Command> first = queue_.Pop(milliseconds(WaitMs()));
-    if (!first && queue_.closed() && parked_.empty()) return;
+    if (!first && queue_.closed() && parked_.empty()) break;
     RunTurn(std::move(first));
   }
+  // A restart would take the groups from the payload files; whoever reads the ledger now should find them.
+  Status status = EndCatchUp();
+  if (status.ok() && failed_.ok()) status = parts_.ledger.Write(behind_);
+  if (failed_.ok()) failed_ = status.Annotate("writing the ledger");
 }
 
 void CoordinatorLoop::RunTurn(std::optional<Command> first) {
@@ -71,6 +84,8 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
             NowMs(),
             draining_};
   std::vector<Answer> answers;
+  bool changed = false;
+  bool settled = false;
   if (failed_.ok()) {
     parts_.scheduler.Expire(turn.now_ms, changes);
     for (std::size_t n = 0; first; ++n) {
@@ -82,11 +97,10 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
     do {
       AskParkedAgain(turn, answers);
     } while (AdmitPrompts(turn));
-    failed_ = turn.failed.ok() ? Persist(turn) : turn.failed;
-    if (!failed_.ok()) {
-      Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
-      RequestShutdown();
-    }
+    changed = !changes.empty();
+    settled = !changes.checkpoints.empty();
+    if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
+    if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok()) Fail(std::move(status));
   }
   if (!failed_.ok()) {
     // Memory is ahead of the ledger: nobody may hear what is in it.
@@ -97,13 +111,19 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
       answer.status = Unavailable("the coordinator restarts: " + failed_.message());
     }
   } else {
-    if (!changes.empty()) Failpoint("after_commit");
-    if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
-    if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+    if (changed) Failpoint("after_commit");
+    if (settled && !parts_.keep_payloads) DeleteSettledPayloads();
     // While calls wait the next turn comes at once, and copying the status again and again would slow them.
     if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
   }
   for (const Answer& answer : answers) answer.command.finish(answer.status);
+  StartCatchUp(turn.now_ms);
+}
+
+void CoordinatorLoop::Fail(Status status) {
+  failed_ = std::move(status);
+  Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
+  RequestShutdown();
 }
 
 void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& answers) {
@@ -147,22 +167,44 @@ void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
   parked_ = std::move(still);
 }
 
-Status CoordinatorLoop::Persist(const Turn& turn) {
+Status CoordinatorLoop::Persist(Turn& turn) {
   if (turn.changes.empty()) return OkStatus();
   const double begin = MonotonicSeconds();
-  if (turn.payloads_appended) parts_.payloads.StartSync();
-  const Status status = parts_.ledger.Write(
-      turn.changes, [&] { return turn.payloads_appended ? parts_.payloads.Sync() : OkStatus(); });
+  const auto sync = [&] { return turn.payloads_appended ? parts_.payloads.Sync() : OkStatus(); };
+  const bool payloads_suffice = turn.changes.accepts_only();
+  if (behind_.empty()) behind_since_ms_ = turn.now_ms;
+  behind_.Append(std::move(turn.changes));
+  Status status;
+  if (payloads_suffice) {
+    status = sync();
+  } else {
+    if (turn.payloads_appended) parts_.payloads.StartSync();
+    status = EndCatchUp();
+    if (status.ok()) status = parts_.ledger.Write(std::exchange(behind_, {}), sync);
+  }
   parts_.metrics.store_commit_seconds.Observe(MonotonicSeconds() - begin);
   (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
   return status.Annotate("writing the ledger");
 }
 
+void CoordinatorLoop::StartCatchUp(std::int64_t now_ms) {
+  const bool too_far = behind_.accepted.size() >= kBehindBound;
+  const bool writing = !too_far && catch_up_.valid() && catch_up_.wait_for(milliseconds(0)) != std::future_status::ready;
+  const bool due = behind_.accepted.size() >= kCatchUpGroups || now_ms >= behind_since_ms_ + kCatchUpMs;
+  if (writing || behind_.empty() || !due || !failed_.ok()) return;
+  if (Status status = EndCatchUp(); !status.ok()) return Fail(status.Annotate("writing the ledger"));
+  catch_up_ = std::async(std::launch::async, [this, batch = std::exchange(behind_, {})] {
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kCatchUpNice);
+    return parts_.ledger.Write(batch);
+  });
+}
+
+Status CoordinatorLoop::EndCatchUp() { return catch_up_.valid() ? catch_up_.get() : OkStatus(); }
+
 void CoordinatorLoop::DeleteSettledPayloads() {
   // PayloadStore::Open wants the segment of the last reference, needed or not.
-  const auto end = parts_.ledger.payload_end();
-  const Status status = end.ok() ? parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), end->segment)).status()
-                                 : end.status();
+  const std::uint64_t last = parts_.ledger.payload_end().segment;
+  const Status status = parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
   if (!status.ok()) Log(kWarn, "payloads of settled groups stay on the disk", {{"error", status.ToString()}});
 }
 
@@ -173,14 +215,20 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
     Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
   }
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
-  parts_.metrics.run->Update(
-      parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch, now_ms);
+  parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch);
+  // Going through a thousand workers at every turn would cost more than the turn.
+  const auto& workers = parts_.scheduler.workers();
+  if (workers.size() == counted_workers_ && now_ms < counted_workers_ms_ + kPublishMs) return;
+  counted_workers_ = workers.size();
+  counted_workers_ms_ = now_ms;
+  parts_.metrics.run->UpdateWorkers(workers, now_ms);
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
+  if (!behind_.empty()) next_ms = std::min(next_ms, behind_since_ms_ + kCatchUpMs);
   return std::clamp<std::int64_t>(
       next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
 }

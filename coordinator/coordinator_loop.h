@@ -1,13 +1,16 @@
 // The coordinator's one thread: applies requests to the scheduler, writes what they changed, then answers them.
 //
-// Each turn takes everything that waits in the queue, applies it, and writes one ledger transaction for all of it (group commit): while
-// one transaction is being synced the next one gathers. A call is answered only after what it changed is durable. Calls that have
-// nothing to say yet (long polls) are parked and asked again when a turn has changed what concerns them, until their deadline.
+// Each turn takes everything that waits in the queue, applies it, and makes all of it durable with one sync (group commit): while one turn
+// is being synced the next one gathers. A call is answered only after what it changed is durable. Groups that come in are durable in the
+// payload files, from which a restart takes them again (submission.h); their rows enter the ledger in the background, and at the latest in
+// the transaction of the next turn that changes anything else. Calls that have nothing to say yet (long polls) are parked and asked again
+// when a turn has changed what concerns them, until their deadline.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <future>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -108,7 +111,13 @@ class CoordinatorLoop {
   // True if prompts were admitted.
   bool AdmitPrompts(Turn& turn);
   void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
-  Status Persist(const Turn& turn);
+  // Takes the turn's changes.
+  Status Persist(Turn& turn);
+  void Fail(Status status);
+  // Begins to write what the ledger is behind, if there is enough of it or it is old.
+  void StartCatchUp(std::int64_t now_ms);
+  // Waits for the write that StartCatchUp began.
+  Status EndCatchUp();
   void DeleteSettledPayloads();
   void Publish(std::int64_t now_ms);
   std::int64_t WaitMs() const;
@@ -117,8 +126,13 @@ class CoordinatorLoop {
   Parts parts_;
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
+  LedgerBatch behind_;            // durable, not in the ledger yet
+  std::int64_t behind_since_ms_ = 0;
+  std::future<Status> catch_up_;  // writes what was behind before
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;
+  std::size_t counted_workers_ = 0;
+  std::int64_t counted_workers_ms_ = 0;
   std::int64_t stalled_ms_ = 0;  // in which this process did not run; leases do not age in it
   Status failed_;                // read after the thread has ended
   std::atomic<bool> draining_ = false;

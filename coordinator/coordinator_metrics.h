@@ -20,10 +20,8 @@ namespace buttress {
 class RunCollector : public prometheus::Collectable {
  public:
   // `batch`: collapse of the newest planned batch.
-  void Update(SchedulerStatus status,
-              SchedulerEvents events,
-              const CollapseCounts& batch,
-              std::int64_t now_ms);
+  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& batch);
+  void UpdateWorkers(const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
 
@@ -32,7 +30,8 @@ class RunCollector : public prometheus::Collectable {
   SchedulerStatus status_ GUARDED_BY(mutex_);
   SchedulerEvents events_ GUARDED_BY(mutex_);
   CollapseCounts batch_ GUARDED_BY(mutex_);
-  std::int64_t now_ms_ GUARDED_BY(mutex_) = 0;
+  std::int64_t workers_ GUARDED_BY(mutex_) = 0;
+  std::int64_t alive_workers_ GUARDED_BY(mutex_) = 0;
 };
 
 // Made once, passed by reference. Thread-safe.

@@ -1,5 +1,7 @@
 #include "coordinator/group_table.h"
 
+#include <utility>
+
 #include "lib/base/check.h"
 
 namespace buttress {
@@ -50,10 +52,11 @@ void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& ou
   });
 }
 
-void GroupTable::Accept(const AcceptedRow& accepted, LedgerBatch& out) {
-  accepted_.emplace(accepted.group_id, accepted);
+void GroupTable::Accept(AcceptedRow accepted, LedgerBatch& out) {
+  const std::uint64_t id = accepted.group_id;
   out.accepted.push_back(accepted);
-  Move(accepted.group_id, GroupState::kReady, out);
+  accepted_.emplace(id, std::move(accepted));
+  Move(id, GroupState::kReady, out);
 }
 
 const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {

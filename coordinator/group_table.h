@@ -49,7 +49,7 @@ class GroupTable {
   }
 
   // leased -> ready, with what was accepted.
-  void Accept(const AcceptedRow& accepted, LedgerBatch& out);
+  void Accept(AcceptedRow accepted, LedgerBatch& out);
 
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;

@@ -168,7 +168,7 @@ Status GetRunStatus(Turn& turn, v1::GetRunStatusResponse& response) {
   FillCounts(status, response);
   *response.mutable_collapse() = ToProto(status.collapse);
   const auto leases = turn.scheduler.LeasesByWorker();
-  for (const auto& [id, worker] : status.workers) {
+  for (const auto& [id, worker] : turn.scheduler.workers()) {
     v1::WorkerStatus& out = *response.add_workers();
     out.set_worker_id(id);
     if (const auto held = leases.find(id); held != leases.end()) {

@@ -134,13 +134,19 @@ void CollectCollapse(const SchedulerStatus& status,
 
 void RunCollector::Update(SchedulerStatus status,
                           SchedulerEvents events,
-                          const CollapseCounts& batch,
-                          std::int64_t now_ms) {
+                          const CollapseCounts& batch) {
   MutexLock lock(mutex_);
   status_ = std::move(status);
   events_ = events;
   batch_ = batch;
-  now_ms_ = now_ms;
+}
+
+void RunCollector::UpdateWorkers(const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms) {
+  std::int64_t alive = 0;
+  for (const auto& [id, worker] : workers) alive += now_ms - worker.last_heard_ms <= kAliveMs ? 1 : 0;
+  MutexLock lock(mutex_);
+  workers_ = static_cast<std::int64_t>(workers.size());
+  alive_workers_ = alive;
 }
 
 std::vector<MetricFamily> RunCollector::Collect() const {
@@ -183,15 +189,10 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   out.push_back(Gauge("buttress_coordinator_policy_version",
                       "Step of the newest announced weights.",
                       {number(status_.announced ? status_.announced->step : 0)}));
-  std::int64_t alive = 0;
-  for (const auto& [id, worker] : status_.workers) {
-    alive += now_ms_ - worker.last_heard_ms <= kAliveMs ? 1 : 0;
-  }
   out.push_back(Gauge(
       "buttress_coordinator_workers",
       "Workers by state.",
-      {Value(alive, {{"state", "alive"}}),
-       Value(static_cast<std::int64_t>(status_.workers.size()) - alive, {{"state", "silent"}})}));
+      {Value(alive_workers_, {{"state", "alive"}}), Value(workers_ - alive_workers_, {{"state", "silent"}})}));
   return out;
 }
 

@@ -189,6 +189,8 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out)
 void Scheduler::Expire(std::int64_t now_ms, LedgerBatch& out) {
   for (const std::uint64_t id : deadlines_.Due(now_ms)) EndLease(id, LeaseEnd::kExpired, out);
 
+  if (now_ms < forgotten_ms_ + options_.lease_ms) return;
+  forgotten_ms_ = now_ms;
   std::erase_if(workers_, [&](const auto& entry) {
     return now_ms - entry.second.last_heard_ms > kForgetAfterLeases * options_.lease_ms;
   });

@@ -109,7 +109,7 @@ class Scheduler {
   SubmitOutcome Check(const Submission& submission) const;
 
   // Takes a group in: history, ACR and state in one. Outcomes are described at SubmitOutcome.
-  SubmitOutcome Submit(const Submission& submission, LedgerBatch& out);
+  SubmitOutcome Submit(Submission submission, LedgerBatch& out);
 
   // Leases that ran out go back to pending, or are dropped as poison. Forgets workers that have not been heard of for long.
   void Expire(std::int64_t now_ms, LedgerBatch& out);
@@ -164,6 +164,9 @@ class Scheduler {
 
   SchedulerStatus GetStatus() const;
 
+  // Those that are registered, by id.
+  const std::map<std::string, WorkerInfo>& workers() const { return workers_; }
+
   // Live leases by worker id; workers without any are left out.
   std::map<std::string, std::int64_t> LeasesByWorker() const;
 
@@ -215,6 +218,7 @@ class Scheduler {
   CollapseMonitor collapse_;
   std::optional<PublishedWeights> announced_;
   std::map<std::string, WorkerInfo> workers_;
+  std::int64_t forgotten_ms_ = 0;  // when workers were last looked through
   SchedulerEvents events_;
 };
 

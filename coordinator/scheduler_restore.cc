@@ -107,7 +107,6 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.collapse = collapse_.total();
   status.collapse_by_source = collapse_.by_source();
   status.acr_ema = collapse_.acr_ema();
-  status.workers = workers_;
   return status;
 }
 

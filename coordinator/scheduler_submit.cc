@@ -54,7 +54,7 @@ bool Scheduler::AnyAbandoned(const std::vector<PolicyVersion>& versions) const {
   return std::ranges::any_of(versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
 }
 
-SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) {
+SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
   const SubmitOutcome outcome = Check(submission);
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
@@ -66,24 +66,21 @@ SubmitOutcome Scheduler::Submit(const Submission& submission, LedgerBatch& out) 
 
   const GroupRow& group = *groups_.Find(id);
   PromptHistory& history = history_[group.prompt.prompt_id];
-  AcceptedRow accepted = submission.accepted;
+  AcceptedRow accepted = std::move(submission.accepted);
   accepted.lease_epoch = submission.lease.lease_epoch;
-  accepted.content_sha256 = submission.content_sha256;
+  accepted.content_sha256 = std::move(submission.content_sha256);
   accepted.history = history;
   if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
-  for (const CompletionRow& completion : accepted.completions) {
-    const bool correct = completion.outcome == Outcome::kCorrect;
-    history.correct += correct ? 1 : 0;
-    history.scored += correct || completion.outcome == Outcome::kWrong ? 1 : 0;
-  }
-  out.history[group.prompt.prompt_id] = history;
+  const PromptHistory own = accepted.own_history();
+  history.correct += own.correct;
+  history.scored += own.scored;
   out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
   Remember(group, accepted, out);
   deadlines_.Erase(id);
-  groups_.Accept(accepted, out);
-  if (MayReplace(accepted)) {
+  groups_.Accept(std::move(accepted), out);
+  if (MayReplace(groups_.accepted(id))) {
+    replaced_.emplace(id, groups_.accepted(id));
     groups_.Drop(id, DropReason::kNoSignal, out, run_.planned_step + 1);
-    replaced_.emplace(id, std::move(accepted));
   }
   return outcome;
 }

@@ -177,7 +177,6 @@ struct SchedulerStatus {
   CollapseCounts collapse;       // all accepted groups
   std::map<std::string, CollapseCounts> collapse_by_source;
   std::optional<double> acr_ema;
-  std::map<std::string, WorkerInfo> workers;
 };
 
 }  // namespace buttress

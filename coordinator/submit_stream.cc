@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "coordinator/requests.h"
-#include "lib/base/digest.h"
+#include "coordinator/submission.h"
 #include "lib/base/log.h"
 
 namespace buttress {
@@ -152,23 +152,8 @@ Result<Submission> SubmitStream::Complete() const {
     return InvalidArgument("the stream ended after " + std::to_string(bytes_.size()) + " of " +
                            std::to_string(header_.total_bytes()) + " bytes");
   }
-  if (Sha256Of(bytes_) != header_.content_sha256()) {
-    return InvalidArgument("the bytes do not have the SHA-256 of the header");
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const Group group, DecodeGroup(bytes_, limits_));
-  if (group.group_id != header_.lease().group_id() || group.worker_id != header_.worker_id()) {
-    return InvalidArgument("the header says group " + std::to_string(header_.lease().group_id()) +
-                           " of worker '" + header_.worker_id() + "', the content group " +
-                           std::to_string(group.group_id) + " of '" + group.worker_id + "'");
-  }
-  Submission submission;
-  submission.worker_id = header_.worker_id();
-  submission.incarnation = header_.incarnation();
-  submission.lease = {header_.lease().group_id(), header_.lease().lease_epoch()};
-  submission.content_sha256 = header_.content_sha256();
-  submission.prompt_id = group.prompt_id;
-  submission.accepted = SummarizeGroup(group);
-  return submission;
+  const LeaseRef lease{header_.lease().group_id(), header_.lease().lease_epoch()};
+  return ReadSubmission({header_.worker_id(), header_.incarnation(), lease, header_.content_sha256()}, bytes_, limits_);
 }
 
 void SubmitStream::Refuse(const Status& status) {

@@ -177,7 +177,7 @@ Status SubmitGroup(Turn& turn,
                    const std::string& bytes,
                    v1::SubmitGroupsResponse& response) {
   if (turn.scheduler.Check(submission) == SubmitOutcome::kAccepted) {
-    auto payload = turn.payloads.Append(bytes);
+    auto payload = turn.payloads.Append(bytes, submission.content_sha256);
     if (!payload.ok()) {
       turn.metrics.Submitted("backpressure");
       return Unavailable("the payload cannot be stored: " + payload.status().message());
@@ -189,11 +189,12 @@ Status SubmitGroup(Turn& turn,
       turn.metrics.group_reward_mean.Observe(mean);
     }
   }
-  const SubmitOutcome outcome = turn.scheduler.Submit(submission, turn.changes);
+  const LeaseRef lease = submission.lease;
+  const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission), turn.changes);
   turn.metrics.Submitted(SubmitOutcomeName(outcome));
   response.set_result(ToWire(outcome));
-  const std::string which = "group " + std::to_string(submission.lease.group_id) +
-                            " under lease epoch " + std::to_string(submission.lease.lease_epoch);
+  const std::string which = "group " + std::to_string(lease.group_id) +
+                            " under lease epoch " + std::to_string(lease.lease_epoch);
   if (outcome == SubmitOutcome::kConflict) {
     return AlreadyExists(which + " was accepted with other content");
   }

@@ -6,6 +6,17 @@
 
 namespace buttress {
 
+namespace {
+
+// Looking the algorithm up costs as much as hashing some kilobytes.
+const EVP_MD* Algorithm() {
+  static EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  BUTTRESS_CHECK(algorithm != nullptr, "SHA-256 is not available in OpenSSL");
+  return algorithm;
+}
+
+}  // namespace
+
 struct Sha256::Context {
   EVP_MD_CTX* md = EVP_MD_CTX_new();
 
@@ -13,7 +24,7 @@ struct Sha256::Context {
 };
 
 Sha256::Sha256() : context_(std::make_unique<Context>()) {
-  BUTTRESS_CHECK(EVP_DigestInit_ex(context_->md, EVP_sha256(), nullptr) == 1, "SHA-256 is not available in OpenSSL");
+  BUTTRESS_CHECK(EVP_DigestInit_ex(context_->md, Algorithm(), nullptr) == 1, "SHA-256 begin");
 }
 
 Sha256::~Sha256() = default;
@@ -30,9 +41,10 @@ std::string Sha256::Finish() {
 }
 
 std::string Sha256Of(std::string_view bytes) {
-  Sha256 sha;
-  sha.Update(bytes);
-  return sha.Finish();
+  std::string digest(32, '\0');
+  auto* const out = reinterpret_cast<unsigned char*>(digest.data());
+  BUTTRESS_CHECK(EVP_Digest(bytes.data(), bytes.size(), out, nullptr, Algorithm(), nullptr) == 1, "SHA-256");
+  return digest;
 }
 
 std::string ToHex(std::string_view bytes) {

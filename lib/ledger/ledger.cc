@@ -4,12 +4,14 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
 
 #include "lib/base/file.h"
+#include "lib/ledger/completion_text.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/read_rows.h"
 #include "lib/ledger/schema.h"
@@ -17,9 +19,11 @@
 namespace buttress {
 namespace {
 
-// Pages of 4 KiB that the write-ahead log may hold before it is copied into the file.
+// wal_autocheckpoint: pages of 4 KiB that the write-ahead log may hold before it is copied into the file. cache_size: KiB, negated; the rows
+// of all groups under way should fit.
 constexpr const char* kPragmas =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; PRAGMA foreign_keys = ON;";
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; PRAGMA foreign_keys = ON; "
+    "PRAGMA cache_size = -65536;";
 
 // The lock goes with the process, however it dies, so a second coordinator on this host is refused and none is ever refused wrongly.
 Result<int> LockLedger(const std::string& path) {
@@ -52,21 +56,20 @@ Status PrepareFile(Database& database, const std::string& path) {
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, group, accepted, completion, history, collapse, record, skip, plan, plan_group, learner, commit,
+  std::unique_ptr<Statement> run, group, accepted, collapse, record, skip, plan, plan_group, learner, commit,
       forget_manifests, manifest, checkpoint;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
         {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&group,
-         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
+         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
          "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, lease_epoch = excluded.lease_epoch, "
          "worker_id = excluded.worker_id, incarnation = excluded.incarnation, min_epoch = excluded.min_epoch, "
          "min_step = excluded.min_step, granted_epoch = excluded.granted_epoch, granted_step = excluded.granted_step, "
-         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot = excluded.holds_slot"},
-        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-        {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-        {&history, "REPLACE INTO history VALUES (?, ?, ?)"},
+         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot = excluded.holds_slot, "
+         "under_way = excluded.under_way"},
+        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
@@ -88,21 +91,16 @@ struct Ledger::Statements {
     return group->Run(g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row, g.prompt.completions,
                       GroupStateName(g.state), DropReasonName(g.reason), g.attempts, g.lease_epoch, g.worker_id,
                       g.incarnation, g.min_version.learner_epoch, g.min_version.step, g.granted_version.learner_epoch,
-                      g.granted_version.step, g.step, g.position, g.passed, g.holds_slot);
+                      g.granted_version.step, g.step, g.position, g.passed, g.holds_slot,
+                      g.state != GroupState::kSettled && g.state != GroupState::kDropped);
   }
 
   Status WriteAccepted(const AcceptedRow& a) {
-    BUTTRESS_RETURN_IF_ERROR(accepted->Run(
-        a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens, JoinNames(a.component_names),
-        Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions), CollapseClassName(a.collapse), a.history.correct,
-        a.history.scored, a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.crc32));
-    std::int64_t position = 0;
-    for (const CompletionRow& c : a.completions) {
-      BUTTRESS_RETURN_IF_ERROR(completion->Run(
-          a.group_id, position++, static_cast<int>(c.outcome), static_cast<int>(c.finish_reason), c.raw_reward, c.reward,
-          c.trained_tokens, c.total_tokens, c.version_epoch, c.version_step));
-    }
-    return OkStatus();
+    const PromptHistory own = a.own_history();
+    return accepted->Run(a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens, JoinNames(a.component_names),
+                         Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions), CollapseClassName(a.collapse),
+                         a.history.correct, a.history.scored, own.correct, own.scored, a.payload.segment, a.payload.offset,
+                         a.payload.bytes, a.payload.check, EncodeCompletions(a.completions));
   }
 
   Status WritePlan(const PlanRow& p) {
@@ -146,9 +144,6 @@ struct Ledger::Statements {
     }
     for (const GroupRow& row : batch.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
     for (const AcceptedRow& row : batch.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
-    for (const auto& [prompt_id, row] : batch.history) {
-      BUTTRESS_RETURN_IF_ERROR(history->Run(prompt_id, row.correct, row.scored));
-    }
     for (const auto& [source, c] : batch.collapse) {
       BUTTRESS_RETURN_IF_ERROR(
           collapse->Run(source, c.groups, c.all_correct, c.all_wrong, c.other_constant, c.mixed, c.unscorable));
@@ -183,6 +178,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
   std::unique_ptr<Ledger> ledger(new Ledger(lock, *std::move(database)));
   if (Status status = PrepareFile(*ledger->database_, path); !status.ok()) return status.Annotate(path);
   if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok()) return status.Annotate(path);
+  if (Status status = ledger->FindPayloadEnd(); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
   return ledger;
@@ -190,7 +186,7 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
 
 Result<LedgerSnapshot> Ledger::Load() {
   LedgerSnapshot snapshot;
-  const std::string under_way = "state NOT IN ('settled', 'dropped')";
+  const std::string under_way = "under_way";
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.run, ReadRun(*database_));
   if (!snapshot.run) return snapshot;
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.groups, ReadGroups(*database_, under_way));
@@ -219,16 +215,17 @@ Status Ledger::Write(const LedgerBatch& batch, const std::function<Status()>& be
   if (status.ok()) status = database_->Execute("COMMIT");
   // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says so.
   if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
+  if (status.ok() && !batch.accepted.empty()) payload_end_ = std::max(payload_end_, batch.accepted.back().payload.end());
   return status;
 }
 
-Result<PayloadEnd> Ledger::payload_end() {
+Status Ledger::FindPayloadEnd() {
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Statement> last,
-      database_->Prepare("SELECT segment, offset + bytes FROM accepted ORDER BY segment DESC, offset DESC LIMIT 1"));
+      database_->Prepare("SELECT segment, offset, bytes FROM accepted ORDER BY segment DESC, offset DESC LIMIT 1"));
   BUTTRESS_ASSIGN_OR_RETURN(const bool found, last->Next());
-  if (!found) return PayloadEnd{};
-  return PayloadEnd{last->Unsigned(0), last->Unsigned(1) + kPayloadHeaderBytes};
+  if (found) payload_end_ = PayloadRef{last->Unsigned(0), last->Unsigned(1), static_cast<std::uint32_t>(last->Int(2)), 0}.end();
+  return OkStatus();
 }
 
 }  // namespace buttress

@@ -15,7 +15,7 @@ namespace buttress {
 
 class Database;
 
-// Not thread-safe: one thread owns it.
+// For one thread at a time.
 class Ledger {
  public:
   // Opens or makes the file `path`. kFailedPrecondition: another coordinator has it open, or it is no ledger of this version.
@@ -34,16 +34,18 @@ class Ledger {
   Status Write(const LedgerBatch& batch, const std::function<Status()>& before_commit = {});
 
   // End of the last payload that is referenced, for PayloadStore::Open.
-  Result<PayloadEnd> payload_end();
+  const PayloadEnd& payload_end() const { return payload_end_; }
 
  private:
   struct Statements;
 
   Ledger(int lock, std::unique_ptr<Database> database);
+  Status FindPayloadEnd();
 
   const int lock_;  // flock on <path>.lock, held as long as this object
   std::unique_ptr<Database> database_;
   std::unique_ptr<Statements> statements_;
+  PayloadEnd payload_end_;
 };
 
 }  // namespace buttress

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
-#include <zlib.h>
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -14,6 +16,7 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/base/digest.h"
 #include "lib/base/file.h"
 
 namespace buttress {
@@ -42,18 +45,21 @@ Status FileError(const std::string& path, int error) {
   return error == ENOENT ? NotFound(message) : Unavailable(message);
 }
 
-std::uint32_t Crc32(std::string_view bytes) {
-  return static_cast<std::uint32_t>(
-      crc32_z(0, reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size()));
+static_assert(std::endian::native == std::endian::little, "a record's header is the machine's bytes");
+
+using Header = std::array<char, kPayloadHeaderBytes>;
+
+Header HeaderOf(const PayloadRef& ref) {
+  Header header{};
+  std::memcpy(header.data(), &ref.bytes, sizeof(ref.bytes));
+  std::memcpy(header.data() + sizeof(ref.bytes), &ref.check, sizeof(ref.check));
+  return header;
 }
 
-std::string Header(std::uint32_t bytes, std::uint32_t crc) {
-  std::string header(kPayloadHeaderBytes, '\0');
-  for (std::size_t i = 0; i < 4; ++i) {
-    header[i] = static_cast<char>(bytes >> (8 * i));
-    header[4 + i] = static_cast<char>(crc >> (8 * i));
-  }
-  return header;
+std::uint32_t CheckOf(std::string_view sha256) {
+  std::uint32_t check = 0;
+  std::memcpy(&check, sha256.data(), sizeof(check));
+  return check;
 }
 
 Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& folder) {
@@ -85,13 +91,20 @@ class PayloadStore::File {
     return std::make_shared<File>(descriptor, path);
   }
 
-  Status Write(std::string_view bytes, std::uint64_t offset) {
-    while (!bytes.empty()) {
-      const ssize_t written = pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+  Status Write(Header header, std::string_view bytes, std::uint64_t offset) {
+    std::array<iovec, 2> parts = {{{header.data(), header.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
+    while (parts[0].iov_len + parts[1].iov_len > 0) {
+      const ssize_t written = pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()), static_cast<off_t>(offset));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError(path_, errno);
-      bytes.remove_prefix(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
+      auto left = static_cast<std::size_t>(written);
+      for (iovec& part : parts) {
+        const std::size_t done = std::min(left, part.iov_len);
+        part.iov_base = static_cast<char*>(part.iov_base) + done;
+        part.iov_len -= done;
+        left -= done;
+      }
     }
     return OkStatus();
   }
@@ -132,7 +145,8 @@ PayloadStore::~PayloadStore() = default;
 
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder,
                                                          PayloadEnd end,
-                                                         std::uint64_t segment_bytes) {
+                                                         std::uint64_t segment_bytes,
+                                                         const Take& take) {
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
   const auto last = sizes.find(end.segment);
@@ -140,11 +154,14 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
     return DataLoss(SegmentPath(folder, end.segment) + " ends before byte " + std::to_string(end.offset) +
                     ", which the ledger names; restore the folder from a copy, or start a new run folder");
   }
+  std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
+  if (take) {
+    BUTTRESS_ASSIGN_OR_RETURN(end, store->TakeTail(end, take));
+  }
   for (const auto& [segment, size] : sizes) {
     const std::string path = SegmentPath(folder, segment);
     if (segment > end.segment && unlink(path.c_str()) != 0) return FileError(path, errno);
   }
-  std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
   if (end.segment == 0) {
     BUTTRESS_RETURN_IF_ERROR(store->StartSegment(1));
     return store;
@@ -168,16 +185,38 @@ Status PayloadStore::StartSegment(std::uint64_t segment) {
   return SyncFolder(folder_);
 }
 
-Result<PayloadRef> PayloadStore::Append(std::string_view bytes) {
+Result<PayloadEnd> PayloadStore::TakeTail(PayloadEnd end, const Take& take) const {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder_));
+  // A segment is synced before the next one is begun, so records go on there exactly where this one ends.
+  for (auto segment = sizes.lower_bound(std::max<std::uint64_t>(end.segment, 1)); segment != sizes.end(); ++segment) {
+    PayloadEnd at = {segment->first, segment->first == end.segment ? end.offset : 0};
+    BUTTRESS_ASSIGN_OR_RETURN(const auto file, File::Open(SegmentPath(folder_, at.segment), O_RDONLY));
+    while (at.offset < segment->second) {
+      PayloadRef ref{at.segment, at.offset, 0, 0};
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string header, file->Read(at.offset, kPayloadHeaderBytes));
+      if (header.size() < kPayloadHeaderBytes) return end;
+      std::memcpy(&ref.bytes, header.data(), sizeof(ref.bytes));
+      std::memcpy(&ref.check, header.data() + sizeof(ref.bytes), sizeof(ref.check));
+      if (ref.bytes > segment->second - at.offset - kPayloadHeaderBytes) return end;
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, file->Read(at.offset + kPayloadHeaderBytes, ref.bytes));
+      if (CheckOf(Sha256Of(bytes)) != ref.check) return end;
+      BUTTRESS_RETURN_IF_ERROR(take(ref, bytes));
+      at.offset += kPayloadHeaderBytes + ref.bytes;
+      end = at;
+    }
+  }
+  return end;
+}
+
+Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view sha256) {
   if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
     return InvalidArgument("a payload of " + std::to_string(bytes.size()) + " bytes is above the 4 GiB of a record");
   }
   if (end_ > 0 && end_ + kPayloadHeaderBytes + bytes.size() > segment_bytes_) {
     BUTTRESS_RETURN_IF_ERROR(StartSegment(segment_ + 1));
   }
-  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()), Crc32(bytes)};
-  Status status = current_->Write(Header(ref.bytes, ref.crc32), end_);
-  if (status.ok()) status = current_->Write(bytes, end_ + kPayloadHeaderBytes);
+  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()), CheckOf(sha256)};
+  const Status status = current_->Write(HeaderOf(ref), bytes, end_);
   if (!status.ok()) {
     BUTTRESS_RETURN_IF_ERROR(current_->Truncate(end_));
     return status;
@@ -204,7 +243,7 @@ Result<std::string> PayloadStore::Read(const PayloadRef& ref) const {
   BUTTRESS_ASSIGN_OR_RETURN(std::string record, file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes));
   const bool whole = record.size() == kPayloadHeaderBytes + ref.bytes;
   const std::string_view bytes = std::string_view(record).substr(std::min<std::size_t>(record.size(), kPayloadHeaderBytes));
-  if (!whole || Header(ref.bytes, ref.crc32) != record.substr(0, kPayloadHeaderBytes) || Crc32(bytes) != ref.crc32) {
+  if (!whole || std::memcmp(HeaderOf(ref).data(), record.data(), kPayloadHeaderBytes) != 0 || CheckOf(Sha256Of(bytes)) != ref.check) {
     return DataLoss(SegmentPath(folder_, ref.segment) + ": the record at byte " + std::to_string(ref.offset) +
                     " is not what was written; restore the folder from a copy, or start a new run folder");
   }

@@ -1,12 +1,13 @@
 // Payloads of accepted groups: append-only segment files of bounded size in one folder.
 //
-//   <folder>/00000001.seg = record*     record = length (u32 LE), CRC-32 (zlib, u32 LE) of the bytes, bytes
+//   <folder>/00000001.seg = record*     record = length (u32 LE), first four bytes of the SHA-256 of the bytes, bytes
 //
-// The order that makes acknowledgements true: Append ..., Sync, then the ledger's commit of the references. What lies behind the last
-// committed reference was never acknowledged and is cut off on open.
+// A payload may be acknowledged after Append and Sync; its reference enters the ledger then or later. So what lies behind the last
+// reference of the ledger is given out on open, up to the first record that is not whole: that one was never acknowledged.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,21 +20,17 @@
 namespace buttress {
 
 inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{256} << 20;
-inline constexpr std::uint64_t kPayloadHeaderBytes = 8;
-
-// First byte after a reference's record.
-struct PayloadEnd {
-  std::uint64_t segment = 0;  // 0: nothing is referenced
-  std::uint64_t offset = 0;
-};
-
 // Append and Sync from one thread; Read from any thread beside them.
 class PayloadStore {
  public:
-  // Opens or makes `folder`, cuts off what lies behind `end` (Ledger::payload_end()). kDataLoss if a file ends before it.
+  using Take = std::function<Status(const PayloadRef& ref, std::string_view bytes)>;
+
+  // Opens or makes `folder`; gives each whole record behind `end` (Ledger::payload_end()) to `take`, in order, and cuts off the rest.
+  // Without `take` everything behind `end` is cut off. kDataLoss if a file ends before it; what `take` fails with.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder,
                                                     PayloadEnd end,
-                                                    std::uint64_t segment_bytes = kSegmentBytes);
+                                                    std::uint64_t segment_bytes = kSegmentBytes,
+                                                    const Take& take = nullptr);
 
   // For Read alone, beside a coordinator that has the folder open: changes nothing, and a folder that is not there has no records.
   static std::unique_ptr<const PayloadStore> OpenToRead(const std::string& folder);
@@ -41,8 +38,9 @@ class PayloadStore {
   PayloadStore(const PayloadStore&) = delete;
   PayloadStore& operator=(const PayloadStore&) = delete;
 
-  // Writes one record; durable after the next Sync. kResourceExhausted when the disk is full: the record is gone, the store stays usable.
-  Result<PayloadRef> Append(std::string_view bytes);
+  // Writes one record, whose SHA-256 is `sha256`; durable after the next Sync. kResourceExhausted when the disk is full: the record is
+  // gone, the store stays usable.
+  Result<PayloadRef> Append(std::string_view bytes, std::string_view sha256);
 
   // Lets the disk begin with what was appended, without waiting: Sync has less to do then.
   void StartSync();
@@ -61,6 +59,8 @@ class PayloadStore {
 
   PayloadStore(std::string folder, std::uint64_t segment_bytes);
   Status StartSegment(std::uint64_t segment);
+  // Goes through whole records from `end` on, and returns where they end.
+  Result<PayloadEnd> TakeTail(PayloadEnd end, const Take& take) const;
 
   const std::string folder_;
   const std::uint64_t segment_bytes_;

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/ledger/completion_text.h"
 #include "lib/ledger/schema.h"
 
 namespace buttress {
@@ -107,18 +108,8 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.history = {row.Int(8), row.Int(9)};
   accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
                       static_cast<std::uint32_t>(row.Int(13))};
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.completions, DecodeCompletions(row.Text(14)));
   return OkStatus();
-}
-
-CompletionRow ReadCompletion(const Statement& row) {
-  return {.outcome = static_cast<Outcome>(row.Int(1)),
-          .finish_reason = static_cast<FinishReason>(row.Int(2)),
-          .raw_reward = row.Double(3),
-          .reward = row.Double(4),
-          .trained_tokens = static_cast<std::int32_t>(row.Int(5)),
-          .total_tokens = static_cast<std::int32_t>(row.Int(6)),
-          .version_epoch = row.Unsigned(7),
-          .version_step = row.Unsigned(8)};
 }
 
 }  // namespace
@@ -187,16 +178,8 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, co
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, components, versions, collapse, "
-      "history_correct, history_scored, segment, offset, bytes, crc32" + from + "WHERE " + where,
+      "history_correct, history_scored, segment, offset, bytes, payload_check, accepted.completions" + from + "WHERE " + where,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
-      database,
-      "SELECT group_id, outcome, finish_reason, raw_reward, reward, trained_tokens, total_tokens, version_epoch, version_step"
-      " FROM groups CROSS JOIN completions USING (group_id) WHERE " + where + " ORDER BY group_id, completions.position",
-      [&](const Statement& row) {
-        accepted[row.Unsigned(0)].completions.push_back(ReadCompletion(row));
-        return OkStatus();
-      }));
   return accepted;
 }
 
@@ -218,7 +201,9 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
   std::map<std::string, PromptHistory> history;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT prompt_id, correct, scored FROM history", [&](const Statement& row) {
+  const char* sql =
+      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) FROM accepted JOIN groups USING (group_id) GROUP BY prompt_id";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     history[row.Text(0)] = {row.Int(1), row.Int(2)};
     return OkStatus();
   }));

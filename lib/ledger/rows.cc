@@ -78,9 +78,44 @@ AcceptedRow SummarizeGroup(const Group& group) {
   return row;
 }
 
+PromptHistory AcceptedRow::own_history() const {
+  PromptHistory own;
+  for (const CompletionRow& row : completions) {
+    own.correct += row.outcome == Outcome::kCorrect ? 1 : 0;
+    own.scored += row.outcome == Outcome::kCorrect || row.outcome == Outcome::kWrong ? 1 : 0;
+  }
+  return own;
+}
+
 bool LedgerBatch::empty() const {
-  return !run && groups.empty() && accepted.empty() && history.empty() && collapse.empty() && records.empty() && skipped.empty() &&
-         plans.empty() && learners.empty() && commits.empty() && manifests.empty() && checkpoints.empty();
+  return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() && skipped.empty() && plans.empty() &&
+         learners.empty() && commits.empty() && manifests.empty() && checkpoints.empty();
+}
+
+bool LedgerBatch::accepts_only() const {
+  const bool others = run || !skipped.empty() || !plans.empty() || !learners.empty() || !commits.empty() || !manifests.empty() ||
+                      !checkpoints.empty();
+  return !others && !accepted.empty() && std::ranges::all_of(groups, [](const GroupRow& group) {
+    return group.state == GroupState::kReady || group.reason == DropReason::kNoSignal;
+  });
+}
+
+void LedgerBatch::Append(LedgerBatch&& later) {
+  const auto append = [](auto& rows, auto& more) {
+    if (rows.empty()) return rows.swap(more);
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+  };
+  if (later.run) run = std::move(later.run);
+  append(groups, later.groups);
+  append(accepted, later.accepted);
+  for (auto& [source, counts] : later.collapse) collapse[source] = counts;
+  for (auto& [row, record] : later.records) records[row] = record;
+  append(skipped, later.skipped);
+  append(plans, later.plans);
+  append(learners, later.learners);
+  append(commits, later.commits);
+  append(manifests, later.manifests);
+  append(checkpoints, later.checkpoints);
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

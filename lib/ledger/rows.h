@@ -1,7 +1,7 @@
 // What the ledger holds, as plain values: the coordinator's scheduler speaks of nothing else, so it can be rebuilt from them.
 //
-// A LedgerBatch is what one batch of requests changed; its rows replace older rows of the same key. It is written in one transaction
-// before any of those requests is answered. A LedgerSnapshot is what a restarted coordinator starts from.
+// A LedgerBatch is what one batch of requests changed; its rows replace older rows of the same key. It is written in one transaction. A
+// LedgerSnapshot is what a restarted coordinator starts from.
 #pragma once
 
 #include <array>
@@ -90,12 +90,24 @@ struct GroupRow {
   bool operator==(const GroupRow&) const = default;
 };
 
+// First byte after a payload's record; segment 0: there is none.
+struct PayloadEnd {
+  std::uint64_t segment = 0;
+  std::uint64_t offset = 0;
+
+  auto operator<=>(const PayloadEnd&) const = default;
+};
+
+inline constexpr std::uint64_t kPayloadHeaderBytes = 8;
+
 // Where a payload lies (payload_store.h).
 struct PayloadRef {
   std::uint64_t segment = 0;
   std::uint64_t offset = 0;  // of the record's first byte
   std::uint32_t bytes = 0;
-  std::uint32_t crc32 = 0;
+  std::uint32_t check = 0;  // first four bytes of its SHA-256
+
+  PayloadEnd end() const { return {segment, offset + kPayloadHeaderBytes + bytes}; }
 
   bool operator==(const PayloadRef&) const = default;
 };
@@ -131,6 +143,9 @@ struct AcceptedRow {
   // [n]
   std::vector<Outcome> outcomes() const;
   std::vector<double> raw_rewards() const;
+
+  // Of its completions: what the prompt's history grows by.
+  PromptHistory own_history() const;
 
   bool operator==(const AcceptedRow&) const = default;
 };
@@ -201,7 +216,6 @@ struct LedgerBatch {
   std::optional<RunRow> run;
   std::vector<GroupRow> groups;  // in order: a later row of the same group replaces an earlier one
   std::vector<AcceptedRow> accepted;
-  std::map<std::string, PromptHistory> history;    // by prompt id
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
   std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset; only where the selection needs them
   std::vector<SkipRow> skipped;
@@ -212,6 +226,12 @@ struct LedgerBatch {
   std::vector<CheckpointRow> checkpoints;
 
   bool empty() const;
+
+  // Nothing but groups that were accepted: the payload files alone can bring this back.
+  bool accepts_only() const;
+
+  // Puts what changed later behind this.
+  void Append(LedgerBatch&& later);
 };
 
 // First 8 bytes of a SHA-256, never 0: what is remembered of a settled or replaced group, to recognise a submission that comes again.
@@ -221,7 +241,7 @@ struct LedgerSnapshot {
   std::optional<RunRow> run;  // none: a new ledger
   std::map<std::uint64_t, GroupRow> groups;       // neither settled nor dropped
   std::map<std::uint64_t, AcceptedRow> accepted;  // of those, the accepted ones
-  std::map<std::string, PromptHistory> history;
+  std::map<std::string, PromptHistory> history;  // by prompt id: the sum over all its accepted groups
   std::map<std::string, CollapseCounts> collapse;
   std::map<std::uint64_t, PromptRecord> records;
   std::array<std::int64_t, kSkipReasons> skipped{};

@@ -6,7 +6,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 2;
+inline constexpr int kLedgerVersion = 3;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -22,25 +22,24 @@ CREATE TABLE groups (
   completions INTEGER NOT NULL, state TEXT NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, lease_epoch INTEGER NOT NULL,
   worker_id TEXT NOT NULL, incarnation INTEGER NOT NULL, min_epoch INTEGER NOT NULL, min_step INTEGER NOT NULL,
   granted_epoch INTEGER NOT NULL, granted_step INTEGER NOT NULL, step INTEGER NOT NULL, position INTEGER NOT NULL,
-  passed INTEGER NOT NULL, holds_slot INTEGER NOT NULL) STRICT;
+  passed INTEGER NOT NULL, holds_slot INTEGER NOT NULL, under_way INTEGER NOT NULL) STRICT;
 
--- What a restart reads.
-CREATE INDEX groups_under_way ON groups (group_id) WHERE state NOT IN ('settled', 'dropped');
+-- What a restart reads: groups neither settled nor dropped.
+CREATE INDEX groups_under_way ON groups (group_id) WHERE under_way;
 
--- Content of an accepted group, tokens apart (those are in payloads/ at segment and offset).
+-- Content of an accepted group, tokens apart (those are in payloads/ at segment and offset). `completions` is JSON, read it as the view of
+-- that name; history_ is what came before this group, own_ what it adds.
 CREATE TABLE accepted (
   group_id INTEGER PRIMARY KEY REFERENCES groups, lease_epoch INTEGER NOT NULL, content_sha256 BLOB NOT NULL,
   prompt_tokens INTEGER NOT NULL, component_names TEXT NOT NULL, components BLOB NOT NULL, versions TEXT NOT NULL,
-  collapse TEXT NOT NULL, history_correct INTEGER NOT NULL, history_scored INTEGER NOT NULL,
-  segment INTEGER NOT NULL, offset INTEGER NOT NULL, bytes INTEGER NOT NULL, crc32 INTEGER NOT NULL) STRICT;
+  collapse TEXT NOT NULL, history_correct INTEGER NOT NULL, history_scored INTEGER NOT NULL, own_correct INTEGER NOT NULL,
+  own_scored INTEGER NOT NULL, segment INTEGER NOT NULL, offset INTEGER NOT NULL, bytes INTEGER NOT NULL,
+  payload_check INTEGER NOT NULL, completions TEXT NOT NULL) STRICT;
 
-CREATE TABLE completions (
-  group_id INTEGER NOT NULL REFERENCES accepted, position INTEGER NOT NULL, outcome INTEGER NOT NULL, finish_reason INTEGER NOT NULL,
-  raw_reward REAL NOT NULL, reward REAL NOT NULL, trained_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL,
-  version_epoch INTEGER NOT NULL, version_step INTEGER NOT NULL, PRIMARY KEY (group_id, position)) STRICT, WITHOUT ROWID;
-
-CREATE TABLE history (
-  prompt_id TEXT PRIMARY KEY, correct INTEGER NOT NULL, scored INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+CREATE VIEW completions AS
+  SELECT group_id, key AS position, value ->> 0 AS outcome, value ->> 1 AS finish_reason, value ->> 2 AS raw_reward, value ->> 3 AS reward,
+    value ->> 4 AS trained_tokens, value ->> 5 AS total_tokens, value ->> 6 AS version_epoch, value ->> 7 AS version_step
+  FROM accepted, json_each(accepted.completions);
 
 -- What the selection of prompts remembers of each, where run.data.selection has a mode.
 CREATE TABLE prompt_records (

@@ -25,8 +25,10 @@ struct MemoryLedger {
     for (const GroupRow& row : batch.groups) groups[row.group_id] = row;
     for (const AcceptedRow& row : batch.accepted) {
       BUTTRESS_CHECK(accepted.emplace(row.group_id, row).second, "a group is accepted once");
+      PromptHistory& sum = history[groups.at(row.group_id).prompt.prompt_id];
+      sum.correct += row.own_history().correct;
+      sum.scored += row.own_history().scored;
     }
-    for (const auto& [prompt_id, row] : batch.history) history[prompt_id] = row;
     for (const auto& [source, row] : batch.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : batch.records) records[dataset_row] = row;
     skipped.insert(skipped.end(), batch.skipped.begin(), batch.skipped.end());

@@ -20,7 +20,7 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
   ASSERT_EQ(batch.accepted.size(), 1);
   EXPECT_EQ(batch.accepted[0].content_sha256, submission.content_sha256);
   EXPECT_EQ(batch.accepted[0].history, (PromptHistory{0, 0}));
-  EXPECT_EQ(batch.history.at("p0"), (PromptHistory{2, 2}));
+  EXPECT_EQ(batch.accepted[0].own_history(), (PromptHistory{2, 2}));
   EXPECT_EQ(batch.collapse.at("source").all_correct, 1);
 }
 

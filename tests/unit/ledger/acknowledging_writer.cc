@@ -18,7 +18,7 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
   accepted.content_sha256 = Sha256Of(payload);
   accepted.completions = {{.outcome = Outcome::kWrong}, {.outcome = Outcome::kWrong}};
   accepted.collapse = CollapseClass::kAllWrong;
-  BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads.Append(payload));
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads.Append(payload, accepted.content_sha256));
   BUTTRESS_RETURN_IF_ERROR(payloads.Sync());
   GroupRow group;
   group.group_id = id;
@@ -35,8 +35,7 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
 Status Run(const std::string& folder) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(folder + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
-  BUTTRESS_ASSIGN_OR_RETURN(const PayloadEnd end, ledger->payload_end());
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads, PayloadStore::Open(folder + "/payloads", end, 4096));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads, PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 4096));
   std::uint64_t next = snapshot.run ? snapshot.run->next_group_id : 1;
   while (true) {
     BUTTRESS_RETURN_IF_ERROR(Accept(*ledger, *payloads, next++));

@@ -57,7 +57,7 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
     ASSERT_LE(durable, acknowledged + 1 + round);  // one a life may be durable without its acknowledgement
     ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
     const std::unique_ptr<PayloadStore> payloads =
-        *PayloadStore::Open(folder.path() + "/payloads", *ledger->payload_end(), 4096);
+        *PayloadStore::Open(folder.path() + "/payloads", ledger->payload_end(), 4096);
     for (const auto& [id, accepted] : snapshot.accepted) {
       ASSERT_EQ(*payloads->Read(accepted.payload), "payload of group " + std::to_string(id));
     }

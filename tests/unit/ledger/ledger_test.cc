@@ -88,7 +88,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(snapshot.run, batch.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
   EXPECT_EQ(snapshot.accepted.at(1), batch.accepted[0]);
-  const PayloadEnd end = *Open()->payload_end();
+  const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);
   EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
 }

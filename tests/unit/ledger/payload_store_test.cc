@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/digest.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -23,6 +24,8 @@ class PayloadStoreTest : public ::testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
 
+  static Result<PayloadRef> Append(PayloadStore& store, const std::string& bytes) { return store.Append(bytes, Sha256Of(bytes)); }
+
   static PayloadEnd EndOf(const PayloadRef& ref) { return {ref.segment, ref.offset + kPayloadHeaderBytes + ref.bytes}; }
 
   TempDir folder_;
@@ -32,9 +35,9 @@ class PayloadStoreTest : public ::testing::Test {
 
 TEST_F(PayloadStoreTest, WhatWasAppendedIsReadBack) {
   const std::unique_ptr<PayloadStore> store = Open();
-  const PayloadRef a = *store->Append("first");
-  const PayloadRef b = *store->Append("");
-  const PayloadRef c = *store->Append(std::string(100000, 'c'));
+  const PayloadRef a = *Append(*store, "first");
+  const PayloadRef b = *Append(*store, "");
+  const PayloadRef c = *Append(*store, std::string(100000, 'c'));
   ASSERT_TRUE(store->Sync().ok());
   EXPECT_EQ(*store->Read(c), std::string(100000, 'c'));
   EXPECT_EQ(*store->Read(b), "");
@@ -45,13 +48,13 @@ TEST_F(PayloadStoreTest, ATornTailIsCutOffAndOverwritten) {
   PayloadRef kept;
   {
     const std::unique_ptr<PayloadStore> store = Open();
-    kept = *store->Append("kept");
-    ASSERT_TRUE(store->Append("never acknowledged").ok());
+    kept = *Append(*store, "kept");
+    ASSERT_TRUE(Append(*store, "never acknowledged").ok());
   }
   std::ofstream(first_segment_, std::ios::app) << "torn";
   const std::unique_ptr<PayloadStore> store = Open(EndOf(kept));
   EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);  // 8 + 4
-  const PayloadRef next = *store->Append("next");
+  const PayloadRef next = *Append(*store, "next");
   EXPECT_EQ(next.offset, 12);
   EXPECT_EQ(*store->Read(kept), "kept");
   EXPECT_EQ(*store->Read(next), "next");
@@ -59,8 +62,8 @@ TEST_F(PayloadStoreTest, ATornTailIsCutOffAndOverwritten) {
 
 TEST_F(PayloadStoreTest, AFlippedByteIsDataLoss) {
   const std::unique_ptr<PayloadStore> store = Open();
-  const PayloadRef ref = *store->Append("payload");
-  const PayloadRef other = *store->Append("other");
+  const PayloadRef ref = *Append(*store, "payload");
+  const PayloadRef other = *Append(*store, "other");
   std::fstream file(first_segment_, std::ios::in | std::ios::out | std::ios::binary);
   file.seekp(10);
   file.put('X');
@@ -75,7 +78,7 @@ TEST_F(PayloadStoreTest, AFileShorterThanTheLedgerSaysIsDataLoss) {
   PayloadRef ref;
   {
     const std::unique_ptr<PayloadStore> store = Open();
-    ref = *store->Append("payload");
+    ref = *Append(*store, "payload");
   }
   std::filesystem::resize_file(first_segment_, 9);
   EXPECT_EQ(PayloadStore::Open(path_, EndOf(ref)).status().code(), StatusCode::kDataLoss);
@@ -85,7 +88,7 @@ TEST_F(PayloadStoreTest, AFileShorterThanTheLedgerSaysIsDataLoss) {
 TEST_F(PayloadStoreTest, SegmentsAreBoundedAndEndedOnesCanBeDeleted) {
   const std::unique_ptr<PayloadStore> store = Open({}, 64);
   std::vector<PayloadRef> refs;
-  for (int i = 0; i < 5; ++i) refs.push_back(*store->Append(std::string(40, static_cast<char>('a' + i))));
+  for (int i = 0; i < 5; ++i) refs.push_back(*Append(*store, std::string(40, static_cast<char>('a' + i))));
   EXPECT_EQ(refs[4].segment, 5);
   EXPECT_EQ(*store->Read(refs[1]), std::string(40, 'b'));
   EXPECT_EQ(*store->DeleteBefore(3), 2);
@@ -99,29 +102,72 @@ TEST_F(PayloadStoreTest, SegmentsBehindTheLastReferenceAreRemoved) {
   PayloadRef first;
   {
     const std::unique_ptr<PayloadStore> store = Open({}, 16);
-    first = *store->Append("acknowledged");
-    ASSERT_TRUE(store->Append("lost").ok());
+    first = *Append(*store, "acknowledged");
+    ASSERT_TRUE(Append(*store, "lost").ok());
   }
   const std::unique_ptr<PayloadStore> store = Open(EndOf(first), 16);
   EXPECT_FALSE(std::filesystem::exists(path_ + "/00000002.seg"));
   EXPECT_EQ(*store->Read(first), "acknowledged");
 }
 
+TEST_F(PayloadStoreTest, WhatTheLedgerDoesNotKnowYetIsGivenOutUpToTheFirstRecordThatIsNotWhole) {
+  PayloadRef known;
+  std::vector<PayloadRef> later;
+  {
+    const std::unique_ptr<PayloadStore> store = Open({}, 60);
+    known = *Append(*store, "known");
+    for (const char* bytes : {"second", "third, in the next segment", "", "last"}) later.push_back(*Append(*store, bytes));
+  }
+  ASSERT_EQ(later.back().segment, 2);
+  const std::string second_segment = path_ + "/00000002.seg";
+  const auto whole = std::filesystem::file_size(second_segment);
+  std::ofstream(second_segment, std::ios::app) << std::string(4, '\1') + "torn header and bytes that are too short";
+  std::vector<std::pair<PayloadRef, std::string>> taken;
+  const auto store = PayloadStore::Open(path_, EndOf(known), 60, [&](const PayloadRef& ref, std::string_view bytes) {
+    taken.emplace_back(ref, bytes);
+    return OkStatus();
+  });
+  ASSERT_TRUE(store.ok()) << store.status().ToString();
+  EXPECT_THAT(taken, ::testing::ElementsAre(::testing::Pair(later[0], "second"), ::testing::Pair(later[1], "third, in the next segment"),
+                                            ::testing::Pair(later[2], ""), ::testing::Pair(later[3], "last")));
+  EXPECT_EQ(std::filesystem::file_size(second_segment), whole);
+  EXPECT_EQ(*(*store)->Read(*Append(**store, "next")), "next");
+}
+
+TEST_F(PayloadStoreTest, ARecordThatIsNotWhatWasWrittenEndsTheTail) {
+  std::vector<PayloadRef> refs;
+  {
+    const std::unique_ptr<PayloadStore> store = Open();
+    for (const char* bytes : {"first", "second", "third"}) refs.push_back(*Append(*store, bytes));
+  }
+  std::fstream(first_segment_, std::ios::in | std::ios::out | std::ios::binary).seekp(static_cast<std::streamoff>(refs[1].offset) + 9).put('X');
+  int taken = 0;
+  const auto count = [&](const PayloadRef&, std::string_view) {
+    ++taken;
+    return OkStatus();
+  };
+  ASSERT_TRUE(PayloadStore::Open(path_, {}, kSegmentBytes, count).ok());
+  EXPECT_EQ(taken, 1);
+  EXPECT_EQ(std::filesystem::file_size(first_segment_), EndOf(refs[0]).offset);
+  EXPECT_EQ(PayloadStore::Open(path_, {}, kSegmentBytes, [](const PayloadRef&, std::string_view) { return Internal("no"); }).status().code(),
+            StatusCode::kInternal);
+}
+
 TEST_F(PayloadStoreTest, ARecordThatDoesNotFitOnTheDiskLeavesTheStoreUsable) {
   const std::unique_ptr<PayloadStore> store = Open();
-  const PayloadRef kept = *store->Append("kept");
+  const PayloadRef kept = *Append(*store, "kept");
   // A file-size limit stands in for a full disk: both make a write stop half way.
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit tight = {.rlim_cur = 1000, .rlim_max = before.rlim_max};
   const auto handler = std::signal(SIGXFSZ, SIG_IGN);
   setrlimit(RLIMIT_FSIZE, &tight);
-  const Result<PayloadRef> refused = store->Append(std::string(4000, 'x'));
+  const Result<PayloadRef> refused = Append(*store, std::string(4000, 'x'));
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
   EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);
-  EXPECT_EQ(*store->Read(*store->Append("next")), "next");
+  EXPECT_EQ(*store->Read(*Append(*store, "next")), "next");
   EXPECT_EQ(*store->Read(kept), "kept");
 }
 

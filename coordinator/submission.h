@@ -1,0 +1,33 @@
+// From the bytes of a group to what the scheduler is asked to take.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "coordinator/scheduler.h"
+#include "lib/base/status.h"
+#include "lib/rl/wire.h"
+
+namespace buttress {
+
+// What a worker says of a group beside its bytes.
+struct SubmitClaim {
+  std::string_view worker_id;
+  std::uint64_t incarnation = 0;
+  LeaseRef lease;
+  std::string_view content_sha256;  // 32 bytes
+};
+
+// kInvalidArgument if `bytes` do not have the hash, are no group within `limits`, or one of another id or worker.
+Result<Submission> ReadSubmission(const SubmitClaim& claim, std::string_view bytes, const GroupLimits& limits);
+
+// Takes in a group that was acknowledged but is not in the ledger yet: the coordinator died between the two. `bytes` lie at `payload`.
+// A group that nobody was told to be accepted is left alone; false then.
+Result<bool> TakeAgain(const PayloadRef& payload,
+                       std::string_view bytes,
+                       const GroupLimits& limits,
+                       Scheduler& scheduler,
+                       LedgerBatch& out);
+
+}  // namespace buttress
