@@ -45,7 +45,7 @@ def binaries():
 class Redis:
     def __init__(self):
         self.bin, self.environment = binaries()
-        self.folder = tempfile.TemporaryDirectory()
+        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # a rewrite of the log may still be writing
         command = [self.bin / "redis-server", "--port", "0", "--bind", "127.0.0.1", "--save", "",
                    "--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder.name, "--maxclients", "4000"]
         self.port = None

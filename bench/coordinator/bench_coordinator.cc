@@ -1,32 +1,30 @@
 // Simulated workers for bench/coordinator/run.py: takes leases for all groups of a run, makes their completions, then submits them, one
 // group of each worker at a time, and prints groups accepted, seconds, and the 50th and 99th percentile of a submission in milliseconds.
-#include <grpcpp/client_context.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <atomic>
+#include <array>
 #include <cstdio>
 #include <memory>
-#include <thread>
 #include <vector>
 
-#include "buttress/v1/coordinator.grpc.pb.h"
+#include "bench/coordinator/http2_call.h"
+#include "buttress/v1/coordinator.pb.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/random.h"
-#include "lib/base/sync.h"
 #include "lib/config/load.h"
-#include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
-#include "lib/rpc/grpc_status.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::int32_t kVocabulary = 1000;
-constexpr std::chrono::minutes kPatience(2);
+constexpr int kPatienceMs = 60000;
 
 struct Flags {
   std::int64_t workers = 1;
@@ -34,80 +32,80 @@ struct Flags {
 };
 
 // One worker, which submits the groups it holds, one after another, on a connection of its own.
-class SimulatedWorker final : private grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
+class SimulatedWorker {
  public:
-  SimulatedWorker(const std::string& address, std::int64_t index)
-      : id_("w" + std::to_string(index)),
-        incarnation_(static_cast<std::uint64_t>(index) + 1),
-        channel_(MakeChannel(address)),
-        stub_(v1::Coordinator::NewStub(channel_)) {}
+  explicit SimulatedWorker(std::int64_t index) : id_("w" + std::to_string(index)), incarnation_(static_cast<std::uint64_t>(index) + 1) {}
 
-  // Everything that needs no clock: connection, registration, leases, completions.
-  Status Prepare(CoordinatorClient& client, const std::string& config_sha256, std::int64_t groups, const Flags& flags) {
-    if (!channel_->WaitForConnected(std::chrono::system_clock::now() + kPatience)) return Unavailable(id_ + " cannot connect");
+  Status Join(CoordinatorClient& client, const std::string& config_sha256) {
     v1::RegisterWorkerRequest self;
     self.set_worker_id(id_);
     self.set_incarnation(incarnation_);
     self.set_config_sha256(config_sha256);
-    BUTTRESS_RETURN_IF_ERROR(client.RegisterWorker(self).status());
+    return client.RegisterWorker(self).status();
+  }
+
+  // Leases `count` groups and makes their completions.
+  Status Lease(CoordinatorClient& client, std::int64_t count, const Flags& flags) {
     v1::ExchangeRequest request;
     request.set_worker_id(id_);
     request.set_incarnation(incarnation_);
-    request.set_capacity(static_cast<std::uint32_t>(groups));
+    request.set_capacity(static_cast<std::uint32_t>(count));
+    request.mutable_held()->Add(keys_.begin(), keys_.end());
     BUTTRESS_ASSIGN_OR_RETURN(const v1::ExchangeResponse response, client.Exchange(request));
-    if (response.leases_size() != groups) {
-      return Internal(id_ + " got " + std::to_string(response.leases_size()) + " of " + std::to_string(groups) + " leases");
+    if (response.leases_size() != count) {
+      return Internal(id_ + " got " + std::to_string(response.leases_size()) + " of " + std::to_string(count) + " leases");
     }
     for (const v1::Lease& lease : response.leases()) {
       keys_.push_back(lease.ref());
-      groups_.push_back(EncodedGroup::Of(Sampled(lease, flags.tokens)));
+      messages_.push_back(Http2Call::Frames(Message(lease, flags.tokens)));
     }
     return OkStatus();
   }
 
-  // Submits the groups; `done` hears when none is left or one was refused.
-  void SubmitAll(std::function<void(Status)> done) {
-    done_ = std::move(done);
-    stub_->async()->SubmitGroups(&context_, this);
-    SubmitNext();
-    StartCall();
+  Status Connect(const std::string& address) {
+    BUTTRESS_ASSIGN_OR_RETURN(call_, Http2Call::Open(address, "/buttress.v1.Coordinator/SubmitGroups"));
+    return OkStatus();
+  }
+
+  int descriptor() const { return call_->descriptor(); }
+
+  // Submits the next group.
+  Status Submit() {
+    begin_ = MonotonicSeconds();
+    return call_->Send(messages_[next_]);
+  }
+
+  // Takes what has come, and submits the next group after an answer. True when all are answered.
+  Result<bool> Read() {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> answers, call_->Read());
+    for (const std::string& answer : answers) {
+      milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
+      v1::SubmitGroupsResponse response;
+      const bool parsed = response.ParseFromString(answer);
+      if (!parsed || response.result() != v1::SUBMIT_RESULT_ACCEPTED) return Internal(id_ + ": " + response.ShortDebugString());
+      if (++next_ == messages_.size()) return true;
+      BUTTRESS_RETURN_IF_ERROR(Submit());
+    }
+    return false;
   }
 
   const std::vector<double>& milliseconds() const { return milliseconds_; }
 
-  std::size_t payload_bytes() const { return groups_.front().bytes.size(); }
+  std::size_t payload_bytes() const { return payload_bytes_; }
 
  private:
-  void SubmitNext() {
-    const EncodedGroup& group = groups_[next_];
-    v1::SubmitHeader& header = *message_.mutable_header();
+  std::string Message(const v1::Lease& lease, std::int64_t tokens) {
+    const EncodedGroup group = EncodedGroup::Of(Sampled(lease, tokens));
+    v1::SubmitGroupsRequest message;
+    v1::SubmitHeader& header = *message.mutable_header();
     header.set_worker_id(id_);
     header.set_incarnation(incarnation_);
-    *header.mutable_lease() = keys_[next_];
+    *header.mutable_lease() = lease.ref();
     header.set_content_sha256(group.sha256);
     header.set_total_bytes(group.bytes.size());
-    message_.set_data(group.bytes);
-    begin_ = MonotonicSeconds();
-    StartWrite(&message_);
-  }
-
-  void OnWriteDone(bool ok) override {
-    if (ok) StartRead(&response_);
-  }
-
-  void OnReadDone(bool ok) override {
-    if (!ok) return;
-    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
-    if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) {
-      failed_ = Internal("not accepted: " + v1::SubmitResult_Name(response_.result()));
-    }
-    if (!failed_.ok() || ++next_ == groups_.size()) return StartWritesDone();
-    SubmitNext();
-  }
-
-  void OnDone(const grpc::Status& status) override {
-    if (failed_.ok()) failed_ = FromGrpc(status);
-    done_(failed_.Annotate(id_));
+    message.set_data(group.bytes);
+    payload_bytes_ = group.bytes.size();
+    return message.SerializeAsString();
   }
 
   Group Sampled(const v1::Lease& lease, std::int64_t tokens) const {
@@ -138,18 +136,13 @@ class SimulatedWorker final : private grpc::ClientBidiReactor<v1::SubmitGroupsRe
 
   const std::string id_;
   const std::uint64_t incarnation_;
-  const std::shared_ptr<grpc::Channel> channel_;
-  const std::unique_ptr<v1::Coordinator::Stub> stub_;
+  std::unique_ptr<Http2Call> call_;
   std::vector<v1::LeaseRef> keys_;
-  std::vector<EncodedGroup> groups_;
+  std::vector<std::vector<std::string>> messages_;  // frames of each
+  std::size_t payload_bytes_ = 0;
   std::size_t next_ = 0;
   double begin_ = 0;
   std::vector<double> milliseconds_;
-  std::function<void(Status)> done_;
-  Status failed_;
-  grpc::ClientContext context_;
-  v1::SubmitGroupsRequest message_;
-  v1::SubmitGroupsResponse response_;
 };
 
 // A learner with weights of version 0, so that groups may be leased.
@@ -168,24 +161,37 @@ Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
   return client.AnnounceWeights(announcement);
 }
 
+// As in a run, neighbours in the order of admission are on different workers.
+Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<SimulatedWorker>>& workers, std::int64_t groups, const Flags& flags) {
+  constexpr std::int64_t kRounds = 32;
+  const std::int64_t share = groups / flags.workers;
+  for (std::int64_t begin = 0; begin < share;) {
+    const std::int64_t count = std::min(share - begin, (share + kRounds - 1) / kRounds);
+    for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Lease(client, count, flags));
+    begin += count;
+  }
+  return OkStatus();
+}
+
+// One thread for all workers, as redis-benchmark has it.
 Status SubmitAll(std::vector<std::unique_ptr<SimulatedWorker>>& workers) {
-  Mutex mutex;
-  CondVar changed;
-  std::size_t ended = 0;
-  Status failed;
+  const int events = epoll_create1(0);
   for (const auto& worker : workers) {
-    worker->SubmitAll([&](const Status& status) {
-      MutexLock lock(mutex);
-      ++ended;
-      if (failed.ok()) failed = status;
-      changed.NotifyAll();
-    });
+    epoll_event event{.events = EPOLLIN, .data = {.ptr = worker.get()}};
+    if (epoll_ctl(events, EPOLL_CTL_ADD, worker->descriptor(), &event) != 0) return Unavailable("epoll_ctl");
+    BUTTRESS_RETURN_IF_ERROR(worker->Submit());
   }
-  MutexLock lock(mutex);
-  if (!changed.WaitFor(mutex, kPatience, [&] { return ended == workers.size(); })) {
-    return DeadlineExceeded("the submissions did not end");
+  std::array<epoll_event, 256> ready{};
+  for (std::size_t ended = 0; ended < workers.size();) {
+    const int count = epoll_wait(events, ready.data(), static_cast<int>(ready.size()), kPatienceMs);
+    if (count <= 0) return DeadlineExceeded("the submissions did not end");
+    for (int i = 0; i < count; ++i) {
+      BUTTRESS_ASSIGN_OR_RETURN(const bool done, static_cast<SimulatedWorker*>(ready[static_cast<std::size_t>(i)].data.ptr)->Read());
+      ended += done ? 1 : 0;
+    }
   }
-  return failed;
+  close(events);
+  return OkStatus();
 }
 
 Status Run(const RunConfig& config, const Flags& flags) {
@@ -195,9 +201,12 @@ Status Run(const RunConfig& config, const Flags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string address, ReadFile(JoinPath(config.local.out, "coordinator.address")));
   std::vector<std::unique_ptr<SimulatedWorker>> workers;
   for (std::int64_t i = 0; i < flags.workers; ++i) {
-    workers.push_back(std::make_unique<SimulatedWorker>(address.substr(0, address.find('\n')), i));
-    BUTTRESS_RETURN_IF_ERROR(workers.back()->Prepare(client, config_sha256, config.run.batch.prompts / flags.workers, flags));
+    workers.push_back(std::make_unique<SimulatedWorker>(i));
+    BUTTRESS_RETURN_IF_ERROR(workers.back()->Join(client, config_sha256));
   }
+  BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, config.run.batch.prompts, flags));
+  for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Connect(address.substr(0, address.find('\n'))));
+  std::fprintf(stderr, "leases are taken, %zu workers submit\n", workers.size());
   const double begin = MonotonicSeconds();
   BUTTRESS_RETURN_IF_ERROR(SubmitAll(workers));
   const double seconds = MonotonicSeconds() - begin;
