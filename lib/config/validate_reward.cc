@@ -3,10 +3,22 @@
 #include <cmath>
 #include <string>
 
+#include "lib/config/reward_text.h"
 #include "lib/config/rules.h"
 
 namespace buttress {
 namespace {
+
+void CheckText(const std::string& key, const std::string& text, Rules& rules) {
+  const Status status = CheckRewardText(text);
+  rules.Require(status.ok(), "run.reward." + key, text, status.message());
+}
+
+void CheckVerifiers(const RewardConfig& reward, Rules& rules) {
+  CheckText("verifier", reward.verifier, rules);
+  for (const auto& [source, text] : reward.by_source) CheckText("by_source." + source, text, rules);
+  if (!reward.second.verifier.empty()) CheckText("second.verifier", reward.second.verifier, rules);
+}
 
 void CheckVerifierSettings(const RewardConfig& reward, Rules& rules) {
   rules.OneOf("run.reward.math.mode", reward.math.mode, {"lenient", "strict"});
@@ -28,6 +40,7 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
                   "between " + std::to_string(least) + " and " + std::to_string(most));
   };
   constexpr std::int64_t kDayMs = 86400000;
+  CheckVerifiers(reward, rules);
   CheckVerifierSettings(reward, rules);
   between("threads", reward.threads, 1, 1024);
   between("timeout_ms", reward.timeout_ms, 1, kDayMs);
