@@ -63,6 +63,14 @@ Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
   }
 }
 
+// Where the page with plots goes; empty: nowhere. A run has a folder of its own, a dump lies in another program's.
+std::string PagePath(const ExplainFlags& flags) {
+  if (flags.html == "none") return "";
+  if (!flags.html.empty() || flags.json) return flags.html;
+  const std::string run = RunFolderOf(flags.path);
+  return run.empty() ? "" : JoinPath(run, "explain.html");
+}
+
 Status Run(const ExplainFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<StepSource> source,
                             OpenSteps(flags.path, flags.source));
@@ -71,8 +79,8 @@ Status Run(const ExplainFlags& flags) {
     return InvalidArgument(flags.path + ": no group with a reward in it yet");
   const ReportHead head = {flags.path, source->description(), source->remarks()};
   std::fputs((flags.json ? ReportJson(head, report) : ReportText(head, report)).c_str(), stdout);
-  const std::string page = flags.html.empty() && !flags.json ? "explain.html" : flags.html;
-  if (page.empty() || page == "none") return OkStatus();
+  const std::string page = PagePath(flags);
+  if (page.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(page, ReportHtml(head, report)));
   std::fprintf(flags.json ? stderr : stdout, "\npage with plots: %s\n", page.c_str());
   return OkStatus();
@@ -89,7 +97,8 @@ std::function<Status()> AddExplain(CLI::App& app) {
       ->required();
   app.add_option("--html",
                  flags->html,
-                 "page with plots; 'none' for no page [explain.html, with --json none]");
+                 "page with plots; 'none' for no page [explain.html in a run folder; none of a dump, "
+                 "or with --json]");
   app.add_flag(
       "--json", flags->json, "one object for each group without a signal, then {\"summary\": ...}");
   app.add_option("--reward",

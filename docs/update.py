@@ -1,10 +1,12 @@
-"""Tables of docs/estimators.md, losses.md and verifiers.md, and figures, from the program itself: update.py BUTTRESS DOCS (docs/update.sh)."""
+"""Tables of docs/estimators.md, losses.md and verifiers.md, and figures, from the program itself: update.py BUTTRESS DOCS [--check]
+(docs/update.sh); with --check nothing is written, and the command fails if something would be."""
 import json
 import pathlib
 import subprocess
 import sys
 
-BUTTRESS, DOCS = sys.argv[1], pathlib.Path(sys.argv[2])
+BUTTRESS, DOCS, CHECK = sys.argv[1], pathlib.Path(sys.argv[2]), sys.argv[3:] == ["--check"]
+stale = []
 SIZE = 8
 AVSPO = ["advantage=avspo", "std=population", "avspo.acr_threshold=0", "avspo.slope=1000"]
 FIGURES = {  # file: (title, {legend: settings of run.algorithm})
@@ -73,10 +75,17 @@ def figure(title, lines):
     return "\n".join(svg + ["</svg>\n"])
 
 
+def write(path, text):
+    if CHECK and path.read_text() != text:
+        stale.append(str(path))
+    if not CHECK:
+        path.write_text(text)
+
+
 def write_between(path, begin, text, end):
     """Puts `text` between the lines `begin` and `end` of a page."""
     head, rest = path.read_text().split(begin)
-    path.write_text(head + begin + text + end + rest.split(end)[1])
+    write(path, head + begin + text + end + rest.split(end)[1])
 
 
 def printed(*arguments):
@@ -90,4 +99,6 @@ rows = [line.split(maxsplit=1) for line in printed("verify", "--list").splitline
 write_between(DOCS / "verifiers.md", "<!-- table: written by docs/update.sh -->\n",
               "| verifier | correct where |\n|---|---|\n" + "".join(f"| `{name}` | {meaning} |\n" for name, meaning in rows), "<!-- end of table -->")
 for name, (title, lines) in FIGURES.items():
-    (DOCS / "figures" / f"{name}.svg").write_text(figure(title, lines))
+    write(DOCS / "figures" / f"{name}.svg", figure(title, lines))
+if stale:
+    sys.exit(f"not what the program says: {', '.join(stale)}; run docs/update.sh")

@@ -62,8 +62,7 @@ Status ParquetNeedsJsonl(const std::string& folder) {
 Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
                                                const StepSourceOptions& options) {
   std::error_code ignored;
-  if (fs::exists(JoinPath(folder, "ledger.db"), ignored))
-    return OpenLedgerSteps(JoinPath(folder, "ledger.db"));
+  if (!RunFolderOf(folder).empty()) return OpenLedgerSteps(JoinPath(folder, "ledger.db"));
   for (const std::string& place :
        {folder, JoinPath(folder, "completions")}) {  // TRL's output_dir has the latter
     if (!fs::is_directory(place, ignored)) continue;
@@ -78,6 +77,15 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
 }
 
 }  // namespace
+
+std::string RunFolderOf(const std::string& path) {
+  std::error_code ignored;
+  if (fs::is_directory(path, ignored))
+    return fs::exists(JoinPath(path, "ledger.db"), ignored) ? path : "";
+  if (!IsSqlite(path)) return "";
+  const std::string folder = fs::path(path).parent_path().string();
+  return folder.empty() ? "." : folder;
+}
 
 Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
                                               const StepSourceOptions& options) {

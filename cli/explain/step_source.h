@@ -43,6 +43,9 @@ struct StepSourceOptions {
 Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
                                               const StepSourceOptions& options);
 
+// The folder of the run that `path` (a run folder or its ledger.db) is; empty for a dump.
+std::string RunFolderOf(const std::string& path);
+
 Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path);
 Result<std::unique_ptr<StepSource>> OpenDumpSteps(std::vector<std::string> files,
                                                   const StepSourceOptions& options);

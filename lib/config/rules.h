@@ -33,10 +33,22 @@ class Rules {
   std::string broken_;
 };
 
+// Of a prompt or completion; lib/rl/wire.h refuses longer ones.
+inline constexpr std::int64_t kMaxTokens = 1 << 20;
+
+// run.reward (validate_reward.cc).
+void CheckReward(const RewardConfig& reward, Rules& rules);
+
+// run.algorithm: the estimators (validate_estimator.cc).
+void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules);
+
 // run.algorithm: the loss and what belongs to it (validate_loss.cc).
 void CheckLoss(const AlgorithmConfig& algorithm, Rules& rules);
 
 // Rules between the loss and the rest of the run.
 void CheckLossOfRun(const RunSettings& run, Rules& rules);
+
+// local, and rules between it and the run (validate_local.cc).
+void CheckLocal(const RunConfig& config, Rules& rules);
 
 }  // namespace buttress

@@ -87,8 +87,8 @@ struct VerifierEntry {
 
 std::span<const VerifierEntry> VerifierTable();
 
-// The verifier that `text` names ("math"), or the weighted sum that it is ("math + 0.2 * format", weighted_sum.h), after each has judged
-// its known answers rightly. kInvalidArgument names the known verifiers.
+// The verifier that `text` names ("math"), or the weighted sum that it is ("math + 0.2 * format"; lib/config/reward_text.h), after each
+// has judged its known answers rightly. kInvalidArgument names the known verifiers.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);
 
 // kInternal names the first case that `verifier` judges otherwise.

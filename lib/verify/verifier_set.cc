@@ -2,6 +2,7 @@
 #include <map>
 #include <utility>
 
+#include "lib/base/check.h"
 #include "lib/verify/verifier.h"
 #include "lib/verify/weighted_sum.h"
 
@@ -54,20 +55,17 @@ Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardCon
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
   const std::string_view argument = colon == std::string_view::npos ? "" : text.substr(colon + 1);
-  std::string known;
-  for (const VerifierEntry& entry : VerifierTable()) {
-    if (entry.name == name) {
-      if (!entry.known_answers.empty()) {
-        RewardConfig tested = config;
-        tested.math = {};  // its mode and anchors change what is right
-        BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> twin, entry.make(tested, argument));
-        BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *twin, entry.known_answers));
-      }
-      return entry.make(config, argument);
-    }
-    known += (known.empty() ? "" : ", ") + std::string(entry.name);
+  BUTTRESS_RETURN_IF_ERROR(CheckVerifierName(name));
+  const auto table = VerifierTable();
+  const auto entry = std::ranges::find(table, name, &VerifierEntry::name);
+  BUTTRESS_CHECK(entry != table.end(), "kVerifierNames has a name that the table lacks");
+  if (!entry->known_answers.empty()) {
+    RewardConfig tested = config;
+    tested.math = {};  // its mode and anchors change what is right
+    BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> twin, entry->make(tested, argument));
+    BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *twin, entry->known_answers));
   }
-  return InvalidArgument("unknown verifier '" + std::string(name) + "'; known: " + known);
+  return entry->make(config, argument);
 }
 
 }  // namespace

@@ -1,36 +1,12 @@
 #include "lib/verify/weighted_sum.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <optional>
 #include <utility>
 
 #include "lib/base/clock.h"
-#include "lib/verify/extract.h"
 
 namespace buttress {
 namespace {
-
-Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
-  SumTerm term;
-  const std::size_t star = text.find('*');
-  if (star != std::string_view::npos) {
-    const std::string_view number = Trim(text.substr(0, star));
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), term.weight);
-    if (error != std::errc() || end != number.data() + number.size() || !std::isfinite(term.weight) || term.weight == 0)
-      return InvalidArgument("'" + std::string(number) + "' is no weight; expected a number that is not 0, as in math + 0.2 * format");
-    text.remove_prefix(star + 1);
-  }
-  if (negative) term.weight = -term.weight;
-  term.name = Trim(text);
-  if (term.name.empty() || term.name.find_first_of(" \t\n") != std::string::npos)
-    return InvalidArgument("'" + term.name + "' names no verifier; expected as in math + 0.2 * format");
-  return term;
-}
-
-// Where the next " + " or " - " stands.
-std::size_t FindSign(std::string_view text) { return std::min(text.find(" + "), text.find(" - ")); }
 
 class WeightedSum : public Verifier {
  public:
@@ -79,23 +55,6 @@ class WeightedSum : public Verifier {
 };
 
 }  // namespace
-
-Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
-  std::vector<SumTerm> terms;
-  std::string_view rest = Trim(text);
-  bool negative = rest.starts_with("- ");
-  if (negative) rest.remove_prefix(2);
-  while (true) {
-    const std::size_t sign = FindSign(rest);
-    BUTTRESS_ASSIGN_OR_RETURN(SumTerm term, ParseTerm(rest.substr(0, sign), negative));
-    if (std::any_of(terms.begin(), terms.end(), [&](const SumTerm& other) { return other.name == term.name; }))
-      return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) + "'; add the weights");
-    terms.push_back(std::move(term));
-    if (sign == std::string_view::npos) return terms;
-    negative = rest[sign + 1] == '-';
-    rest.remove_prefix(sign + 3);
-  }
-}
 
 std::unique_ptr<Verifier> MakeWeightedSum(std::vector<WeightedVerifier> parts) { return std::make_unique<WeightedSum>(std::move(parts)); }
 

@@ -1,5 +1,5 @@
 """losses.json: one batch for each case of tests/oracles/losses/cases.py, with the loss and gradient that verl 0.9.1 or TRL 1.16.0 gives in float64.
-make_losses.py WHEEL_FOLDER > losses.json   (tests/oracles/losses/run.sh says how the wheel is unpacked)"""
+Where tests/oracles/peers.sh prints PEERS:   PEERS/bin/python make_losses.py PEERS/verl > losses.json"""
 import json
 import pathlib
 import random

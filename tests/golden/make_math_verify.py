@@ -1,6 +1,6 @@
 """Judges math_pairs.txt with Math-Verify (pip install math-verify) and prints, for docs/math_verifier.md, where it differs from the file:
 
-    /root/peers/bin/python tests/golden/make_math_verify.py
+    python3 tests/golden/make_math_verify.py
 
 A pair is `\\boxed{A}` against `\\boxed{B}` with Math-Verify's defaults, both ways; it differs if a verdict either way is not the file's lenient one.
 """

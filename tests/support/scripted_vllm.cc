@@ -196,7 +196,7 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     ++pauses_;
     changed_.NotifyAll();
     if (request.target.find("mode=wait") != std::string::npos) {
-      changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || streams_ == 0; });
+      changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || running_ == 0; });
     }
     // What it cuts ends before the pause is answered.
     changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || held_until_pause_ == 0; });
@@ -219,34 +219,55 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
 
 void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& connection) {
   const Json body = Json::parse(request.body);
-  Fault fault = Fault::kNone;
+  const Call call = Begin(request, body);
+  switch (call.fault) {
+    case Fault::kHttp500:
+      connection.Reply(
+          500, R"({"error":{"message":"engine failed","type":"InternalServerError","code":500}})");
+      break;
+    case Fault::kHttp400:
+      connection.Reply(
+          400, R"({"error":{"message":"1 validation error","type":"BadRequestError","code":400}})");
+      break;
+    case Fault::kEmpty503:
+      connection.Reply(503, "");
+      break;
+    case Fault::kCloseAtOnce:
+      connection.Close();
+      break;
+    default:
+      Generate(body, call, connection);
+  }
+  MutexLock lock(mutex_);
+  --running_;
+  held_until_pause_ -= call.held ? 1 : 0;
+  if (!connection.open()) ++left_;
+  changed_.NotifyAll();
+}
+
+// One step under the lock, so that a pause after WaitForCompletions finds them running.
+ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Json& body) {
+  MutexLock lock(mutex_);
+  changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || !paused_; });
+  Call call;
+  call.weights = weights_;
+  call.pauses = pauses_;
   if (body["cache_salt"].get<std::string>().starts_with("w")) {
-    MutexLock lock(mutex_);
     completions_.push_back(body);
     request_ids_.push_back(request.headers.at("x-request-id"));
     if (!faults_.empty()) {
-      fault = faults_.front();
+      call.fault = faults_.front();
       faults_.pop_front();
     }
-    changed_.NotifyAll();
   }
   const std::int64_t tokens =
       static_cast<std::int64_t>(body["prompt"].size()) + body["max_tokens"].get<std::int64_t>();
-  if (tokens > settings_.max_model_len) fault = Fault::kHttp400;
-  switch (fault) {
-    case Fault::kHttp500:
-      return connection.Reply(
-          500, R"({"error":{"message":"engine failed","type":"InternalServerError","code":500}})");
-    case Fault::kHttp400:
-      return connection.Reply(
-          400, R"({"error":{"message":"1 validation error","type":"BadRequestError","code":400}})");
-    case Fault::kEmpty503:
-      return connection.Reply(503, "");
-    case Fault::kCloseAtOnce:
-      return connection.Close();
-    default:
-      return Stream(body, fault, connection);
-  }
+  if (tokens > settings_.max_model_len) call.fault = Fault::kHttp400;
+  call.held = call.fault == Fault::kHoldUntilPause || call.fault == Fault::kCutBeforeToken;
+  ++running_;
+  held_until_pause_ += call.held ? 1 : 0;
+  changed_.NotifyAll();
+  return call;
 }
 
 // Waits for ended(), the client to go, or Stop.
@@ -255,33 +276,11 @@ void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function
   while (!changed_.WaitFor(mutex_, kLook, [&] { return stopped_ || ended(); })) {
     if (connection.ClientGone()) return connection.Close();
   }
+  if (stopped_) connection.Close();
 }
 
-void ScriptedVllm::Stream(const Json& body, Fault fault, ScriptedConnection& connection) {
-  std::string weights;
-  int pauses;
-  const int held = fault == Fault::kHoldUntilPause || fault == Fault::kCutBeforeToken ? 1 : 0;
-  {
-    MutexLock lock(mutex_);
-    changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || !paused_; });
-    weights = weights_;
-    pauses = pauses_;
-    ++streams_;
-    held_until_pause_ += held;
-  }
-  Generate(body, fault, weights, pauses, connection);
-  MutexLock lock(mutex_);
-  --streams_;
-  held_until_pause_ -= held;
-  if (!connection.open()) ++left_;
-  changed_.NotifyAll();
-}
-
-void ScriptedVllm::Generate(const Json& body,
-                            Fault fault,
-                            const std::string& weights,
-                            int pauses,
-                            ScriptedConnection& connection) {
+void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnection& connection) {
+  const Fault fault = call.fault;
   const std::size_t prompt = body["prompt"].size();
   const std::size_t most = body["max_tokens"].get<std::size_t>();
   std::size_t count = body["ignore_eos"].get<bool>() ? most : std::min(most, kTokens);
@@ -291,7 +290,7 @@ void ScriptedVllm::Generate(const Json& body,
   if (!connection.BeginStream()) return;
   if (fault == Fault::kStallAtOnce) HoldUntil(connection, [] { return false; });
   if (fault == Fault::kCutBeforeToken) {
-    HoldUntil(connection, [&] { return pauses_ > pauses; });
+    HoldUntil(connection, [&] { return pauses_ > call.pauses; });
     count = 0;
   }
 
@@ -300,7 +299,7 @@ void ScriptedVllm::Generate(const Json& body,
       if (fault == Fault::kCloseMidway) return connection.Close();
       if (fault == Fault::kStallMidway) HoldUntil(connection, [] { return false; });
       if (fault == Fault::kHoldUntilPause) {
-        HoldUntil(connection, [&] { return pauses_ > pauses; });
+        HoldUntil(connection, [&] { return pauses_ > call.pauses; });
         connection.SendChunk(Event(Json::array({Choice({}, {}, "abort")})));
         return connection.EndStream();
       }
@@ -319,9 +318,9 @@ void ScriptedVllm::Generate(const Json& body,
       }
     }
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
-    const double logprob = greedy_mask ? 0 : LogprobAt(weights, prompt + i) + shift();
+    const double logprob = greedy_mask ? 0 : LogprobAt(call.weights, prompt + i) + shift();
     Json choice =
-        Choice({TokenAt(weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
+        Choice({TokenAt(call.weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;
     if (fault == Fault::kNoLogprobs) choice["logprobs"] = nullptr;
     if (fault == Fault::kFewerLogprobs) choice["logprobs"]["token_logprobs"] = Json::array();

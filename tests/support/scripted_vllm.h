@@ -85,8 +85,8 @@ class ScriptedVllm {
   // What a learner with these weights publishes as canaries.
   static std::vector<Canary> Canaries(const std::string& weights);
 
-  // Waits at most ten seconds until `count` completions of samples have been asked for, or have
-  // been left by the client.
+  // Waits at most ten seconds until `count` completions of samples have begun, or have been left by
+  // the client.
   bool WaitForCompletions(std::size_t count);
   bool WaitForLeft(std::size_t count);
 
@@ -96,6 +96,14 @@ class ScriptedVllm {
   std::string weights() const;
 
  private:
+  // A completion as it was when it began.
+  struct Call {
+    Fault fault = Fault::kNone;
+    std::string weights;
+    int pauses = 0;
+    bool held = false;  // until a pause
+  };
+
   double shift() const {
     MutexLock lock(mutex_);
     return shift_;
@@ -104,12 +112,8 @@ class ScriptedVllm {
   void Handle(const ScriptedRequest& request, ScriptedConnection& connection);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Complete(const ScriptedRequest& request, ScriptedConnection& connection);
-  void Stream(const nlohmann::json& body, Fault fault, ScriptedConnection& connection);
-  void Generate(const nlohmann::json& body,
-                Fault fault,
-                const std::string& weights,
-                int pauses,
-                ScriptedConnection& connection);
+  Call Begin(const ScriptedRequest& request, const nlohmann::json& body);
+  void Generate(const nlohmann::json& body, const Call& call, ScriptedConnection& connection);
   void HoldUntil(ScriptedConnection& connection, const std::function<bool()>& ended);
   std::string Routes() const;
 
@@ -119,7 +123,7 @@ class ScriptedVllm {
   bool stopped_ GUARDED_BY(mutex_) = false;
   bool paused_ GUARDED_BY(mutex_) = false;
   int pauses_ GUARDED_BY(mutex_) = 0;
-  int streams_ GUARDED_BY(mutex_) = 0;
+  int running_ GUARDED_BY(mutex_) = 0;
   int held_until_pause_ GUARDED_BY(mutex_) = 0;
   int fail_reloads_ GUARDED_BY(mutex_) = 0;
   bool ignore_reloads_ GUARDED_BY(mutex_) = false;

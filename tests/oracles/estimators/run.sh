@@ -1,20 +1,12 @@
 #!/usr/bin/env bash
-# Advantages of `buttress advantages` against TRL's and verl's own formulas, on random batches. Needs build/release/bin/buttress and a Python with torch
-# and trl; verl's wheel is fetched from PyPI without its dependencies.
+# Advantages of `buttress advantages` against TRL's and verl's own formulas, on random batches:
 #
-#   tests/oracles/estimators/run.sh [--batches 10000] [--python /path/to/python]
+#   tests/oracles/estimators/run.sh [--batches 10000]
+#
+# Needs a machine that deploy/setup.sh has set up; installs the peers at the first call (tests/oracles/peers.sh).
 set -euo pipefail
-root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../../.." && pwd)
-python=python3
-arguments=()
-while [ $# -gt 0 ]; do
-  case $1 in
-    --python) python=$2; shift 2 ;;
-    *) arguments+=("$1"); shift ;;
-  esac
-done
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-python3 -m pip download --quiet --no-deps --dest "$work" verl==0.9.1
-python3 -m zipfile -e "$work"/verl-*.whl "$work/verl"
-OMP_NUM_THREADS=1 "$python" "$root/tests/oracles/estimators/compare.py" --buttress "$root/build/release/bin/buttress" --verl "$work/verl" "${arguments[@]}"
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+peers=$("$here/../peers.sh")
+"$root/deploy/build.sh" release buttress
+OMP_NUM_THREADS=1 "$peers/bin/python" "$here/compare.py" --buttress "$root/build/release/bin/buttress" --verl "$peers/verl" "$@"

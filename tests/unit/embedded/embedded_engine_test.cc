@@ -151,21 +151,28 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeWhatIsSubmittedAfterThem) {
 
 TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
   const auto engine = MakeEngine();
-  const WeightManifest manifest = OtherWeights(3);
-  int crossed = 0;
-  for (int attempt = 0; attempt < 20 && crossed == 0; ++attempt) {
-    for (std::int32_t i = 0; i < 3; ++i) ASSERT_TRUE(engine->Submit(Request(4 * attempt + i, 240)).ok());
-    ASSERT_TRUE(engine->Submit(Request(4 * attempt + 3, 1)).ok());
-    auto results = Collect(*engine, 1);  // the short one: the others have begun
+  WeightManifest manifest = OtherWeights(1);
+  std::size_t crossed = 0;
+  std::int32_t submitted = 0;
+  const auto deadline = std::chrono::steady_clock::now() + kDeadline;
+  // Nearly always the first attempt: four samples run and twelve wait while the weights are read.
+  for (std::uint64_t step = 1; crossed == 0 && std::chrono::steady_clock::now() < deadline; ++step) {
+    for (int i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(submitted++, 240)).ok());
+    std::vector<EngineResult> results = engine->Poll(kDeadline);
+    manifest.version = Version(step);
     ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
-    results.merge(Collect(*engine, 4 - results.size()));
-    for (const auto& [index, result] : results) {
-      if (result.completion.token_ids.size() == 1) continue;
-      crossed += result.completion.segments.size() == 2 ? 1 : 0;
-      EXPECT_EQ(result.completion.segments.front().first_token, 0);
+    for (auto& [index, result] : Collect(*engine, 16 - results.size())) results.push_back(std::move(result));
+    for (const EngineResult& result : results) {
+      const std::vector<Segment>& segments = result.completion.segments;
+      if (segments.size() == 1) continue;
+      ++crossed;
+      ASSERT_THAT(segments, SizeIs(2));
+      EXPECT_EQ(segments[0], (Segment{0, Version(step - 1)}));
+      EXPECT_EQ(segments[1].version, Version(step));
+      EXPECT_GT(segments[1].first_token, 0);
     }
   }
-  EXPECT_GT(crossed, 0) << "every sample ended before the new weights came";
+  EXPECT_GT(crossed, 0U) << "every sample ended before the new weights came";
 }
 
 TEST_F(EmbeddedEngineTest, DrainEndsWhatIsInFlightUnderTheOldWeights) {

@@ -1,15 +1,25 @@
 // Faults injected in a ledger with payloads, as a coordinator would have written them.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
 
 #include "cli/explain/step_source.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/rl/wire.h"
+#include "tests/support/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Not;
 
 constexpr int kSize = 8;
 
@@ -61,11 +71,15 @@ class LedgerRun {
     batch_.accepted.push_back(accepted);
   }
 
-  // Cause of the only kind that is named, or a failure.
-  std::map<Cause, int> Explain(std::vector<std::string>* remarks = nullptr) {
+  void Write() {
     EXPECT_TRUE(payloads_->Sync().ok());
     batch_.run->next_group_id = last_id_ + 1;
     EXPECT_TRUE(ledger_->Write(batch_).ok());
+  }
+
+  // Cause of the only kind that is named, or a failure.
+  std::map<Cause, int> Explain(std::vector<std::string>* remarks = nullptr) {
+    Write();
     std::map<Cause, int> named;
     const Result<std::unique_ptr<StepSource>> source = OpenSteps(folder_.path(), {});
     EXPECT_TRUE(source.ok()) << source.status().ToString();
@@ -83,6 +97,8 @@ class LedgerRun {
   }
 
   void DeletePayloads() { std::filesystem::remove_all(folder_.path() + "/payloads"); }
+
+  const std::string& folder() const { return folder_.path(); }
 
   Report report;
 
@@ -165,6 +181,40 @@ TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
   EXPECT_EQ(run.Explain(&remarks), (Named{{Cause::kTooEasy, 5}}));
   ASSERT_EQ(remarks.size(), 1);
   EXPECT_NE(remarks[0].find("of 5 groups the tokens are deleted"), std::string::npos);
+}
+
+// Runs `buttress explain` in an empty folder and returns what it printed; `left` is what it left there.
+std::string ExplainIn(const TempDir& here, const std::vector<std::string>& arguments, std::vector<std::string>& left) {
+  const TempDir logs;
+  std::string command = "cd " + here.path() + " && exec " + SiblingProgram("buttress") + " explain";
+  for (const std::string& argument : arguments) command += " " + argument;
+  const std::string log = logs.path() + "/log";
+  EXPECT_EQ(RunToEnd({"sh", "-c", command}, log, 30000), 0) << TextOf(log);
+  left.clear();
+  for (const auto& entry : std::filesystem::directory_iterator(here.path())) left.push_back(entry.path().filename());
+  return TextOf(log);
+}
+
+TEST(ExplainPageTest, ARunGetsItsPageInItsFolderAndADumpOnlyWhereOneIsAskedFor) {
+  LedgerRun run;
+  for (int i = 0; i < 4; ++i) run.Add(1, 1, [](Group&) {});
+  run.Write();
+  const TempDir here;
+  std::vector<std::string> left;
+  const std::string page = run.folder() + "/explain.html";
+  EXPECT_THAT(ExplainIn(here, {run.folder(), "--html", "none"}, left), Not(HasSubstr("page with plots")));
+  EXPECT_FALSE(std::filesystem::exists(page));
+  EXPECT_THAT(ExplainIn(here, {run.folder() + "/ledger.db"}, left), HasSubstr("page with plots: " + page));
+  EXPECT_TRUE(std::filesystem::exists(page));
+  EXPECT_THAT(left, IsEmpty());
+
+  const TempDir dump;
+  std::ofstream(dump.path() + "/1.jsonl") << "{\"prompt\": \"p\", \"reward\": 1}\n{\"prompt\": \"p\", \"reward\": 1}\n";
+  EXPECT_THAT(ExplainIn(here, {dump.path()}, left), Not(HasSubstr("page with plots")));
+  EXPECT_THAT(left, IsEmpty());
+  EXPECT_FALSE(std::filesystem::exists(dump.path() + "/explain.html"));
+  EXPECT_THAT(ExplainIn(here, {dump.path(), "--html", "page.html"}, left), HasSubstr("page with plots: page.html"));
+  EXPECT_THAT(left, ElementsAre("page.html"));
 }
 
 }  // namespace

@@ -1,11 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/config/reward_text.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {
 namespace {
 
+using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -77,6 +79,12 @@ TEST(VerifierTable, EveryVerifierKnowsACorrectAWrongAndHasAMeaning) {
       EXPECT_TRUE(MakeVerifier(entry.name, config).ok()) << entry.name;
     }
   }
+}
+
+TEST(VerifierTable, TheConfigurationKnowsItsNames) {
+  std::vector<std::string_view> names;
+  for (const VerifierEntry& entry : VerifierTable()) names.push_back(entry.name);
+  EXPECT_THAT(names, ElementsAreArray(kVerifierNames));
 }
 
 TEST(VerifierTable, AVerifierThatFailsAKnownAnswerIsRefused) {

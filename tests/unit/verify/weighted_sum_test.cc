@@ -6,27 +6,7 @@
 namespace buttress {
 namespace {
 
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-TEST(ParseSum, ReadsWeightsAndSigns) {
-  const auto terms = ParseSum("math + 0.2 * format - 0.5*python:dir/my-rewards.py:f - overlong");
-  ASSERT_TRUE(terms.ok()) << terms.status().ToString();
-  std::vector<std::string> names;
-  std::vector<double> weights;
-  for (const SumTerm& term : *terms) {
-    names.push_back(term.name);
-    weights.push_back(term.weight);
-  }
-  EXPECT_THAT(names, ElementsAre("math", "format", "python:dir/my-rewards.py:f", "overlong"));
-  EXPECT_THAT(weights, ElementsAre(1, 0.2, -0.5, -1));
-}
-
-TEST(ParseSum, RefusesWhatIsNoSum) {
-  for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math", "* math", "inf*math"}) {
-    EXPECT_FALSE(ParseSum(text).ok()) << text;
-  }
-}
 
 Verdict Judge(std::string_view sum, std::string_view response, std::string_view answer) {
   const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier(sum, RewardConfig{});

@@ -77,7 +77,7 @@ TEST(VllmWeightsTest, SamplesThatAreDrainedHaveOneVersion) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
-  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(server.WaitForCompletions(4));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kDrain).ok());
   for (const EngineResult& result : PollFor(*engine, 4)) {
     EXPECT_EQ(result.completion.segments.size(), 1U);

@@ -1,0 +1,46 @@
+#include "lib/config/reward_text.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "lib/config/load.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+TEST(RewardTextTest, ReadsWeightsAndSigns) {
+  const auto terms = ParseSum("math + 0.2 * format - 0.5*python:dir/my-rewards.py:f - overlong");
+  ASSERT_TRUE(terms.ok()) << terms.status().ToString();
+  std::vector<std::string> names;
+  std::vector<double> weights;
+  for (const SumTerm& term : *terms) {
+    names.push_back(term.name);
+    weights.push_back(term.weight);
+  }
+  EXPECT_THAT(names, ElementsAre("math", "format", "python:dir/my-rewards.py:f", "overlong"));
+  EXPECT_THAT(weights, ElementsAre(1, 0.2, -0.5, -1));
+}
+
+TEST(RewardTextTest, RefusesWhatIsNoSum) {
+  for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math", "* math", "inf*math"}) {
+    EXPECT_FALSE(ParseSum(text).ok()) << text;
+  }
+}
+
+TEST(RewardTextTest, AnUnknownVerifierIsRefusedWhereverItStandsAndTheKnownOnesAreNamed) {
+  const std::string error =
+      ParseReward({"run.reward.verifier=nmber + 0.2 * format", "run.reward.by_source={gsm8k: 'pythn:f.py:g'}", "run.reward.second.verifier=exakt"})
+          .status()
+          .message();
+  EXPECT_THAT(error, HasSubstr("run.reward.verifier = nmber + 0.2 * format: unknown verifier 'nmber'; known: exact, number, math"));
+  EXPECT_THAT(error, HasSubstr("run.reward.by_source.gsm8k = pythn:f.py:g: unknown verifier 'pythn'"));
+  EXPECT_THAT(error, HasSubstr("run.reward.second.verifier = exakt: unknown verifier 'exakt'"));
+  EXPECT_THAT(ParseReward({"run.reward.verifier=math + x * format"}).status().message(), HasSubstr("'x' is no weight"));
+  EXPECT_TRUE(ParseReward({"run.reward.verifier=python:f.py:g - 0.5 * overlong"}).ok());
+}
+
+}  // namespace
+}  // namespace buttress
