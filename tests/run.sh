@@ -2,7 +2,7 @@
 # Sets up, builds and runs every test; ends with ctest's summary. Skipped tests are listed with their reason.
 #
 #   tests/run.sh [ctest arguments]        for example: tests/run.sh -L unit
-#   tests/run.sh --with-vllm              instead: trains through a real vLLM (installed at the first call: 2.5 minutes, 6.1 GB)
+#   tests/run.sh --with-vllm              instead: trains through a real vLLM (installed at the first call: 3 minutes, 6.3 GB)
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 "$root/deploy/setup.sh"
