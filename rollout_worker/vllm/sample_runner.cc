@@ -95,6 +95,8 @@ PolicyVersion SampleRunner::version() const {
 void SampleRunner::Hold() { Give(Order::kHold); }
 
 void SampleRunner::Cut(InFlight in_flight) {
+void SampleRunner::Drain() { Give(Order::kDrain); }
+
   Give(in_flight == InFlight::kAbort ? Order::kCutAbort : Order::kCutKeep);
 }
 
@@ -163,7 +165,8 @@ void SampleRunner::TakeOrder() {
     if (order == Order::kNone) return;
     held_ = true;
   }
-  if (order != Order::kHold) CutAll(order == Order::kCutAbort);
+  if (order == Order::kDrain && !running_.empty()) return;
+  if (order == Order::kCutKeep || order == Order::kCutAbort) CutAll(order == Order::kCutAbort);
   MutexLock lock(mutex_);
   order_ = Order::kNone;
   changed_.NotifyAll();

@@ -38,6 +38,9 @@ class SampleRunner {
   // No attempt begins until Go. Returns when that is so.
   void Hold();
   // Cuts all attempts; kKeep: they wait with their tokens, kAbort: their samples end. Returns when
+  // Hold, and all attempts have ended: one that reaches a paused server would complete under the
+  // weights that come next.
+  void Drain();
   // that is done. REQUIRES: Hold.
   void Cut(InFlight in_flight);
   // Attempts begin again, under `version`.
@@ -47,7 +50,7 @@ class SampleRunner {
   void Wake() { http_.Wake(); }
 
  private:
-  enum class Order { kNone, kHold, kCutKeep, kCutAbort };
+  enum class Order { kNone, kHold, kDrain, kCutKeep, kCutAbort };
   using Place = std::list<OpenSample>::iterator;
 
   void Run();

@@ -94,7 +94,7 @@ class VllmEngine final : public InferenceEngine {
     if (serving.empty())
       return Unavailable("no vLLM server serves: " + pool_.last_failure().ToString());
     const std::string folder = AbsolutePath(manifest.folder);
-    runner_.Hold();
+    in_flight == InFlight::kDrain ? runner_.Drain() : runner_.Hold();
     const auto cut = [&] {
       if (in_flight != InFlight::kDrain) runner_.Cut(in_flight);
     };

@@ -289,7 +289,10 @@ void ScriptedVllm::Generate(const Json& body,
   if (fault == Fault::kTooManyTokens) count = most + 1;
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";
   if (!connection.BeginStream()) return;
-  if (fault == Fault::kStallAtOnce) HoldUntil(connection, [] { return false; });
+  if (fault == Fault::kStallAtOnce) {
+    HoldUntil(connection, [] { return false; });
+    return connection.Close();
+  }
   if (fault == Fault::kCutBeforeToken) {
     HoldUntil(connection, [&] { return pauses_ > pauses; });
     count = 0;
@@ -298,7 +301,10 @@ void ScriptedVllm::Generate(const Json& body,
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
     if (i == kBeforeFault) {
       if (fault == Fault::kCloseMidway) return connection.Close();
-      if (fault == Fault::kStallMidway) HoldUntil(connection, [] { return false; });
+      if (fault == Fault::kStallMidway) {
+        HoldUntil(connection, [] { return false; });
+        return connection.Close();
+      }
       if (fault == Fault::kHoldUntilPause) {
         HoldUntil(connection, [&] { return pauses_ > pauses; });
         connection.SendChunk(Event(Json::array({Choice({}, {}, "abort")})));
