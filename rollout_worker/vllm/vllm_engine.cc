@@ -54,6 +54,7 @@ class VllmEngine final : public InferenceEngine {
              ServedWeights weights)
       : config_(config),
         control_(config, api_key),
+        prober_(config, api_key),
         pool_(std::move(servers)),
         weights_(std::move(weights)),
         shown_(pool_.size()),
@@ -64,6 +65,7 @@ class VllmEngine final : public InferenceEngine {
   ~VllmEngine() override {
     stop_.Stop();
     control_.Stop();
+    prober_.Stop();
     reviver_.join();
   }
 
@@ -81,6 +83,7 @@ class VllmEngine final : public InferenceEngine {
     EngineStats stats = runner_.stats();
     stats.canary_difference = canary_difference_;
     stats.unchanged_weights = unchanged_weights_;
+    stats.servers = pool_.States();
     return stats;
   }
 
@@ -165,9 +168,13 @@ class VllmEngine final : public InferenceEngine {
         {.initial_ms = config_.revive_ms, .max_ms = std::max(config_.revive_ms, kMaxReviveMs)},
         HashText("revive"));
     while (!stop_.WaitFor(std::chrono::milliseconds(backoff.NextMs()))) {
-      MutexLock lock(control_mutex_);
+      std::vector<std::size_t> recovered;
+      {
+        MutexLock lock(control_mutex_);  // none of them is in an update, and none gets into one while it is lost
+        recovered = pool_.Recovered();
+      }
       bool failed = false;
-      for (const std::size_t server : pool_.Lost()) {
+      for (const std::size_t server : recovered) {
         const Status status = Revive(server);
         if (stop_.stopped()) return;
         failed = failed || !status.ok();
@@ -179,9 +186,11 @@ class VllmEngine final : public InferenceEngine {
   }
 
   // Whatever it may hold by now, it gets the current weights and has to show them.
-  Status Revive(std::size_t server) REQUIRES(control_mutex_) {
+  // The lock is not held while it is probed: one that hangs must not keep the others from new weights.
+  Status Revive(std::size_t server) EXCLUDES(control_mutex_) {
     const std::string url = pool_.Info(server).url;
-    BUTTRESS_ASSIGN_OR_RETURN(ServerInfo info, control_.Probe(url));
+    BUTTRESS_ASSIGN_OR_RETURN(ServerInfo info, prober_.Probe(url));
+    MutexLock lock(control_mutex_);
     BUTTRESS_RETURN_IF_ERROR(
         control_.PushWeights({url}, weights_.folder, InFlight::kKeep, [] {})[0]);
     Result<Canaries> shown = std::move(
@@ -189,7 +198,7 @@ class VllmEngine final : public InferenceEngine {
     BUTTRESS_RETURN_IF_ERROR(shown.status());
     shown_[server].clear();  // whatever it served before
     BUTTRESS_RETURN_IF_ERROR(ProveServer(server, info, weights_, *std::move(shown)));
-    pool_.Restore(server, std::move(info));
+    if (!pool_.Restore(server, std::move(info))) return Unavailable(url + ": lost again while it was revived");
     runner_.Wake();
     Log(kInfo,
         "a vLLM server serves again",
@@ -200,6 +209,7 @@ class VllmEngine final : public InferenceEngine {
   const VllmConfig config_;
   Mutex control_mutex_;  // one change at a time
   VllmControl control_;
+  VllmControl prober_;  // the reviver's
   ServerPool pool_;
   ServedWeights weights_ GUARDED_BY(control_mutex_);
   std::vector<Canaries> shown_ GUARDED_BY(control_mutex_);  // by server, under weights_

@@ -68,6 +68,22 @@ void ScriptedVllm::Stop() {
   server_.Stop();
 }
 
+void ScriptedVllm::Restart() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = false;
+    paused_ = false;
+    weights_ = "after a restart";
+  }
+  server_.Restart();
+}
+
+void ScriptedVllm::FailHealth(HealthFault fault) {
+  MutexLock lock(mutex_);
+  health_fault_ = fault;
+  changed_.NotifyAll();
+}
+
 void ScriptedVllm::Fail(std::vector<Fault> faults) {
   MutexLock lock(mutex_);
   faults_.assign(faults.begin(), faults.end());
@@ -156,6 +172,7 @@ void ScriptedVllm::Handle(const ScriptedRequest& request, ScriptedConnection& co
     return connection.Reply(
         404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
   }
+  if (request.target == "/health") return Health(connection);
   if (request.target == "/v1/completions") return Complete(request, connection);
   Control(request, connection);
 }
@@ -215,6 +232,33 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   }
   changed_.NotifyAll();
   connection.Reply(200, R"({"status":"ok","results":[null]})");
+}
+
+void ScriptedVllm::Health(ScriptedConnection& connection) {
+  HealthFault fault;
+  {
+    MutexLock lock(mutex_);
+    fault = health_fault_;
+  }
+  switch (fault) {
+    case HealthFault::kNone:
+      return connection.Reply(200, "");
+    case HealthFault::kEmpty503:
+      return connection.Reply(503, "");
+    case HealthFault::kHang:
+      HoldUntil(connection, [this] { return health_fault_ != HealthFault::kHang; });
+      return connection.Close();
+    case HealthFault::kTrickle:
+      break;
+  }
+  bool going = connection.BeginStream();
+  while (going) {
+    MutexLock lock(mutex_);
+    const bool ended = changed_.WaitFor(
+        mutex_, kLook, [this] { return stopped_ || health_fault_ != HealthFault::kTrickle; });
+    going = !ended && connection.SendChunk("x");
+  }
+  connection.Close();
 }
 
 void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& connection) {
