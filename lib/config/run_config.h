@@ -262,7 +262,7 @@ struct VllmConfig {
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
     v("health_interval_ms", health_interval_ms, "wait between two health checks (GET /health) of a server");
     v("health_timeout_ms", health_timeout_ms, "time for a health check; a server that takes longer gets no completions until one is in time");
-    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 in float32, else 0.05");
+    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 where server and weights are float32, else 0.05");
   }
 };
 
