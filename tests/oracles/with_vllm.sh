@@ -107,6 +107,10 @@ in_bfloat16() {
   python3 "$here/check_run.py" $out bfloat16
 }
 
+case $parts in
+  float32 | bfloat16 | 'float32 bfloat16') ;;
+  *) fail "'$parts' is no part; expected float32 or bfloat16" ;;
+esac
 cd "$root"
 vllm=$("$here/setup.sh")
 deploy/quickstart-data.sh
@@ -114,10 +118,5 @@ rm -rf $out
 mkdir -p $out
 (umask 077; head -c 24 /dev/urandom | base64 | tr '+/' 'ab' >$out/key)
 
-for part in $parts; do
-  case $part in
-    float32 | bfloat16) "in_$part" ;;
-    *) fail "'$part' is no part; expected float32 or bfloat16" ;;
-  esac
-done
+for part in $parts; do "in_$part"; done
 say "passed"
