@@ -37,6 +37,15 @@ struct EngineResult {
 // What becomes of samples in flight when weights change: go on under the new policy, abort, or finish under the old one first.
 enum class InFlight { kKeep, kAbort, kDrain };
 
+// A server that completions are asked of.
+struct ServerState {
+  std::string url;
+  bool healthy = false;  // by its last health check
+  bool serving = false;  // it has the current weights and gets completions
+
+  bool operator==(const ServerState&) const = default;
+};
+
 struct EngineStats {
   std::int64_t running = 0;
   std::int64_t waiting = 0;
@@ -46,6 +55,7 @@ struct EngineStats {
   // updates after which a server's had not changed.
   double canary_difference = 0;
   std::int64_t unchanged_weights = 0;
+  std::vector<ServerState> servers;  // empty where the engine generates itself
 };
 
 // Owns its thread; thread-safe.

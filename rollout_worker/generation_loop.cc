@@ -51,6 +51,7 @@ void GenerationLoop::SubmitWaiting() {
 void GenerationLoop::Poll() {
   const EngineStats stats = engine_.stats();
   metrics_.requests_in_flight.Set(static_cast<double>(stats.running + stats.waiting));
+  if (stats.servers != servers_) metrics_.SetServers(servers_ = stats.servers);
   const bool generating = stats.running + stats.waiting > 0;
   const bool scoring = scoring_.inside() > 0;
   const WaitReason reason = Reason();

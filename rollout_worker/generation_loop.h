@@ -5,6 +5,7 @@
 #include <deque>
 #include <optional>
 #include <thread>
+#include <vector>
 
 #include "lib/base/sync.h"
 #include "rollout_worker/engine.h"
@@ -51,6 +52,7 @@ class GenerationLoop {
   std::deque<SampleRequest> requests_;  // for the engine, which was full
   std::deque<ScoreRequest> unscored_;   // for the scoring pool, which was full
   std::uint64_t seen_change_ = 0;
+  std::vector<ServerState> servers_;  // as metrics_ has them
   std::atomic<int> failures_in_a_row_{0};
   StopSignal stop_;
   std::thread thread_;

@@ -43,8 +43,9 @@ WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& 
 
 }  // namespace
 
-WorkerMetrics::WorkerMetrics(Metrics& metrics)
-    : completions(Counters(metrics, "buttress_worker_completions_total", "Completions that the engine gave.",
+WorkerMetrics::WorkerMetrics(Metrics& all)
+    : metrics(all),
+      completions(Counters(metrics, "buttress_worker_completions_total", "Completions that the engine gave.",
                            "finish_reason", kFinishReasons)),
       wait_seconds(Counters(metrics, "buttress_worker_wait_seconds_total",
                             "Time in which the generation loop had nothing to hand on, by what it waited for.", "reason",
@@ -87,6 +88,16 @@ void WorkerMetrics::Count(const Completion& completion) {
 
 void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
   wait_seconds[static_cast<std::size_t>(reason)]->Increment(seconds);
+}
+
+void WorkerMetrics::SetServers(const std::vector<ServerState>& servers) {
+  for (const ServerState& server : servers) {
+    const MetricLabels labels = {{"server", server.url}};
+    metrics.Gauge("buttress_worker_server_healthy", "1 if the vLLM server's last health check was answered in time.", labels)
+        .Set(server.healthy ? 1 : 0);
+    metrics.Gauge("buttress_worker_server_serving", "1 if the vLLM server has proven the current weights and gets completions.", labels)
+        .Set(server.serving ? 1 : 0);
+  }
 }
 
 void WorkerMetrics::Count(const WeightTransfer& transfer) {

@@ -3,10 +3,12 @@
 
 #include <array>
 #include <string_view>
+#include <vector>
 
 #include "lib/base/metrics.h"
 #include "lib/rl/types.h"
 #include "lib/weights/transport.h"
+#include "rollout_worker/engine.h"
 
 namespace buttress {
 
@@ -34,6 +36,10 @@ struct WorkerMetrics {
   // A transfer of weights by gRPC.
   void Count(const WeightTransfer& transfer);
 
+  // Of servers that completions are asked of (generation loop).
+  void SetServers(const std::vector<ServerState>& servers);
+
+  Metrics& metrics;
   std::array<prometheus::Gauge*, 4> state;
   std::array<prometheus::Counter*, 5> completions;  // by FinishReason; unspecified is not exported
   std::array<prometheus::Counter*, 5> wait_seconds;

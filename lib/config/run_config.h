@@ -244,6 +244,8 @@ struct VllmConfig {
   std::int64_t idle_ms = 120000;
   std::int64_t control_ms = 720000;
   std::int64_t revive_ms = 2000;
+  std::int64_t health_interval_ms = 5000;
+  std::int64_t health_timeout_ms = 10000;
   double canary_nats = 0;
 
   template <class V>
@@ -258,7 +260,9 @@ struct VllmConfig {
     v("idle_ms", idle_ms, "time between tokens");
     v("control_ms", control_ms, "time for a pause, a weight load or a probe");
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
-    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 in float32, else 0.05");
+    v("health_interval_ms", health_interval_ms, "wait between two health checks (GET /health) of a server");
+    v("health_timeout_ms", health_timeout_ms, "time for a health check; a server that takes longer gets no completions until one is in time");
+    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 where server and weights are float32, else 0.05");
   }
 };
 

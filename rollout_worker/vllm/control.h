@@ -31,7 +31,7 @@ class VllmControl {
   VllmControl(VllmConfig config, std::string api_key)
       : config_(std::move(config)), api_key_(std::move(api_key)) {}
 
-  // /version, /v1/models, /openapi.json, /server_info, and a completion that shows what its
+  // /health, /version, /v1/models, /openapi.json, /server_info, and a completion that shows what its
   // log-probs mean. kFailedPrecondition names the flags that the server lacks.
   Result<ServerInfo> Probe(const std::string& url);
 

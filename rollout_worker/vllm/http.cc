@@ -37,8 +37,23 @@ struct Transfer {
   }
 
   std::int64_t deadline_ms() const {
-    return last_byte_ms == 0 ? started_ms + request.deadlines.first_byte_ms
-                             : last_byte_ms + request.deadlines.idle_ms;
+    const HttpDeadlines& deadlines = request.deadlines;
+    const std::int64_t next_byte =
+        last_byte_ms == 0 ? started_ms + deadlines.first_byte_ms : last_byte_ms + deadlines.idle_ms;
+    return deadlines.whole_ms == 0 ? next_byte
+                                   : std::min(next_byte, started_ms + deadlines.whole_ms);
+  }
+
+  Status Overdue() const {
+    const HttpDeadlines& deadlines = request.deadlines;
+    const auto text = [&](const char* what, std::int64_t ms, const char* which) {
+      return DeadlineExceeded(request.url + ": " + what + " in " + std::to_string(ms) + " ms (" +
+                              which + " deadline)");
+    };
+    if (deadlines.whole_ms != 0 && deadline_ms() == started_ms + deadlines.whole_ms)
+      return text("no whole reply", deadlines.whole_ms, "whole-reply");
+    if (last_byte_ms == 0) return text("no byte", deadlines.first_byte_ms, "first-byte");
+    return text("no further byte", deadlines.idle_ms, "idle");
   }
 
   std::size_t Take(std::string_view piece) {
@@ -151,14 +166,7 @@ struct HttpMulti::Impl {
       if (transfer->deadline_ms() <= now) overdue.push_back(transfer.get());
     }
     for (Transfer* transfer : overdue) {
-      const HttpDeadlines& deadlines = transfer->request.deadlines;
-      transfer->refused =
-          DeadlineExceeded(transfer->request.url +
-                           (transfer->last_byte_ms == 0
-                                ? ": no byte in " + std::to_string(deadlines.first_byte_ms) +
-                                      " ms (first-byte deadline)"
-                                : ": no further byte in " + std::to_string(deadlines.idle_ms) +
-                                      " ms (idle deadline)"));
+      transfer->refused = transfer->Overdue();
       End(transfer, CURLE_OK);
     }
   }

@@ -19,6 +19,7 @@ struct HttpDeadlines {
   std::int64_t connect_ms = 5000;
   std::int64_t first_byte_ms = 600000;  // from the start to the first byte of the body
   std::int64_t idle_ms = 120000;        // between bytes of the body
+  std::int64_t whole_ms = 0;            // from the start to the end; 0: no bound
 };
 
 struct HttpRequest {

@@ -4,6 +4,7 @@
 
 #include "lib/base/log.h"
 #include "rollout_worker/vllm/control.h"
+#include "rollout_worker/vllm/health_poller.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {
@@ -33,6 +34,8 @@ Status Lacks(const std::string& url, const std::string& what) {
 Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   ServerInfo info;
   info.url = url;
+  BUTTRESS_RETURN_IF_ERROR(
+      HealthOf(http_.Fetch({HealthRequest(config_, url)})[0], url));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string version, Get(url, "/version"));
   const Json parsed = Json::parse(version, nullptr, false);
   if (!Find(parsed, "/version").is_string())

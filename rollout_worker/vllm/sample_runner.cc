@@ -27,6 +27,7 @@ SampleRunner::SampleRunner(const VllmConfig& config,
       api_key_(std::move(api_key)),
       pool_(pool),
       queue_limit_(QueueLimit(pool)),
+      health_(config_, pool_, http_),
       version_(std::move(version)) {
   max_model_len_ = pool.Info(0).max_model_len;
   for (std::size_t i = 1; i < pool.size(); ++i)
@@ -94,6 +95,8 @@ PolicyVersion SampleRunner::version() const {
 
 void SampleRunner::Hold() { Give(Order::kHold); }
 
+void SampleRunner::Drain() { Give(Order::kDrain); }
+
 void SampleRunner::Cut(InFlight in_flight) {
   Give(in_flight == InFlight::kAbort ? Order::kCutAbort : Order::kCutKeep);
 }
@@ -117,7 +120,9 @@ void SampleRunner::Run() {
   while (TakeSubmitted()) {
     TakeCancelled();
     TakeOrder();
+    LeaveUnhealthy();
     BeginWaiting();
+    health_.Begin();
     http_.Step(WaitMs());
   }
 }
@@ -163,7 +168,8 @@ void SampleRunner::TakeOrder() {
     if (order == Order::kNone) return;
     held_ = true;
   }
-  if (order != Order::kHold) CutAll(order == Order::kCutAbort);
+  if (order == Order::kDrain && !running_.empty()) return;
+  if (order == Order::kCutKeep || order == Order::kCutAbort) CutAll(order == Order::kCutAbort);
   MutexLock lock(mutex_);
   order_ = Order::kNone;
   changed_.NotifyAll();
@@ -193,6 +199,19 @@ void SampleRunner::CutAll(bool abort) {
       waiting_.erase(sample);
     }
     sample = next;
+  }
+}
+
+void SampleRunner::LeaveUnhealthy() {
+  for (const HealthFailure& failure : health_.TakeFailed()) {
+    for (auto sample = running_.begin(); sample != running_.end();) {
+      const auto next = std::next(sample);
+      if (sample->server == failure.server) {
+        http_.Cancel(sample->transfer);
+        EndAttempt(sample, failure.why);
+      }
+      sample = next;
+    }
   }
 }
 
@@ -295,7 +314,7 @@ void SampleRunner::Deliver(EngineResult result) {
 }
 
 std::int64_t SampleRunner::WaitMs() const {
-  std::int64_t wait_ms = kStepMs;
+  std::int64_t wait_ms = std::min(kStepMs, health_.WaitMs());
   const std::int64_t now = RealClock().MonotonicMs();
   for (const OpenSample& sample : waiting_) {
     if (sample.not_before_ms > now) wait_ms = std::min(wait_ms, sample.not_before_ms - now);

@@ -1,5 +1,5 @@
-// The engine's thread: keeps every server busy with the samples that wait, and decides what becomes
-// of an attempt that ended.
+// The engine's thread: keeps every server busy with the samples that wait, looks after the servers'
+// health, and decides what becomes of an attempt that ended.
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,14 @@
 #include "lib/base/sync.h"
 #include "lib/config/run_config.h"
 #include "rollout_worker/engine.h"
+#include "rollout_worker/vllm/health_poller.h"
 #include "rollout_worker/vllm/http.h"
 #include "rollout_worker/vllm/open_sample.h"
 #include "rollout_worker/vllm/server_pool.h"
 
 namespace buttress {
 
-// Thread-safe. Its thread alone touches http_, waiting_ and running_.
+// Thread-safe. Its thread alone touches http_, health_, waiting_ and running_.
 class SampleRunner {
  public:
   SampleRunner(const VllmConfig& config,
@@ -37,6 +38,9 @@ class SampleRunner {
 
   // No attempt begins until Go. Returns when that is so.
   void Hold();
+  // Hold, and all attempts have ended: one that reaches a paused server would complete under the
+  // weights that come next.
+  void Drain();
   // Cuts all attempts; kKeep: they wait with their tokens, kAbort: their samples end. Returns when
   // that is done. REQUIRES: Hold.
   void Cut(InFlight in_flight);
@@ -47,7 +51,7 @@ class SampleRunner {
   void Wake() { http_.Wake(); }
 
  private:
-  enum class Order { kNone, kHold, kCutKeep, kCutAbort };
+  enum class Order { kNone, kHold, kDrain, kCutKeep, kCutAbort };
   using Place = std::list<OpenSample>::iterator;
 
   void Run();
@@ -56,6 +60,8 @@ class SampleRunner {
   void TakeOrder();
   void Give(Order order);
   void CutAll(bool abort);
+  // What runs on a server that failed its health check is tried again.
+  void LeaveUnhealthy();
   void BeginWaiting();
   bool Begin(Place sample);
   void EndAttempt(Place sample, Result<HttpReply> reply);
@@ -71,6 +77,7 @@ class SampleRunner {
   std::int64_t max_model_len_ = 0;  // the smallest of all servers
 
   HttpMulti http_;
+  HealthPoller health_;
   std::list<OpenSample> waiting_;
   std::list<OpenSample> running_;
 

@@ -53,6 +53,7 @@ void ServerPool::Lose(std::size_t server, const Status& why) {
 
 void ServerPool::MarkLost(Server& server, const Status& why) {
   last_failure_ = why;
+  server.recovered = false;
   if (server.lost) return;
   server.lost = true;
   Log(kWarn,
@@ -60,25 +61,48 @@ void ServerPool::MarkLost(Server& server, const Status& why) {
       {{"server", server.info.url}, {"error", why.ToString()}});
 }
 
-void ServerPool::Restore(std::size_t server, ServerInfo info) {
+bool ServerPool::Restore(std::size_t server, ServerInfo info) {
   MutexLock lock(mutex_);
   Server& s = servers_[server];
+  if (!s.recovered) return false;
   s.info = std::move(info);
   s.lost = false;
   s.failures_in_a_row = 0;
+  return true;
 }
 
-std::vector<std::size_t> ServerPool::Serving() const { return Where(false); }
+void ServerPool::SetHealth(std::size_t server, const Status& health) {
+  MutexLock lock(mutex_);
+  Server& s = servers_[server];
+  s.healthy = health.ok();
+  s.recovered = health.ok();
+  if (!health.ok()) MarkLost(s, health);
+}
 
-std::vector<std::size_t> ServerPool::Lost() const { return Where(true); }
-
-std::vector<std::size_t> ServerPool::Where(bool lost) const {
+std::vector<std::size_t> ServerPool::Serving() const {
   MutexLock lock(mutex_);
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (servers_[i].lost == lost) found.push_back(i);
+    if (!servers_[i].lost) found.push_back(i);
   }
   return found;
+}
+
+std::vector<std::size_t> ServerPool::Recovered() const {
+  MutexLock lock(mutex_);
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    if (servers_[i].lost && servers_[i].recovered) found.push_back(i);
+  }
+  return found;
+}
+
+std::vector<ServerState> ServerPool::States() const {
+  MutexLock lock(mutex_);
+  std::vector<ServerState> states;
+  for (const Server& server : servers_)
+    states.push_back({server.info.url, server.healthy, !server.lost});
+  return states;
 }
 
 ServerInfo ServerPool::Info(std::size_t server) const {

@@ -12,7 +12,8 @@
 
 namespace buttress {
 
-// A server that fails is lost until Restore: it may have come back with other weights. Thread-safe.
+// A server that fails, in a completion or in a health check, is lost until Restore: it may have come
+// back with other weights. Thread-safe.
 class ServerPool {
  public:
   explicit ServerPool(std::vector<ServerInfo> servers);
@@ -29,10 +30,16 @@ class ServerPool {
   void Release(std::size_t server);
 
   void Lose(std::size_t server, const Status& why);
-  void Restore(std::size_t server, ServerInfo info);
+  // The server serves again. False, and it does not, if it has been lost anew since Recovered named it.
+  bool Restore(std::size_t server, ServerInfo info);
+
+  // What a health check of the server found; a failure loses it.
+  void SetHealth(std::size_t server, const Status& health);
 
   std::vector<std::size_t> Serving() const;
-  std::vector<std::size_t> Lost() const;
+  // Lost, and found healthy since.
+  std::vector<std::size_t> Recovered() const;
+  std::vector<ServerState> States() const;
   ServerInfo Info(std::size_t server) const;
   std::size_t size() const;
   // Why the last server was lost.
@@ -44,10 +51,11 @@ class ServerPool {
     std::int64_t running = 0;
     int failures_in_a_row = 0;
     bool lost = false;
+    bool healthy = true;     // by the last check
+    bool recovered = false;  // found healthy since it was lost
   };
 
   void MarkLost(Server& server, const Status& why) REQUIRES(mutex_);
-  std::vector<std::size_t> Where(bool lost) const;
 
   mutable Mutex mutex_;
   std::vector<Server> servers_ GUARDED_BY(mutex_);

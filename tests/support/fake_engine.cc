@@ -100,7 +100,13 @@ EngineStats FakeEngine::stats() const {
   stats.running = static_cast<std::int64_t>(in_flight_.size());
   stats.unchanged_weights = refused_updates_;
   stats.canary_difference = static_cast<double>(refused_updates_) / 4;
+  stats.servers = servers_;
   return stats;
+}
+
+void FakeEngine::SetServers(std::vector<ServerState> servers) {
+  MutexLock lock(mutex_);
+  servers_ = std::move(servers);
 }
 
 EngineResult FakeEngine::Complete(const SampleRequest& request) {

@@ -25,6 +25,9 @@ class FakeEngine : public InferenceEngine {
   // The next `count` UpdateWeights fail; each counts as unchanged weights, a quarter of a nat from the learner's.
   void FailUpdates(int count);
 
+  // What stats() says of them.
+  void SetServers(std::vector<ServerState> servers);
+
   // Waits at most ten seconds until exactly `count` samples are in flight.
   bool WaitForInFlight(std::size_t count);
 
@@ -50,6 +53,7 @@ class FakeEngine : public InferenceEngine {
   int truncate_ GUARDED_BY(mutex_) = 0;
   int fail_updates_ GUARDED_BY(mutex_) = 0;
   std::int64_t refused_updates_ GUARDED_BY(mutex_) = 0;
+  std::vector<ServerState> servers_ GUARDED_BY(mutex_);
   std::map<SampleId, SampleRequest> in_flight_ GUARDED_BY(mutex_);
   std::deque<EngineResult> results_ GUARDED_BY(mutex_);
   std::vector<PolicyVersion> updates_ GUARDED_BY(mutex_);

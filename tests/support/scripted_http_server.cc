@@ -70,6 +70,26 @@ std::optional<ScriptedRequest> ReadRequest(int socket, std::string& buffer) {
   return request;
 }
 
+// A socket bound to a loopback port, which it shares with others of this kind; 0: a free one.
+int SocketOn(int port) {
+  const int made = ::socket(AF_INET, SOCK_STREAM, 0);
+  const int shared = 1;
+  BUTTRESS_CHECK(::setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == 0, "setsockopt");
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  BUTTRESS_CHECK(::bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0, "bind");
+  return made;
+}
+
+int PortOf(int socket) {
+  sockaddr_in address{};
+  socklen_t size = sizeof(address);
+  BUTTRESS_CHECK(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0, "getsockname");
+  return ntohs(address.sin_port);
+}
+
 }  // namespace
 
 bool ScriptedConnection::SendRaw(std::string_view bytes) {
@@ -110,17 +130,29 @@ bool ScriptedConnection::ClientGone() const {
 }
 
 ScriptedHttpServer::ScriptedHttpServer(Handler handler) : handler_(std::move(handler)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM, 0);
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  socklen_t size = sizeof(address);
-  BUTTRESS_CHECK(::bind(listener_, reinterpret_cast<sockaddr*>(&address), size) == 0, "bind");
+  reserved_ = SocketOn(0);
+  port_ = PortOf(reserved_);
+  Listen();
+}
+
+ScriptedHttpServer::~ScriptedHttpServer() {
+  Stop();
+  ::close(reserved_);
+}
+
+void ScriptedHttpServer::Listen() {
+  listener_ = SocketOn(port_);
   BUTTRESS_CHECK(::listen(listener_, 64) == 0, "listen");
-  BUTTRESS_CHECK(::getsockname(listener_, reinterpret_cast<sockaddr*>(&address), &size) == 0,
-                 "getsockname");
-  port_ = ntohs(address.sin_port);
   accepting_ = std::thread([this] { Accept(); });
+}
+
+void ScriptedHttpServer::Restart() {
+  {
+    MutexLock lock(mutex_);
+    BUTTRESS_CHECK(stopped_, "Restart without Stop");
+    stopped_ = false;
+  }
+  Listen();
 }
 
 void ScriptedHttpServer::Stop() {

@@ -55,22 +55,27 @@ class ScriptedHttpServer {
   // The handler runs on a thread of each connection.
   explicit ScriptedHttpServer(Handler handler);
 
-  ~ScriptedHttpServer() { Stop(); }
+  ~ScriptedHttpServer();
 
   ScriptedHttpServer(const ScriptedHttpServer&) = delete;
   ScriptedHttpServer& operator=(const ScriptedHttpServer&) = delete;
 
-  // Closes the port and every connection; handlers that wait must have been told to return.
+  // Closes every connection and refuses others; handlers that wait must have been told to return.
   void Stop();
+
+  // After Stop: the same port answers again.
+  void Restart();
 
   // "http://127.0.0.1:port".
   std::string url() const { return "http://127.0.0.1:" + std::to_string(port_); }
 
  private:
+  void Listen();
   void Accept();
   void Serve(int socket);
 
   const Handler handler_;
+  int reserved_ = -1;  // bound and never listening: keeps the port ours while there is no listener
   int listener_ = -1;
   int port_ = 0;
   std::thread accepting_;

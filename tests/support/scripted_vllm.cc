@@ -68,6 +68,22 @@ void ScriptedVllm::Stop() {
   server_.Stop();
 }
 
+void ScriptedVllm::Restart() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = false;
+    paused_ = false;
+    weights_ = "after a restart";
+  }
+  server_.Restart();
+}
+
+void ScriptedVllm::FailHealth(HealthFault fault) {
+  MutexLock lock(mutex_);
+  health_fault_ = fault;
+  changed_.NotifyAll();
+}
+
 void ScriptedVllm::Fail(std::vector<Fault> faults) {
   MutexLock lock(mutex_);
   faults_.assign(faults.begin(), faults.end());
@@ -156,6 +172,7 @@ void ScriptedVllm::Handle(const ScriptedRequest& request, ScriptedConnection& co
     return connection.Reply(
         404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
   }
+  if (request.target == "/health") return Health(connection);
   if (request.target == "/v1/completions") return Complete(request, connection);
   Control(request, connection);
 }
@@ -215,6 +232,33 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
   }
   changed_.NotifyAll();
   connection.Reply(200, R"({"status":"ok","results":[null]})");
+}
+
+void ScriptedVllm::Health(ScriptedConnection& connection) {
+  HealthFault fault;
+  {
+    MutexLock lock(mutex_);
+    fault = health_fault_;
+  }
+  switch (fault) {
+    case HealthFault::kNone:
+      return connection.Reply(200, "");
+    case HealthFault::kEmpty503:
+      return connection.Reply(503, "");
+    case HealthFault::kHang:
+      HoldUntil(connection, [this] { return health_fault_ != HealthFault::kHang; });
+      return connection.Close();
+    case HealthFault::kTrickle:
+      break;
+  }
+  bool going = connection.BeginStream();
+  while (going) {
+    MutexLock lock(mutex_);
+    const bool ended = changed_.WaitFor(
+        mutex_, kLook, [this] { return stopped_ || health_fault_ != HealthFault::kTrickle; });
+    going = !ended && connection.SendChunk("x");
+  }
+  connection.Close();
 }
 
 void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& connection) {
@@ -288,7 +332,10 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
   if (fault == Fault::kTooManyTokens) count = most + 1;
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";
   if (!connection.BeginStream()) return;
-  if (fault == Fault::kStallAtOnce) HoldUntil(connection, [] { return false; });
+  if (fault == Fault::kStallAtOnce) {
+    HoldUntil(connection, [] { return false; });
+    return connection.Close();
+  }
   if (fault == Fault::kCutBeforeToken) {
     HoldUntil(connection, [&] { return pauses_ > call.pauses; });
     count = 0;
@@ -297,7 +344,10 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
     if (i == kBeforeFault) {
       if (fault == Fault::kCloseMidway) return connection.Close();
-      if (fault == Fault::kStallMidway) HoldUntil(connection, [] { return false; });
+      if (fault == Fault::kStallMidway) {
+        HoldUntil(connection, [] { return false; });
+        return connection.Close();
+      }
       if (fault == Fault::kHoldUntilPause) {
         HoldUntil(connection, [&] { return pauses_ > call.pauses; });
         connection.SendChunk(Event(Json::array({Choice({}, {}, "abort")})));

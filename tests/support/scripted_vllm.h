@@ -41,6 +41,9 @@ enum class Fault {
   kTooManyTokens,
 };
 
+// What happens to health checks.
+enum class HealthFault { kNone, kEmpty503, kHang, kTrickle };
+
 class ScriptedVllm {
  public:
   // Of the server as it was started; changed before the first request.
@@ -66,6 +69,11 @@ class ScriptedVllm {
   std::string url() const { return server_.url(); }
 
   void Stop();
+
+  // After Stop: answers at the same address, with weights that no worker asked for.
+  void Restart();
+
+  void FailHealth(HealthFault fault);
 
   // The next completions of samples (not of probes or canaries) go so.
   void Fail(std::vector<Fault> faults);
@@ -111,6 +119,7 @@ class ScriptedVllm {
 
   void Handle(const ScriptedRequest& request, ScriptedConnection& connection);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
+  void Health(ScriptedConnection& connection);
   void Complete(const ScriptedRequest& request, ScriptedConnection& connection);
   Call Begin(const ScriptedRequest& request, const nlohmann::json& body);
   void Generate(const nlohmann::json& body, const Call& call, ScriptedConnection& connection);
@@ -128,6 +137,7 @@ class ScriptedVllm {
   int fail_reloads_ GUARDED_BY(mutex_) = 0;
   bool ignore_reloads_ GUARDED_BY(mutex_) = false;
   double shift_ GUARDED_BY(mutex_) = 0;
+  HealthFault health_fault_ GUARDED_BY(mutex_) = HealthFault::kNone;
   std::size_t left_ GUARDED_BY(mutex_) = 0;
   std::string weights_ GUARDED_BY(mutex_) = "as started";
   std::deque<Fault> faults_ GUARDED_BY(mutex_);

@@ -36,6 +36,20 @@ TEST_F(WorkerTest, LeasedGroupsComeBackCompleteScoredAndSeeded) {
   EXPECT_TRUE(Stop().ok());
 }
 
+TEST_F(WorkerTest, TheHealthOfTheEnginesServersIsMeasured) {
+  engine_.SetServers({{"http://a:1", true, true}, {"http://b:1", false, false}});
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://a:1\"} 1\n"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 0\n"));
+  engine_.SetServers({{"http://a:1", true, true}, {"http://b:1", true, false}});
+  coordinator_.Offer(LeaseOf(2));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 2; }));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 1\n"));
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_serving{server=\"http://b:1\"} 0\n"));
+}
+
 TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {
   engine_.Stall(true);
   for (std::uint64_t id = 1; id <= 10; ++id) coordinator_.Offer(LeaseOf(id));

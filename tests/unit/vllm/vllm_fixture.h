@@ -20,6 +20,7 @@ inline VllmConfig ConfigOf(const std::vector<std::string>& servers) {
   config.servers = servers;
   config.attempts = 3;
   config.revive_ms = 20;
+  config.health_interval_ms = 20;
   return config;
 }
 
