@@ -22,10 +22,11 @@ constexpr std::int64_t kPublishMs = 200;
 // Rows that the ledger may be behind before they are written in the background, and for how long they may wait.
 constexpr std::size_t kCatchUpGroups = 4096;
 constexpr std::int64_t kCatchUpMs = 200;
+// A burst of groups comes first: its rows are written with what the burst leaves of the processor, unless they are too many.
+constexpr int kCatchUpNice = 10;
+constexpr std::size_t kBurstGroups = 4 * kCatchUpGroups;
 // With so many the loop waits for the writing.
 constexpr std::size_t kBehindBound = 16 * kCatchUpGroups;
-// Of the writing thread: nobody waits for it until the next plan.
-constexpr int kCatchUpNice = 5;
 // Slower than any sync: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
 
@@ -194,7 +195,8 @@ void CoordinatorLoop::StartCatchUp(std::int64_t now_ms) {
   if (writing || behind_.empty() || !due || !failed_.ok()) return;
   if (Status status = EndCatchUp(); !status.ok()) return Fail(status.Annotate("writing the ledger"));
   catch_up_ = std::async(std::launch::async, [this, batch = std::exchange(behind_, {})] {
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + kCatchUpNice);
+    const int nice = batch.accepted.size() < kBurstGroups ? kCatchUpNice : 0;
+    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice);  // of this thread
     return parts_.ledger.Write(batch);
   });
 }

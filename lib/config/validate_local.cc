@@ -96,6 +96,8 @@ void CheckVllm(const RunConfig& config, Rules& rules) {
   rules.Require(vllm.connect_ms >= 1, "local.worker.vllm.connect_ms", vllm.connect_ms, "at least 1");
   rules.Require(vllm.first_byte_ms >= 1, "local.worker.vllm.first_byte_ms", vllm.first_byte_ms, "at least 1");
   rules.Require(vllm.idle_ms >= 1, "local.worker.vllm.idle_ms", vllm.idle_ms, "at least 1");
+  rules.Require(vllm.health_interval_ms >= 1, "local.worker.vllm.health_interval_ms", vllm.health_interval_ms, "at least 1");
+  rules.Require(vllm.health_timeout_ms >= 1, "local.worker.vllm.health_timeout_ms", vllm.health_timeout_ms, "at least 1");
   rules.Require(vllm.control_ms >= 1000, "local.worker.vllm.control_ms", vllm.control_ms, "at least 1000");
   rules.Require(vllm.canary_nats >= 0, "local.worker.vllm.canary_nats", vllm.canary_nats, "at least 0");
   rules.Require(vllm.revive_ms >= 1, "local.worker.vllm.revive_ms", vllm.revive_ms, "at least 1");

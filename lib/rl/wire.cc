@@ -1,11 +1,18 @@
 #include "lib/rl/wire.h"
 
 #include <google/protobuf/arena.h>
+#include <google/protobuf/message.h>
+#include <google/protobuf/unknown_field_set.h>
 
+#include <algorithm>
+#include <bit>
 #include <climits>
 #include <cmath>
+#include <cstring>
 #include <utility>
 #include <vector>
+
+#include "buttress/v1/outline.pb.h"
 
 namespace buttress {
 namespace {
@@ -42,13 +49,66 @@ Status CheckUnit(std::string_view field, double value) {
   return InvalidArgument(std::string(field) + " = " + std::to_string(value) + "; expected a number in [0, 1]");
 }
 
+// The varint that begins at `next`, which moves behind it; false if it does not end before `end`.
+bool TakeVarint(const std::uint8_t*& next, const std::uint8_t* end, std::uint64_t& value) {
+  constexpr int kBits = 64;
+  value = 0;
+  for (int shift = 0; next != end && shift < kBits; shift += 7) {
+    const std::uint8_t byte = *next++;
+    value |= std::uint64_t{byte & 0x7FU} << shift;
+    if (byte < 0x80) return true;
+  }
+  return false;
+}
+
+Status ReadTokens(std::string_view field, std::string_view packed, std::vector<std::int32_t>& out) {
+  const auto* next = reinterpret_cast<const std::uint8_t*>(packed.data());
+  const auto* const end = next + packed.size();
+  out.resize(packed.size());
+  std::int32_t* token = out.data();
+  while (next != end) {
+    // Most token ids have one or two bytes.
+    if (next[0] < 0x80) {
+      *token++ = *next++;
+    } else if (end - next > 1 && next[1] < 0x80) {
+      *token++ = (next[0] & 0x7F) | next[1] << 7;
+      next += 2;
+    } else {
+      std::uint64_t value = 0;
+      if (!TakeVarint(next, end, value)) return InvalidArgument(std::string(field) + " ends inside a number");
+      if (value > static_cast<std::uint64_t>(INT32_MAX)) return OutOfType(field, value, "2147483647");
+      *token++ = static_cast<std::int32_t>(value);
+    }
+  }
+  out.resize(static_cast<std::size_t>(token - out.data()));
+  return OkStatus();
+}
+
+Status ReadTokens(std::string_view field, const google::protobuf::RepeatedField<std::uint32_t>& values, std::vector<std::int32_t>& out) {
+  return Narrow(field, values, out);
+}
+
+Status ReadFloats(std::string_view field, std::string_view packed, std::vector<float>& out) {
+  static_assert(std::endian::native == std::endian::little, "protobuf's floats are little-endian");
+  if (packed.size() % sizeof(float) != 0) return InvalidArgument(std::string(field) + " ends inside a number");
+  out.resize(packed.size() / sizeof(float));
+  if (!out.empty()) std::memcpy(out.data(), packed.data(), packed.size());
+  return OkStatus();
+}
+
+Status ReadFloats(std::string_view, const google::protobuf::RepeatedField<float>& values, std::vector<float>& out) {
+  out.assign(values.begin(), values.end());
+  return OkStatus();
+}
+
 template <class Proto>
 void AssignTokens(const std::vector<std::int32_t>& tokens, Proto* proto) {
   proto->Reserve(static_cast<int>(tokens.size()));
   for (const std::int32_t token : tokens) proto->AddAlreadyReserved(static_cast<std::uint32_t>(token));
 }
 
-Status ReadSpans(const v1::Completion& proto, Completion& out) {
+template <class Proto>
+Status ReadSpans(const Proto& proto, Completion& out) {
   out.segments.resize(static_cast<std::size_t>(proto.segments_size()));
   for (std::size_t i = 0; i < out.segments.size(); ++i) {
     const v1::Segment& segment = proto.segments(static_cast<int>(i));
@@ -64,7 +124,8 @@ Status ReadSpans(const v1::Completion& proto, Completion& out) {
   return OkStatus();
 }
 
-Status ReadVerdict(const v1::Completion& proto, Completion& out) {
+template <class Proto>
+Status ReadVerdict(const Proto& proto, Completion& out) {
   // Enums of proto3 are open: a newer peer's value arrives as its number.
   if (!v1::FinishReason_IsValid(proto.finish_reason())) {
     return InvalidArgument("finish_reason = " + std::to_string(proto.finish_reason()) + " is not known here");
@@ -163,11 +224,14 @@ v1::Completion ToProto(const Completion& completion) {
   return proto;
 }
 
-Result<Completion> FromProto(const v1::Completion& proto) {
+namespace {
+
+template <class Proto>
+Result<Completion> ReadCompletion(const Proto& proto) {
   Completion completion;
   BUTTRESS_RETURN_IF_ERROR(Narrow("index", proto.index(), completion.index));
-  BUTTRESS_RETURN_IF_ERROR(Narrow("token_ids", proto.token_ids(), completion.token_ids));
-  completion.logprobs.assign(proto.logprobs().begin(), proto.logprobs().end());
+  BUTTRESS_RETURN_IF_ERROR(ReadTokens("token_ids", proto.token_ids(), completion.token_ids));
+  BUTTRESS_RETURN_IF_ERROR(ReadFloats("logprobs", proto.logprobs(), completion.logprobs));
   BUTTRESS_ASSIGN_OR_RETURN(completion.sampling, FromProto(proto.sampling()));
   BUTTRESS_RETURN_IF_ERROR(ReadSpans(proto, completion));
   BUTTRESS_RETURN_IF_ERROR(ReadVerdict(proto, completion));
@@ -176,6 +240,42 @@ Result<Completion> FromProto(const v1::Completion& proto) {
   completion.generation_seconds = proto.generation_seconds();
   return completion;
 }
+
+template <class Proto>
+Result<Group> ReadGroup(const Proto& proto) {
+  Group group;
+  group.group_id = proto.group_id();
+  group.prompt_id = proto.prompt_id();
+  group.source = proto.source();
+  group.worker_id = proto.worker_id();
+  BUTTRESS_RETURN_IF_ERROR(ReadTokens("prompt_token_ids", proto.prompt_token_ids(), group.prompt_token_ids));
+  group.completions.reserve(static_cast<std::size_t>(proto.completions_size()));
+  for (int i = 0; i < proto.completions_size(); ++i) {
+    Result<Completion> completion = ReadCompletion(proto.completions(i));
+    if (!completion.ok()) return completion.status().Annotate("completion " + std::to_string(i));
+    group.completions.push_back(*std::move(completion));
+  }
+  return group;
+}
+
+// False for bytes that protobuf reads as more than the outline shows: numbers in several pieces, or one by one.
+bool IsWhole(const v1::GroupOutline& outline, std::size_t bytes) {
+  const auto complete = [](const google::protobuf::Message& message) {
+    return message.GetReflection()->GetUnknownFields(message).empty();
+  };
+  return outline.ByteSizeLong() == bytes && complete(outline) && std::ranges::all_of(outline.completions(), complete);
+}
+
+template <class Proto>
+Proto* Parse(std::string_view bytes, google::protobuf::Arena& arena) {
+  auto* const proto = google::protobuf::Arena::CreateMessage<Proto>(&arena);
+  if (bytes.size() > static_cast<std::size_t>(INT_MAX)) return nullptr;
+  return proto->ParseFromArray(bytes.data(), static_cast<int>(bytes.size())) ? proto : nullptr;
+}
+
+}  // namespace
+
+Result<Completion> FromProto(const v1::Completion& proto) { return ReadCompletion(proto); }
 
 v1::Group ToProto(const Group& group) {
   v1::Group proto;
@@ -188,21 +288,7 @@ v1::Group ToProto(const Group& group) {
   return proto;
 }
 
-Result<Group> FromProto(const v1::Group& proto) {
-  Group group;
-  group.group_id = proto.group_id();
-  group.prompt_id = proto.prompt_id();
-  group.source = proto.source();
-  group.worker_id = proto.worker_id();
-  BUTTRESS_RETURN_IF_ERROR(Narrow("prompt_token_ids", proto.prompt_token_ids(), group.prompt_token_ids));
-  group.completions.reserve(static_cast<std::size_t>(proto.completions_size()));
-  for (int i = 0; i < proto.completions_size(); ++i) {
-    Result<Completion> completion = FromProto(proto.completions(i));
-    if (!completion.ok()) return completion.status().Annotate("completion " + std::to_string(i));
-    group.completions.push_back(*std::move(completion));
-  }
-  return group;
-}
+Result<Group> FromProto(const v1::Group& proto) { return ReadGroup(proto); }
 
 v1::PromptHistory ToProto(const PromptHistory& history) {
   v1::PromptHistory proto;
@@ -279,11 +365,13 @@ std::string EncodeGroup(const Group& group) { return ToProto(group).SerializeAsS
 
 Result<Group> DecodeGroup(std::string_view bytes, const GroupLimits& limits) {
   google::protobuf::Arena arena;  // one allocation for the messages of all completions
-  v1::Group& proto = *google::protobuf::Arena::CreateMessage<v1::Group>(&arena);
-  if (bytes.size() > static_cast<std::size_t>(INT_MAX) || !proto.ParseFromArray(bytes.data(), static_cast<int>(bytes.size()))) {
+  const auto* const outline = Parse<v1::GroupOutline>(bytes, arena);
+  const bool whole = outline != nullptr && IsWhole(*outline, bytes.size());
+  const auto* const proto = whole ? nullptr : Parse<v1::Group>(bytes, arena);
+  if (!whole && proto == nullptr) {
     return InvalidArgument("a group of " + std::to_string(bytes.size()) + " bytes is not a serialized buttress.v1.Group");
   }
-  BUTTRESS_ASSIGN_OR_RETURN(Group group, FromProto(proto));
+  BUTTRESS_ASSIGN_OR_RETURN(Group group, whole ? ReadGroup(*outline) : ReadGroup(*proto));
   BUTTRESS_RETURN_IF_ERROR(CheckGroup(group, limits));
   return group;
 }

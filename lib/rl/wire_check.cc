@@ -36,6 +36,9 @@ Status CheckTokens(std::string_view field, const std::vector<std::int32_t>& toke
     return InvalidArgument(std::string(field) + " has " + std::to_string(tokens.size()) + " tokens; expected at most " +
                            Text(max_tokens));
   }
+  bool all_good = true;  // without a way out the compiler looks at many tokens at once
+  for (const std::int32_t token : tokens) all_good &= token >= 0 && token < vocab_size;
+  if (all_good) return OkStatus();
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     if (tokens[t] >= 0 && tokens[t] < vocab_size) continue;
     return InvalidArgument(std::string(field) + "[" + std::to_string(t) + "] = " + Text(tokens[t]) + "; expected a token in [0, " +
@@ -49,6 +52,11 @@ Status CheckLogprobs(const Completion& completion) {
     return InvalidArgument(std::to_string(completion.logprobs.size()) + " log-probs for " +
                            std::to_string(completion.token_ids.size()) + " tokens; expected one each");
   }
+  bool all_good = true;
+  for (const float logprob : completion.logprobs) {
+    all_good &= logprob >= -std::numeric_limits<float>::max() && logprob <= kMaxLogprob;
+  }
+  if (all_good) return OkStatus();
   for (std::size_t t = 0; t < completion.logprobs.size(); ++t) {
     const float logprob = completion.logprobs[t];
     if (std::isfinite(logprob) && logprob <= kMaxLogprob) continue;

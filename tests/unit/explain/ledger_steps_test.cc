@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "cli/explain/step_source.h"
+#include "lib/base/digest.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
@@ -58,8 +59,9 @@ class LedgerRun {
     ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).ToString();
     AcceptedRow accepted = SummarizeGroup(group);
     accepted.lease_epoch = 1;
-    accepted.content_sha256 = std::string(32, 'x');
-    accepted.payload = *payloads_->Append(EncodeGroup(group));
+    const std::string bytes = EncodeGroup(group);
+    accepted.content_sha256 = Sha256Of(bytes);
+    accepted.payload = *payloads_->Append(bytes, accepted.content_sha256);
     GroupRow row;
     row.group_id = group.group_id;
     row.prompt = {group.prompt_id, group.source, 0, group.group_id, kSize};

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "buttress/v1/outline.pb.h"
 #include "lib/base/random.h"
 
 namespace buttress {
@@ -192,6 +193,49 @@ TEST(WireTest, AnUnscorableCompletionMayHaveNoReward) {
 }
 
 // Whatever arrives becomes a group that holds every rule, or a Status.
+Result<Group> ParsedByProtobuf(const std::string& bytes) {
+  v1::Group proto;
+  if (!proto.ParseFromString(bytes)) return InvalidArgument("not a group");
+  return FromProto(proto);
+}
+
+// So that the outline of a group is the group, whatever is added to experience.proto.
+TEST(Wire, TheOutlinesHaveTheFieldsOfTheirMessages) {
+  using google::protobuf::FieldDescriptor;
+  const std::pair<const google::protobuf::Descriptor*, const google::protobuf::Descriptor*> pairs[] = {
+      {v1::Group::descriptor(), v1::GroupOutline::descriptor()}, {v1::Completion::descriptor(), v1::CompletionOutline::descriptor()}};
+  for (const auto& [message, outline] : pairs) {
+    ASSERT_EQ(message->field_count(), outline->field_count());
+    for (int i = 0; i < message->field_count(); ++i) {
+      const FieldDescriptor& field = *message->field(i);
+      const FieldDescriptor& twin = *outline->field(i);
+      EXPECT_EQ(twin.name(), field.name());
+      EXPECT_EQ(twin.number(), field.number());
+      EXPECT_EQ(twin.type(), field.is_packed() ? FieldDescriptor::TYPE_BYTES : field.type()) << field.full_name();
+      EXPECT_EQ(twin.is_repeated(), field.is_repeated() && !field.is_packed()) << field.full_name();
+    }
+  }
+}
+
+// Ways to write the numbers that protobuf reads as one list and the outline does not.
+TEST(Wire, AGroupIsTheSameHoweverItsTokensAreWritten) {
+  v1::Group proto = ToProto(GoodGroup());
+  const std::string rest = proto.SerializeAsString();
+  const std::string one_by_one = "\x20\x07\x20\x96\x01";  // field 4: 7, 150
+  const std::string second_piece = "\x22\x02\x05\x06";   // field 4, packed: 5, 6
+  for (const std::string& more : {one_by_one, second_piece}) {
+    const auto group = DecodeGroup(rest + more);
+    ASSERT_TRUE(group.ok()) << group.status().message();
+    EXPECT_EQ(*group, *ParsedByProtobuf(rest + more));
+    EXPECT_EQ(group->prompt_token_ids.size(), GoodGroup().prompt_token_ids.size() + 2);
+  }
+  const std::string half_a_number = "\x22\x01\x96";
+  proto.clear_prompt_token_ids();
+  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + half_a_number).status().code(), StatusCode::kInvalidArgument);
+  const std::string above_int32 = std::string("\x22\x05\xFF\xFF\xFF\xFF\x0F");
+  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + above_int32).status().code(), StatusCode::kInvalidArgument);
+}
+
 TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
   // protobuf writes a line to stderr for each string that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
@@ -213,6 +257,9 @@ TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
     }
     ++accepted;
     ASSERT_TRUE(CheckGroup(*group).ok());
+    const auto by_protobuf = ParsedByProtobuf(bytes);
+    ASSERT_TRUE(by_protobuf.ok()) << by_protobuf.status().message();
+    ASSERT_EQ(*group, *by_protobuf);
     const auto again = DecodeGroup(EncodeGroup(*group));
     ASSERT_TRUE(again.ok()) << again.status().message();
   }
