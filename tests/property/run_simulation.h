@@ -78,6 +78,7 @@ class RunSimulation {
   void ReplaceWorker(Worker& worker);
   void PassTime();
   void RestartCoordinator();
+  void RestartFromBehind();
   void StartLearner();
   void Plan(std::uint64_t step);
   void Train();
@@ -95,6 +96,9 @@ class RunSimulation {
   RandomStream random_;
   SchedulerOptions options_;
   MemoryLedger ledger_;
+  MemoryLedger lagging_;  // a ledger that is behind by what the payload files hold
+  LedgerBatch behind_;
+  std::vector<Submission> acknowledged_;  // those of behind_
   std::int64_t now_ms_ = 0;
   Scheduler scheduler_;
   std::vector<Worker> workers_;
