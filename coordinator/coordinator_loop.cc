@@ -22,6 +22,7 @@ constexpr std::int64_t kPublishMs = 200;
 // Rows that the ledger may be behind before they are written in the background, and for how long they may wait.
 constexpr std::size_t kCatchUpGroups = 4096;
 constexpr std::int64_t kCatchUpMs = 200;
+constexpr std::int64_t kCatchUpPollMs = 20;
 // A burst of groups comes first: its rows are written with what the burst leaves of the processor, unless they are too many.
 constexpr int kCatchUpNice = 10;
 constexpr std::size_t kBurstGroups = 4 * kCatchUpGroups;
@@ -227,10 +228,12 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
-  std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
+  const std::int64_t wake_ms = last_wake_ms_ - stalled_ms_;
+  std::int64_t next_ms = wake_ms + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
-  if (!behind_.empty()) next_ms = std::min(next_ms, behind_since_ms_ + kCatchUpMs);
+  // What is due may have to wait for what is being written.
+  if (!behind_.empty()) next_ms = std::min(next_ms, std::max(behind_since_ms_ + kCatchUpMs, wake_ms + kCatchUpPollMs));
   return std::clamp<std::int64_t>(
       next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
 }

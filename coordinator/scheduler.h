@@ -17,8 +17,9 @@
 //  Announce          a manifest                     freed slots, newest version     -                    NeedsPrompts, Exchange
 //  Checkpointed      trained groups                 settled groups                  -                    the end of the run
 //
-// Every call appends what it changed to a LedgerBatch. The caller writes that batch in one transaction before it answers, and ends the
-// process if it cannot; Restore builds the same scheduler from what was written.
+// Every call appends what it changed to a LedgerBatch. The caller makes that batch durable before it answers, and ends the process if it
+// cannot; Restore builds the same scheduler from what was written. A batch of accepted groups alone may be durable as their payloads: to
+// Submit them again, in order and before anything else, gives the same state.
 //
 // Thread safety: none. One thread owns it, or one mutex stands around every call.
 //

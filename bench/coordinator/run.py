@@ -1,8 +1,9 @@
 """Durable accepts per second and their 99th percentile with 1, 64 and 1,024 simulated workers, beside Redis streams with AOF fsync always.
 A worker submits one group at a time, over a connection of its own, and counts it when it is acknowledged: checked, hashed, under its lease,
-once, counted and synced to disk. Its leases and completions were made before the clock starts. redis-benchmark sends as many bytes in the
-same way, twice: `redis` is the same accept as a script (lease, once, entry, counts; nobody looks at the content), `redis xadd` only appends.
-A group has 8 completions of 128 tokens, the load of the `tiny` case of bench/step. All run in turn; the median of the rounds counts."""
+once, counted and synced to disk. Its leases, completions and HTTP/2 frames were made before the clock starts, and one thread serves all
+connections, as in redis-benchmark, which sends as many bytes in the same way, twice: `redis` is the same accept as a script (lease, once,
+entry, counts; nobody looks at the content), `redis xadd` only appends. A group has 8 completions of 128 tokens, the load of the `tiny` case of
+bench/step. All run in turn; the median of the rounds counts."""
 import json
 import os
 import random

@@ -56,7 +56,8 @@ class CoordinatorClient {
   // Held by the coordinator up to request.wait_ms.
   Result<v1::ExchangeResponse> Exchange(const v1::ExchangeRequest& request);
 
-  // `incarnation` as registered. kInvalidArgument: the group is malformed and will never be taken.
+  // Over a call that stays open for the next group; as many are open as threads submit at once. `incarnation` as registered.
+  // kInvalidArgument: the group is malformed and will never be taken.
   Result<v1::SubmitResult> SubmitGroup(const std::string& worker_id,
                                        std::uint64_t incarnation,
                                        const v1::LeaseRef& lease,
