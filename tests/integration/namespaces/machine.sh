@@ -5,8 +5,14 @@
 set -e
 hostname "$1"
 ip link set lo up
-# These are its own, everything else is the machine's image: only to be read.
+# These are its own, everything else is the machine's image: only to be read. A checkout under /tmp stays where it was.
+checkout=$(cd "$(dirname "$0")/../../.." && pwd)
+exec 3< "$checkout"
 mount -t tmpfs tmpfs /tmp
+if [ ! -e "$checkout/tests" ]; then
+  mkdir -p "$checkout"
+  mount --bind /proc/self/fd/3 "$checkout"
+fi
 mount -t tmpfs tmpfs /dev/shm
 : > /tmp/hosts
 mount --bind /tmp/hosts /etc/hosts
