@@ -5,14 +5,13 @@
 set -e
 hostname "$1"
 ip link set lo up
-# These are its own, everything else is the machine's image: only to be read. A checkout under /tmp stays where it was.
+# These are its own, everything else is the machine's image: only to be read. The checkout stays where it is, under /tmp too.
 checkout=$(cd "$(dirname "$0")/../../.." && pwd)
-exec 3< "$checkout"
+mount --bind "$checkout" /mnt
 mount -t tmpfs tmpfs /tmp
-if [ ! -e "$checkout/tests" ]; then
-  mkdir -p "$checkout"
-  mount --bind /proc/self/fd/3 "$checkout"
-fi
+mkdir -p "$checkout"
+mount --move /mnt "$checkout"
+mount -o remount,bind,ro "$checkout"
 mount -t tmpfs tmpfs /dev/shm
 : > /tmp/hosts
 mount --bind /tmp/hosts /etc/hosts
