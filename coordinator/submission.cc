@@ -39,7 +39,8 @@ Result<bool> TakeAgain(const PayloadRef& payload,
                        Scheduler& scheduler,
                        LedgerBatch& out) {
   const auto group = DecodeGroup(bytes, limits);
-  if (!group.ok()) return DataLoss("a payload behind the ledger's last: " + group.status().message());
+  if (!group.ok()) return DataLoss("a payload behind the ledger's last: " + group.status().message() +
+                                    "; start the program that wrote it, or restore the run folder from a copy");
   const GroupRow* row = scheduler.groups().Find(group->group_id);
   if (row == nullptr) return false;
   // It was checked against its lease when it came, and no lease has changed since: that would be in the ledger, and this group before it.

@@ -14,10 +14,14 @@ constexpr std::size_t kNumberBytes = 32;
 class Writer {
  public:
   template <class T>
-  void Number(T value) {
-    std::array<char, kNumberBytes> digits{};
-    if (text_.back() != '[') text_ += ',';
-    text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+  void Value(T value) {
+    if constexpr (std::is_enum_v<T>) {
+      Value(static_cast<int>(value));
+    } else {
+      std::array<char, kNumberBytes> digits{};
+      if (text_.back() != '[') text_ += ',';
+      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+    }
   }
 
   void Open() { text_ += text_.empty() || text_.back() == '[' ? "[" : ",["; }
@@ -42,19 +46,18 @@ class Reader {
   }
 
   template <class T>
-  void Number(T& value) {
-    if (!first_) Comma();
-    first_ = false;
-    const auto [ptr, error] = std::from_chars(next_, end_, value);
-    ok_ = ok_ && error == std::errc();
-    next_ = ptr;
-  }
-
-  template <class Enum>
-  void Name(Enum& value) {
-    std::underlying_type_t<Enum> number{};
-    Number(number);
-    value = static_cast<Enum>(number);
+  void Value(T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      std::underlying_type_t<T> number{};
+      Value(number);
+      value = static_cast<T>(number);
+    } else {
+      if (!first_) Comma();
+      first_ = false;
+      const auto [ptr, error] = std::from_chars(next_, end_, value);
+      ok_ = ok_ && error == std::errc();
+      next_ = ptr;
+    }
   }
 
   void Open() {
@@ -79,23 +82,27 @@ class Reader {
   bool ok_ = true;
 };
 
+// One completion; `Text` is Writer or Reader.
+template <class Text, class Row>
+void Fields(Text& text, Row& c) {
+  text.Open();
+  text.Value(c.outcome);
+  text.Value(c.finish_reason);
+  text.Value(c.raw_reward);
+  text.Value(c.reward);
+  text.Value(c.trained_tokens);
+  text.Value(c.total_tokens);
+  text.Value(c.version_epoch);
+  text.Value(c.version_step);
+  text.Close();
+}
+
 }  // namespace
 
 std::string EncodeCompletions(std::span<const CompletionRow> completions) {
   Writer out;
   out.Open();
-  for (const CompletionRow& c : completions) {
-    out.Open();
-    out.Number(static_cast<int>(c.outcome));
-    out.Number(static_cast<int>(c.finish_reason));
-    out.Number(c.raw_reward);
-    out.Number(c.reward);
-    out.Number(c.trained_tokens);
-    out.Number(c.total_tokens);
-    out.Number(c.version_epoch);
-    out.Number(c.version_step);
-    out.Close();
-  }
+  for (const CompletionRow& completion : completions) Fields(out, completion);
   out.Close();
   return out.Take();
 }
@@ -106,17 +113,7 @@ Result<std::vector<CompletionRow>> DecodeCompletions(std::string_view text) {
   in.Open();
   bool closed = in.Skip(']');
   while (in.ok() && !closed) {
-    CompletionRow& c = completions.emplace_back();
-    in.Open();
-    in.Name(c.outcome);
-    in.Name(c.finish_reason);
-    in.Number(c.raw_reward);
-    in.Number(c.reward);
-    in.Number(c.trained_tokens);
-    in.Number(c.total_tokens);
-    in.Number(c.version_epoch);
-    in.Number(c.version_step);
-    in.Close();
+    Fields(in, completions.emplace_back());
     closed = in.Skip(']');
     if (!closed) in.Comma();
   }

@@ -18,6 +18,7 @@
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
+#include "lib/base/log.h"
 
 namespace buttress {
 namespace {
@@ -158,6 +159,11 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
   if (take) {
     BUTTRESS_ASSIGN_OR_RETURN(end, store->TakeTail(end, take));
   }
+  std::uint64_t cut = 0;
+  for (const auto& [segment, size] : sizes) {
+    if (segment >= end.segment) cut += size - (segment == end.segment ? end.offset : 0);
+  }
+  if (take && cut > 0) Log(kWarn, "the payload files end with bytes that are no whole record; they are cut off", {{"folder", folder}, {"bytes", cut}});
   for (const auto& [segment, size] : sizes) {
     const std::string path = SegmentPath(folder, segment);
     if (segment > end.segment && unlink(path.c_str()) != 0) return FileError(path, errno);

@@ -511,6 +511,7 @@ TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsThereIsSomethingToSay) {
     const auto plan = Plan(1);
     EXPECT_TRUE(plan.ok() && plan->has_plan());
   });
+  while (metrics_->Expose().find("buttress_coordinator_parked_calls 2") == std::string::npos) std::this_thread::yield();
   ASSERT_TRUE(Announce(0).ok());
   worker.join();
   const auto status = client_.GetRunStatus();

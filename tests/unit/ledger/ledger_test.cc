@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "lib/ledger/completion_text.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "tests/property/run_simulation.h"
@@ -91,6 +92,36 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);
   EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
+}
+
+TEST_F(LedgerTest, CompletionsCanBeAskedForWithTheSqliteProgram) {
+  LedgerBatch batch;
+  batch.run = FirstRun();
+  GroupRow group = Pending(1);
+  group.state = GroupState::kReady;
+  batch.groups = {group};
+  batch.accepted = {Accepted(1)};
+  ASSERT_TRUE(Open()->Write(batch).ok());
+  const auto database = *Database::Open(path_, DatabaseMode::kReadOnly);
+  EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM completions WHERE group_id = 1"), 2);
+  EXPECT_EQ(*database->QueryInt("SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward = 1"), 7);
+  EXPECT_EQ(*database->QueryInt("SELECT version_step FROM completions WHERE position = 1 AND outcome = 2 AND version_epoch = 1"), 3);
+}
+
+TEST(CompletionText, WhatWasWrittenIsReadAndAnythingElseIsDataLoss) {
+  const std::vector<CompletionRow> rows = {{.outcome = Outcome::kCorrect, .finish_reason = FinishReason::kLength, .raw_reward = 0.1,
+                                            .reward = -1e-300, .trained_tokens = 3, .total_tokens = 4, .version_epoch = UINT64_MAX,
+                                            .version_step = 9},
+                                           {}};
+  const std::string text = EncodeCompletions(rows);
+  EXPECT_EQ(*DecodeCompletions(text), rows);
+  EXPECT_TRUE(DecodeCompletions(EncodeCompletions({}))->empty());
+  for (std::size_t size = 0; size < text.size(); ++size) {
+    EXPECT_EQ(DecodeCompletions(text.substr(0, size)).status().code(), StatusCode::kDataLoss) << size;
+  }
+  for (const char* bad : {"[[1,2,3]]", "[[1,2,a,0,0,0,0,0]]", "[] ", "[[1,2,0,0,0,0,0,0],]"}) {
+    EXPECT_EQ(DecodeCompletions(bad).status().code(), StatusCode::kDataLoss) << bad;
+  }
 }
 
 TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
