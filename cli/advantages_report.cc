@@ -29,26 +29,31 @@ struct Summary {
   std::int64_t with_advantage = 0;  // groups that may have a gradient
 };
 
-std::span<const double> Rows(const std::vector<double>& values, const GroupBatch& batch, std::size_t k) {
+std::span<const double> Rows(const std::vector<double>& values, const GroupBatch& batch,
+                             std::size_t k) {
   return GroupRows(std::span<const double>(values), batch.group_offsets, k);
 }
 
 bool NearCollapse(const GroupBatch& batch, std::size_t k) {
-  return IsNearCollapse(Rows(batch.rewards, batch, k), GroupRows(std::span<const Outcome>(batch.outcomes), batch.group_offsets, k));
+  return IsNearCollapse(
+      Rows(batch.rewards, batch, k),
+      GroupRows(std::span<const Outcome>(batch.outcomes), batch.group_offsets, k));
 }
 
 bool HasGradient(const GroupBatch& batch, const AdvantageOutput& out, std::size_t k) {
   bool any = false;
-  for (auto row = batch.group_offsets[k]; row < batch.group_offsets[k + 1]; ++row) any = any || out.has_gradient(static_cast<std::size_t>(row));
+  for (auto row = batch.group_offsets[k]; row < batch.group_offsets[k + 1]; ++row)
+    any = any || out.has_gradient(static_cast<std::size_t>(row));
   return any;
 }
 
-Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out, const AlgorithmConfig& options) {
+Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out,
+                  const AlgorithmConfig& options) {
   Summary summary;
   summary.snapshot = batch.Input().collapse;
   summary.near_collapse = CountNearCollapse(batch.rewards, batch.outcomes, batch.group_offsets);
-  summary.variance_acr =
-      VarianceThresholdAcr(batch.rewards, batch.outcomes, batch.group_offsets, options.avspo.variance_threshold);
+  summary.variance_acr = VarianceThresholdAcr(batch.rewards, batch.outcomes, batch.group_offsets,
+                                              options.avspo.variance_threshold);
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
     summary.virtual_groups += out.decisions[k].injected ? 1 : 0;
     summary.with_advantage += HasGradient(batch, out, k) ? 1 : 0;
@@ -56,7 +61,8 @@ Summary Summarize(const GroupBatch& batch, const AdvantageOutput& out, const Alg
   return summary;
 }
 
-ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out, const AlgorithmConfig& options) {
+ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out,
+                         const AlgorithmConfig& options) {
   const Summary summary = Summarize(batch, out, options);
   const CollapseCounts& counts = summary.snapshot.step;
   ordered_json json = {{"estimator", options.advantage}};
@@ -76,20 +82,27 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out, co
                {"variance_acr", summary.variance_acr},
                {"with_advantage", summary.with_advantage},
                {"virtual_groups", summary.virtual_groups}});
-  if (out.gate) json["gate"] = {{"rate", out.gate->rate}, {"threshold", out.gate->threshold}, {"open", out.gate->open}};
+  if (out.gate)
+    json["gate"] = {
+        {"rate", out.gate->rate}, {"threshold", out.gate->threshold}, {"open", out.gate->open}};
   if (out.next_gate.threshold) json["next_threshold"] = *out.next_gate.threshold;
   return json;
 }
 
 std::string GateText(const VirtualDecision& decision) {
-  return decision.injected ? Format("%.4g virtual, weight %.3g", decision.virtual_samples, decision.weight) : "-";
+  return decision.injected
+             ? Format("%.4g virtual, weight %.3g", decision.virtual_samples, decision.weight)
+             : "-";
 }
 
-std::string IdText(const nlohmann::json& id) { return id.is_string() ? id.get<std::string>() : id.dump(); }
+std::string IdText(const nlohmann::json& id) {
+  return id.is_string() ? id.get<std::string>() : id.dump();
+}
 
 }  // namespace
 
-std::string AdvantagesJson(const GroupBatch& batch, const AdvantageOutput& out, const AlgorithmConfig& options) {
+std::string AdvantagesJson(const GroupBatch& batch, const AdvantageOutput& out,
+                           const AlgorithmConfig& options) {
   constexpr auto kReplace = ordered_json::error_handler_t::replace;
   std::string text;
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
@@ -98,39 +111,57 @@ std::string AdvantagesJson(const GroupBatch& batch, const AdvantageOutput& out, 
                          {"advantages", Rows(out.advantages, batch, k)},
                          {"collapse", CollapseClassName(out.collapse[k])},
                          {"near_collapse", NearCollapse(batch, k)},
-                         {"virtual", {{"injected", decision.injected}, {"weight", decision.weight}, {"samples", decision.virtual_samples}}}};
+                         {"virtual",
+                          {{"injected", decision.injected},
+                           {"weight", decision.weight},
+                           {"samples", decision.virtual_samples}}}};
     if (!out.entropy_scale.empty()) json["entropy_scale"] = Rows(out.entropy_scale, batch, k);
     text += json.dump(-1, ' ', false, kReplace) + "\n";
   }
-  return text + ordered_json{{"summary", SummaryJson(batch, out, options)}}.dump(-1, ' ', false, kReplace) + "\n";
+  return text +
+         ordered_json{{"summary", SummaryJson(batch, out, options)}}.dump(-1, ' ', false,
+                                                                          kReplace) +
+         "\n";
 }
 
-std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out, const AlgorithmConfig& options) {
+std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
+                           const AlgorithmConfig& options) {
   std::size_t width = 5;
-  for (const auto& id : batch.ids) width = std::max(width, std::min<std::size_t>(32, IdText(id).size()));
+  for (const auto& id : batch.ids)
+    width = std::max(width, std::min<std::size_t>(32, IdText(id).size()));
   const int columns = static_cast<int>(width);
   std::string text = Format("%-*s  %-14s  %-22s  advantages\n", columns, "group", "class", "gate");
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
-    const std::string collapse = NearCollapse(batch, k) ? "near collapse" : std::string(CollapseClassName(out.collapse[k]));
-    text += Format("%-*.32s  %-14s  %-22s ", columns, IdText(batch.ids[k]).c_str(), collapse.c_str(), GateText(out.decisions[k]).c_str());
-    for (const double advantage : Rows(out.advantages, batch, k)) text += advantage == 0 ? "      0 " : Format(" %+.4f", advantage);
+    const std::string collapse =
+        NearCollapse(batch, k) ? "near collapse" : std::string(CollapseClassName(out.collapse[k]));
+    text += Format("%-*.32s  %-14s  %-22s ", columns, IdText(batch.ids[k]).c_str(),
+                   collapse.c_str(), GateText(out.decisions[k]).c_str());
+    for (const double advantage : Rows(out.advantages, batch, k))
+      text += advantage == 0 ? "      0 " : Format(" %+.4f", advantage);
     const auto scales = Rows(out.entropy_scale, batch, k);
     if (!scales.empty() && scales[0] != 0) text += Format("  and %+.3g a nat", scales[0]);
     text += "\n";
   }
   const Summary summary = Summarize(batch, out, options);
   const CollapseCounts& counts = summary.snapshot.step;
-  text += Format("\n%lld groups: ACR %.3f = %lld collapsed (%lld all correct, %lld all wrong, %lld other) of %lld with two scorable completions; "
-                 "%lld near collapse, %lld unscorable\n",
-                 Number(counts.groups), counts.acr(), Number(counts.constant()), Number(counts.all_correct), Number(counts.all_wrong),
-                 Number(counts.other_constant), Number(counts.constant() + counts.mixed), Number(summary.near_collapse),
-                 Number(counts.unscorable));
-  text += Format("expected from the prompts' histories %.3f, excess %+.3f; by variance below %g: %.3f\n", summary.snapshot.expected_acr,
-                 ExcessAcr(summary.snapshot), options.avspo.variance_threshold, summary.variance_acr);
-  text += Format("%s: an advantage in %lld groups", options.advantage.c_str(), Number(summary.with_advantage));
+  text += Format(
+      "\n%lld groups: ACR %.3f = %lld collapsed (%lld all correct, %lld all wrong, %lld other) of "
+      "%lld with two scorable completions; "
+      "%lld near collapse, %lld unscorable\n",
+      Number(counts.groups), counts.acr(), Number(counts.constant()), Number(counts.all_correct),
+      Number(counts.all_wrong), Number(counts.other_constant),
+      Number(counts.constant() + counts.mixed), Number(summary.near_collapse),
+      Number(counts.unscorable));
+  text += Format(
+      "expected from the prompts' histories %.3f, excess %+.3f; by variance below %g: %.3f\n",
+      summary.snapshot.expected_acr, ExcessAcr(summary.snapshot), options.avspo.variance_threshold,
+      summary.variance_acr);
+  text += Format("%s: an advantage in %lld groups", options.advantage.c_str(),
+                 Number(summary.with_advantage));
   if (out.gate) {
-    text += Format("; mode %s, gate %s: rate %.3f against %.3f, %lld groups with virtual samples", options.avspo.mode.c_str(),
-                   out.gate->open ? "open" : "closed", out.gate->rate, out.gate->threshold, Number(summary.virtual_groups));
+    text += Format("; mode %s, gate %s: rate %.3f against %.3f, %lld groups with virtual samples",
+                   options.avspo.mode.c_str(), out.gate->open ? "open" : "closed", out.gate->rate,
+                   out.gate->threshold, Number(summary.virtual_groups));
   }
   return text + "\n";
 }
@@ -138,8 +169,8 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out, 
 std::string EstimatorList() {
   std::string text;
   for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
-    text += Format("%-22s %-17s %s\n", std::string(estimator.name).c_str(), std::string(estimator.paper).c_str(),
-                   std::string(estimator.formula).c_str());
+    text += Format("%-22s %-17s %s\n", std::string(estimator.name).c_str(),
+                   std::string(estimator.paper).c_str(), std::string(estimator.formula).c_str());
   }
   return text;
 }
@@ -149,16 +180,23 @@ std::string EstimatorTables() {
     const std::string number(paper.substr(paper.find(' ') + 1));
     return "[" + number + "](https://arxiv.org/abs/" + number + ")";
   };
-  std::string text = "| estimator | advantage | paper | constant group | reads beside rewards |\n|---|---|---|---|---|\n";
+  std::string text =
+      "| estimator | advantage | paper | constant group | reads beside rewards "
+      "|\n|---|---|---|---|---|\n";
   for (const AdvantageEstimator& e : AdvantageEstimators()) {
-    const char* reads = e.reads_components ? "lengths, components" : e.reads_lengths ? "lengths" : "";
-    text += "| `" + std::string(e.name) + "` | `" + std::string(e.formula) + "` | " + link(e.paper) + " | " + std::string(e.on_constant_group) +
-            " | " + reads + " |\n";
+    const char* reads = e.reads_components ? "lengths, components"
+                        : e.reads_lengths  ? "lengths"
+                                           : "";
+    text += "| `" + std::string(e.name) + "` | `" + std::string(e.formula) + "` | " +
+            link(e.paper) + " | " + std::string(e.on_constant_group) + " | " + reads + " |\n";
   }
-  text += "\n| `avspo.mode` | from | acts on | constant group | expected gradient of what it adds |\n|---|---|---|---|---|\n";
+  text +=
+      "\n| `avspo.mode` | from | acts on | constant group | expected gradient of what it adds "
+      "|\n|---|---|---|---|---|\n";
   for (const AvspoMode& m : AvspoModes()) {
-    text += "| `" + std::string(m.name) + "` | " + std::string(m.source) + " | " + std::string(m.gate) + " | " +
-            std::string(m.on_constant_group) + " | `" + std::string(m.expected_gradient) + "` |\n";
+    text += "| `" + std::string(m.name) + "` | " + std::string(m.source) + " | " +
+            std::string(m.gate) + " | " + std::string(m.on_constant_group) + " | `" +
+            std::string(m.expected_gradient) + "` |\n";
   }
   return text;
 }

@@ -30,46 +30,67 @@ void PrintJson(const ordered_json& object) {
 void PrintCheck(const AuditCheck& check, const AuditFlags& flags) {
   const std::size_t shown = std::min(flags.examples, check.examples.size());
   if (!flags.json) {
-    std::printf("%-24s %8lld tried %6lld failed   %s\n", std::string(check.name).c_str(), static_cast<long long>(check.tried),
-                static_cast<long long>(check.failed), std::string(check.meaning).c_str());
+    std::printf("%-24s %8lld tried %6lld failed   %s\n", std::string(check.name).c_str(),
+                static_cast<long long>(check.tried), static_cast<long long>(check.failed),
+                std::string(check.meaning).c_str());
   }
   ordered_json examples = ordered_json::array();
   for (std::size_t i = 0; i < shown; ++i) {
     const AuditFailure& failure = check.examples[i];
     const std::string outcome(OutcomeName(failure.verdict.outcome));
     if (flags.json) {
-      examples.push_back({{"id", failure.id}, {"what", failure.what}, {"answer", failure.answer}, {"response", failure.response},
-                          {"outcome", outcome}, {"given", failure.verdict.given}, {"gold", failure.verdict.gold}});
+      examples.push_back({{"id", failure.id},
+                          {"what", failure.what},
+                          {"answer", failure.answer},
+                          {"response", failure.response},
+                          {"outcome", outcome},
+                          {"given", failure.verdict.given},
+                          {"gold", failure.verdict.gold}});
     } else {
-      std::printf("    %s, %s: %s is judged %s: given %s, gold %s\n", failure.id.c_str(), failure.what.c_str(), failure.response.c_str(),
-                  outcome.c_str(), failure.verdict.given.c_str(), failure.verdict.gold.c_str());
+      std::printf("    %s, %s: %s is judged %s: given %s, gold %s\n", failure.id.c_str(),
+                  failure.what.c_str(), failure.response.c_str(), outcome.c_str(),
+                  failure.verdict.given.c_str(), failure.verdict.gold.c_str());
     }
   }
-  if (flags.json) PrintJson({{"check", check.name}, {"tried", check.tried}, {"failed", check.failed}, {"examples", examples}});
+  if (flags.json)
+    PrintJson({{"check", check.name},
+               {"tried", check.tried},
+               {"failed", check.failed},
+               {"examples", examples}});
 }
 
 ordered_json RateJson(const ErrorRate& rate) {
-  return {{"errors", rate.errors}, {"trials", rate.trials}, {"rate", rate.rate()}, {"low", rate.low()}, {"high", rate.high()}};
+  return {{"errors", rate.errors},
+          {"trials", rate.trials},
+          {"rate", rate.rate()},
+          {"low", rate.low()},
+          {"high", rate.high()}};
 }
 
 void PrintRate(const char* name, const ErrorRate& rate) {
-  std::printf("%-24s %.4f [%.4f, %.4f]   %lld of %lld, interval of 95 %%\n", name, rate.rate(), rate.low(), rate.high(),
-              static_cast<long long>(rate.errors), static_cast<long long>(rate.trials));
+  std::printf("%-24s %.4f [%.4f, %.4f]   %lld of %lld, interval of 95 %%\n", name, rate.rate(),
+              rate.low(), rate.high(), static_cast<long long>(rate.errors),
+              static_cast<long long>(rate.trials));
 }
 
 // What noise of this size does to the collapse rate that a run would report.
 void PrintNoise(const LabelNoise& noise, bool as_json) {
   const double true_acr = ExpectedAcr(noise.groups, 0, 0);
-  const double expected = ExpectedAcr(noise.groups, noise.false_positive.rate(), noise.false_negative.rate());
+  const double expected =
+      ExpectedAcr(noise.groups, noise.false_positive.rate(), noise.false_negative.rate());
   const AcrRange range = ExpectedAcrRange(noise.groups, noise.false_positive, noise.false_negative);
   if (as_json) {
     ordered_json acr = nullptr;
     if (!noise.groups.empty()) {
-      acr = {{"groups", noise.groups.size()}, {"by_labels", true_acr}, {"measured", noise.measured.acr()},
-             {"expected", expected}, {"expected_low", range.low}, {"expected_high", range.high}};
+      acr = {{"groups", noise.groups.size()},    {"by_labels", true_acr},
+             {"measured", noise.measured.acr()}, {"expected", expected},
+             {"expected_low", range.low},        {"expected_high", range.high}};
     }
-    PrintJson({{"summary", {{"false_positive", RateJson(noise.false_positive)}, {"false_negative", RateJson(noise.false_negative)},
-                            {"unscorable", noise.unscorable}, {"acr", acr}}}});
+    PrintJson({{"summary",
+                {{"false_positive", RateJson(noise.false_positive)},
+                 {"false_negative", RateJson(noise.false_negative)},
+                 {"unscorable", noise.unscorable},
+                 {"acr", acr}}}});
     return;
   }
   if (noise.false_positive.trials + noise.false_negative.trials == 0) {
@@ -80,15 +101,18 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
   PrintRate("false negative rate", noise.false_negative);
   std::printf("%-24s %lld\n", "unscorable", static_cast<long long>(noise.unscorable));
   if (noise.groups.empty()) return;
-  std::printf("%-24s %.4f by labels, %.4f measured; %.4f [%.4f, %.4f] expected of such noise, %zu groups\n", "ACR", true_acr,
-              noise.measured.acr(), expected, range.low, range.high, noise.groups.size());
+  std::printf(
+      "%-24s %.4f by labels, %.4f measured; %.4f [%.4f, %.4f] expected of such noise, %zu groups\n",
+      "ACR", true_acr, noise.measured.acr(), expected, range.low, range.high, noise.groups.size());
 }
 
 Status Audit(const AuditFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, flags.verifier.Make());
-  const bool announced = std::find(std::begin(kAnnounced), std::end(kAnnounced), flags.verifier.verifier) != std::end(kAnnounced);
+  const bool announced = std::find(std::begin(kAnnounced), std::end(kAnnounced),
+                                   flags.verifier.verifier) != std::end(kAnnounced);
   VerifierAudit audit(*verifier, announced);
-  BUTTRESS_RETURN_IF_ERROR(ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) { audit.Add(row); }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) { audit.Add(row); }));
   for (const AuditCheck& check : audit.checks()) {
     if (check.tried > 0) PrintCheck(check, flags);
   }
@@ -101,7 +125,9 @@ Status Audit(const AuditFlags& flags) {
 std::function<Status()> AddAuditVerifier(CLI::App& app) {
   const auto flags = std::make_shared<AuditFlags>();
   flags->verifier.AddTo(app);
-  app.add_option("--examples", flags->examples, "failures that are shown of each check, 100 at most")->capture_default_str();
+  app.add_option("--examples", flags->examples,
+                 "failures that are shown of each check, 100 at most")
+      ->capture_default_str();
   app.add_flag("--json", flags->json, "one JSON object a check, and a summary object");
   return [flags] { return Audit(*flags); };
 }

@@ -102,7 +102,8 @@ class Trainer {
       std::vector<std::int32_t>& tokens = words_[index].tokens;
       std::vector<std::int32_t> merged;
       for (std::size_t i = 0; i < tokens.size(); ++i) {
-        const bool both = i + 1 < tokens.size() && tokens[i] == pair.first && tokens[i + 1] == pair.second;
+        const bool both =
+            i + 1 < tokens.size() && tokens[i] == pair.first && tokens[i + 1] == pair.second;
         merged.push_back(both ? whole : tokens[i]);
         i += both ? 1 : 0;
       }

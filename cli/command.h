@@ -11,7 +11,8 @@ class App;
 
 namespace buttress {
 
-// Declares a command's options on `app` and returns what runs it once they are parsed. kCancelled means: interrupted, stopped cleanly.
+// Declares a command's options on `app` and returns what runs it once they are parsed. kCancelled
+// means: interrupted, stopped cleanly.
 using AddCommand = std::function<Status()> (*)(CLI::App& app);
 
 struct Command {

@@ -8,7 +8,8 @@
 
 namespace buttress {
 
-// Three panels under one another; every curve is the mean over a window of steps, the thin line behind it the steps themselves.
+// Three panels under one another; every curve is the mean over a window of steps, the thin line
+// behind it the steps themselves.
 std::string CurvesSvg(const std::string& title, const std::vector<StepRecord>& records);
 
 }  // namespace buttress

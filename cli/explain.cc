@@ -33,8 +33,7 @@ class Progress {
     shown_ = true;
     std::fprintf(stderr,
                  terminal_ ? "\rexplain: %3.0f %%, step %lld " : "explain: %3.0f %%, step %lld\n",
-                 100 * share,
-                 static_cast<long long>(step));
+                 100 * share, static_cast<long long>(step));
   }
 
   ~Progress() {
@@ -63,7 +62,8 @@ Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
   }
 }
 
-// Where the page with plots goes; empty: nowhere. A run has a folder of its own, a dump lies in another program's.
+// Where the page with plots goes; empty: nowhere. A run has a folder of its own, a dump lies in
+// another program's.
 std::string PagePath(const ExplainFlags& flags) {
   if (flags.html == "none") return "";
   if (!flags.html.empty() || flags.json) return flags.html;
@@ -90,28 +90,24 @@ Status Run(const ExplainFlags& flags) {
 
 std::function<Status()> AddExplain(CLI::App& app) {
   const auto flags = std::make_shared<ExplainFlags>();
-  app.add_option("path",
-                 flags->path,
+  app.add_option("path", flags->path,
                  "run folder or ledger.db; folder or file of JSONL: verl's rollout_data_dir, TRL's "
                  "completions, or rows with prompt, completion, reward")
       ->required();
-  app.add_option("--html",
-                 flags->html,
-                 "page with plots; 'none' for no page [explain.html in a run folder; none of a dump, "
-                 "or with --json]");
-  app.add_flag(
-      "--json", flags->json, "one object for each group without a signal, then {\"summary\": ...}");
-  app.add_option("--reward",
-                 flags->source.rewards,
-                 "TRL: a column of the reward (may stand several times) [all with numbers]");
-  app.add_option("--max-tokens",
-                 flags->source.max_tokens,
-                 "the token limit of the run: completions of that length were cut");
   app.add_option(
-         "--stale-after", flags->rules.stale_steps, "steps behind which weights count as stale")
+      "--html", flags->html,
+      "page with plots; 'none' for no page [explain.html in a run folder; none of a dump, "
+      "or with --json]");
+  app.add_flag("--json", flags->json,
+               "one object for each group without a signal, then {\"summary\": ...}");
+  app.add_option("--reward", flags->source.rewards,
+                 "TRL: a column of the reward (may stand several times) [all with numbers]");
+  app.add_option("--max-tokens", flags->source.max_tokens,
+                 "the token limit of the run: completions of that length were cut");
+  app.add_option("--stale-after", flags->rules.stale_steps,
+                 "steps behind which weights count as stale")
       ->capture_default_str();
-  app.add_flag("--skip-bad",
-               flags->source.skip_bad,
+  app.add_flag("--skip-bad", flags->source.skip_bad,
                "leave bad rows out instead of ending with a list of them");
   return [flags] { return Run(*flags); };
 }

@@ -13,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::string_view, 6> kFields = {"id", "rewards", "lengths", "outcomes", "components", "history"};
+constexpr std::array<std::string_view, 6> kFields = {"id",       "rewards",    "lengths",
+                                                     "outcomes", "components", "history"};
 constexpr std::size_t kMaxErrors = 100;
 constexpr std::size_t kMaxCompletions = std::numeric_limits<std::int32_t>::max();
 
@@ -24,7 +25,8 @@ std::string Shortened(const json& value) {
 
 std::optional<Outcome> ParseOutcome(const json& value) {
   for (const Outcome outcome : {Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable}) {
-    if (value.is_string() && value.get_ref<const std::string&>() == OutcomeName(outcome)) return outcome;
+    if (value.is_string() && value.get_ref<const std::string&>() == OutcomeName(outcome))
+      return outcome;
   }
   return std::nullopt;
 }
@@ -51,14 +53,17 @@ class GroupReader {
     ReadId(group);
     batch_.lines.push_back(number);
     batch_.group_offsets.push_back(static_cast<std::int32_t>(batch_.rewards.size()));
-    if (batch_.rewards.size() > kMaxCompletions) Error("more than 2147483647 completions in all; split the file");
+    if (batch_.rewards.size() > kMaxCompletions)
+      Error("more than 2147483647 completions in all; split the file");
   }
 
   Result<GroupBatch> Finish() && {
     if (errors_ == 0) return std::move(batch_);
     if (name_.empty()) return InvalidArgument(text_);
-    if (errors_ > kMaxErrors) text_ += "\n... and " + std::to_string(errors_ - kMaxErrors) + " more";
-    return InvalidArgument(std::to_string(errors_) + (errors_ == 1 ? " error:\n" : " errors:\n") + text_);
+    if (errors_ > kMaxErrors)
+      text_ += "\n... and " + std::to_string(errors_ - kMaxErrors) + " more";
+    return InvalidArgument(std::to_string(errors_) + (errors_ == 1 ? " error:\n" : " errors:\n") +
+                           text_);
   }
 
  private:
@@ -74,12 +79,15 @@ class GroupReader {
 
   void NoteUnread(const json& group) {
     for (const auto& [field, value] : group.items()) {
-      if (std::ranges::find(kFields, field) != kFields.end() || std::ranges::find(batch_.unread, field) != batch_.unread.end()) continue;
+      if (std::ranges::find(kFields, field) != kFields.end() ||
+          std::ranges::find(batch_.unread, field) != batch_.unread.end())
+        continue;
       batch_.unread.push_back(field);
     }
   }
 
-  // The list under `field` with one element a completion; nullptr if there is none or it is not one, which is then an error.
+  // The list under `field` with one element a completion; nullptr if there is none or it is not
+  // one, which is then an error.
   const json* List(const json& group, const char* field, std::size_t size) {
     const auto found = group.find(field);
     if (found == group.end()) return nullptr;
@@ -96,8 +104,10 @@ class GroupReader {
     }
     for (std::size_t i = 0; i < found->size(); ++i) {
       const json& reward = (*found)[i];
-      const double value = reward.is_number() ? reward.get<double>() : std::numeric_limits<double>::quiet_NaN();
-      if (!reward.is_null() && !std::isfinite(value)) Expected("rewards[" + std::to_string(i) + "]", reward, "a finite number or null");
+      const double value =
+          reward.is_number() ? reward.get<double>() : std::numeric_limits<double>::quiet_NaN();
+      if (!reward.is_null() && !std::isfinite(value))
+        Expected("rewards[" + std::to_string(i) + "]", reward, "a finite number or null");
       batch_.rewards.push_back(value);
     }
     return found->size();
@@ -107,7 +117,8 @@ class GroupReader {
     const bool present = group.contains("outcomes");
     if (batch_.ids.empty()) has_outcomes_ = present;
     if (present != has_outcomes_) {
-      return Error(std::string(present ? "outcomes" : "no outcomes") + ", unlike the groups before; give them all outcomes or none");
+      return Error(std::string(present ? "outcomes" : "no outcomes") +
+                   ", unlike the groups before; give them all outcomes or none");
     }
     const json* list = List(group, "outcomes", size);
     for (std::size_t i = 0; list != nullptr && i < size; ++i) {
@@ -116,7 +127,8 @@ class GroupReader {
       const double reward = batch_.rewards[batch_.rewards.size() - size + i];
       const std::string field = "outcomes[" + std::to_string(i) + "]";
       if (!outcome) Expected(field, value, "\"correct\", \"wrong\" or \"unscorable\"");
-      if (outcome && *outcome != Outcome::kUnscorable && std::isnan(reward)) Expected(field, value, "\"unscorable\", as its reward is null");
+      if (outcome && *outcome != Outcome::kUnscorable && std::isnan(reward))
+        Expected(field, value, "\"unscorable\", as its reward is null");
       batch_.outcomes.push_back(outcome.value_or(Outcome::kUnscorable));
     }
   }
@@ -130,7 +142,8 @@ class GroupReader {
         const json& value = (*list)[i];
         length = value.is_number_integer() ? value.get<std::int64_t>() : -1;
         if (length < 0 || length > std::numeric_limits<std::int32_t>::max()) {
-          Expected("lengths[" + std::to_string(i) + "]", value, "a number of tokens, 0 to 2147483647");
+          Expected("lengths[" + std::to_string(i) + "]", value,
+                   "a number of tokens, 0 to 2147483647");
           length = 0;
         }
       }
@@ -143,15 +156,20 @@ class GroupReader {
     const std::size_t parts = list != nullptr && (*list)[0].is_array() ? (*list)[0].size() : 0;
     if (batch_.ids.empty()) parts_ = parts;
     if (parts != parts_) {
-      return Error(std::to_string(parts) + " components, " + std::to_string(parts_) + " in the groups before; give all the same");
+      return Error(std::to_string(parts) + " components, " + std::to_string(parts_) +
+                   " in the groups before; give all the same");
     }
     for (std::size_t i = 0; list != nullptr && i < size; ++i) {
       const json& row = (*list)[i];
-      const bool good = row.is_array() && row.size() == parts_ && std::ranges::all_of(row, [](const json& part) {
-                          return part.is_number() && std::isfinite(part.get<double>());
-                        });
-      if (!good) Expected("components[" + std::to_string(i) + "]", row, "a list of " + std::to_string(parts_) + " numbers");
-      for (std::size_t c = 0; c < parts_; ++c) batch_.components.push_back(good ? row[c].get<double>() : 0.0);
+      const bool good =
+          row.is_array() && row.size() == parts_ && std::ranges::all_of(row, [](const json& part) {
+            return part.is_number() && std::isfinite(part.get<double>());
+          });
+      if (!good)
+        Expected("components[" + std::to_string(i) + "]", row,
+                 "a list of " + std::to_string(parts_) + " numbers");
+      for (std::size_t c = 0; c < parts_; ++c)
+        batch_.components.push_back(good ? row[c].get<double>() : 0.0);
     }
   }
 
@@ -159,7 +177,8 @@ class GroupReader {
     PromptHistory history;
     if (const auto found = group.find("history"); found != group.end()) {
       const auto count = [&](const char* field) {
-        const bool good = found->is_object() && found->contains(field) && (*found)[field].is_number_integer();
+        const bool good =
+            found->is_object() && found->contains(field) && (*found)[field].is_number_integer();
         return good ? (*found)[field].get<std::int64_t>() : -1;
       };
       history = {count("correct"), count("scored")};

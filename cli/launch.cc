@@ -35,7 +35,8 @@ Status LockRun(const std::string& out) {
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return Unavailable("cannot write " + path);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return FailedPrecondition("another `buttress launch` works in " + out + "; stop it, or set local.out to another folder");
+    return FailedPrecondition("another `buttress launch` works in " + out +
+                              "; stop it, or set local.out to another folder");
   }
   return OkStatus();
 }
@@ -67,7 +68,8 @@ class Launcher {
     const Status status = RunInside();
     supervisor_.ExpectExits();
     // Whatever happened above, nothing of ours outlives this process.
-    if (const int killed = KillDescendants(); killed > 0) Say("launch: killed " + std::to_string(killed) + " processes that did not stop");
+    if (const int killed = KillDescendants(); killed > 0)
+      Say("launch: killed " + std::to_string(killed) + " processes that did not stop");
     return status;
   }
 
@@ -77,7 +79,9 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
     BUTTRESS_RETURN_IF_ERROR(LockRun(out_));
     if (std::filesystem::exists(JoinPath(out_, "summary.json"))) {
-      return FailedPrecondition("the run in " + out_ + " is finished; start it again with --fresh, or set local.out to another folder");
+      return FailedPrecondition(
+          "the run in " + out_ +
+          " is finished; start it again with --fresh, or set local.out to another folder");
     }
     BecomeSubreaper();
     return OkStatus();
@@ -99,18 +103,21 @@ class Launcher {
   }
 
   Status StartAll() {
-    Say("launch: " + config_.run.name + ": 1 coordinator, " + std::to_string(config_.local.launch.workers) + " rollout workers, " +
+    Say("launch: " + config_.run.name + ": 1 coordinator, " +
+        std::to_string(config_.local.launch.workers) + " rollout workers, " +
         std::to_string(config_.local.launch.learner_ranks) + " learner ranks; folder " + out_);
-    BUTTRESS_RETURN_IF_ERROR(supervisor_.Start("coordinator", Command({SiblingProgram("coordinator")}, {})));
+    BUTTRESS_RETURN_IF_ERROR(
+        supervisor_.Start("coordinator", Command({SiblingProgram("coordinator")}, {})));
     for (std::int64_t i = 0; i < config_.local.launch.workers; ++i) {
       const std::string id = "w" + std::to_string(i);
-      BUTTRESS_RETURN_IF_ERROR(
-          supervisor_.Start("worker-" + id, Command({SiblingProgram("rollout_worker")}, {"local.worker.id=" + id})));
+      BUTTRESS_RETURN_IF_ERROR(supervisor_.Start(
+          "worker-" + id, Command({SiblingProgram("rollout_worker")}, {"local.worker.id=" + id})));
     }
     return supervisor_.Start("learner", LearnerCommand());
   }
 
-  std::vector<std::string> Command(std::vector<std::string> argv, const std::vector<std::string>& more) const {
+  std::vector<std::string> Command(std::vector<std::string> argv,
+                                   const std::vector<std::string>& more) const {
     argv.insert(argv.end(), {"--config", options_.config_path});
     for (const auto* list : {&options_.overrides, &more}) {
       for (const std::string& override : *list) argv.insert(argv.end(), {"--set", override});
@@ -121,11 +128,13 @@ class Launcher {
   std::vector<std::string> LearnerCommand() const {
     const LaunchConfig& launch = config_.local.launch;
     const std::string ranks = std::to_string(launch.learner_ranks);
-    std::vector<std::string> argv = {launch.mpirun, "-np", ranks, "--bind-to", "none", "--oversubscribe"};
+    std::vector<std::string> argv = {launch.mpirun, "-np",  ranks,
+                                     "--bind-to",   "none", "--oversubscribe"};
     if (::geteuid() == 0) argv.push_back("--allow-run-as-root");
     if (const std::string& interface = config_.local.learner.interface; !interface.empty()) {
-      argv.insert(argv.end(), {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include", interface, "-x",
-                               "NCCL_SOCKET_IFNAME=" + interface});
+      argv.insert(argv.end(),
+                  {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include",
+                   interface, "-x", "NCCL_SOCKET_IFNAME=" + interface});
     }
     argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
     argv.push_back(SiblingProgram("learner"));
@@ -148,7 +157,8 @@ class Launcher {
     const std::uintmax_t bytes = std::filesystem::file_size(JoinPath(out_, "steps.jsonl"), error);
     if (error || bytes == steps_bytes_) return OkStatus();
     steps_bytes_ = bytes;
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> records, ReadSteps(JoinPath(out_, "steps.jsonl")));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> records,
+                              ReadSteps(JoinPath(out_, "steps.jsonl")));
     for (const StepRecord& record : records) {
       // Steps done again after a restart were shown before.
       if (record.step <= shown_step_) continue;
@@ -162,7 +172,8 @@ class Launcher {
   void Finish() {
     supervisor_.ExpectExits();
     constexpr std::int64_t kLeaveMs = 5000;
-    if (!supervisor_.Stop("worker-", 0, kLeaveMs)) supervisor_.Stop("worker-", SIGTERM, config_.local.launch.stop_timeout_ms);
+    if (!supervisor_.Stop("worker-", 0, kLeaveMs))
+      supervisor_.Stop("worker-", SIGTERM, config_.local.launch.stop_timeout_ms);
     supervisor_.Stop("coordinator", SIGTERM, config_.local.launch.stop_timeout_ms);
   }
 
@@ -173,26 +184,32 @@ class Launcher {
     supervisor_.ExpectExits();
     const std::int64_t timeout_ms = config_.local.launch.stop_timeout_ms;
     Say("launch: stopping: the learner checkpoints, then everything leaves");
-    if (!supervisor_.Stop("learner", SIGUSR1, timeout_ms)) supervisor_.Stop("learner", SIGTERM, timeout_ms);
+    if (!supervisor_.Stop("learner", SIGUSR1, timeout_ms))
+      supervisor_.Stop("learner", SIGTERM, timeout_ms);
     supervisor_.Stop("worker-", SIGTERM, timeout_ms);
     supervisor_.Stop("coordinator", SIGTERM, timeout_ms);
   }
 
-  // Accuracy of a model folder on the held-out prompts, remembered in <out>/eval_<when>.json so that a resumed run does not repeat it.
-  Status Evaluate(const std::string& when, const std::string& model, std::optional<Accuracy>& accuracy) {
+  // Accuracy of a model folder on the held-out prompts, remembered in <out>/eval_<when>.json so
+  // that a resumed run does not repeat it.
+  Status Evaluate(const std::string& when, const std::string& model,
+                  std::optional<Accuracy>& accuracy) {
     if (!options_.evaluate || config_.run.data.held_out.empty()) return OkStatus();
     const std::string path = JoinPath(out_, "eval_" + when + ".json");
     if (!std::filesystem::exists(path)) {
       Say("launch: held-out accuracy " + when + " training ...");
       const std::string log = JoinPath(out_, "logs/eval_" + when + ".log");
       const std::string part = path + ".part";
-      auto argv = Command({SiblingProgram("rollout_worker"), "eval", "--model", model, "--prompts", config_.run.data.held_out,
-                           "--json", "--out", part}, {});
+      auto argv = Command({SiblingProgram("rollout_worker"), "eval", "--model", model, "--prompts",
+                           config_.run.data.held_out, "--json", "--out", part},
+                          {});
       BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
-      const bool ended = WaitUntil(kEvalTimeoutMs, [&] { return !process.Running() || ShutdownRequested(); });
+      const bool ended =
+          WaitUntil(kEvalTimeoutMs, [&] { return !process.Running() || ShutdownRequested(); });
       if (ShutdownRequested()) return Cancelled("interrupted");
       if (!ended || process.exit_code() != 0) {
-        return Unavailable("the evaluation of " + model + " failed: " + LastWords(log) + "; whole log: " + log);
+        return Unavailable("the evaluation of " + model + " failed: " + LastWords(log) +
+                           "; whole log: " + log);
       }
       std::error_code error;
       std::filesystem::rename(part, path, error);
@@ -200,8 +217,10 @@ class Launcher {
     }
     BUTTRESS_ASSIGN_OR_RETURN(accuracy, ReadAccuracy(path));
     char line[120];
-    std::snprintf(line, sizeof line, "launch: held-out accuracy %s training: %.1f %% of %lld prompts (greedy)", when.c_str(),
-                  100 * accuracy->accuracy, static_cast<long long>(accuracy->prompts));
+    std::snprintf(line, sizeof line,
+                  "launch: held-out accuracy %s training: %.1f %% of %lld prompts (greedy)",
+                  when.c_str(), 100 * accuracy->accuracy,
+                  static_cast<long long>(accuracy->prompts));
     Say(line);
     return OkStatus();
   }

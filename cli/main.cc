@@ -10,14 +10,17 @@ namespace {
 constexpr int kExitInterrupted = 130;
 
 constexpr Command kCommands[] = {
-    {"launch", "run coordinator, workers and learner on this machine until training is done", AddLaunch},
+    {"launch", "run coordinator, workers and learner on this machine until training is done",
+     AddLaunch},
     {"status", "what a run is doing", AddStatus},
     {"sft", "cold start: cross-entropy on prompt and response pairs", AddSft},
     {"eval", "accuracy of a model folder on a file of prompts", AddEval},
     {"task", "write problems that verify themselves, as JSONL", AddTask},
     {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
     {"verify", "score a JSONL of responses", AddVerify},
-    {"audit-verifier", "metamorphic checks of a verifier on a file's answers, and its noise against labels", AddAuditVerifier},
+    {"audit-verifier",
+     "metamorphic checks of a verifier on a file's answers, and its noise against labels",
+     AddAuditVerifier},
     {"advantages", "what an estimator does with groups of rewards", AddAdvantages},
     {"losses", "every policy loss: paper and formula", AddLosses},
     {"explain", "why groups gave no signal: a run of ours, or a dump of verl or TRL", AddExplain},

@@ -61,12 +61,15 @@ Status Check(const NewModelOptions& options) {
   }
   if (options.vocab != 0) BUTTRESS_RETURN_IF_ERROR(range("--vocab", options.vocab));
   if (!(options.rope_theta > 0)) {
-    return InvalidArgument("--rope-theta = " + std::to_string(options.rope_theta) + "; a number above 0 is expected");
+    return InvalidArgument("--rope-theta = " + std::to_string(options.rope_theta) +
+                           "; a number above 0 is expected");
   }
   if (options.characters.empty() == options.text.empty()) {
-    return InvalidArgument(options.text.empty()
-                               ? "--characters is empty; name every character of the task, or a text to learn tokens from (--text)"
-                               : "--characters and --text are both given; the tokenizer is made of one of them");
+    return InvalidArgument(
+        options.text.empty()
+            ? "--characters is empty; name every character of the task, or a text to learn tokens "
+              "from (--text)"
+            : "--characters and --text are both given; the tokenizer is made of one of them");
   }
   return OkStatus();
 }
@@ -85,8 +88,9 @@ Status WriteNewModel(const NewModelOptions& options, const std::string& folder) 
   }
   BUTTRESS_ASSIGN_OR_RETURN(const NewTokenizer tokenizer, MakeTokenizer(options));
   if (options.vocab != 0 && options.vocab < tokenizer.tokens) {
-    return InvalidArgument("--vocab = " + std::to_string(options.vocab) + " is less than the tokenizer's " +
-                           std::to_string(tokenizer.tokens) + " tokens");
+    return InvalidArgument("--vocab = " + std::to_string(options.vocab) +
+                           " is less than the tokenizer's " + std::to_string(tokenizer.tokens) +
+                           " tokens");
   }
   const ordered_json generation{
       {"eos_token_id", tokenizer.end_id}, {"pad_token_id", tokenizer.pad_id}, {"do_sample", true}};

@@ -25,8 +25,9 @@ struct NewModelOptions {
   bool tied = false;  // the output layer is the embedding
 };
 
-// config.json (Qwen2ForCausalLM), generation_config.json, tokenizer.json (byte-level BPE) and tokenizer_config.json in
-// `folder`. kInvalidArgument names the option that does not fit; kAlreadyExists if the folder holds weights.
+// config.json (Qwen2ForCausalLM), generation_config.json, tokenizer.json (byte-level BPE) and
+// tokenizer_config.json in `folder`. kInvalidArgument names the option that does not fit;
+// kAlreadyExists if the folder holds weights.
 Status WriteNewModel(const NewModelOptions& options, const std::string& folder);
 
 }  // namespace buttress

@@ -22,11 +22,15 @@ constexpr const char* kQwen2Pattern =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 constexpr const char* kChatMl =
-    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] }}<|im_end|>\n{% endfor %}"
+    "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
+    "}}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
 
 ordered_json ByteLevel() {
-  return {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", false}, {"use_regex", false}};
+  return {{"type", "ByteLevel"},
+          {"add_prefix_space", false},
+          {"trim_offsets", false},
+          {"use_regex", false}};
 }
 
 ordered_json Qwen2PreTokenizer() {
@@ -38,7 +42,8 @@ ordered_json Qwen2PreTokenizer() {
 }
 
 // The special tokens stand behind the others.
-NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special, const ordered_json& pre_tokenizer) {
+NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special,
+                  const ordered_json& pre_tokenizer) {
   ordered_json vocab = ordered_json::object();
   // Appended, for operator[] looks through all of them; tokens are distinct.
   auto& entries = vocab.get_ref<ordered_json::object_t&>();
@@ -81,13 +86,16 @@ NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special
 }
 
 // Adds the words of every string in `value`.
-Status CountWords(const json& value, const PreTokenizer& pre_tokenizer, std::map<std::string, std::int64_t>& words) {
+Status CountWords(const json& value, const PreTokenizer& pre_tokenizer,
+                  std::map<std::string, std::int64_t>& words) {
   if (value.is_structured()) {
     for (const json& part : value) BUTTRESS_RETURN_IF_ERROR(CountWords(part, pre_tokenizer, words));
   }
   if (!value.is_string()) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText text, pre_tokenizer.Split(value.get<std::string>()));
-  for (const TextRange& range : text.words) ++words[text.text.substr(range.begin, range.end - range.begin)];
+  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText text,
+                            pre_tokenizer.Split(value.get<std::string>()));
+  for (const TextRange& range : text.words)
+    ++words[text.text.substr(range.begin, range.end - range.begin)];
   return OkStatus();
 }
 
@@ -104,19 +112,23 @@ NewTokenizer CharacterTokenizer(const std::string& characters) {
 
 Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens) {
   if (tokens < kLeastTokens) {
-    return InvalidArgument("--tokens = " + std::to_string(tokens) + "; at least " + std::to_string(kLeastTokens) +
+    return InvalidArgument("--tokens = " + std::to_string(tokens) + "; at least " +
+                           std::to_string(kLeastTokens) +
                            " (bytes and special tokens) are expected");
   }
   std::ifstream lines(path);
   if (!lines) return NotFound("cannot open " + path + "; --text names a JSONL");
-  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizer pre_tokenizer, PreTokenizer::FromJson(json(Qwen2PreTokenizer())));
+  BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizer pre_tokenizer,
+                            PreTokenizer::FromJson(json(Qwen2PreTokenizer())));
   std::map<std::string, std::int64_t> words;
   std::string line;
   for (std::size_t number = 1; std::getline(lines, line); ++number) {
     if (line.empty()) continue;
     const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
-    const Status counted = row.is_discarded() ? InvalidArgument("not JSON") : CountWords(row, pre_tokenizer, words);
-    if (!counted.ok()) return InvalidArgument(path + ", line " + std::to_string(number) + ": " + counted.message());
+    const Status counted =
+        row.is_discarded() ? InvalidArgument("not JSON") : CountWords(row, pre_tokenizer, words);
+    if (!counted.ok())
+      return InvalidArgument(path + ", line " + std::to_string(number) + ": " + counted.message());
   }
   const std::vector<std::string> special = {kPadToken, kStartToken, kEndToken};
   const auto learned = static_cast<std::size_t>(tokens) - special.size();

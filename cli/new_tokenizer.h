@@ -1,4 +1,5 @@
-// Tokenizers for models that start from random weights: byte-level BPE, of single characters or trained on text.
+// Tokenizers for models that start from random weights: byte-level BPE, of single characters or
+// trained on text.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +25,9 @@ inline constexpr const char* kEndToken = "<|im_end|>";
 // Every byte of `characters` is a token, nothing is merged.
 NewTokenizer CharacterTokenizer(const std::string& characters);
 
-// As Qwen2's: its pattern, its special tokens behind the others, ChatML as chat template. Learned from every string in the objects of
-// the JSONL `path`; `tokens` in all, or fewer if the text has no more pairs. kInvalidArgument names the line that is no JSON.
+// As Qwen2's: its pattern, its special tokens behind the others, ChatML as chat template. Learned
+// from every string in the objects of the JSONL `path`; `tokens` in all, or fewer if the text has
+// no more pairs. kInvalidArgument names the line that is no JSON.
 Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens);
 
 }  // namespace buttress

@@ -24,7 +24,9 @@ namespace {
 
 constexpr int kExecFailed = 127;
 
-int DecodeExit(int status) { return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status); }
+int DecodeExit(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
 
 // In the child, between fork and exec: async-signal-safe calls only.
 [[noreturn]] void Exec(char* const* argv, int log, pid_t parent) {
@@ -54,7 +56,8 @@ bool ReadInfo(pid_t pid, ProcessInfo& info) {
     if (key == "Name:") words >> info.name;
     if (key == "PPid:") words >> info.parent;
     std::string state;
-    if (key == "State:" && words >> state && state == "Z") return false;  // dead already, waiting to be reaped
+    if (key == "State:" && words >> state && state == "Z")
+      return false;  // dead already, waiting to be reaped
     if (key == "VmHWM:") {
       words >> info.peak_rss_bytes;
       info.peak_rss_bytes *= 1024;
@@ -70,7 +73,9 @@ std::vector<ProcessInfo> AllProcesses() {
   while (const dirent* entry = ::readdir(folder)) {
     const std::string_view name = entry->d_name;
     pid_t pid = 0;
-    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr != name.data() + name.size()) continue;
+    if (std::from_chars(name.data(), name.data() + name.size(), pid).ptr !=
+        name.data() + name.size())
+      continue;
     ProcessInfo info;
     if (ReadInfo(pid, info)) all.push_back(info);
   }

@@ -1,4 +1,5 @@
-// A child process with its output in a log file. It is told to stop when its parent dies, and it and all it started can be killed.
+// A child process with its output in a log file. It is told to stop when its parent dies, and it
+// and all it started can be killed.
 #pragma once
 
 #include <sys/types.h>
@@ -43,7 +44,7 @@ void BecomeSubreaper();
 struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;                // of the program
+  std::string name;                 // of the program
   std::int64_t peak_rss_bytes = 0;  // VmHWM
 };
 

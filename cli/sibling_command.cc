@@ -1,4 +1,5 @@
-// `buttress sft` and `buttress eval`: they need LibTorch, which this program does not link, so they become the program beside it that does.
+// `buttress sft` and `buttress eval`: they need LibTorch, which this program does not link, so they
+// become the program beside it that does.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -11,7 +12,8 @@
 namespace buttress {
 namespace {
 
-Status Become(const std::string& program, const std::string& command, const std::vector<std::string>& arguments) {
+Status Become(const std::string& program, const std::string& command,
+              const std::vector<std::string>& arguments) {
   const std::string path = SiblingProgram(program);
   std::vector<std::string> words{path, command};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -19,7 +21,8 @@ Status Become(const std::string& program, const std::string& command, const std:
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
-  return NotFound("cannot run " + path + ": " + std::strerror(errno) + "; build the target '" + program + "'");
+  return NotFound("cannot run " + path + ": " + std::strerror(errno) + "; build the target '" +
+                  program + "'");
 }
 
 std::function<Status()> AddSibling(CLI::App& app, const std::string& program) {

@@ -16,25 +16,34 @@ namespace {
 double TokensPerSecond(const std::vector<StepRecord>& steps) {
   if (steps.size() < 2) return 0;
   const double seconds = steps.back().time_unix - steps.front().time_unix;
-  const std::int64_t tokens = std::accumulate(steps.begin() + 1, steps.end(), std::int64_t{0},
-                                              [](std::int64_t sum, const StepRecord& s) { return sum + s.generated_tokens; });
+  const std::int64_t tokens = std::accumulate(
+      steps.begin() + 1, steps.end(), std::int64_t{0},
+      [](std::int64_t sum, const StepRecord& s) { return sum + s.generated_tokens; });
   return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
 }
 
-std::string ClosingText(const RunConfig& config, const RunSummary& summary, const CollapseCounts& collapse, std::size_t steps) {
+std::string ClosingText(const RunConfig& config, const RunSummary& summary,
+                        const CollapseCounts& collapse, std::size_t steps) {
   const std::string& out = config.local.out;
   char line[200];
-  std::snprintf(line, sizeof line, "%zu steps in %.0f s; %lld groups accepted, %lld collapsed (ACR %.3f)", steps,
-                summary.wall_seconds, static_cast<long long>(collapse.groups), static_cast<long long>(collapse.constant()),
-                collapse.acr());
+  std::snprintf(line, sizeof line,
+                "%zu steps in %.0f s; %lld groups accepted, %lld collapsed (ACR %.3f)", steps,
+                summary.wall_seconds, static_cast<long long>(collapse.groups),
+                static_cast<long long>(collapse.constant()), collapse.acr());
   std::string text = std::string("\n") + line + "\n";
   if (summary.before && summary.after) {
-    std::snprintf(line, sizeof line, "held-out accuracy, greedy, %lld prompts: %.1f %% before, %.1f %% after",
-                  static_cast<long long>(summary.after->prompts), 100 * summary.before->accuracy, 100 * summary.after->accuracy);
+    std::snprintf(line, sizeof line,
+                  "held-out accuracy, greedy, %lld prompts: %.1f %% before, %.1f %% after",
+                  static_cast<long long>(summary.after->prompts), 100 * summary.before->accuracy,
+                  100 * summary.after->accuracy);
     text += std::string(line) + "\n";
   }
-  for (const auto& [what, path] : {std::pair{"model", "model/"}, {"checkpoint", "checkpoint/"}, {"ledger", "ledger.db"},
-                                   {"curves", "curves.svg"}, {"summary", "summary.json"}, {"logs", "logs/"}}) {
+  for (const auto& [what, path] : {std::pair{"model", "model/"},
+                                   {"checkpoint", "checkpoint/"},
+                                   {"ledger", "ledger.db"},
+                                   {"curves", "curves.svg"},
+                                   {"summary", "summary.json"},
+                                   {"logs", "logs/"}}) {
     std::snprintf(line, sizeof line, "  %-11s%s", what, JoinPath(out, path).c_str());
     text += std::string(line) + "\n";
   }
@@ -46,21 +55,25 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary, cons
 Result<Accuracy> ReadAccuracy(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object() || !json.contains("accuracy") || !json["accuracy"].is_number() || !json.contains("prompts") ||
-      !json["prompts"].is_number_integer()) {
-    return DataLoss(path + ": expected an object with 'accuracy' and 'prompts'; delete the file to evaluate again");
+  if (!json.is_object() || !json.contains("accuracy") || !json["accuracy"].is_number() ||
+      !json.contains("prompts") || !json["prompts"].is_number_integer()) {
+    return DataLoss(
+        path +
+        ": expected an object with 'accuracy' and 'prompts'; delete the file to evaluate again");
   }
   return Accuracy{json["accuracy"].get<double>(), json["prompts"].get<std::int64_t>()};
 }
 
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary) {
   const std::string& out = config.local.out;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> steps, ReadSteps(JoinPath(out, "steps.jsonl")));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> steps,
+                            ReadSteps(JoinPath(out, "steps.jsonl")));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));
   if (!audit.violations.empty()) {
-    return DataLoss("the ledger contradicts itself: " + audit.violations.front() + " (" + std::to_string(audit.violations.size()) +
-                    " in all); keep " + out + " and report it");
+    return DataLoss("the ledger contradicts itself: " + audit.violations.front() + " (" +
+                    std::to_string(audit.violations.size()) + " in all); keep " + out +
+                    " and report it");
   }
   const CollapseCounts& collapse = audit.recounted;
   nlohmann::ordered_json json;
@@ -83,7 +96,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["collective"] = config.local.learner.collective;
   json["engine"] = config.local.worker.engine;
   json["advantage"] = config.run.algorithm.advantage;
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
+  BUTTRESS_RETURN_IF_ERROR(
+      WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
   return ClosingText(config, summary, collapse, steps.size());
 }

@@ -27,8 +27,8 @@ struct RunSummary {
   std::map<std::string, std::int64_t> peak_rss_bytes;
 };
 
-// Adds what the ledger and steps.jsonl know (the run must be stopped), writes <out>/summary.json and <out>/curves.svg, and returns the
-// closing text.
+// Adds what the ledger and steps.jsonl know (the run must be stopped), writes <out>/summary.json
+// and <out>/curves.svg, and returns the closing text.
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary);
 
 }  // namespace buttress

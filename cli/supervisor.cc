@@ -22,7 +22,8 @@ std::string ExitText(int code) {
   return "exit " + std::to_string(code);
 }
 
-// "2026-... E learner/0 ..." of the log, or "learner: INVALID_ARGUMENT: ..." that a program leaves with.
+// "2026-... E learner/0 ..." of the log, or "learner: INVALID_ARGUMENT: ..." that a program leaves
+// with.
 bool BeginsError(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   for (const std::string_view program : {"coordinator: ", "rollout_worker: ", "learner: "}) {
@@ -36,7 +37,8 @@ bool BeginsError(std::string_view text) {
 Supervisor::Supervisor(std::string log_folder, int max_restarts)
     : log_folder_(std::move(log_folder)),
       max_restarts_(max_restarts),
-      backoff_({.initial_ms = 200, .max_ms = 5000}, static_cast<std::uint64_t>(RealClock().UnixMs())) {}
+      backoff_({.initial_ms = 200, .max_ms = 5000},
+               static_cast<std::uint64_t>(RealClock().UnixMs())) {}
 
 Status Supervisor::Start(const std::string& role, std::vector<std::string> argv) {
   Role& added = roles_[role];
@@ -70,17 +72,21 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
   if (code == 0) role.done = true;
   if (role.done || expect_exits_) return OkStatus();
   const std::string what = name + " died (" + ExitText(code) + ")";
-  const std::string why = "; its log ends: " + LastWords(LogPath(name)) + "; whole log: " + LogPath(name);
-  if (code == kExitConfig) return InvalidArgument(what + ": configuration, so it is not started again" + why);
+  const std::string why =
+      "; its log ends: " + LastWords(LogPath(name)) + "; whole log: " + LogPath(name);
+  if (code == kExitConfig)
+    return InvalidArgument(what + ": configuration, so it is not started again" + why);
   if (code == kExitData) return DataLoss(what + ": data, so it is not started again" + why);
   if (role.restarts >= max_restarts_) {
-    return Unavailable(what + " after " + std::to_string(role.restarts) + " restarts (local.launch.max_restarts)" + why);
+    return Unavailable(what + " after " + std::to_string(role.restarts) +
+                       " restarts (local.launch.max_restarts)" + why);
   }
   ++role.restarts;
   ++restarts_;
   const std::int64_t wait_ms = backoff_.NextMs();
   role.start_at_ms = RealClock().MonotonicMs() + wait_ms;
-  std::printf("launch: %s; starting it again (%d of %d)%s\n", what.c_str(), role.restarts, max_restarts_, why.c_str());
+  std::printf("launch: %s; starting it again (%d of %d)%s\n", what.c_str(), role.restarts,
+              max_restarts_, why.c_str());
   std::fflush(stdout);
   return OkStatus();
 }
@@ -138,7 +144,8 @@ void Supervisor::SampleMemory() {
     std::int64_t& peak = peaks_[name];
     if (info.peak_rss_bytes > peak) peak = info.peak_rss_bytes;
   }
-  if (const auto learner = roles_.find("learner"); learner != roles_.end()) EndOrphaned(learner->second, has_ranks);
+  if (const auto learner = roles_.find("learner"); learner != roles_.end())
+    EndOrphaned(learner->second, has_ranks);
 }
 
 void Supervisor::EndOrphaned(Role& learner, bool has_ranks) {
@@ -150,13 +157,16 @@ void Supervisor::EndOrphaned(Role& learner, bool has_ranks) {
     learner.without_ranks_ms = now_ms;
   } else if (learner.had_ranks && now_ms - learner.without_ranks_ms > kOrphanedMs) {
     learner.had_ranks = false;
-    std::printf("launch: every rank on this machine has left and mpirun does not end; killing it\n");
+    std::printf(
+        "launch: every rank on this machine has left and mpirun does not end; killing it\n");
     std::fflush(stdout);
     learner.process->Signal(SIGKILL);
   }
 }
 
-std::string Supervisor::LogPath(const std::string& role) const { return JoinPath(log_folder_, role + ".log"); }
+std::string Supervisor::LogPath(const std::string& role) const {
+  return JoinPath(log_folder_, role + ".log");
+}
 
 std::string LastWords(const std::string& log_path) {
   constexpr std::size_t kTail = 64 << 10, kLongest = 600;
@@ -165,14 +175,16 @@ std::string LastWords(const std::string& log_path) {
   std::string_view tail = *text;
   if (tail.size() > kTail) tail.remove_prefix(tail.size() - kTail);
   while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
-  // An error may have several lines: from the last line that begins one, to the end. Without one, the last line.
+  // An error may have several lines: from the last line that begins one, to the end. Without one,
+  // the last line.
   std::size_t error = std::string_view::npos, line = 0;
   for (std::size_t at = 0; at < tail.size(); at = tail.find('\n', at) + 1) {
     line = at;
     if (BeginsError(tail.substr(at))) error = at;
     if (tail.find('\n', at) == std::string_view::npos) break;
   }
-  return std::string(tail.substr(error == std::string_view::npos ? line : error).substr(0, kLongest));
+  return std::string(
+      tail.substr(error == std::string_view::npos ? line : error).substr(0, kLongest));
 }
 
 }  // namespace buttress

@@ -1,4 +1,5 @@
-// Keeps a set of processes running: restarts with backoff and bound, first failure in one line, peak memory by process.
+// Keeps a set of processes running: restarts with backoff and bound, first failure in one line,
+// peak memory by process.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ class Supervisor {
   // Starts `argv` under the name `role`; its output goes to <log_folder>/<role>.log.
   Status Start(const std::string& role, std::vector<std::string> argv);
 
-  // Reaps, restarts what is due. Not OK: a role failed for good, the message is the first failure with the last line of its log.
+  // Reaps, restarts what is due. Not OK: a role failed for good, the message is the first failure
+  // with the last line of its log.
   Status Tick();
 
   // The role has ended with exit code 0.
@@ -34,7 +36,8 @@ class Supervisor {
   // From now on an exit is an exit, whatever its code.
   void ExpectExits() { expect_exits_ = true; }
 
-  // Signals the roles whose names begin with `prefix` and waits for them; false if some are still running.
+  // Signals the roles whose names begin with `prefix` and waits for them; false if some are still
+  // running.
   bool Stop(const std::string& prefix, int signal, std::int64_t timeout_ms);
 
   int restarts() const { return restarts_; }
@@ -56,7 +59,8 @@ class Supervisor {
   Status StartNow(const std::string& name, Role& role);
   Status HandleExit(const std::string& name, Role& role);
   void SampleMemory();
-  // Kills an mpirun whose ranks here have all left and that does not end: cut off from another machine, it waits for that one for ever.
+  // Kills an mpirun whose ranks here have all left and that does not end: cut off from another
+  // machine, it waits for that one for ever.
   void EndOrphaned(Role& learner, bool has_ranks);
   std::string LogPath(const std::string& role) const;
 
@@ -70,7 +74,8 @@ class Supervisor {
   std::map<std::string, std::int64_t> peaks_;
 };
 
-// The last error of a log with the lines that belong to it, else its last line; at most 600 characters.
+// The last error of a log with the lines that belong to it, else its last line; at most 600
+// characters.
 std::string LastWords(const std::string& log_path);
 
 }  // namespace buttress

@@ -20,8 +20,8 @@ std::string Format(const char* format, Args... args) {
   return text;
 }
 
-std::string Text(
-    double x, double y, const char* anchor, const std::string& text, const std::string& style) {
+std::string Text(double x, double y, const char* anchor, const std::string& text,
+                 const std::string& style) {
   return Format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" ", x, y, anchor) + style + ">" +
          EscapeXml(text) + "</text>\n";
 }
@@ -129,10 +129,7 @@ std::string DrawGrid(const Plot& plot, const Frame& frame) {
   for (int tick = 0; tick <= 4; ++tick) {
     const double value = frame.top * tick / 4;
     svg += Format("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
-                  kLeft,
-                  kRightEdge,
-                  frame.y(value),
-                  frame.y(value));
+                  kLeft, kRightEdge, frame.y(value), frame.y(value));
     svg += Text(kLeft - 8, frame.y(value) + 4, "end", Format("%.4g", value), "fill=\"#555\"");
   }
   double shown = -1;
@@ -140,10 +137,7 @@ std::string DrawGrid(const Plot& plot, const Frame& frame) {
     const double step = std::round(frame.first + frame.span * tick / 4);
     if (step == shown) continue;
     shown = step;
-    svg += Text(frame.x(step),
-                frame.y0 + kPanelHeight + 16,
-                "middle",
-                Format("%.0f", step),
+    svg += Text(frame.x(step), frame.y0 + kPanelHeight + 16, "middle", Format("%.0f", step),
                 "fill=\"#555\"");
   }
   return svg;
@@ -180,8 +174,8 @@ std::string DrawPlot(const Plot& plot, double y0) {
     svg += Polyline(frame.Place(Thinned(Smoothed(series.points, window))), series.color, 2, 1);
     if (series.points.size() == 1) {
       const auto [x, y] = frame.Place(series.points)[0];
-      svg += Format(
-          "<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x, y, series.color.c_str());
+      svg += Format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x, y,
+                    series.color.c_str());
     }
   }
   double legend = y0 + 12;
@@ -189,13 +183,8 @@ std::string DrawPlot(const Plot& plot, double y0) {
     if (series.points.empty()) return;
     if (area)
       svg += Format("<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n",
-                    kRightEdge + 12,
-                    legend - 9,
-                    series.color.c_str());
-    svg += Text(kRightEdge + (area ? 28 : 12),
-                legend,
-                "start",
-                series.name,
+                    kRightEdge + 12, legend - 9, series.color.c_str());
+    svg += Text(kRightEdge + (area ? 28 : 12), legend, "start", series.name,
                 area ? "fill=\"#222\"" : "fill=\"" + series.color + "\"");
     legend += 18;
   };
@@ -237,10 +226,7 @@ std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots) {
   std::string svg = Format(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
       "%.0f\" ",
-      kWidth,
-      height,
-      kWidth,
-      height);
+      kWidth, height, kWidth, height);
   svg +=
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "
       "fill=\"white\"/>\n";

@@ -1,4 +1,5 @@
-// `buttress task countdown` and `buttress task arithmetic`: problems with a split by canonical form, and a cold start for them.
+// `buttress task countdown` and `buttress task arithmetic`: problems with a split by canonical
+// form, and a cold start for them.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -24,8 +25,7 @@ struct TaskFlags {
 void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
   app.add_option("--out", flags.folder, "folder for train.jsonl, held_out.jsonl and sft.jsonl")
       ->required();
-  app.add_option("--format",
-                 flags.format,
+  app.add_option("--format", flags.format,
                  "prompts: compact, for a small model of single characters, or words")
       ->check(CLI::IsMember({"compact", "words"}))
       ->capture_default_str();
@@ -34,18 +34,16 @@ void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
   app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all different")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--sft", flags.files.sft, "rows of sft.jsonl")->check(CLI::NonNegativeNumber);
-  app.add_option("--held-out-share",
-                 flags.files.held_out_share,
+  app.add_option("--held-out-share", flags.files.held_out_share,
                  "share of all problems that is kept from training")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option("--solution-share",
-                 flags.files.solution_share,
+  app.add_option("--solution-share", flags.files.solution_share,
                  "share of sft.jsonl's responses that are right; the rest are random")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
-  app.add_option(
-         "--seed", flags.files.seed, "seed of what is drawn; the split does not depend on it")
+  app.add_option("--seed", flags.files.seed,
+                 "seed of what is drawn; the split does not depend on it")
       ->capture_default_str();
 }
 
@@ -53,8 +51,7 @@ Status Write(const Result<std::unique_ptr<Task>>& task, const TaskFlags& flags) 
   BUTTRESS_RETURN_IF_ERROR(task.status());
   BUTTRESS_RETURN_IF_ERROR(WriteTask(**task, flags.files, flags.folder));
   std::printf("%s: %s/train.jsonl %lld, held_out.jsonl %lld, sft.jsonl %lld rows\n",
-              std::string((*task)->name()).c_str(),
-              flags.folder.c_str(),
+              std::string((*task)->name()).c_str(), flags.folder.c_str(),
               static_cast<long long>(flags.files.train),
               static_cast<long long>(flags.files.held_out),
               static_cast<long long>(flags.files.sft));
@@ -75,8 +72,7 @@ std::function<Status()> AddCountdown(CLI::App& app) {
   app.add_option("--numbers", flags->kind.numbers, "numbers of a problem")->capture_default_str();
   app.add_option("--operators", flags->kind.operators, "operators of a problem")
       ->capture_default_str();
-  app.add_option("--mix",
-                 flags->mix,
+  app.add_option("--mix", flags->mix,
                  "SHARE:NUMBERS:OPERATORS of one kind of problem, repeated; instead of --numbers "
                  "and --operators");
   app.add_option("--number-min", flags->countdown.min_number, "smallest number")
@@ -87,8 +83,7 @@ std::function<Status()> AddCountdown(CLI::App& app) {
       ->capture_default_str();
   app.add_option("--target-max", flags->countdown.max_target, "largest target")
       ->capture_default_str();
-  app.add_flag("--use-all",
-               flags->use_all,
+  app.add_flag("--use-all", flags->use_all,
                "every number exactly once (run.reward.use_all) instead of at most once");
   return [flags]() -> Status {
     flags->countdown.format = flags->task.prompt_format();
@@ -129,8 +124,7 @@ std::function<Status()> AddTask(CLI::App& app) {
       *app.add_subcommand("countdown", "numbers, and a target to reach with them");
   CLI::App& arithmetic_app =
       *app.add_subcommand("arithmetic", "sums, differences and products of two numbers");
-  return [&countdown_app,
-          countdown = AddCountdown(countdown_app),
+  return [&countdown_app, countdown = AddCountdown(countdown_app),
           arithmetic = AddArithmetic(arithmetic_app)] {
     return countdown_app.parsed() ? countdown() : arithmetic();
   };

@@ -24,22 +24,28 @@ std::string BareAnswer(const std::string& answer) {
 
 }  // namespace
 
-VerifierAudit::VerifierAudit(const Verifier& verifier, bool announced) : verifier_(verifier), announced_(announced), checks_(kChecks) {
+VerifierAudit::VerifierAudit(const Verifier& verifier, bool announced)
+    : verifier_(verifier), announced_(announced), checks_(kChecks) {
   checks_[kGold] = {.name = "gold equals gold", .meaning = "the answer itself is correct"};
-  checks_[kNothing] = {.name = "nothing is wrong", .meaning = "an empty response, and one that gives up, are not correct"};
-  checks_[kPerturbed] = {.name = "perturbed gold differs", .meaning = "near misses by rule are not correct (lib/verify/audit/near_miss.h)"};
-  checks_[kFormats] = {.name = "format variants agree", .meaning = "the answer in other dress is correct (format_variant.h)"};
-  checks_[kBothWays] = {.name = "both ways alike", .meaning = "a near miss as the reference does not make the answer correct"};
+  checks_[kNothing] = {.name = "nothing is wrong",
+                       .meaning = "an empty response, and one that gives up, are not correct"};
+  checks_[kPerturbed] = {
+      .name = "perturbed gold differs",
+      .meaning = "near misses by rule are not correct (lib/verify/audit/near_miss.h)"};
+  checks_[kFormats] = {.name = "format variants agree",
+                       .meaning = "the answer in other dress is correct (format_variant.h)"};
+  checks_[kBothWays] = {.name = "both ways alike",
+                        .meaning = "a near miss as the reference does not make the answer correct"};
 }
 
-Outcome VerifierAudit::Judge(const VerifyRow& row,
-                             AuditCheck& check,
-                             std::string_view what,
-                             const std::string& response,
-                             const std::string& answer,
+Outcome VerifierAudit::Judge(const VerifyRow& row, AuditCheck& check, std::string_view what,
+                             const std::string& response, const std::string& answer,
                              bool expect_correct) {
-  Verdict verdict = verifier_.Verify(
-      {.prompt = row.prompt, .response = response, .answer = answer, .extra_json = row.json, .truncated = false});
+  Verdict verdict = verifier_.Verify({.prompt = row.prompt,
+                                      .response = response,
+                                      .answer = answer,
+                                      .extra_json = row.json,
+                                      .truncated = false});
   const Outcome outcome = verdict.outcome;
   ++check.tried;
   if ((outcome == Outcome::kCorrect) == expect_correct) return outcome;
@@ -50,15 +56,18 @@ Outcome VerifierAudit::Judge(const VerifyRow& row,
 }
 
 void VerifierAudit::CheckAnswer(const VerifyRow& row) {
-  for (const char* response : {"", "I do not know."}) Judge(row, checks_[kNothing], "gives up", response, row.answer, false);
+  for (const char* response : {"", "I do not know."})
+    Judge(row, checks_[kNothing], "gives up", response, row.answer, false);
   if (!announced_) {
     Judge(row, checks_[kGold], "as it is", row.answer, row.answer, true);
     return;
   }
   const std::string answer = BareAnswer(row.answer);
   if (answer.empty()) return;
-  if (Judge(row, checks_[kGold], "boxed", Boxed(answer), row.answer, true) != Outcome::kCorrect) return;
-  for (const FormatVariant& variant : FormatVariants(answer)) Judge(row, checks_[kFormats], variant.name, variant.response, row.answer, true);
+  if (Judge(row, checks_[kGold], "boxed", Boxed(answer), row.answer, true) != Outcome::kCorrect)
+    return;
+  for (const FormatVariant& variant : FormatVariants(answer))
+    Judge(row, checks_[kFormats], variant.name, variant.response, row.answer, true);
   for (const NearMiss& miss : NearMisses(answer, kMisses)) {
     Judge(row, checks_[kPerturbed], miss.rule, Boxed(miss.text), row.answer, false);
     Judge(row, checks_[kBothWays], miss.rule, Boxed(answer), Boxed(miss.text), false);

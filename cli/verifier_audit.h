@@ -1,4 +1,5 @@
-// What can be said of a verifier without a second opinion: metamorphic checks on a file's answers, and its errors against labels.
+// What can be said of a verifier without a second opinion: metamorphic checks on a file's answers,
+// and its errors against labels.
 #pragma once
 
 #include <cstdint>
@@ -37,14 +38,15 @@ struct LabelNoise {
   ErrorRate false_positive;  // of completions labelled wrong, judged correct
   ErrorRate false_negative;  // of completions labelled correct, judged wrong
   std::int64_t unscorable = 0;
-  CollapseCounts measured;           // of groups, by verdicts
+  CollapseCounts measured;            // of groups, by verdicts
   std::vector<LabelledGroup> groups;  // the same groups by labels
 };
 
 // Not thread-safe.
 class VerifierAudit {
  public:
-  // `announced`: the verifier looks for an answer in a text (math, number); others get the checks that hold for all.
+  // `announced`: the verifier looks for an answer in a text (math, number); others get the checks
+  // that hold for all.
   VerifierAudit(const Verifier& verifier, bool announced);
 
   void Add(const VerifyRow& row);
@@ -54,8 +56,8 @@ class VerifierAudit {
   const LabelNoise& noise() const { return noise_; }
 
  private:
-  Outcome Judge(const VerifyRow& row, AuditCheck& check, std::string_view what, const std::string& response, const std::string& answer,
-                bool expect_correct);
+  Outcome Judge(const VerifyRow& row, AuditCheck& check, std::string_view what,
+                const std::string& response, const std::string& answer, bool expect_correct);
   void CheckAnswer(const VerifyRow& row);
   void CountLabels(const VerifyRow& row);
 

@@ -14,16 +14,20 @@ constexpr std::int64_t kRowsBetweenProgress = 10000;
 }  // namespace
 
 void VerifierFlags::AddTo(CLI::App& app) {
-  app.add_option("file",
-                 path,
+  app.add_option("file", path,
                  "JSONL of {\"id\", \"answer\", \"response\", \"label\"} or of groups: {\"id\", "
                  "\"answer\", \"responses\": [...], \"labels\": [...]}; labels are optional");
-  app.add_option("--verifier", verifier, "what scores, alone or as a sum (math + 0.2 * format): buttress verify --list names them")
+  app.add_option(
+         "--verifier", verifier,
+         "what scores, alone or as a sum (math + 0.2 * format): buttress verify --list names them")
       ->capture_default_str();
-  app.add_option("--set", overrides, "a setting of run.reward: run.reward.code.language=cpp (may stand several times)");
+  app.add_option("--set", overrides,
+                 "a setting of run.reward: run.reward.code.language=cpp (may stand several times)");
   app.add_flag("--use-all", use_all, "countdown: every number exactly once");
   app.add_option("--mode", mode, "math: lenient | strict");
-  app.add_option("--anchors", anchors, "math: where a response's answer is looked for, in this order: boxed,####,answer:")->delimiter(',');
+  app.add_option("--anchors", anchors,
+                 "math: where a response's answer is looked for, in this order: boxed,####,answer:")
+      ->delimiter(',');
 }
 
 Result<std::unique_ptr<Verifier>> VerifierFlags::Make() const {
@@ -50,9 +54,11 @@ Status ForEachVerifyRow(const std::string& path, const std::function<void(const 
     row(*parsed);
     responses += static_cast<std::int64_t>(parsed->responses.size());
     if (number % kRowsBetweenProgress == 0)
-      std::fprintf(stderr, "%lld rows, %lld responses\n", static_cast<long long>(number), static_cast<long long>(responses));
+      std::fprintf(stderr, "%lld rows, %lld responses\n", static_cast<long long>(number),
+                   static_cast<long long>(responses));
   }
-  if (file.bad()) return DataLoss("cannot read on in " + path + " behind line " + std::to_string(number));
+  if (file.bad())
+    return DataLoss("cannot read on in " + path + " behind line " + std::to_string(number));
   return OkStatus();
 }
 

@@ -32,7 +32,8 @@ struct VerifierFlags {
   Result<std::unique_ptr<Verifier>> Make() const;
 };
 
-// Calls `row` with each row of the file, and says on stderr how far it is every ten thousand. kNotFound; kDataLoss names the line.
+// Calls `row` with each row of the file, and says on stderr how far it is every ten thousand.
+// kNotFound; kDataLoss names the line.
 Status ForEachVerifyRow(const std::string& path, const std::function<void(const VerifyRow&)>& row);
 
 }  // namespace buttress

@@ -33,7 +33,8 @@ struct Counts {
   std::int64_t responses() const { return correct + wrong + unscorable; }
 
   double unscorable_share() const {
-    return responses() == 0 ? 0 : static_cast<double>(unscorable) / static_cast<double>(responses());
+    return responses() == 0 ? 0
+                            : static_cast<double>(unscorable) / static_cast<double>(responses());
   }
 };
 
@@ -46,26 +47,19 @@ void PrintTable() {
 void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdict, bool as_json) {
   const std::string outcome(OutcomeName(verdict.outcome));
   if (as_json) {
-    const ordered_json object{{"id", row.json_id},
-                              {"index", index},
-                              {"outcome", outcome},
-                              {"reason", verdict.unscorable_reason},
-                              {"anchor", verdict.anchor},
-                              {"gold", verdict.gold},
+    const ordered_json object{{"id", row.json_id},        {"index", index},
+                              {"outcome", outcome},       {"reason", verdict.unscorable_reason},
+                              {"anchor", verdict.anchor}, {"gold", verdict.gold},
                               {"given", verdict.given}};
     // A response may hold half a character; JSON may not.
     std::printf("%s\n",
                 object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   } else if (verdict.outcome == Outcome::kUnscorable) {
-    std::printf(
-        "%s\t%zu\t%s\t%s\n", row.id.c_str(), index, outcome.c_str(), verdict.unscorable_reason.c_str());
+    std::printf("%s\t%zu\t%s\t%s\n", row.id.c_str(), index, outcome.c_str(),
+                verdict.unscorable_reason.c_str());
   } else {
-    std::printf("%s\t%zu\t%s\tgiven %s\tgold %s\n",
-                row.id.c_str(),
-                index,
-                outcome.c_str(),
-                verdict.given.c_str(),
-                verdict.gold.c_str());
+    std::printf("%s\t%zu\t%s\tgiven %s\tgold %s\n", row.id.c_str(), index, outcome.c_str(),
+                verdict.given.c_str(), verdict.gold.c_str());
   }
 }
 
@@ -73,12 +67,8 @@ void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdic
 void PrintDisagreement(const VerifyRow& row, std::size_t index, const Verdict& verdict) {
   std::fprintf(stderr,
                "label disagrees: %s response %zu is %s, labelled %s: given '%s', gold '%s'\n%s\n",
-               row.id.c_str(),
-               index,
-               std::string(OutcomeName(verdict.outcome)).c_str(),
-               row.labels[index] ? "correct" : "wrong",
-               verdict.given.c_str(),
-               verdict.gold.c_str(),
+               row.id.c_str(), index, std::string(OutcomeName(verdict.outcome)).c_str(),
+               row.labels[index] ? "correct" : "wrong", verdict.given.c_str(), verdict.gold.c_str(),
                row.responses[index].c_str());
 }
 

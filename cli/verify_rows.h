@@ -21,8 +21,9 @@ struct VerifyRow {
   std::string json;          // the row
 };
 
-// {"id", "prompt", "answer", "response", "label"} or {"id", "prompt", "answer", "responses": [...], "labels": [...]}; id, prompt and
-// labels may be missing. A label is true, false, 1, 0, "correct" or "wrong". kDataLoss names the line and the field.
+// {"id", "prompt", "answer", "response", "label"} or {"id", "prompt", "answer", "responses": [...],
+// "labels": [...]}; id, prompt and labels may be missing. A label is true, false, 1, 0, "correct"
+// or "wrong". kDataLoss names the line and the field.
 Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number);
 
 }  // namespace buttress

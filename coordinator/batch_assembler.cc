@@ -13,14 +13,18 @@ std::int64_t AgeAt(std::uint64_t step, const BatchCandidate& candidate) {
   return static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(candidate.oldest_step);
 }
 
-std::int64_t OldestAllowed(const BatchRules& rules) { return MaxAge(rules.prompts, rules.max_age, rules.window); }
+std::int64_t OldestAllowed(const BatchRules& rules) {
+  return MaxAge(rules.prompts, rules.max_age, rules.window);
+}
 
 }  // namespace
 
-std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uint64_t step, const BatchRules& rules) {
+std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uint64_t step,
+                                  const BatchRules& rules) {
   std::vector<std::uint64_t> ids;
   for (const BatchCandidate& candidate : line) {
-    if (candidate.ready && AgeAt(step, candidate) > OldestAllowed(rules)) ids.push_back(candidate.group_id);
+    if (candidate.ready && AgeAt(step, candidate) > OldestAllowed(rules))
+      ids.push_back(candidate.group_id);
   }
   return ids;
 }
@@ -28,7 +32,8 @@ std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uin
 std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCandidate> line,
                                                         std::uint64_t step,
                                                         const BatchRules& rules) {
-  // Of the groups left behind, the oldest is passed by the most, so it alone decides whether the window allows more.
+  // Of the groups left behind, the oldest is passed by the most, so it alone decides whether the
+  // window allows more.
   bool waiting = false;
   std::int64_t passed = 0;
   std::vector<std::uint64_t> chosen;
@@ -40,7 +45,8 @@ std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCan
       continue;
     }
     if (waiting && ++passed > rules.window - 1) return std::nullopt;
-    BUTTRESS_CHECK(AgeAt(step, candidate) <= OldestAllowed(rules), "no group of a batch is older than the staleness bound");
+    BUTTRESS_CHECK(AgeAt(step, candidate) <= OldestAllowed(rules),
+                   "no group of a batch is older than the staleness bound");
     chosen.push_back(candidate.group_id);
   }
   if (static_cast<std::int64_t>(chosen.size()) < rules.prompts) return std::nullopt;

@@ -17,7 +17,8 @@ struct LongPoll {
   std::function<bool(const LedgerBatch& changes)> concerned;  // as in Command
 };
 
-// A call's reactor; `Reactor` is grpc::ServerUnaryReactor or one of its streaming siblings. Owned by itself until gRPC is done with it.
+// A call's reactor; `Reactor` is grpc::ServerUnaryReactor or one of its streaming siblings. Owned
+// by itself until gRPC is done with it.
 template <class Reactor>
 class Call : public Reactor {
  public:
@@ -33,10 +34,7 @@ class Call : public Reactor {
 
   // Has the loop apply the request; `then` runs on the loop's thread once it is durable.
   void Post(Apply apply, std::function<void(const Status&)> then, LongPoll poll = {}) {
-    Command command{std::move(apply),
-                    then,
-                    [this] { return cancelled_.load(); },
-                    poll.hold_ms,
+    Command command{std::move(apply), then, [this] { return cancelled_.load(); }, poll.hold_ms,
                     std::move(poll.concerned)};
     if (!loop_.Post(command)) {
       then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));

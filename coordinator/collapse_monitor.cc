@@ -6,14 +6,16 @@
 namespace buttress {
 namespace {
 
-// Mean collapse probability of the groups that ACR counts, from each prompt's history; 0 if there is none.
+// Mean collapse probability of the groups that ACR counts, from each prompt's history; 0 if there
+// is none.
 double ExpectedRate(std::span<const AcceptedRow* const> groups) {
   double sum = 0;
   std::int64_t classed = 0;
   for (const AcceptedRow* group : groups) {
     if (group->collapse == CollapseClass::kUnscorable) continue;
-    const auto scorable = std::ranges::count_if(
-        group->completions, [](const CompletionRow& row) { return row.outcome != Outcome::kUnscorable; });
+    const auto scorable = std::ranges::count_if(group->completions, [](const CompletionRow& row) {
+      return row.outcome != Outcome::kUnscorable;
+    });
     sum += ExpectedCollapse(group->history, scorable);
     ++classed;
   }
@@ -22,7 +24,8 @@ double ExpectedRate(std::span<const AcceptedRow* const> groups) {
 
 }  // namespace
 
-CollapseMonitor::CollapseMonitor(std::map<std::string, CollapseCounts> by_source, std::optional<double> acr_ema)
+CollapseMonitor::CollapseMonitor(std::map<std::string, CollapseCounts> by_source,
+                                 std::optional<double> acr_ema)
     : by_source_(std::move(by_source)), acr_ema_(acr_ema) {}
 
 const CollapseCounts& CollapseMonitor::Count(const std::string& source, CollapseClass collapse) {

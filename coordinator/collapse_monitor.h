@@ -1,4 +1,5 @@
-// Advantage collapse of the run, in integers: every accepted group once, by source; and what the gates of a step see.
+// Advantage collapse of the run, in integers: every accepted group once, by source; and what the
+// gates of a step see.
 #pragma once
 
 #include <map>
@@ -20,8 +21,8 @@ class CollapseMonitor {
   // Counts an accepted group; returns the counts of its source.
   const CollapseCounts& Count(const std::string& source, CollapseClass collapse);
 
-  // Snapshot of a step's groups; takes their rate into the moving average, so it is called once per planned step. A step without a
-  // constant or mixed group leaves the average as it is.
+  // Snapshot of a step's groups; takes their rate into the moving average, so it is called once per
+  // planned step. A step without a constant or mixed group leaves the average as it is.
   CollapseSnapshot Observe(std::span<const AcceptedRow* const> groups);
 
   // All accepted groups.

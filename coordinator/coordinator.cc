@@ -22,7 +22,8 @@ namespace {
 
 constexpr const char* kServiceName = "buttress.v1.Coordinator";
 constexpr std::chrono::seconds kShutdownTime(2);
-// A worker renews its leases with every Exchange, so the longest one is held for a fraction of a lease.
+// A worker renews its leases with every Exchange, so the longest one is held for a fraction of a
+// lease.
 constexpr std::int64_t kHoldsPerLease = 3;
 
 SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256) {
@@ -60,8 +61,7 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256) {
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
                                                         const PromptFile& prompts,
-                                                        const GroupLimits& limits,
-                                                        Metrics& metrics,
+                                                        const GroupLimits& limits, Metrics& metrics,
                                                         const Credentials& credentials) {
   const double begin = MonotonicSeconds();
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
@@ -79,60 +79,49 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
 
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
-Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts, const GroupLimits& limits) {
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts,
+                               const GroupLimits& limits) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
   LedgerBatch changes;
-  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256),
-                                     snapshot,
-                                     RealClock().MonotonicMs(),
-                                     changes);
+  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
+                                     RealClock().MonotonicMs(), changes);
   // A ledger of another run stays one however often this process is restarted.
   if (restored.status().code() == StatusCode::kFailedPrecondition) {
     return InvalidArgument(restored.status().message());
   }
   BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
   BUTTRESS_RETURN_IF_ERROR(OpenPayloads(config, limits, scheduler, changes));
-  PromptSource source(prompts,
-                      {config.run.seed,
-                       config.run.data.shuffle,
-                       static_cast<std::int32_t>(config.run.sampling.group_size),
-                       config.run.data.selection});
+  PromptSource source(prompts, {config.run.seed, config.run.data.shuffle,
+                                static_cast<std::int32_t>(config.run.sampling.group_size),
+                                config.run.data.selection});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 
   const CollapseCounts last_batch =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
-  loop_ =
-      std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{TermsFrom(config.run, config_sha256),
-                                                               std::move(scheduler),
-                                                               std::move(source),
-                                                               *ledger_,
-                                                               *payloads_,
-                                                               *metrics_,
-                                                               RealClock(),
-                                                               last_batch,
-                                                               config.local.coordinator.keep_payloads});
+  loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
+      TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source), *ledger_,
+      *payloads_, *metrics_, RealClock(), last_batch, config.local.coordinator.keep_payloads});
   return OkStatus();
 }
 
-Status Coordinator::OpenPayloads(const RunConfig& config,
-                                 const GroupLimits& limits,
-                                 Scheduler& scheduler,
-                                 LedgerBatch& changes) {
+Status Coordinator::OpenPayloads(const RunConfig& config, const GroupLimits& limits,
+                                 Scheduler& scheduler, LedgerBatch& changes) {
   std::int64_t taken = 0;
   const auto take = [&](const PayloadRef& payload, std::string_view bytes) -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const bool again, TakeAgain(payload, bytes, limits, scheduler, changes));
+    BUTTRESS_ASSIGN_OR_RETURN(const bool again,
+                              TakeAgain(payload, bytes, limits, scheduler, changes));
     taken += again ? 1 : 0;
     return OkStatus();
   };
-  BUTTRESS_ASSIGN_OR_RETURN(payloads_,
-                            PayloadStore::Open(JoinPath(config.local.out, "payloads"),
-                                               ledger_->payload_end(),
-                                               static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes),
-                                               take));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      payloads_,
+      PayloadStore::Open(JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
+                         static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes),
+                         take));
   if (taken > 0) Log(kInfo, "acknowledged groups were taken into the ledger", {{"groups", taken}});
   return OkStatus();
 }

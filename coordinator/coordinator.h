@@ -23,13 +23,13 @@ namespace buttress {
 
 class Coordinator {
  public:
-  // Opens <out>/ledger.db and <out>/payloads, takes up the run that stands there or starts one, and serves. `prompts` and `metrics`
-  // outlive it. kFailedPrecondition: another coordinator has the ledger; kInvalidArgument: it is of another run or configuration;
-  // kUnavailable: the port is taken.
+  // Opens <out>/ledger.db and <out>/payloads, takes up the run that stands there or starts one, and
+  // serves. `prompts` and `metrics` outlive it. kFailedPrecondition: another coordinator has the
+  // ledger; kInvalidArgument: it is of another run or configuration; kUnavailable: the port is
+  // taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
-                                                    const GroupLimits& limits,
-                                                    Metrics& metrics,
+                                                    const GroupLimits& limits, Metrics& metrics,
                                                     const Credentials& credentials = {});
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
@@ -40,15 +40,16 @@ class Coordinator {
 
   bool finished() const { return loop_->finished(); }
 
-  // Graceful: reports NOT_SERVING, stops leasing, answers long polls and what is in flight, writes the last of it, closes. Gives what
-  // made the coordinator fail, if something did. Once.
+  // Graceful: reports NOT_SERVING, stops leasing, answers long polls and what is in flight, writes
+  // the last of it, closes. Gives what made the coordinator fail, if something did. Once.
   Status Stop();
 
  private:
   Coordinator() = default;
 
   Status OpenLedger(const RunConfig& config, const PromptFile& prompts, const GroupLimits& limits);
-  Status OpenPayloads(const RunConfig& config, const GroupLimits& limits, Scheduler& scheduler, LedgerBatch& changes);
+  Status OpenPayloads(const RunConfig& config, const GroupLimits& limits, Scheduler& scheduler,
+                      LedgerBatch& changes);
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;

@@ -19,11 +19,13 @@ constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnBound = 512;
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
-// Rows that the ledger may be behind before they are written in the background, and for how long they may wait.
+// Rows that the ledger may be behind before they are written in the background, and for how long
+// they may wait.
 constexpr std::size_t kCatchUpGroups = 4096;
 constexpr std::int64_t kCatchUpMs = 200;
 constexpr std::int64_t kCatchUpPollMs = 20;
-// A burst of groups comes first: its rows are written with what the burst leaves of the processor, unless they are too many.
+// A burst of groups comes first: its rows are written with what the burst leaves of the processor,
+// unless they are too many.
 constexpr int kCatchUpNice = 10;
 constexpr std::size_t kBurstGroups = 4 * kCatchUpGroups;
 // With so many the loop waits for the writing.
@@ -34,9 +36,7 @@ constexpr std::int64_t kStallMs = 3000;
 }  // namespace
 
 CoordinatorLoop::CoordinatorLoop(Parts parts)
-    : parts_(std::move(parts)),
-      queue_(kQueueBound),
-      last_wake_ms_(parts_.clock.MonotonicMs()) {
+    : parts_(std::move(parts)), queue_(kQueueBound), last_wake_ms_(parts_.clock.MonotonicMs()) {
   Publish(last_wake_ms_);  // a scrape before the first turn sees the ledger's counts
   thread_ = std::thread([this] { Run(); });
 }
@@ -69,7 +69,8 @@ void CoordinatorLoop::Run() {
     if (!first && queue_.closed() && parked_.empty()) break;
     RunTurn(std::move(first));
   }
-  // A restart would take the groups from the payload files; whoever reads the ledger now should find them.
+  // A restart would take the groups from the payload files; whoever reads the ledger now should
+  // find them.
   Status status = EndCatchUp();
   if (status.ok() && failed_.ok()) status = parts_.ledger.Write(behind_);
   if (failed_.ok()) failed_ = status.Annotate("writing the ledger");
@@ -77,14 +78,8 @@ void CoordinatorLoop::Run() {
 
 void CoordinatorLoop::RunTurn(std::optional<Command> first) {
   LedgerBatch changes;
-  Turn turn{parts_.terms,
-            parts_.scheduler,
-            parts_.prompts,
-            parts_.payloads,
-            parts_.metrics,
-            changes,
-            NowMs(),
-            draining_};
+  Turn turn{parts_.terms,   parts_.scheduler, parts_.prompts, parts_.payloads,
+            parts_.metrics, changes,          NowMs(),        draining_};
   std::vector<Answer> answers;
   bool changed = false;
   bool settled = false;
@@ -102,7 +97,8 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
     changed = !changes.empty();
     settled = !changes.checkpoints.empty();
     if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
-    if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok()) Fail(std::move(status));
+    if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok())
+      Fail(std::move(status));
   }
   if (!failed_.ok()) {
     // Memory is ahead of the ledger: nobody may hear what is in it.
@@ -115,7 +111,8 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
   } else {
     if (changed) Failpoint("after_commit");
     if (settled && !parts_.keep_payloads) DeleteSettledPayloads();
-    // While calls wait the next turn comes at once, and copying the status again and again would slow them.
+    // While calls wait the next turn comes at once, and copying the status again and again would
+    // slow them.
     if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
   }
   for (const Answer& answer : answers) answer.command.finish(answer.status);
@@ -191,10 +188,13 @@ Status CoordinatorLoop::Persist(Turn& turn) {
 
 void CoordinatorLoop::StartCatchUp(std::int64_t now_ms) {
   const bool too_far = behind_.accepted.size() >= kBehindBound;
-  const bool writing = !too_far && catch_up_.valid() && catch_up_.wait_for(milliseconds(0)) != std::future_status::ready;
-  const bool due = behind_.accepted.size() >= kCatchUpGroups || now_ms >= behind_since_ms_ + kCatchUpMs;
+  const bool writing = !too_far && catch_up_.valid() &&
+                       catch_up_.wait_for(milliseconds(0)) != std::future_status::ready;
+  const bool due =
+      behind_.accepted.size() >= kCatchUpGroups || now_ms >= behind_since_ms_ + kCatchUpMs;
   if (writing || behind_.empty() || !due || !failed_.ok()) return;
-  if (Status status = EndCatchUp(); !status.ok()) return Fail(status.Annotate("writing the ledger"));
+  if (Status status = EndCatchUp(); !status.ok())
+    return Fail(status.Annotate("writing the ledger"));
   catch_up_ = std::async(std::launch::async, [this, batch = std::exchange(behind_, {})] {
     const int nice = batch.accepted.size() < kBurstGroups ? kCatchUpNice : 0;
     setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice);  // of this thread
@@ -207,8 +207,10 @@ Status CoordinatorLoop::EndCatchUp() { return catch_up_.valid() ? catch_up_.get(
 void CoordinatorLoop::DeleteSettledPayloads() {
   // PayloadStore::Open wants the segment of the last reference, needed or not.
   const std::uint64_t last = parts_.ledger.payload_end().segment;
-  const Status status = parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
-  if (!status.ok()) Log(kWarn, "payloads of settled groups stay on the disk", {{"error", status.ToString()}});
+  const Status status =
+      parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
+  if (!status.ok())
+    Log(kWarn, "payloads of settled groups stay on the disk", {{"error", status.ToString()}});
 }
 
 void CoordinatorLoop::Publish(std::int64_t now_ms) {
@@ -218,7 +220,8 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
     Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
   }
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
-  parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(), parts_.last_batch);
+  parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),
+                             parts_.last_batch);
   // Going through a thousand workers at every turn would cost more than the turn.
   const auto& workers = parts_.scheduler.workers();
   if (workers.size() == counted_workers_ && now_ms < counted_workers_ms_ + kPublishMs) return;
@@ -233,9 +236,10 @@ std::int64_t CoordinatorLoop::WaitMs() const {
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
   // What is due may have to wait for what is being written.
-  if (!behind_.empty()) next_ms = std::min(next_ms, std::max(behind_since_ms_ + kCatchUpMs, wake_ms + kCatchUpPollMs));
-  return std::clamp<std::int64_t>(
-      next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
+  if (!behind_.empty())
+    next_ms = std::min(next_ms, std::max(behind_since_ms_ + kCatchUpMs, wake_ms + kCatchUpPollMs));
+  return std::clamp<std::int64_t>(next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0,
+                                  kLongestWaitMs);
 }
 
 std::int64_t CoordinatorLoop::NowMs() {

@@ -1,10 +1,13 @@
-// The coordinator's one thread: applies requests to the scheduler, writes what they changed, then answers them.
+// The coordinator's one thread: applies requests to the scheduler, writes what they changed, then
+// answers them.
 //
-// Each turn takes everything that waits in the queue, applies it, and makes all of it durable with one sync (group commit): while one turn
-// is being synced the next one gathers. A call is answered only after what it changed is durable. Groups that come in are durable in the
-// payload files, from which a restart takes them again (submission.h); their rows enter the ledger in the background, and at the latest in
-// the transaction of the next turn that changes anything else. Calls that have nothing to say yet (long polls) are parked and asked again
-// when a turn has changed what concerns them, until their deadline.
+// Each turn takes everything that waits in the queue, applies it, and makes all of it durable with
+// one sync (group commit): while one turn is being synced the next one gathers. A call is answered
+// only after what it changed is durable. Groups that come in are durable in the payload files, from
+// which a restart takes them again (submission.h); their rows enter the ledger in the background,
+// and at the latest in the transaction of the next turn that changes anything else. Calls that have
+// nothing to say yet (long polls) are parked and asked again when a turn has changed what concerns
+// them, until their deadline.
 #pragma once
 
 #include <atomic>
@@ -50,7 +53,8 @@ struct Turn {
 };
 
 struct Command {
-  // Applies the request. Nothing: it has no answer yet; never so with `last`, nor when the turn is draining.
+  // Applies the request. Nothing: it has no answer yet; never so with `last`, nor when the turn is
+  // draining.
   std::function<std::optional<Status>(Turn& turn, bool last)> apply;
   // Answers the call, on the loop's thread.
   std::function<void(const Status& status)> finish;
@@ -88,7 +92,8 @@ class CoordinatorLoop {
   // Stops leasing and answers every long poll; other calls are served on. Thread-safe.
   void Drain();
 
-  // Answers what has been posted, ends the thread, and gives what made it fail, if something did. REQUIRES: Drain().
+  // Answers what has been posted, ends the thread, and gives what made it fail, if something did.
+  // REQUIRES: Drain().
   Status Stop();
 
   // The run's last step is settled. Thread-safe.
@@ -126,7 +131,7 @@ class CoordinatorLoop {
   Parts parts_;
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
-  LedgerBatch behind_;            // durable, not in the ledger yet
+  LedgerBatch behind_;  // durable, not in the ledger yet
   std::int64_t behind_since_ms_ = 0;
   std::future<Status> catch_up_;  // writes what was behind before
   std::int64_t last_wake_ms_;

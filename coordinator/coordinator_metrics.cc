@@ -34,17 +34,16 @@ std::map<std::string, prometheus::Counter*, std::less<>> SubmissionCounters(Metr
   }
   std::map<std::string, prometheus::Counter*, std::less<>> counters;
   for (const std::string& result : results) {
-    counters[result] = &metrics.Counter("buttress_coordinator_submissions_total",
-                                        "Submitted groups by what became of them.",
-                                        {{"result", result}});
+    counters[result] =
+        &metrics.Counter("buttress_coordinator_submissions_total",
+                         "Submitted groups by what became of them.", {{"result", result}});
   }
   return counters;
 }
 
 }  // namespace
 
-CoordinatorMetrics::CoordinatorMetrics(Metrics& m,
-                                       const RunConfig& config,
+CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
                                        const std::string& config_sha256,
                                        const std::string& store_folder)
     : metrics(m),
@@ -67,10 +66,9 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m,
       store_commit_seconds(m.Histogram("buttress_coordinator_store_commit_seconds",
                                        "Payload sync and ledger transaction of one group commit.",
                                        {.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1})),
-      store_commits(m.Counter(
-          "buttress_coordinator_store_transactions_total", "Group commits.", {{"result", "ok"}})),
-      store_errors(m.Counter("buttress_coordinator_store_transactions_total",
-                             "Group commits.",
+      store_commits(m.Counter("buttress_coordinator_store_transactions_total", "Group commits.",
+                              {{"result", "ok"}})),
+      store_errors(m.Counter("buttress_coordinator_store_transactions_total", "Group commits.",
                              {{"result", "error"}})),
       recovery_seconds(m.Gauge("buttress_coordinator_recovery_seconds",
                                "From the start of the process to serving.")),
@@ -83,8 +81,7 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m,
   metrics.Gauge("buttress_failpoints_active", "Test failpoints that are armed.")
       .Set(ArmedFailpoints());
   metrics
-      .Gauge("buttress_run_info",
-             "Identity of the run; always 1.",
+      .Gauge("buttress_run_info", "Identity of the run; always 1.",
              {{"config_sha256", config_sha256},
               {"algorithm", config.run.algorithm.advantage},
               {"model", config.run.model.path}})
@@ -93,8 +90,7 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m,
 
 void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
   metrics
-      .Counter("grpc_server_handled_total",
-               "Calls answered.",
+      .Counter("grpc_server_handled_total", "Calls answered.",
                {{"grpc_service", "buttress.v1.Coordinator"},
                 {"grpc_method", std::string(method)},
                 {"grpc_code", std::string(StatusCodeName(code))}})

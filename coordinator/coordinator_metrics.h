@@ -1,4 +1,5 @@
-// Everything that the coordinator measures; names follow operations.md 2.4 with the prefix buttress_.
+// Everything that the coordinator measures; names follow operations.md 2.4 with the prefix
+// buttress_.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,9 @@
 
 namespace buttress {
 
-// The families that come from the scheduler, all of them from one state: populations add up and the numerators of ACR belong to their
-// denominators at every scrape. Counters go on from the ledger after a restart. Thread-safe.
+// The families that come from the scheduler, all of them from one state: populations add up and the
+// numerators of ACR belong to their denominators at every scrape. Counters go on from the ledger
+// after a restart. Thread-safe.
 class RunCollector : public prometheus::Collectable {
  public:
   // `batch`: collapse of the newest planned batch.
@@ -37,9 +39,7 @@ class RunCollector : public prometheus::Collectable {
 // Made once, passed by reference. Thread-safe.
 struct CoordinatorMetrics {
   // `store_folder`: whose file system buttress_coordinator_store_free_bytes is about.
-  CoordinatorMetrics(Metrics& metrics,
-                     const RunConfig& config,
-                     const std::string& config_sha256,
+  CoordinatorMetrics(Metrics& metrics, const RunConfig& config, const std::string& config_sha256,
                      const std::string& store_folder);
 
   // Counts a call that was answered.

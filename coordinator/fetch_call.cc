@@ -7,10 +7,8 @@
 
 namespace buttress {
 
-FetchCall::FetchCall(CoordinatorLoop& loop,
-                     CoordinatorMetrics& metrics,
-                     const PayloadStore& payloads,
-                     const v1::FetchGroupsRequest& request)
+FetchCall::FetchCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics,
+                     const PayloadStore& payloads, const v1::FetchGroupsRequest& request)
     : Call(loop, metrics, "FetchGroups"), payloads_(payloads), request_(request) {
   Post([this](Turn& turn, bool) { return FetchGroups(turn, request_, refs_); },
        [this](const Status& status) { status.ok() ? WriteNext() : Answer(status); });

@@ -11,13 +11,11 @@
 
 namespace buttress {
 
-// Chunks of 1 MiB, each written when the one before it has left, so that a slow reader holds one group in memory. Reading is from files
-// that were just written, and is done on gRPC's thread.
+// Chunks of 1 MiB, each written when the one before it has left, so that a slow reader holds one
+// group in memory. Reading is from files that were just written, and is done on gRPC's thread.
 class FetchCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
  public:
-  FetchCall(CoordinatorLoop& loop,
-            CoordinatorMetrics& metrics,
-            const PayloadStore& payloads,
+  FetchCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
             const v1::FetchGroupsRequest& request);
 
   void OnWriteDone(bool ok) override;

@@ -26,7 +26,9 @@ class GroupLine {
   auto end() const { return ids_.end(); }
 
  private:
-  __gnu_pbds::tree<std::uint64_t, __gnu_pbds::null_type, std::less<>, __gnu_pbds::rb_tree_tag, __gnu_pbds::tree_order_statistics_node_update> ids_;
+  __gnu_pbds::tree<std::uint64_t, __gnu_pbds::null_type, std::less<>, __gnu_pbds::rb_tree_tag,
+                   __gnu_pbds::tree_order_statistics_node_update>
+      ids_;
 };
 
 }  // namespace buttress

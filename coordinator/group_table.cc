@@ -9,9 +9,13 @@ namespace {
 
 std::size_t Index(GroupState state) { return static_cast<std::size_t>(state); }
 
-bool HasPlan(GroupState state) { return state == GroupState::kBatched || state == GroupState::kTrained; }
+bool HasPlan(GroupState state) {
+  return state == GroupState::kBatched || state == GroupState::kTrained;
+}
 
-bool HasEnded(GroupState state) { return state == GroupState::kSettled || state == GroupState::kDropped; }
+bool HasEnded(GroupState state) {
+  return state == GroupState::kSettled || state == GroupState::kDropped;
+}
 
 }  // namespace
 
@@ -25,14 +29,15 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
     ended_tags_[id] = tag;
   }
-  counts_[Index(GroupState::kSettled)] =
-      static_cast<std::int64_t>(snapshot.ended_tags.size()) - dropped_[static_cast<std::size_t>(DropReason::kNoSignal)];
+  counts_[Index(GroupState::kSettled)] = static_cast<std::int64_t>(snapshot.ended_tags.size()) -
+                                         dropped_[static_cast<std::size_t>(DropReason::kNoSignal)];
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
 
 void GroupTable::Add(const GroupRow& row, LedgerBatch& out) {
   BUTTRESS_CHECK(row.state == GroupState::kPending, "a group begins as pending");
-  BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id, "group ids rise in admission order");
+  BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id,
+                 "group ids rise in admission order");
   rows_.emplace(row.group_id, row);
   line_.Insert(row.group_id);
   Enter(row);
@@ -44,7 +49,8 @@ const GroupRow* GroupTable::Find(std::uint64_t group_id) const {
   return row == rows_.end() ? nullptr : &row->second;
 }
 
-void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out, std::uint64_t replaced_in) {
+void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out,
+                      std::uint64_t replaced_in) {
   ++dropped_[static_cast<std::size_t>(reason)];
   Move(group_id, GroupState::kDropped, out, [&](GroupRow& row) {
     row.reason = reason;
@@ -78,8 +84,9 @@ std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) co
 
 // The rest follows from these.
 bool GroupTable::operator==(const GroupTable& other) const {
-  return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ && dropped_ == other.dropped_ &&
-         counts_ == other.counts_ && active_slots_ == other.active_slots_;
+  return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
+         dropped_ == other.dropped_ && counts_ == other.counts_ &&
+         active_slots_ == other.active_slots_;
 }
 
 std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {

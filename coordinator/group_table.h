@@ -1,4 +1,5 @@
-// All groups of the run: rows of those under way, what is remembered of those that ended, and the counts of both.
+// All groups of the run: rows of those under way, what is remembered of those that ended, and the
+// counts of both.
 #pragma once
 
 #include <array>
@@ -26,8 +27,8 @@ class GroupTable {
   // Null if the group ended or never was. Pointers and rows stay valid until the group ends.
   const GroupRow* Find(std::uint64_t group_id) const;
 
-  // The one place where a group changes state. `change` edits further fields of the row first. Settled and dropped groups leave the
-  // table; `row` is then gone.
+  // The one place where a group changes state. `change` edits further fields of the row first.
+  // Settled and dropped groups leave the table; `row` is then gone.
   template <class Change>
   void Move(std::uint64_t group_id, GroupState state, LedgerBatch& out, Change change) {
     GroupRow& row = Take(group_id);
@@ -40,7 +41,8 @@ class GroupTable {
   }
 
   // `replaced_in`: for kNoSignal, the step that another group takes its place in.
-  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out, std::uint64_t replaced_in = 0);
+  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out,
+            std::uint64_t replaced_in = 0);
 
   // Changes a row without a change of state.
   template <class Change>
@@ -81,6 +83,7 @@ class GroupTable {
   std::int64_t active_slots() const { return active_slots_; }
 
   const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
+
   const std::array<std::int64_t, kDropReasons>& dropped() const { return dropped_; }
 
   bool operator==(const GroupTable& other) const;

@@ -59,8 +59,7 @@ void FillCounts(const SchedulerStatus& status, v1::GetRunStatusResponse& respons
 
 }  // namespace
 
-Status RegisterLearner(Turn& turn,
-                       const v1::RegisterLearnerRequest& request,
+Status RegisterLearner(Turn& turn, const v1::RegisterLearnerRequest& request,
                        v1::RegisterLearnerResponse& response) {
   if (request.config_sha256() != turn.terms.config_sha256) {
     return FailedPrecondition("the learner runs configuration " + request.config_sha256() +
@@ -73,17 +72,14 @@ Status RegisterLearner(Turn& turn,
       turn.scheduler.RegisterLearner(checkpoint, request.world_size(), turn.changes));
   response.set_learner_epoch(start.learner_epoch);
   response.set_next_step(start.next_step);
-  Log(kInfo,
-      "learner registered",
+  Log(kInfo, "learner registered",
       {{"learner_epoch", start.learner_epoch},
        {"ranks", request.world_size()},
        {"next_step", start.next_step}});
   return OkStatus();
 }
 
-std::optional<Status> PlanBatch(Turn& turn,
-                                bool last,
-                                const v1::PlanBatchRequest& request,
+std::optional<Status> PlanBatch(Turn& turn, bool last, const v1::PlanBatchRequest& request,
                                 v1::PlanBatchResponse& response) {
   const std::size_t plans_before = turn.changes.plans.size();
   const auto reply =
@@ -115,12 +111,10 @@ bool MayFillBatch(const LedgerBatch& changes) {
          });
 }
 
-Status FetchGroups(Turn& turn,
-                   const v1::FetchGroupsRequest& request,
+Status FetchGroups(Turn& turn, const v1::FetchGroupsRequest& request,
                    std::vector<PayloadRef>& refs) {
   auto found = turn.scheduler.Payloads(
-      request.learner_epoch(),
-      request.step(),
+      request.learner_epoch(), request.step(),
       {request.group_ids().data(), static_cast<std::size_t>(request.group_ids_size())});
   if (!found.ok()) return CountFenced(turn, found.status());
   refs = std::move(*found);
@@ -151,9 +145,8 @@ Status AnnounceWeights(Turn& turn, const v1::AnnounceWeightsRequest& request) {
 }
 
 Status Checkpointed(Turn& turn, const v1::CheckpointedRequest& request) {
-  return CountFenced(turn,
-                     turn.scheduler.Checkpointed(
-                         request.learner_epoch(), request.step(), request.digest(), turn.changes));
+  return CountFenced(turn, turn.scheduler.Checkpointed(request.learner_epoch(), request.step(),
+                                                       request.digest(), turn.changes));
 }
 
 Status GetRunStatus(Turn& turn, v1::GetRunStatusResponse& response) {

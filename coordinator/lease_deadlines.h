@@ -34,7 +34,8 @@ class LeaseDeadlines {
   // Groups whose lease has run out, in id order.
   std::vector<std::uint64_t> Due(std::int64_t now_ms) const {
     std::vector<std::uint64_t> ids;
-    for (auto next = by_time_.begin(); next != by_time_.end() && next->first <= now_ms; ++next) ids.push_back(next->second);
+    for (auto next = by_time_.begin(); next != by_time_.end() && next->first <= now_ms; ++next)
+      ids.push_back(next->second);
     std::ranges::sort(ids);
     return ids;
   }

@@ -5,12 +5,14 @@
 namespace buttress {
 
 void Lineage::Start(std::uint64_t epoch, std::uint64_t start_step) {
-  BUTTRESS_CHECK(start_by_epoch_.empty() || start_by_epoch_.rbegin()->first < epoch, "learner epochs rise");
+  BUTTRESS_CHECK(start_by_epoch_.empty() || start_by_epoch_.rbegin()->first < epoch,
+                 "learner epochs rise");
   start_by_epoch_[epoch] = start_step;
 }
 
 bool Lineage::Abandoned(const PolicyVersion& version) const {
-  for (auto later = start_by_epoch_.upper_bound(version.learner_epoch); later != start_by_epoch_.end(); ++later) {
+  for (auto later = start_by_epoch_.upper_bound(version.learner_epoch);
+       later != start_by_epoch_.end(); ++later) {
     if (later->second < version.step) return true;
   }
   return false;

@@ -11,7 +11,8 @@ namespace buttress {
 // Not thread-safe.
 class Lineage {
  public:
-  // The learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all before it.
+  // The learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all
+  // before it.
   void Start(std::uint64_t epoch, std::uint64_t start_step);
 
   // A later learner started from a checkpoint before `version`, so nothing trains on from it.

@@ -22,10 +22,12 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kTick(200);
-// Time in which workers and learner hear that the run is finished, before a coordinator that leaves by itself does.
+// Time in which workers and learner hear that the run is finished, before a coordinator that leaves
+// by itself does.
 constexpr std::chrono::milliseconds kFarewell(10000);
 
-// What a group of this run may hold at most. The vocabulary is the model's, which is often padded beyond the tokenizer's.
+// What a group of this run may hold at most. The vocabulary is the model's, which is often padded
+// beyond the tokenizer's.
 Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
   constexpr std::int64_t kMaxConfigBytes = 1 << 20;
   const std::string path = JoinPath(run.model.path, "config.json");
@@ -77,8 +79,7 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, credentials, metrics));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"),
                                            coordinator->address() + "\n"));
-  Log(kInfo,
-      "serving",
+  Log(kInfo, "serving",
       {{"address", coordinator->address()},
        {"prompts", prompts->size()},
        {"out", config.local.out}});
@@ -101,8 +102,7 @@ int Run(int argc, char** argv) {
   ConfigFlags flags;
   flags.AddTo(app);
   bool exit_when_finished = false;
-  app.add_flag("--exit-when-finished",
-               exit_when_finished,
+  app.add_flag("--exit-when-finished", exit_when_finished,
                "leave ten seconds after the last step is settled; otherwise FINISHED is answered "
                "until SIGTERM");
   try {

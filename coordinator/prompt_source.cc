@@ -9,7 +9,8 @@
 namespace buttress {
 namespace {
 
-// Prompts kept between draw and lease; beyond them rows are read again, which is slower and gives the same.
+// Prompts kept between draw and lease; beyond them rows are read again, which is slower and gives
+// the same.
 constexpr std::size_t kMaxNotTaken = 16384;
 
 }  // namespace
@@ -47,7 +48,8 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
       StartPass(cursor_.pass);
     }
     const bool choose = options_.selection.mode == "mopps";
-    const auto candidates = choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
+    const auto candidates =
+        choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
     const std::uint64_t end = std::min<std::uint64_t>(cursor_.index + candidates, file_.size());
     rows.clear();
     for (std::uint64_t index = cursor_.index; index < end; ++index) rows.push_back(RowAt(index));
@@ -67,18 +69,21 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
 std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::uint64_t> rows,
                                                            const PromptMemory& memory) const {
   if (options_.selection.mode != "mopps") return {JudgeOne(rows.front(), memory)};
-  const std::uint64_t seed = MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
+  const std::uint64_t seed =
+      MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
   std::vector<double> rates;
   for (const std::uint64_t row : rows) {
     const auto record = memory.records.find(row);
-    rates.push_back(ThompsonRate(record == memory.records.end() ? PromptRecord() : record->second, {seed, row}));
+    rates.push_back(ThompsonRate(record == memory.records.end() ? PromptRecord() : record->second,
+                                 {seed, row}));
   }
   std::vector<std::optional<SkipReason>> reasons(rows.size(), SkipReason::kFarther);
   reasons[NearestRate(rates, options_.selection.mopps.target)].reset();
   return reasons;
 }
 
-std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row, const PromptMemory& memory) const {
+std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
+                                                 const PromptMemory& memory) const {
   const auto record = memory.records.find(row);
   if (record == memory.records.end()) return std::nullopt;
   if (options_.selection.mode == "speed") {

@@ -1,6 +1,7 @@
-// Which prompt comes next: passes over the dataset, each in an order of its own that follows from the run's seed. Prompts may be passed over
-// by their history (run.data.selection; the formulas are in lib/rl/prompt_selection.h): that depends on the seed, on the place in the order
-// and on what the ledger remembers at the moment of the draw, and every decision is journalled.
+// Which prompt comes next: passes over the dataset, each in an order of its own that follows from
+// the run's seed. Prompts may be passed over by their history (run.data.selection; the formulas are
+// in lib/rl/prompt_selection.h): that depends on the seed, on the place in the order and on what
+// the ledger remembers at the moment of the draw, and every decision is journalled.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +40,8 @@ class PromptSource {
     StartPass(0);
   }
 
-  // Goes on at `cursor`, which the ledger kept. kInvalidArgument: it lies behind the end of the file, so the dataset has changed.
+  // Goes on at `cursor`, which the ledger kept. kInvalidArgument: it lies behind the end of the
+  // file, so the dataset has changed.
   Status Resume(const PromptCursor& cursor);
 
   // The next `count` prompts that are not passed over; cursor() has then moved behind them.
@@ -47,15 +49,17 @@ class PromptSource {
 
   const PromptCursor& cursor() const { return cursor_; }
 
-  // Tokens and answer of a drawn prompt. Rendered once: a draw keeps them until they are first asked for; asked again (a lease that was
-  // lost), they are read again. kInvalidArgument: the row is not the prompt that was drawn.
+  // Tokens and answer of a drawn prompt. Rendered once: a draw keeps them until they are first
+  // asked for; asked again (a lease that was lost), they are read again. kInvalidArgument: the row
+  // is not the prompt that was drawn.
   Result<Prompt> Take(const DrawnPrompt& drawn);
 
  private:
   std::uint64_t RowAt(std::uint64_t index) const;
   void StartPass(std::uint64_t pass);
   // Why each of `rows`, which stand at the cursor, is passed over; none: it is drawn.
-  std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows, const PromptMemory& memory) const;
+  std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows,
+                                               const PromptMemory& memory) const;
   std::optional<SkipReason> JudgeOne(std::uint64_t row, const PromptMemory& memory) const;
   Status Keep(std::uint64_t row, Draws& draws);
 

@@ -32,8 +32,7 @@ MetricFamily Counter(const char* name, const char* help, std::vector<ClientMetri
   return {name, help, MetricType::Counter, std::move(metrics)};
 }
 
-void AddByClass(const CollapseCounts& counts,
-                const std::vector<ClientMetric::Label>& labels,
+void AddByClass(const CollapseCounts& counts, const std::vector<ClientMetric::Label>& labels,
                 MetricFamily& family) {
   const std::pair<CollapseClass, std::int64_t> classes[] = {
       {CollapseClass::kMixed, counts.mixed},
@@ -50,8 +49,7 @@ void AddByClass(const CollapseCounts& counts,
 
 void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out) {
   MetricFamily groups = Gauge("buttress_coordinator_groups",
-                              "Drawn prompts by state; the states add up to prompts_admitted.",
-                              {});
+                              "Drawn prompts by state; the states add up to prompts_admitted.", {});
   std::int64_t admitted = 0;
   for (std::size_t i = 0; i < kGroupStates; ++i) {
     admitted += status.groups[i];
@@ -64,8 +62,8 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
     dropped.metric.push_back(Value(
         status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
-  MetricFamily skipped =
-      Counter("buttress_coordinator_prompts_skipped_total", "Prompts passed over by their history, by why.", {});
+  MetricFamily skipped = Counter("buttress_coordinator_prompts_skipped_total",
+                                 "Prompts passed over by their history, by why.", {});
   for (std::size_t i = 0; i < kSkipReasons; ++i) {
     skipped.metric.push_back(Value(
         status.skipped[i], {{"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));
@@ -73,8 +71,8 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
   const auto of = [&status](GroupState state) {
     return status.groups[static_cast<std::size_t>(state)];
   };
-  out.push_back(Gauge(
-      "buttress_coordinator_prompts_admitted", "Prompts drawn in the run.", {Value(admitted)}));
+  out.push_back(Gauge("buttress_coordinator_prompts_admitted", "Prompts drawn in the run.",
+                      {Value(admitted)}));
   out.push_back(std::move(groups));
   out.push_back(std::move(dropped));
   out.push_back(std::move(skipped));
@@ -86,24 +84,19 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
   }
   out.push_back(
       Gauge("buttress_coordinator_leases", "Live leases.", {Value(of(GroupState::kLeased))}));
-  out.push_back(Gauge("buttress_coordinator_queue_groups",
-                      "Groups ready for training.",
+  out.push_back(Gauge("buttress_coordinator_queue_groups", "Groups ready for training.",
                       {Value(of(GroupState::kReady))}));
-  out.push_back(Gauge("buttress_coordinator_slots",
-                      "Slots held by groups under way.",
+  out.push_back(Gauge("buttress_coordinator_slots", "Slots held by groups under way.",
                       {Value(status.active_slots)}));
-  out.push_back(Gauge("buttress_coordinator_slots_limit",
-                      "Slots that may be held: (S + 1) P.",
+  out.push_back(Gauge("buttress_coordinator_slots_limit", "Slots that may be held: (S + 1) P.",
                       {Value(status.slot_budget)}));
 }
 
-void CollectCollapse(const SchedulerStatus& status,
-                     const CollapseCounts& batch,
+void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& batch,
                      std::vector<MetricFamily>& out) {
   MetricFamily scored = Counter(
       "buttress_coordinator_groups_scored_total",
-      "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.",
-      {});
+      "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.", {});
   AddByClass(status.collapse, {}, scored);
   out.push_back(std::move(scored));
   if (status.collapse_by_source.size() <= kMaxSources) {
@@ -125,15 +118,13 @@ void CollectCollapse(const SchedulerStatus& status,
                       {Value(batch.groups)}));
   if (status.acr_ema) {
     out.push_back(Gauge("buttress_coordinator_acr_ema_ratio",
-                        "Moving average of the planned batches' ACR.",
-                        {Value(*status.acr_ema)}));
+                        "Moving average of the planned batches' ACR.", {Value(*status.acr_ema)}));
   }
 }
 
 }  // namespace
 
-void RunCollector::Update(SchedulerStatus status,
-                          SchedulerEvents events,
+void RunCollector::Update(SchedulerStatus status, SchedulerEvents events,
                           const CollapseCounts& batch) {
   MutexLock lock(mutex_);
   status_ = std::move(status);
@@ -141,9 +132,11 @@ void RunCollector::Update(SchedulerStatus status,
   batch_ = batch;
 }
 
-void RunCollector::UpdateWorkers(const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms) {
+void RunCollector::UpdateWorkers(const std::map<std::string, WorkerInfo>& workers,
+                                 std::int64_t now_ms) {
   std::int64_t alive = 0;
-  for (const auto& [id, worker] : workers) alive += now_ms - worker.last_heard_ms <= kAliveMs ? 1 : 0;
+  for (const auto& [id, worker] : workers)
+    alive += now_ms - worker.last_heard_ms <= kAliveMs ? 1 : 0;
   MutexLock lock(mutex_);
   workers_ = static_cast<std::int64_t>(workers.size());
   alive_workers_ = alive;
@@ -157,42 +150,33 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   const auto ended = [](std::int64_t count, const char* reason) {
     return Value(count, {{"reason", reason}});
   };
-  out.push_back(Counter("buttress_coordinator_leases_granted_total",
-                        "Leases handed out.",
+  out.push_back(Counter("buttress_coordinator_leases_granted_total", "Leases handed out.",
                         {Value(events_.leases_granted)}));
   out.push_back(Counter(
-      "buttress_coordinator_leases_ended_total",
-      "Leases that ended, by why.",
+      "buttress_coordinator_leases_ended_total", "Leases that ended, by why.",
       {ended(events_.submissions[static_cast<std::size_t>(SubmitOutcome::kAccepted)], "completed"),
-       ended(events_.leases_expired, "expired"),
-       ended(events_.leases_returned, "released"),
+       ended(events_.leases_expired, "expired"), ended(events_.leases_returned, "released"),
        ended(events_.leases_lost_with_worker, "worker_replaced")}));
   out.push_back(Counter("buttress_coordinator_batches_filled_total",
                         "Batches with groups without a signal, because no more could be replaced.",
                         {Value(events_.batches_filled)}));
   const auto number = [](std::uint64_t n) { return Value(static_cast<double>(n)); };
-  out.push_back(Gauge("buttress_coordinator_epoch",
-                      "Starts of the coordinator in this run.",
+  out.push_back(Gauge("buttress_coordinator_epoch", "Starts of the coordinator in this run.",
                       {number(status_.coordinator_epoch)}));
   out.push_back(Counter("buttress_coordinator_learner_incarnations_total",
-                        "Starts of the learner in this run.",
-                        {number(status_.learner_epoch)}));
-  out.push_back(Gauge("buttress_coordinator_planned_step",
-                      "Last step with a plan.",
+                        "Starts of the learner in this run.", {number(status_.learner_epoch)}));
+  out.push_back(Gauge("buttress_coordinator_planned_step", "Last step with a plan.",
                       {number(status_.planned_step)}));
-  out.push_back(Gauge("buttress_coordinator_committed_step",
-                      "Last step that was trained.",
+  out.push_back(Gauge("buttress_coordinator_committed_step", "Last step that was trained.",
                       {number(status_.committed_step)}));
-  out.push_back(Gauge("buttress_coordinator_settled_step",
-                      "Last step behind a durable checkpoint.",
+  out.push_back(Gauge("buttress_coordinator_settled_step", "Last step behind a durable checkpoint.",
                       {number(status_.settled_step)}));
   out.push_back(Gauge("buttress_coordinator_policy_version",
                       "Step of the newest announced weights.",
                       {number(status_.announced ? status_.announced->step : 0)}));
-  out.push_back(Gauge(
-      "buttress_coordinator_workers",
-      "Workers by state.",
-      {Value(alive_workers_, {{"state", "alive"}}), Value(workers_ - alive_workers_, {{"state", "silent"}})}));
+  out.push_back(Gauge("buttress_coordinator_workers", "Workers by state.",
+                      {Value(alive_workers_, {{"state", "alive"}}),
+                       Value(workers_ - alive_workers_, {{"state", "silent"}})}));
   return out;
 }
 

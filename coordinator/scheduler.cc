@@ -1,4 +1,5 @@
-// The workers' side of the scheduler: prompts, leases, expiry. The learner's side is scheduler_learner.cc.
+// The workers' side of the scheduler: prompts, leases, expiry. The learner's side is
+// scheduler_learner.cc.
 #include "coordinator/scheduler.h"
 
 #include <algorithm>
@@ -11,7 +12,8 @@
 namespace buttress {
 namespace {
 
-// A worker without leases that was silent for this many lease times is forgotten; it registers again if it comes back.
+// A worker without leases that was silent for this many lease times is forgotten; it registers
+// again if it comes back.
 constexpr std::int64_t kForgetAfterLeases = 20;
 
 }  // namespace
@@ -21,13 +23,16 @@ std::int64_t Scheduler::LeasableLine() const {
   if (weights() == nullptr) return 0;
   const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
   const auto version = static_cast<std::int64_t>(announced_->version.step);
-  return std::max<std::int64_t>(0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
+  return std::max<std::int64_t>(
+      0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {
   if (run_.planned_step == options_.steps) return 0;
-  // Beyond what the last steps train, as many as may pass a slow group, so that the last batch need not wait for it either.
-  const std::int64_t left = static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
+  // Beyond what the last steps train, as many as may pass a slow group, so that the last batch need
+  // not wait for it either.
+  const std::int64_t left =
+      static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
   const std::int64_t wanted = std::min(LeasableLine(), left + options_.window - 1);
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
@@ -37,11 +42,10 @@ PromptMemory Scheduler::memory() const {
   return {records_, run_.greso.value_or(GresoBases{greso.keep_easy, greso.keep_hard})};
 }
 
-void Scheduler::Admit(std::span<const DrawnPrompt> prompts,
-                      std::span<const SkipRow> skipped,
-                      const PromptCursor& cursor,
-                      LedgerBatch& out) {
-  BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(), "no more prompts than are needed");
+void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
+                      const PromptCursor& cursor, LedgerBatch& out) {
+  BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(),
+                 "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
     BUTTRESS_CHECK(prompt.completions >= 1, "a group has completions");
     GroupRow row;
@@ -56,10 +60,8 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts,
   out.run = run_;
 }
 
-void Scheduler::RegisterWorker(const std::string& worker_id,
-                               std::uint64_t incarnation,
-                               const WorkerAddresses& addresses,
-                               std::int64_t now_ms,
+void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
+                               const WorkerAddresses& addresses, std::int64_t now_ms,
                                LedgerBatch& out) {
   for (const std::uint64_t id : groups_.LeasedBy(worker_id)) {
     if (groups_.Find(id)->incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
@@ -71,10 +73,12 @@ void Scheduler::RegisterWorker(const std::string& worker_id,
   worker.last_heard_ms = now_ms;
 }
 
-Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms, LedgerBatch& out) {
+Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms,
+                                          LedgerBatch& out) {
   const auto worker = workers_.find(request.worker_id);
   if (worker == workers_.end() || worker->second.incarnation != request.incarnation) {
-    return NotFound("worker '" + request.worker_id + "' is not registered with this incarnation; register again");
+    return NotFound("worker '" + request.worker_id +
+                    "' is not registered with this incarnation; register again");
   }
   worker->second.loaded_version = request.loaded_version;
   worker->second.last_heard_ms = now_ms;
@@ -88,18 +92,20 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
 
 bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const {
   const GroupRow* group = groups_.Find(ref.group_id);
-  return group != nullptr && group->state == GroupState::kLeased && group->lease_epoch == ref.lease_epoch &&
-         group->worker_id == request.worker_id && group->incarnation == request.incarnation;
+  return group != nullptr && group->state == GroupState::kLeased &&
+         group->lease_epoch == ref.lease_epoch && group->worker_id == request.worker_id &&
+         group->incarnation == request.incarnation;
 }
 
 void Scheduler::TakeBack(const WorkerExchange& request, LedgerBatch& out) {
   for (const ReturnedLease& returned : request.returned) {
     if (!Holds(request, returned.ref)) continue;
-    const bool no_fault =
-        returned.reason == ReturnReason::kDraining || returned.reason == ReturnReason::kWeightsUnavailable;
+    const bool no_fault = returned.reason == ReturnReason::kDraining ||
+                          returned.reason == ReturnReason::kWeightsUnavailable;
     EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, out);
   }
-  // What the worker calls finished and is still leased was never accepted: its submission was refused.
+  // What the worker calls finished and is still leased was never accepted: its submission was
+  // refused.
   for (const LeaseRef& ref : request.finished) {
     if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, out);
   }
@@ -111,7 +117,8 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
     const GroupRow* group = groups_.Find(ref.group_id);
     // Accepted from this very lease: the worker has not yet taken note of the acknowledgement.
     const bool accepted = group != nullptr && group->state != GroupState::kPending &&
-                          group->state != GroupState::kLeased && group->lease_epoch == ref.lease_epoch &&
+                          group->state != GroupState::kLeased &&
+                          group->lease_epoch == ref.lease_epoch &&
                           group->worker_id == request.worker_id;
     if (!accepted) reply.revoked.push_back(ref);
   }
@@ -126,7 +133,8 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
   }
 }
 
-void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply, LedgerBatch& out) {
+void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
+                         LedgerBatch& out) {
   const std::int64_t leasable = LeasableLine();
   std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
   const auto& pending = groups_.pending();
@@ -134,10 +142,13 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
     const std::uint64_t id = *pending.begin();
     const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
     if (index >= leasable) break;
-    // Planned at step planned + index / P + 1 when nothing passes it; that step starts from version planned + index / P.
-    const std::int64_t start_version = static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
+    // Planned at step planned + index / P + 1 when nothing passes it; that step starts from version
+    // planned + index / P.
+    const std::int64_t start_version =
+        static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
     const std::uint64_t epoch = announced_->version.learner_epoch;
-    const auto oldest = static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age));
+    const auto oldest =
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age));
     groups_.Move(id, GroupState::kLeased, out, [&](GroupRow& group) {
       ++group.lease_epoch;
       ++group.attempts;
@@ -169,10 +180,16 @@ Lease Scheduler::MakeLease(const GroupRow& group) const {
 
 void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out) {
   switch (end) {
-    case LeaseEnd::kExpired: ++events_.leases_expired; break;
-    case LeaseEnd::kWorkerReplaced: ++events_.leases_lost_with_worker; break;
+    case LeaseEnd::kExpired:
+      ++events_.leases_expired;
+      break;
+    case LeaseEnd::kWorkerReplaced:
+      ++events_.leases_lost_with_worker;
+      break;
     case LeaseEnd::kFailed:
-    case LeaseEnd::kNoFault: ++events_.leases_returned; break;
+    case LeaseEnd::kNoFault:
+      ++events_.leases_returned;
+      break;
   }
   deadlines_.Erase(group_id);
   if (end != LeaseEnd::kNoFault && groups_.Find(group_id)->attempts >= options_.max_attempts) {
@@ -202,7 +219,8 @@ const PublishedWeights* Scheduler::weights() const {
   return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;
 }
 
-std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id, std::int64_t now_ms) const {
+std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id,
+                                                 std::int64_t now_ms) const {
   std::vector<std::string> relays;
   const PublishedWeights* const newest = weights();
   if (newest == nullptr) return relays;
@@ -211,7 +229,8 @@ std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id, s
   for (std::size_t seen = 0; seen < workers_.size() && relays.size() < kMaxRelays; ++seen, ++next) {
     if (next == workers_.end()) next = workers_.begin();
     const auto& [id, worker] = *next;
-    const bool has_it = worker.loaded_version == newest->version && !worker.addresses.weights.empty();
+    const bool has_it =
+        worker.loaded_version == newest->version && !worker.addresses.weights.empty();
     if (has_it && id != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms) {
       relays.push_back(worker.addresses.weights);
     }

@@ -18,31 +18,34 @@ std::uint64_t OldestStep(const AcceptedRow& accepted) {
 
 Status Scheduler::CheckLearner(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
-  return FailedPrecondition("learner epoch " + std::to_string(learner_epoch) + " is over, the present one is " +
-                            std::to_string(run_.learner_epoch) +
+  return FailedPrecondition("learner epoch " + std::to_string(learner_epoch) +
+                            " is over, the present one is " + std::to_string(run_.learner_epoch) +
                             "; another learner job has registered since: this process must leave");
 }
 
 Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
-  const std::string named = "the learner starts from checkpoint " + ToString(checkpoint) + " (epoch:step), but ";
+  const std::string named =
+      "the learner starts from checkpoint " + ToString(checkpoint) + " (epoch:step), but ";
   if (checkpoint.step < run_.settled_step) {
-    return FailedPrecondition(named + "step " + std::to_string(run_.settled_step) +
-                              " is settled and its groups may be deleted; start from the newest checkpoint");
+    return FailedPrecondition(
+        named + "step " + std::to_string(run_.settled_step) +
+        " is settled and its groups may be deleted; start from the newest checkpoint");
   }
   if (checkpoint.step > run_.committed_step || checkpoint.learner_epoch > run_.learner_epoch) {
-    return FailedPrecondition(named + "the ledger has committed no more than step " +
-                              std::to_string(run_.committed_step) + " in epoch " + std::to_string(run_.learner_epoch) +
-                              "; start from a checkpoint of this run, or give the run a new folder");
+    return FailedPrecondition(
+        named + "the ledger has committed no more than step " +
+        std::to_string(run_.committed_step) + " in epoch " + std::to_string(run_.learner_epoch) +
+        "; start from a checkpoint of this run, or give the run a new folder");
   }
   if (lineage_.Abandoned(checkpoint)) {
-    return FailedPrecondition(named + "a later learner went back behind it; start from the newest checkpoint");
+    return FailedPrecondition(
+        named + "a later learner went back behind it; start from the newest checkpoint");
   }
   return OkStatus();
 }
 
 Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
-                                                std::uint32_t world_size,
-                                                LedgerBatch& out) {
+                                                std::uint32_t world_size, LedgerBatch& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
   ++run_.learner_epoch;
   run_.committed_step = checkpoint.step;
@@ -70,7 +73,8 @@ void Scheduler::Abandon(LedgerBatch& out) {
   }
 }
 
-Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out) {
+Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step,
+                                       LedgerBatch& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   PlanReply reply;
   if (step > options_.steps) {
@@ -79,11 +83,13 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
   }
   if (step <= run_.settled_step || step > run_.planned_step + 1) {
     return FailedPrecondition("step " + std::to_string(step) + " cannot be planned: steps up to " +
-                              std::to_string(run_.settled_step) + " are settled and the next new one is " +
+                              std::to_string(run_.settled_step) +
+                              " are settled and the next new one is " +
                               std::to_string(run_.planned_step + 1));
   }
   if (!plans_.contains(step)) {
-    for (const std::uint64_t id : TooOld(Line(), step, rules_)) groups_.Drop(id, DropReason::kStale, out);
+    for (const std::uint64_t id : TooOld(Line(), step, rules_))
+      groups_.Drop(id, DropReason::kStale, out);
     reply.ready_groups = groups_.counts()[static_cast<std::size_t>(GroupState::kReady)];
     const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules_);
     if (!ids) return reply;
@@ -105,7 +111,8 @@ std::vector<BatchCandidate> Scheduler::Line() const {
   return line;
 }
 
-void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids, LedgerBatch& out) {
+void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
+                          LedgerBatch& out) {
   std::vector<const AcceptedRow*> contents;
   for (std::size_t i = 0; i < group_ids.size(); ++i) {
     groups_.Move(group_ids[i], GroupState::kBatched, out, [&](GroupRow& group) {
@@ -115,11 +122,13 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
     contents.push_back(&groups_.accepted(group_ids[i]));
   }
   for (const std::uint64_t id : groups_.line()) {
-    const auto passed = std::ranges::count_if(group_ids, [id](std::uint64_t planned) { return planned > id; });
+    const auto passed =
+        std::ranges::count_if(group_ids, [id](std::uint64_t planned) { return planned > id; });
     if (passed == 0) break;
     groups_.Edit(id, out, [&](GroupRow& group) { group.passed += passed; });
   }
-  const bool filled = std::ranges::any_of(contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
+  const bool filled = std::ranges::any_of(
+      contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
   if (options_.resample && filled) ++events_.batches_filled;
   for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
   const PlanRow plan{step, group_ids, collapse_.Observe(contents)};
@@ -138,19 +147,21 @@ BatchPlan Scheduler::ReadPlan(const PlanRow& row) const {
   BatchPlan plan;
   plan.step = row.step;
   plan.collapse = row.collapse;
-  for (const std::uint64_t id : row.group_ids) plan.groups.push_back({groups_.Find(id)->prompt, groups_.accepted(id)});
+  for (const std::uint64_t id : row.group_ids)
+    plan.groups.push_back({groups_.Find(id)->prompt, groups_.accepted(id)});
   return plan;
 }
 
-Result<std::vector<PayloadRef>> Scheduler::Payloads(std::uint64_t learner_epoch,
-                                                    std::uint64_t step,
-                                                    std::span<const std::uint64_t> group_ids) const {
+Result<std::vector<PayloadRef>> Scheduler::Payloads(
+    std::uint64_t learner_epoch, std::uint64_t step,
+    std::span<const std::uint64_t> group_ids) const {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   std::vector<PayloadRef> payloads;
   for (const std::uint64_t id : group_ids) {
     const GroupRow* group = groups_.Find(id);
     if (group == nullptr || group->step != step || step == 0) {
-      return NotFound("group " + std::to_string(id) + " is not of the plan of step " + std::to_string(step) +
+      return NotFound("group " + std::to_string(id) + " is not of the plan of step " +
+                      std::to_string(step) +
                       ", or the step is settled; ask for groups that PlanBatch named");
     }
     payloads.push_back(groups_.accepted(id).payload);
@@ -162,11 +173,13 @@ Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, Ledger
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step <= run_.committed_step) return OkStatus();
   if (step != run_.committed_step + 1 || !plans_.contains(step)) {
-    return FailedPrecondition("step " + std::to_string(step) + " cannot be committed: the last committed step is " +
+    return FailedPrecondition("step " + std::to_string(step) +
+                              " cannot be committed: the last committed step is " +
                               std::to_string(run_.committed_step) + ", the last planned one " +
                               std::to_string(run_.planned_step));
   }
-  for (const std::uint64_t id : plans_.at(step).group_ids) groups_.Move(id, GroupState::kTrained, out);
+  for (const std::uint64_t id : plans_.at(step).group_ids)
+    groups_.Move(id, GroupState::kTrained, out);
   run_.committed_step = step;
   out.commits.push_back({learner_epoch, step});
   if (step == options_.steps) EndRun(out);
@@ -178,25 +191,29 @@ Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, Ledger
 void Scheduler::EndRun(LedgerBatch& out) {
   using enum GroupState;
   for (const GroupState state : {kPending, kLeased, kReady, kBatched}) {
-    for (const std::uint64_t id : groups_.InState(state)) groups_.Drop(id, DropReason::kRunEnded, out);
+    for (const std::uint64_t id : groups_.InState(state))
+      groups_.Drop(id, DropReason::kRunEnded, out);
   }
   deadlines_.Clear();
 }
 
-Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerBatch& out) {
+Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights,
+                           LedgerBatch& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   const PolicyVersion& version = weights.version;
   if (version.learner_epoch != learner_epoch || version.step < lineage_.StartStep(learner_epoch) ||
       version.step > run_.committed_step) {
-    return FailedPrecondition("version " + ToString(version) + " (epoch:step) cannot be announced in epoch " +
-                              std::to_string(learner_epoch) + ": expected a step between " +
-                              std::to_string(lineage_.StartStep(learner_epoch)) + " and the last committed one, " +
-                              std::to_string(run_.committed_step));
+    return FailedPrecondition(
+        "version " + ToString(version) + " (epoch:step) cannot be announced in epoch " +
+        std::to_string(learner_epoch) + ": expected a step between " +
+        std::to_string(lineage_.StartStep(learner_epoch)) + " and the last committed one, " +
+        std::to_string(run_.committed_step));
   }
   if (announced_ && !OlderThan(announced_->version, version)) {
     const bool same = announced_->version.step == version.step;
     if (!same || announced_->version.digest == version.digest) return OkStatus();
-    return FailedPrecondition("version " + ToString(version) + " was announced before with other weights");
+    return FailedPrecondition("version " + ToString(version) +
+                              " was announced before with other weights");
   }
   announced_ = weights;
   out.manifests.push_back({version, weights.manifest});
@@ -208,13 +225,12 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
   return OkStatus();
 }
 
-Status Scheduler::Checkpointed(std::uint64_t learner_epoch,
-                               std::uint64_t step,
-                               const std::string& digest,
-                               LedgerBatch& out) {
+Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
+                               const std::string& digest, LedgerBatch& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step > run_.committed_step) {
-    return FailedPrecondition("a checkpoint of step " + std::to_string(step) + " cannot be: the last committed step is " +
+    return FailedPrecondition("a checkpoint of step " + std::to_string(step) +
+                              " cannot be: the last committed step is " +
                               std::to_string(run_.committed_step));
   }
   out.checkpoints.push_back({learner_epoch, step, digest});
@@ -225,13 +241,16 @@ Status Scheduler::Checkpointed(std::uint64_t learner_epoch,
 
 std::uint64_t Scheduler::FirstNeededSegment() const {
   std::uint64_t first = std::numeric_limits<std::uint64_t>::max();
-  for (const auto& [id, accepted] : groups_.accepted()) first = std::min(first, accepted.payload.segment);
+  for (const auto& [id, accepted] : groups_.accepted())
+    first = std::min(first, accepted.payload.segment);
   return first;
 }
 
 void Scheduler::Settle(std::uint64_t step, LedgerBatch& out) {
-  for (auto plan = plans_.begin(); plan != plans_.end() && plan->first <= step; plan = plans_.erase(plan)) {
-    for (const std::uint64_t id : plan->second.group_ids) groups_.Move(id, GroupState::kSettled, out);
+  for (auto plan = plans_.begin(); plan != plans_.end() && plan->first <= step;
+       plan = plans_.erase(plan)) {
+    for (const std::uint64_t id : plan->second.group_ids)
+      groups_.Move(id, GroupState::kSettled, out);
   }
   run_.settled_step = std::max(run_.settled_step, step);
   run_.finished = run_.settled_step == options_.steps;

@@ -9,7 +9,8 @@ namespace buttress {
 namespace {
 
 Status Contradiction(const std::string& what) {
-  return DataLoss("the ledger contradicts itself: " + what + "; restore ledger.db from a copy, or start a new run folder");
+  return DataLoss("the ledger contradicts itself: " + what +
+                  "; restore ledger.db from a copy, or start a new run folder");
 }
 
 RunRow NewRun(const SchedulerOptions& options) {
@@ -22,14 +23,19 @@ RunRow NewRun(const SchedulerOptions& options) {
 Status CheckGroups(const LedgerSnapshot& snapshot) {
   for (const auto& [id, group] : snapshot.groups) {
     using enum GroupState;
-    const std::string name = "group " + std::to_string(id) + " is " + std::string(GroupStateName(group.state));
+    const std::string name =
+        "group " + std::to_string(id) + " is " + std::string(GroupStateName(group.state));
     const bool planned = group.state == kBatched || group.state == kTrained;
     if ((planned || group.state == kReady) != snapshot.accepted.contains(id)) {
-      return Contradiction(name + (planned ? " but its content is missing" : " but has content or lacks it"));
+      return Contradiction(
+          name + (planned ? " but its content is missing" : " but has content or lacks it"));
     }
-    if (planned != snapshot.plans.contains(group.step)) return Contradiction(name + " at step " + std::to_string(group.step));
-    if (group.state == kLeased && !snapshot.announced) return Contradiction(name + " before any version was announced");
-    if (id >= snapshot.run->next_group_id) return Contradiction(name + " but that id was never given");
+    if (planned != snapshot.plans.contains(group.step))
+      return Contradiction(name + " at step " + std::to_string(group.step));
+    if (group.state == kLeased && !snapshot.announced)
+      return Contradiction(name + " before any version was announced");
+    if (id >= snapshot.run->next_group_id)
+      return Contradiction(name + " but that id was never given");
   }
   return OkStatus();
 }
@@ -37,7 +43,8 @@ Status CheckGroups(const LedgerSnapshot& snapshot) {
 Status CheckPlans(const LedgerSnapshot& snapshot, std::int64_t prompts) {
   for (const auto& [step, plan] : snapshot.plans) {
     const std::string name = "the plan of step " + std::to_string(step);
-    if (static_cast<std::int64_t>(plan.group_ids.size()) != prompts) return Contradiction(name + " is incomplete");
+    if (static_cast<std::int64_t>(plan.group_ids.size()) != prompts)
+      return Contradiction(name + " is incomplete");
     for (const std::uint64_t id : plan.group_ids) {
       const auto group = snapshot.groups.find(id);
       if (group == snapshot.groups.end() || group->second.step != step) {
@@ -61,20 +68,22 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, run_.acr_ema) {
-  for (const LearnerRow& learner : snapshot.learners) lineage_.Start(learner.learner_epoch, learner.start_step);
-  if (snapshot.announced) announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
+  for (const LearnerRow& learner : snapshot.learners)
+    lineage_.Start(learner.learner_epoch, learner.start_step);
+  if (snapshot.announced)
+    announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
 }
 
 Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
-                                     const LedgerSnapshot& snapshot,
-                                     std::int64_t now_ms,
+                                     const LedgerSnapshot& snapshot, std::int64_t now_ms,
                                      LedgerBatch& out) {
   if (snapshot.run) {
     if (snapshot.run->config_sha256 != options.config_sha256) {
-      return FailedPrecondition("the ledger is of run '" + snapshot.run->run_name + "' with configuration " +
-                                snapshot.run->config_sha256 + ", this coordinator has run '" + options.run_name +
-                                "' with " + options.config_sha256 +
-                                "; start it with the same `run` half, or give it a new folder (local.out)");
+      return FailedPrecondition(
+          "the ledger is of run '" + snapshot.run->run_name + "' with configuration " +
+          snapshot.run->config_sha256 + ", this coordinator has run '" + options.run_name +
+          "' with " + options.config_sha256 +
+          "; start it with the same `run` half, or give it a new folder (local.out)");
     }
     BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
@@ -112,16 +121,18 @@ SchedulerStatus Scheduler::GetStatus() const {
 
 std::map<std::string, std::int64_t> Scheduler::LeasesByWorker() const {
   std::map<std::string, std::int64_t> leases;
-  for (const auto& [worker_id, groups] : groups_.leased()) leases[worker_id] = static_cast<std::int64_t>(groups.size());
+  for (const auto& [worker_id, groups] : groups_.leased())
+    leases[worker_id] = static_cast<std::int64_t>(groups.size());
   return leases;
 }
 
 bool Scheduler::SameState(const Scheduler& other) const {
   RunRow run = run_;
   run.coordinator_epoch = other.run_.coordinator_epoch;
-  return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ && history_ == other.history_ &&
-         records_ == other.records_ && skipped_ == other.skipped_ && replaced_ == other.replaced_ &&
-         lineage_ == other.lineage_ && collapse_ == other.collapse_ && announced_ == other.announced_;
+  return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
+         history_ == other.history_ && records_ == other.records_ && skipped_ == other.skipped_ &&
+         replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
+         collapse_ == other.collapse_ && announced_ == other.announced_;
 }
 
 }  // namespace buttress

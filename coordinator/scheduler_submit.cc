@@ -22,12 +22,14 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
     const bool same_lease = accepted.lease_epoch == submission.lease.lease_epoch;
     return same_lease ? SubmitOutcome::kConflict : SubmitOutcome::kStaleFence;
   }
-  const bool holder = group->lease_epoch == submission.lease.lease_epoch && group->worker_id == submission.worker_id &&
+  const bool holder = group->lease_epoch == submission.lease.lease_epoch &&
+                      group->worker_id == submission.worker_id &&
                       group->incarnation == submission.incarnation;
   if (!holder) return SubmitOutcome::kStaleFence;
   const std::size_t completions = submission.accepted.completions.size();
-  if (submission.prompt_id != group->prompt.prompt_id || submission.accepted.group_id != group->group_id ||
-      completions < 1 || completions > static_cast<std::size_t>(group->prompt.completions)) {
+  if (submission.prompt_id != group->prompt.prompt_id ||
+      submission.accepted.group_id != group->group_id || completions < 1 ||
+      completions > static_cast<std::size_t>(group->prompt.completions)) {
     return SubmitOutcome::kMismatch;
   }
   return CheckVersions(*group, submission.accepted);
@@ -37,7 +39,8 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
 SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
   const std::optional<std::uint64_t> tag = groups_.EndedTag(submission.lease.group_id);
   if (!tag) return SubmitOutcome::kStaleFence;
-  return *tag == ContentTag(submission.content_sha256) ? SubmitOutcome::kDuplicate : SubmitOutcome::kStaleFence;
+  return *tag == ContentTag(submission.content_sha256) ? SubmitOutcome::kDuplicate
+                                                       : SubmitOutcome::kStaleFence;
 }
 
 SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const {
@@ -45,13 +48,15 @@ SubmitOutcome Scheduler::CheckVersions(const GroupRow& group, const AcceptedRow&
   for (const PolicyVersion& version : accepted.versions) {
     if (OlderThan(announced_->version, version)) return SubmitOutcome::kMismatch;
     if (version.step < group.min_version.step) return SubmitOutcome::kStalePolicy;
-    if (options_.deterministic && OlderThan(group.min_version, version)) return SubmitOutcome::kMismatch;
+    if (options_.deterministic && OlderThan(group.min_version, version))
+      return SubmitOutcome::kMismatch;
   }
   return SubmitOutcome::kAccepted;
 }
 
 bool Scheduler::AnyAbandoned(const std::vector<PolicyVersion>& versions) const {
-  return std::ranges::any_of(versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
+  return std::ranges::any_of(
+      versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
 }
 
 SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
@@ -60,7 +65,10 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
   const std::uint64_t id = submission.lease.group_id;
   if (outcome == SubmitOutcome::kStalePolicy) {
     deadlines_.Erase(id);
-    groups_.Drop(id, AnyAbandoned(submission.accepted.versions) ? DropReason::kAbandoned : DropReason::kStale, out);
+    groups_.Drop(
+        id,
+        AnyAbandoned(submission.accepted.versions) ? DropReason::kAbandoned : DropReason::kStale,
+        out);
   }
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 
@@ -88,13 +96,16 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
 void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerBatch& out) {
   if (options_.selection.mode == "none") return;
   PromptRecord& record = records_[group.prompt.row];
-  AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass, options_.selection.mopps.decay, record);
+  AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass,
+           options_.selection.mopps.decay, record);
   out.records[group.prompt.row] = record;
 }
 
 // Every prompt drawn by now may be of the next plan, so nothing is replaced after the last one.
 bool Scheduler::MayReplace(const AcceptedRow& accepted) const {
-  if (!options_.resample || accepted.collapse == CollapseClass::kMixed || run_.planned_step == options_.steps) return false;
+  if (!options_.resample || accepted.collapse == CollapseClass::kMixed ||
+      run_.planned_step == options_.steps)
+    return false;
   const std::int64_t in_run = groups_.dropped()[static_cast<std::size_t>(DropReason::kNoSignal)];
   return static_cast<std::int64_t>(replaced_.size()) < options_.replace_cap &&
          (options_.replace_budget == 0 || in_run < options_.replace_budget);

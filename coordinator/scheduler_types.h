@@ -1,4 +1,5 @@
-// What goes into the scheduler and what comes out of it, as plain values; the service converts them to and from the wire.
+// What goes into the scheduler and what comes out of it, as plain values; the service converts them
+// to and from the wire.
 #pragma once
 
 #include <array>
@@ -17,15 +18,16 @@ namespace buttress {
 
 struct SchedulerOptions {
   std::string run_name;
-  std::string config_sha256;       // hex, of the `run` half of the configuration
-  std::uint64_t steps = 1;         // of the run
-  std::int64_t prompts = 1;        // P
-  std::int64_t max_age = 1;        // S
-  std::int64_t window = 1;         // W
-  std::int64_t lease_ms = 30000;   // life of a lease that is not renewed
-  std::int64_t max_attempts = 5;   // leases of a group before it is dropped as poison
-  bool deterministic = false;      // leases name exact versions
-  // Groups without a signal are replaced: at most replace_cap between two plans, replace_budget in the run (0: no bound).
+  std::string config_sha256;      // hex, of the `run` half of the configuration
+  std::uint64_t steps = 1;        // of the run
+  std::int64_t prompts = 1;       // P
+  std::int64_t max_age = 1;       // S
+  std::int64_t window = 1;        // W
+  std::int64_t lease_ms = 30000;  // life of a lease that is not renewed
+  std::int64_t max_attempts = 5;  // leases of a group before it is dropped as poison
+  bool deterministic = false;     // leases name exact versions
+  // Groups without a signal are replaced: at most replace_cap between two plans, replace_budget in
+  // the run (0: no bound).
   bool resample = false;
   std::int64_t replace_cap = 0;
   std::int64_t replace_budget = 0;
@@ -34,7 +36,8 @@ struct SchedulerOptions {
 
 // What the prompt source may know of earlier groups. Valid until the scheduler changes.
 struct PromptMemory {
-  const std::map<std::uint64_t, PromptRecord>& records;  // by row of the dataset; without a row: no group of it came in
+  const std::map<std::uint64_t, PromptRecord>&
+      records;  // by row of the dataset; without a row: no group of it came in
   GresoBases greso;
 };
 
@@ -55,8 +58,14 @@ struct Lease {
   std::int64_t ttl_ms = 0;
 };
 
-// Numbers equal proto's ReturnReason. Draining and missing weights are not the prompt's fault and count no attempt.
-enum class ReturnReason : std::uint8_t { kUnspecified = 0, kDraining = 1, kEngineFailed = 2, kWeightsUnavailable = 3 };
+// Numbers equal proto's ReturnReason. Draining and missing weights are not the prompt's fault and
+// count no attempt.
+enum class ReturnReason : std::uint8_t {
+  kUnspecified = 0,
+  kDraining = 1,
+  kEngineFailed = 2,
+  kWeightsUnavailable = 3
+};
 
 struct ReturnedLease {
   LeaseRef ref;
@@ -69,7 +78,9 @@ struct WorkerExchange {
   std::vector<LeaseRef> held;
   std::vector<LeaseRef> finished;
   std::vector<ReturnedLease> returned;
-  std::int64_t capacity = 0;  // groups that it can take beyond those it holds; 0 while the coordinator or the worker drains
+  std::int64_t capacity =
+      // groups that it can take beyond those it holds; 0 while the coordinator or the worker drains
+      0;
   PolicyVersion loaded_version;
 };
 
@@ -78,7 +89,8 @@ struct ExchangeReply {
   std::vector<LeaseRef> revoked;
 };
 
-// One group that a worker brings. `accepted` comes from SummarizeGroup; lease epoch, hash and history are filled on acceptance.
+// One group that a worker brings. `accepted` comes from SummarizeGroup; lease epoch, hash and
+// history are filled on acceptance.
 struct Submission {
   std::string worker_id;
   std::uint64_t incarnation = 0;
@@ -94,7 +106,9 @@ enum class SubmitOutcome : std::uint8_t {
   kStaleFence,   // the lease is over: nothing changes
   kStalePolicy,  // sampled from a version too old or abandoned: the group is dropped
   kConflict,     // other content than was accepted under this lease: refused
-  kMismatch,     // not what was leased: another prompt, no or too many completions, a version that was never announced
+  // not what was leased: another prompt, no or too many completions, a version that was never
+  // announced
+  kMismatch,
 };
 
 inline constexpr std::size_t kSubmitOutcomes = 6;
@@ -116,8 +130,8 @@ struct BatchPlan {
 enum class RunPhase : std::uint8_t { kRunning, kFinished };
 
 struct PlanReply {
-  std::optional<BatchPlan> plan;          // none: not enough groups yet, or the run ends
-  RunPhase phase = RunPhase::kRunning;    // kFinished: there is no such step
+  std::optional<BatchPlan> plan;        // none: not enough groups yet, or the run ends
+  RunPhase phase = RunPhase::kRunning;  // kFinished: there is no such step
   std::int64_t ready_groups = 0;
 };
 
@@ -155,7 +169,8 @@ struct SchedulerEvents {
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced
-  std::int64_t batches_filled = 0;           // plans with groups without a signal, because no more could be replaced
+  std::int64_t batches_filled =
+      0;  // plans with groups without a signal, because no more could be replaced
   std::array<std::int64_t, kSubmitOutcomes> submissions{};
 };
 

@@ -1,4 +1,5 @@
-// The gRPC side of the coordinator: calls become commands of the loop, which answers them. No handler waits.
+// The gRPC side of the coordinator: calls become commands of the loop, which answers them. No
+// handler waits.
 #pragma once
 
 #include "buttress/v1/coordinator.grpc.pb.h"
@@ -14,10 +15,8 @@ namespace buttress {
 // Thread-safe. `loop` and `payloads` outlive the server that it is registered with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
-  CoordinatorService(CoordinatorLoop& loop,
-                     const PayloadStore& payloads,
-                     CoordinatorMetrics& metrics,
-                     GroupLimits limits)
+  CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads,
+                     CoordinatorMetrics& metrics, GroupLimits limits)
       : loop_(loop), payloads_(payloads), metrics_(metrics), limits_(limits) {}
 
   grpc::ServerUnaryReactor* RegisterWorker(grpc::CallbackServerContext* context,

@@ -36,11 +36,8 @@ void SubmitStreams::End() {
   for (SubmitStream* stream : open_) stream->End();
 }
 
-SubmitStream::SubmitStream(CoordinatorLoop& loop,
-                           CoordinatorMetrics& metrics,
-                           SubmitBudget& budget,
-                           const GroupLimits& limits,
-                           SubmitStreams& streams)
+SubmitStream::SubmitStream(CoordinatorLoop& loop, CoordinatorMetrics& metrics, SubmitBudget& budget,
+                           const GroupLimits& limits, SubmitStreams& streams)
     : Call(loop, metrics, "SubmitGroups"), budget_(budget), limits_(limits), streams_(streams) {
   StartRead(&part_);
   streams_.Add(this);
@@ -153,14 +150,15 @@ Result<Submission> SubmitStream::Complete() const {
                            std::to_string(header_.total_bytes()) + " bytes");
   }
   const LeaseRef lease{header_.lease().group_id(), header_.lease().lease_epoch()};
-  return ReadSubmission({header_.worker_id(), header_.incarnation(), lease, header_.content_sha256()}, bytes_, limits_);
+  return ReadSubmission(
+      {header_.worker_id(), header_.incarnation(), lease, header_.content_sha256()}, bytes_,
+      limits_);
 }
 
 void SubmitStream::Refuse(const Status& status) {
   if (status.code() == StatusCode::kInvalidArgument) {
     metrics_.Submitted("malformed");
-    Log(kWarn,
-        "submission refused",
+    Log(kWarn, "submission refused",
         {{"worker", header_.worker_id()},
          {"group", header_.lease().group_id()},
          {"error", status.message()}});

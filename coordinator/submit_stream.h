@@ -21,7 +21,8 @@ class SubmitStreams {
   void Add(SubmitStream* stream);
   void Remove(SubmitStream* stream);
 
-  // Ends every stream, those under way after the answer to their group; streams that are added later end at once.
+  // Ends every stream, those under way after the answer to their group; streams that are added
+  // later end at once.
   void End();
 
  private:
@@ -30,15 +31,13 @@ class SubmitStreams {
   std::set<SubmitStream*> open_ GUARDED_BY(mutex_);
 };
 
-// One group after another: header, chunks of at most 1 MiB, answer. Size, hash and content are checked here, beside the loop; every group
-// that is refused is counted and ends the stream.
-class SubmitStream final : public Call<grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>> {
+// One group after another: header, chunks of at most 1 MiB, answer. Size, hash and content are
+// checked here, beside the loop; every group that is refused is counted and ends the stream.
+class SubmitStream final
+    : public Call<grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>> {
  public:
-  SubmitStream(CoordinatorLoop& loop,
-               CoordinatorMetrics& metrics,
-               SubmitBudget& budget,
-               const GroupLimits& limits,
-               SubmitStreams& streams);
+  SubmitStream(CoordinatorLoop& loop, CoordinatorMetrics& metrics, SubmitBudget& budget,
+               const GroupLimits& limits, SubmitStreams& streams);
   ~SubmitStream() override;
 
   void OnReadDone(bool ok) override;

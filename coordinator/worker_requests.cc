@@ -39,7 +39,8 @@ Result<WorkerExchange> FromWire(const v1::ExchangeRequest& request) {
   return exchange;
 }
 
-// Every draw of a prompt has a seed of its own, the same on whatever worker and however often it is leased.
+// Every draw of a prompt has a seed of its own, the same on whatever worker and however often it is
+// leased.
 std::uint64_t GroupSeed(const RunTerms& terms, const DrawnPrompt& prompt) {
   return MixSeed(MixSeed(terms.seed, HashText(prompt.prompt_id)), prompt.pass);
 }
@@ -92,8 +93,7 @@ v1::SubmitResult ToWire(SubmitOutcome outcome) {
 
 }  // namespace
 
-Status RegisterWorker(Turn& turn,
-                      const v1::RegisterWorkerRequest& request,
+Status RegisterWorker(Turn& turn, const v1::RegisterWorkerRequest& request,
                       v1::RegisterWorkerResponse& response) {
   if (request.worker_id().empty() || request.worker_id().size() > kMaxNameBytes) {
     return InvalidArgument("worker_id has " + std::to_string(request.worker_id().size()) +
@@ -110,15 +110,12 @@ Status RegisterWorker(Turn& turn,
                               turn.terms.config_sha256 +
                               "; the `run` half of the file must be the same on both");
   }
-  turn.scheduler.RegisterWorker(request.worker_id(),
-                                request.incarnation(),
-                                {request.metrics_address(), request.weights_address()},
-                                turn.now_ms,
+  turn.scheduler.RegisterWorker(request.worker_id(), request.incarnation(),
+                                {request.metrics_address(), request.weights_address()}, turn.now_ms,
                                 turn.changes);
   response.set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
   response.set_run_name(turn.terms.run_name);
-  Log(kInfo,
-      "worker registered",
+  Log(kInfo, "worker registered",
       {{"worker", request.worker_id()},
        {"engine", request.engine()},
        {"metrics", request.metrics_address()},
@@ -126,9 +123,7 @@ Status RegisterWorker(Turn& turn,
   return OkStatus();
 }
 
-std::optional<Status> Exchange(Turn& turn,
-                               bool last,
-                               const v1::ExchangeRequest& request,
+std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest& request,
                                v1::ExchangeResponse& response) {
   auto exchange = FromWire(request);
   if (!exchange.ok()) return exchange.status();
@@ -164,7 +159,8 @@ std::optional<Status> Exchange(Turn& turn,
 }
 
 bool MayBringWork(const LedgerBatch& changes) {
-  // Groups that are handed out or come in take room; only groups that return, end or are drawn, and new weights, give some.
+  // Groups that are handed out or come in take room; only groups that return, end or are drawn, and
+  // new weights, give some.
   return !changes.manifests.empty() || !changes.plans.empty() || !changes.commits.empty() ||
          !changes.learners.empty() || !changes.checkpoints.empty() ||
          std::ranges::any_of(changes.groups, [](const GroupRow& group) {
@@ -172,9 +168,7 @@ bool MayBringWork(const LedgerBatch& changes) {
          });
 }
 
-Status SubmitGroup(Turn& turn,
-                   Submission& submission,
-                   const std::string& bytes,
+Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes,
                    v1::SubmitGroupsResponse& response) {
   if (turn.scheduler.Check(submission) == SubmitOutcome::kAccepted) {
     auto payload = turn.payloads.Append(bytes, submission.content_sha256);
@@ -193,8 +187,8 @@ Status SubmitGroup(Turn& turn,
   const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission), turn.changes);
   turn.metrics.Submitted(SubmitOutcomeName(outcome));
   response.set_result(ToWire(outcome));
-  const std::string which = "group " + std::to_string(lease.group_id) +
-                            " under lease epoch " + std::to_string(lease.lease_epoch);
+  const std::string which = "group " + std::to_string(lease.group_id) + " under lease epoch " +
+                            std::to_string(lease.lease_epoch);
   if (outcome == SubmitOutcome::kConflict) {
     return AlreadyExists(which + " was accepted with other content");
   }

@@ -1,4 +1,5 @@
-// Where the learner's batches come from and where it reports a finished step. The coordinator in a run, a fake in tests.
+// Where the learner's batches come from and where it reports a finished step. The coordinator in a
+// run, a fake in tests.
 #pragma once
 
 #include <chrono>
@@ -44,7 +45,8 @@ struct PlanReply {
   std::int64_t ready_groups = 0;
 };
 
-// Safe to repeat: the same step gives the same plan and the same groups until it is settled. Plan and Commit are for rank 0.
+// Safe to repeat: the same step gives the same plan and the same groups until it is settled. Plan
+// and Commit are for rank 0.
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

@@ -27,24 +27,29 @@ std::vector<Canary> Prompts(std::int64_t vocab_size) {
   return canaries;
 }
 
-// The most probable next token of each and its log-prob. The few tokens are run again each time rather than cached.
+// The most probable next token of each and its log-prob. The few tokens are run again each time
+// rather than cached.
 Status AppendToken(Transformer& model, std::vector<Canary>& canaries) {
   std::vector<std::int64_t> tokens, lengths, last_rows;
   for (const Canary& canary : canaries) {
     tokens.insert(tokens.end(), canary.prompt_token_ids.begin(), canary.prompt_token_ids.end());
     tokens.insert(tokens.end(), canary.token_ids.begin(), canary.token_ids.end());
-    lengths.push_back(static_cast<std::int64_t>(canary.prompt_token_ids.size() + canary.token_ids.size()));
+    lengths.push_back(
+        static_cast<std::int64_t>(canary.prompt_token_ids.size() + canary.token_ids.size()));
     last_rows.push_back(static_cast<std::int64_t>(tokens.size()) - 1);
   }
   const at::Device device = model.weights().embedding_VD.device();
   const at::Tensor hidden_ND = model.Hidden(torch::tensor(tokens, at::kLong).to(device), lengths);
-  const at::Tensor logits = model.Logits(hidden_ND.index_select(0, torch::tensor(last_rows, at::kLong).to(device)));
+  const at::Tensor logits =
+      model.Logits(hidden_ND.index_select(0, torch::tensor(last_rows, at::kLong).to(device)));
   const auto [logprobs, ids] = at::log_softmax(logits.to(at::kFloat), -1).max(-1);
   const at::Tensor host_logprobs = logprobs.cpu(), host_ids = ids.cpu();
   for (std::size_t c = 0; c < canaries.size(); ++c) {
     const float logprob = host_logprobs.data_ptr<float>()[c];
-    if (!std::isfinite(logprob)) return DataLoss("the policy's weights give log-prob " + std::to_string(logprob));
-    canaries[c].token_ids.push_back(static_cast<std::int32_t>(host_ids.data_ptr<std::int64_t>()[c]));
+    if (!std::isfinite(logprob))
+      return DataLoss("the policy's weights give log-prob " + std::to_string(logprob));
+    canaries[c].token_ids.push_back(
+        static_cast<std::int32_t>(host_ids.data_ptr<std::int64_t>()[c]));
     canaries[c].logprobs.push_back(logprob);
   }
   return OkStatus();

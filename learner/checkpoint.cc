@@ -37,8 +37,7 @@ NamedTensors OptimizerTensors(const AdamW& optimizer) {
   return tensors;
 }
 
-Result<WeightFile> WriteTensors(const std::string& folder,
-                                const std::string& name,
+Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
                                 const NamedTensors& tensors) {
   std::vector<SafetensorsWriter::Declared> table;
   for (const auto& [tensor_name, tensor] : tensors)
@@ -214,8 +213,7 @@ Result<StateFile> ParseState(const std::string& text) {
   return file;
 }
 
-Result<CheckpointState> LoadOne(const std::string& folder,
-                                const NamedTensors& parameters,
+Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& parameters,
                                 AdamW& optimizer) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
                             ReadFile(JoinPath(folder, kStateName), kMaxStateBytes));
@@ -255,8 +253,7 @@ std::string FolderOf(const std::string& folder, std::int64_t step) {
 
 }  // namespace
 
-Result<CheckpointState> CheckpointStore::Save(CheckpointState state,
-                                              const NamedTensors& parameters,
+Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters,
                                               const AdamW& optimizer) {
   const std::string final_folder = FolderOf(folder_, state.step);
   const std::string part = JoinPath(folder_, "part");
@@ -291,8 +288,7 @@ Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors&
   for (const std::int64_t step : steps) {
     auto state = LoadOne(FolderOf(folder_, step), parameters, optimizer);
     if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
-    Log(kWarn,
-        "checkpoint passed over",
+    Log(kWarn, "checkpoint passed over",
         {{"folder", FolderOf(folder_, step)},
          {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
   }

@@ -1,7 +1,8 @@
 // The learner's checkpoints: parameters, optimizer, step; atomic, verified, bit for bit.
 //
-// <folder>/step-<N>/ holds model.safetensors, optimizer.safetensors and checkpoint.json, which names the others with size and SHA-256.
-// It is written beside and renamed last, so a folder of that name is whole unless the disk broke it.
+// <folder>/step-<N>/ holds model.safetensors, optimizer.safetensors and checkpoint.json, which
+// names the others with size and SHA-256. It is written beside and renamed last, so a folder of
+// that name is whole unless the disk broke it.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +16,8 @@
 
 namespace buttress {
 
-// What a run goes on from beside tensors. Everything random is counter-based and keyed by (seed, step), so that is its whole state.
+// What a run goes on from beside tensors. Everything random is counter-based and keyed by (seed,
+// step), so that is its whole state.
 struct CheckpointState {
   std::int64_t step = 0;
   std::uint64_t learner_epoch = 0;  // that wrote it
@@ -35,13 +37,14 @@ class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder) : folder_(std::move(folder)) {}
 
-  // After OK the checkpoint survives the machine; all but the newest two are deleted. Returns `state` with digest and bytes.
-  Result<CheckpointState> Save(CheckpointState state,
-                               const NamedTensors& parameters,
+  // After OK the checkpoint survives the machine; all but the newest two are deleted. Returns
+  // `state` with digest and bytes.
+  Result<CheckpointState> Save(CheckpointState state, const NamedTensors& parameters,
                                const AdamW& optimizer);
 
-  // Puts the newest whole checkpoint into `parameters` and `optimizer`; one that is not whole is passed over with a warning. Nothing if
-  // there is none; kDataLoss if there are some and none is whole.
+  // Puts the newest whole checkpoint into `parameters` and `optimizer`; one that is not whole is
+  // passed over with a warning. Nothing if there is none; kDataLoss if there are some and none is
+  // whole.
   Result<std::optional<CheckpointState>> Load(const NamedTensors& parameters, AdamW& optimizer);
 
  private:

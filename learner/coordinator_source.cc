@@ -58,8 +58,7 @@ CoordinatorSource::CoordinatorSource(const LocalSettings& local, const Credentia
 
 CoordinatorSource::~CoordinatorSource() = default;
 
-Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha256,
-                                                 int world_size,
+Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha256, int world_size,
                                                  const PolicyVersion& checkpoint) {
   v1::RegisterLearnerRequest request;
   request.set_config_sha256(config_sha256);

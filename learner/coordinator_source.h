@@ -1,4 +1,5 @@
-// The coordinator as the learner sees it. Without protobuf in sight: LibTorch brings another version's headers.
+// The coordinator as the learner sees it. Without protobuf in sight: LibTorch brings another
+// version's headers.
 #pragma once
 
 #include <cstdint>
@@ -22,13 +23,14 @@ struct LearnerStart {
 // Announce may be called from another thread than the rest.
 class CoordinatorSource : public BatchSource {
  public:
-  // Calls give up after three quarters of the collective timeout: the other ranks wait for rank 0 meanwhile.
+  // Calls give up after three quarters of the collective timeout: the other ranks wait for rank 0
+  // meanwhile.
   CoordinatorSource(const LocalSettings& local, const Credentials& credentials);
   ~CoordinatorSource() override;
 
-  // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is given.
-  Result<LearnerStart> Register(const std::string& config_sha256,
-                                int world_size,
+  // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is
+  // given.
+  Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
                                 const PolicyVersion& checkpoint);
 
   // Other ranks: the epoch that rank 0 was given. Before any other call.

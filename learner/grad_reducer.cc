@@ -10,7 +10,8 @@
 namespace buttress {
 namespace {
 
-// Big enough for full bandwidth, small enough that the sum of one runs beside the transfer of the next.
+// Big enough for full bandwidth, small enough that the sum of one runs beside the transfer of the
+// next.
 constexpr std::int64_t kBucketBytes = std::int64_t{32} << 20;
 
 DType DTypeOf(at::ScalarType type) {
@@ -36,14 +37,11 @@ DType DTypeOf(at::ScalarType type) {
 
 Buffer BufferOf(const at::Tensor& tensor) {
   BUTTRESS_CHECK(tensor.is_contiguous(), "a collective's buffer is contiguous");
-  return {tensor.data_ptr(),
-          tensor.numel(),
-          DTypeOf(tensor.scalar_type()),
+  return {tensor.data_ptr(), tensor.numel(), DTypeOf(tensor.scalar_type()),
           tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kCpu};
 }
 
-GradReducer::GradReducer(const NamedTensors& parameters,
-                         Collective& collective,
+GradReducer::GradReducer(const NamedTensors& parameters, Collective& collective,
                          std::chrono::milliseconds timeout)
     : collective_(collective), timeout_(timeout) {
   std::size_t first = 0;

@@ -16,18 +16,19 @@ namespace buttress {
 // View of a contiguous tensor as a collective's buffer.
 Buffer BufferOf(const at::Tensor& tensor);
 
-// Makes each parameter's gradient a view into a bucket, so that the backward pass accumulates where the collective sums. Not thread-safe.
+// Makes each parameter's gradient a view into a bucket, so that the backward pass accumulates where
+// the collective sums. Not thread-safe.
 class GradReducer {
  public:
   // `collective` must outlive it.
-  GradReducer(const NamedTensors& parameters,
-              Collective& collective,
+  GradReducer(const NamedTensors& parameters, Collective& collective,
               std::chrono::milliseconds timeout);
 
   // Before the first backward pass of a step.
   void Zero();
 
-  // Sums over the ranks. All buckets are posted before the first is waited for. The result is equal on all ranks, bit for bit.
+  // Sums over the ranks. All buckets are posted before the first is waited for. The result is equal
+  // on all ranks, bit for bit.
   Status Reduce();
 
   // L2 norm over all gradients. NaN or infinite if one of them is.

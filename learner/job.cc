@@ -26,14 +26,9 @@ bool LeaveRequested() { return CheckpointRequested() || ShutdownRequested(); }
 
 }  // namespace
 
-LearnerJob::LearnerJob(const RunConfig& config,
-                       Collective& control,
-                       Collective& tensors,
-                       Transformer& model,
-                       Trainer& trainer,
-                       CoordinatorSource& source,
-                       LearnerMetrics& metrics,
-                       const Credentials& credentials)
+LearnerJob::LearnerJob(const RunConfig& config, Collective& control, Collective& tensors,
+                       Transformer& model, Trainer& trainer, CoordinatorSource& source,
+                       LearnerMetrics& metrics, const Credentials& credentials)
     : config_(config),
       timeout_(config.local.learner.collective_timeout_ms),
       config_sha256_(RunConfigHash(config)),
@@ -61,8 +56,8 @@ Status LearnerJob::Start() {
   state.seed = config_.run.seed;
   if (leads()) {
     BUTTRESS_RETURN_IF_ERROR(LoadCheckpoint(state));
-    const PolicyVersion checkpoint{
-        state.learner_epoch, static_cast<std::uint64_t>(state.step), state.digest};
+    const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step),
+                                   state.digest};
     BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
                               source_.Register(config_sha256_, control_.size(), checkpoint));
     if (start.next_step != state.step + 1) {
@@ -84,8 +79,7 @@ Status LearnerJob::Start() {
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
   if (!leads()) return OkStatus();
-  Log(kInfo,
-      "learner starts",
+  Log(kInfo, "learner starts",
       {{"next_step", next_step_},
        {"learner_epoch", state.learner_epoch},
        {"ranks", control_.size()}});
@@ -111,10 +105,8 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
 
 // Rank 0's step, epoch, weights and moments become everybody's: only rank 0 reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
-  std::int64_t numbers[] = {state.step,
-                            static_cast<std::int64_t>(state.learner_epoch),
-                            state.skipped_in_a_row,
-                            trainer_.optimizer().steps()};
+  std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch),
+                            state.skipped_in_a_row, trainer_.optimizer().steps()};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
   state.step = numbers[0];
@@ -187,8 +179,7 @@ Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
   const std::vector<Alarm> begun = alarms_.Observe(ReadingOf(report));
   BUTTRESS_RETURN_IF_ERROR(step_log_.Append(StepToJson(report, times, begun)));
   metrics_.AddAlarms(alarms_, begun);
-  Log(kInfo,
-      "step",
+  Log(kInfo, "step",
       {{"reward", report.batch.reward_mean},
        {"acr", report.batch.collapse.acr()},
        {"entropy", report.entropy},
@@ -196,8 +187,7 @@ Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
        {"grad_norm", report.grad_norm},
        {"seconds", times.step_seconds}});
   for (const Alarm alarm : begun) {
-    Log(kWarn,
-        "alarm",
+    Log(kWarn, "alarm",
         {{"alarm", std::string(AlarmName(alarm))},
          {"entropy", report.entropy},
          {"kl_average", alarms_.kl_average()},
@@ -215,7 +205,8 @@ Status LearnerJob::Publish() {
   return OkStatus();
 }
 
-// Rank 0 writes: the state is the same on all ranks. Nothing if this step's checkpoint stands already.
+// Rank 0 writes: the state is the same on all ranks. Nothing if this step's checkpoint stands
+// already.
 Status LearnerJob::Checkpoint() {
   const auto step = static_cast<std::int64_t>(version_.step);
   if (!leads() || checkpoint_step_ == step) return OkStatus();

@@ -1,4 +1,5 @@
-// A learner job from its start to its end: join, go on from the newest checkpoint, train step after step, publish, checkpoint, leave.
+// A learner job from its start to its end: join, go on from the newest checkpoint, train step after
+// step, publish, checkpoint, leave.
 #pragma once
 
 #include <cstdint>
@@ -18,21 +19,19 @@
 
 namespace buttress {
 
-// Of one rank; every rank runs the same calls. Rank 0 alone talks to the coordinator, but for fetching groups.
+// Of one rank; every rank runs the same calls. Rank 0 alone talks to the coordinator, but for
+// fetching groups.
 class LearnerJob {
  public:
-  // Everything must outlive it. `control` carries bytes on the CPU, `tensors` gradients and weights.
-  LearnerJob(const RunConfig& config,
-             Collective& control,
-             Collective& tensors,
-             Transformer& model,
-             Trainer& trainer,
-             CoordinatorSource& source,
-             LearnerMetrics& metrics,
+  // Everything must outlive it. `control` carries bytes on the CPU, `tensors` gradients and
+  // weights.
+  LearnerJob(const RunConfig& config, Collective& control, Collective& tensors, Transformer& model,
+             Trainer& trainer, CoordinatorSource& source, LearnerMetrics& metrics,
              const Credentials& credentials);
   ~LearnerJob();
 
-  // OK: the run's last step is settled and <out>/model stands. kCancelled: left on request after a checkpoint.
+  // OK: the run's last step is settled and <out>/model stands. kCancelled: left on request after a
+  // checkpoint.
   Status Run();
 
  private:

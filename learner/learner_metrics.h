@@ -1,4 +1,5 @@
-// Every metric family of the learner. Families with a label `rank` are set on every rank, the others on rank 0 alone.
+// Every metric family of the learner. Families with a label `rank` are set on every rank, the
+// others on rank 0 alone.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +15,7 @@ namespace buttress {
 // Series are made once; updates are thread-safe.
 class LearnerMetrics {
  public:
-  LearnerMetrics(Metrics& metrics,
-                 int rank,
-                 int world_size,
-                 int expected_world_size,
+  LearnerMetrics(Metrics& metrics, int rank, int world_size, int expected_world_size,
                  std::int64_t gradient_bytes);
 
   // After each step.
@@ -42,8 +40,10 @@ class LearnerMetrics {
   void ObserveCheckpoint(const char* op, double seconds);
 
   // `name` without the prefix buttress_learner_.
-  void Add(const std::string& name, const char* help, double value, const MetricLabels& labels = {});
-  void Set(const std::string& name, const char* help, double value, const MetricLabels& labels = {});
+  void Add(const std::string& name, const char* help, double value,
+           const MetricLabels& labels = {});
+  void Set(const std::string& name, const char* help, double value,
+           const MetricLabels& labels = {});
 
   Metrics& metrics_;
   const std::string rank_label_;

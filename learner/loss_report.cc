@@ -24,16 +24,14 @@ LossReport MakeLossReport(std::span<const double> sums) {
   report.clip_dual = mean(LossMetric::kClippedDual);
   report.marked = mean(LossMetric::kMarked);
   const auto counts = sums.subspan(static_cast<std::size_t>(LossMetric::kCount));
-  report.importance = {mean(LossMetric::kRatio),
-                       EffectiveShare(tokens, sum(LossMetric::kRatio), sum(LossMetric::kRatioSquared)),
-                       WeightQuantile(counts, 0.01),
-                       WeightQuantile(counts, 0.5),
-                       WeightQuantile(counts, 0.99)};
+  report.importance = {
+      mean(LossMetric::kRatio),
+      EffectiveShare(tokens, sum(LossMetric::kRatio), sum(LossMetric::kRatioSquared)),
+      WeightQuantile(counts, 0.01), WeightQuantile(counts, 0.5), WeightQuantile(counts, 0.99)};
   report.correction = {
       mean(LossMetric::kCorrection),
       EffectiveShare(tokens, sum(LossMetric::kCorrection), sum(LossMetric::kCorrectionSquared)),
-      mean(LossMetric::kCorrectionTruncated),
-      mean(LossMetric::kCorrectionMasked)};
+      mean(LossMetric::kCorrectionTruncated), mean(LossMetric::kCorrectionMasked)};
   return report;
 }
 

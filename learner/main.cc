@@ -77,9 +77,7 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
                          "); give all ranks the same configuration file");
 }
 
-Status ServeMetrics(Metrics& metrics,
-                    const RunConfig& config,
-                    const Credentials& credentials,
+Status ServeMetrics(Metrics& metrics, const RunConfig& config, const Credentials& credentials,
                     int rank) {
   std::string address = config.local.learner.metrics;
   const std::size_t colon = address.rfind(':');
@@ -106,9 +104,8 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   std::unique_ptr<Collective> nccl;
   if (local.collective == "nccl") {
     BUTTRESS_ASSIGN_OR_RETURN(
-        nccl,
-        MakeNcclCollective(
-            control, device.index, std::chrono::milliseconds(local.collective_timeout_ms)));
+        nccl, MakeNcclCollective(control, device.index,
+                                 std::chrono::milliseconds(local.collective_timeout_ms)));
   }
   Collective& tensors = nccl ? *nccl : control;
 
@@ -121,19 +118,19 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   }
   CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto trainer,
-      Trainer::Make(options, *model, reference.get(), control, tensors, source));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make(options, *model, reference.get(),
+                                                              control, tensors, source));
   Metrics metrics("learner");
-  LearnerMetrics learner_metrics(
-      metrics, rank, control.size(), expected_world, trainer->gradient_bytes());
+  LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world,
+                                 trainer->gradient_bytes());
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank));
-  return LearnerJob(
-             config, control, tensors, *model, *trainer, source, learner_metrics, credentials)
+  return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics,
+                    credentials)
       .Run();
 }
 
-// After a failure the group is broken: it is aborted, so that this process leaves at once and mpirun ends the others.
+// After a failure the group is broken: it is aborted, so that this process leaves at once and
+// mpirun ends the others.
 template <class Body>
 Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
   if (!made.ok()) return made.status();
@@ -150,15 +147,14 @@ Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
 
 int Report(const Status& status) {
   if (!status.ok())
-    Log(status.code() == StatusCode::kCancelled ? kInfo : kError,
-        "learner leaves",
+    Log(status.code() == StatusCode::kCancelled ? kInfo : kError, "learner leaves",
         {{"why", status.message()}});
   return ExitCode(status);
 }
 
 void AddSft(CLI::App& app, SftOptions& options) {
-  app.add_option(
-         "--model", options.model, "Hugging Face folder; random weights if it has no safetensors")
+  app.add_option("--model", options.model,
+                 "Hugging Face folder; random weights if it has no safetensors")
       ->required();
   app.add_option("--data", options.data, "JSONL with a prompt and a response a line")->required();
   app.add_option("--out", options.out, "folder to write the model to")->required();
@@ -181,8 +177,7 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--threads", options.threads, "torch threads of a rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
-  app.add_option("--micro-batch-tokens",
-                 options.micro_batch_tokens,
+  app.add_option("--micro-batch-tokens", options.micro_batch_tokens,
                  "tokens of one forward and backward pass at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

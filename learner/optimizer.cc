@@ -47,17 +47,8 @@ void AdamW::Update(bool matrices, double learning_rate) {
   }
   if (parameters.empty()) return;
   const std::vector<at::Tensor> steps(parameters.size(), steps_);
-  at::_fused_adamw_(parameters,
-                    grads,
-                    first,
-                    second,
-                    {},
-                    steps,
-                    learning_rate,
-                    options_.beta1,
-                    options_.beta2,
-                    matrices ? options_.weight_decay : 0.0,
-                    options_.eps,
+  at::_fused_adamw_(parameters, grads, first, second, {}, steps, learning_rate, options_.beta1,
+                    options_.beta2, matrices ? options_.weight_decay : 0.0, options_.eps,
                     /*amsgrad=*/false,
                     /*maximize=*/false);
 }

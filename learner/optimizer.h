@@ -1,4 +1,5 @@
-// AdamW on a list of parameters, in their own dtype: float32, or pure bfloat16 (parameters and both moments). Torch.
+// AdamW on a list of parameters, in their own dtype: float32, or pure bfloat16 (parameters and both
+// moments). Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,8 +15,9 @@ namespace buttress {
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-// Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, Algorithm 2, with LibTorch's fused kernels, which
-// compute in float32 and round once when they store. Weight decay is for matrices only. Not thread-safe.
+// Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, Algorithm 2,
+// with LibTorch's fused kernels, which compute in float32 and round once when they store. Weight
+// decay is for matrices only. Not thread-safe.
 class AdamW {
  public:
   AdamW(NamedTensors parameters, const OptimConfig& options);
@@ -26,7 +28,8 @@ class AdamW {
   // Updates so far: the bias correction's t.
   std::int64_t steps() const;
 
-  // Moments under the names of their parameters, in the parameters' order; the tensors are the optimizer's own.
+  // Moments under the names of their parameters, in the parameters' order; the tensors are the
+  // optimizer's own.
   const NamedTensors& first_moments() const { return first_; }
 
   const NamedTensors& second_moments() const { return second_; }

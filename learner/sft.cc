@@ -47,8 +47,7 @@ Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options) {
   return Transformer::Random(config, options.dtype, device, options.seed);
 }
 
-Result<std::int32_t> EndToken(const SftOptions& options,
-                              const ModelConfig& config,
+Result<std::int32_t> EndToken(const SftOptions& options, const ModelConfig& config,
                               const Tokenizer& tokenizer) {
   const auto& ends = config.eos_token_ids;
   const std::int32_t own = tokenizer.eos_token_id();
@@ -83,13 +82,9 @@ class Progress {
     const double seconds = now - started_;
     const double left = seconds / static_cast<double>(step) * static_cast<double>(steps_ - step);
     std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n",
-                static_cast<long long>(step),
-                static_cast<long long>(steps_),
-                100.0 * static_cast<double>(step) / static_cast<double>(steps_),
-                loss,
-                lr,
-                static_cast<double>(tokens_) / seconds,
-                left);
+                static_cast<long long>(step), static_cast<long long>(steps_),
+                100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss, lr,
+                static_cast<double>(tokens_) / seconds, left);
     std::fflush(stdout);
   }
 
@@ -102,9 +97,7 @@ class Progress {
 
 class SftRun {
  public:
-  SftRun(const SftOptions& options,
-         Collective& collective,
-         Transformer& model,
+  SftRun(const SftOptions& options, Collective& collective, Transformer& model,
          std::vector<SftExample> examples)
       : options_(options),
         optim_(OptimOf(options)),

@@ -1,4 +1,5 @@
-// `learner sft`: supervised training on prompt and response pairs, with the learner's own model, loss and optimizer.
+// `learner sft`: supervised training on prompt and response pairs, with the learner's own model,
+// loss and optimizer.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +27,9 @@ struct SftOptions {
   std::int64_t micro_batch_tokens = 16384;
 };
 
-// Trains on the ranks of `collective` (each takes its share of every batch; gradients are summed) and writes a Hugging Face folder on
-// rank 0, which also shows progress on stdout. The loss is the mean over the batch's response tokens.
+// Trains on the ranks of `collective` (each takes its share of every batch; gradients are summed)
+// and writes a Hugging Face folder on rank 0, which also shows progress on stdout. The loss is the
+// mean over the batch's response tokens.
 Status RunSft(const SftOptions& options, Collective& collective);
 
 }  // namespace buttress

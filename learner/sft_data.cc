@@ -11,8 +11,7 @@
 namespace buttress {
 namespace {
 
-Result<std::vector<std::int32_t>> EncodeField(const nlohmann::json& row,
-                                              const std::string& field,
+Result<std::vector<std::int32_t>> EncodeField(const nlohmann::json& row, const std::string& field,
                                               const Tokenizer& tokenizer) {
   const auto found = row.find(field);
   if (found == row.end())
@@ -22,8 +21,7 @@ Result<std::vector<std::int32_t>> EncodeField(const nlohmann::json& row,
   return tokenizer.Encode(found->get<std::string>());
 }
 
-Result<SftExample> ParseExample(std::string_view line,
-                                const SftDataOptions& options,
+Result<SftExample> ParseExample(std::string_view line, const SftDataOptions& options,
                                 const Tokenizer& tokenizer) {
   const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object()) return InvalidArgument("not a JSON object");

@@ -25,7 +25,8 @@ struct SftDataOptions {
   std::int64_t vocab_size = 0;  // of the model
 };
 
-// Reads a JSONL file of objects with two strings each. kInvalidArgument names the first line that cannot be used.
+// Reads a JSONL file of objects with two strings each. kInvalidArgument names the first line that
+// cannot be used.
 Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options,
                                                 const Tokenizer& tokenizer);
 

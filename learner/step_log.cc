@@ -40,7 +40,8 @@ StepReading ReadingOf(const StepReport& report) {
           .distinct_share = report.responses.distinct_share()};
 }
 
-std::string StepToJson(const StepReport& report, const StepTimes& times, std::span<const Alarm> begun) {
+std::string StepToJson(const StepReport& report, const StepTimes& times,
+                       std::span<const Alarm> begun) {
   const BatchSummary& batch = report.batch;
   const LossReport& loss = report.loss;
   const auto per_second = [&](std::int64_t tokens) {
@@ -103,16 +104,11 @@ std::string StepToJson(const StepReport& report, const StepTimes& times, std::sp
   json["age_mean"] = batch.age_mean;
   json["age_max"] = batch.age_max;
   const StepSeconds& s = report.seconds;
-  json["seconds"] = {{"step", times.step_seconds},
-                     {"wait", s.wait},
-                     {"fetch", s.fetch},
-                     {"forward", s.forward},
-                     {"backward", s.backward},
-                     {"reduce", s.reduce},
-                     {"optimizer", s.optimizer},
-                     {"commit", s.commit},
-                     {"publish", times.publish},
-                     {"checkpoint", times.checkpoint}};
+  json["seconds"] = {{"step", times.step_seconds}, {"wait", s.wait},
+                     {"fetch", s.fetch},           {"forward", s.forward},
+                     {"backward", s.backward},     {"reduce", s.reduce},
+                     {"optimizer", s.optimizer},   {"commit", s.commit},
+                     {"publish", times.publish},   {"checkpoint", times.checkpoint}};
   return json.dump();
 }
 
@@ -143,13 +139,15 @@ Result<std::vector<StepReading>> StepLog::Readings() const {
   if (!text.ok()) return text.status();
   std::string_view rest = *text;
   for (std::size_t end = rest.find('\n'); end != std::string_view::npos; end = rest.find('\n')) {
-    const auto json = nlohmann::json::parse(rest.substr(0, end), nullptr, /*allow_exceptions=*/false);
+    const auto json =
+        nlohmann::json::parse(rest.substr(0, end), nullptr, /*allow_exceptions=*/false);
     rest.remove_prefix(end + 1);
     const auto number = [&json](const char* name) {
       const bool known = json.is_object() && json.contains(name) && json[name].is_number();
       return known ? json[name].get<double>() : std::numeric_limits<double>::quiet_NaN();
     };
-    readings.push_back({number("entropy"), number("kl"), number("ref_kl"), number("distinct_share")});
+    readings.push_back(
+        {number("entropy"), number("kl"), number("ref_kl"), number("distinct_share")});
   }
   return readings;
 }

@@ -23,20 +23,24 @@ struct StepTimes {
 // What the alarms look at.
 StepReading ReadingOf(const StepReport& report);
 
-// One line without its end. Rates are per second of step_seconds. `begun`: alarms that begin with this step.
-std::string StepToJson(const StepReport& report, const StepTimes& times, std::span<const Alarm> begun);
+// One line without its end. Rates are per second of step_seconds. `begun`: alarms that begin with
+// this step.
+std::string StepToJson(const StepReport& report, const StepTimes& times,
+                       std::span<const Alarm> begun);
 
 // Not thread-safe.
 class StepLog {
  public:
   explicit StepLog(std::string path) : path_(std::move(path)) {}
 
-  // Cuts off lines of steps after `last_step`, which are trained again, and an unfinished last line.
+  // Cuts off lines of steps after `last_step`, which are trained again, and an unfinished last
+  // line.
   Status KeepUntil(std::int64_t last_step) const;
 
   Status Append(const std::string& line) const;
 
-  // Of every step in the file, so that alarms go on after a restart. A number that a line lacks is NaN.
+  // Of every step in the file, so that alarms go on after a restart. A number that a line lacks is
+  // NaN.
   Result<std::vector<StepReading>> Readings() const;
 
  private:

@@ -17,12 +17,12 @@ namespace {
 struct FlatBatch {
   std::vector<double> rewards, raw_rewards, components;
   std::vector<Outcome> outcomes;
-  std::vector<Outcome> trained_outcomes;  // unscorable where a group is masked
+  std::vector<Outcome> trained_outcomes;      // unscorable where a group is masked
   std::vector<std::int32_t> lengths;          // 0 for the unscorable
   std::vector<std::int32_t> trained_lengths;  // 0 for the masked and the filtered too
   std::int64_t overlong_filtered = 0;
-  CollapseCounts planned;                     // classes of the plan's groups
-  CollapseCounts trained;                     // the same with masked groups as unscorable
+  CollapseCounts planned;  // classes of the plan's groups
+  CollapseCounts trained;  // the same with masked groups as unscorable
   std::vector<std::int32_t> group_offsets = {0};
   std::vector<PromptHistory> history;
 };
@@ -32,8 +32,9 @@ void Append(std::vector<T>& to, const std::vector<T>& from) {
   to.insert(to.end(), from.begin(), from.end());
 }
 
-// [N, C]. A group without components has nothing scorable, so zeros may stand for them. Empty where the rewards of the groups' data sources
-// have different numbers of parts: an estimator that reads components says that it needs them.
+// [N, C]. A group without components has nothing scorable, so zeros may stand for them. Empty where
+// the rewards of the groups' data sources have different numbers of parts: an estimator that reads
+// components says that it needs them.
 std::vector<double> FlatComponents(const BatchPlan& batch) {
   std::size_t width = 0;
   for (const PlannedGroup& group : batch.groups) {
@@ -68,8 +69,8 @@ FlatBatch Flatten(const BatchPlan& batch, const StepPlanOptions& options) {
       const bool filtered = overlong.filter && group.truncated[i] && flat.lengths.back() > 0;
       flat.overlong_filtered += filtered ? 1 : 0;
       flat.trained_lengths.push_back(masked || filtered ? 0 : flat.lengths.back());
-      flat.rewards[first + i] += OverlongPenalty(
-          group.total_lengths[i], options.overlong_length, overlong.cache, overlong.penalty);
+      flat.rewards[first + i] += OverlongPenalty(group.total_lengths[i], options.overlong_length,
+                                                 overlong.cache, overlong.penalty);
       flat.trained_outcomes.push_back(masked ? Outcome::kUnscorable : group.outcomes[i]);
     }
     flat.group_offsets.push_back(static_cast<std::int32_t>(flat.rewards.size()));
@@ -84,26 +85,24 @@ Status CheckCounts(const BatchPlan& batch, const FlatBatch& flat) {
   const CollapseCounts& drawn = batch.collapse.step;
   const CollapseCounts& planned = flat.planned;
   const bool adds_up = drawn.constant() + drawn.mixed + drawn.unscorable == drawn.groups;
-  if (adds_up && planned.all_correct <= drawn.all_correct && planned.all_wrong <= drawn.all_wrong && planned.mixed == drawn.mixed &&
-      planned.other_constant <= drawn.other_constant && planned.unscorable <= drawn.unscorable) {
+  if (adds_up && planned.all_correct <= drawn.all_correct && planned.all_wrong <= drawn.all_wrong &&
+      planned.mixed == drawn.mixed && planned.other_constant <= drawn.other_constant &&
+      planned.unscorable <= drawn.unscorable) {
     return OkStatus();
   }
-  return InvalidArgument("collapse.step counts " + std::to_string(drawn.constant()) + " constant of " + std::to_string(drawn.groups) +
-                         " groups; a recount of the batch gives " + std::to_string(planned.constant()) + " of " +
-                         std::to_string(planned.groups));
+  return InvalidArgument(
+      "collapse.step counts " + std::to_string(drawn.constant()) + " constant of " +
+      std::to_string(drawn.groups) + " groups; a recount of the batch gives " +
+      std::to_string(planned.constant()) + " of " + std::to_string(planned.groups));
 }
 
-Result<Packing> Place(const BatchPlan& batch,
-                      const FlatBatch& flat,
-                      const AdvantageOutput& advantages,
-                      const StepPlanOptions& options) {
+Result<Packing> Place(const BatchPlan& batch, const FlatBatch& flat,
+                      const AdvantageOutput& advantages, const StepPlanOptions& options) {
   std::vector<CompletionLoad> loads;
   for (const PlannedGroup& group : batch.groups) {
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
       const std::size_t row = loads.size();
-      loads.push_back({group.prompt_tokens,
-                       group.total_lengths[i],
-                       flat.trained_lengths[row],
+      loads.push_back({group.prompt_tokens, group.total_lengths[i], flat.trained_lengths[row],
                        flat.trained_outcomes[row] != Outcome::kUnscorable,
                        advantages.has_gradient(row)});
     }
@@ -128,10 +127,8 @@ void SummarizeAges(const BatchPlan& batch, BatchSummary& summary) {
                          : static_cast<double>(sum) / static_cast<double>(batch.groups.size());
 }
 
-BatchSummary Summarize(const BatchPlan& batch,
-                       const FlatBatch& flat,
-                       const AdvantageOutput& advantages,
-                       const Packing& packing) {
+BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat,
+                       const AdvantageOutput& advantages, const Packing& packing) {
   BatchSummary summary;
   summary.collapse = batch.collapse.step;
   summary.groups_replaced = batch.collapse.step.groups - flat.planned.groups;
@@ -174,12 +171,12 @@ BatchSummary Summarize(const BatchPlan& batch,
 
 }  // namespace
 
-StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
-                                    const LearnerConfig& learner,
+StepPlanOptions MakeStepPlanOptions(const RunSettings& run, const LearnerConfig& learner,
                                     int ranks) {
   StepPlanOptions options;
   options.algorithm = run.algorithm;
-  options.mask_zero_variance = run.batch.zero_variance == "mask" || run.batch.zero_variance == "resample";
+  options.mask_zero_variance =
+      run.batch.zero_variance == "mask" || run.batch.zero_variance == "resample";
   options.length_norm = run.algorithm.length_norm > 0
                             ? run.algorithm.length_norm
                             : static_cast<double>(run.sampling.max_tokens);
@@ -191,10 +188,8 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run,
   return options;
 }
 
-Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
-                              const StepPlanOptions& options,
-                              const GateState& gate,
-                              BatchSummary& summary) {
+Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& options,
+                              const GateState& gate, BatchSummary& summary) {
   const FlatBatch flat = Flatten(batch, options);
   BUTTRESS_RETURN_IF_ERROR(CheckCounts(batch, flat));
   AdvantageInput input;
@@ -209,9 +204,11 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
   input.collapse.step = flat.trained;
   input.gate = gate;
   input.key = AdvantageKey(options.seed, batch.step);
-  BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages, ComputeAdvantages(input, options.algorithm));
+  BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
+                            ComputeAdvantages(input, options.algorithm));
   BUTTRESS_ASSIGN_OR_RETURN(const Packing packing, Place(batch, flat, advantages, options));
-  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation, ParseAggregation(options.algorithm.aggregation));
+  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation,
+                            ParseAggregation(options.algorithm.aggregation));
   summary = Summarize(batch, flat, advantages, packing);
 
   StepPlan plan;
@@ -233,13 +230,12 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch,
     }
   }
   plan.lengths = flat.lengths;
-  plan.token_weights = TokenWeights(aggregation,
-                                    flat.trained_lengths,
-                                    flat.group_offsets,
+  plan.token_weights = TokenWeights(aggregation, flat.trained_lengths, flat.group_offsets,
                                     CountDenominators(flat.trained_lengths, flat.group_offsets),
                                     options.length_norm);
-  summary.gradient = PolicyGradientMass(advantages.advantages, flat.rewards, plan.token_weights, flat.trained_lengths,
-                                        flat.group_offsets, advantages.collapse, advantages.decisions);
+  summary.gradient = PolicyGradientMass(advantages.advantages, flat.rewards, plan.token_weights,
+                                        flat.trained_lengths, flat.group_offsets,
+                                        advantages.collapse, advantages.decisions);
   plan.advantages = std::move(advantages.advantages);
   plan.entropy_scale = std::move(advantages.entropy_scale);
   return plan;
@@ -301,8 +297,7 @@ Result<StepPlan> DecodeStepPlan(std::string_view bytes) {
                      TakeList(bytes, plan.group_ids) && TakeList(bytes, plan.group_offsets) &&
                      TakeList(bytes, plan.rank_of_group) && TakeList(bytes, plan.lengths) &&
                      TakeList(bytes, plan.micro_batch) && TakeList(bytes, plan.advantages) &&
-                     TakeList(bytes, plan.entropy_scale) &&
-                     TakeList(bytes, plan.token_weights) &&
+                     TakeList(bytes, plan.entropy_scale) && TakeList(bytes, plan.token_weights) &&
                      TakeNumber(bytes, plan.entropy_coef);
   const std::size_t rows = plan.lengths.size();
   if (whole && bytes.empty() && plan.group_offsets.size() == plan.group_ids.size() + 1 &&

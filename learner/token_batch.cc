@@ -13,8 +13,7 @@ bool TokenBatch::ContinuesLastPrompt(std::span<const std::int32_t> prompt) const
          std::equal(prompt.begin(), prompt.end(), tokens_.begin() + prompt_row_);
 }
 
-void TokenBatch::Add(std::span<const std::int32_t> prompt,
-                     std::span<const std::int32_t> completion,
+void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::int32_t> completion,
                      std::span<const TokenSpan> spans) {
   BUTTRESS_CHECK(!prompt.empty() && !completion.empty(),
                  "a sequence has a prompt and a completion");
@@ -51,9 +50,7 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt,
   }
 }
 
-TokenLogprobs TokenBatch::Run(Transformer& model,
-                              double temperature,
-                              std::int64_t chunk_rows,
+TokenLogprobs TokenBatch::Run(Transformer& model, double temperature, std::int64_t chunk_rows,
                               EntropyMode entropy) const {
   const auto indices = at::TensorOptions().dtype(at::kLong);
   const at::Device device = model.parameters().front().second.device();

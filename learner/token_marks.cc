@@ -9,24 +9,19 @@
 namespace buttress {
 namespace {
 
-Status SumOverRanks(std::vector<double>& values,
-                    Collective& control,
+Status SumOverRanks(std::vector<double>& values, Collective& control,
                     std::chrono::milliseconds timeout) {
   const Buffer buffer{values.data(), static_cast<std::int64_t>(values.size()), DType::kFloat64};
   return control.AllReduceSum(buffer)->Wait(timeout).Annotate("sum of covariances");
 }
 
 // The `marked` highest of each rank.
-Result<std::vector<double>> Highest(std::vector<double> covariances,
-                                    std::int64_t marked,
-                                    Collective& control,
-                                    std::chrono::milliseconds timeout) {
+Result<std::vector<double>> Highest(std::vector<double> covariances, std::int64_t marked,
+                                    Collective& control, std::chrono::milliseconds timeout) {
   const auto own = static_cast<std::size_t>(marked);
   if (covariances.size() > own) {
-    std::nth_element(covariances.begin(),
-                     covariances.begin() + static_cast<std::ptrdiff_t>(own),
-                     covariances.end(),
-                     std::greater<>());
+    std::nth_element(covariances.begin(), covariances.begin() + static_cast<std::ptrdiff_t>(own),
+                     covariances.end(), std::greater<>());
   }
   covariances.resize(own, -std::numeric_limits<double>::infinity());
   std::vector<double> all(own * static_cast<std::size_t>(control.size()));
@@ -41,8 +36,7 @@ Result<std::vector<double>> Highest(std::vector<double> covariances,
 
 Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<MarkedRow>& rows,
                                                           const AlgorithmConfig& algorithm,
-                                                          RandomKey key,
-                                                          Collective& control,
+                                                          RandomKey key, Collective& control,
                                                           std::chrono::milliseconds timeout) {
   CovarianceSums own;
   for (const MarkedRow& row : rows) own.Add(row.advantage, row.logprobs);
@@ -78,9 +72,10 @@ Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<Mark
     for (std::size_t t = 0; t < of_row.size(); ++t) {
       const double covariance = covariances[next++];
       const auto place = static_cast<std::int64_t>(t);
-      const bool mark = clips ? eligible(covariance) &&
-                                    DrawMark(key, row.row, place, static_cast<double>(marked), eligible_tokens[0])
-                              : covariance >= threshold && covariance > 0;
+      const bool mark =
+          clips ? eligible(covariance) &&
+                      DrawMark(key, row.row, place, static_cast<double>(marked), eligible_tokens[0])
+                : covariance >= threshold && covariance > 0;
       of_row[t] = mark ? 1 : 0;
     }
   }

@@ -1,4 +1,5 @@
-// Which tokens of the step clip_cov and kl_cov treat otherwise: the ranks agree on means and thresholds, each marks its own. Torch-free.
+// Which tokens of the step clip_cov and kl_cov treat otherwise: the ranks agree on means and
+// thresholds, each marks its own. Torch-free.
 #pragma once
 
 #include <chrono>
@@ -19,12 +20,11 @@ struct MarkedRow {
   std::vector<float> logprobs;  // [T] recorded, of the trained tokens
 };
 
-// [rows][T]: 1 for marked tokens, see lib/rl/token_covariance.h. Every rank of `control` calls it, with its own rows. REQUIRES:
-// algorithm.loss is clip_cov or kl_cov.
+// [rows][T]: 1 for marked tokens, see lib/rl/token_covariance.h. Every rank of `control` calls it,
+// with its own rows. REQUIRES: algorithm.loss is clip_cov or kl_cov.
 Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<MarkedRow>& rows,
                                                           const AlgorithmConfig& algorithm,
-                                                          RandomKey key,
-                                                          Collective& control,
+                                                          RandomKey key, Collective& control,
                                                           std::chrono::milliseconds timeout);
 
 }  // namespace buttress

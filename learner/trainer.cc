@@ -56,8 +56,7 @@ void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
   const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
   const std::span<const TokenSpan> spans = completion.trained_spans;
   for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
-    logprobs.insert(logprobs.end(),
-                    completion.logprobs.begin() + span.begin,
+    logprobs.insert(logprobs.end(), completion.logprobs.begin() + span.begin,
                     completion.logprobs.begin() + span.end);
   }
 }
@@ -76,12 +75,9 @@ bool IsConstant(const Group& group) {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options,
-                                               Transformer& model,
-                                               Transformer* reference,
-                                               Collective& control,
-                                               Collective& tensors,
-                                               BatchSource& source) {
+Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options, Transformer& model,
+                                               Transformer* reference, Collective& control,
+                                               Collective& tensors, BatchSource& source) {
   BUTTRESS_ASSIGN_OR_RETURN(const LossOptions loss, MakeLossOptions(options.run.algorithm));
   BUTTRESS_CHECK(options.run.algorithm.kl_coef == 0 || reference != nullptr,
                  "kl_coef > 0 needs the start model");
@@ -89,12 +85,8 @@ Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options,
       new Trainer(std::move(options), loss, model, reference, control, tensors, source));
 }
 
-Trainer::Trainer(TrainerOptions options,
-                 LossOptions loss,
-                 Transformer& model,
-                 Transformer* reference,
-                 Collective& control,
-                 Collective& tensors,
+Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
+                 Transformer* reference, Collective& control, Collective& tensors,
                  BatchSource& source)
     : options_(std::move(options)),
       loss_(loss),
@@ -119,8 +111,7 @@ Result<StepReport> Trainer::Step(std::int64_t step, const std::function<bool()>&
   return report;
 }
 
-Status Trainer::Run(std::int64_t step,
-                    const std::function<bool()>& stop_requested,
+Status Trainer::Run(std::int64_t step, const std::function<bool()>& stop_requested,
                     StepReport& report) {
   BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(step, stop_requested, report));
   if (report.end != StepEnd::kTrained) return OkStatus();
@@ -154,9 +145,9 @@ Status Trainer::Run(std::int64_t step,
   return source_.Commit(step);
 }
 
-// Rank 0 asks for the plan, computes advantages and placement over the whole batch; every rank hears the result.
-Status Trainer::AgreeOnPlan(std::int64_t step,
-                            const std::function<bool()>& stop_requested,
+// Rank 0 asks for the plan, computes advantages and placement over the whole batch; every rank
+// hears the result.
+Status Trainer::AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested,
                             StepReport& report) {
   const Stopwatch watch(report.seconds.wait);
   std::string message(1, kSayWait);
@@ -173,10 +164,8 @@ Status Trainer::AgreeOnPlan(std::int64_t step,
   return OkStatus();
 }
 
-Status Trainer::AskForPlan(std::int64_t step,
-                           const std::function<bool()>& stop_requested,
-                           StepReport& report,
-                           std::string& message) {
+Status Trainer::AskForPlan(std::int64_t step, const std::function<bool()>& stop_requested,
+                           StepReport& report, std::string& message) {
   message.assign(1, kSayStop);
   if (stop_requested()) return OkStatus();
   auto reply = source_.Plan(step, kPlanPoll);
@@ -248,8 +237,9 @@ void Trainer::AddResponses() {
   statistics_[kFormatted] = static_cast<double>(probe.formatted);
 }
 
-// kl_in: reward. The start model's log-probs of all completions, their KL taken off the rewards, advantages anew: rank 0 makes the plan again,
-// whose packing does not depend on rewards, since with a KL coefficient every group is run.
+// kl_in: reward. The start model's log-probs of all completions, their KL taken off the rewards,
+// advantages anew: rank 0 makes the plan again, whose packing does not depend on rewards, since
+// with a KL coefficient every group is run.
 Status Trainer::TakeKlOffRewards(StepReport& report) {
   reference_logprobs_.clear();
   const AlgorithmConfig& algorithm = options_.run.algorithm;
@@ -301,8 +291,8 @@ Status Trainer::MarkOwnTokens() {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
       if (plan_.token_weights[row] == 0) continue;
-      MarkedRow& marked = rows.emplace_back(
-          MarkedRow{static_cast<std::int64_t>(row), plan_.advantages[row], {}});
+      MarkedRow& marked =
+          rows.emplace_back(MarkedRow{static_cast<std::int64_t>(row), plan_.advantages[row], {}});
       AppendTrained(completion, marked.logprobs);
     }
   }
@@ -342,15 +332,12 @@ at::Tensor Trainer::ReferenceLogprobs(const MicroBatch& batch) const {
   if (batch.tokens.empty()) return at::empty({0});
   const at::NoGradGuard no_grad;
   return batch.tokens
-      .Run(*reference_,
-           options_.run.sampling.temperature,
-           options_.learner.logprob_chunk_tokens,
+      .Run(*reference_, options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens,
            EntropyMode::kNone)
       .logprobs_M;
 }
 
-LossInput Trainer::MakeLossInput(const MicroBatch& batch,
-                                 const TokenLogprobs& current,
+LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,
                                  std::int32_t round) const {
   const at::Device device = current.logprobs_M.device();
   LossInput input;
@@ -379,9 +366,7 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   {
     const Stopwatch watch(report.seconds.forward);
     const TokenLogprobs current = batch.tokens.Run(
-        model_,
-        options_.run.sampling.temperature,
-        options_.learner.logprob_chunk_tokens,
+        model_, options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens,
         options.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached);
     if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(current.entropy_M, batch);
     const LossInput input = MakeLossInput(batch, current, round);
@@ -408,18 +393,16 @@ void Trainer::AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batc
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     const std::size_t row = batch.rows[i];
     std::vector<double> of_tokens(static_cast<std::size_t>(batch.lengths[i]));
-    TokenAdvantages(plan_.advantages[row],
-                    plan_.entropy_scale[row],
-                    all.subspan(begin, of_tokens.size()),
-                    of_tokens);
+    TokenAdvantages(plan_.advantages[row], plan_.entropy_scale[row],
+                    all.subspan(begin, of_tokens.size()), of_tokens);
     for (const double advantage : of_tokens)
       batch.advantages[begin++] = static_cast<float>(advantage);
   }
 }
 
 Status Trainer::SumStatistics(StepReport& report) {
-  const Buffer sums{
-      statistics_.data(), static_cast<std::int64_t>(statistics_.size()), DType::kFloat64};
+  const Buffer sums{statistics_.data(), static_cast<std::int64_t>(statistics_.size()),
+                    DType::kFloat64};
   BUTTRESS_RETURN_IF_ERROR(
       control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
   report.loss = MakeLossReport(std::span<const double>(statistics_).first(kLossSums));
@@ -434,7 +417,8 @@ Status Trainer::SumStatistics(StepReport& report) {
   return OkStatus();
 }
 
-// Clip, AdamW, schedule. Rank 0's norm counts, so that ranks on different machines cannot drift apart by its last bit.
+// Clip, AdamW, schedule. Rank 0's norm counts, so that ranks on different machines cannot drift
+// apart by its last bit.
 Status Trainer::UpdateWeights(StepReport& report) {
   report.grad_norm = reducer_.Norm();
   BUTTRESS_RETURN_IF_ERROR(
@@ -444,8 +428,7 @@ Status Trainer::UpdateWeights(StepReport& report) {
   if (report.skipped) {
     ++skipped_in_a_row_;
     if (control_.rank() == 0) {
-      Log(kWarn,
-          "gradient is not finite: step skipped on all ranks",
+      Log(kWarn, "gradient is not finite: step skipped on all ranks",
           {{"step", report.step}, {"in_a_row", skipped_in_a_row_}});
     }
     return skipped_in_a_row_ < kMaxSkippedInARow ? OkStatus() : WriteBadBatch();

@@ -51,7 +51,7 @@ struct StepReport {
   double entropy_coef = 0;
   double grad_norm = 0;  // before clipping
   double lr = 0;
-  bool skipped = false;             // the gradient was not finite: no update
+  bool skipped = false;  // the gradient was not finite: no update
   StepSeconds seconds;
 };
 
@@ -61,19 +61,18 @@ struct TrainerOptions {
   std::string bad_batch_path;  // where the plan goes when too many steps in a row were skipped
 };
 
-// Everything is held by reference and must outlive the trainer. `control` carries plans and statistics on the CPU, `tensors` gradients
-// where the parameters are; they may be the same. `reference` is the start model, needed for kl_coef > 0. Not thread-safe.
+// Everything is held by reference and must outlive the trainer. `control` carries plans and
+// statistics on the CPU, `tensors` gradients where the parameters are; they may be the same.
+// `reference` is the start model, needed for kl_coef > 0. Not thread-safe.
 class Trainer {
  public:
-  static Result<std::unique_ptr<Trainer>> Make(TrainerOptions options,
-                                               Transformer& model,
-                                               Transformer* reference,
-                                               Collective& control,
-                                               Collective& tensors,
-                                               BatchSource& source);
+  static Result<std::unique_ptr<Trainer>> Make(TrainerOptions options, Transformer& model,
+                                               Transformer* reference, Collective& control,
+                                               Collective& tensors, BatchSource& source);
 
-  // Every rank calls it with the same step. `stop_requested` is asked on rank 0 alone, which decides for all. An exception of LibTorch
-  // becomes kInternal; kDataLoss after kMaxSkippedInARow gradients that were not finite.
+  // Every rank calls it with the same step. `stop_requested` is asked on rank 0 alone, which
+  // decides for all. An exception of LibTorch becomes kInternal; kDataLoss after kMaxSkippedInARow
+  // gradients that were not finite.
   Result<StepReport> Step(std::int64_t step, const std::function<bool()>& stop_requested);
 
   AdamW& optimizer() { return optimizer_; }
@@ -98,15 +97,11 @@ class Trainer {
   static constexpr std::int64_t kMaxSkippedInARow = 5;
 
  private:
-  Trainer(TrainerOptions options,
-          LossOptions loss,
-          Transformer& model,
-          Transformer* reference,
-          Collective& control,
-          Collective& tensors,
-          BatchSource& source);
+  Trainer(TrainerOptions options, LossOptions loss, Transformer& model, Transformer* reference,
+          Collective& control, Collective& tensors, BatchSource& source);
 
-  // Of `rows`, completions of the step; the other lists are over their trained tokens, in the same order.
+  // Of `rows`, completions of the step; the other lists are over their trained tokens, in the same
+  // order.
   struct MicroBatch {
     TokenBatch tokens;
     std::vector<std::size_t> rows;
@@ -117,20 +112,16 @@ class Trainer {
   };
 
   Status Run(std::int64_t step, const std::function<bool()>& stop_requested, StepReport& report);
-  Status AgreeOnPlan(std::int64_t step,
-                     const std::function<bool()>& stop_requested,
+  Status AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop_requested,
                      StepReport& report);
-  Status AskForPlan(std::int64_t step,
-                    const std::function<bool()>& stop_requested,
-                    StepReport& report,
-                    std::string& message);
+  Status AskForPlan(std::int64_t step, const std::function<bool()>& stop_requested,
+                    StepReport& report, std::string& message);
   Status FetchOwnGroups();
   Status MarkOwnTokens();
   Status TakeKlOffRewards(StepReport& report);
   MicroBatch Gather(std::int32_t round) const;
   void RunMicroBatch(std::int32_t round, StepReport& report);
-  LossInput MakeLossInput(const MicroBatch& batch,
-                          const TokenLogprobs& current,
+  LossInput MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,
                           std::int32_t round) const;
   at::Tensor ReferenceLogprobs(const MicroBatch& batch) const;
   void AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batch) const;
@@ -157,12 +148,13 @@ class Trainer {
   // Of the step under way.
   BatchPlan batch_plan_;  // rank 0
   StepPlan plan_;
-  std::vector<Group> groups_;            // this rank's
-  std::vector<std::size_t> group_rows_;  // first row of each
-  std::vector<bool> group_constant_;     // raw rewards all equal
+  std::vector<Group> groups_;                               // this rank's
+  std::vector<std::size_t> group_rows_;                     // first row of each
+  std::vector<bool> group_constant_;                        // raw rewards all equal
   std::map<std::size_t, std::vector<std::uint8_t>> marks_;  // row -> tokens; of clip_cov, kl_cov
-  std::vector<at::Tensor> reference_logprobs_;  // [rounds]; of kl_in: reward
-  std::vector<double> statistics_;  // kLossSums sums, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
+  std::vector<at::Tensor> reference_logprobs_;              // [rounds]; of kl_in: reward
+  std::vector<double>
+      statistics_;  // kLossSums sums, then kSampledNats, kSampledTokens, ResponseProbe, KL mass
 };
 
 }  // namespace buttress

@@ -24,8 +24,7 @@ WeightSync::~WeightSync() {
   thread_.join();
 }
 
-Status WeightSync::Publish(const PolicyVersion& version,
-                           const NamedTensors& parameters,
+Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters,
                            std::vector<Canary> canaries) {
   BUTTRESS_RETURN_IF_ERROR(WaitIdle());
   Snapshot snapshot{version, {}, std::move(canaries)};
@@ -77,7 +76,8 @@ Status WeightSync::Send(Snapshot snapshot) {
     BUTTRESS_RETURN_IF_ERROR(
         publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, publisher_.Commit(std::move(snapshot.canaries)));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
+                            publisher_.Commit(std::move(snapshot.canaries)));
   return announce_(manifest);
 }
 

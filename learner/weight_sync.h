@@ -30,9 +30,10 @@ class WeightSync {
   WeightSync(const WeightSync&) = delete;
   WeightSync& operator=(const WeightSync&) = delete;
 
-  // Copies the parameters and returns; waits first while the version before is still being written. `canaries` are those of these
-  // parameters. Fails if an earlier one failed.
-  Status Publish(const PolicyVersion& version, const NamedTensors& parameters, std::vector<Canary> canaries);
+  // Copies the parameters and returns; waits first while the version before is still being written.
+  // `canaries` are those of these parameters. Fails if an earlier one failed.
+  Status Publish(const PolicyVersion& version, const NamedTensors& parameters,
+                 std::vector<Canary> canaries);
 
   // Until the last version is announced.
   Status Drain();

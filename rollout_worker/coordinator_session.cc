@@ -6,9 +6,11 @@ namespace buttress {
 
 Status CoordinatorSession::Register() {
   const Result<v1::RegisterWorkerResponse> response = client_.RegisterWorker(self_);
-  if (response.status().code() == StatusCode::kFailedPrecondition) return InvalidArgument(response.status().message());
+  if (response.status().code() == StatusCode::kFailedPrecondition)
+    return InvalidArgument(response.status().message());
   if (!response.ok()) return response.status();
-  Log(kInfo, "registered", {{"run", response->run_name()}, {"coordinator_epoch", response->coordinator_epoch()}});
+  Log(kInfo, "registered",
+      {{"run", response->run_name()}, {"coordinator_epoch", response->coordinator_epoch()}});
   return OkStatus();
 }
 
@@ -21,8 +23,10 @@ Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest re
   return client_.Exchange(request);
 }
 
-Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseKey& key, const EncodedGroup& group) {
-  Result<v1::SubmitResult> result = client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(key), group);
+Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseKey& key,
+                                                    const EncodedGroup& group) {
+  Result<v1::SubmitResult> result =
+      client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(key), group);
   if (result.status().code() != StatusCode::kNotFound) return result;
   BUTTRESS_RETURN_IF_ERROR(Register());
   return client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(key), group);

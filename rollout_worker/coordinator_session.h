@@ -1,4 +1,5 @@
-// This process at the coordinator: registers, and registers again when the coordinator has forgotten it.
+// This process at the coordinator: registers, and registers again when the coordinator has
+// forgotten it.
 #pragma once
 
 #include "buttress/v1/coordinator.pb.h"
@@ -11,8 +12,10 @@ namespace buttress {
 // Thread-safe. `client` outlives it; its calls are tried again in there.
 class CoordinatorSession {
  public:
-  // `self.incarnation` is random per process; leases of an older one are dropped by the coordinator.
-  CoordinatorSession(CoordinatorClient& client, v1::RegisterWorkerRequest self) : client_(client), self_(std::move(self)) {}
+  // `self.incarnation` is random per process; leases of an older one are dropped by the
+  // coordinator.
+  CoordinatorSession(CoordinatorClient& client, v1::RegisterWorkerRequest self)
+      : client_(client), self_(std::move(self)) {}
 
   // kInvalidArgument: the coordinator runs another configuration.
   Status Register();

@@ -23,7 +23,8 @@ namespace {
 constexpr std::chrono::milliseconds kWaitSlice(200);
 constexpr std::size_t kQueuedPerRunning = 4;
 
-// Versions in the order in which the generator took them. A sequence that ended now with n segments ran under the last n of them.
+// Versions in the order in which the generator took them. A sequence that ended now with n segments
+// ran under the last n of them.
 class VersionHistory {
  public:
   explicit VersionHistory(PolicyVersion first) : versions_({std::move(first)}) {}
@@ -41,7 +42,8 @@ class VersionHistory {
 
   std::vector<Segment> SegmentsOf(const GeneratedSequence& sequence) const {
     const std::vector<std::int32_t>& starts = sequence.segment_starts;
-    BUTTRESS_CHECK(starts.size() <= versions_.size(), "a sequence has more segments than there were versions");
+    BUTTRESS_CHECK(starts.size() <= versions_.size(),
+                   "a sequence has more segments than there were versions");
     std::vector<Segment> segments;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       if (starts[i] >= static_cast<std::int32_t>(sequence.token_ids.size())) continue;
@@ -66,10 +68,12 @@ struct WeightUpdate {
   InFlight in_flight = InFlight::kKeep;
 };
 
-// Three threads meet here: callers, and the engine's own, which alone touches model, generator, samples and history.
+// Three threads meet here: callers, and the engine's own, which alone touches model, generator,
+// samples and history.
 class EmbeddedEngine final : public InferenceEngine {
  public:
-  EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads, PolicyVersion initial)
+  EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads,
+                 PolicyVersion initial)
       : model_(std::move(model)),
         options_(options),
         threads_(threads),
@@ -92,7 +96,8 @@ class EmbeddedEngine final : public InferenceEngine {
   Status Submit(SampleRequest request) override {
     MutexLock lock(mutex_);
     if (inside_ >= queue_limit_) {
-      return ResourceExhausted("the engine holds " + std::to_string(inside_) + " samples; submit again when some have ended");
+      return ResourceExhausted("the engine holds " + std::to_string(inside_) +
+                               " samples; submit again when some have ended");
     }
     ++inside_;
     submitted_.push_back({std::move(request), MonotonicSeconds()});
@@ -156,7 +161,9 @@ class EmbeddedEngine final : public InferenceEngine {
   // False when the engine is to stop.
   bool WaitForWork() {
     MutexLock lock(mutex_);
-    const auto ready = [this] { return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty(); };
+    const auto ready = [this] {
+      return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty();
+    };
     while (samples_.empty() && !changed_.WaitFor(mutex_, kWaitSlice, ready)) {
     }
     return !stop_;
@@ -166,9 +173,11 @@ class EmbeddedEngine final : public InferenceEngine {
     std::vector<EngineResult> results;
     MutexLock lock(mutex_);
     for (const SampleId& id : std::exchange(cancelled_, {})) {
-      const auto queued = std::find_if(submitted_.begin(), submitted_.end(), [&](const Sample& s) { return s.request.id == id; });
-      const auto running =
-          std::find_if(samples_.begin(), samples_.end(), [&](const auto& entry) { return entry.second.request.id == id; });
+      const auto queued = std::find_if(submitted_.begin(), submitted_.end(),
+                                       [&](const Sample& s) { return s.request.id == id; });
+      const auto running = std::find_if(samples_.begin(), samples_.end(), [&](const auto& entry) {
+        return entry.second.request.id == id;
+      });
       if (queued != submitted_.end()) {
         results.push_back(Ended(*queued, FinishReason::kAbort, Cancelled("cancelled")));
         submitted_.erase(queued);
@@ -194,7 +203,8 @@ class EmbeddedEngine final : public InferenceEngine {
       return OkStatus();
     });
     if (status.ok()) {
-      if (update->in_flight == InFlight::kAbort) EndAll(FinishReason::kAbort, Cancelled("aborted by new weights"));
+      if (update->in_flight == InFlight::kAbort)
+        EndAll(FinishReason::kAbort, Cancelled("aborted by new weights"));
       if (generator_) generator_->WeightsChanged();
       history_.Change(update->version);
     }
@@ -208,7 +218,8 @@ class EmbeddedEngine final : public InferenceEngine {
     std::deque<Sample> submitted;
     {
       MutexLock lock(mutex_);
-      if (update_.has_value()) return;  // being drained: what comes now starts under the new weights
+      if (update_.has_value())
+        return;  // being drained: what comes now starts under the new weights
       submitted.swap(submitted_);
     }
     std::vector<EngineResult> results;
@@ -216,8 +227,9 @@ class EmbeddedEngine final : public InferenceEngine {
     const Status ready = submitted.empty() ? OkStatus() : MakeGenerator();
     for (Sample& sample : submitted) {
       const std::uint64_t key = next_key_++;
-      const Status added =
-          ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids, sample.request.sampling) : ready;
+      const Status added = ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids,
+                                                        sample.request.sampling)
+                                      : ready;
       if (!added.ok()) {
         results.push_back(Ended(sample, FinishReason::kError, added));
         continue;
@@ -254,9 +266,11 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // After a failed step nothing is known of the cache: all samples end, and the next ones get a new generator.
+  // After a failed step nothing is known of the cache: all samples end, and the next ones get a new
+  // generator.
   void Recover(const Status& status) {
-    Log(LogLevel::kError, "generation failed", {{"error", status.message()}, {"samples", samples_.size()}});
+    Log(LogLevel::kError, "generation failed",
+        {{"error", status.message()}, {"samples", samples_.size()}});
     EndAll(FinishReason::kError, status);
     generator_.reset();
   }
@@ -305,7 +319,8 @@ class EmbeddedEngine final : public InferenceEngine {
   EngineResult Finished(const Sample& sample, GeneratedSequence sequence) const {
     const bool failed = sequence.finish_reason == FinishReason::kError;
     EngineResult result = Ended(
-        sample, sequence.finish_reason, failed ? Internal("the model's logits are not numbers; look at the weights") : OkStatus());
+        sample, sequence.finish_reason,
+        failed ? Internal("the model's logits are not numbers; look at the weights") : OkStatus());
     result.completion.segments = history_.SegmentsOf(sequence);
     result.completion.token_ids = std::move(sequence.token_ids);
     result.completion.logprobs = std::move(sequence.logprobs);
@@ -314,7 +329,8 @@ class EmbeddedEngine final : public InferenceEngine {
 
   void Deliver(std::vector<EngineResult> results) REQUIRES(mutex_) {
     if (results.empty()) return;
-    results_.insert(results_.end(), std::make_move_iterator(results.begin()), std::make_move_iterator(results.end()));
+    results_.insert(results_.end(), std::make_move_iterator(results.begin()),
+                    std::make_move_iterator(results.end()));
     changed_.NotifyAll();
   }
 
@@ -343,15 +359,19 @@ class EmbeddedEngine final : public InferenceEngine {
   std::thread thread_;
 };
 
-Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model, const WorkerConfig& worker, PolicyVersion initial) {
-  if (worker.device == "cuda") BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
-  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, {.cuda = worker.device == "cuda", .index = 0}));
+Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
+                                              const WorkerConfig& worker, PolicyVersion initial) {
+  if (worker.device == "cuda")
+    BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
+  BUTTRESS_ASSIGN_OR_RETURN(
+      auto transformer,
+      Transformer::Load(model.path, model.dtype, {.cuda = worker.device == "cuda", .index = 0}));
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;
   options.batch_invariant = worker.batch_invariant;
-  return std::unique_ptr<InferenceEngine>(
-      std::make_unique<EmbeddedEngine>(std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial)));
+  return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
+      std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial)));
 }
 
 }  // namespace

@@ -10,8 +10,9 @@
 
 namespace buttress {
 
-// Loads model.path as policy version `initial`. Takes four times worker.max_running samples before Submit gives kResourceExhausted.
-// LibTorch's errors end the samples in flight with finish_reason error; the engine lives on.
+// Loads model.path as policy version `initial`. Takes four times worker.max_running samples before
+// Submit gives kResourceExhausted. LibTorch's errors end the samples in flight with finish_reason
+// error; the engine lives on.
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,
                                                             PolicyVersion initial);

@@ -1,4 +1,5 @@
-// What generates completions. Implementations: embedded (LibTorch, here), vllm (HTTP), and FakeEngine in tests/support.
+// What generates completions. Implementations: embedded (LibTorch, here), vllm (HTTP), and
+// FakeEngine in tests/support.
 #pragma once
 
 #include <chrono>
@@ -34,7 +35,8 @@ struct EngineResult {
   Status status;  // why it failed, for finish_reason error
 };
 
-// What becomes of samples in flight when weights change: go on under the new policy, abort, or finish under the old one first.
+// What becomes of samples in flight when weights change: go on under the new policy, abort, or
+// finish under the old one first.
 enum class InFlight { kKeep, kAbort, kDrain };
 
 // A server that completions are asked of.
@@ -51,8 +53,8 @@ struct EngineStats {
   std::int64_t waiting = 0;
   std::int64_t generated_tokens = 0;
   std::int64_t prompt_tokens = 0;
-  // Where weights are loaded into servers of another make: the last update's greatest difference from the learner's canaries, nats, and
-  // updates after which a server's had not changed.
+  // Where weights are loaded into servers of another make: the last update's greatest difference
+  // from the learner's canaries, nats, and updates after which a server's had not changed.
   double canary_difference = 0;
   std::int64_t unchanged_weights = 0;
   std::vector<ServerState> servers;  // empty where the engine generates itself
@@ -63,7 +65,8 @@ class InferenceEngine {
  public:
   virtual ~InferenceEngine() = default;
 
-  // One sample joins the running batch. kInvalidArgument for what can never run, kResourceExhausted when the queue is full.
+  // One sample joins the running batch. kInvalidArgument for what can never run, kResourceExhausted
+  // when the queue is full.
   virtual Status Submit(SampleRequest request) = 0;
 
   virtual void Cancel(SampleId id) = 0;
@@ -71,8 +74,8 @@ class InferenceEngine {
   // Waits up to `timeout` for results; empty if none came.
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
 
-  // Taken between decode steps; all or nothing: on failure the old weights serve on. Blocks until done. `manifest.folder` is local and
-  // verified.
+  // Taken between decode steps; all or nothing: on failure the old weights serve on. Blocks until
+  // done. `manifest.folder` is local and verified.
   virtual Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) = 0;
 
   // Version that samples submitted now would start with.

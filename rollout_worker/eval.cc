@@ -25,31 +25,42 @@ constexpr double kProgressSeconds = 10;
 
 class Evaluation {
  public:
-  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring, Generator& generator, std::int64_t prompts,
-             std::int64_t completions)
-      : file_(file), tokenizer_(tokenizer), scoring_(scoring), generator_(generator), prompts_(prompts), completions_(completions) {}
+  Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring,
+             Generator& generator, std::int64_t prompts, std::int64_t completions)
+      : file_(file),
+        tokenizer_(tokenizer),
+        scoring_(scoring),
+        generator_(generator),
+        prompts_(prompts),
+        completions_(completions) {}
 
   Result<EvalResult> Run(const SamplingParams& sampling) {
     const double started = MonotonicSeconds();
-    // All at once, before the first step: what is decoded together, and so every bit, is then the same each time.
+    // All at once, before the first step: what is decoded together, and so every bit, is then the
+    // same each time.
     for (std::int64_t row = 0; row < prompts_; ++row) {
       BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
       for (std::int64_t i = 0; i < completions_; ++i) {
         const auto key = static_cast<std::uint64_t>(row * completions_ + i);
         SamplingParams own = sampling;
         own.seed = MixSeed(sampling.seed, key);
-        BUTTRESS_RETURN_IF_ERROR(generator_.Add(key, prompt.token_ids, own).Annotate("prompt " + prompt.id));
+        BUTTRESS_RETURN_IF_ERROR(
+            generator_.Add(key, prompt.token_ids, own).Annotate("prompt " + prompt.id));
       }
     }
     result_.prompts = prompts_;
     double reported = started;
     while (generator_.running() + generator_.waiting() > 0) {
       if (ShutdownRequested()) return Cancelled("interrupted");
-      for (GeneratedSequence& sequence : generator_.Step()) BUTTRESS_RETURN_IF_ERROR(Score(std::move(sequence), sampling));
+      for (GeneratedSequence& sequence : generator_.Step())
+        BUTTRESS_RETURN_IF_ERROR(Score(std::move(sequence), sampling));
       Count(scoring_.Poll(std::chrono::milliseconds(0)));
       if (MonotonicSeconds() - reported > kProgressSeconds) {
         reported = MonotonicSeconds();
-        Log(kInfo, "evaluating", {{"completions", result_.completions}, {"of", prompts_ * completions_}, {"correct", result_.correct}});
+        Log(kInfo, "evaluating",
+            {{"completions", result_.completions},
+             {"of", prompts_ * completions_},
+             {"correct", result_.correct}});
       }
     }
     while (scoring_.inside() > 0) Count(scoring_.Poll(kPollWait));
@@ -69,7 +80,8 @@ class Evaluation {
     request.source = prompt.source;
     request.answer = prompt.answer;
     request.extra_json = prompt.extra_json;
-    BUTTRESS_ASSIGN_OR_RETURN(request.prompt, tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
+    BUTTRESS_ASSIGN_OR_RETURN(request.prompt,
+                              tokenizer_.Decode(prompt.token_ids, SpecialTokens::kKeep));
     request.completion.sampling = sampling;
     request.completion.finish_reason = sequence.finish_reason;
     request.completion.token_ids = std::move(sequence.token_ids);
@@ -105,7 +117,8 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   const bool cuda = options.worker.device == "cuda";
   if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("eval", "--device cpu").status());
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto file, PromptFile::Open(options.prompts, options.data, *tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto file,
+                            PromptFile::Open(options.prompts, options.data, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
@@ -113,18 +126,22 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   Metrics metrics("worker");
   ScoringOptions scoring_options;
   scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
-  const auto scoring = ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
+  const auto scoring =
+      ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
   at::set_num_threads(static_cast<int>(options.worker.threads));
-  const auto generator = Generator::Make(*model,
-                                         {.max_running = options.worker.max_running,
-                                          .kv_cache_tokens = options.worker.kv_cache_tokens,
-                                          .batch_invariant = options.worker.batch_invariant});
+  const auto generator =
+      Generator::Make(*model, {.max_running = options.worker.max_running,
+                               .kv_cache_tokens = options.worker.kv_cache_tokens,
+                               .batch_invariant = options.worker.batch_invariant});
   const auto rows = static_cast<std::int64_t>(file->size());
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
-  BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result,
-                            Evaluation(*file, *tokenizer, *scoring, *generator, count, options.completions).Run(options.sampling));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const EvalResult result,
+      Evaluation(*file, *tokenizer, *scoring, *generator, count, options.completions)
+          .Run(options.sampling));
   if (result.correct + result.wrong == 0) {
-    return DataLoss("none of " + std::to_string(result.completions) + " completions could be scored by '" + options.reward.verifier +
+    return DataLoss("none of " + std::to_string(result.completions) +
+                    " completions could be scored by '" + options.reward.verifier +
                     "'; does it fit the answers in " + options.prompts + "?");
   }
   return result;

@@ -1,4 +1,5 @@
-// Accuracy, pass@k and maj@k of a model folder on a file of prompts: `rollout_worker eval`, which `buttress eval` and `buttress launch` run.
+// Accuracy, pass@k and maj@k of a model folder on a file of prompts: `rollout_worker eval`, which
+// `buttress eval` and `buttress launch` run.
 #pragma once
 
 #include <cstdint>
@@ -17,15 +18,17 @@ struct EvalOptions {
   DataConfig data;
   RewardConfig reward;
   WorkerConfig worker;
-  SamplingParams sampling;  // completion j of prompt i is sampled with a seed made of `seed` and i * completions + j
-  std::int64_t limit = 0;   // first prompts only; 0 = all
+  SamplingParams
+      // completion j of prompt i is sampled with a seed made of `seed` and i * completions + j
+      sampling;
+  std::int64_t limit = 0;        // first prompts only; 0 = all
   std::int64_t completions = 1;  // of each prompt; above 1 needs a temperature above 0
 };
 
 struct EvalResult {
   std::int64_t prompts = 0;
   std::int64_t completions = 0;
-  std::int64_t correct = 0;     // completions, as all that follows
+  std::int64_t correct = 0;  // completions, as all that follows
   std::int64_t wrong = 0;
   std::int64_t unscorable = 0;  // in neither part of the accuracy
   std::int64_t truncated = 0;   // cut at max_tokens
@@ -34,11 +37,13 @@ struct EvalResult {
   EvalScores scores;
 
   // Correct over scorable. REQUIRES: one is scorable.
-  double accuracy() const { return static_cast<double>(correct) / static_cast<double>(correct + wrong); }
+  double accuracy() const {
+    return static_cast<double>(correct) / static_cast<double>(correct + wrong);
+  }
 };
 
-// The completions of each prompt, scored as in training. The same folder, file, options and machine give the same result. kDataLoss when
-// nothing could be scored. Throws what LibTorch throws.
+// The completions of each prompt, scored as in training. The same folder, file, options and machine
+// give the same result. kDataLoss when nothing could be scored. Throws what LibTorch throws.
 Result<EvalResult> Evaluate(const EvalOptions& options);
 
 // The command line; `argv[0]` is "eval". Returns the exit code.

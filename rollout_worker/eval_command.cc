@@ -33,21 +33,27 @@ struct Flags {
   std::uint64_t seed = 1;
 
   void AddTo(CLI::App& app) {
-    app.add_option("--config", config, "run file whose data, reward, sampling.max_tokens and dtype are used");
+    app.add_option("--config", config,
+                   "run file whose data, reward, sampling.max_tokens and dtype are used");
     app.add_option("--set", overrides, "KEY=VALUE, over the run file");
     app.add_option("--model", model, "Hugging Face folder")->required();
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
-    app.add_option("--verifier", verifier, "what scores completions (buttress verify --list); default: the run file's");
+    app.add_option("--verifier", verifier,
+                   "what scores completions (buttress verify --list); default: the run file's");
     app.add_flag("--use-all", use_all, "countdown: every number exactly once");
     app.add_option("--limit", limit, "first prompts only; 0 = all")->check(CLI::NonNegativeNumber);
     app.add_option("--completions", completions, "completions of each prompt, for pass@k and maj@k")
         ->capture_default_str()
         ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
-    app.add_option("--k", ks, "k of pass@k and maj@k: 1,8,64; default: powers of two up to --completions")
+    app.add_option("--k", ks,
+                   "k of pass@k and maj@k: 1,8,64; default: powers of two up to --completions")
         ->delimiter(',')
         ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
-    app.add_option("--temperature", temperature, "0 = greedy")->capture_default_str()->check(CLI::NonNegativeNumber);
-    app.add_option("--max-tokens", max_tokens, "tokens of a completion at most; default: the run file's, or 256")
+    app.add_option("--temperature", temperature, "0 = greedy")
+        ->capture_default_str()
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--max-tokens", max_tokens,
+                   "tokens of a completion at most; default: the run file's, or 256")
         ->check(CLI::PositiveNumber);
     app.add_option("--seed", seed, "of sampling")->capture_default_str();
     app.add_option("--dtype", dtype, "float32 | bfloat16; default: the run file's, or float32");
@@ -77,31 +83,40 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   if (!flags.verifier.empty()) options.reward.verifier = flags.verifier;
   options.reward.use_all = options.reward.use_all || flags.use_all;
   options.worker = config.local.worker;
-  options.worker.threads = flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
+  options.worker.threads =
+      flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
   if (!flags.device.empty()) options.worker.device = flags.device;
   options.sampling.temperature = flags.temperature;
   options.sampling.seed = flags.seed;
-  options.sampling.max_tokens =
-      static_cast<std::int32_t>(flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
+  options.sampling.max_tokens = static_cast<std::int32_t>(
+      flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {
-    return InvalidArgument("--completions " + std::to_string(flags.completions) +
-                           " of a prompt are all the same at --temperature 0; give a temperature above 0");
+    return InvalidArgument(
+        "--completions " + std::to_string(flags.completions) +
+        " of a prompt are all the same at --temperature 0; give a temperature above 0");
   }
   for (const std::int64_t k : flags.ks) {
     if (k > flags.completions) {
-      return InvalidArgument("--k " + std::to_string(k) + " needs at least as many completions; give --completions " + std::to_string(k));
+      return InvalidArgument("--k " + std::to_string(k) +
+                             " needs at least as many completions; give --completions " +
+                             std::to_string(k));
     }
   }
   return options;
 }
 
 nlohmann::ordered_json ToJson(const Estimate& estimate) {
-  return {{"mean", estimate.mean}, {"low", estimate.low}, {"high", estimate.high}, {"prompts", estimate.prompts}};
+  return {{"mean", estimate.mean},
+          {"low", estimate.low},
+          {"high", estimate.high},
+          {"prompts", estimate.prompts}};
 }
 
-std::vector<std::int64_t> KsOf(const Flags& flags) { return flags.ks.empty() ? PowersUpTo(flags.completions) : flags.ks; }
+std::vector<std::int64_t> KsOf(const Flags& flags) {
+  return flags.ks.empty() ? PowersUpTo(flags.completions) : flags.ks;
+}
 
 void AddRates(const EvalResult& result, const Flags& flags, nlohmann::ordered_json& json) {
   json["avg_at_k"] = ToJson(result.scores.Avg());
@@ -113,7 +128,8 @@ void AddRates(const EvalResult& result, const Flags& flags, nlohmann::ordered_js
 
 std::string PercentText(const Estimate& estimate) {
   char text[64];
-  std::snprintf(text, sizeof text, "%5.1f %% [%5.1f, %5.1f]", 100 * estimate.mean, 100 * estimate.low, 100 * estimate.high);
+  std::snprintf(text, sizeof text, "%5.1f %% [%5.1f, %5.1f]", 100 * estimate.mean,
+                100 * estimate.low, 100 * estimate.high);
   return text;
 }
 
@@ -123,8 +139,7 @@ void PrintRates(const EvalResult& result, const Flags& flags) {
               static_cast<long long>(result.scores.Avg().prompts));
   std::printf("    k  pass@k                     maj@k\n");
   for (const std::int64_t k : KsOf(flags)) {
-    std::printf("%5lld  %-25s  %s\n",
-                static_cast<long long>(k),
+    std::printf("%5lld  %-25s  %s\n", static_cast<long long>(k),
                 PercentText(result.scores.PassAt(k)).c_str(),
                 PercentText(result.scores.MajAt(k)).c_str());
   }
@@ -149,11 +164,9 @@ Status Report(const EvalResult& result, const Flags& flags) {
     std::printf("%s\n", json.dump().c_str());
   } else {
     std::printf("accuracy %.1f %% (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
-                100 * result.accuracy(),
-                static_cast<long long>(result.correct),
+                100 * result.accuracy(), static_cast<long long>(result.correct),
                 static_cast<long long>(result.correct + result.wrong),
-                static_cast<long long>(result.unscorable),
-                static_cast<long long>(result.truncated),
+                static_cast<long long>(result.unscorable), static_cast<long long>(result.truncated),
                 static_cast<double>(result.tokens) / result.seconds);
     if (flags.completions > 1) PrintRates(result, flags);
   }

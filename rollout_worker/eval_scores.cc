@@ -42,7 +42,8 @@ Estimate EvalScores::Avg() const {
   std::vector<double> of_prompts;
   for (const auto& [row, prompt] : prompts_) {
     const Successes& s = prompt.successes;
-    if (s.scored > 0) of_prompts.push_back(static_cast<double>(s.correct) / static_cast<double>(s.scored));
+    if (s.scored > 0)
+      of_prompts.push_back(static_cast<double>(s.correct) / static_cast<double>(s.scored));
   }
   return MeanOver(of_prompts);
 }

@@ -1,4 +1,5 @@
-// What the completions of an evaluation come to: accuracy, pass@k, maj@k, avg@k (lib/rl/pass_at_k.h). Torch-free.
+// What the completions of an evaluation come to: accuracy, pass@k, maj@k, avg@k
+// (lib/rl/pass_at_k.h). Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +19,16 @@ class EvalScores {
   // A scored completion of prompt `row`. An unscorable one is in no rate.
   void Add(std::int64_t row, const Completion& completion);
 
-  // Over prompts with at least k scored completions; the others cannot say. REQUIRES: 1 <= k <= kMaxVotes.
+  // Over prompts with at least k scored completions; the others cannot say. REQUIRES: 1 <= k <=
+  // kMaxVotes.
   Estimate PassAt(std::int64_t k) const;
 
-  // Of an answer that the verifier judged both ways, the judgement given more often counts. Same text, same answer; a completion from which
-  // none could be extracted has no vote.
+  // Of an answer that the verifier judged both ways, the judgement given more often counts. Same
+  // text, same answer; a completion from which none could be extracted has no vote.
   Estimate MajAt(std::int64_t k) const;
 
-  // The same for every k: the share of correct completions of a prompt, over prompts with a scored completion.
+  // The same for every k: the share of correct completions of a prompt, over prompts with a scored
+  // completion.
   Estimate Avg() const;
 
  private:

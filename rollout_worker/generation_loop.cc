@@ -31,7 +31,8 @@ void GenerationLoop::Run() {
 
 void GenerationLoop::SubmitWaiting() {
   if (requests_.empty()) {
-    for (SampleRequest& request : groups_.TakeRunnable(engine_.version())) requests_.push_back(std::move(request));
+    for (SampleRequest& request : groups_.TakeRunnable(engine_.version()))
+      requests_.push_back(std::move(request));
   }
   while (!requests_.empty()) {
     const SampleRequest& request = requests_.front();
@@ -60,7 +61,8 @@ void GenerationLoop::Poll() {
   std::vector<EngineResult> results = engine_.Poll(generating ? kBusyPoll : kNoWait);
   for (EngineResult& result : results) Take(std::move(result));
   while (!unscored_.empty() && scoring_.Submit(unscored_.front()).ok()) unscored_.pop_front();
-  const std::vector<ScoredCompletion> scored = scoring_.Poll(!generating && scoring ? kBusyPoll : kNoWait);
+  const std::vector<ScoredCompletion> scored =
+      scoring_.Poll(!generating && scoring ? kBusyPoll : kNoWait);
   for (const ScoredCompletion& completion : scored) groups_.Score(completion);
   if (!generating && !scoring && results.empty() && requests_.empty()) {
     seen_change_ = groups_.WaitForChange(seen_change_, kIdleWait);
@@ -91,7 +93,8 @@ void GenerationLoop::Take(EngineResult result) {
 void GenerationLoop::FailSample(const SampleId& id, const Status& status) {
   if (!groups_.Wants(id)) return;  // cancelled by us
   if (auto again = groups_.Retry(id)) {
-    Log(kWarn, "a completion failed, trying again", {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
+    Log(kWarn, "a completion failed, trying again",
+        {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
     requests_.push_back(std::move(*again));
     return;
   }
@@ -99,9 +102,11 @@ void GenerationLoop::FailSample(const SampleId& id, const Status& status) {
 }
 
 void GenerationLoop::GiveBack(const SampleId& id, const Status& status) {
-  Log(kWarn, "the engine failed; a lease is given back", {{"group", id.group_id}, {"error", status.ToString()}});
+  Log(kWarn, "the engine failed; a lease is given back",
+      {{"group", id.group_id}, {"error", status.ToString()}});
   ++failures_in_a_row_;
-  for (const SampleId& sample : groups_.Return(KeyOf(id), v1::RETURN_REASON_ENGINE_FAILED)) engine_.Cancel(sample);
+  for (const SampleId& sample : groups_.Return(KeyOf(id), v1::RETURN_REASON_ENGINE_FAILED))
+    engine_.Cancel(sample);
 }
 
 }  // namespace buttress

@@ -15,10 +15,12 @@
 
 namespace buttress {
 
-// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that are held.
+// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that are
+// held.
 class GenerationLoop {
  public:
-  GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, HeldGroups& groups, WorkerMetrics& metrics)
+  GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, HeldGroups& groups,
+                 WorkerMetrics& metrics)
       : engine_(engine), scoring_(scoring), groups_(groups), metrics_(metrics) {}
 
   ~GenerationLoop() { Stop(); }
@@ -31,7 +33,8 @@ class GenerationLoop {
   // Ends the thread within one poll. Safe to repeat.
   void Stop();
 
-  // True once kMaxFailures groups in a row were given back because the engine failed: it is broken, not the prompts.
+  // True once kMaxFailures groups in a row were given back because the engine failed: it is broken,
+  // not the prompts.
   bool engine_broken() const { return failures_in_a_row_ >= kMaxFailures; }
 
  private:

@@ -11,7 +11,8 @@ bool SameWeights(const PolicyVersion& a, const PolicyVersion& b) {
 }
 
 bool MaySample(const WorkerLease& lease, const PolicyVersion& loaded) {
-  return lease.exact_version ? SameWeights(loaded, lease.min_version) : !OlderThan(loaded, lease.min_version);
+  return lease.exact_version ? SameWeights(loaded, lease.min_version)
+                             : !OlderThan(loaded, lease.min_version);
 }
 
 }  // namespace
@@ -31,7 +32,9 @@ void HeldGroups::ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) {
 
 bool HeldGroups::Add(WorkerLease lease) {
   MutexLock lock(mutex_);
-  if (held_.contains(lease.key.group_id) || returned_.contains(lease.key) || held_.size() >= capacity_) return false;
+  if (held_.contains(lease.key.group_id) || returned_.contains(lease.key) ||
+      held_.size() >= capacity_)
+    return false;
   Held held;
   held.missing = lease.completions;
   held.scored.resize(static_cast<std::size_t>(lease.completions));
@@ -52,16 +55,20 @@ std::vector<SampleRequest> HeldGroups::TakeRunnable(const PolicyVersion& loaded)
   for (auto& [group_id, held] : held_) {
     if (held.phase != Phase::kWaiting || !MaySample(held.lease, loaded)) continue;
     held.phase = Phase::kSampling;
-    for (std::int32_t i = 0; i < held.lease.completions; ++i) requests.push_back(held.lease.RequestFor(i));
+    for (std::int32_t i = 0; i < held.lease.completions; ++i)
+      requests.push_back(held.lease.RequestFor(i));
   }
   return requests;
 }
 
 const HeldGroups::Held* HeldGroups::FindSampling(const SampleId& id) const {
   const auto found = held_.find(id.group_id);
-  if (found == held_.end() || found->second.lease.key != KeyOf(id) || found->second.phase != Phase::kSampling) return nullptr;
+  if (found == held_.end() || found->second.lease.key != KeyOf(id) ||
+      found->second.phase != Phase::kSampling)
+    return nullptr;
   if (id.index < 0 || id.index >= found->second.lease.completions) return nullptr;
-  return found->second.scored[static_cast<std::size_t>(id.index)].has_value() ? nullptr : &found->second;
+  return found->second.scored[static_cast<std::size_t>(id.index)].has_value() ? nullptr
+                                                                              : &found->second;
 }
 
 bool HeldGroups::Wants(const SampleId& id) const {
@@ -112,7 +119,8 @@ EncodedGroup HeldGroups::Encode(Held& held) const {
   group.source = held.lease.source;
   group.prompt_token_ids = held.lease.prompt_token_ids;
   group.worker_id = worker_id_;
-  for (std::optional<Completion>& completion : held.scored) group.completions.push_back(std::move(*completion));
+  for (std::optional<Completion>& completion : held.scored)
+    group.completions.push_back(std::move(*completion));
   return EncodedGroup::Of(group);
 }
 
@@ -120,7 +128,8 @@ std::optional<CompleteGroup> HeldGroups::NextComplete(std::chrono::milliseconds 
   MutexLock lock(mutex_);
   auto next = held_.end();
   const auto complete = [&] {
-    next = std::find_if(held_.begin(), held_.end(), [](const auto& entry) { return entry.second.phase == Phase::kComplete; });
+    next = std::find_if(held_.begin(), held_.end(),
+                        [](const auto& entry) { return entry.second.phase == Phase::kComplete; });
     return next != held_.end();
   };
   if (!changed_.WaitFor(mutex_, timeout, complete)) return std::nullopt;
@@ -212,7 +221,8 @@ void HeldGroups::Reported(const v1::ExchangeRequest& request) {
   std::set<LeaseKey> finished;
   for (const v1::LeaseRef& ref : request.finished()) finished.insert(KeyFromProto(ref));
   std::erase_if(finished_, [&](const LeaseKey& key) { return finished.contains(key); });
-  for (const v1::ReturnedLease& returned : request.returned()) returned_.erase(KeyFromProto(returned.ref()));
+  for (const v1::ReturnedLease& returned : request.returned())
+    returned_.erase(KeyFromProto(returned.ref()));
 }
 
 GroupCounts HeldGroups::counts() const {
@@ -232,7 +242,8 @@ std::size_t HeldGroups::room() const {
   return capacity_ - held_.size();
 }
 
-std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen, std::chrono::milliseconds timeout) const {
+std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen,
+                                        std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, timeout, [&] { return change_ != seen; });
   return change_;
@@ -240,7 +251,8 @@ std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen, std::chrono::millise
 
 void HeldGroups::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout, [&] { return capacity_ - held_.size() >= room || !returned_.empty(); });
+  changed_.WaitFor(mutex_, timeout,
+                   [&] { return capacity_ - held_.size() >= room || !returned_.empty(); });
 }
 
 void HeldGroups::Touch() {

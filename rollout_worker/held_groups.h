@@ -1,11 +1,13 @@
-// The groups that the worker holds, from lease to acknowledgement. Bookkeeping only: no engine, no network.
+// The groups that the worker holds, from lease to acknowledgement. Bookkeeping only: no engine, no
+// network.
 //
 //   Add ──► waiting ──TakeRunnable──► sampling ──last Score──► complete ──NextComplete──► submitting ──Finish──► (finished, reported)
 //             │                          │                        ▲                          │
 //             │                          │                        └──────RetrySubmit─────────┘
 //             └── Return (reason), Revoke: at any point ──► (returned, reported) or forgotten
 //
-// Bound: `capacity` groups in any state; Add refuses more. What is finished or returned is kept until an Exchange has reported it.
+// Bound: `capacity` groups in any state; Add refuses more. What is finished or returned is kept
+// until an Exchange has reported it.
 #pragma once
 
 #include <chrono>
@@ -38,22 +40,26 @@ struct GroupCounts {
 // Thread-safe.
 class HeldGroups {
  public:
-  HeldGroups(std::string worker_id, std::size_t capacity) : worker_id_(std::move(worker_id)), capacity_(capacity) {}
+  HeldGroups(std::string worker_id, std::size_t capacity)
+      : worker_id_(std::move(worker_id)), capacity_(capacity) {}
 
   // False if its group is held already or there is no room; the coordinator then sends it again.
   bool Add(WorkerLease lease);
 
-  // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling now. Groups that it can never sample,
-  // because they want exactly an older version, are given back.
+  // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling
+  // now. Groups that it can never sample, because they want exactly an older version, are given
+  // back.
   std::vector<SampleRequest> TakeRunnable(const PolicyVersion& loaded);
 
   // False once the group is revoked, returned or newer: drop the sample.
   bool Wants(const SampleId& id) const;
 
-  // What the scoring pool needs for a completion that the engine finished; nothing if it is not wanted.
+  // What the scoring pool needs for a completion that the engine finished; nothing if it is not
+  // wanted.
   std::optional<ScoreRequest> ToScore(const EngineResult& result) const;
 
-  // A sample failed: the request to try again, the first time; afterwards nothing, and the caller returns the group.
+  // A sample failed: the request to try again, the first time; afterwards nothing, and the caller
+  // returns the group.
   std::optional<SampleRequest> Retry(const SampleId& id);
 
   // A scored completion; the group becomes complete with its last one.
@@ -83,7 +89,8 @@ class HeldGroups {
   GroupCounts counts() const;
   std::size_t room() const;
 
-  // Rises with every change. Waits until it is not `seen` any more or `timeout` has passed, and returns it.
+  // Rises with every change. Waits until it is not `seen` any more or `timeout` has passed, and
+  // returns it.
   std::uint64_t WaitForChange(std::uint64_t seen, std::chrono::milliseconds timeout) const;
   // Waits until at least `room` groups fit, something is to be returned, or `timeout` has passed.
   void WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const;

@@ -38,20 +38,24 @@ Result<WorkerLease> LeaseFromProto(const v1::Lease& proto, const Tokenizer& toke
   lease.answer = proto.answer();
   lease.extra_json = proto.extra_json();
   if (proto.completions() < 1 || proto.completions() > kMaxCompletions) {
-    return InvalidArgument("a lease asks for " + std::to_string(proto.completions()) + " completions; 1 to " +
-                           std::to_string(kMaxCompletions) + " are possible");
+    return InvalidArgument("a lease asks for " + std::to_string(proto.completions()) +
+                           " completions; 1 to " + std::to_string(kMaxCompletions) +
+                           " are possible");
   }
   lease.completions = static_cast<std::int32_t>(proto.completions());
   const auto vocab_size = static_cast<std::uint32_t>(tokenizer.vocab_size());
   for (const std::uint32_t token : proto.prompt_token_ids()) {
     if (token >= vocab_size) {
-      return InvalidArgument("prompt '" + lease.prompt_id + "' holds token " + std::to_string(token) +
-                             "; this worker's tokenizer has " + std::to_string(vocab_size));
+      return InvalidArgument("prompt '" + lease.prompt_id + "' holds token " +
+                             std::to_string(token) + "; this worker's tokenizer has " +
+                             std::to_string(vocab_size));
     }
     lease.prompt_token_ids.push_back(static_cast<std::int32_t>(token));
   }
-  if (lease.prompt_token_ids.empty()) return InvalidArgument("prompt '" + lease.prompt_id + "' has no tokens");
-  BUTTRESS_ASSIGN_OR_RETURN(lease.prompt_text, tokenizer.Decode(lease.prompt_token_ids, SpecialTokens::kKeep));
+  if (lease.prompt_token_ids.empty())
+    return InvalidArgument("prompt '" + lease.prompt_id + "' has no tokens");
+  BUTTRESS_ASSIGN_OR_RETURN(lease.prompt_text,
+                            tokenizer.Decode(lease.prompt_token_ids, SpecialTokens::kKeep));
   BUTTRESS_ASSIGN_OR_RETURN(lease.sampling, FromProto(proto.sampling()));
   BUTTRESS_ASSIGN_OR_RETURN(lease.min_version, FromProto(proto.min_version()));
   lease.exact_version = proto.exact_version();

@@ -1,6 +1,8 @@
-// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a model folder.
+// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a
+// model folder.
 //
-// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3
+// environment (a restart helps), 4 damaged data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -37,7 +39,9 @@ int Report(const Status& status) {
 
 int Run(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "eval") return RunEval(argc - 1, argv + 1);
-  CLI::App app("A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: accuracy of a model)");
+  CLI::App app(
+      "A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: "
+      "accuracy of a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);

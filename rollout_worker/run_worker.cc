@@ -35,10 +35,12 @@ constexpr int kWeightVersionsKept = 2;
 Result<std::string> WorkerId(const WorkerConfig& config) {
   if (!config.id.empty()) {
     if (IsPlainFileName(config.id)) return config.id;
-    return InvalidArgument("local.worker.id = '" + config.id + "' names files of the worker; use letters, digits, '-', '_'");
+    return InvalidArgument("local.worker.id = '" + config.id +
+                           "' names files of the worker; use letters, digits, '-', '_'");
   }
   char host[HOST_NAME_MAX + 1] = {};
-  if (::gethostname(host, HOST_NAME_MAX) != 0) return Unavailable("this machine has no name; set local.worker.id");
+  if (::gethostname(host, HOST_NAME_MAX) != 0)
+    return Unavailable("this machine has no name; set local.worker.id");
   return std::string(host) + "-" + std::to_string(::getpid());
 }
 
@@ -47,11 +49,10 @@ std::uint64_t RandomIncarnation() {
   return static_cast<std::uint64_t>(device()) << 32 | device();
 }
 
-// Serves /metrics and writes its address to <out>/workers/<id>.metrics. A run goes on without its metrics.
-Result<std::string> ServeMetrics(const LocalSettings& local,
-                                 const Credentials& credentials,
-                                 const std::string& worker_id,
-                                 Metrics& metrics) {
+// Serves /metrics and writes its address to <out>/workers/<id>.metrics. A run goes on without its
+// metrics.
+Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& credentials,
+                                 const std::string& worker_id, Metrics& metrics) {
   if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {
     Log(kWarn, "no metrics", {{"error", served.message()}});
     return std::string();
@@ -59,7 +60,8 @@ Result<std::string> ServeMetrics(const LocalSettings& local,
   const std::string folder = JoinPath(local.out, "workers");
   const std::string address = BoundAddress(local.worker.metrics, metrics.port());
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(folder, worker_id + ".metrics"), address + "\n"));
+  BUTTRESS_RETURN_IF_ERROR(
+      WriteFileAtomic(JoinPath(folder, worker_id + ".metrics"), address + "\n"));
   return address;
 }
 
@@ -70,32 +72,34 @@ struct WeightTransport {
   std::string address;  // of the server, as others reach it
 };
 
-Result<WeightTransport> OpenWeights(const LocalSettings& local,
-                                    const Credentials& credentials,
-                                    const std::string& worker_id,
-                                    WorkerMetrics& metrics) {
+Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credentials& credentials,
+                                    const std::string& worker_id, WorkerMetrics& metrics) {
   WeightTransport transport;
   if (local.worker.weights == "shared") {
     transport.fetcher = MakeSharedFetcher();
     return transport;
   }
   WeightStoreOptions store;
-  store.folder = local.worker.weights_dir.empty() ? JoinPath(local.out, "weights/" + worker_id) : local.worker.weights_dir;
+  store.folder = local.worker.weights_dir.empty() ? JoinPath(local.out, "weights/" + worker_id)
+                                                  : local.worker.weights_dir;
   store.keep = kWeightVersionsKept;
   store.durable = false;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
-  BUTTRESS_ASSIGN_OR_RETURN(transport.server, WeightServer::Start(store.folder, local.worker.listen, credentials));
+  BUTTRESS_ASSIGN_OR_RETURN(transport.server,
+                            WeightServer::Start(store.folder, local.worker.listen, credentials));
   GrpcFetcherOptions options;
   options.progress_timeout_ms = kWeightsProgressMs;
   options.seed = HashText(worker_id);
   options.on_transfer = [&metrics](const WeightTransfer& transfer) { metrics.Count(transfer); };
   options.credentials = credentials;
-  transport.address = local.worker.advertise.empty() ? transport.server->address() : local.worker.advertise;
+  transport.address =
+      local.worker.advertise.empty() ? transport.server->address() : local.worker.advertise;
   transport.fetcher = MakeGrpcFetcher(std::move(store), std::move(options));
   return transport;
 }
 
-Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config, const Tokenizer& tokenizer, Metrics& metrics) {
+Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config,
+                                                  const Tokenizer& tokenizer, Metrics& metrics) {
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(config));
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
@@ -113,10 +117,14 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(local.security));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer, Tokenizer::Load(config.run.model.path));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run.reward, *tokenizer, metrics));
-  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights, OpenWeights(local, credentials, worker_id, worker_metrics));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address, ServeMetrics(local, credentials, worker_id, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                            Tokenizer::Load(config.run.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring,
+                            StartScoring(config.run.reward, *tokenizer, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights,
+                            OpenWeights(local, credentials, worker_id, worker_metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address,
+                            ServeMetrics(local, credentials, worker_id, metrics));
 
   CoordinatorClientOptions coordinator = CoordinatorClientOptionsFrom(local, credentials);
   coordinator.give_up_after_ms = kCoordinatorPatienceMs;
@@ -132,8 +140,9 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   self.set_metrics_address(metrics_address);
   CoordinatorSession control(control_client, self);
   CoordinatorSession submissions(submit_client, self);
-  Worker worker({control, submissions, engine, *scoring, *weights.fetcher, *tokenizer, worker_metrics},
-                WorkerOptions::From(config, worker_id));
+  Worker worker(
+      {control, submissions, engine, *scoring, *weights.fetcher, *tokenizer, worker_metrics},
+      WorkerOptions::From(config, worker_id));
   return worker.Run();
 }
 

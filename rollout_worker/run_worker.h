@@ -1,4 +1,5 @@
-// A rollout worker process around an engine: scoring, weights, metrics, the coordinator. Without torch.
+// A rollout worker process around an engine: scoring, weights, metrics, the coordinator. Without
+// torch.
 #pragma once
 
 #include "lib/base/status.h"
@@ -7,8 +8,8 @@
 
 namespace buttress {
 
-// Works until the run is finished or the process is asked to stop (OK), or cannot go on (Worker::Run). `engine` has loaded
-// run.model.path.
+// Works until the run is finished or the process is asked to stop (OK), or cannot go on
+// (Worker::Run). `engine` has loaded run.model.path.
 Status RunWorker(const RunConfig& config, InferenceEngine& engine);
 
 }  // namespace buttress

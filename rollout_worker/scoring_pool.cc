@@ -30,11 +30,10 @@ struct VerifierMetrics {
         timeout(Results(metrics, verifier, kTimeout)),
         seconds(metrics.Histogram("buttress_worker_verifier_seconds",
                                   "Time to verify one completion; of a batch, its share.",
-                                  {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10},
-                                  {{"verifier", verifier}})) {}
+                                  {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10}, {{"verifier", verifier}})) {
+  }
 
-  static prometheus::Counter& Results(Metrics& metrics,
-                                      const std::string& verifier,
+  static prometheus::Counter& Results(Metrics& metrics, const std::string& verifier,
                                       std::string_view result) {
     return metrics.Counter(
         "buttress_worker_verifier_results_total",
@@ -60,7 +59,8 @@ struct VerifierMetrics {
   prometheus::Histogram& seconds;
 };
 
-// What the model wrote: without the stop token that ended it, when that is a plain token. Special tokens are skipped in decoding.
+// What the model wrote: without the stop token that ended it, when that is a plain token. Special
+// tokens are skipped in decoding.
 std::span<const std::int32_t> ResponseTokens(const Completion& completion) {
   std::span<const std::int32_t> tokens = completion.token_ids;
   const std::vector<std::int32_t>& stops = completion.sampling.stop_token_ids;
@@ -71,11 +71,8 @@ std::span<const std::int32_t> ResponseTokens(const Completion& completion) {
 
 class ThreadedScoringPool : public ScoringPool {
  public:
-  ThreadedScoringPool(std::unique_ptr<const VerifierSet> verifiers,
-                      const Tokenizer& tokenizer,
-                      const ScoringOptions& options,
-                      Metrics& metrics,
-                      const Clock& clock)
+  ThreadedScoringPool(std::unique_ptr<const VerifierSet> verifiers, const Tokenizer& tokenizer,
+                      const ScoringOptions& options, Metrics& metrics, const Clock& clock)
       : verifiers_(std::move(verifiers)),
         tokenizer_(tokenizer),
         options_(options),
@@ -132,8 +129,8 @@ class ThreadedScoringPool : public ScoringPool {
     }
   }
 
-  // One request, or for a verifier that works in batches as many of those that wait as it takes. `next` is the first one of another
-  // verifier, which begins the batch after this.
+  // One request, or for a verifier that works in batches as many of those that wait as it takes.
+  // `next` is the first one of another verifier, which begins the batch after this.
   std::vector<ScoreRequest> TakeBatch(std::optional<ScoreRequest>& next) {
     std::vector<ScoreRequest> requests;
     if (!next) next = requests_.Pop(kIdleWait);
@@ -191,9 +188,11 @@ class ThreadedScoringPool : public ScoringPool {
 
   // kFailedPrecondition says why there is no text to judge.
   Status Decode(const Completion& completion, std::string& response) const {
-    if (completion.finish_reason != FinishReason::kStop && completion.finish_reason != FinishReason::kLength)
+    if (completion.finish_reason != FinishReason::kStop &&
+        completion.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");
-    Result<std::string> decoded = tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
+    Result<std::string> decoded =
+        tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
     if (!decoded.ok()) return decoded.status().Annotate("decode");
     response = *std::move(decoded);
     return OkStatus();
@@ -203,11 +202,12 @@ class ThreadedScoringPool : public ScoringPool {
   void Fill(ScoreRequest& request, Verdict verdict, double seconds) {
     std::string name(verifiers_->NameFor(request.source));
     const double reward = ShapedReward(verdict);
-    if (verdict.outcome != Outcome::kUnscorable && (!std::isfinite(verdict.raw_reward) || !std::isfinite(reward)))
+    if (verdict.outcome != Outcome::kUnscorable &&
+        (!std::isfinite(verdict.raw_reward) || !std::isfinite(reward)))
       verdict = Unscorable("verifier gave a reward that is not finite");
     if (verdict.parts.empty()) {
-      verdict.parts.push_back(
-          {std::move(name), 1, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason, seconds});
+      verdict.parts.push_back({std::move(name), 1, verdict.outcome, verdict.raw_reward,
+                               verdict.unscorable_reason, seconds});
     }
     Completion& completion = request.completion;
     completion.components.clear();
@@ -216,7 +216,8 @@ class ThreadedScoringPool : public ScoringPool {
       metrics.Count(part.outcome, part.unscorable_reason);
       metrics.seconds.Observe(part.seconds);
       if (verdict.outcome != Outcome::kUnscorable)
-        completion.components.push_back({.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
+        completion.components.push_back(
+            {.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
     }
     completion.outcome = verdict.outcome;
     completion.raw_reward = verdict.outcome == Outcome::kUnscorable ? 0 : verdict.raw_reward;
@@ -240,11 +241,10 @@ class ThreadedScoringPool : public ScoringPool {
 
 std::unique_ptr<ScoringPool> ScoringPool::Start(std::unique_ptr<const VerifierSet> verifiers,
                                                 const Tokenizer& tokenizer,
-                                                const ScoringOptions& options,
-                                                Metrics& metrics,
+                                                const ScoringOptions& options, Metrics& metrics,
                                                 const Clock& clock) {
-  return std::make_unique<ThreadedScoringPool>(
-      std::move(verifiers), tokenizer, options, metrics, clock);
+  return std::make_unique<ThreadedScoringPool>(std::move(verifiers), tokenizer, options, metrics,
+                                               clock);
 }
 
 }  // namespace buttress

@@ -1,9 +1,10 @@
 // Decodes and verifies completions on threads of its own, beside generation.
 //
-//   worker ──Submit──► requests ──► threads: decode, verify, fill the reward fields ──► results ──Poll──► worker
+//   worker ──Submit──► requests ──► threads: decode, verify, fill the reward fields ──► results
+//   ──Poll──► worker
 //
-// Bound: at most `capacity` requests are inside (submitted and not yet polled); Submit refuses more instead of waiting, so one thread may
-// both submit and poll.
+// Bound: at most `capacity` requests are inside (submitted and not yet polled); Submit refuses more
+// instead of waiting, so one thread may both submit and poll.
 #pragma once
 
 #include <chrono>
@@ -32,7 +33,8 @@ struct ScoreRequest {
   Completion completion;
 };
 
-// The completion with outcome, raw_reward, reward, components, unscorable_reason and extracted_answer set.
+// The completion with outcome, raw_reward, reward, components, unscorable_reason and
+// extracted_answer set.
 struct ScoredCompletion {
   SampleId id;
   Completion completion;
@@ -41,26 +43,27 @@ struct ScoredCompletion {
 struct ScoringOptions {
   std::size_t threads = 1;
   std::chrono::milliseconds timeout{
-      5000};                    // of one completion or batch; past it the outcome is unscorable("timeout")
-  std::size_t capacity = 4096;  // requests inside at once
+      5000};  // of one completion or batch; past it the outcome is unscorable("timeout")
+  std::size_t capacity = 4096;                       // requests inside at once
   std::shared_ptr<SecondVerifier> second = nullptr;  // sees some of them too; null: none
 };
 
-// Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier) comes back unscorable with the reason.
+// Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier)
+// comes back unscorable with the reason.
 class ScoringPool {
  public:
-  // Starts the threads. `verifiers` have passed their known answers (VerifierSet::Make); `tokenizer`, `metrics` and `clock` outlive the
-  // pool.
+  // Starts the threads. `verifiers` have passed their known answers (VerifierSet::Make);
+  // `tokenizer`, `metrics` and `clock` outlive the pool.
   static std::unique_ptr<ScoringPool> Start(std::unique_ptr<const VerifierSet> verifiers,
                                             const Tokenizer& tokenizer,
-                                            const ScoringOptions& options,
-                                            Metrics& metrics,
+                                            const ScoringOptions& options, Metrics& metrics,
                                             const Clock& clock = RealClock());
 
   // Stops the threads after the item each is at; what is inside is dropped.
   virtual ~ScoringPool() = default;
 
-  // Never blocks. kResourceExhausted when `capacity` requests are inside: Poll, then submit again; `request` is then unchanged.
+  // Never blocks. kResourceExhausted when `capacity` requests are inside: Poll, then submit again;
+  // `request` is then unchanged.
   virtual Status Submit(ScoreRequest& request) = 0;
 
   // Waits up to `timeout` for results; empty if none came. In any order.

@@ -1,4 +1,5 @@
-// A second, independent verifier of some completions: how often two disagree says how far one can be trusted. Nothing is trained on it.
+// A second, independent verifier of some completions: how often two disagree says how far one can
+// be trusted. Nothing is trained on it.
 #pragma once
 
 #include <memory>
@@ -20,10 +21,11 @@ class SecondVerifier {
   static Result<std::unique_ptr<SecondVerifier>> Make(const RewardConfig& config, Metrics& metrics);
 
   // REQUIRES: `verifier` is not null.
-  SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share, Metrics& metrics);
+  SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share,
+                 Metrics& metrics);
 
-  // Judges the completion again if it is in the share, which is drawn by its id, and counts whether the two agree. One that either cannot
-  // score counts for itself.
+  // Judges the completion again if it is in the share, which is drawn by its id, and counts whether
+  // the two agree. One that either cannot score counts for itself.
   void Check(const SampleId& id, const VerifyRequest& request, const Verdict& first);
 
  private:

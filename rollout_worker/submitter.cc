@@ -7,7 +7,8 @@
 namespace buttress {
 namespace {
 
-// More than one, so that the coordinator has something to commit together while it waits for its disk.
+// More than one, so that the coordinator has something to commit together while it waits for its
+// disk.
 constexpr int kThreads = 8;
 constexpr std::chrono::milliseconds kStopPoll(50);
 
@@ -17,8 +18,10 @@ bool WorthTryingAgain(const Status& status) {
     case StatusCode::kDeadlineExceeded:
     case StatusCode::kResourceExhausted:
     case StatusCode::kCancelled:
-    case StatusCode::kNotFound: return true;
-    default: return false;
+    case StatusCode::kNotFound:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -47,7 +50,8 @@ void Submitter::Submit(const CompleteGroup& group, Backoff& backoff) {
   if (result.ok()) {
     backoff.Reset();
     if (*result != v1::SUBMIT_RESULT_ACCEPTED && *result != v1::SUBMIT_RESULT_DUPLICATE) {
-      Log(kInfo, "group came too late", {{"group", group.key.group_id}, {"result", v1::SubmitResult_Name(*result)}});
+      Log(kInfo, "group came too late",
+          {{"group", group.key.group_id}, {"result", v1::SubmitResult_Name(*result)}});
     }
     groups_.Finish(group.key);
     return;

@@ -1,4 +1,5 @@
-// Sends complete groups to the coordinator, from threads of its own, until each is acknowledged or no longer ours.
+// Sends complete groups to the coordinator, from threads of its own, until each is acknowledged or
+// no longer ours.
 #pragma once
 
 #include <thread>

@@ -10,7 +10,8 @@ constexpr std::chrono::milliseconds kStopPoll(200);
 
 }  // namespace
 
-WeightUpdater::WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups, WorkerMetrics& metrics)
+WeightUpdater::WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups,
+                             WorkerMetrics& metrics)
     : engine_(engine), fetcher_(fetcher), groups_(groups), metrics_(metrics) {
   metrics_.weights_version.Set(static_cast<double>(engine_.version().step));
 }
@@ -83,7 +84,8 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   const Status applied = engine_.UpdateWeights(*fetched, InFlight::kKeep);
   const EngineStats stats = engine_.stats();
   metrics_.canary_difference.Set(stats.canary_difference);
-  metrics_.unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) - metrics_.unchanged_weights.Value());
+  metrics_.unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) -
+                                       metrics_.unchanged_weights.Value());
   if (!applied.ok()) {
     Fail(WeightStage::kApply, manifest, applied);
     return applied;
@@ -96,7 +98,8 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   const double seconds = MonotonicSeconds() - started;
   metrics_.weights_version.Set(static_cast<double>(manifest.version.step));
   metrics_.weight_update_seconds.Observe(seconds);
-  SetLogStep(static_cast<std::int64_t>(manifest.version.step), static_cast<std::int64_t>(manifest.version.step));
+  SetLogStep(static_cast<std::int64_t>(manifest.version.step),
+             static_cast<std::int64_t>(manifest.version.step));
   Log(kInfo, "weights loaded", {{"policy", ToString(manifest.version)}, {"seconds", seconds}});
   groups_.Touch();
   return applied;
@@ -112,8 +115,9 @@ void WeightUpdater::Fail(WeightStage stage, const WeightManifest& manifest, cons
 
 void WeightUpdater::Pause(std::int64_t ms, const PolicyVersion& tried) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, std::chrono::milliseconds(ms),
-                   [&] { return stopped_ || !wanted_.has_value() || OlderThan(tried, wanted_->version); });
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(ms), [&] {
+    return stopped_ || !wanted_.has_value() || OlderThan(tried, wanted_->version);
+  });
 }
 
 }  // namespace buttress

@@ -17,7 +17,8 @@ namespace buttress {
 // Thread-safe. Owns its thread; the arguments outlive it.
 class WeightUpdater {
  public:
-  WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups, WorkerMetrics& metrics);
+  WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups,
+                WorkerMetrics& metrics);
 
   ~WeightUpdater() { Stop(); }
 
@@ -29,7 +30,8 @@ class WeightUpdater {
   // Ends the thread after the transfer that it is in. Safe to repeat.
   void Stop();
 
-  // Loads this version as soon as it can be had; a newer one takes its place. False if it is not news.
+  // Loads this version as soon as it can be had; a newer one takes its place. False if it is not
+  // news.
   bool Want(const WeightManifest& manifest);
 
   // Milliseconds for which every attempt has failed; 0 when the last one succeeded.

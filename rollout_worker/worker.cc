@@ -14,7 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kMaxPollMs = 10000;
-// How long freed room is gathered before it is offered, and the pause after an Exchange without news.
+// How long freed room is gathered before it is offered, and the pause after an Exchange without
+// news.
 constexpr milliseconds kGather(50);
 
 }  // namespace
@@ -24,7 +25,8 @@ WorkerOptions WorkerOptions::From(const RunConfig& config, std::string worker_id
   const std::int64_t running = (config.local.worker.max_running + group_size - 1) / group_size;
   WorkerOptions options;
   options.worker_id = std::move(worker_id);
-  options.capacity_groups = static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
+  options.capacity_groups =
+      static_cast<std::size_t>(running + std::max<std::int64_t>(1, running / 8));
   options.poll_ms = std::clamp<std::int64_t>(config.run.lease_ms / 3, 1, kMaxPollMs);
   return options;
 }
@@ -65,7 +67,8 @@ Status Worker::ExchangeLoop() {
   const std::size_t gather = std::max<std::size_t>(1, options_.capacity_groups / 8);
   std::uint64_t seen = 0;
   while (!StopRequested()) {
-    if (generation_.engine_broken()) return Unavailable("the engine failed on many groups in a row; see the warnings above");
+    if (generation_.engine_broken())
+      return Unavailable("the engine failed on many groups in a row; see the warnings above");
     groups_.WaitForRoom(gather, kGather);
     const Result<bool> news = Exchange();
     if (StopRequested()) break;  // the call may have been cut for it
@@ -86,7 +89,8 @@ Result<bool> Worker::Exchange() {
   v1::ExchangeRequest request;
   groups_.Describe(request);
   request.set_draining(draining);
-  request.set_capacity(draining || weights_missing ? 0 : static_cast<std::uint32_t>(groups_.room()));
+  request.set_capacity(draining || weights_missing ? 0
+                                                   : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
   // Without capacity the call is not held: room that grows meanwhile would not be offered.
   request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
@@ -139,7 +143,9 @@ void Worker::Drain() {
   while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
     if (RealClock().MonotonicMs() >= next_exchange) {
       const Status status = Exchange().status();
-      if (!status.ok()) Log(kWarn, "cannot tell the coordinator that this worker drains", {{"error", status.ToString()}});
+      if (!status.ok())
+        Log(kWarn, "cannot tell the coordinator that this worker drains",
+            {{"error", status.ToString()}});
       next_exchange = RealClock().MonotonicMs() + options_.poll_ms;
     }
     seen = groups_.WaitForChange(seen, kGather);
@@ -147,7 +153,8 @@ void Worker::Drain() {
   submitter_.Stop();
   Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
   const Status status = Exchange().status();
-  if (!status.ok()) Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
+  if (!status.ok())
+    Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
 }
 
 void Worker::Cancel(const std::vector<SampleId>& samples) {

@@ -1,5 +1,5 @@
-// A rollout worker: leases prompts, has the engine complete them, scores, submits. Elastic and stateless: what it holds when it dies is
-// leased anew.
+// A rollout worker: leases prompts, has the engine complete them, scores, submits. Elastic and
+// stateless: what it holds when it dies is leased anew.
 //
 //   coordinator ◄──────────────── Exchange (held, finished, returned, capacity) ────────────────┐
 //        │ leases, revoked, weights                                                             │
@@ -16,8 +16,9 @@
 //   Submitter       own (8)   complete groups           acknowledgements        a complete group            the last scored completion
 //   WeightUpdater   own       newest manifest           loaded weights          a newer manifest            an Exchange that carries one
 //
-// Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps groups in there, so `capacity` of the next
-// Exchange falls to 0; an engine that is full refuses requests, which stay in the loop. Nothing is queued without a lease.
+// Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps
+// groups in there, so `capacity` of the next Exchange falls to 0; an engine that is full refuses
+// requests, which stay in the loop. Nothing is queued without a lease.
 #pragma once
 
 #include <atomic>
@@ -37,19 +38,22 @@ namespace buttress {
 
 struct WorkerOptions {
   std::string worker_id;
-  std::size_t capacity_groups = 1;       // held at once
-  std::int64_t poll_ms = 5000;           // long poll; a third of the lease, because an Exchange renews it
-  std::int64_t drain_ms = 10000;         // for finishing what is held after a request to stop
-  std::int64_t weights_patience_ms = 30000;  // leases that need weights which fail for so long are given back
+  std::size_t capacity_groups = 1;  // held at once
+  std::int64_t poll_ms = 5000;    // long poll; a third of the lease, because an Exchange renews it
+  std::int64_t drain_ms = 10000;  // for finishing what is held after a request to stop
+  std::int64_t weights_patience_ms =
+      30000;  // leases that need weights which fail for so long are given back
 
-  // Capacity: what fills `max_running` of the engine, and an eighth more (at least one group) so that it never runs dry.
+  // Capacity: what fills `max_running` of the engine, and an eighth more (at least one group) so
+  // that it never runs dry.
   static WorkerOptions From(const RunConfig& config, std::string worker_id);
 };
 
 // What a worker is made of; all outlive it.
 struct WorkerParts {
-  CoordinatorSession& control;      // registration and Exchange; its client's patience is the worker's
-  CoordinatorSession& submissions;  // on a connection of its own, so that no Exchange waits behind a group
+  CoordinatorSession& control;  // registration and Exchange; its client's patience is the worker's
+  CoordinatorSession&
+      submissions;  // on a connection of its own, so that no Exchange waits behind a group
   InferenceEngine& engine;
   ScoringPool& scoring;
   WeightFetcher& fetcher;
@@ -63,8 +67,9 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Until the run is finished, a stop is requested (both OK), or nothing can be done any more: the coordinator could not be reached for
-  // the client's whole patience or the engine is broken (kUnavailable), the configuration differs (kInvalidArgument).
+  // Until the run is finished, a stop is requested (both OK), or nothing can be done any more: the
+  // coordinator could not be reached for the client's whole patience or the engine is broken
+  // (kUnavailable), the configuration differs (kInvalidArgument).
   Status Run();
 
   // Finish or give back what is held, then leave, as ShutdownRequested() does. Thread-safe.

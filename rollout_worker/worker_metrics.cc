@@ -8,7 +8,8 @@ namespace {
 
 constexpr std::array<std::string_view, 4> kStates = {"starting", "running", "draining", "stopped"};
 constexpr std::array<std::string_view, 5> kFinishReasons = {"", "stop", "length", "abort", "error"};
-constexpr std::array<std::string_view, 5> kWaitReasons = {"no_lease", "engine", "verifier", "submit", "weights"};
+constexpr std::array<std::string_view, 5> kWaitReasons = {"no_lease", "engine", "verifier",
+                                                          "submit", "weights"};
 constexpr std::array<std::string_view, 3> kStages = {"fetch", "checksum", "apply"};
 
 // 16, 32, ... 65536.
@@ -19,24 +20,25 @@ std::vector<double> TokenBounds() {
 }
 
 template <std::size_t N>
-std::array<prometheus::Counter*, N> Counters(Metrics& metrics,
-                                             std::string_view name,
-                                             std::string_view help,
-                                             const char* label,
+std::array<prometheus::Counter*, N> Counters(Metrics& metrics, std::string_view name,
+                                             std::string_view help, const char* label,
                                              const std::array<std::string_view, N>& values) {
   std::array<prometheus::Counter*, N> counters{};
   for (std::size_t i = 0; i < N; ++i) {
-    if (!values[i].empty()) counters[i] = &metrics.Counter(name, help, {{label, std::string(values[i])}});
+    if (!values[i].empty())
+      counters[i] = &metrics.Counter(name, help, {{label, std::string(values[i])}});
   }
   return counters;
 }
 
 WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& source) {
   const auto transfers = [&](const std::string& result) -> prometheus::Counter& {
-    return metrics.Counter("buttress_worker_weight_transfers_total", "Files of weights by who gave them and what came of it.",
+    return metrics.Counter("buttress_worker_weight_transfers_total",
+                           "Files of weights by who gave them and what came of it.",
                            {{"source", source}, {"result", result}});
   };
-  return {metrics.Counter("buttress_worker_weight_bytes_total", "Bytes of weights that came by gRPC, by who gave them.",
+  return {metrics.Counter("buttress_worker_weight_bytes_total",
+                          "Bytes of weights that came by gRPC, by who gave them.",
                           {{"source", source}}),
           transfers("whole"), transfers("broken")};
 }
@@ -45,38 +47,52 @@ WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& 
 
 WorkerMetrics::WorkerMetrics(Metrics& all)
     : metrics(all),
-      completions(Counters(metrics, "buttress_worker_completions_total", "Completions that the engine gave.",
-                           "finish_reason", kFinishReasons)),
-      wait_seconds(Counters(metrics, "buttress_worker_wait_seconds_total",
-                            "Time in which the generation loop had nothing to hand on, by what it waited for.", "reason",
-                            kWaitReasons)),
+      completions(Counters(metrics, "buttress_worker_completions_total",
+                           "Completions that the engine gave.", "finish_reason", kFinishReasons)),
+      wait_seconds(Counters(
+          metrics, "buttress_worker_wait_seconds_total",
+          "Time in which the generation loop had nothing to hand on, by what it waited for.",
+          "reason", kWaitReasons)),
       weight_update_failures(Counters(metrics, "buttress_worker_weight_update_failures_total",
-                                      "Weight updates that failed; the old weights served on.", "stage", kStages)),
+                                      "Weight updates that failed; the old weights served on.",
+                                      "stage", kStages)),
       learner(SourceCounters(metrics, "learner")),
       relay(SourceCounters(metrics, "worker")),
-      prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total", "Prompt tokens given to the engine, once a completion.")),
-      generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total", "Tokens of the completions that the engine gave.")),
-      completion_tokens(metrics.Histogram("buttress_worker_completion_tokens", "Length of completions in tokens.", TokenBounds())),
-      requests_in_flight(metrics.Gauge("buttress_worker_requests_in_flight", "Completions running or waiting in the engine.")),
-      leases_held(metrics.Gauge("buttress_worker_leases_held", "Groups held, from lease to acknowledgement.")),
-      spool_bytes(metrics.Gauge("buttress_worker_spool_bytes", "Complete groups that are not acknowledged yet.")),
-      weights_version(metrics.Gauge("buttress_worker_weights_version", "Step of the weights that are loaded.")),
+      prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total",
+                                    "Prompt tokens given to the engine, once a completion.")),
+      generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total",
+                                       "Tokens of the completions that the engine gave.")),
+      completion_tokens(metrics.Histogram("buttress_worker_completion_tokens",
+                                          "Length of completions in tokens.", TokenBounds())),
+      requests_in_flight(metrics.Gauge("buttress_worker_requests_in_flight",
+                                       "Completions running or waiting in the engine.")),
+      leases_held(metrics.Gauge("buttress_worker_leases_held",
+                                "Groups held, from lease to acknowledgement.")),
+      spool_bytes(metrics.Gauge("buttress_worker_spool_bytes",
+                                "Complete groups that are not acknowledged yet.")),
+      weights_version(
+          metrics.Gauge("buttress_worker_weights_version", "Step of the weights that are loaded.")),
       weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
                                               "Fetching, verifying and loading a version.",
                                               {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
       canary_difference(metrics.Gauge("buttress_worker_canary_difference_nats",
-                                      "Mean difference of a server's canary log-probs from the learner's at the last weight update.")),
-      unchanged_weights(metrics.Counter("buttress_worker_weights_unchanged_total",
-                                        "Weight updates after which a server still served the old weights.")),
-      submit_retries(metrics.Counter("buttress_worker_submit_retries_total", "Submissions that had to be tried again.")) {
+                                      "Mean difference of a server's canary log-probs from the "
+                                      "learner's at the last weight update.")),
+      unchanged_weights(
+          metrics.Counter("buttress_worker_weights_unchanged_total",
+                          "Weight updates after which a server still served the old weights.")),
+      submit_retries(metrics.Counter("buttress_worker_submit_retries_total",
+                                     "Submissions that had to be tried again.")) {
   for (std::size_t i = 0; i < kStates.size(); ++i) {
-    state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.", {{"state", std::string(kStates[i])}});
+    state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.",
+                              {{"state", std::string(kStates[i])}});
   }
   SetState(WorkerState::kStarting);
 }
 
 void WorkerMetrics::SetState(WorkerState now) {
-  for (std::size_t i = 0; i < state.size(); ++i) state[i]->Set(i == static_cast<std::size_t>(now) ? 1 : 0);
+  for (std::size_t i = 0; i < state.size(); ++i)
+    state[i]->Set(i == static_cast<std::size_t>(now) ? 1 : 0);
 }
 
 void WorkerMetrics::Count(const Completion& completion) {
@@ -93,9 +109,13 @@ void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
 void WorkerMetrics::SetServers(const std::vector<ServerState>& servers) {
   for (const ServerState& server : servers) {
     const MetricLabels labels = {{"server", server.url}};
-    metrics.Gauge("buttress_worker_server_healthy", "1 if the vLLM server's last health check was answered in time.", labels)
+    metrics
+        .Gauge("buttress_worker_server_healthy",
+               "1 if the vLLM server's last health check was answered in time.", labels)
         .Set(server.healthy ? 1 : 0);
-    metrics.Gauge("buttress_worker_server_serving", "1 if the vLLM server has proven the current weights and gets completions.", labels)
+    metrics
+        .Gauge("buttress_worker_server_serving",
+               "1 if the vLLM server has proven the current weights and gets completions.", labels)
         .Set(server.serving ? 1 : 0);
   }
 }

@@ -54,17 +54,17 @@ struct WorkerMetrics {
 
   WeightSource learner;  // weight fetcher
   WeightSource relay;
-  prometheus::Counter& prompt_tokens;         // generation loop
+  prometheus::Counter& prompt_tokens;  // generation loop
   prometheus::Counter& generated_tokens;
   prometheus::Histogram& completion_tokens;
-  prometheus::Gauge& requests_in_flight;      // generation loop
-  prometheus::Gauge& leases_held;             // exchange loop
-  prometheus::Gauge& spool_bytes;             // exchange loop
-  prometheus::Gauge& weights_version;         // weight updater
+  prometheus::Gauge& requests_in_flight;  // generation loop
+  prometheus::Gauge& leases_held;         // exchange loop
+  prometheus::Gauge& spool_bytes;         // exchange loop
+  prometheus::Gauge& weights_version;     // weight updater
   prometheus::Histogram& weight_update_seconds;
-  prometheus::Gauge& canary_difference;       // weight updater
-  prometheus::Counter& unchanged_weights;     // weight updater
-  prometheus::Counter& submit_retries;        // submitter
+  prometheus::Gauge& canary_difference;    // weight updater
+  prometheus::Counter& unchanged_weights;  // weight updater
+  prometheus::Counter& submit_retries;     // submitter
 };
 
 }  // namespace buttress

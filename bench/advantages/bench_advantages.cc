@@ -1,6 +1,7 @@
-// Times ComputeAdvantages on the batch of a file, for bench/advantages/run.py: prints nanoseconds per group, best of the calls that fit into
-// the time, and writes the advantages for comparison. --formula: the estimator's function alone, without checks and collapse classes. Files hold raw numbers: float64 rewards [K, G], int32 lengths [K, G], float64 components
-// [K, G, 2].
+// Times ComputeAdvantages on the batch of a file, for bench/advantages/run.py: prints nanoseconds
+// per group, best of the calls that fit into the time, and writes the advantages for comparison.
+// --formula: the estimator's function alone, without checks and collapse classes. Files hold raw
+// numbers: float64 rewards [K, G], int32 lengths [K, G], float64 components [K, G, 2].
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,8 @@ struct Flags {
 template <class T>
 Result<std::vector<T>> ReadNumbers(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
-  if (bytes.size() % sizeof(T) != 0) return DataLoss(path + " is no list of numbers of " + std::to_string(sizeof(T)) + " bytes");
+  if (bytes.size() % sizeof(T) != 0)
+    return DataLoss(path + " is no list of numbers of " + std::to_string(sizeof(T)) + " bytes");
   std::vector<T> numbers(bytes.size() / sizeof(T));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;
@@ -36,14 +38,20 @@ Result<std::vector<T>> ReadNumbers(const std::string& path) {
 
 Status Run(const Flags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig options, ParseAlgorithm(flags.overrides));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto rewards, ReadNumbers<double>(JoinPath(flags.folder, "rewards")));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto lengths, ReadNumbers<std::int32_t>(JoinPath(flags.folder, "lengths")));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto components, ReadNumbers<double>(JoinPath(flags.folder, "components")));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto rewards,
+                            ReadNumbers<double>(JoinPath(flags.folder, "rewards")));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto lengths,
+                            ReadNumbers<std::int32_t>(JoinPath(flags.folder, "lengths")));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto components,
+                            ReadNumbers<double>(JoinPath(flags.folder, "components")));
   const std::size_t groups = rewards.size() / flags.group_size;
   std::vector<std::int32_t> offsets(groups + 1);
-  for (std::size_t k = 0; k <= groups; ++k) offsets[k] = static_cast<std::int32_t>(k * flags.group_size);
+  for (std::size_t k = 0; k <= groups; ++k)
+    offsets[k] = static_cast<std::int32_t>(k * flags.group_size);
   std::vector<Outcome> outcomes(rewards.size());
-  std::ranges::transform(rewards, outcomes.begin(), [](double reward) { return reward == 1 ? Outcome::kCorrect : Outcome::kWrong; });
+  std::ranges::transform(rewards, outcomes.begin(), [](double reward) {
+    return reward == 1 ? Outcome::kCorrect : Outcome::kWrong;
+  });
   const std::vector<PromptHistory> history(groups, PromptHistory{3, 8});
 
   AdvantageInput input;
@@ -56,7 +64,8 @@ Status Run(const Flags& flags) {
   input.collapse = MakeCollapseSnapshot(rewards, outcomes, offsets, history);
   input.key = AdvantageKey(1, 1);
 
-  BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator, FindAdvantageEstimator(options.advantage));
+  BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator,
+                            FindAdvantageEstimator(options.advantage));
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput out, ComputeAdvantages(input, options));
   using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
@@ -73,7 +82,8 @@ Status Run(const Flags& flags) {
   } while (Clock::now() < stop);
   std::printf("%.6g\n", best * 1e9 / static_cast<double>(groups));
   if (flags.out.empty()) return OkStatus();
-  return WriteFileAtomic(flags.out, {reinterpret_cast<const char*>(out.advantages.data()), out.advantages.size() * sizeof(double)});
+  return WriteFileAtomic(flags.out, {reinterpret_cast<const char*>(out.advantages.data()),
+                                     out.advantages.size() * sizeof(double)});
 }
 
 }  // namespace

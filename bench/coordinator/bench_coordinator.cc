@@ -1,5 +1,6 @@
-// Simulated workers for bench/coordinator/run.py: takes leases for all groups of a run, makes their completions, then submits them, one
-// group of each worker at a time, and prints groups accepted, seconds, and the 50th and 99th percentile of a submission in milliseconds.
+// Simulated workers for bench/coordinator/run.py: takes leases for all groups of a run, makes their
+// completions, then submits them, one group of each worker at a time, and prints groups accepted,
+// seconds, and the 50th and 99th percentile of a submission in milliseconds.
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -34,7 +35,8 @@ struct Flags {
 // One worker, which submits the groups it holds, one after another, on a connection of its own.
 class SimulatedWorker {
  public:
-  explicit SimulatedWorker(std::int64_t index) : id_("w" + std::to_string(index)), incarnation_(static_cast<std::uint64_t>(index) + 1) {}
+  explicit SimulatedWorker(std::int64_t index)
+      : id_("w" + std::to_string(index)), incarnation_(static_cast<std::uint64_t>(index) + 1) {}
 
   Status Join(CoordinatorClient& client, const std::string& config_sha256) {
     v1::RegisterWorkerRequest self;
@@ -53,7 +55,8 @@ class SimulatedWorker {
     request.mutable_held()->Add(keys_.begin(), keys_.end());
     BUTTRESS_ASSIGN_OR_RETURN(const v1::ExchangeResponse response, client.Exchange(request));
     if (response.leases_size() != count) {
-      return Internal(id_ + " got " + std::to_string(response.leases_size()) + " of " + std::to_string(count) + " leases");
+      return Internal(id_ + " got " + std::to_string(response.leases_size()) + " of " +
+                      std::to_string(count) + " leases");
     }
     for (const v1::Lease& lease : response.leases()) {
       keys_.push_back(lease.ref());
@@ -63,7 +66,8 @@ class SimulatedWorker {
   }
 
   Status Connect(const std::string& address) {
-    BUTTRESS_ASSIGN_OR_RETURN(call_, Http2Call::Open(address, "/buttress.v1.Coordinator/SubmitGroups"));
+    BUTTRESS_ASSIGN_OR_RETURN(call_,
+                              Http2Call::Open(address, "/buttress.v1.Coordinator/SubmitGroups"));
     return OkStatus();
   }
 
@@ -82,7 +86,8 @@ class SimulatedWorker {
       milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
       v1::SubmitGroupsResponse response;
       const bool parsed = response.ParseFromString(answer);
-      if (!parsed || response.result() != v1::SUBMIT_RESULT_ACCEPTED) return Internal(id_ + ": " + response.ShortDebugString());
+      if (!parsed || response.result() != v1::SUBMIT_RESULT_ACCEPTED)
+        return Internal(id_ + ": " + response.ShortDebugString());
       if (++next_ == messages_.size()) return true;
       BUTTRESS_RETURN_IF_ERROR(Submit());
     }
@@ -115,7 +120,8 @@ class SimulatedWorker {
     group.prompt_id = lease.prompt_id();
     group.source = lease.source();
     group.worker_id = id_;
-    for (const std::uint32_t token : lease.prompt_token_ids()) group.prompt_token_ids.push_back(static_cast<std::int32_t>(token));
+    for (const std::uint32_t token : lease.prompt_token_ids())
+      group.prompt_token_ids.push_back(static_cast<std::int32_t>(token));
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(lease.completions()); ++i) {
       Completion completion;
       completion.index = i;
@@ -124,7 +130,9 @@ class SimulatedWorker {
         completion.logprobs.push_back(static_cast<float>(-5 * random.Uniform()));
       }
       completion.sampling.max_tokens = static_cast<std::int32_t>(tokens);
-      completion.segments = {{0, {lease.min_version().learner_epoch(), lease.min_version().step(), lease.min_version().digest()}}};
+      completion.segments = {{0,
+                              {lease.min_version().learner_epoch(), lease.min_version().step(),
+                               lease.min_version().digest()}}};
       completion.finish_reason = FinishReason::kLength;
       completion.outcome = random.Uniform() < 0.5 ? Outcome::kCorrect : Outcome::kWrong;
       completion.raw_reward = completion.reward = completion.outcome == Outcome::kCorrect ? 1 : 0;
@@ -150,7 +158,8 @@ Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
   v1::RegisterLearnerRequest learner;
   learner.set_config_sha256(config_sha256);
   learner.set_world_size(1);
-  BUTTRESS_ASSIGN_OR_RETURN(const v1::RegisterLearnerResponse start, client.RegisterLearner(learner));
+  BUTTRESS_ASSIGN_OR_RETURN(const v1::RegisterLearnerResponse start,
+                            client.RegisterLearner(learner));
   WeightManifest manifest;
   manifest.version = {start.learner_epoch(), 0, ""};
   manifest.files = {{"model.safetensors", 1, Sha256Of("weights")}};
@@ -162,12 +171,14 @@ Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
 }
 
 // As in a run, neighbours in the order of admission are on different workers.
-Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<SimulatedWorker>>& workers, std::int64_t groups, const Flags& flags) {
+Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<SimulatedWorker>>& workers,
+                std::int64_t groups, const Flags& flags) {
   constexpr std::int64_t kRounds = 32;
   const std::int64_t share = groups / flags.workers;
   for (std::int64_t begin = 0; begin < share;) {
     const std::int64_t count = std::min(share - begin, (share + kRounds - 1) / kRounds);
-    for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Lease(client, count, flags));
+    for (const auto& worker : workers)
+      BUTTRESS_RETURN_IF_ERROR(worker->Lease(client, count, flags));
     begin += count;
   }
   return OkStatus();
@@ -178,7 +189,8 @@ Status SubmitAll(std::vector<std::unique_ptr<SimulatedWorker>>& workers) {
   const int events = epoll_create1(0);
   for (const auto& worker : workers) {
     epoll_event event{.events = EPOLLIN, .data = {.ptr = worker.get()}};
-    if (epoll_ctl(events, EPOLL_CTL_ADD, worker->descriptor(), &event) != 0) return Unavailable("epoll_ctl");
+    if (epoll_ctl(events, EPOLL_CTL_ADD, worker->descriptor(), &event) != 0)
+      return Unavailable("epoll_ctl");
     BUTTRESS_RETURN_IF_ERROR(worker->Submit());
   }
   std::array<epoll_event, 256> ready{};
@@ -186,7 +198,9 @@ Status SubmitAll(std::vector<std::unique_ptr<SimulatedWorker>>& workers) {
     const int count = epoll_wait(events, ready.data(), static_cast<int>(ready.size()), kPatienceMs);
     if (count <= 0) return DeadlineExceeded("the submissions did not end");
     for (int i = 0; i < count; ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(const bool done, static_cast<SimulatedWorker*>(ready[static_cast<std::size_t>(i)].data.ptr)->Read());
+      BUTTRESS_ASSIGN_OR_RETURN(
+          const bool done,
+          static_cast<SimulatedWorker*>(ready[static_cast<std::size_t>(i)].data.ptr)->Read());
       ended += done ? 1 : 0;
     }
   }
@@ -198,26 +212,34 @@ Status Run(const RunConfig& config, const Flags& flags) {
   const std::string config_sha256 = RunConfigHash(config);
   CoordinatorClient client(CoordinatorClientOptionsFrom(config.local));
   BUTTRESS_RETURN_IF_ERROR(Announce(client, config_sha256));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string address, ReadFile(JoinPath(config.local.out, "coordinator.address")));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string address,
+                            ReadFile(JoinPath(config.local.out, "coordinator.address")));
   std::vector<std::unique_ptr<SimulatedWorker>> workers;
   for (std::int64_t i = 0; i < flags.workers; ++i) {
     workers.push_back(std::make_unique<SimulatedWorker>(i));
     BUTTRESS_RETURN_IF_ERROR(workers.back()->Join(client, config_sha256));
   }
   BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, config.run.batch.prompts, flags));
-  for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Connect(address.substr(0, address.find('\n'))));
+  for (const auto& worker : workers)
+    BUTTRESS_RETURN_IF_ERROR(worker->Connect(address.substr(0, address.find('\n'))));
   std::fprintf(stderr, "leases are taken, %zu workers submit\n", workers.size());
   const double begin = MonotonicSeconds();
   BUTTRESS_RETURN_IF_ERROR(SubmitAll(workers));
   const double seconds = MonotonicSeconds() - begin;
   std::vector<double> milliseconds;
   for (const auto& worker : workers) {
-    milliseconds.insert(milliseconds.end(), worker->milliseconds().begin(), worker->milliseconds().end());
+    milliseconds.insert(milliseconds.end(), worker->milliseconds().begin(),
+                        worker->milliseconds().end());
   }
   std::ranges::sort(milliseconds);
-  const auto quantile = [&](double q) { return milliseconds[static_cast<std::size_t>(q * static_cast<double>(milliseconds.size() - 1))]; };
-  std::printf("{\"groups\": %zu, \"seconds\": %.6f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"payload_bytes\": %zu}\n", milliseconds.size(),
-              seconds, quantile(0.5), quantile(0.99), workers.front()->payload_bytes());
+  const auto quantile = [&](double q) {
+    return milliseconds[static_cast<std::size_t>(q * static_cast<double>(milliseconds.size() - 1))];
+  };
+  std::printf(
+      "{\"groups\": %zu, \"seconds\": %.6f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"payload_bytes\": "
+      "%zu}\n",
+      milliseconds.size(), seconds, quantile(0.5), quantile(0.99),
+      workers.front()->payload_bytes());
   return OkStatus();
 }
 

@@ -13,7 +13,15 @@
 namespace buttress {
 namespace {
 
-enum FrameType : std::uint8_t { kData = 0, kHeaders = 1, kReset = 3, kSettings = 4, kPing = 6, kGoAway = 7, kWindowUpdate = 8 };
+enum FrameType : std::uint8_t {
+  kData = 0,
+  kHeaders = 1,
+  kReset = 3,
+  kSettings = 4,
+  kPing = 6,
+  kGoAway = 7,
+  kWindowUpdate = 8
+};
 
 constexpr std::uint8_t kAck = 1;  // END_STREAM on DATA and HEADERS
 constexpr std::uint8_t kEndHeaders = 4;
@@ -33,7 +41,8 @@ std::uint32_t Get(std::string_view bytes, std::size_t count) {
   return value;
 }
 
-std::string Frame(FrameType type, std::uint8_t flags, std::uint32_t stream, std::string_view payload) {
+std::string Frame(FrameType type, std::uint8_t flags, std::uint32_t stream,
+                  std::string_view payload) {
   std::string frame;
   Put32(static_cast<std::uint32_t>(payload.size()) << 8 | type, frame);
   frame += static_cast<char>(flags);
@@ -58,23 +67,29 @@ std::string Opening(const std::string& address, std::string_view path) {
   PutHeader(":authority", address, block);
   PutHeader("te", "trailers", block);
   PutHeader("content-type", "application/grpc", block);
-  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, "") + Frame(kHeaders, kEndHeaders, kCallId, block);
+  return "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + Frame(kSettings, 0, 0, "") +
+         Frame(kHeaders, kEndHeaders, kCallId, block);
 }
 
-Status SystemError(std::string_view what) { return Unavailable(std::string(what) + ": " + std::strerror(errno)); }
+Status SystemError(std::string_view what) {
+  return Unavailable(std::string(what) + ": " + std::strerror(errno));
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Http2Call>> Http2Call::Open(const std::string& address, std::string_view path) {
+Result<std::unique_ptr<Http2Call>> Http2Call::Open(const std::string& address,
+                                                   std::string_view path) {
   const std::size_t colon = address.rfind(':');
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(std::stoi(address.substr(colon + 1))));
-  if (inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr) != 1) return InvalidArgument(address + " is no numeric address");
+  if (inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr) != 1)
+    return InvalidArgument(address + " is no numeric address");
   std::unique_ptr<Http2Call> call(new Http2Call(socket(AF_INET, SOCK_STREAM, 0)));
   const int on = 1;
   setsockopt(call->descriptor_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-  if (connect(call->descriptor_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0) return SystemError(address);
+  if (connect(call->descriptor_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) != 0)
+    return SystemError(address);
   BUTTRESS_RETURN_IF_ERROR(call->SendNow(Opening(address, path)));
   return call;
 }
@@ -134,7 +149,8 @@ Result<std::vector<std::string>> Http2Call::Read() {
     if (rest.size() < kFrameHeader + size) break;
     const auto type = static_cast<std::uint8_t>(rest[3]);
     const bool of_call = Get(rest.substr(5), 4) == kCallId;
-    BUTTRESS_RETURN_IF_ERROR(TakeFrame(type, static_cast<std::uint8_t>(rest[4]), rest.substr(kFrameHeader, size), of_call, messages));
+    BUTTRESS_RETURN_IF_ERROR(TakeFrame(type, static_cast<std::uint8_t>(rest[4]),
+                                       rest.substr(kFrameHeader, size), of_call, messages));
     rest.remove_prefix(kFrameHeader + size);
   }
   received_.erase(0, received_.size() - rest.size());
@@ -142,10 +158,11 @@ Result<std::vector<std::string>> Http2Call::Read() {
   return messages;
 }
 
-Status Http2Call::TakeFrame(
-    std::uint8_t type, std::uint8_t flags, std::string_view payload, bool of_call, std::vector<std::string>& messages) {
+Status Http2Call::TakeFrame(std::uint8_t type, std::uint8_t flags, std::string_view payload,
+                            bool of_call, std::vector<std::string>& messages) {
   const bool ends = (type == kHeaders && (flags & kAck) != 0) || type == kReset || type == kGoAway;
-  if (ends) return Unavailable("the coordinator ended the call, frame type " + std::to_string(type));
+  if (ends)
+    return Unavailable("the coordinator ended the call, frame type " + std::to_string(type));
   if (type == kWindowUpdate) (of_call ? call_window_ : connection_window_) += Get(payload, 4);
   if (type == kPing && (flags & kAck) == 0) return SendNow(Frame(kPing, kAck, 0, payload));
   if (type == kSettings && (flags & kAck) == 0) {

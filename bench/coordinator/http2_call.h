@@ -1,5 +1,6 @@
-// One gRPC call over a connection of its own, with as little work as redis-benchmark has for a client of its: the frames of what is sent are
-// made beforehand, what comes back is only counted. HTTP/2 as RFC 9113 has it, gRPC's framing in DATA; no TLS, one message on its way.
+// One gRPC call over a connection of its own, with as little work as redis-benchmark has for a
+// client of its: the frames of what is sent are made beforehand, what comes back is only counted.
+// HTTP/2 as RFC 9113 has it, gRPC's framing in DATA; no TLS, one message on its way.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ class Http2Call {
   // The DATA frames of one message.
   static std::vector<std::string> Frames(std::string_view message);
 
-  // Sends `frames`, which outlive the sending, as far as the peer's windows allow; the rest goes out in Read.
-  // REQUIRES: all frames before are sent.
+  // Sends `frames`, which outlive the sending, as far as the peer's windows allow; the rest goes
+  // out in Read. REQUIRES: all frames before are sent.
   Status Send(const std::vector<std::string>& frames);
 
   // Takes what has come; the messages that are complete. kUnavailable if the peer ended the call.
@@ -37,7 +38,8 @@ class Http2Call {
 
   Status SendNow(std::string_view bytes);
   Status SendWaiting();
-  Status TakeFrame(std::uint8_t type, std::uint8_t flags, std::string_view payload, bool of_call, std::vector<std::string>& messages);
+  Status TakeFrame(std::uint8_t type, std::uint8_t flags, std::string_view payload, bool of_call,
+                   std::vector<std::string>& messages);
   void TakeSettings(std::string_view payload);
 
   const int descriptor_;

@@ -1,5 +1,6 @@
-// Times the embedded engine for bench/engine/run.py: for each line "<completions> <tokens>" on stdin, submits that many completions of
-// random prompts at once and prints the seconds until the last has ended.
+// Times the embedded engine for bench/engine/run.py: for each line "<completions> <tokens>" on
+// stdin, submits that many completions of random prompts at once and prints the seconds until the
+// last has ended.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
@@ -26,24 +27,28 @@ SampleRequest RandomRequest(std::uint64_t id, std::int64_t prompt_tokens, std::i
   SampleRequest request;
   request.id.group_id = id;
   for (std::int64_t i = 0; i < prompt_tokens; ++i) {
-    request.prompt_token_ids.push_back(kFirstToken + static_cast<std::int32_t>(random.Uniform() * kTokens));
+    request.prompt_token_ids.push_back(kFirstToken +
+                                       static_cast<std::int32_t>(random.Uniform() * kTokens));
   }
   request.sampling.max_tokens = new_tokens;
   request.sampling.seed = id;
   return request;
 }
 
-Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t completions, std::int32_t new_tokens) {
+Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t completions,
+                    std::int32_t new_tokens) {
   static std::uint64_t next_id = 1;
   const double begin = MonotonicSeconds();
   for (std::int64_t i = 0; i < completions; ++i) {
-    BUTTRESS_RETURN_IF_ERROR(engine.Submit(RandomRequest(next_id++, flags.prompt_tokens, new_tokens)));
+    BUTTRESS_RETURN_IF_ERROR(
+        engine.Submit(RandomRequest(next_id++, flags.prompt_tokens, new_tokens)));
   }
   for (std::int64_t ended = 0; ended < completions;) {
     for (const EngineResult& result : engine.Poll(kPoll)) {
       BUTTRESS_RETURN_IF_ERROR(result.status);
       if (static_cast<std::int32_t>(result.completion.token_ids.size()) != new_tokens) {
-        return FailedPrecondition("a completion ended after " + std::to_string(result.completion.token_ids.size()) +
+        return FailedPrecondition("a completion ended after " +
+                                  std::to_string(result.completion.token_ids.size()) +
                                   " tokens; the bench wants a model without end-of-sequence token");
       }
       ++ended;
@@ -53,7 +58,8 @@ Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t co
 }
 
 Status Run(const Flags& flags) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEmbeddedEngine(flags.model, flags.worker, PolicyVersion{}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto engine,
+                            MakeEmbeddedEngine(flags.model, flags.worker, PolicyVersion{}));
   std::int64_t completions = 0;
   std::int32_t new_tokens = 0;
   while (std::cin >> completions >> new_tokens) {

@@ -1,5 +1,6 @@
-// Times the math verifier on a file of {"answer", "response"} rows, for bench/verifier/run.py: prints seconds of CPU time per row, a line
-// each, the best of several passes, behind the outcome. One thread.
+// Times the math verifier on a file of {"answer", "response"} rows, for bench/verifier/run.py:
+// prints seconds of CPU time per row, a line each, the best of several passes, behind the outcome.
+// One thread.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -33,8 +34,8 @@ Result<std::vector<Row>> ReadRows(const std::string& path) {
   std::vector<Row> rows;
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
-    if (!json.is_object() || !json.contains("answer") || !json["answer"].is_string() || !json.contains("response") ||
-        !json["response"].is_string())
+    if (!json.is_object() || !json.contains("answer") || !json["answer"].is_string() ||
+        !json.contains("response") || !json["response"].is_string())
       return DataLoss(path + ": a row is no object of two texts, answer and response");
     Row& row = rows.emplace_back();
     row.answer = json["answer"].get<std::string>();
@@ -53,15 +54,20 @@ Status Run(const std::string& path, int passes) {
       row.seconds = std::min(row.seconds, ThreadSeconds() - begin);
     }
   }
-  for (const Row& row : rows) std::printf("%s %.9f\n", std::string(OutcomeName(row.outcome)).c_str(), row.seconds);
+  for (const Row& row : rows)
+    std::printf("%s %.9f\n", std::string(OutcomeName(row.outcome)).c_str(), row.seconds);
   return OkStatus();
 }
 
-// CPU time of adversarial responses of growing size: what is linear takes four times as long for four times the bytes.
+// CPU time of adversarial responses of growing size: what is linear takes four times as long for
+// four times the bytes.
 Status PrintGrowth() {
   BUTTRESS_ASSIGN_OR_RETURN(const auto verifier, MakeVerifier("math", RewardConfig{}));
-  constexpr const char* kPieces[] = {"\\boxed{", "{", "}", "$", "\\(", "(", "[", "|", "^", "-", "1,", "1/", "\\frac", "\\text{", "!", "1+", "x", "answer is ",
-                                     "####", "A:\n", "\\\\", "1 ", "\xff", "<|", "**", "\\boxed{1}, ", "<think>", "final answer is 1. "};
+  constexpr const char* kPieces[] = {
+      "\\boxed{", "{",    "}",  "$",          "\\(",          "(",       "[",
+      "|",        "^",    "-",  "1,",         "1/",           "\\frac",  "\\text{",
+      "!",        "1+",   "x",  "answer is ", "####",         "A:\n",    "\\\\",
+      "1 ",       "\xff", "<|", "**",         "\\boxed{1}, ", "<think>", "final answer is 1. "};
   std::printf("%-20s %10s %10s %10s %10s\n", "ms of", "16 KiB", "64 KiB", "256 KiB", "1 MiB");
   for (const std::string piece : kPieces) {
     std::printf("%-20s", piece == "A:\n" ? "A:\\n" : piece == "\xff" ? "\\xff" : piece.c_str());
@@ -87,7 +93,8 @@ int main(int argc, char** argv) {
   bool growth = false;
   app.add_option("file", path, "JSONL of {answer, response}");
   app.add_option("--passes", passes, "times that each row is judged");
-  app.add_flag("--growth", growth, "instead: milliseconds for adversarial responses of growing size");
+  app.add_flag("--growth", growth,
+               "instead: milliseconds for adversarial responses of growing size");
   CLI11_PARSE(app, argc, argv);
   const buttress::Status status = growth ? buttress::PrintGrowth() : buttress::Run(path, passes);
   if (!status.ok()) std::fprintf(stderr, "bench_verifier: %s\n", status.message().c_str());

@@ -1,5 +1,6 @@
-// Times the transports of weights for bench/weights/run.py: publishes a version of the wanted size in <folder>/published, fetches it in
-// place and over gRPC into <folder>/fetched, and prints the seconds of each as JSON. Nothing is fsynced, as in a run.
+// Times the transports of weights for bench/weights/run.py: publishes a version of the wanted size
+// in <folder>/published, fetches it in place and over gRPC into <folder>/fetched, and prints the
+// seconds of each as JSON. Nothing is fsynced, as in a run.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -14,16 +15,19 @@ namespace {
 constexpr std::int64_t kTensorValues = std::int64_t{16} << 20;
 constexpr std::int64_t kProgressMs = 30000;
 
-Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors, std::string_view bytes) {
+Result<WeightManifest> Publish(WeightPublisher& publisher, std::int64_t tensors,
+                               std::string_view bytes) {
   std::vector<SafetensorsWriter::Declared> table;
-  for (std::int64_t i = 0; i < tensors; ++i) table.push_back({"tensor." + std::to_string(i), "F32", {kTensorValues}});
+  for (std::int64_t i = 0; i < tensors; ++i)
+    table.push_back({"tensor." + std::to_string(i), "F32", {kTensorValues}});
   BUTTRESS_RETURN_IF_ERROR(publisher.Begin({1, 1, ""}, table));
   for (const auto& tensor : table) BUTTRESS_RETURN_IF_ERROR(publisher.Put(tensor.name, bytes));
   return publisher.Commit();
 }
 
 Status Run(const std::string& folder, std::int64_t gigabytes) {
-  const std::int64_t tensors = gigabytes * 1000000000 / (kTensorValues * static_cast<std::int64_t>(sizeof(float)));
+  const std::int64_t tensors =
+      gigabytes * 1000000000 / (kTensorValues * static_cast<std::int64_t>(sizeof(float)));
   std::string bytes(static_cast<std::size_t>(kTensorValues) * sizeof(float), '\0');
   RandomStream random({1, 0});
   for (char& byte : bytes) byte = static_cast<char>(random.Below(256));
@@ -48,8 +52,11 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
   begin = MonotonicSeconds();
   BUTTRESS_RETURN_IF_ERROR(fetcher->Fetch(manifest).status());
   const double grpc = MonotonicSeconds() - begin;
-  std::printf("{\"path\": \"%s/model.safetensors\", \"bytes\": %llu, \"publish\": %.6f, \"file\": %.6f, \"grpc\": %.6f}\n", manifest.folder.c_str(),
-              static_cast<unsigned long long>(manifest.files.front().bytes), publish, file, grpc);
+  std::printf(
+      "{\"path\": \"%s/model.safetensors\", \"bytes\": %llu, \"publish\": %.6f, \"file\": %.6f, "
+      "\"grpc\": %.6f}\n",
+      manifest.folder.c_str(), static_cast<unsigned long long>(manifest.files.front().bytes),
+      publish, file, grpc);
   return OkStatus();
 }
 

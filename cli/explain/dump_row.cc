@@ -106,9 +106,7 @@ std::string TextOf(const json& value) {
 // A name for a prompt that people recognise: its digest, and the user's words.
 std::string PromptName(std::string_view prompt) {
   std::array<char, 24> digest{};
-  std::snprintf(digest.data(),
-                digest.size(),
-                "%08llx ",
+  std::snprintf(digest.data(), digest.size(), "%08llx ",
                 static_cast<unsigned long long>(HashText(prompt) >> 32));
   constexpr std::string_view kUser = "user\n";
   const std::size_t user = prompt.rfind(kUser);
@@ -156,8 +154,7 @@ Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOption
   return RowReader(dialect, options, std::move(second));
 }
 
-RowReader::RowReader(const Dialect& dialect,
-                     const StepSourceOptions& options,
+RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options,
                      std::unique_ptr<Verifier> second)
     : dialect_(&dialect),
       options_(options),
@@ -220,8 +217,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
     const auto found =
         std::ranges::find_if(known, [&](Outcome o) { return OutcomeName(o) == text; });
     if (found == known.end())
-      return Unexpected(dialect_->outcome,
-                        *outcome,
+      return Unexpected(dialect_->outcome, *outcome,
                         "\"correct\", \"wrong\", \"unscorable\", true, false or a number");
     completion.outcome = *found;
   }
@@ -249,8 +245,7 @@ Status RowReader::ReadLengths(const json& row, CompletionFacts& completion) cons
   return OkStatus();
 }
 
-void RowReader::ReadTruth(const std::string& text,
-                          const std::string& truth,
+void RowReader::ReadTruth(const std::string& text, const std::string& truth,
                           CompletionFacts& completion) const {
   if (text.empty() || truth.empty() || truth.size() > kLongestTruth) return;
   const Verdict verdict = second_->Verify(

@@ -52,16 +52,14 @@ class RowReader {
   const Dialect& dialect() const { return *dialect_; }
 
  private:
-  RowReader(const Dialect& dialect,
-            const StepSourceOptions& options,
+  RowReader(const Dialect& dialect, const StepSourceOptions& options,
             std::unique_ptr<Verifier> second);
 
   Status ReadColumns(const nlohmann::json& row, CompletionFacts& completion);
   Status ReadReward(const nlohmann::json& row, CompletionFacts& completion);
   Status ReadOutcome(const nlohmann::json& row, CompletionFacts& completion) const;
   Status ReadLengths(const nlohmann::json& row, CompletionFacts& completion) const;
-  void ReadTruth(const std::string& text,
-                 const std::string& truth,
+  void ReadTruth(const std::string& text, const std::string& truth,
                  CompletionFacts& completion) const;
   Result<DumpRow> ReadGroup(const nlohmann::json& row) const;
 

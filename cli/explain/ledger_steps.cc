@@ -56,8 +56,7 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
 
 class LedgerSteps : public StepSource {
  public:
-  LedgerSteps(std::string path,
-              std::unique_ptr<LedgerReader> reader,
+  LedgerSteps(std::string path, std::unique_ptr<LedgerReader> reader,
               std::vector<StepOfGroup> groups)
       : path_(std::move(path)),
         reader_(std::move(reader)),

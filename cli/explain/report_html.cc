@@ -32,16 +32,9 @@ summary { cursor: pointer; font-weight: 600; }
 )css";
 
 // By cause; difficulty in calm colours, faults in loud ones.
-constexpr std::array<const char*, kCauses> kColors = {"#57ab5a",
-                                                      "#c9786b",
-                                                      "#d4a72c",
-                                                      "#6e7781",
-                                                      "#8250df",
-                                                      "#bf3989",
-                                                      "#0969da",
-                                                      "#cf222e",
-                                                      "#1b7c83",
-                                                      "#afb8c1"};
+constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4a72c", "#6e7781",
+                                                      "#8250df", "#bf3989", "#0969da", "#cf222e",
+                                                      "#1b7c83", "#afb8c1"};
 
 template <class... Args>
 std::string Format(const char* format, Args... args) {
@@ -103,8 +96,7 @@ std::string CauseTable(const Report& report) {
             NumberCell(Format("%lld", Number(count))) +
             NumberCell(Format("%.1f %%", 100 * Share(count, report.all.collapsed))) +
             Format("<td><div class=\"bar\" style=\"width:%.1f%%;background:%s\"></div></td>",
-                   100 * Share(count, most),
-                   kColors[i]) +
+                   100 * Share(count, most), kColors[i]) +
             Cell(std::string(InfoOf(static_cast<Cause>(i)).meaning)) + "</tr>\n";
   }
   return html + "</table>\n";
@@ -115,10 +107,8 @@ PlotSeries Line(const char* name, const char* color) { return {name, color, {}};
 std::vector<Plot> Plots(const Report& report) {
   Plot acr{.title = "advantage collapse rate",
            .stacked = {},
-           .lines = {Line("observed", "#222"),
-                     Line("expected", "#d97706"),
-                     Line("all correct", "#1a7f37"),
-                     Line("all wrong", "#cf222e")},
+           .lines = {Line("observed", "#222"), Line("expected", "#d97706"),
+                     Line("all correct", "#1a7f37"), Line("all wrong", "#cf222e")},
            .top = 1};
   Plot causes{
       .title = "share of groups without a signal, by cause", .stacked = {}, .lines = {}, .top = 1};
@@ -176,8 +166,7 @@ std::string TallyTable(const char* what, const std::map<std::string, Tally>& tal
   std::string html = Format(
       "<h2>By %s</h2>\n<table><tr><th>%s</th><th class=\"n\">groups</th><th class=\"n\">without a "
       "signal</th><th>mostly</th></tr>\n",
-      what,
-      what);
+      what, what);
   for (const auto& [name, tally] : worst) {
     const auto largest =
         static_cast<std::size_t>(std::ranges::max_element(tally.causes) - tally.causes.begin());
@@ -215,9 +204,9 @@ std::string RemedyTable(const Report& report) {
     html += "<tr>" + Cell(e.name) +
             NumberCell(Format("%.1f %%", 100 * Share(e.with_advantage, r.groups))) +
             NumberCell(Format("%lld", Number(e.collapsed_with_advantage))) +
-            NumberCell(Format(
-                "%.3f",
-                r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions))) +
+            NumberCell(Format("%.3f", r.completions == 0
+                                          ? 0.0
+                                          : e.sum_absolute / static_cast<double>(r.completions))) +
             "</tr>\n";
   }
   html += "</table>\n<p>Resampling as DAPO does draws " + Format("%.2f", r.draws_for_full_batch) +
@@ -226,15 +215,12 @@ std::string RemedyTable(const Report& report) {
     html += Format(
         "Skipping prompts whose last group was constant saves %lld of %lld visits, of which %.0f "
         "%% were constant again. ",
-        Number(r.skip.skipped),
-        Number(r.skip.visits),
-        100 * Share(r.skip.rightly, r.skip.skipped));
+        Number(r.skip.skipped), Number(r.skip.visits), 100 * Share(r.skip.rightly, r.skip.skipped));
   }
   html += "By the spread of success rates over prompts, ACR is";
   for (const SizeRemedy& size : r.sizes) {
     html += Format(size.times == 1 ? " %.3f at this group size" : ", %.3f at %lld times",
-                   size.expected_acr,
-                   Number(size.times));
+                   size.expected_acr, Number(size.times));
   }
   return html + ".</p>\n";
 }

@@ -32,28 +32,18 @@ Cause Largest(const CauseCounts& causes) {
 
 std::string Overview(const Report& report) {
   const CollapseCounts& c = report.counts;
-  std::string text = Format("%lld groups, %lld completions, %zu steps\n",
-                            Number(c.groups),
-                            Number(report.completions),
-                            report.steps.size());
+  std::string text = Format("%lld groups, %lld completions, %zu steps\n", Number(c.groups),
+                            Number(report.completions), report.steps.size());
   text += Format(
       "ACR %.3f = %lld of %lld groups (all-correct %lld, all-wrong %lld, other %lld); unscorable "
       "%lld, near collapse %lld, by rounding only %lld\n",
-      c.acr(),
-      Number(c.constant()),
-      Number(c.constant() + c.mixed),
-      Number(c.all_correct),
-      Number(c.all_wrong),
-      Number(c.other_constant),
-      Number(c.unscorable),
-      Number(report.near_collapse),
-      Number(report.rounding_only));
+      c.acr(), Number(c.constant()), Number(c.constant() + c.mixed), Number(c.all_correct),
+      Number(c.all_wrong), Number(c.other_constant), Number(c.unscorable),
+      Number(report.near_collapse), Number(report.rounding_only));
   if (report.with_history > 0) {
     text += Format(
         "of prompts with a history: observed %.3f, expected %.3f, excess %+.3f (%lld groups)\n",
-        report.observed_acr,
-        report.expected_acr,
-        report.observed_acr - report.expected_acr,
+        report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
         Number(report.with_history));
   }
   return text + Format("ACR-100 %.3f, sigma-ACR %.3f\n", report.acr_100, report.sigma_acr);
@@ -65,18 +55,15 @@ std::string Causes(const Report& report) {
     const std::int64_t count = report.all.causes[i];
     if (count == 0) continue;
     const double share = Share(count, report.all.collapsed);
-    text += Format("  %-18s %8lld  %5.1f %%  %s\n",
-                   Name(static_cast<Cause>(i)).c_str(),
-                   Number(count),
-                   100 * share,
-                   std::string(static_cast<std::size_t>(share * 40 + 0.5), '#').c_str());
+    text +=
+        Format("  %-18s %8lld  %5.1f %%  %s\n", Name(static_cast<Cause>(i)).c_str(), Number(count),
+               100 * share, std::string(static_cast<std::size_t>(share * 40 + 0.5), '#').c_str());
     const auto example =
-        std::ranges::find(report.examples, static_cast<Cause>(i), [](const CollapsedGroup& g) {
-          return g.diagnosis.cause;
-        });
+        std::ranges::find(report.examples, static_cast<Cause>(i),
+                          [](const CollapsedGroup& g) { return g.diagnosis.cause; });
     if (example != report.examples.end())
-      text += Format(
-          "      %.60s: %.200s\n", example->where.c_str(), example->diagnosis.evidence.c_str());
+      text += Format("      %.60s: %.200s\n", example->where.c_str(),
+                     example->diagnosis.evidence.c_str());
   }
   return text;
 }
@@ -112,22 +99,17 @@ std::string OverTime(const Report& report) {
     const std::int64_t worst = *std::ranges::max_element(sum.causes);
     text += Format(
         "%7lld - %-7lld %5.2f  %8s  %3.0f %%  %7.3f  %8s  %9s  %s\n",
-        Number(report.steps[begin].step),
-        Number(report.steps[end - 1].step),
-        sum.counts.acr(),
-        cell(sum.with_history > 0,
-             "%.2f",
+        Number(report.steps[begin].step), Number(report.steps[end - 1].step), sum.counts.acr(),
+        cell(sum.with_history > 0, "%.2f",
              expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history)))
             .c_str(),
-        100 * Share(sum.truncated, sum.completions),
-        reward / static_cast<double>(end - begin),
+        100 * Share(sum.truncated, sum.completions), reward / static_cast<double>(end - begin),
         cell(lengths > 0, "%.0f", length / static_cast<double>(std::max<std::int64_t>(1, lengths)))
             .c_str(),
         cell(trends > 0, "%.3f", trend / static_cast<double>(std::max<std::int64_t>(1, trends)))
             .c_str(),
         worst == 0 ? "-"
-                   : Format("%s %.0f %%",
-                            Name(Largest(sum.causes)).c_str(),
+                   : Format("%s %.0f %%", Name(Largest(sum.causes)).c_str(),
                             100 * Share(worst, sum.counts.groups))
                          .c_str());
   }
@@ -145,8 +127,7 @@ std::string Tallies(const char* what, const std::map<std::string, Tally>& tallie
     const auto& [name, tally] = worst[i];
     text += Format("  %-30.30s %5.1f %% of %lld groups without a signal",
                    name.empty() ? "(none)" : name.c_str(),
-                   100 * Share(tally.collapsed, tally.groups),
-                   Number(tally.groups));
+                   100 * Share(tally.collapsed, tally.groups), Number(tally.groups));
     text +=
         tally.collapsed == 0 ? "\n" : Format(", mostly %s\n", Name(Largest(tally.causes)).c_str());
   }
@@ -158,10 +139,8 @@ std::string Prompts(const Report& report) {
   for (std::size_t i = 0; i < std::min(kShownPrompts, report.worst_prompts.size()); ++i) {
     const auto& [id, record] = report.worst_prompts[i];
     text += Format("  %lld of %lld groups without a signal, success rate %.2f: %.110s\n",
-                   Number(record.collapsed),
-                   Number(record.groups),
-                   Share(record.history.correct, record.history.scored),
-                   id.c_str());
+                   Number(record.collapsed), Number(record.groups),
+                   Share(record.history.correct, record.history.scored), id.c_str());
   }
   return text.empty() ? "" : "\nworst prompts:\n" + text;
 }
@@ -172,25 +151,19 @@ std::string WhatRemediesGive(const Report& report) {
   for (const EstimatorRemedy& e : r.estimators) {
     text += Format(
         "  %-22s %5.1f %% of groups with an advantage, %lld of them constant; mean |A| %.3f\n",
-        e.name.c_str(),
-        100 * Share(e.with_advantage, r.groups),
-        Number(e.collapsed_with_advantage),
+        e.name.c_str(), 100 * Share(e.with_advantage, r.groups), Number(e.collapsed_with_advantage),
         r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions));
   }
-  text += Format("  %-22s %.2f prompts drawn for each informative group\n",
-                 "resample (DAPO)",
+  text += Format("  %-22s %.2f prompts drawn for each informative group\n", "resample (DAPO)",
                  r.draws_for_full_batch);
   if (r.skip.visits > 0) {
     text += Format("  %-22s %lld of %lld visits saved, %.0f %% of them constant again\n",
-                   "skip (GRESO)",
-                   Number(r.skip.skipped),
-                   Number(r.skip.visits),
+                   "skip (GRESO)", Number(r.skip.skipped), Number(r.skip.visits),
                    100 * Share(r.skip.rightly, r.skip.skipped));
   }
   for (const SizeRemedy& size : r.sizes) {
     text += Format("  %-22s ACR %.3f by the spread of success rates\n",
-                   Format("%lld times the group", Number(size.times)).c_str(),
-                   size.expected_acr);
+                   Format("%lld times the group", Number(size.times)).c_str(), size.expected_acr);
   }
   return text;
 }

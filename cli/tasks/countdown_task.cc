@@ -19,8 +19,7 @@ void Shuffle(Numbers& numbers, RandomStream& random) {
     std::swap(numbers[i - 1], numbers[random.Below(i)]);
 }
 
-std::string Join(const Numbers& numbers,
-                 std::string_view separator,
+std::string Join(const Numbers& numbers, std::string_view separator,
                  std::string_view last_separator) {
   std::string text;
   for (std::size_t i = 0; i < numbers.size(); ++i) {
@@ -73,8 +72,8 @@ class CountdownTask : public Task {
                          .answer = ToJson(problem),
                          .canonical = CanonicalForm(problem),
                          .solution = Response(expression),
-                         .guess = Response(RandomExpression(
-                             Subset(problem.numbers, random), kind.operators, random))};
+                         .guess = Response(RandomExpression(Subset(problem.numbers, random),
+                                                            kind.operators, random))};
     }
     return InvalidArgument("countdown: " + std::to_string(kMaxTries) + " expressions over " +
                            std::to_string(kind.numbers) + " numbers with " + kind.operators +

@@ -1,4 +1,5 @@
-// Tasks that write themselves and need no download: a generator draws problems, task_files writes them as JSONL.
+// Tasks that write themselves and need no download: a generator draws problems, task_files writes
+// them as JSONL.
 #pragma once
 
 #include <memory>

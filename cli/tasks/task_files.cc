@@ -16,9 +16,7 @@ constexpr std::uint64_t kHashSalt = 0;
 enum class Split { kTraining, kHeldOut };
 
 // A problem of one side of the split.
-Result<TaskProblem> DrawFrom(const Task& task,
-                             Split split,
-                             double held_out_share,
+Result<TaskProblem> DrawFrom(const Task& task, Split split, double held_out_share,
                              RandomStream& random) {
   for (int i = 0; i < kMaxTries; ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(TaskProblem problem, task.Draw(random));
@@ -29,9 +27,7 @@ Result<TaskProblem> DrawFrom(const Task& task,
                          " draws; make the problems larger or change --held-out-share");
 }
 
-std::string PromptRow(const Task& task,
-                      std::string_view split,
-                      std::int64_t index,
+std::string PromptRow(const Task& task, std::string_view split, std::int64_t index,
                       const TaskProblem& problem) {
   const std::string name(task.name());
   const ordered_json row{{"id", name + "-" + std::string(split) + "-" + std::to_string(index)},

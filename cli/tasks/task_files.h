@@ -1,5 +1,5 @@
-// Writes a task as the JSONL that users write: train.jsonl and held_out.jsonl ({"id", "prompt", "answer", "source"}), and sft.jsonl for a
-// cold start ({"prompt", "response"}).
+// Writes a task as the JSONL that users write: train.jsonl and held_out.jsonl ({"id", "prompt",
+// "answer", "source"}), and sft.jsonl for a cold start ({"prompt", "response"}).
 #pragma once
 
 #include <cstdint>
@@ -19,10 +19,12 @@ struct TaskFileOptions {
   std::uint64_t seed = 1;
 };
 
-// Whether a problem belongs to the held-out ones: by a hash of its canonical form and nothing else, so for every seed the same.
+// Whether a problem belongs to the held-out ones: by a hash of its canonical form and nothing else,
+// so for every seed the same.
 bool IsHeldOut(std::string_view canonical, double held_out_share);
 
-// kInvalidArgument if the task has too few problems for what is asked. Equal options give equal bytes.
+// kInvalidArgument if the task has too few problems for what is asked. Equal options give equal
+// bytes.
 Status WriteTask(const Task& task, const TaskFileOptions& options, const std::string& folder);
 
 }  // namespace buttress

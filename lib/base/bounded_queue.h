@@ -1,4 +1,5 @@
-// A queue between two threads with a bound, so that a slow reader slows its writer instead of filling memory.
+// A queue between two threads with a bound, so that a slow reader slows its writer instead of
+// filling memory.
 #pragma once
 
 #include <chrono>

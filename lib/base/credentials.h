@@ -6,7 +6,8 @@
 
 namespace buttress {
 
-// All four, or none: then ports are plain text, which is for loopback. Value type; LoadCredentials (lib/config/credentials.h) makes it.
+// All four, or none: then ports are plain text, which is for loopback. Value type; LoadCredentials
+// (lib/config/credentials.h) makes it.
 struct Credentials {
   std::string certificate;  // PEM: this machine's, then whatever stands between it and `ca`
   std::string key;          // PEM

@@ -35,7 +35,8 @@ void Sha256::Update(std::string_view bytes) {
 
 std::string Sha256::Finish() {
   std::string digest(32, '\0');
-  BUTTRESS_CHECK(EVP_DigestFinal_ex(context_->md, reinterpret_cast<unsigned char*>(digest.data()), nullptr) == 1,
+  BUTTRESS_CHECK(EVP_DigestFinal_ex(context_->md, reinterpret_cast<unsigned char*>(digest.data()),
+                                    nullptr) == 1,
                  "SHA-256 finish");
   return digest;
 }
@@ -43,7 +44,8 @@ std::string Sha256::Finish() {
 std::string Sha256Of(std::string_view bytes) {
   std::string digest(32, '\0');
   auto* const out = reinterpret_cast<unsigned char*>(digest.data());
-  BUTTRESS_CHECK(EVP_Digest(bytes.data(), bytes.size(), out, nullptr, Algorithm(), nullptr) == 1, "SHA-256");
+  BUTTRESS_CHECK(EVP_Digest(bytes.data(), bytes.size(), out, nullptr, Algorithm(), nullptr) == 1,
+                 "SHA-256");
   return digest;
 }
 

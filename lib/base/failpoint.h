@@ -1,5 +1,6 @@
-// Named points where a test may have the process die, as if by kill -9: BUTTRESS_FAILPOINTS="after_commit:crash:20" ends it when the
-// point is reached for the 20th time. Several are separated by commas. Without the variable a point costs one branch.
+// Named points where a test may have the process die, as if by kill -9:
+// BUTTRESS_FAILPOINTS="after_commit:crash:20" ends it when the point is reached for the 20th time.
+// Several are separated by commas. Without the variable a point costs one branch.
 #pragma once
 
 #include <string_view>

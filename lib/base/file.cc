@@ -51,7 +51,9 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
 Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (file.get() < 0) return FromErrno("open", path);
+
   struct stat info {};
+
   if (::fstat(file.get(), &info) != 0) return FromErrno("stat", path);
   if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; a file is expected");
   if (info.st_size > max_bytes) {

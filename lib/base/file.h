@@ -10,9 +10,11 @@
 namespace buttress {
 
 // kNotFound if there is no such file; kResourceExhausted above `max_bytes`.
-Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes = std::int64_t{1} << 40);
+Result<std::string> ReadFile(const std::string& path,
+                             std::int64_t max_bytes = std::int64_t{1} << 40);
 
-// After OK the file holds exactly `bytes`, even if the machine dies; before that the old content stands.
+// After OK the file holds exactly `bytes`, even if the machine dies; before that the old content
+// stands.
 Status WriteFileAtomic(const std::string& path, std::string_view bytes);
 
 Status AppendToFile(const std::string& path, std::string_view bytes);

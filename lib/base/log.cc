@@ -26,7 +26,8 @@ LogState& State() {
 }
 
 std::string Quoted(std::string_view text) {
-  if (!text.empty() && text.find_first_of(" \t\n\"=") == std::string_view::npos) return std::string(text);
+  if (!text.empty() && text.find_first_of(" \t\n\"=") == std::string_view::npos)
+    return std::string(text);
   std::string quoted = "\"";
   for (const char c : text) {
     if (c == '\n') {

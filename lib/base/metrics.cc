@@ -15,7 +15,8 @@
 namespace buttress {
 namespace {
 
-prometheus::MetricFamily Single(const char* name, const char* help, prometheus::MetricType type, double value) {
+prometheus::MetricFamily Single(const char* name, const char* help, prometheus::MetricType type,
+                                double value) {
   prometheus::ClientMetric metric;
   metric.gauge.value = value;
   metric.counter.value = value;
@@ -50,10 +51,14 @@ class ProcessCollector : public prometheus::Collectable {
         Single("process_resident_memory_bytes", "Resident memory.", Gauge,
                resident_pages * static_cast<double>(::sysconf(_SC_PAGESIZE))),
         Single("process_open_fds", "Open file descriptors.", Gauge, OpenFileCount()),
-        Single("process_max_fds", "Limit of open file descriptors.", Gauge, static_cast<double>(files.rlim_cur)),
-        Single("process_start_time_seconds", "Start of the process, Unix time.", Gauge, start_seconds_)};
-    prometheus::MetricFamily events{"buttress_log_events_total", "Log lines by level.", Counter, {}};
-    for (const auto& [level, name] : {std::pair{kInfo, "info"}, std::pair{kWarn, "warn"}, std::pair{kError, "error"}}) {
+        Single("process_max_fds", "Limit of open file descriptors.", Gauge,
+               static_cast<double>(files.rlim_cur)),
+        Single("process_start_time_seconds", "Start of the process, Unix time.", Gauge,
+               start_seconds_)};
+    prometheus::MetricFamily events{
+        "buttress_log_events_total", "Log lines by level.", Counter, {}};
+    for (const auto& [level, name] :
+         {std::pair{kInfo, "info"}, std::pair{kWarn, "warn"}, std::pair{kError, "error"}}) {
       prometheus::ClientMetric metric;
       metric.label = {{"level", name}};
       metric.counter.value = static_cast<double>(LogCount(level));
@@ -79,22 +84,32 @@ Metrics::Metrics(std::string_view component) : registry_(std::make_shared<promet
 Metrics::~Metrics() = default;
 
 Status Metrics::Serve(const std::string& address, const Credentials& credentials) {
-  BUTTRESS_ASSIGN_OR_RETURN(server_, MetricsServer::Start(address, credentials, [this] { return Expose(); }));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      server_, MetricsServer::Start(address, credentials, [this] { return Expose(); }));
   return OkStatus();
 }
 
 int Metrics::port() const { return server_ ? server_->port() : 0; }
 
-prometheus::Counter& Metrics::Counter(std::string_view name, std::string_view help, const MetricLabels& labels) {
-  return prometheus::BuildCounter().Name(std::string(name)).Help(std::string(help)).Register(*registry_).Add(labels);
+prometheus::Counter& Metrics::Counter(std::string_view name, std::string_view help,
+                                      const MetricLabels& labels) {
+  return prometheus::BuildCounter()
+      .Name(std::string(name))
+      .Help(std::string(help))
+      .Register(*registry_)
+      .Add(labels);
 }
 
-prometheus::Gauge& Metrics::Gauge(std::string_view name, std::string_view help, const MetricLabels& labels) {
-  return prometheus::BuildGauge().Name(std::string(name)).Help(std::string(help)).Register(*registry_).Add(labels);
+prometheus::Gauge& Metrics::Gauge(std::string_view name, std::string_view help,
+                                  const MetricLabels& labels) {
+  return prometheus::BuildGauge()
+      .Name(std::string(name))
+      .Help(std::string(help))
+      .Register(*registry_)
+      .Add(labels);
 }
 
-prometheus::Histogram& Metrics::Histogram(std::string_view name,
-                                          std::string_view help,
+prometheus::Histogram& Metrics::Histogram(std::string_view name, std::string_view help,
                                           const std::vector<double>& upper_bounds,
                                           const MetricLabels& labels) {
   return prometheus::BuildHistogram()

@@ -23,23 +23,27 @@ struct AddressFree {
 // "host:port", "[::1]:port"; an empty host is every interface.
 Result<std::unique_ptr<addrinfo, AddressFree>> Resolve(const std::string& address) {
   const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return InvalidArgument(address + " has no port; expected host:port");
+  if (colon == std::string::npos)
+    return InvalidArgument(address + " has no port; expected host:port");
   std::string host = address.substr(0, colon);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   addrinfo hints{};
   hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(), address.c_str() + colon + 1, &hints, &list);
+  const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
+                                  address.c_str() + colon + 1, &hints, &list);
   if (error != 0) return InvalidArgument(address + ": " + ::gai_strerror(error));
   return std::unique_ptr<addrinfo, AddressFree>(list);
 }
 
 MHD_Result Reply(MHD_Connection* connection, unsigned code, std::string text) {
-  MHD_Response* const response = MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
+  MHD_Response* const response =
+      MHD_create_response_from_buffer(text.size(), text.data(), MHD_RESPMEM_MUST_COPY);
   if (response == nullptr) return MHD_NO;
   MHD_add_response_header(response, "Content-Type", "text/plain; version=0.0.4; charset=utf-8");
-  if (code == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
+  if (code == MHD_HTTP_UNAUTHORIZED)
+    MHD_add_response_header(response, "WWW-Authenticate", "Bearer");
   const MHD_Result queued = MHD_queue_response(connection, code, response);
   MHD_destroy_response(response);
   return queued;
@@ -49,20 +53,17 @@ MHD_Result Reply(MHD_Connection* connection, unsigned code, std::string text) {
 
 struct MetricsRequest {
   // The signature is libmicrohttpd's.
-  static MHD_Result Answer(void* self,
-                           MHD_Connection* connection,
-                           const char* url,
-                           const char* method,
-                           const char*,
-                           const char*,
-                           std::size_t*,
-                           void**) {
+  static MHD_Result Answer(void* self, MHD_Connection* connection, const char* url,
+                           const char* method, const char*, const char*, std::size_t*, void**) {
     const auto& server = *static_cast<MetricsServer*>(self);
     const std::string_view path(url), verb(method);
-    if (verb != "GET" && verb != "HEAD") return Reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
+    if (verb != "GET" && verb != "HEAD")
+      return Reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
     if (path == "/healthz") return Reply(connection, MHD_HTTP_OK, "ok\n");
-    if (path != "/metrics") return Reply(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz are here\n");
-    const char* const sent = MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
+    if (path != "/metrics")
+      return Reply(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz are here\n");
+    const char* const sent =
+        MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     if (!server.credentials_.empty() && !server.credentials_.Admits(sent == nullptr ? "" : sent)) {
       return Reply(connection, MHD_HTTP_UNAUTHORIZED, "the token of the run is missing or wrong\n");
     }
@@ -73,7 +74,8 @@ struct MetricsRequest {
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
                                                             Credentials credentials,
                                                             std::function<std::string()> expose) {
-  std::unique_ptr<MetricsServer> server(new MetricsServer(std::move(credentials), std::move(expose)));
+  std::unique_ptr<MetricsServer> server(
+      new MetricsServer(std::move(credentials), std::move(expose)));
   BUTTRESS_RETURN_IF_ERROR(server->Listen(address));
   return server;
 }
@@ -91,18 +93,20 @@ Status MetricsServer::Listen(const std::string& address) {
                                          {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr}};
   if (!credentials_.empty()) {
     flags |= MHD_USE_TLS;
-    options.push_back({MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(credentials_.certificate.c_str())});
+    options.push_back(
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, const_cast<char*>(credentials_.certificate.c_str())});
     options.push_back({MHD_OPTION_HTTPS_MEM_KEY, 0, const_cast<char*>(credentials_.key.c_str())});
     options.push_back({MHD_OPTION_HTTPS_PRIORITIES, 0, const_cast<char*>(kTlsVersions)});
   }
   options.push_back({MHD_OPTION_END, 0, nullptr});
   errno = 0;
-  daemon_ = MHD_start_daemon(flags, 0, nullptr, nullptr, &MetricsRequest::Answer, this, MHD_OPTION_ARRAY, options.data(),
-                             MHD_OPTION_END);
+  daemon_ = MHD_start_daemon(flags, 0, nullptr, nullptr, &MetricsRequest::Answer, this,
+                             MHD_OPTION_ARRAY, options.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
-    return Unavailable("cannot serve /metrics on " + address + ": " +
-                       (errno != 0 ? std::strerror(errno) : "the certificate or its key cannot be used") +
-                       "; choose another port, or 0 for any");
+    return Unavailable(
+        "cannot serve /metrics on " + address + ": " +
+        (errno != 0 ? std::strerror(errno) : "the certificate or its key cannot be used") +
+        "; choose another port, or 0 for any");
   }
   port_ = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_BIND_PORT)->port;
   return OkStatus();

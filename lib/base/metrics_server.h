@@ -1,4 +1,5 @@
-// The HTTP port of a program: /metrics for Prometheus, /healthz for whoever asks whether the process is there.
+// The HTTP port of a program: /metrics for Prometheus, /healthz for whoever asks whether the
+// process is there.
 #pragma once
 
 #include <cstdint>
@@ -13,12 +14,13 @@ struct MHD_Daemon;
 
 namespace buttress {
 
-// One thread serves all connections, so idle ones delay nothing. With credentials: HTTPS, and /metrics wants the token (/healthz, which
-// says nothing but "ok", does not: a kubelet cannot send one).
+// One thread serves all connections, so idle ones delay nothing. With credentials: HTTPS, and
+// /metrics wants the token (/healthz, which says nothing but "ok", does not: a kubelet cannot send
+// one).
 class MetricsServer {
  public:
-  // "127.0.0.1:9500"; port 0 picks a free one. `expose` gives the text of /metrics and is called on the server's thread. kUnavailable: the
-  // port is taken, or the certificate cannot be used.
+  // "127.0.0.1:9500"; port 0 picks a free one. `expose` gives the text of /metrics and is called on
+  // the server's thread. kUnavailable: the port is taken, or the certificate cannot be used.
   static Result<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                       Credentials credentials,
                                                       std::function<std::string()> expose);

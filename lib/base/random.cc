@@ -29,19 +29,16 @@ std::array<double, 2> NormalPair(RandomKey key, std::uint64_t block) {
 }  // namespace
 
 std::array<std::uint32_t, 4> Philox(RandomKey key, std::uint64_t counter) {
-  std::array<std::uint32_t, 4> c = {static_cast<std::uint32_t>(counter),
-                                    static_cast<std::uint32_t>(counter >> 32),
-                                    static_cast<std::uint32_t>(key.stream),
-                                    static_cast<std::uint32_t>(key.stream >> 32)};
+  std::array<std::uint32_t, 4> c = {
+      static_cast<std::uint32_t>(counter), static_cast<std::uint32_t>(counter >> 32),
+      static_cast<std::uint32_t>(key.stream), static_cast<std::uint32_t>(key.stream >> 32)};
   auto k0 = static_cast<std::uint32_t>(key.seed);
   auto k1 = static_cast<std::uint32_t>(key.seed >> 32);
   for (int round = 0; round < 10; ++round) {
     const std::uint64_t p0 = static_cast<std::uint64_t>(kMultiplier0) * c[0];
     const std::uint64_t p1 = static_cast<std::uint64_t>(kMultiplier1) * c[2];
-    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0,
-         static_cast<std::uint32_t>(p1),
-         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1,
-         static_cast<std::uint32_t>(p0)};
+    c = {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ k0, static_cast<std::uint32_t>(p1),
+         static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ k1, static_cast<std::uint32_t>(p0)};
     k0 += kWeyl0;
     k1 += kWeyl1;
   }
@@ -53,7 +50,9 @@ double UniformAt(RandomKey key, std::uint64_t index) {
   return ToUnit(bits[0], bits[1]);
 }
 
-double NormalAt(RandomKey key, std::uint64_t index) { return NormalPair(key, index / 2)[index % 2]; }
+double NormalAt(RandomKey key, std::uint64_t index) {
+  return NormalPair(key, index / 2)[index % 2];
+}
 
 void FillNormals(RandomKey key, std::span<double> normals) {
   for (std::size_t i = 0; i < normals.size(); i += 2) {

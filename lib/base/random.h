@@ -1,5 +1,6 @@
-// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11): the n-th number of a
-// key can be had without the ones before it, so a sample's stream depends on nothing but its key.
+// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as
+// 1, 2, 3", SC11): the n-th number of a key can be had without the ones before it, so a sample's
+// stream depends on nothing but its key.
 #pragma once
 
 #include <array>
@@ -22,7 +23,8 @@ std::array<std::uint32_t, 4> Philox(RandomKey key, std::uint64_t counter);
 // Uniform in [0, 1) with 53 bits, number `index` of `key`. Pure.
 double UniformAt(RandomKey key, std::uint64_t index);
 
-// Standard normal, number `index` of `key`: Box-Muller on block index / 2, the cosine's for an even index, the sine's for an odd one. Pure.
+// Standard normal, number `index` of `key`: Box-Muller on block index / 2, the cosine's for an even
+// index, the sine's for an odd one. Pure.
 double NormalAt(RandomKey key, std::uint64_t index);
 
 // The same for numbers 0, 1, ..., in half the time.

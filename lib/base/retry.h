@@ -1,4 +1,5 @@
-// Retry with exponential backoff and full jitter: the one place that decides how long to wait before trying again.
+// Retry with exponential backoff and full jitter: the one place that decides how long to wait
+// before trying again.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,11 @@ struct BackoffOptions {
 // Not thread-safe.
 class Backoff {
  public:
-  explicit Backoff(BackoffOptions options, std::uint64_t seed) : options_(options), random_({seed, 0}) {}
+  explicit Backoff(BackoffOptions options, std::uint64_t seed)
+      : options_(options), random_({seed, 0}) {}
 
-  // How long to wait before the next attempt, in [half, whole] of a bound that grows with each call.
+  // How long to wait before the next attempt, in [half, whole] of a bound that grows with each
+  // call.
   std::int64_t NextMs();
 
   void Reset() { attempts_ = 0; }

@@ -12,11 +12,13 @@ namespace {
 
 std::atomic<bool> shutdown_requested{false};
 std::atomic<bool> checkpoint_requested{false};
-// A byte is written, never read: once shutdown is requested the read end stays readable for every waiter.
+// A byte is written, never read: once shutdown is requested the read end stays readable for every
+// waiter.
 int wake_pipe[2] = {-1, -1};
 
 void Wake() {
-  if (wake_pipe[1] >= 0) [[maybe_unused]] const ssize_t n = ::write(wake_pipe[1], "x", 1);
+  if (wake_pipe[1] >= 0) [[maybe_unused]]
+    const ssize_t n = ::write(wake_pipe[1], "x", 1);
 }
 
 void OnStop(int) {
@@ -30,7 +32,9 @@ void OnCheckpoint(int) { checkpoint_requested = true; }
 
 void InstallShutdownHandlers() {
   if (::pipe2(wake_pipe, O_CLOEXEC | O_NONBLOCK) != 0) wake_pipe[0] = wake_pipe[1] = -1;
+
   struct sigaction action {};
+
   action.sa_handler = OnStop;
   ::sigaction(SIGINT, &action, nullptr);
   ::sigaction(SIGTERM, &action, nullptr);

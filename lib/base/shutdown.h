@@ -1,4 +1,5 @@
-// Turns SIGINT and SIGTERM into a flag that loops look at, and SIGUSR1 into a second one ("checkpoint, then leave").
+// Turns SIGINT and SIGTERM into a flag that loops look at, and SIGUSR1 into a second one
+// ("checkpoint, then leave").
 #pragma once
 
 #include <chrono>

@@ -1,7 +1,8 @@
 // Status and Result<T>: how every function of ours reports failure. No exceptions.
 //
-// Codes equal gRPC's numbers, so the wire converts by cast. A message says what, the value, what was expected, and the mend:
-//   learner.batch_groups = 48 is not divisible by 5 ranks; use a multiple of 5, or run with -np 4 or 6
+// Codes equal gRPC's numbers, so the wire converts by cast. A message says what, the value, what
+//   was expected, and the mend: learner.batch_groups = 48 is not divisible by 5 ranks; use a
+//   multiple of 5, or run with -np 4 or 6
 #pragma once
 
 #include <optional>
@@ -63,27 +64,49 @@ class [[nodiscard]] Status {
 
 inline Status OkStatus() { return Status(); }
 
-inline Status InvalidArgument(std::string m) { return {StatusCode::kInvalidArgument, std::move(m)}; }
+inline Status InvalidArgument(std::string m) {
+  return {StatusCode::kInvalidArgument, std::move(m)};
+}
+
 inline Status NotFound(std::string m) { return {StatusCode::kNotFound, std::move(m)}; }
-inline Status FailedPrecondition(std::string m) { return {StatusCode::kFailedPrecondition, std::move(m)}; }
+
+inline Status FailedPrecondition(std::string m) {
+  return {StatusCode::kFailedPrecondition, std::move(m)};
+}
+
 inline Status Unavailable(std::string m) { return {StatusCode::kUnavailable, std::move(m)}; }
+
 inline Status DataLoss(std::string m) { return {StatusCode::kDataLoss, std::move(m)}; }
+
 inline Status Internal(std::string m) { return {StatusCode::kInternal, std::move(m)}; }
-inline Status DeadlineExceeded(std::string m) { return {StatusCode::kDeadlineExceeded, std::move(m)}; }
-inline Status ResourceExhausted(std::string m) { return {StatusCode::kResourceExhausted, std::move(m)}; }
+
+inline Status DeadlineExceeded(std::string m) {
+  return {StatusCode::kDeadlineExceeded, std::move(m)};
+}
+
+inline Status ResourceExhausted(std::string m) {
+  return {StatusCode::kResourceExhausted, std::move(m)};
+}
+
 inline Status Cancelled(std::string m) { return {StatusCode::kCancelled, std::move(m)}; }
+
 inline Status AlreadyExists(std::string m) { return {StatusCode::kAlreadyExists, std::move(m)}; }
+
 inline Status OutOfRange(std::string m) { return {StatusCode::kOutOfRange, std::move(m)}; }
+
 inline Status Aborted(std::string m) { return {StatusCode::kAborted, std::move(m)}; }
 
-// The process's exit code for a failure that ends it: 0 done, 2 config, 3 peer or environment (a restart helps), 4 data.
+// The process's exit code for a failure that ends it: 0 done, 2 config, 3 peer or environment (a
+// restart helps), 4 data.
 int ExitCode(const Status& status);
 
 // A value, or the reason why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}  // NOLINT(google-explicit-constructor): returns read as the value
+  Result(T value)
+      : value_(std::move(value)) {
+  }  // NOLINT(google-explicit-constructor): returns read as the value
 
   Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     BUTTRESS_CHECK(!status_.ok(), "Result made from an OK status without a value");
@@ -95,9 +118,13 @@ class [[nodiscard]] Result {
 
   // REQUIRES: ok().
   T& operator*() & { return Get(); }
+
   const T& operator*() const& { return const_cast<Result*>(this)->Get(); }
+
   T&& operator*() && { return std::move(Get()); }
+
   T* operator->() { return &Get(); }
+
   const T* operator->() const { return &const_cast<Result*>(this)->Get(); }
 
  private:
@@ -115,11 +142,11 @@ class [[nodiscard]] Result {
 #define BUTTRESS_CONCAT_INNER(a, b) a##b
 #define BUTTRESS_CONCAT(a, b) BUTTRESS_CONCAT_INNER(a, b)
 
-#define BUTTRESS_RETURN_IF_ERROR(expression)                       \
-  do {                                                             \
+#define BUTTRESS_RETURN_IF_ERROR(expression)                        \
+  do {                                                              \
     if (::buttress::Status status_ = (expression); !status_.ok()) { \
-      return status_;                                              \
-    }                                                              \
+      return status_;                                               \
+    }                                                               \
   } while (false)
 
 // BUTTRESS_ASSIGN_OR_RETURN(auto x, Make()): declares or assigns x, or returns Make's status.

@@ -1,4 +1,5 @@
-// Mutex, lock and condition variable with Clang's thread-safety annotations, so that a missed lock is a lint error.
+// Mutex, lock and condition variable with Clang's thread-safety annotations, so that a missed lock
+// is a lint error.
 #pragma once
 
 #include <chrono>

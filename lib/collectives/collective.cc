@@ -23,9 +23,7 @@ std::int64_t SizeOf(DType dtype) {
   return 0;
 }
 
-Result<std::string> BroadcastBytes(Collective& collective,
-                                   std::string bytes,
-                                   int root,
+Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root,
                                    std::chrono::milliseconds timeout) {
   auto size = static_cast<std::int64_t>(bytes.size());
   BUTTRESS_RETURN_IF_ERROR(collective.Broadcast({&size, 1, DType::kInt64}, root)->Wait(timeout));

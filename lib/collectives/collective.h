@@ -1,4 +1,5 @@
-// Sums over ranks. One interface, three back ends: local (one rank), MPI (CPUs), NCCL (GPUs, in libbuttress_cuda.so).
+// Sums over ranks. One interface, three back ends: local (one rank), MPI (CPUs), NCCL (GPUs, in
+// libbuttress_cuda.so).
 #pragma once
 
 #include <chrono>
@@ -32,8 +33,8 @@ class Work {
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
 };
 
-// Contract: every rank makes the same calls in the same order with equal count and dtype. Not thread-safe.
-// After any non-OK Status the group is broken: Abort() it and exit; never call again.
+// Contract: every rank makes the same calls in the same order with equal count and dtype. Not
+// thread-safe. After any non-OK Status the group is broken: Abort() it and exit; never call again.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -50,26 +51,26 @@ class Collective {
   // Ranks of equal `color` form a group of their own, ordered by `key`.
   virtual Result<std::unique_ptr<Collective>> Split(int color, int key) = 0;
 
-  // Ends everything that is under way, here and on the other ranks as far as the back end can. Safe to call from any thread.
+  // Ends everything that is under way, here and on the other ranks as far as the back end can. Safe
+  // to call from any thread.
   virtual void Abort() = 0;
 };
 
 // One rank: copies. Never a silent stand-in for a group that could not be formed.
 std::unique_ptr<Collective> MakeLocalCollective();
 
-// MPI's world. Initialises MPI on first use (finalised at exit); one call a process. `timeout` bounds Barrier and Split.
+// MPI's world. Initialises MPI on first use (finalised at exit); one call a process. `timeout`
+// bounds Barrier and Split.
 Result<std::unique_ptr<Collective>> MakeMpiCollective(std::chrono::milliseconds timeout);
 
-// NCCL over the ranks of `bootstrap`, which broadcasts the unique id and must outlive it. Opens libbuttress_cuda.so. Where no GPU is
-// visible: kFailedPrecondition "no CUDA device is visible to rank 0; use collective: mpi, or check nvidia-smi".
-Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap,
-                                                       int device,
+// NCCL over the ranks of `bootstrap`, which broadcasts the unique id and must outlive it. Opens
+// libbuttress_cuda.so. Where no GPU is visible: kFailedPrecondition "no CUDA device is visible to
+// rank 0; use collective: mpi, or check nvidia-smi".
+Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout);
 
 // Broadcasts a byte string of any size from `root`: its length, then its bytes.
-Result<std::string> BroadcastBytes(Collective& collective,
-                                   std::string bytes,
-                                   int root,
+Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root,
                                    std::chrono::milliseconds timeout);
 
 }  // namespace buttress

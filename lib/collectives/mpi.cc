@@ -1,4 +1,5 @@
-// MPI: every call is the nonblocking form, polled until the deadline, so that a dead rank gives an error and not a hang.
+// MPI: every call is the nonblocking form, polled until the deadline, so that a dead rank gives an
+// error and not a hang.
 #include <mpi.h>
 #include <time.h>
 
@@ -16,7 +17,8 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// A rank is missing: MPI must not be called again, not even to finalise, which would wait for that rank.
+// A rank is missing: MPI must not be called again, not even to finalise, which would wait for that
+// rank.
 std::atomic<bool> broken{false};
 MPI_Op sum_bfloat16 = MPI_OP_NULL;
 
@@ -45,8 +47,8 @@ std::uint16_t FloatToBFloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-// MPI has no bfloat16: elements travel as 2-byte words; each pair is added in float32 and rounded once. A sum over R ranks is rounded
-// up to R - 1 times.
+// MPI has no bfloat16: elements travel as 2-byte words; each pair is added in float32 and rounded
+// once. A sum over R ranks is rounded up to R - 1 times.
 void SumBFloat16(void* in, void* inout, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const std::uint16_t*>(in);
   auto* b = static_cast<std::uint16_t*>(inout);
@@ -72,8 +74,8 @@ MPI_Datatype TypeOf(DType dtype) {
   return MPI_DATATYPE_NULL;
 }
 
-// Open MPI makes progress only inside its calls and offers no wait with a deadline: ask often at first, then rest in between, so
-// that a waiting rank leaves its core to those who work.
+// Open MPI makes progress only inside its calls and offers no wait with a deadline: ask often at
+// first, then rest in between, so that a waiting rank leaves its core to those who work.
 class PollPause {
  public:
   void Pause() {
@@ -139,13 +141,8 @@ class MpiCollective : public Collective {
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
     return Post("all-reduce", {inout}, [&](MPI_Request* request) {
-      return MPI_Iallreduce(MPI_IN_PLACE,
-                            inout.data,
-                            Count(inout),
-                            TypeOf(inout.dtype),
-                            Sum(inout.dtype),
-                            comm_,
-                            request);
+      return MPI_Iallreduce(MPI_IN_PLACE, inout.data, Count(inout), TypeOf(inout.dtype),
+                            Sum(inout.dtype), comm_, request);
     });
   }
 
@@ -155,8 +152,8 @@ class MpiCollective : public Collective {
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](MPI_Request* request) {
-      return MPI_Ireduce_scatter_block(
-          in.data, out.data, Count(out), TypeOf(in.dtype), Sum(in.dtype), comm_, request);
+      return MPI_Ireduce_scatter_block(in.data, out.data, Count(out), TypeOf(in.dtype),
+                                       Sum(in.dtype), comm_, request);
     });
   }
 
@@ -185,15 +182,16 @@ class MpiCollective : public Collective {
   }
 
   Result<std::unique_ptr<Collective>> Split(int color, int key) override {
-    // MPI_Comm_split has no nonblocking form; after the barrier every rank is known to be on its way into it.
+    // MPI_Comm_split has no nonblocking form; after the barrier every rank is known to be on its
+    // way into it.
     BUTTRESS_RETURN_IF_ERROR(Barrier());
     MPI_Comm part = MPI_COMM_NULL;
     BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Comm_split(comm_, color, key, &part), "split"));
     return std::unique_ptr<Collective>(std::make_unique<MpiCollective>(part, true, timeout_));
   }
 
-  // MPI cannot cancel a collective. From here on no rank of this process calls MPI; that it leaves without MPI_Finalize makes mpirun end
-  // the others.
+  // MPI cannot cancel a collective. From here on no rank of this process calls MPI; that it leaves
+  // without MPI_Finalize makes mpirun end the others.
   void Abort() override { broken = true; }
 
  private:

@@ -1,11 +1,11 @@
-// The programs' side of NCCL: every rank can, or every rank says which one cannot. The rest is in cuda/nccl.cc.
+// The programs' side of NCCL: every rank can, or every rank says which one cannot. The rest is in
+// cuda/nccl.cc.
 #include "lib/collectives/collective.h"
 #include "lib/collectives/cuda_library.h"
 
 namespace buttress {
 
-Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap,
-                                                       int device,
+Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout) {
   const auto api = OpenCudaLibrary("rank " + std::to_string(bootstrap.rank()), "collective: mpi");
   std::string lacking(static_cast<std::size_t>(bootstrap.size()), '\0');

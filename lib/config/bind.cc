@@ -74,9 +74,9 @@ void YamlBinder::CheckUnknownKeys() {
     if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one");
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     std::string message = "unknown key";
-    const auto closest = std::min_element(known_.begin(), known_.end(), [&](const auto& a, const auto& b) {
-      return EditDistance(key, a) < EditDistance(key, b);
-    });
+    const auto closest = std::min_element(
+        known_.begin(), known_.end(),
+        [&](const auto& a, const auto& b) { return EditDistance(key, a) < EditDistance(key, b); });
     if (closest != known_.end() && EditDistance(key, *closest) <= kSuggestDistance) {
       message += "; did you mean '" + *closest + "'?";
     }
@@ -86,11 +86,14 @@ void YamlBinder::CheckUnknownKeys() {
   }
 }
 
-void YamlBinder::BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value) {
-  if (!child.IsMap()) return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
+void YamlBinder::BindMap(const char* name, const YAML::Node& child,
+                         std::map<std::string, std::string>& value) {
+  if (!child.IsMap())
+    return Error(child, name, "expected key: value lines, found '" + Text(child) + "'");
   value.clear();
   for (const auto& item : child) {
-    if (!item.second.IsScalar()) return Error(item.second, name, "expected text for '" + item.first.Scalar() + "'");
+    if (!item.second.IsScalar())
+      return Error(item.second, name, "expected text for '" + item.first.Scalar() + "'");
     value[item.first.Scalar()] = item.second.Scalar();
   }
 }

@@ -1,4 +1,5 @@
-// The visitors behind load.h: from one list of fields (run_config.h) come binding, unknown-key errors, printing and help.
+// The visitors behind load.h: from one list of fields (run_config.h) come binding, unknown-key
+// errors, printing and help.
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -14,8 +15,10 @@
 namespace buttress {
 
 template <class T>
-concept Section = std::is_class_v<T> && !std::same_as<T, std::string> && !std::same_as<T, std::vector<std::string>> &&
-                  !std::same_as<T, std::vector<double>> && !std::same_as<T, std::map<std::string, std::string>>;
+concept Section =
+    std::is_class_v<T> && !std::same_as<T, std::string> &&
+    !std::same_as<T, std::vector<std::string>> && !std::same_as<T, std::vector<double>> &&
+    !std::same_as<T, std::map<std::string, std::string>>;
 
 // Scalar conversions; false if the text is not of that type.
 bool FromText(const std::string& text, bool& value);
@@ -30,15 +33,20 @@ std::string ToText(double value);
 std::string ToText(const std::string& value);
 
 inline const char* TypeName(bool) { return "true or false"; }
+
 inline const char* TypeName(std::int64_t) { return "an integer"; }
+
 inline const char* TypeName(std::uint64_t) { return "a non-negative integer"; }
+
 inline const char* TypeName(double) { return "a number"; }
+
 inline const char* TypeName(const std::string&) { return "text"; }
 
 // Binds a YAML mapping to a section; collects every error instead of stopping at the first.
 class YamlBinder {
  public:
-  YamlBinder(const YAML::Node& node, std::string path, std::string file, std::vector<std::string>& errors)
+  YamlBinder(const YAML::Node& node, std::string path, std::string file,
+             std::vector<std::string>& errors)
       : node_(node), path_(std::move(path)), file_(std::move(file)), errors_(errors) {}
 
   template <class T>
@@ -49,12 +57,14 @@ class YamlBinder {
     if (!child.IsDefined() || child.IsNull()) return;
     if constexpr (Section<T>) {
       BindSection(name, child, value);
-    } else if constexpr (std::same_as<T, std::vector<std::string>> || std::same_as<T, std::vector<double>>) {
+    } else if constexpr (std::same_as<T, std::vector<std::string>> ||
+                         std::same_as<T, std::vector<double>>) {
       BindList(name, child, value);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       BindMap(name, child, value);
     } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
-      Error(child, name, std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
+      Error(child, name,
+            std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
     }
   }
 
@@ -64,7 +74,9 @@ class YamlBinder {
  private:
   template <class T>
   void BindSection(const char* name, const YAML::Node& child, T& value) {
-    if (!child.IsMap()) return Error(child, name, "expected a section (key: value lines), found '" + Text(child) + "'");
+    if (!child.IsMap())
+      return Error(child, name,
+                   "expected a section (key: value lines), found '" + Text(child) + "'");
     YamlBinder binder(child, Path(name), file_, errors_);
     value.Visit(binder);
     binder.CheckUnknownKeys();
@@ -72,7 +84,8 @@ class YamlBinder {
 
   template <class T>
   void BindList(const char* name, const YAML::Node& child, std::vector<T>& value) {
-    if (!child.IsSequence()) return Error(child, name, "expected a list, found '" + Text(child) + "'");
+    if (!child.IsSequence())
+      return Error(child, name, "expected a list, found '" + Text(child) + "'");
     value.clear();
     for (const auto& item : child) {
       T element{};
@@ -83,9 +96,14 @@ class YamlBinder {
     }
   }
 
-  void BindMap(const char* name, const YAML::Node& child, std::map<std::string, std::string>& value);
+  void BindMap(const char* name, const YAML::Node& child,
+               std::map<std::string, std::string>& value);
   void Error(const YAML::Node& at, const std::string& name, const std::string& what);
-  std::string Path(const std::string& name) const { return path_.empty() ? name : path_ + "." + name; }
+
+  std::string Path(const std::string& name) const {
+    return path_.empty() ? name : path_ + "." + name;
+  }
+
   static std::string Text(const YAML::Node& node);
 
   YAML::Node node_;

@@ -7,8 +7,9 @@
 
 namespace buttress {
 
-// Empty if no file is named. kInvalidArgument names the file and what is wrong with it: not there, not PEM, a key of another certificate,
-// expired, signed by another authority, a token that is too short or cannot stand in a header.
+// Empty if no file is named. kInvalidArgument names the file and what is wrong with it: not there,
+// not PEM, a key of another certificate, expired, signed by another authority, a token that is too
+// short or cannot stand in a header.
 Result<Credentials> LoadCredentials(const SecurityConfig& config);
 
 }  // namespace buttress

@@ -1,4 +1,5 @@
-// Settings of single advantage estimators: the sections of run.algorithm, each read by the estimator of its name.
+// Settings of single advantage estimators: the sections of run.algorithm, each read by the
+// estimator of its name.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,10 @@ struct AvspoLadderConfig {
     v("alpha", alpha, "virtual samples of a group: K = max(1, min(G, ceil(G * ACR^alpha)))");
     v("anchor", anchor, "top of the ladder where no reward of the group is above 0");
     v("symmetric", symmetric,
-      "all-wrong k/K and all-correct 1 - k/K instead of the paper's ladder, which leaves all-correct groups collapsed at K = 1");
-    v("strength", strength, "weight of the virtual advantages while the gate is open; 0 = the base estimator");
+      "all-wrong k/K and all-correct 1 - k/K instead of the paper's ladder, which leaves "
+      "all-correct groups collapsed at K = 1");
+    v("strength", strength,
+      "weight of the virtual advantages while the gate is open; 0 = the base estimator");
     v("threshold", threshold, "collapse rate above which the gate opens, at the first step");
     v("threshold_rate", threshold_rate, "how fast the threshold follows the collapse rate (eta)");
     v("threshold_min", threshold_min, "lower bound of the threshold");
@@ -42,9 +45,12 @@ struct AvspoPriorConfig {
   template <class V>
   void Visit(V& v) {
     v("kappa", kappa, "virtual samples of a group, a weight");
-    v("confidence_count", confidence_count, "history of n completions counts n / (n + this); 0 = the group's size");
-    v("strength_correct", strength_correct, "weight of the virtual advantages in all-correct groups, at most 1; 0 = off");
-    v("strength_wrong", strength_wrong, "weight of the virtual advantages in all-wrong groups, at most 1; 0 = off");
+    v("confidence_count", confidence_count,
+      "history of n completions counts n / (n + this); 0 = the group's size");
+    v("strength_correct", strength_correct,
+      "weight of the virtual advantages in all-correct groups, at most 1; 0 = off");
+    v("strength_wrong", strength_wrong,
+      "weight of the virtual advantages in all-wrong groups, at most 1; 0 = off");
   }
 };
 
@@ -60,11 +66,15 @@ struct AvspoConfig {
   template <class V>
   void Visit(V& v) {
     v("mode", mode,
-      "noise (the brief's Gaussian noise, all groups) | opposite (released code: one virtual sample, constant groups) | ladder (the "
+      "noise (the brief's Gaussian noise, all groups) | opposite (released code: one virtual "
+      "sample, constant groups) | ladder (the "
       "paper's text) | prior (the prompt's history)");
-    v("acr_threshold", acr_threshold, "noise, opposite, prior: the gate opens above this collapse rate");
-    v("slope", slope, "noise, opposite, prior: confidence weight = min(1, slope * (rate - acr_threshold))");
-    v("variance_threshold", variance_threshold, "noise: a group counts as collapsed below this sample variance");
+    v("acr_threshold", acr_threshold,
+      "noise, opposite, prior: the gate opens above this collapse rate");
+    v("slope", slope,
+      "noise, opposite, prior: confidence weight = min(1, slope * (rate - acr_threshold))");
+    v("variance_threshold", variance_threshold,
+      "noise: a group counts as collapsed below this sample variance");
     v("noise_std", noise_std, "noise: standard deviation of the virtual rewards' noise");
     v("ladder", ladder, "mode ladder");
     v("prior", prior, "mode prior");
@@ -77,8 +87,10 @@ struct AgraeConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("form", form, "paper (Eq 12 and 13) | released (the repository's easy term, 1 / (1 - sqrt p))");
-    v("alpha", alpha, "batch success rate from which positive advantages are no longer suppressed, in (0, 1]");
+    v("form", form,
+      "paper (Eq 12 and 13) | released (the repository's easy term, 1 / (1 - sqrt p))");
+    v("alpha", alpha,
+      "batch success rate from which positive advantages are no longer suppressed, in (0, 1]");
   }
 };
 
@@ -87,7 +99,8 @@ struct GpgConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("form", form, "verl ((r - mean) * N / nonzero rewards) | official ((r - mean) / share of mixed groups)");
+    v("form", form,
+      "verl ((r - mean) * N / nonzero rewards) | official ((r - mean) / share of mixed groups)");
   }
 };
 

@@ -16,7 +16,8 @@ namespace {
 Status ApplyOverride(YAML::Node& root, const std::string& override) {
   const std::size_t equals = override.find('=');
   if (equals == std::string::npos || equals == 0) {
-    return InvalidArgument("--set " + override + ": expected key=value, for example run.optim.lr=1e-5");
+    return InvalidArgument("--set " + override +
+                           ": expected key=value, for example run.optim.lr=1e-5");
   }
   std::string key = override.substr(0, equals);
   YAML::Node node = root;  // a reference into the tree
@@ -24,7 +25,8 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
     YAML::Node next = node[key.substr(begin, dot - begin)];
     if (next.IsDefined() && !next.IsNull() && !next.IsMap()) {
-      return InvalidArgument("--set " + override + ": " + key.substr(0, dot) + " is a value, not a section");
+      return InvalidArgument("--set " + override + ": " + key.substr(0, dot) +
+                             " is a value, not a section");
     }
     node.reset(next);
     begin = dot + 1;
@@ -50,13 +52,15 @@ std::string PrintSection(T section) {
 }
 
 // Types and names are checked, ranges are not.
-Result<RunConfig> Bind(const std::string& text, const std::string& name, const std::vector<std::string>& overrides) {
+Result<RunConfig> Bind(const std::string& text, const std::string& name,
+                       const std::vector<std::string>& overrides) {
   YAML::Node root;
   try {
     root = YAML::Load(text);
     if (root.IsNull()) root = YAML::Node(YAML::NodeType::Map);
     if (!root.IsMap()) return InvalidArgument(name + ": expected the sections 'run' and 'local'");
-    for (const std::string& override : overrides) BUTTRESS_RETURN_IF_ERROR(ApplyOverride(root, override));
+    for (const std::string& override : overrides)
+      BUTTRESS_RETURN_IF_ERROR(ApplyOverride(root, override));
     RunConfig config;
     std::vector<std::string> errors;
     YamlBinder binder(root, "", name, errors);
@@ -72,15 +76,15 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name, const s
 // kInvalidArgument for a setting outside `section`, which the command would not read.
 Status CheckSection(const std::vector<std::string>& overrides, const std::string& section) {
   for (const std::string& override : overrides) {
-    if (!override.starts_with(section + ".")) return InvalidArgument("--set " + override + ": only settings of " + section + " count here");
+    if (!override.starts_with(section + "."))
+      return InvalidArgument("--set " + override + ": only settings of " + section + " count here");
   }
   return OkStatus();
 }
 
 }  // namespace
 
-Result<RunConfig> ParseRunConfig(const std::string& text,
-                                 const std::string& name,
+Result<RunConfig> ParseRunConfig(const std::string& text, const std::string& name,
                                  const std::vector<std::string>& overrides) {
   BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, Bind(text, name, overrides));
   BUTTRESS_RETURN_IF_ERROR(ValidateRunConfig(config).Annotate(name));
@@ -101,7 +105,8 @@ Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides) {
   return config.run.reward;
 }
 
-Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides) {
+Result<RunConfig> LoadRunConfig(const std::string& path,
+                                const std::vector<std::string>& overrides) {
   constexpr std::int64_t kMaxConfigBytes = 1 << 20;
   auto text = ReadFile(path, kMaxConfigBytes);
   if (!text.ok()) return InvalidArgument("--config: " + text.status().message());
@@ -118,14 +123,18 @@ std::string DescribeRunConfig() {
   return text;
 }
 
-std::string RunConfigHash(const RunConfig& config) { return ToHex(Sha256Of(PrintSection(config.run))); }
+std::string RunConfigHash(const RunConfig& config) {
+  return ToHex(Sha256Of(PrintSection(config.run)));
+}
 
 void ConfigFlags::AddTo(CLI::App& app) {
   app.add_option("--config", path, "YAML file of the run");
-  app.add_option("--set", overrides, "override a setting: run.optim.lr=1e-5 (may stand several times)");
+  app.add_option("--set", overrides,
+                 "override a setting: run.optim.lr=1e-5 (may stand several times)");
   app.add_flag("--print-config", print, "print the whole configuration and leave");
   app.add_flag("--check", check, "check the configuration and leave");
-  app.add_flag("--describe-config", describe, "print every setting, its default and its meaning, and leave");
+  app.add_flag("--describe-config", describe,
+               "print every setting, its default and its meaning, and leave");
 }
 
 Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
@@ -138,7 +147,9 @@ Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
   if (flags.path.empty()) return InvalidArgument("--config is missing; name the run's YAML file");
   BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(flags.path, flags.overrides));
   if (flags.print) std::fputs(PrintRunConfig(config).c_str(), stdout);
-  if (flags.check) std::printf("%s: ok (run %s)\n", flags.path.c_str(), RunConfigHash(config).substr(0, 12).c_str());
+  if (flags.check)
+    std::printf("%s: ok (run %s)\n", flags.path.c_str(),
+                RunConfigHash(config).substr(0, 12).c_str());
   *done = flags.print || flags.check;
   return config;
 }

@@ -1,4 +1,5 @@
-// Settings of the loss: the sections of run.algorithm that are read with or by the policy loss of `run.algorithm.loss`.
+// Settings of the loss: the sections of run.algorithm that are read with or by the policy loss of
+// `run.algorithm.loss`.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,18 @@ struct CorrectionConfig {
   template <class V>
   void Visit(V& v) {
     v("mode", mode,
-      "with w = old policy / sampling policy: none | is (w) | tis (min(w, cap)) | mis (w, 0 above cap) | icepop (w, 0 outside floor and cap); "
+      "with w = old policy / sampling policy: none | is (w) | tis (min(w, cap)) | mis (w, 0 above "
+      "cap) | icepop (w, 0 outside floor and cap); "
       "needs old_policy: learner");
-    v("level", level, "w of a token | sequence (product over the completion) | geometric (its T-th root)");
+    v("level", level,
+      "w of a token | sequence (product over the completion) | geometric (its T-th root)");
     v("cap", cap, "upper bound of w");
     v("floor", floor, "icepop: lower bound of w");
   }
 };
 
-// Completions that were cut at the token limit or come near it (DAPO, arXiv 2503.14476, section 3.4).
+// Completions that were cut at the token limit or come near it (DAPO, arXiv 2503.14476, section
+// 3.4).
 struct OverlongConfig {
   bool filter = false;
   std::int64_t length = 0;
@@ -33,10 +37,12 @@ struct OverlongConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("filter", filter, "leave completions that were cut at the token limit out of the loss and its denominators");
+    v("filter", filter,
+      "leave completions that were cut at the token limit out of the loss and its denominators");
     v("length", length, "tokens from which the soft punishment is whole; 0 = sampling.max_tokens");
     v("cache", cache, "tokens before `length` over which it grows; 0 = no soft punishment");
-    v("penalty", penalty, "whole punishment, taken off the reward; the raw reward, and so ACR, stays");
+    v("penalty", penalty,
+      "whole punishment, taken off the reward; the raw reward, and so ACR, stays");
   }
 };
 
@@ -49,8 +55,11 @@ struct AdaptiveEntropyConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("target", target, "nats a token below which the bonus acts; 0 = off: entropy_coef stays as it is");
-    v("step", step, "what the coefficient rises by after a step at or below target, and falls by after one above");
+    v("target", target,
+      "nats a token below which the bonus acts; 0 = off: entropy_coef stays as it is");
+    v("step", step,
+      "what the coefficient rises by after a step at or below target, and falls by after one "
+      "above");
     v("min", min, "lower bound of the coefficient");
     v("max", max, "upper bound of the coefficient");
   }
@@ -95,7 +104,8 @@ struct KlCovConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("share", share, "tokens with a penalty, of all tokens of the step: those with the highest covariance");
+    v("share", share,
+      "tokens with a penalty, of all tokens of the step: those with the highest covariance");
     v("coef", coef, "weight of the penalty |log ratio|");
   }
 };

@@ -1,4 +1,5 @@
-// Settings of the math verifier, and of the verifier that looks at completions a second time: sections of run.reward.
+// Settings of the math verifier, and of the verifier that looks at completions a second time:
+// sections of run.reward.
 #pragma once
 
 #include <string>
@@ -18,7 +19,9 @@ struct MathConfig {
   template <class V>
   void Visit(V& v) {
     v("mode", mode, "lenient | strict: when two answers are the same (lib/verify/math/equal.h)");
-    v("anchors", anchors, "where a response's answer is looked for, in this order: boxed, final answer is, ####, answer:, whole, last expression");
+    v("anchors", anchors,
+      "where a response's answer is looked for, in this order: boxed, final answer is, ####, "
+      "answer:, whole, last expression");
   }
 };
 
@@ -28,7 +31,9 @@ struct SecondVerifierConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("verifier", verifier, "an independent verifier, whose verdicts are compared with the first one's in /metrics and never trained on; empty: none");
+    v("verifier", verifier,
+      "an independent verifier, whose verdicts are compared with the first one's in /metrics and "
+      "never trained on; empty: none");
     v("share", share, "share of completions that it sees, in [0, 1]");
   }
 };

@@ -1,4 +1,5 @@
-// Settings of rewards: which verifier scores what, and what each of them can be told. Part of run_config.h.
+// Settings of rewards: which verifier scores what, and what each of them can be told. Part of
+// run_config.h.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +17,8 @@ struct FormatConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("tags", tags, "the response is these tags in this order, each once, with nothing but white space between");
+    v("tags", tags,
+      "the response is these tags in this order, each once, with nothing but white space between");
     v("free_end", free_end, "any text may follow the last tag");
   }
 };
@@ -33,8 +35,10 @@ struct LengthConfig {
     v("unit", unit, "what verifier length counts: words | characters | tokens");
     v("min", min, "fewest of them");
     v("max", max, "most of them");
-    v("overlong_tokens", overlong_tokens, "verifier overlong: tokens from which the penalty is -1; needed there");
-    v("overlong_buffer", overlong_buffer, "verifier overlong: tokens before that over which it grows from 0");
+    v("overlong_tokens", overlong_tokens,
+      "verifier overlong: tokens from which the penalty is -1; needed there");
+    v("overlong_buffer", overlong_buffer,
+      "verifier overlong: tokens before that over which it grows from 0");
   }
 };
 
@@ -56,14 +60,17 @@ struct CodeConfig {
     v("language", language, "of the responses: python | cpp");
     v("python", python, "interpreter inside the sandbox");
     v("compiler", compiler, "C++ compiler inside the sandbox");
-    v("read_only", read_only, "folders beside /usr that a program may read, as a virtual environment");
-    v("cpu_seconds", cpu_seconds, "CPU time of a process of one test; past it the program fails the test");
+    v("read_only", read_only,
+      "folders beside /usr that a program may read, as a virtual environment");
+    v("cpu_seconds", cpu_seconds,
+      "CPU time of a process of one test; past it the program fails the test");
     v("wall_ms", wall_ms, "time of one test; past it the program fails the test");
     v("compile_ms", compile_ms, "time to compile; counts towards run.reward.timeout_ms");
     v("memory_mb", memory_mb, "address space of a process");
     v("disk_mb", disk_mb, "files that a program may write, in memory");
     v("output_kb", output_kb, "output of a program; past it the program fails the test");
-    v("processes", processes, "processes and threads of a program, the sandbox's own three included");
+    v("processes", processes,
+      "processes and threads of a program, the sandbox's own three included");
   }
 };
 
@@ -77,7 +84,8 @@ struct PythonConfig {
   template <class V>
   void Visit(V& v) {
     v("interpreter", interpreter, "runs the reward functions python:FILE:FUNCTION");
-    v("workers", workers, "processes of each function; run.reward.threads bounds how many work at once");
+    v("workers", workers,
+      "processes of each function; run.reward.threads bounds how many work at once");
     v("batch", batch, "completions of one call at most");
     v("start_ms", start_ms, "time to import a file of functions");
     v("chat", chat, "TRL: prompts and completions as lists of chat messages");
@@ -116,12 +124,16 @@ struct RewardConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("verifier", verifier, "what scores completions (buttress verify --list), or a weighted sum whose first part decides: math + 0.2 * format");
+    v("verifier", verifier,
+      "what scores completions (buttress verify --list), or a weighted sum whose first part "
+      "decides: math + 0.2 * format");
     v("by_source", by_source, "data source -> verifier or sum, where it differs from `verifier`");
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
     v("threads", threads, "scoring threads of a worker");
-    v("timeout_ms", timeout_ms, "time for one completion, or one batch of them; past it they are unscorable");
-    v("correct_from", correct_from, "python, http: score from which a completion counts as correct, unless the reply says which");
+    v("timeout_ms", timeout_ms,
+      "time for one completion, or one batch of them; past it they are unscorable");
+    v("correct_from", correct_from,
+      "python, http: score from which a completion counts as correct, unless the reply says which");
     v("math", math, "mathematical answers (verifier: math)");
     v("second", second, "a second look at some completions");
     v("format", format, "verifier format");

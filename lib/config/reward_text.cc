@@ -21,15 +21,20 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
   const std::size_t star = text.find('*');
   if (star != std::string_view::npos) {
     const std::string_view number = Trim(text.substr(0, star));
-    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), term.weight);
-    if (error != std::errc() || end != number.data() + number.size() || !std::isfinite(term.weight) || term.weight == 0)
-      return InvalidArgument("'" + std::string(number) + "' is no weight; expected a number that is not 0, as in math + 0.2 * format");
+    const auto [end, error] =
+        std::from_chars(number.data(), number.data() + number.size(), term.weight);
+    if (error != std::errc() || end != number.data() + number.size() ||
+        !std::isfinite(term.weight) || term.weight == 0)
+      return InvalidArgument(
+          "'" + std::string(number) +
+          "' is no weight; expected a number that is not 0, as in math + 0.2 * format");
     text.remove_prefix(star + 1);
   }
   if (negative) term.weight = -term.weight;
   term.name = Trim(text);
   if (term.name.empty() || term.name.find_first_of(kSpace) != std::string::npos)
-    return InvalidArgument("'" + term.name + "' names no verifier; expected as in math + 0.2 * format");
+    return InvalidArgument("'" + term.name +
+                           "' names no verifier; expected as in math + 0.2 * format");
   return term;
 }
 
@@ -46,8 +51,10 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
   while (true) {
     const std::size_t sign = FindSign(rest);
     BUTTRESS_ASSIGN_OR_RETURN(SumTerm term, ParseTerm(rest.substr(0, sign), negative));
-    if (std::any_of(terms.begin(), terms.end(), [&](const SumTerm& other) { return other.name == term.name; }))
-      return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) + "'; add the weights");
+    if (std::any_of(terms.begin(), terms.end(),
+                    [&](const SumTerm& other) { return other.name == term.name; }))
+      return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) +
+                             "'; add the weights");
     terms.push_back(std::move(term));
     if (sign == std::string_view::npos) return terms;
     negative = rest[sign + 1] == '-';
@@ -67,7 +74,8 @@ Status CheckVerifierName(std::string_view name) {
 Status CheckRewardText(std::string_view text) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
   for (const SumTerm& term : terms) {
-    BUTTRESS_RETURN_IF_ERROR(CheckVerifierName(std::string_view(term.name).substr(0, term.name.find(':'))));
+    BUTTRESS_RETURN_IF_ERROR(
+        CheckVerifierName(std::string_view(term.name).substr(0, term.name.find(':'))));
   }
   return OkStatus();
 }

@@ -18,10 +18,13 @@ class Rules {
     if (!holds) broken_ += "\n  " + key + " = " + ToText(value) + ": " + expected;
   }
 
-  void OneOf(const std::string& key, const std::string& value, std::initializer_list<const char*> choices) {
+  void OneOf(const std::string& key, const std::string& value,
+             std::initializer_list<const char*> choices) {
     std::string expected = "choose one of:";
-    for (const char* choice : choices) expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
-    Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value, expected);
+    for (const char* choice : choices)
+      expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
+    Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value,
+            expected);
   }
 
   Status Verdict() const {

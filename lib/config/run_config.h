@@ -1,5 +1,6 @@
-// Every setting of every program, once: name, default, meaning. `run` is the same on every process and is hashed; `local` may differ
-// from machine to machine. Secrets are files, never keys. A part receives its own sub-struct by const&.
+// Every setting of every program, once: name, default, meaning. `run` is the same on every process
+// and is hashed; `local` may differ from machine to machine. Secrets are files, never keys. A part
+// receives its own sub-struct by const&.
 #pragma once
 
 #include <cstdint>
@@ -30,14 +31,20 @@ struct DataConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("prompts", prompts, "JSONL of training prompts: a string or a list of chat messages, and an answer");
-    v("held_out", held_out, "JSONL of prompts that are never trained on; empty: no accuracy before and after");
+    v("prompts", prompts,
+      "JSONL of training prompts: a string or a list of chat messages, and an answer");
+    v("held_out", held_out,
+      "JSONL of prompts that are never trained on; empty: no accuracy before and after");
     v("prompt_field", prompt_field, "field of the JSONL that holds the prompt");
     v("answer_field", answer_field, "field that holds the reference answer");
-    v("id_field", id_field, "field that holds the prompt's id; rows without one get their line number");
-    v("source_field", source_field, "field that names the data source; rows without one are 'default'");
-    v("system_prompt", system_prompt, "system message put before string prompts; needs chat_template");
-    v("chat_template", chat_template, "render prompts with the model's chat template (lists of messages always are)");
+    v("id_field", id_field,
+      "field that holds the prompt's id; rows without one get their line number");
+    v("source_field", source_field,
+      "field that names the data source; rows without one are 'default'");
+    v("system_prompt", system_prompt,
+      "system message put before string prompts; needs chat_template");
+    v("chat_template", chat_template,
+      "render prompts with the model's chat template (lists of messages always are)");
     v("max_prompt_tokens", max_prompt_tokens, "longer prompts are refused at start, by line");
     v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
     v("selection", selection, "which prompts are passed over");
@@ -82,10 +89,13 @@ struct BatchConfig {
   template <class V>
   void Visit(V& v) {
     v("prompts", prompts, "groups of a step (P)");
-    v("max_age", max_age, "steps that a group may be older than the weights it trains (S); 0 = on-policy");
-    v("window", window, "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
+    v("max_age", max_age,
+      "steps that a group may be older than the weights it trains (S); 0 = on-policy");
+    v("window", window,
+      "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
     v("zero_variance", zero_variance,
-      "groups whose rewards are all equal: keep (the estimator decides) | mask (in no loss, no denominator) | resample (replaced by other "
+      "groups whose rewards are all equal: keep (the estimator decides) | mask (in no loss, no "
+      "denominator) | resample (replaced by other "
       "prompts, up to a cap) | virtual (advantage: avspo)");
     v("resample", resample, "zero_variance: resample");
   }
@@ -134,22 +144,29 @@ struct AlgorithmConfig {
     v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");
     v("w_reinforce", w_reinforce, "correct against wrong (advantage: w_reinforce)");
     v("loss", loss, "policy loss; buttress losses prints all");
-    v("old_policy", old_policy, "whose log-probs the ratio divides by: sampler (recorded) | learner (its own, as the step begins)");
+    v("old_policy", old_policy,
+      "whose log-probs the ratio divides by: sampler (recorded) | learner (its own, as the step "
+      "begins)");
     v("correction", correction, "weights for the gap between sampler and learner");
     v("sapo", sapo, "soft gate (loss: sapo)");
     v("dppo", dppo, "divergence instead of ratio clip (loss: dppo_tv, dppo_kl)");
     v("clip_cov", clip_cov, "tokens of high covariance left out (loss: clip_cov)");
     v("kl_cov", kl_cov, "tokens of high covariance held back (loss: kl_cov)");
-    v("clip_low", clip_low, "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence");
-    v("clip_high", clip_high, "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
+    v("clip_low", clip_low,
+      "ratio clip below: 1 - clip_low; gmpo: of the log ratio, dppo: of the divergence");
+    v("clip_high", clip_high,
+      "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
     v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
     v("aggregation", aggregation,
-      "token_mean | token_sum | group_token_mean | seq_mean_token_mean | seq_mean_token_sum | seq_mean_token_sum_norm");
+      "token_mean | token_sum | group_token_mean | seq_mean_token_mean | seq_mean_token_sum | "
+      "seq_mean_token_sum_norm");
     v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
-    v("kl_coef", kl_coef, "weight of the KL loss against the start model; 0 = off, no reference model is kept");
+    v("kl_coef", kl_coef,
+      "weight of the KL loss against the start model; 0 = off, no reference model is kept");
     v("kl_estimator", kl_estimator, "k1 | k2 | k3 | k3+ (k3's value, k2's gradient)");
     v("kl_in", kl_in,
-      "loss | reward (taken off the reward; a trap: no group is homogeneous any more, and std: sample scales KL noise to variance 1)");
+      "loss | reward (taken off the reward; a trap: no group is homogeneous any more, and std: "
+      "sample scales KL noise to variance 1)");
     v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
     v("adaptive_entropy", adaptive_entropy, "entropy_coef that follows the entropy");
     v("overlong", overlong, "completions at or near the token limit");
@@ -202,7 +219,8 @@ struct RunSettings {
     v("name", name, "name of the run");
     v("seed", seed, "seed of everything random");
     v("steps", steps, "optimizer steps");
-    v("deterministic", deterministic, "batches in admission order with exact versions, so that a run can be repeated bit for bit");
+    v("deterministic", deterministic,
+      "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
     v("lease_ms", lease_ms, "a lease that is not renewed for this long is handed out anew");
     v("max_attempts", max_attempts, "leases of one group before it is dropped as poison");
@@ -225,11 +243,17 @@ struct CoordinatorConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("listen", listen, "address of the gRPC port; port 0 picks a free one and writes it to <out>/coordinator.address");
-    v("advertise", advertise, "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
+    v("listen", listen,
+      "address of the gRPC port; port 0 picks a free one and writes it to "
+      "<out>/coordinator.address");
+    v("advertise", advertise,
+      "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
-    v("payload_segment_bytes", payload_segment_bytes, "size at which a file of <out>/payloads is closed and the next one begun");
-    v("keep_payloads", keep_payloads, "keep the completions of settled groups; false: a payload file is deleted once no group in it is needed");
+    v("payload_segment_bytes", payload_segment_bytes,
+      "size at which a file of <out>/payloads is closed and the next one begun");
+    v("keep_payloads", keep_payloads,
+      "keep the completions of settled groups; false: a payload file is deleted once no group in "
+      "it is needed");
   }
 };
 
@@ -253,16 +277,22 @@ struct VllmConfig {
     v("servers", servers, "http://host:port of each vLLM server; a server belongs to one worker");
     v("model", model, "name that the servers serve the policy by; empty: the first that they list");
     v("api_key_file", api_key_file, "file with the servers' API key; empty: none");
-    v("concurrency", concurrency, "completions that a server gets at once; 0 = its max_num_seqs, which is also the bound");
+    v("concurrency", concurrency,
+      "completions that a server gets at once; 0 = its max_num_seqs, which is also the bound");
     v("attempts", attempts, "attempts at one completion before it counts as failed");
     v("connect_ms", connect_ms, "time to connect");
     v("first_byte_ms", first_byte_ms, "time to the first token, waiting in the server included");
     v("idle_ms", idle_ms, "time between tokens");
     v("control_ms", control_ms, "time for a pause, a weight load or a probe");
     v("revive_ms", revive_ms, "first wait before a lost server is tried again; doubles up to 30 s");
-    v("health_interval_ms", health_interval_ms, "wait between two health checks (GET /health) of a server");
-    v("health_timeout_ms", health_timeout_ms, "time for a health check; a server that takes longer gets no completions until one is in time");
-    v("canary_nats", canary_nats, "how far log-probs may be from the learner's after an update; 0: 0.001 where server and weights are float32, else 0.05");
+    v("health_interval_ms", health_interval_ms,
+      "wait between two health checks (GET /health) of a server");
+    v("health_timeout_ms", health_timeout_ms,
+      "time for a health check; a server that takes longer gets no completions until one is in "
+      "time");
+    v("canary_nats", canary_nats,
+      "how far log-probs may be from the learner's after an update; 0: 0.001 where server and "
+      "weights are float32, else 0.05");
   }
 };
 
@@ -289,8 +319,10 @@ struct WorkerConfig {
     v("device", device, "cpu | cuda, for the embedded engine");
     v("threads", threads, "torch threads of the embedded engine");
     v("max_running", max_running, "samples decoded together at most");
-    v("kv_cache_tokens", kv_cache_tokens, "bound of the key-value cache, in tokens over all running samples");
-    v("batch_invariant", batch_invariant, "embedded: the same bits whatever else is in the batch; slower");
+    v("kv_cache_tokens", kv_cache_tokens,
+      "bound of the key-value cache, in tokens over all running samples");
+    v("batch_invariant", batch_invariant,
+      "embedded: the same bits whatever else is in the batch; slower");
     v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");
@@ -317,13 +349,18 @@ struct LearnerConfig {
     v("collective", collective, "local (one rank) | mpi | nccl");
     v("device", device, "cpu | cuda");
     v("threads", threads, "torch threads of a rank");
-    v("micro_batch_tokens", micro_batch_tokens, "tokens of one forward and backward pass at most (a longer completion goes alone)");
+    v("micro_batch_tokens", micro_batch_tokens,
+      "tokens of one forward and backward pass at most (a longer completion goes alone)");
     v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
-    v("collective_timeout_ms", collective_timeout_ms, "a collective that takes longer ends the job");
-    v("interface", interface, "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: they choose");
+    v("collective_timeout_ms", collective_timeout_ms,
+      "a collective that takes longer ends the job");
+    v("interface", interface,
+      "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: "
+      "they choose");
     v("listen", listen, "rank 0: address of the Weights port");
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
-    v("metrics", metrics, "address of /metrics; a rank adds its local rank to a port that is not 0");
+    v("metrics", metrics,
+      "address of /metrics; a rank adds its local rank to a port that is not 0");
     v("alarms", alarms, "when an alarm is raised");
   }
 };

@@ -1,4 +1,5 @@
-// Settings of which prompts are drawn and what becomes of groups without a signal; and of the learner's alarms.
+// Settings of which prompts are drawn and what becomes of groups without a signal; and of the
+// learner's alarms.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +14,9 @@ struct ResampleConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("cap", cap, "groups replaced for a step at most, in batches of P; beyond it constant groups fill the plan, masked");
+    v("cap", cap,
+      "groups replaced for a step at most, in batches of P; beyond it constant groups fill the "
+      "plan, masked");
     v("budget", budget, "groups replaced in the whole run at most; 0 = no bound");
   }
 };
@@ -26,9 +29,13 @@ struct GresoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("keep_easy", keep_easy, "first base of the chance to draw an all-correct prompt again: base ^ (all-correct groups in a row)");
+    v("keep_easy", keep_easy,
+      "first base of the chance to draw an all-correct prompt again: base ^ (all-correct groups in "
+      "a row)");
     v("keep_hard", keep_hard, "the same for all-wrong prompts");
-    v("target", target, "share of constant groups that the bases are moved towards: a third of it easy, two thirds hard");
+    v("target", target,
+      "share of constant groups that the bases are moved towards: a third of it easy, two thirds "
+      "hard");
   }
 };
 
@@ -38,7 +45,8 @@ struct SpeedConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("rest", rest, "passes over the dataset for which a prompt whose last group was constant is left out");
+    v("rest", rest,
+      "passes over the dataset for which a prompt whose last group was constant is left out");
   }
 };
 
@@ -65,7 +73,8 @@ struct SelectionConfig {
   template <class V>
   void Visit(V& v) {
     v("mode", mode,
-      "prompts passed over by their history: none | greso (constant again and again) | speed (constant last time) | mopps (far from a "
+      "prompts passed over by their history: none | greso (constant again and again) | speed "
+      "(constant last time) | mopps (far from a "
       "success rate)");
     v("greso", greso, "mode greso");
     v("speed", speed, "mode speed");
@@ -86,10 +95,15 @@ struct AlarmConfig {
   void Visit(V& v) {
     v("entropy_floor", entropy_floor, "entropy_low: entropy below this, in nats a token ...");
     v("entropy_steps", entropy_steps, "... for more than this many steps in a row");
-    v("entropy_fall", entropy_fall, "entropy_falling: share of the entropy that the line through the last trend_steps steps loses");
+    v("entropy_fall", entropy_fall,
+      "entropy_falling: share of the entropy that the line through the last trend_steps steps "
+      "loses");
     v("trend_steps", trend_steps, "steps of that line");
-    v("kl_limit", kl_limit, "kl_drift: moving average of the KL of sampler and learner, or of start model and learner, in nats a token");
-    v("distinct_floor", distinct_floor, "responses_alike: moving average of the share of distinct responses in a group");
+    v("kl_limit", kl_limit,
+      "kl_drift: moving average of the KL of sampler and learner, or of start model and learner, "
+      "in nats a token");
+    v("distinct_floor", distinct_floor,
+      "responses_alike: moving average of the share of distinct responses in a group");
   }
 };
 

@@ -15,11 +15,16 @@ struct SecurityConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("certificate", certificate, "PEM file: this machine's certificate; with the next three, all ports speak TLS and want the token");
+    v("certificate", certificate,
+      "PEM file: this machine's certificate; with the next three, all ports speak TLS and want the "
+      "token");
     v("key", key, "PEM file: its private key");
-    v("ca", ca, "PEM file: the authority that signs every certificate of the run; peers must have one of it");
+    v("ca", ca,
+      "PEM file: the authority that signs every certificate of the run; peers must have one of it");
     v("token_file", token_file, "file with the run's token; deploy/make-certs.sh makes all four");
-    v("insecure", insecure, "allow ports that other machines reach without TLS and token: anybody there can take part in the run");
+    v("insecure", insecure,
+      "allow ports that other machines reach without TLS and token: anybody there can take part in "
+      "the run");
   }
 };
 

@@ -22,20 +22,25 @@ void CheckVerifiers(const RewardConfig& reward, Rules& rules) {
 
 void CheckVerifierSettings(const RewardConfig& reward, Rules& rules) {
   rules.OneOf("run.reward.math.mode", reward.math.mode, {"lenient", "strict"});
-  rules.Require(!reward.math.anchors.empty(), "run.reward.math.anchors", std::string("[]"), "at least one");
+  rules.Require(!reward.math.anchors.empty(), "run.reward.math.anchors", std::string("[]"),
+                "at least one");
   for (const std::string& anchor : reward.math.anchors) {
-    const bool known = std::find(std::begin(kMathAnchors), std::end(kMathAnchors), anchor) != std::end(kMathAnchors);
-    rules.Require(known, "run.reward.math.anchors", anchor, "choose of: boxed, final answer is, ####, answer:, whole, last expression");
+    const bool known = std::find(std::begin(kMathAnchors), std::end(kMathAnchors), anchor) !=
+                       std::end(kMathAnchors);
+    rules.Require(known, "run.reward.math.anchors", anchor,
+                  "choose of: boxed, final answer is, ####, answer:, whole, last expression");
   }
   const double share = reward.second.share;
   rules.Require(share >= 0 && share <= 1, "run.reward.second.share", share, "in [0, 1]");
-  rules.Require(share == 0 || !reward.second.verifier.empty(), "run.reward.second.verifier", std::string(), "name a verifier, or leave share at 0");
+  rules.Require(share == 0 || !reward.second.verifier.empty(), "run.reward.second.verifier",
+                std::string(), "name a verifier, or leave share at 0");
 }
 
 }  // namespace
 
 void CheckReward(const RewardConfig& reward, Rules& rules) {
-  const auto between = [&](const std::string& key, std::int64_t value, std::int64_t least, std::int64_t most) {
+  const auto between = [&](const std::string& key, std::int64_t value, std::int64_t least,
+                           std::int64_t most) {
     rules.Require(value >= least && value <= most, "run.reward." + key, value,
                   "between " + std::to_string(least) + " and " + std::to_string(most));
   };
@@ -44,12 +49,15 @@ void CheckReward(const RewardConfig& reward, Rules& rules) {
   CheckVerifierSettings(reward, rules);
   between("threads", reward.threads, 1, 1024);
   between("timeout_ms", reward.timeout_ms, 1, kDayMs);
-  rules.Require(std::isfinite(reward.correct_from), "run.reward.correct_from", reward.correct_from, "a finite number");
-  rules.Require(!reward.format.tags.empty(), "run.reward.format.tags", std::string("[]"), "name a tag or more: [think, answer]");
+  rules.Require(std::isfinite(reward.correct_from), "run.reward.correct_from", reward.correct_from,
+                "a finite number");
+  rules.Require(!reward.format.tags.empty(), "run.reward.format.tags", std::string("[]"),
+                "name a tag or more: [think, answer]");
   rules.OneOf("run.reward.length.unit", reward.length.unit, {"words", "characters", "tokens"});
   between("length.min", reward.length.min, 0, reward.length.max);
   between("length.overlong_tokens", reward.length.overlong_tokens, 0, kMaxTokens);
-  between("length.overlong_buffer", reward.length.overlong_buffer, 0, reward.length.overlong_tokens);
+  between("length.overlong_buffer", reward.length.overlong_buffer, 0,
+          reward.length.overlong_tokens);
   rules.OneOf("run.reward.code.language", reward.code.language, {"python", "cpp"});
   between("code.cpu_seconds", reward.code.cpu_seconds, 1, 3600);
   between("code.wall_ms", reward.code.wall_ms, 1, kDayMs);

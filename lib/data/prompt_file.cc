@@ -36,9 +36,9 @@ class PromptFile::Check {
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id) {
-        return Bad(file.rows_[row].line,
-                   "id '" + id + "' stands in line " +
-                       std::to_string(file.rows_[other->second].line) + " already");
+        return Bad(file.rows_[row].line, "id '" + id + "' stands in line " +
+                                             std::to_string(file.rows_[other->second].line) +
+                                             " already");
       }
     }
     row_by_id_hash_.emplace(HashText(id), row);

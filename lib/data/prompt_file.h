@@ -1,4 +1,5 @@
-// A dataset of prompts: JSONL with the fields that run.data names, one prompt a row, rendered and tokenized here and nowhere else.
+// A dataset of prompts: JSONL with the fields that run.data names, one prompt a row, rendered and
+// tokenized here and nowhere else.
 #pragma once
 
 #include <cstddef>
@@ -26,10 +27,12 @@ struct Prompt {
 // Turns one row into a prompt. Thread-safe.
 class PromptParser {
  public:
-  // `tokenizer` outlives the parser. kInvalidArgument: settings or a chat template that cannot be used.
+  // `tokenizer` outlives the parser. kInvalidArgument: settings or a chat template that cannot be
+  // used.
   static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer);
 
-  // `line` counts from 1 and is the id of rows without one. kInvalidArgument says what is wrong with the row.
+  // `line` counts from 1 and is the id of rows without one. kInvalidArgument says what is wrong
+  // with the row.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
  private:
@@ -45,10 +48,10 @@ class PromptParser {
 // A file of prompts, kept open; of each row only its place is held in memory. Thread-safe.
 class PromptFile {
  public:
-  // Reads the whole file once. All bad rows are reported together, by line: not JSON, a missing field or one of the wrong type, nothing
-  // in it, too many tokens, an id that another row has. `tokenizer` outlives the file.
-  static Result<std::unique_ptr<PromptFile>> Open(const std::string& path,
-                                                  const DataConfig& config,
+  // Reads the whole file once. All bad rows are reported together, by line: not JSON, a missing
+  // field or one of the wrong type, nothing in it, too many tokens, an id that another row has.
+  // `tokenizer` outlives the file.
+  static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
                                                   const Tokenizer& tokenizer);
   ~PromptFile();
   PromptFile(const PromptFile&) = delete;

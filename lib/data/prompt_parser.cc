@@ -29,8 +29,7 @@ Result<json> ParseObject(std::string_view row) {
 }
 
 // Text, or an integer as text; nothing else can be an id or a source.
-Result<std::string> NameField(const json& row,
-                              const std::string& field,
+Result<std::string> NameField(const json& row, const std::string& field,
                               const std::string& if_absent) {
   const auto found = row.find(field);
   if (found == row.end() || found->is_null()) return if_absent;
@@ -132,10 +131,8 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
                            "': expected text or a list of messages, found " + asked->type_name());
   }
   if (!messages.is_null()) {
-    BUTTRESS_ASSIGN_OR_RETURN(
-        text,
-        chat_template_->Render(
-            messages, /*add_generation_prompt=*/true, {{"eos_token", eos_token_}}));
+    BUTTRESS_ASSIGN_OR_RETURN(text, chat_template_->Render(messages, /*add_generation_prompt=*/true,
+                                                           {{"eos_token", eos_token_}}));
   }
   BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, tokenizer_->Encode(text));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");

@@ -25,8 +25,7 @@ std::string Sizes(const Report& report) {
   std::string text;
   for (const SizeRemedy& size : report.remedies.sizes) {
     text += Format(text.empty() ? "%.2f at this group size" : ", %.2f at %lld times",
-                   size.expected_acr,
-                   static_cast<long long>(size.times));
+                   size.expected_acr, static_cast<long long>(size.times));
   }
   return text;
 }
@@ -40,12 +39,11 @@ std::vector<std::string> NextSteps(const Report& report) {
   for (std::size_t i = 0; i < kCauses; ++i) {
     if (static_cast<double>(report.all.causes[i]) / groups >= kWorthMending) order.push_back(i);
   }
-  std::ranges::stable_sort(
-      order, std::greater<>(), [&](std::size_t i) { return report.all.causes[i]; });
+  std::ranges::stable_sort(order, std::greater<>(),
+                           [&](std::size_t i) { return report.all.causes[i]; });
   for (const std::size_t i : order) {
     const CauseInfo& info = InfoOf(static_cast<Cause>(i));
-    steps.push_back(Format("%s (%lld groups, %.1f %% of all): %s.",
-                           std::string(info.name).c_str(),
+    steps.push_back(Format("%s (%lld groups, %.1f %% of all): %s.", std::string(info.name).c_str(),
                            static_cast<long long>(report.all.causes[i]),
                            100 * static_cast<double>(report.all.causes[i]) / groups,
                            std::string(info.mend).c_str()));
@@ -54,8 +52,7 @@ std::vector<std::string> NextSteps(const Report& report) {
     steps.push_back(
         Format("Of prompts seen before, %.0f %% collapse where their histories let expect %.0f %%: "
                "something beside difficulty is at work.",
-               100 * report.observed_acr,
-               100 * report.expected_acr));
+               100 * report.observed_acr, 100 * report.expected_acr));
   }
   const double difficulty =
       static_cast<double>(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)] +
@@ -70,8 +67,7 @@ std::vector<std::string> NextSteps(const Report& report) {
       steps.push_back(
           Format("Skipping prompts whose last group was constant would have saved %lld of %lld "
                  "visits; %.0f %% of them were constant again.",
-                 static_cast<long long>(skip.skipped),
-                 static_cast<long long>(skip.visits),
+                 static_cast<long long>(skip.skipped), static_cast<long long>(skip.visits),
                  100 * static_cast<double>(skip.rightly) / static_cast<double>(skip.skipped)));
     }
   }
@@ -79,8 +75,7 @@ std::vector<std::string> NextSteps(const Report& report) {
     steps.push_back(
         Format("The first steps have an ACR of %.2f; runs that begin above %.1f rarely recover by "
                "themselves.",
-               report.acr_100,
-               kEarlyCollapse));
+               report.acr_100, kEarlyCollapse));
   }
   if (steps.empty()) steps.push_back("Nothing to mend: hardly a group is without a signal.");
   return steps;

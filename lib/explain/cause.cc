@@ -11,33 +11,25 @@ namespace buttress {
 namespace {
 
 constexpr std::array<CauseInfo, kCauses> kInfo = {{
-    {"too easy",
-     "the policy solves this prompt nearly always",
+    {"too easy", "the policy solves this prompt nearly always",
      "draw it less often: skip prompts whose last group was all-correct, or mix in harder ones"},
-    {"too hard",
-     "the policy solves this prompt nearly never",
+    {"too hard", "the policy solves this prompt nearly never",
      "more completions for it (a larger G), easier prompts first, partial credit, or leave it out "
      "until the policy is better"},
-    {"truncated",
-     "most completions were cut at the token limit before they could answer",
+    {"truncated", "most completions were cut at the token limit before they could answer",
      "raise the token limit, or punish length softly; never score a cut completion as wrong"},
-    {"unscorable",
-     "the verifier could not judge the completions",
+    {"unscorable", "the verifier could not judge the completions",
      "mend the verifier or the dataset's answers; the reasons stand in the trainer's log"},
-    {"verifier constant",
-     "the verdict does not depend on what the completion says",
+    {"verifier constant", "the verdict does not depend on what the completion says",
      "run the verifier on completions whose verdict you know; look for timeouts, crashes that "
      "become 0, and a wrong answer field"},
-    {"duplicate samples",
-     "completions are copies that independent sampling cannot have made",
+    {"duplicate samples", "completions are copies that independent sampling cannot have made",
      "give every completion a seed of its own; look for n copies of one request and for caches "
      "keyed by the prompt"},
-    {"mode-collapsed",
-     "the policy gives nearly the same text every time",
+    {"mode-collapsed", "the policy gives nearly the same text every time",
      "raise the temperature or the entropy bonus, clip higher, go back to a checkpoint with "
      "entropy"},
-    {"stale weights",
-     "the completions come from weights far behind the step",
+    {"stale weights", "the completions come from weights far behind the step",
      "prove that new weights reach the sampler; bound the age of groups"},
     {"float noise",
      "rewards differ by rounding only, which division by their deviation makes a signal",
@@ -82,9 +74,7 @@ bool IsRounding(const Range& range, const CauseRules& rules) {
 // Where a constant group stands among the rewards of the run.
 enum class Level { kBest, kWorst, kBetween };
 
-Level LevelOf(const GroupFacts& group,
-              const Range& range,
-              const GroupContext& context,
+Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context,
               const CauseRules& rules) {
   const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
   if (collapse == CollapseClass::kAllCorrect) return Level::kBest;
@@ -98,8 +88,7 @@ Level LevelOf(const GroupFacts& group,
   return range.high <= context.lowest + near(context.lowest) ? Level::kWorst : Level::kBetween;
 }
 
-std::optional<Diagnosis> Unscorable(const GroupFacts& group,
-                                    const Range& range,
+std::optional<Diagnosis> Unscorable(const GroupFacts& group, const Range& range,
                                     const CauseRules& rules) {
   const auto n = static_cast<std::int64_t>(group.completions.size());
   const std::int64_t lost = n - range.scorable;
@@ -118,20 +107,15 @@ std::optional<Diagnosis> OldWeights(const GroupFacts& group, const CauseRules& r
     return std::nullopt;
   return Diagnosis{Cause::kStaleWeights,
                    Format("sampled by the weights of step %lld, %lld steps before",
-                          Number(*group.version_step),
-                          Number(group.step - *group.version_step))};
+                          Number(*group.version_step), Number(group.step - *group.version_step))};
 }
 
 std::string CopiesText(const GroupCopies& copies) {
   return Format("%lld of %lld completions are copies (%lld distinct texts, %d words)",
-                Number(copies.copied),
-                Number(copies.known),
-                Number(copies.distinct),
-                copies.words);
+                Number(copies.copied), Number(copies.known), Number(copies.distinct), copies.words);
 }
 
-std::optional<Diagnosis> Duplicates(const GroupCopies& copies,
-                                    const GroupContext& context,
+std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContext& context,
                                     const CauseRules& rules) {
   if (copies.copied_share() < rules.copied_share) return std::nullopt;
   if (copies.chance) {
@@ -153,8 +137,7 @@ std::optional<Diagnosis> Duplicates(const GroupCopies& copies,
   return Diagnosis{Cause::kDuplicateSamples, evidence};
 }
 
-std::optional<Diagnosis> Repeated(const GroupCopies& copies,
-                                  const GroupContext& context,
+std::optional<Diagnosis> Repeated(const GroupCopies& copies, const GroupContext& context,
                                   const CauseRules& rules) {
   if (!context.repeated_share || *context.repeated_share < rules.repeated_share)
     return std::nullopt;
@@ -162,12 +145,10 @@ std::optional<Diagnosis> Repeated(const GroupCopies& copies,
   return Diagnosis{Cause::kStaleWeights,
                    Format("%.0f %% of the texts are those of step %lld for this prompt: weights "
                           "and seeds have not moved",
-                          100 * *context.repeated_share,
-                          Number(context.repeated_step))};
+                          100 * *context.repeated_share, Number(context.repeated_step))};
 }
 
-std::optional<Diagnosis> Truncated(const GroupFacts& group,
-                                   const GroupContext& context,
+std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& context,
                                    const CauseRules& rules) {
   std::int64_t cut = 0;
   for (const CompletionFacts& c : group.completions) cut += IsCut(c, context) ? 1 : 0;
@@ -176,15 +157,12 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group,
   const bool told = std::ranges::all_of(
       group.completions, [](const CompletionFacts& c) { return c.truncated.has_value(); });
   return Diagnosis{Cause::kTruncated,
-                   Format("%lld of %.0f completions %s",
-                          Number(cut),
-                          n,
+                   Format("%lld of %.0f completions %s", Number(cut), n,
                           told ? "ended at the token limit"
                                : "end in the middle, at the greatest lengths of the run")};
 }
 
-std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies,
-                                       Level level,
+std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
                                        const CauseRules& rules) {
   if (copies.known < 2) return std::nullopt;
   const bool certain =
@@ -197,19 +175,15 @@ std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies,
   if (copies.similarity < rules.near_similarity && !certain) return std::nullopt;
   std::string evidence =
       Format("%lld distinct texts of %lld, which share %.0f %% of their runs of three words",
-             Number(copies.distinct),
-             Number(copies.known),
-             100 * copies.similarity);
+             Number(copies.distinct), Number(copies.known), 100 * copies.similarity);
   if (certain)
     evidence += Format("; by their log-probs such copies have probability %.2g", *copies.chance);
   return Diagnosis{Cause::kModeCollapsed, evidence};
 }
 
 // The second verifier contradicts a verdict that is the same for all.
-std::optional<Diagnosis> Contradicted(const GroupFacts& group,
-                                      Level level,
-                                      const GroupContext& context,
-                                      const CauseRules& rules) {
+std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
+                                      const GroupContext& context, const CauseRules& rules) {
   std::int64_t known = 0;
   std::int64_t stated = 0;
   for (const CompletionFacts& c : group.completions) {
@@ -222,55 +196,42 @@ std::optional<Diagnosis> Contradicted(const GroupFacts& group,
   if (level == Level::kBest && context.truth_agreement && 2 * (known - stated) >= known) {
     return Diagnosis{Cause::kVerifierConstant,
                      Format("all are scored right, but %lld of %lld do not state the ground truth",
-                            Number(known - stated),
-                            Number(known))};
+                            Number(known - stated), Number(known))};
   }
   if (level == Level::kBest || stated < 2) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
                    Format("all are scored alike, but %lld of %lld state the ground truth",
-                          Number(stated),
-                          Number(known))};
+                          Number(stated), Number(known))};
 }
 
-std::optional<Diagnosis> VerifierConstant(const GroupFacts& group,
-                                          Level level,
-                                          const Range& range,
-                                          const GroupContext& context,
-                                          const CauseRules& rules) {
+std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, const Range& range,
+                                          const GroupContext& context, const CauseRules& rules) {
   if (auto contradicted = Contradicted(group, level, context, rules)) return contradicted;
   if (context.constant_chance && *context.constant_chance < rules.verifier_chance &&
       context.constant_groups >= rules.verifier_groups) {
     return Diagnosis{Cause::kVerifierConstant,
                      Format("all %lld groups of this source at this step have reward %g, which has "
                             "probability %.1g",
-                            Number(context.constant_groups),
-                            range.low,
-                            *context.constant_chance)};
+                            Number(context.constant_groups), range.low, *context.constant_chance)};
   }
   if (!context.constant_always) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
                    Format("this source has never had another reward than %g", range.low)};
 }
 
-Diagnosis ByDifficulty(Level level,
-                       const Range& range,
-                       const GroupContext& context,
+Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& context,
                        const CauseRules& rules) {
   const auto n = static_cast<double>(range.scorable);
   if (level == Level::kBetween) {
     return {Cause::kUnknown,
-            Format("all rewards are %g, between the worst %g and the best %g of the run",
-                   range.low,
-                   context.lowest,
-                   context.highest)};
+            Format("all rewards are %g, between the worst %g and the best %g of the run", range.low,
+                   context.lowest, context.highest)};
   }
   const double correct = context.past_correct + (level == Level::kBest ? n : 0.0);
   const double scored = context.past_scored + n;
   const double rate = (correct + 1) / (scored + 2);
-  std::string evidence = Format("all %lld %s; success rate %.2f",
-                                Number(range.scorable),
-                                level == Level::kBest ? "correct" : "wrong",
-                                rate);
+  std::string evidence = Format("all %lld %s; success rate %.2f", Number(range.scorable),
+                                level == Level::kBest ? "correct" : "wrong", rate);
   evidence += context.past_scored == 0
                   ? ", first seen"
                   : Format(", %.2f at earlier visits", context.past_correct / context.past_scored);
@@ -323,10 +284,8 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
   BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal needs no cause");
   const Range range = RangeOf(group);
   if (IsRounding(range, rules)) {
-    return {
-        Cause::kFloatNoise,
-        Format(
-            "rewards %.9g to %.9g differ by %.1g", range.low, range.high, range.high - range.low)};
+    return {Cause::kFloatNoise, Format("rewards %.9g to %.9g differ by %.1g", range.low, range.high,
+                                       range.high - range.low)};
   }
   const GroupCopies copies = FindCopies(group);
   const Level level = LevelOf(group, range, context, rules);

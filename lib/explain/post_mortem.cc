@@ -35,10 +35,8 @@ std::int64_t CountScorable(const GroupFacts& group) {
 }
 
 // Means over the completions and groups of a step.
-void AddMeans(const std::vector<GroupFacts>& groups,
-              const std::vector<GroupContext>& contexts,
-              const CauseRules& rules,
-              StepPoint& point) {
+void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupContext>& contexts,
+              const CauseRules& rules, StepPoint& point) {
   Mean reward, length, surprisal, similarity;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     for (const CompletionFacts& c : groups[k].completions) {
@@ -74,8 +72,7 @@ PostMortem::PostMortem(const CauseRules& rules,
 
 // Observed and expected over the same groups: those whose prompt has a history.
 void PostMortem::Expect(const std::vector<GroupFacts>& groups,
-                        const std::vector<PromptHistory>& history,
-                        StepPoint& point) const {
+                        const std::vector<PromptHistory>& history, StepPoint& point) const {
   double expected = 0;
   std::int64_t constant = 0;
   for (std::size_t k = 0; k < groups.size(); ++k) {
@@ -90,8 +87,7 @@ void PostMortem::Expect(const std::vector<GroupFacts>& groups,
   point.expected_acr = expected / static_cast<double>(point.with_history);
 }
 
-std::optional<Cause> PostMortem::Judge(const GroupFacts& group,
-                                       const GroupContext& context,
+std::optional<Cause> PostMortem::Judge(const GroupFacts& group, const GroupContext& context,
                                        StepPoint& point) {
   const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
   point.counts.Add(collapse);
@@ -168,8 +164,8 @@ Report PostMortem::Finish() {
   }
   report_.acr_100 = Acr100(acr);
   report_.sigma_acr = SigmaAcr(acr);
-  std::ranges::stable_sort(
-      report_.examples, {}, [](const CollapsedGroup& group) { return group.diagnosis.cause; });
+  std::ranges::stable_sort(report_.examples, {},
+                           [](const CollapsedGroup& group) { return group.diagnosis.cause; });
   for (const auto& [prompt_id, record] : memory_.prompts()) {
     if (record.collapsed > 1) report_.worst_prompts.push_back({prompt_id, record});
   }
@@ -180,8 +176,7 @@ Report PostMortem::Finish() {
   const std::size_t kept = std::min(kWorstPrompts, report_.worst_prompts.size());
   std::partial_sort(report_.worst_prompts.begin(),
                     report_.worst_prompts.begin() + static_cast<std::ptrdiff_t>(kept),
-                    report_.worst_prompts.end(),
-                    worse);
+                    report_.worst_prompts.end(), worse);
   report_.worst_prompts.resize(kept);
   const auto common =
       std::ranges::max_element(sizes_, {}, [](const auto& size) { return size.second; });

@@ -101,11 +101,9 @@ class PostMortem {
   Report Finish();
 
  private:
-  std::optional<Cause> Judge(const GroupFacts& group,
-                             const GroupContext& context,
+  std::optional<Cause> Judge(const GroupFacts& group, const GroupContext& context,
                              StepPoint& point);
-  void Expect(const std::vector<GroupFacts>& groups,
-              const std::vector<PromptHistory>& history,
+  void Expect(const std::vector<GroupFacts>& groups, const std::vector<PromptHistory>& history,
               StepPoint& point) const;
 
   const CauseRules rules_;

@@ -73,10 +73,8 @@ Remedies::Remedies() {
   report_.estimators.push_back(Estimator("reinforce_pp", "reinforce_pp", ""));
 }
 
-Status Remedies::Add(std::int64_t step,
-                     std::span<const GroupFacts> groups,
-                     std::span<const PromptHistory> history,
-                     std::span<const int> last_constant) {
+Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
+                     std::span<const PromptHistory> history, std::span<const int> last_constant) {
   const Columns columns = ColumnsOf(groups);
   AdvantageInput input;
   input.rewards = columns.rewards;

@@ -56,10 +56,8 @@ class Remedies {
 
   // One step's groups, their histories before it, and whether the prompt's last group was constant
   // (-1: never seen).
-  Status Add(std::int64_t step,
-             std::span<const GroupFacts> groups,
-             std::span<const PromptHistory> history,
-             std::span<const int> last_constant);
+  Status Add(std::int64_t step, std::span<const GroupFacts> groups,
+             std::span<const PromptHistory> history, std::span<const int> last_constant);
 
   // `fit` over the groups, `size` the common group size.
   RemedyReport Finish(const BetaFit& fit, std::int64_t size) const;

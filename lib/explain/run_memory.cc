@@ -75,8 +75,7 @@ void RunMemory::Look(std::span<const GroupFacts> groups) {
         ClassifyGroup(group.raw_rewards(), group.outcomes()) == CollapseClass::kMixed;
     for (const CompletionFacts& c : group.completions) {
       if (c.text.known() || c.tokens)
-        Push(recent_,
-             {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
+        Push(recent_, {c.text.length, c.tokens.value_or(0), c.text.ends_midway, c.text.known()},
              kRecent);
       if (!IsScorable(c)) continue;
       lowest_ = seen_reward_ ? std::min(lowest_, c.raw_reward) : c.raw_reward;

@@ -20,7 +20,8 @@ class Writer {
     } else {
       std::array<char, kNumberBytes> digits{};
       if (text_.back() != '[') text_ += ',';
-      text_.append(digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
+      text_.append(digits.data(),
+                   std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr);
     }
   }
 
@@ -118,7 +119,8 @@ Result<std::vector<CompletionRow>> DecodeCompletions(std::string_view text) {
     if (!closed) in.Comma();
   }
   if (in.ok() && closed && in.at_end()) return completions;
-  return DataLoss("the ledger's completions '" + std::string(text.substr(0, 200)) + "' cannot be read; restore ledger.db from a copy");
+  return DataLoss("the ledger's completions '" + std::string(text.substr(0, 200)) +
+                  "' cannot be read; restore ledger.db from a copy");
 }
 
 }  // namespace buttress

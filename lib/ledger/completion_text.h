@@ -1,4 +1,5 @@
-// The completions of a group as the one JSON text that the ledger keeps of them (schema.h, view `completions`).
+// The completions of a group as the one JSON text that the ledger keeps of them (schema.h, view
+// `completions`).
 #pragma once
 
 #include <span>
@@ -11,7 +12,8 @@
 
 namespace buttress {
 
-// [[outcome,finish_reason,raw_reward,reward,trained_tokens,total_tokens,version_epoch,version_step],...]; numbers in full precision.
+// [[outcome,finish_reason,raw_reward,reward,trained_tokens,total_tokens,version_epoch,version_step],...];
+// numbers in full precision.
 std::string EncodeCompletions(std::span<const CompletionRow> completions);
 
 // kDataLoss for any other text than EncodeCompletions gives.

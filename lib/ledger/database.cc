@@ -9,16 +9,22 @@ namespace {
 constexpr int kBusyTimeoutMs = 5000;
 
 Status SqliteError(sqlite3* database, int code) {
-  const std::string message = std::string("SQLite: ") + (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
+  const std::string message =
+      std::string("SQLite: ") +
+      (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
   switch (code & 0xFF) {
-    case SQLITE_FULL: return ResourceExhausted(message + "; free some disk space and start again");
+    case SQLITE_FULL:
+      return ResourceExhausted(message + "; free some disk space and start again");
     case SQLITE_CORRUPT:
-    case SQLITE_NOTADB: return DataLoss(message + "; restore the file from a copy");
+    case SQLITE_NOTADB:
+      return DataLoss(message + "; restore the file from a copy");
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_IOERR:
-    case SQLITE_CANTOPEN: return Unavailable(message);
-    default: return Internal(message);
+    case SQLITE_CANTOPEN:
+      return Unavailable(message);
+    default:
+      return Internal(message);
   }
 }
 
@@ -54,15 +60,21 @@ double Statement::Double(int column) const { return sqlite3_column_double(statem
 std::string Statement::Text(int column) const {
   const void* bytes = sqlite3_column_blob(statement_, column);
   const int size = sqlite3_column_bytes(statement_, column);
-  return bytes == nullptr ? std::string() : std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
+  return bytes == nullptr
+             ? std::string()
+             : std::string(static_cast<const char*>(bytes), static_cast<std::size_t>(size));
 }
 
-bool Statement::Null(int column) const { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+bool Statement::Null(int column) const {
+  return sqlite3_column_type(statement_, column) == SQLITE_NULL;
+}
 
-// The bound bytes outlive the step: Run and the callers of Bind keep them. A null pointer would bind NULL, so empty values point somewhere.
+// The bound bytes outlive the step: Run and the callers of Bind keep them. A null pointer would
+// bind NULL, so empty values point somewhere.
 void Statement::BindOne(int index, std::string_view value) {
   const char* data = value.data() == nullptr ? "" : value.data();
-  const int code = sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
+  const int code =
+      sqlite3_bind_text64(statement_, index, data, value.size(), SQLITE_STATIC, SQLITE_UTF8);
   if (bind_result_ == SQLITE_OK) bind_result_ = code;
 }
 
@@ -88,7 +100,8 @@ void Statement::BindNull(int index) {
 }
 
 Result<std::unique_ptr<Database>> Database::Open(const std::string& path, DatabaseMode mode) {
-  const int flags = mode == DatabaseMode::kReadOnly ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int flags = mode == DatabaseMode::kReadOnly ? SQLITE_OPEN_READONLY
+                                                    : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   std::unique_ptr<Database> database(new Database(handle));
@@ -106,7 +119,8 @@ Status Database::Execute(const std::string& sql) {
 
 Result<std::unique_ptr<Statement>> Database::Prepare(std::string_view sql) {
   sqlite3_stmt* statement = nullptr;
-  const int code = sqlite3_prepare_v2(database_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  const int code =
+      sqlite3_prepare_v2(database_, sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
   if (code != SQLITE_OK) return SqliteError(database_, code);
   return std::make_unique<Statement>(database_, statement);
 }

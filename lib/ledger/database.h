@@ -20,10 +20,13 @@ struct Blob {
   std::string_view bytes;
 };
 
-// A prepared statement. Not thread-safe; must not outlive its Database. 64-bit unsigned numbers are stored as their signed bits.
+// A prepared statement. Not thread-safe; must not outlive its Database. 64-bit unsigned numbers are
+// stored as their signed bits.
 class Statement {
  public:
-  Statement(sqlite3* database, sqlite3_stmt* statement) : database_(database), statement_(statement) {}
+  Statement(sqlite3* database, sqlite3_stmt* statement)
+      : database_(database), statement_(statement) {}
+
   ~Statement();
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
@@ -48,7 +51,9 @@ class Statement {
 
   // Columns of the row, from 0. NULL is 0, 0.0 or empty.
   std::int64_t Int(int column) const;
+
   std::uint64_t Unsigned(int column) const { return static_cast<std::uint64_t>(Int(column)); }
+
   double Double(int column) const;
   std::string Text(int column) const;  // TEXT or BLOB
   bool Null(int column) const;
@@ -61,11 +66,14 @@ class Statement {
   void BindOne(int index, std::string_view value);
   void BindOne(int index, Blob value);
   void BindOne(int index, double value);
+
   void BindOne(int index, const std::string& value) { BindOne(index, std::string_view(value)); }
+
   template <std::integral T>
   void BindOne(int index, T value) {
     BindInt(index, static_cast<std::int64_t>(value));
   }
+
   template <class T>
   void BindOne(int index, const std::optional<T>& value) {
     if (value) BindOne(index, *value);

@@ -19,13 +19,15 @@
 namespace buttress {
 namespace {
 
-// wal_autocheckpoint: pages of 4 KiB that the write-ahead log may hold before it is copied into the file. cache_size: KiB, negated; the rows
-// of all groups under way should fit.
+// wal_autocheckpoint: pages of 4 KiB that the write-ahead log may hold before it is copied into the
+// file. cache_size: KiB, negated; the rows of all groups under way should fit.
 constexpr const char* kPragmas =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; PRAGMA foreign_keys = ON; "
+    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; "
+    "PRAGMA foreign_keys = ON; "
     "PRAGMA cache_size = -65536;";
 
-// The lock goes with the process, however it dies, so a second coordinator on this host is refused and none is ever refused wrongly.
+// The lock goes with the process, however it dies, so a second coordinator on this host is refused
+// and none is ever refused wrongly.
 Result<int> LockLedger(const std::string& path) {
   const std::string lock_path = path + ".lock";
   const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
@@ -41,35 +43,45 @@ Result<int> LockLedger(const std::string& path) {
   close(lock);
   std::string pid(holder.data(), static_cast<std::size_t>(size > 0 ? size : 0));
   while (!pid.empty() && pid.back() == '\n') pid.pop_back();
-  return FailedPrecondition(path + " is open in another coordinator" + (pid.empty() ? "" : ", process " + pid) +
+  return FailedPrecondition(path + " is open in another coordinator" +
+                            (pid.empty() ? "" : ", process " + pid) +
                             "; stop it, or give this run another folder (local.out)");
 }
 
 Status PrepareFile(Database& database, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(database.Execute(kPragmas));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables, database.QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t tables,
+                            database.QueryInt("SELECT COUNT(*) FROM sqlite_schema"));
   if (tables > 0) return CheckLedgerFile(database, path);
-  return database.Execute("BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kLedgerApplicationId) +
-                          "; PRAGMA user_version = " + std::to_string(kLedgerVersion) + ";" + kLedgerSchema + "COMMIT;");
+  return database.Execute(
+      "BEGIN IMMEDIATE; PRAGMA application_id = " + std::to_string(kLedgerApplicationId) +
+      "; PRAGMA user_version = " + std::to_string(kLedgerVersion) + ";" + kLedgerSchema +
+      "COMMIT;");
 }
 
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, group, accepted, collapse, record, skip, plan, plan_group, learner, commit,
-      forget_manifests, manifest, checkpoint;
+  std::unique_ptr<Statement> run, group, accepted, collapse, record, skip, plan, plan_group,
+      learner, commit, forget_manifests, manifest, checkpoint;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
         {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&group,
-         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (group_id) DO UPDATE SET "
-         "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, lease_epoch = excluded.lease_epoch, "
-         "worker_id = excluded.worker_id, incarnation = excluded.incarnation, min_epoch = excluded.min_epoch, "
-         "min_step = excluded.min_step, granted_epoch = excluded.granted_epoch, granted_step = excluded.granted_step, "
-         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot = excluded.holds_slot, "
+         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
+         "?) ON CONFLICT (group_id) DO UPDATE SET "
+         "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, "
+         "lease_epoch = excluded.lease_epoch, "
+         "worker_id = excluded.worker_id, incarnation = excluded.incarnation, min_epoch = "
+         "excluded.min_epoch, "
+         "min_step = excluded.min_step, granted_epoch = excluded.granted_epoch, granted_step = "
+         "excluded.granted_step, "
+         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot "
+         "= excluded.holds_slot, "
          "under_way = excluded.under_way"},
-        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&accepted,
+         "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
@@ -88,44 +100,49 @@ struct Ledger::Statements {
   }
 
   Status WriteGroup(const GroupRow& g) {
-    return group->Run(g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row, g.prompt.completions,
-                      GroupStateName(g.state), DropReasonName(g.reason), g.attempts, g.lease_epoch, g.worker_id,
-                      g.incarnation, g.min_version.learner_epoch, g.min_version.step, g.granted_version.learner_epoch,
-                      g.granted_version.step, g.step, g.position, g.passed, g.holds_slot,
-                      g.state != GroupState::kSettled && g.state != GroupState::kDropped);
+    return group->Run(
+        g.group_id, g.prompt.prompt_id, g.prompt.source, g.prompt.pass, g.prompt.row,
+        g.prompt.completions, GroupStateName(g.state), DropReasonName(g.reason), g.attempts,
+        g.lease_epoch, g.worker_id, g.incarnation, g.min_version.learner_epoch, g.min_version.step,
+        g.granted_version.learner_epoch, g.granted_version.step, g.step, g.position, g.passed,
+        g.holds_slot, g.state != GroupState::kSettled && g.state != GroupState::kDropped);
   }
 
   Status WriteAccepted(const AcceptedRow& a) {
     const PromptHistory own = a.own_history();
-    return accepted->Run(a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens, JoinNames(a.component_names),
-                         Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions), CollapseClassName(a.collapse),
-                         a.history.correct, a.history.scored, own.correct, own.scored, a.payload.segment, a.payload.offset,
-                         a.payload.bytes, a.payload.check, EncodeCompletions(a.completions));
+    return accepted->Run(a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens,
+                         JoinNames(a.component_names), Blob{EncodeDoubles(a.components)},
+                         EncodeVersions(a.versions), CollapseClassName(a.collapse),
+                         a.history.correct, a.history.scored, own.correct, own.scored,
+                         a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check,
+                         EncodeCompletions(a.completions));
   }
 
   Status WritePlan(const PlanRow& p) {
     const CollapseCounts& own = p.collapse.step;
     const CollapseCounts& total = p.collapse.cumulative;
-    BUTTRESS_RETURN_IF_ERROR(plan->Run(p.step, own.groups, own.all_correct, own.all_wrong, own.other_constant, own.mixed,
-                                       own.unscorable, total.groups, total.all_correct, total.all_wrong,
-                                       total.other_constant, total.mixed, total.unscorable, p.collapse.acr_ema,
-                                       p.collapse.expected_acr));
+    BUTTRESS_RETURN_IF_ERROR(plan->Run(
+        p.step, own.groups, own.all_correct, own.all_wrong, own.other_constant, own.mixed,
+        own.unscorable, total.groups, total.all_correct, total.all_wrong, total.other_constant,
+        total.mixed, total.unscorable, p.collapse.acr_ema, p.collapse.expected_acr));
     std::int64_t position = 0;
-    for (const std::uint64_t id : p.group_ids) BUTTRESS_RETURN_IF_ERROR(plan_group->Run(p.step, position++, id));
+    for (const std::uint64_t id : p.group_ids)
+      BUTTRESS_RETURN_IF_ERROR(plan_group->Run(p.step, position++, id));
     return OkStatus();
   }
 
   Status WriteLearnerSide(const LedgerBatch& batch) {
     for (const PlanRow& row : batch.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
     for (const LearnerRow& row : batch.learners) {
-      BUTTRESS_RETURN_IF_ERROR(
-          learner->Run(row.learner_epoch, row.start_step, Blob{row.checkpoint_digest}, row.world_size));
+      BUTTRESS_RETURN_IF_ERROR(learner->Run(row.learner_epoch, row.start_step,
+                                            Blob{row.checkpoint_digest}, row.world_size));
     }
-    for (const CommitRow& row : batch.commits) BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
+    for (const CommitRow& row : batch.commits)
+      BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
     for (const ManifestRow& row : batch.manifests) {
       BUTTRESS_RETURN_IF_ERROR(forget_manifests->Run());
-      BUTTRESS_RETURN_IF_ERROR(
-          manifest->Run(row.version.learner_epoch, row.version.step, Blob{row.version.digest}, Blob{row.bytes}));
+      BUTTRESS_RETURN_IF_ERROR(manifest->Run(row.version.learner_epoch, row.version.step,
+                                             Blob{row.version.digest}, Blob{row.bytes}));
     }
     for (const CheckpointRow& row : batch.checkpoints) {
       BUTTRESS_RETURN_IF_ERROR(checkpoint->Run(row.learner_epoch, row.step, Blob{row.digest}));
@@ -136,21 +153,21 @@ struct Ledger::Statements {
   Status WriteAll(const LedgerBatch& batch) {
     if (batch.run) {
       const RunRow& r = *batch.run;
-      BUTTRESS_RETURN_IF_ERROR(run->Run(r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
-                                        r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step,
-                                        r.settled_step, r.acr_ema, r.finished,
-                                        r.greso ? std::optional(r.greso->easy) : std::nullopt,
-                                        r.greso ? std::optional(r.greso->hard) : std::nullopt));
+      BUTTRESS_RETURN_IF_ERROR(run->Run(
+          r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
+          r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step, r.settled_step,
+          r.acr_ema, r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
+          r.greso ? std::optional(r.greso->hard) : std::nullopt));
     }
     for (const GroupRow& row : batch.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
     for (const AcceptedRow& row : batch.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
     for (const auto& [source, c] : batch.collapse) {
-      BUTTRESS_RETURN_IF_ERROR(
-          collapse->Run(source, c.groups, c.all_correct, c.all_wrong, c.other_constant, c.mixed, c.unscorable));
+      BUTTRESS_RETURN_IF_ERROR(collapse->Run(source, c.groups, c.all_correct, c.all_wrong,
+                                             c.other_constant, c.mixed, c.unscorable));
     }
     for (const auto& [dataset_row, r] : batch.records) {
-      BUTTRESS_RETURN_IF_ERROR(
-          record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row, r.last_constant, r.last_pass, r.correct, r.wrong));
+      BUTTRESS_RETURN_IF_ERROR(record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row,
+                                           r.last_constant, r.last_pass, r.correct, r.wrong));
     }
     for (const SkipRow& row : batch.skipped) {
       BUTTRESS_RETURN_IF_ERROR(skip->Run(row.pass, row.row, SkipReasonName(row.reason)));
@@ -176,8 +193,10 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
     return database.status();
   }
   std::unique_ptr<Ledger> ledger(new Ledger(lock, *std::move(database)));
-  if (Status status = PrepareFile(*ledger->database_, path); !status.ok()) return status.Annotate(path);
-  if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok()) return status.Annotate(path);
+  if (Status status = PrepareFile(*ledger->database_, path); !status.ok())
+    return status.Annotate(path);
+  if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok())
+    return status.Annotate(path);
   if (Status status = ledger->FindPayloadEnd(); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
@@ -197,9 +216,11 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.skipped, ReadSkipped(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(
       snapshot.replaced,
-      ReadAccepted(*database_, "reason = 'no_signal' AND step = " + std::to_string(snapshot.run->planned_step + 1)));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.plans,
-                            ReadPlans(*database_, "step > " + std::to_string(snapshot.run->settled_step)));
+      ReadAccepted(*database_, "reason = 'no_signal' AND step = " +
+                                   std::to_string(snapshot.run->planned_step + 1)));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      snapshot.plans,
+      ReadPlans(*database_, "step > " + std::to_string(snapshot.run->settled_step)));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.learners, ReadLearners(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.announced, ReadNewestManifest(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tags, ReadEndedTags(*database_));
@@ -213,18 +234,23 @@ Status Ledger::Write(const LedgerBatch& batch, const std::function<Status()>& be
   Status status = statements_->WriteAll(batch);
   if (status.ok() && before_commit) status = before_commit();
   if (status.ok()) status = database_->Execute("COMMIT");
-  // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says so.
+  // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says
+  // so.
   if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
-  if (status.ok() && !batch.accepted.empty()) payload_end_ = std::max(payload_end_, batch.accepted.back().payload.end());
+  if (status.ok() && !batch.accepted.empty())
+    payload_end_ = std::max(payload_end_, batch.accepted.back().payload.end());
   return status;
 }
 
 Status Ledger::FindPayloadEnd() {
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::unique_ptr<Statement> last,
-      database_->Prepare("SELECT segment, offset, bytes FROM accepted ORDER BY segment DESC, offset DESC LIMIT 1"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> last,
+                            database_->Prepare("SELECT segment, offset, bytes FROM accepted ORDER "
+                                               "BY segment DESC, offset DESC LIMIT 1"));
   BUTTRESS_ASSIGN_OR_RETURN(const bool found, last->Next());
-  if (found) payload_end_ = PayloadRef{last->Unsigned(0), last->Unsigned(1), static_cast<std::uint32_t>(last->Int(2)), 0}.end();
+  if (found)
+    payload_end_ = PayloadRef{last->Unsigned(0), last->Unsigned(1),
+                              static_cast<std::uint32_t>(last->Int(2)), 0}
+                       .end();
   return OkStatus();
 }
 

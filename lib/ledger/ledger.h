@@ -1,5 +1,5 @@
-// The run's memory: one SQLite file (WAL, synchronous FULL). One process writes it, through one connection; others may read it
-// (reader.h). Tables in schema.h.
+// The run's memory: one SQLite file (WAL, synchronous FULL). One process writes it, through one
+// connection; others may read it (reader.h). Tables in schema.h.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +18,8 @@ class Database;
 // For one thread at a time.
 class Ledger {
  public:
-  // Opens or makes the file `path`. kFailedPrecondition: another coordinator has it open, or it is no ledger of this version.
-  // kDataLoss: SQLite finds it damaged.
+  // Opens or makes the file `path`. kFailedPrecondition: another coordinator has it open, or it is
+  // no ledger of this version. kDataLoss: SQLite finds it damaged.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;
@@ -28,9 +28,10 @@ class Ledger {
   // What a coordinator restarts from.
   Result<LedgerSnapshot> Load();
 
-  // One transaction; durable when OK. An error leaves the file as it was: kResourceExhausted when the disk is full. Whoever has already
-  // acted on the batch in memory must then end and restart from the file. `before_commit` may make durable what the batch refers to, while
-  // its rows are already being written; if it fails, nothing is committed.
+  // One transaction; durable when OK. An error leaves the file as it was: kResourceExhausted when
+  // the disk is full. Whoever has already acted on the batch in memory must then end and restart
+  // from the file. `before_commit` may make durable what the batch refers to, while its rows are
+  // already being written; if it fails, nothing is committed.
   Status Write(const LedgerBatch& batch, const std::function<Status()>& before_commit = {});
 
   // End of the last payload that is referenced, for PayloadStore::Open.

@@ -42,11 +42,13 @@ std::uint64_t SegmentNumber(const std::string& name) {
 
 Status FileError(const std::string& path, int error) {
   const std::string message = path + ": " + std::strerror(error);
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return ResourceExhausted(message + "; free some disk space");
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG)
+    return ResourceExhausted(message + "; free some disk space");
   return error == ENOENT ? NotFound(message) : Unavailable(message);
 }
 
-static_assert(std::endian::native == std::endian::little, "a record's header is the machine's bytes");
+static_assert(std::endian::native == std::endian::little,
+              "a record's header is the machine's bytes");
 
 using Header = std::array<char, kPayloadHeaderBytes>;
 
@@ -82,7 +84,9 @@ Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& f
 class PayloadStore::File {
  public:
   File(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+
   ~File() { close(descriptor_); }
+
   File(const File&) = delete;
   File& operator=(const File&) = delete;
 
@@ -93,9 +97,11 @@ class PayloadStore::File {
   }
 
   Status Write(Header header, std::string_view bytes, std::uint64_t offset) {
-    std::array<iovec, 2> parts = {{{header.data(), header.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
+    std::array<iovec, 2> parts = {
+        {{header.data(), header.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
     while (parts[0].iov_len + parts[1].iov_len > 0) {
-      const ssize_t written = pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()), static_cast<off_t>(offset));
+      const ssize_t written = pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()),
+                                      static_cast<off_t>(offset));
       if (written < 0 && errno == EINTR) continue;
       if (written < 0) return FileError(path_, errno);
       offset += static_cast<std::uint64_t>(written);
@@ -115,7 +121,8 @@ class PayloadStore::File {
     std::string bytes(size, '\0');
     std::size_t got = 0;
     while (got < size) {
-      const ssize_t count = pread(descriptor_, bytes.data() + got, size - got, static_cast<off_t>(offset + got));
+      const ssize_t count =
+          pread(descriptor_, bytes.data() + got, size - got, static_cast<off_t>(offset + got));
       if (count < 0 && errno == EINTR) continue;
       if (count < 0) return FileError(path_, errno);
       if (count == 0) break;
@@ -126,7 +133,8 @@ class PayloadStore::File {
   }
 
   Status Truncate(std::uint64_t size) {
-    return ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? OkStatus() : FileError(path_, errno);
+    return ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? OkStatus()
+                                                                 : FileError(path_, errno);
   }
 
   // A hint: what goes wrong shows in Sync.
@@ -144,16 +152,16 @@ PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
 
 PayloadStore::~PayloadStore() = default;
 
-Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder,
-                                                         PayloadEnd end,
+Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
                                                          std::uint64_t segment_bytes,
                                                          const Take& take) {
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
   const auto last = sizes.find(end.segment);
   if (end.segment != 0 && (last == sizes.end() || last->second < end.offset)) {
-    return DataLoss(SegmentPath(folder, end.segment) + " ends before byte " + std::to_string(end.offset) +
-                    ", which the ledger names; restore the folder from a copy, or start a new run folder");
+    return DataLoss(
+        SegmentPath(folder, end.segment) + " ends before byte " + std::to_string(end.offset) +
+        ", which the ledger names; restore the folder from a copy, or start a new run folder");
   }
   std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
   if (take) {
@@ -163,7 +171,9 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
   for (const auto& [segment, size] : sizes) {
     if (segment >= end.segment) cut += size - (segment == end.segment ? end.offset : 0);
   }
-  if (take && cut > 0) Log(kWarn, "the payload files end with bytes that are no whole record; they are cut off", {{"folder", folder}, {"bytes", cut}});
+  if (take && cut > 0)
+    Log(kWarn, "the payload files end with bytes that are no whole record; they are cut off",
+        {{"folder", folder}, {"bytes", cut}});
   for (const auto& [segment, size] : sizes) {
     const std::string path = SegmentPath(folder, segment);
     if (segment > end.segment && unlink(path.c_str()) != 0) return FileError(path, errno);
@@ -185,7 +195,8 @@ std::unique_ptr<const PayloadStore> PayloadStore::OpenToRead(const std::string& 
 
 Status PayloadStore::StartSegment(std::uint64_t segment) {
   if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(current_->Sync());
-  BUTTRESS_ASSIGN_OR_RETURN(current_, File::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
+  BUTTRESS_ASSIGN_OR_RETURN(current_,
+                            File::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
   segment_ = segment;
   end_ = 0;
   return SyncFolder(folder_);
@@ -193,18 +204,23 @@ Status PayloadStore::StartSegment(std::uint64_t segment) {
 
 Result<PayloadEnd> PayloadStore::TakeTail(PayloadEnd end, const Take& take) const {
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder_));
-  // A segment is synced before the next one is begun, so records go on there exactly where this one ends.
-  for (auto segment = sizes.lower_bound(std::max<std::uint64_t>(end.segment, 1)); segment != sizes.end(); ++segment) {
+  // A segment is synced before the next one is begun, so records go on there exactly where this one
+  // ends.
+  for (auto segment = sizes.lower_bound(std::max<std::uint64_t>(end.segment, 1));
+       segment != sizes.end(); ++segment) {
     PayloadEnd at = {segment->first, segment->first == end.segment ? end.offset : 0};
-    BUTTRESS_ASSIGN_OR_RETURN(const auto file, File::Open(SegmentPath(folder_, at.segment), O_RDONLY));
+    BUTTRESS_ASSIGN_OR_RETURN(const auto file,
+                              File::Open(SegmentPath(folder_, at.segment), O_RDONLY));
     while (at.offset < segment->second) {
       PayloadRef ref{at.segment, at.offset, 0, 0};
-      BUTTRESS_ASSIGN_OR_RETURN(const std::string header, file->Read(at.offset, kPayloadHeaderBytes));
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string header,
+                                file->Read(at.offset, kPayloadHeaderBytes));
       if (header.size() < kPayloadHeaderBytes) return end;
       std::memcpy(&ref.bytes, header.data(), sizeof(ref.bytes));
       std::memcpy(&ref.check, header.data() + sizeof(ref.bytes), sizeof(ref.check));
       if (ref.bytes > segment->second - at.offset - kPayloadHeaderBytes) return end;
-      BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, file->Read(at.offset + kPayloadHeaderBytes, ref.bytes));
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes,
+                                file->Read(at.offset + kPayloadHeaderBytes, ref.bytes));
       if (CheckOf(Sha256Of(bytes)) != ref.check) return end;
       BUTTRESS_RETURN_IF_ERROR(take(ref, bytes));
       at.offset += kPayloadHeaderBytes + ref.bytes;
@@ -216,12 +232,14 @@ Result<PayloadEnd> PayloadStore::TakeTail(PayloadEnd end, const Take& take) cons
 
 Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view sha256) {
   if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
-    return InvalidArgument("a payload of " + std::to_string(bytes.size()) + " bytes is above the 4 GiB of a record");
+    return InvalidArgument("a payload of " + std::to_string(bytes.size()) +
+                           " bytes is above the 4 GiB of a record");
   }
   if (end_ > 0 && end_ + kPayloadHeaderBytes + bytes.size() > segment_bytes_) {
     BUTTRESS_RETURN_IF_ERROR(StartSegment(segment_ + 1));
   }
-  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()), CheckOf(sha256)};
+  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()),
+                          CheckOf(sha256)};
   const Status status = current_->Write(HeaderOf(ref), bytes, end_);
   if (!status.ok()) {
     BUTTRESS_RETURN_IF_ERROR(current_->Truncate(end_));
@@ -246,12 +264,16 @@ Result<std::string> PayloadStore::Read(const PayloadRef& ref) const {
     }
     file = open_.at(ref.segment);
   }
-  BUTTRESS_ASSIGN_OR_RETURN(std::string record, file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes));
+  BUTTRESS_ASSIGN_OR_RETURN(std::string record,
+                            file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes));
   const bool whole = record.size() == kPayloadHeaderBytes + ref.bytes;
-  const std::string_view bytes = std::string_view(record).substr(std::min<std::size_t>(record.size(), kPayloadHeaderBytes));
-  if (!whole || std::memcmp(HeaderOf(ref).data(), record.data(), kPayloadHeaderBytes) != 0 || CheckOf(Sha256Of(bytes)) != ref.check) {
-    return DataLoss(SegmentPath(folder_, ref.segment) + ": the record at byte " + std::to_string(ref.offset) +
-                    " is not what was written; restore the folder from a copy, or start a new run folder");
+  const std::string_view bytes =
+      std::string_view(record).substr(std::min<std::size_t>(record.size(), kPayloadHeaderBytes));
+  if (!whole || std::memcmp(HeaderOf(ref).data(), record.data(), kPayloadHeaderBytes) != 0 ||
+      CheckOf(Sha256Of(bytes)) != ref.check) {
+    return DataLoss(
+        SegmentPath(folder_, ref.segment) + ": the record at byte " + std::to_string(ref.offset) +
+        " is not what was written; restore the folder from a copy, or start a new run folder");
   }
   record.erase(0, kPayloadHeaderBytes);
   return record;

@@ -10,15 +10,18 @@
 namespace buttress {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "EncodeDoubles writes the machine's bytes");
+static_assert(std::endian::native == std::endian::little,
+              "EncodeDoubles writes the machine's bytes");
 
 Status Damaged(const std::string& what, const std::string& value) {
-  return DataLoss("the ledger's " + what + " '" + value + "' is unknown; restore ledger.db from a copy");
+  return DataLoss("the ledger's " + what + " '" + value +
+                  "' is unknown; restore ledger.db from a copy");
 }
 
 // The value below `count` whose name is `name`.
 template <class Enum>
-Result<Enum> FromName(std::string_view (*name_of)(Enum), std::size_t count, const std::string& name) {
+Result<Enum> FromName(std::string_view (*name_of)(Enum), std::size_t count,
+                      const std::string& name) {
   for (std::size_t i = 0; i < count; ++i) {
     if (name_of(static_cast<Enum>(i)) == name) return static_cast<Enum>(i);
   }
@@ -32,7 +35,8 @@ Result<std::vector<PolicyVersion>> DecodeVersions(const std::string& text) {
     unsigned long long epoch = 0;
     unsigned long long step = 0;
     int used = 0;
-    if (std::sscanf(text.c_str() + begin, "%llu:%llu%n", &epoch, &step, &used) != 2) return Damaged("versions", text);
+    if (std::sscanf(text.c_str() + begin, "%llu:%llu%n", &epoch, &step, &used) != 2)
+      return Damaged("versions", text);
     versions.push_back({epoch, step, ""});
     begin += static_cast<std::size_t>(used) + 1;
   }
@@ -51,7 +55,8 @@ std::vector<std::string> SplitNames(const std::string& text) {
 }
 
 Result<std::vector<double>> DecodeDoubles(const std::string& bytes) {
-  if (bytes.size() % sizeof(double) != 0) return Damaged("components of size", std::to_string(bytes.size()));
+  if (bytes.size() % sizeof(double) != 0)
+    return Damaged("components of size", std::to_string(bytes.size()));
   std::vector<double> values(bytes.size() / sizeof(double));
   if (!values.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
@@ -79,7 +84,8 @@ Status ForEachRow(Database& database, const std::string& sql, Take take) {
 
 Status ReadGroup(const Statement& row, GroupRow& group) {
   group.group_id = row.Unsigned(0);
-  group.prompt = {row.Text(1), row.Text(2), row.Unsigned(3), row.Unsigned(4), static_cast<std::int32_t>(row.Int(5))};
+  group.prompt = {row.Text(1), row.Text(2), row.Unsigned(3), row.Unsigned(4),
+                  static_cast<std::int32_t>(row.Int(5))};
   BUTTRESS_ASSIGN_OR_RETURN(group.state, FromName(GroupStateName, kGroupStates, row.Text(6)));
   BUTTRESS_ASSIGN_OR_RETURN(group.reason, FromName(DropReasonName, kDropReasons, row.Text(7)));
   group.attempts = row.Int(8);
@@ -99,7 +105,8 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.group_id = row.Unsigned(0);
   accepted.lease_epoch = row.Unsigned(1);
   accepted.content_sha256 = row.Text(2);
-  if (accepted.content_sha256.size() != 32) return Damaged("content hash of group", std::to_string(accepted.group_id));
+  if (accepted.content_sha256.size() != 32)
+    return Damaged("content hash of group", std::to_string(accepted.group_id));
   accepted.prompt_tokens = static_cast<std::int32_t>(row.Int(3));
   accepted.component_names = SplitNames(row.Text(4));
   BUTTRESS_ASSIGN_OR_RETURN(accepted.components, DecodeDoubles(row.Text(5)));
@@ -126,23 +133,27 @@ std::string EncodeDoubles(const std::vector<double>& values) {
 
 std::string EncodeVersions(const std::vector<PolicyVersion>& versions) {
   std::string text;
-  for (const PolicyVersion& version : versions) text += (text.empty() ? "" : ",") + ToString(version);
+  for (const PolicyVersion& version : versions)
+    text += (text.empty() ? "" : ",") + ToString(version);
   return text;
 }
 
 Status CheckLedgerFile(Database& database, const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t id, database.QueryInt("PRAGMA application_id"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t version, database.QueryInt("PRAGMA user_version"));
-  if (id != kLedgerApplicationId) return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
+  if (id != kLedgerApplicationId)
+    return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
   if (version == kLedgerVersion) return OkStatus();
-  return FailedPrecondition(path + " is a ledger of version " + std::to_string(version) + ", this program reads version " +
-                            std::to_string(kLedgerVersion) + "; use the program that wrote it, or a new run folder");
+  return FailedPrecondition(path + " is a ledger of version " + std::to_string(version) +
+                            ", this program reads version " + std::to_string(kLedgerVersion) +
+                            "; use the program that wrote it, or a new run folder");
 }
 
 Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
-      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, cursor_index, learner_epoch, planned_step, "
+      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, "
+      "cursor_index, learner_epoch, planned_step, "
       "committed_step, settled_step, acr_ema, finished, greso_easy, greso_hard FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
@@ -165,33 +176,39 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
 
 Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where) {
   std::map<std::uint64_t, GroupRow> groups;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM groups WHERE " + where, [&](const Statement& row) {
-    return ReadGroup(row, groups[row.Unsigned(0)]);
-  }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM groups WHERE " + where,
+                 [&](const Statement& row) { return ReadGroup(row, groups[row.Unsigned(0)]); }));
   return groups;
 }
 
-Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, const std::string& where) {
+Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
+                                                          const std::string& where) {
   std::map<std::uint64_t, AcceptedRow> accepted;
   // CROSS JOIN keeps SQLite from walking over all contents to find the few groups asked for.
   const std::string from = " FROM groups CROSS JOIN accepted USING (group_id) ";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
-      "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, components, versions, collapse, "
-      "history_correct, history_scored, segment, offset, bytes, payload_check, accepted.completions" + from + "WHERE " + where,
+      "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, "
+      "components, versions, collapse, "
+      "history_correct, history_scored, segment, offset, bytes, payload_check, "
+      "accepted.completions" +
+          from + "WHERE " + where,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
   return accepted;
 }
 
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where) {
   std::map<std::uint64_t, PlanRow> plans;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM plans WHERE " + where, [&](const Statement& row) {
-    PlanRow& plan = plans[row.Unsigned(0)];
-    plan.step = row.Unsigned(0);
-    plan.collapse = {CountsAt(row, 1), CountsAt(row, 7), row.Double(13), row.Double(14)};
-    return OkStatus();
-  }));
-  const std::string sql = "SELECT step, group_id FROM plan_groups WHERE " + where + " ORDER BY step, position";
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM plans WHERE " + where, [&](const Statement& row) {
+        PlanRow& plan = plans[row.Unsigned(0)];
+        plan.step = row.Unsigned(0);
+        plan.collapse = {CountsAt(row, 1), CountsAt(row, 7), row.Double(13), row.Double(14)};
+        return OkStatus();
+      }));
+  const std::string sql =
+      "SELECT step, group_id FROM plan_groups WHERE " + where + " ORDER BY step, position";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     plans[row.Unsigned(0)].group_ids.push_back(row.Unsigned(1));
     return OkStatus();
@@ -202,7 +219,8 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
   std::map<std::string, PromptHistory> history;
   const char* sql =
-      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) FROM accepted JOIN groups USING (group_id) GROUP BY prompt_id";
+      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) FROM accepted JOIN groups USING "
+      "(group_id) GROUP BY prompt_id";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     history[row.Text(0)] = {row.Int(1), row.Int(2)};
     return OkStatus();
@@ -212,25 +230,27 @@ Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
 
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
   std::map<std::string, CollapseCounts> collapse;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM collapse", [&](const Statement& row) {
-    collapse[row.Text(0)] = CountsAt(row, 1);
-    return OkStatus();
-  }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM collapse", [&](const Statement& row) {
+        collapse[row.Text(0)] = CountsAt(row, 1);
+        return OkStatus();
+      }));
   return collapse;
 }
 
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database) {
   std::map<std::uint64_t, PromptRecord> records;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM prompt_records ORDER BY dataset_row", [&](const Statement& row) {
-    records.emplace_hint(records.end(), row.Unsigned(0),
-                         PromptRecord{.easy_in_a_row = row.Int(1),
-                                      .hard_in_a_row = row.Int(2),
-                                      .last_constant = row.Int(3) != 0,
-                                      .last_pass = row.Unsigned(4),
-                                      .correct = row.Double(5),
-                                      .wrong = row.Double(6)});
-    return OkStatus();
-  }));
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database, "SELECT * FROM prompt_records ORDER BY dataset_row", [&](const Statement& row) {
+        records.emplace_hint(records.end(), row.Unsigned(0),
+                             PromptRecord{.easy_in_a_row = row.Int(1),
+                                          .hard_in_a_row = row.Int(2),
+                                          .last_constant = row.Int(3) != 0,
+                                          .last_pass = row.Unsigned(4),
+                                          .correct = row.Double(5),
+                                          .wrong = row.Double(6)});
+        return OkStatus();
+      }));
   return records;
 }
 
@@ -238,7 +258,8 @@ Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database) {
   std::array<std::int64_t, kSkipReasons> skipped{};
   const char* sql = "SELECT reason, COUNT(*) FROM skipped GROUP BY reason";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const SkipReason reason, FromName(SkipReasonName, kSkipReasons, row.Text(0)));
+    BUTTRESS_ASSIGN_OR_RETURN(const SkipReason reason,
+                              FromName(SkipReasonName, kSkipReasons, row.Text(0)));
     skipped[static_cast<std::size_t>(reason)] = row.Int(1);
     return OkStatus();
   }));
@@ -247,19 +268,22 @@ Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database) {
 
 Result<std::vector<LearnerRow>> ReadLearners(Database& database) {
   std::vector<LearnerRow> learners;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM learners ORDER BY learner_epoch", [&](const Statement& row) {
-    learners.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2), static_cast<std::uint32_t>(row.Int(3))});
-    return OkStatus();
-  }));
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database, "SELECT * FROM learners ORDER BY learner_epoch", [&](const Statement& row) {
+        learners.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2),
+                            static_cast<std::uint32_t>(row.Int(3))});
+        return OkStatus();
+      }));
   return learners;
 }
 
 Result<std::vector<CommitRow>> ReadCommits(Database& database) {
   std::vector<CommitRow> commits;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, "SELECT * FROM commits ORDER BY learner_epoch, step", [&](const Statement& row) {
-    commits.push_back({row.Unsigned(0), row.Unsigned(1)});
-    return OkStatus();
-  }));
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database, "SELECT * FROM commits ORDER BY learner_epoch, step", [&](const Statement& row) {
+        commits.push_back({row.Unsigned(0), row.Unsigned(1)});
+        return OkStatus();
+      }));
   return commits;
 }
 
@@ -286,7 +310,8 @@ Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
 Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database) {
   std::map<std::uint64_t, std::uint64_t> tags;
   const char* sql =
-      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = 'settled' OR reason = 'no_signal'";
+      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = "
+      "'settled' OR reason = 'no_signal'";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     const std::string sha256 = row.Text(1);
     if (sha256.size() != 32) return Damaged("content hash of group", std::to_string(row.Int(0)));
@@ -300,7 +325,8 @@ Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database) {
   std::array<std::int64_t, kDropReasons> dropped{};
   const char* sql = "SELECT reason, COUNT(*) FROM groups WHERE state = 'dropped' GROUP BY reason";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const DropReason reason, FromName(DropReasonName, kDropReasons, row.Text(0)));
+    BUTTRESS_ASSIGN_OR_RETURN(const DropReason reason,
+                              FromName(DropReasonName, kDropReasons, row.Text(0)));
     dropped[static_cast<std::size_t>(reason)] = row.Int(1);
     return OkStatus();
   }));

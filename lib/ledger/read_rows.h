@@ -1,4 +1,5 @@
-// Rows from tables, for the coordinator's restart and for the command line's reader. `where` is SQL of ours, never from outside.
+// Rows from tables, for the coordinator's restart and for the command line's reader. `where` is SQL
+// of ours, never from outside.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,8 @@ Result<std::optional<RunRow>> ReadRun(Database& database);
 Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where);
 
 // By id, with their completions; `where` may name columns of `groups` and `accepted`.
-Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database, const std::string& where);
+Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
+                                                          const std::string& where);
 
 // By step.
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where);

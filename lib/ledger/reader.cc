@@ -16,8 +16,10 @@ LedgerReader::LedgerReader(std::unique_ptr<Database> database) : database_(std::
 LedgerReader::~LedgerReader() = default;
 
 Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path) {
-  if (access(path.c_str(), F_OK) != 0) return NotFound(path + ": no such file; name the ledger.db of a run");
-  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database, Database::Open(path, DatabaseMode::kReadOnly));
+  if (access(path.c_str(), F_OK) != 0)
+    return NotFound(path + ": no such file; name the ledger.db of a run");
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
+                            Database::Open(path, DatabaseMode::kReadOnly));
   // One read transaction for all calls, so that they agree; it begins with the first read.
   BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
   BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
@@ -40,8 +42,9 @@ Result<std::vector<GroupRecord>> LedgerReader::Join(const std::string& where) {
 }
 
 Result<std::vector<GroupRecord>> LedgerReader::Groups(std::uint64_t first_id, std::int64_t limit) {
-  const std::string page = "SELECT group_id FROM groups WHERE group_id >= " + std::to_string(first_id) +
-                           " ORDER BY group_id LIMIT " + std::to_string(limit);
+  const std::string page =
+      "SELECT group_id FROM groups WHERE group_id >= " + std::to_string(first_id) +
+      " ORDER BY group_id LIMIT " + std::to_string(limit);
   return Join("group_id IN (" + page + ")");
 }
 
@@ -57,7 +60,8 @@ Result<std::vector<GroupRecord>> LedgerReader::GroupsById(std::span<const std::u
   std::vector<GroupRecord> records;
   for (; !ids.empty(); ids = ids.subspan(std::min(kPage, ids.size()))) {
     std::string list;
-    for (const std::uint64_t id : ids.first(std::min(kPage, ids.size()))) list += (list.empty() ? "" : ", ") + std::to_string(id);
+    for (const std::uint64_t id : ids.first(std::min(kPage, ids.size())))
+      list += (list.empty() ? "" : ", ") + std::to_string(id);
     BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> page, Join("group_id IN (" + list + ")"));
     std::ranges::move(page, std::back_inserter(records));
   }
@@ -66,9 +70,11 @@ Result<std::vector<GroupRecord>> LedgerReader::GroupsById(std::span<const std::u
 }
 
 Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows,
-                            database_->Prepare("SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END AS at, group_id FROM accepted JOIN groups "
-                                               "USING (group_id) ORDER BY at, group_id"));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> rows,
+      database_->Prepare("SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END AS at, "
+                         "group_id FROM accepted JOIN groups "
+                         "USING (group_id) ORDER BY at, group_id"));
   std::vector<StepOfGroup> groups;
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
@@ -77,9 +83,13 @@ Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
   }
 }
 
-Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() { return ReadPlans(*database_, "TRUE"); }
+Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() {
+  return ReadPlans(*database_, "TRUE");
+}
 
-Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() { return ReadSkipped(*database_); }
+Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() {
+  return ReadSkipped(*database_);
+}
 
 Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
@@ -89,15 +99,20 @@ Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*
 
 Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }
 
-Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() { return ReadCheckpoints(*database_); }
+Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() {
+  return ReadCheckpoints(*database_);
+}
 
-Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() { return ReadCollapse(*database_); }
+Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
+  return ReadCollapse(*database_);
+}
 
 Result<std::map<std::string, CollapseCounts>> LedgerReader::RecountCollapse() {
   std::map<std::string, CollapseCounts> counts;
   BUTTRESS_RETURN_IF_ERROR(ForEachGroup([&](const GroupRecord& record) {
     if (!record.accepted) return;
-    counts[record.group.prompt.source].Add(ClassifyGroup(record.accepted->raw_rewards(), record.accepted->outcomes()));
+    counts[record.group.prompt.source].Add(
+        ClassifyGroup(record.accepted->raw_rewards(), record.accepted->outcomes()));
   }));
   return counts;
 }

@@ -1,4 +1,5 @@
-// Reads a ledger without disturbing its coordinator, while that runs or after it: for explain, audit, replay and tests.
+// Reads a ledger without disturbing its coordinator, while that runs or after it: for explain,
+// audit, replay and tests.
 #pragma once
 
 #include <cstdint>
@@ -22,16 +23,19 @@ struct GroupRecord {
   std::optional<AcceptedRow> accepted;
 };
 
-// Where an accepted group counts: at the step of its plan; without one, at the step behind the version that its last lease granted.
+// Where an accepted group counts: at the step of its plan; without one, at the step behind the
+// version that its last lease granted.
 struct StepOfGroup {
   std::uint64_t step = 0;
   std::uint64_t group_id = 0;
 };
 
-// Not thread-safe. Sees the ledger as it was between two commits of the coordinator, when it was opened; open anew to see more.
+// Not thread-safe. Sees the ledger as it was between two commits of the coordinator, when it was
+// opened; open anew to see more.
 class LedgerReader {
  public:
-  // kNotFound if there is no such file, kFailedPrecondition if it is no ledger of this version. Never writes and never checkpoints.
+  // kNotFound if there is no such file, kFailedPrecondition if it is no ledger of this version.
+  // Never writes and never checkpoints.
   static Result<std::unique_ptr<LedgerReader>> Open(const std::string& path);
   ~LedgerReader();
   LedgerReader(const LedgerReader&) = delete;
@@ -70,7 +74,8 @@ class LedgerReader {
   // Prompts passed over in the run, by reason.
   Result<std::array<std::int64_t, kSkipReasons>> Skipped();
 
-  // Prompts that are both drawn and passed over in one pass over the dataset; 0 in every ledger that is right.
+  // Prompts that are both drawn and passed over in one pass over the dataset; 0 in every ledger
+  // that is right.
   Result<std::int64_t> DrawnAndSkipped();
 
   Result<std::vector<LearnerRow>> Learners();
@@ -99,9 +104,10 @@ struct LedgerAudit {
   std::vector<std::string> violations;  // empty: all invariants hold
 };
 
-// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in two plans; that no prompt is both drawn
-// and passed over in one pass; that replaced groups have no signal; that the reported collapse of the run and of each step equals a recount
-// from the outcomes; that a finished run has only settled and dropped groups.
+// Checks that ids 1 ... n are all there; that groups, plans and contents agree; that no group is in
+// two plans; that no prompt is both drawn and passed over in one pass; that replaced groups have no
+// signal; that the reported collapse of the run and of each step equals a recount from the
+// outcomes; that a finished run has only settled and dropped groups.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader);
 
 }  // namespace buttress

@@ -7,7 +7,9 @@
 namespace buttress {
 namespace {
 
-PolicyVersion WithoutDigest(const PolicyVersion& version) { return {version.learner_epoch, version.step, ""}; }
+PolicyVersion WithoutDigest(const PolicyVersion& version) {
+  return {version.learner_epoch, version.step, ""};
+}
 
 CompletionRow SummarizeCompletion(const Completion& completion) {
   const bool scorable = completion.outcome != Outcome::kUnscorable;
@@ -62,13 +64,16 @@ AcceptedRow SummarizeGroup(const Group& group) {
   for (const Completion* completion : ordered) {
     row.completions.push_back(SummarizeCompletion(*completion));
     if (row.component_names.empty()) {
-      for (const RewardComponent& part : completion->components) row.component_names.push_back(part.name);
+      for (const RewardComponent& part : completion->components)
+        row.component_names.push_back(part.name);
     }
-    for (const Segment& segment : completion->segments) row.versions.push_back(WithoutDigest(segment.version));
+    for (const Segment& segment : completion->segments)
+      row.versions.push_back(WithoutDigest(segment.version));
   }
   for (const Completion* completion : ordered) {
     for (std::size_t c = 0; c < row.component_names.size(); ++c) {
-      row.components.push_back(c < completion->components.size() ? completion->components[c].value : 0.0);
+      row.components.push_back(c < completion->components.size() ? completion->components[c].value
+                                                                 : 0.0);
     }
   }
   std::ranges::sort(row.versions, OlderThan);
@@ -88,13 +93,14 @@ PromptHistory AcceptedRow::own_history() const {
 }
 
 bool LedgerBatch::empty() const {
-  return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() && skipped.empty() && plans.empty() &&
-         learners.empty() && commits.empty() && manifests.empty() && checkpoints.empty();
+  return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() &&
+         skipped.empty() && plans.empty() && learners.empty() && commits.empty() &&
+         manifests.empty() && checkpoints.empty();
 }
 
 bool LedgerBatch::accepts_only() const {
-  const bool others = run || !skipped.empty() || !plans.empty() || !learners.empty() || !commits.empty() || !manifests.empty() ||
-                      !checkpoints.empty();
+  const bool others = run || !skipped.empty() || !plans.empty() || !learners.empty() ||
+                      !commits.empty() || !manifests.empty() || !checkpoints.empty();
   return !others && !accepted.empty() && std::ranges::all_of(groups, [](const GroupRow& group) {
     return group.state == GroupState::kReady || group.reason == DropReason::kNoSignal;
   });
@@ -103,7 +109,8 @@ bool LedgerBatch::accepts_only() const {
 void LedgerBatch::Append(LedgerBatch&& later) {
   const auto append = [](auto& rows, auto& more) {
     if (rows.empty()) return rows.swap(more);
-    rows.insert(rows.end(), std::make_move_iterator(more.begin()), std::make_move_iterator(more.end()));
+    rows.insert(rows.end(), std::make_move_iterator(more.begin()),
+                std::make_move_iterator(more.end()));
   };
   if (later.run) run = std::move(later.run);
   append(groups, later.groups);

@@ -1,7 +1,8 @@
-// What the ledger holds, as plain values: the coordinator's scheduler speaks of nothing else, so it can be rebuilt from them.
+// What the ledger holds, as plain values: the coordinator's scheduler speaks of nothing else, so it
+// can be rebuilt from them.
 //
-// A LedgerBatch is what one batch of requests changed; its rows replace older rows of the same key. It is written in one transaction. A
-// LedgerSnapshot is what a restarted coordinator starts from.
+// A LedgerBatch is what one batch of requests changed; its rows replace older rows of the same key.
+// It is written in one transaction. A LedgerSnapshot is what a restarted coordinator starts from.
 #pragma once
 
 #include <array>
@@ -20,7 +21,15 @@
 namespace buttress {
 
 // Life of a group; the moves stand at the head of coordinator/scheduler.h.
-enum class GroupState : std::uint8_t { kPending, kLeased, kReady, kBatched, kTrained, kSettled, kDropped };
+enum class GroupState : std::uint8_t {
+  kPending,
+  kLeased,
+  kReady,
+  kBatched,
+  kTrained,
+  kSettled,
+  kDropped
+};
 
 inline constexpr std::size_t kGroupStates = 7;
 
@@ -34,7 +43,9 @@ enum class DropReason : std::uint8_t {
   kAbandoned,  // sampled from a version that the learner went back behind
   kPoison,     // leased run.max_attempts times without a result
   kRunEnded,   // not needed any more
-  kNoSignal,   // accepted and counted, but constant or unscorable, and replaced by another prompt (zero_variance: resample)
+  // accepted and counted, but constant or unscorable, and replaced by another prompt
+  // (zero_variance: resample)
+  kNoSignal,
 };
 
 inline constexpr std::size_t kDropReasons = 6;
@@ -42,7 +53,8 @@ inline constexpr std::size_t kDropReasons = 6;
 // "none", "stale", "abandoned", "poison", "run_ended", "no_signal".
 std::string_view DropReasonName(DropReason reason);
 
-// One draw of a prompt from the dataset. The prompt source finds tokens and answer again from `row`.
+// One draw of a prompt from the dataset. The prompt source finds tokens and answer again from
+// `row`.
 struct DrawnPrompt {
   std::string prompt_id;
   std::string source;
@@ -82,10 +94,13 @@ struct GroupRow {
   std::uint64_t incarnation = 0;  // of that worker
   PolicyVersion min_version;      // as the last lease demanded
   PolicyVersion granted_version;  // announced when it was leased last
-  std::uint64_t step = 0;         // of its plan; 0 while it has none. Dropped for kNoSignal: the step that it was replaced in
-  std::uint32_t position = 0;     // in that plan
-  std::int64_t passed = 0;        // younger groups that were planned before it
-  bool holds_slot = false;        // active until announced; not so once the learner went back behind its step
+  std::uint64_t step =
+      // of its plan; 0 while it has none. Dropped for kNoSignal: the step that it was replaced in
+      0;
+  std::uint32_t position = 0;  // in that plan
+  std::int64_t passed = 0;     // younger groups that were planned before it
+  bool holds_slot =
+      false;  // active until announced; not so once the learner went back behind its step
 
   bool operator==(const GroupRow&) const = default;
 };
@@ -130,12 +145,13 @@ struct CompletionRow {
 struct AcceptedRow {
   std::uint64_t group_id = 0;
   std::uint64_t lease_epoch = 0;
-  std::string content_sha256;            // 32 bytes
+  std::string content_sha256;  // 32 bytes
   std::int32_t prompt_tokens = 0;
-  std::vector<CompletionRow> completions;  // [n], by index
+  std::vector<CompletionRow> completions;    // [n], by index
   std::vector<std::string> component_names;  // [C]
-  std::vector<double> components;            // [n * C] row-major; 0 where an unscorable completion has none
-  std::vector<PolicyVersion> versions;       // all that sampled it, oldest first, without digests; empty: no tokens
+  std::vector<double> components;  // [n * C] row-major; 0 where an unscorable completion has none
+  std::vector<PolicyVersion>
+      versions;  // all that sampled it, oldest first, without digests; empty: no tokens
   CollapseClass collapse = CollapseClass::kUnscorable;
   PromptHistory history;  // of the prompt, as it was read before this group's own update
   PayloadRef payload;
@@ -150,13 +166,16 @@ struct AcceptedRow {
   bool operator==(const AcceptedRow&) const = default;
 };
 
-// Content of `group` for the ledger; lease epoch, hash, history and payload are the acceptance's to fill.
+// Content of `group` for the ledger; lease epoch, hash, history and payload are the acceptance's to
+// fill.
 AcceptedRow SummarizeGroup(const Group& group);
 
 struct PlanRow {
   std::uint64_t step = 0;
   std::vector<std::uint64_t> group_ids;  // [P], in order
-  CollapseSnapshot collapse;             // its step's counts are those of the groups drawn for it: of the plan, and replaced
+  CollapseSnapshot
+      // its step's counts are those of the groups drawn for it: of the plan, and replaced
+      collapse;
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -217,7 +236,8 @@ struct LedgerBatch {
   std::vector<GroupRow> groups;  // in order: a later row of the same group replaces an earlier one
   std::vector<AcceptedRow> accepted;
   std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
-  std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset; only where the selection needs them
+  std::map<std::uint64_t, PromptRecord>
+      records;  // by row of the dataset; only where the selection needs them
   std::vector<SkipRow> skipped;
   std::vector<PlanRow> plans;
   std::vector<LearnerRow> learners;
@@ -234,22 +254,26 @@ struct LedgerBatch {
   void Append(LedgerBatch&& later);
 };
 
-// First 8 bytes of a SHA-256, never 0: what is remembered of a settled or replaced group, to recognise a submission that comes again.
+// First 8 bytes of a SHA-256, never 0: what is remembered of a settled or replaced group, to
+// recognise a submission that comes again.
 std::uint64_t ContentTag(std::string_view sha256);
 
 struct LedgerSnapshot {
-  std::optional<RunRow> run;  // none: a new ledger
+  std::optional<RunRow> run;                      // none: a new ledger
   std::map<std::uint64_t, GroupRow> groups;       // neither settled nor dropped
   std::map<std::uint64_t, AcceptedRow> accepted;  // of those, the accepted ones
-  std::map<std::string, PromptHistory> history;  // by prompt id: the sum over all its accepted groups
+  std::map<std::string, PromptHistory>
+      history;  // by prompt id: the sum over all its accepted groups
   std::map<std::string, CollapseCounts> collapse;
   std::map<std::uint64_t, PromptRecord> records;
   std::array<std::int64_t, kSkipReasons> skipped{};
-  std::map<std::uint64_t, AcceptedRow> replaced;  // by group id: dropped for kNoSignal since the last plan
+  std::map<std::uint64_t, AcceptedRow>
+      replaced;                            // by group id: dropped for kNoSignal since the last plan
   std::map<std::uint64_t, PlanRow> plans;  // not settled
   std::vector<LearnerRow> learners;        // by epoch
   std::optional<ManifestRow> announced;    // newest
-  std::map<std::uint64_t, std::uint64_t> ended_tags;  // group id -> ContentTag, of settled and of replaced groups
+  std::map<std::uint64_t, std::uint64_t>
+      ended_tags;  // group id -> ContentTag, of settled and of replaced groups
   std::array<std::int64_t, kDropReasons> dropped{};
 
   bool operator==(const LedgerSnapshot&) const = default;

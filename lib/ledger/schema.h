@@ -1,6 +1,7 @@
-// The tables of ledger.db. Uniqueness carries exactly-once: a group accepted twice, or in two plans, is an error and not a double training.
-// Names of states, reasons and classes are text, so that the file can be read with the sqlite3 program; outcomes and finish reasons are
-// the numbers of experience.proto. Unsigned 64-bit numbers are stored as their signed bits.
+// The tables of ledger.db. Uniqueness carries exactly-once: a group accepted twice, or in two
+// plans, is an error and not a double training. Names of states, reasons and classes are text, so
+// that the file can be read with the sqlite3 program; outcomes and finish reasons are the numbers
+// of experience.proto. Unsigned 64-bit numbers are stored as their signed bits.
 #pragma once
 
 namespace buttress {

@@ -16,7 +16,9 @@ struct HeadShape {
   std::int64_t C = 0;
 };
 
-// qkv [N, (H + 2K) * C], queries, keys and values side by side -> [N, H * C]; scores are divided by sqrt(C). Differentiable.
-at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& heads);
+// qkv [N, (H + 2K) * C], queries, keys and values side by side -> [N, H * C]; scores are divided by
+// sqrt(C). Differentiable.
+at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
+                           const HeadShape& heads);
 
 }  // namespace buttress

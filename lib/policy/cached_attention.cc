@@ -13,14 +13,16 @@ namespace {
 template <class T>
 PagedLayer<T> PagedLayerOf(const KvCache& cache, std::size_t layer) {
   const at::Tensor& keys = cache.keys(layer);
-  return {static_cast<T*>(keys.data_ptr()), static_cast<T*>(cache.values(layer).data_ptr()), keys.size(1), keys.size(2)};
+  return {static_cast<T*>(keys.data_ptr()), static_cast<T*>(cache.values(layer).data_ptr()),
+          keys.size(1), keys.size(2)};
 }
 
 // Rows handled at once where attention gathers its keys: bounds the copy.
 constexpr std::int64_t kGatherRows = 256;
 
 // By gathering the rows' blocks into rectangles: any device.
-at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC, const KvCache& cache, std::size_t layer) {
+at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC,
+                             const KvCache& cache, std::size_t layer) {
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   std::int64_t longest = 0;
   for (const CacheRow& row : rows) longest = std::max(longest, row.position + 1);
@@ -29,7 +31,8 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
   at::Tensor lengths = at::empty({count, 1}, at::TensorOptions(at::kLong));
   for (std::int64_t r = 0; r < count; ++r) {
     const CacheRow& row = rows[static_cast<std::size_t>(r)];
-    std::copy_n(row.blocks, BlocksFor(row.position + 1), index.mutable_data_ptr<std::int64_t>() + r * blocks);
+    std::copy_n(row.blocks, BlocksFor(row.position + 1),
+                index.mutable_data_ptr<std::int64_t>() + r * blocks);
     lengths.mutable_data_ptr<std::int64_t>()[r] = row.position + 1;
   }
   const at::Device device = q_RHC.device();
@@ -42,21 +45,28 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
   const auto spread = [&](const at::Tensor& x_RKTC) {
     return x_RKTC.unsqueeze(2).expand({count, K, H / K, T, C}).reshape({count, H, T, C});
   };
-  const at::Tensor k = keys.index_select(0, flat).view({count, blocks, K, C, kCacheBlock}).permute({0, 2, 1, 4, 3}).reshape({count, K, T, C});
-  const at::Tensor v =
-      cache.values(layer).index_select(0, flat).view({count, blocks, K, kCacheBlock, C}).permute({0, 2, 1, 3, 4}).reshape({count, K, T, C});
-  const at::Tensor mask = at::arange(T, at::TensorOptions(at::kLong).device(device)).unsqueeze(0).lt(lengths.to(device));
-  // Positions past a sequence's end hold whatever was there before; zeroed, since 0 times a NaN is a NaN.
+  const at::Tensor k = keys.index_select(0, flat)
+                           .view({count, blocks, K, C, kCacheBlock})
+                           .permute({0, 2, 1, 4, 3})
+                           .reshape({count, K, T, C});
+  const at::Tensor v = cache.values(layer)
+                           .index_select(0, flat)
+                           .view({count, blocks, K, kCacheBlock, C})
+                           .permute({0, 2, 1, 3, 4})
+                           .reshape({count, K, T, C});
+  const at::Tensor mask = at::arange(T, at::TensorOptions(at::kLong).device(device))
+                              .unsqueeze(0)
+                              .lt(lengths.to(device));
+  // Positions past a sequence's end hold whatever was there before; zeroed, since 0 times a NaN is
+  // a NaN.
   const at::Tensor clean_v = v.masked_fill(mask.logical_not().view({count, 1, T, 1}), 0.0);
-  return at::scaled_dot_product_attention(q_RHC.unsqueeze(2), spread(k), spread(clean_v), mask.view({count, 1, 1, T}))
+  return at::scaled_dot_product_attention(q_RHC.unsqueeze(2), spread(k), spread(clean_v),
+                                          mask.view({count, 1, 1, T}))
       .reshape({count, H * C});
 }
 
-at::Tensor KernelAttention(std::span<const CacheRow> rows,
-                           const at::Tensor& qkv,
-                           const HeadShape& shape,
-                           const KvCache& cache,
-                           std::size_t layer) {
+at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
+                           const HeadShape& shape, const KvCache& cache, std::size_t layer) {
   const std::int64_t count = qkv.size(0);
   at::Tensor out = at::empty({count, shape.H * shape.C}, qkv.options());
   std::int64_t positions = 0;
@@ -70,7 +80,8 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows,
       const CacheRow& row = rows[static_cast<std::size_t>(r)];
       const auto needed = static_cast<std::size_t>(AttendScratch(shape.C, row.position + 1));
       if (scratch.size() < needed) scratch.resize(2 * needed);
-      AttendRow(paged, row.blocks, row.position + 1, shape.H / shape.K, Rows<T>(qkv, r), MutableRows<T>(out, r), scratch.data());
+      AttendRow(paged, row.blocks, row.position + 1, shape.H / shape.K, Rows<T>(qkv, r),
+                MutableRows<T>(out, r), scratch.data());
     }
   });
   return out;
@@ -78,7 +89,8 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows,
 
 }  // namespace
 
-void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape, KvCache& cache, std::size_t layer) {
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape,
+               KvCache& cache, std::size_t layer) {
   const std::int64_t keys_begin = shape.H * shape.C;
   const std::int64_t width = shape.K * shape.C;
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
@@ -103,25 +115,23 @@ void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const Head
   const at::Tensor moved = places.to(qkv.device());
   at::Tensor keys = cache.keys(layer).permute({0, 3, 1, 2});      // [blocks, position, K, C]
   at::Tensor values = cache.values(layer).permute({0, 2, 1, 3});  // likewise
-  const auto heads = [&](std::int64_t begin) { return qkv.narrow(1, begin, width).unflatten(1, {shape.K, shape.C}); };
+  const auto heads = [&](std::int64_t begin) {
+    return qkv.narrow(1, begin, width).unflatten(1, {shape.K, shape.C});
+  };
   keys.index_put_({moved[0], moved[1]}, heads(keys_begin));
   values.index_put_({moved[0], moved[1]}, heads(keys_begin + width));
 }
 
-at::Tensor CachedAttention(std::span<const CacheRow> rows,
-                           const at::Tensor& qkv,
-                           const HeadShape& shape,
-                           const KvCache& cache,
-                           std::size_t layer) {
+at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
+                           const HeadShape& shape, const KvCache& cache, std::size_t layer) {
   if (HasRowKernels(qkv)) return KernelAttention(rows, qkv, shape, cache, layer);
   const at::Tensor q_RHC = qkv.narrow(1, 0, shape.H * shape.C).unflatten(1, {shape.H, shape.C});
   std::vector<at::Tensor> outs;
   for (std::int64_t first = 0; first < q_RHC.size(0); first += kGatherRows) {
     const std::int64_t count = std::min(kGatherRows, q_RHC.size(0) - first);
-    outs.push_back(GatheredAttention(rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
-                                     q_RHC.narrow(0, first, count),
-                                     cache,
-                                     layer));
+    outs.push_back(GatheredAttention(
+        rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
+        q_RHC.narrow(0, first, count), cache, layer));
   }
   return at::cat(outs);
 }

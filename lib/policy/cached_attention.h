@@ -12,13 +12,11 @@
 namespace buttress {
 
 // qkv [R, (H + 2K) * C] as in attention.h: puts keys and values at the rows' places in `layer`.
-void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape, KvCache& cache, std::size_t layer);
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape,
+               KvCache& cache, std::size_t layer);
 
 // The queries of each row over positions 0 to its own -> [R, H * C].
-at::Tensor CachedAttention(std::span<const CacheRow> rows,
-                           const at::Tensor& qkv,
-                           const HeadShape& shape,
-                           const KvCache& cache,
-                           std::size_t layer);
+at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
+                           const HeadShape& shape, const KvCache& cache, std::size_t layer);
 
 }  // namespace buttress

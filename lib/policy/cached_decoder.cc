@@ -1,4 +1,5 @@
-// Shapes: R rows, D width, H query heads, K key-value heads, C values of a head, F width of the MLP, V vocabulary.
+// Shapes: R rows, D width, H query heads, K key-value heads, C values of a head, F width of the
+// MLP, V vocabulary.
 #include "lib/policy/cached_decoder.h"
 
 #include <torch/types.h>
@@ -50,12 +51,11 @@ void CachedDecoder::TakeWeights() {
   layers_.clear();
   head_.clear();
   for (const LayerWeights& w : weights.layers) {
-    layers_.push_back({w.input_norm_D,
-                       PackedLinear({w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
-                       PackedLinear({w.o_weight}, {}),
-                       w.mlp_norm_D,
-                       PackedLinear({w.gate_weight, w.up_weight}, {}),
-                       PackedLinear({w.down_weight}, {})});
+    layers_.push_back(
+        {w.input_norm_D,
+         PackedLinear({w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+         PackedLinear({w.o_weight}, {}), w.mlp_norm_D,
+         PackedLinear({w.gate_weight, w.up_weight}, {}), PackedLinear({w.down_weight}, {})});
   }
   head_.emplace_back(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
 }
@@ -80,21 +80,26 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   }
   const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
   at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
-  if (batch.layout != nullptr && !UsesShortAttention(layout, hidden_RD, heads)) layout.rectangles = LayOutRectangles(layout);
+  if (batch.layout != nullptr && !UsesShortAttention(layout, hidden_RD, heads))
+    layout.rectangles = LayOutRectangles(layout);
   for (std::size_t i = 0; i < layers_.size(); ++i) hidden_RD = RunLayer(i, batch, hidden_RD, cache);
   return hidden_RD;
 }
 
-at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD, KvCache& cache) {
+at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch,
+                                   const at::Tensor& hidden_RD, KvCache& cache) {
   const Layer& layer = layers_[index];
   const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
-  const at::Tensor projected = layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
+  const at::Tensor projected =
+      layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
   const at::Tensor qkv = rope_.Rotate(projected, heads.H + heads.K, batch.positions_R, batch.end);
   StoreRows(batch.rows, qkv, heads, cache, index);
-  const at::Tensor attended = batch.layout != nullptr ? CausalAttention(*batch.layout, qkv, heads)
-                                                      : CachedAttention(batch.rows, qkv, heads, cache, index);
+  const at::Tensor attended = batch.layout != nullptr
+                                  ? CausalAttention(*batch.layout, qkv, heads)
+                                  : CachedAttention(batch.rows, qkv, heads, cache, index);
   const at::Tensor middle_RD = layer.out.Apply(attended, tile_rows_).add_(hidden_RD);
-  const at::Tensor gate_up = layer.gate_up.Apply(RmsNorm(middle_RD, layer.mlp_norm_D, config_.rms_norm_eps), tile_rows_);
+  const at::Tensor gate_up =
+      layer.gate_up.Apply(RmsNorm(middle_RD, layer.mlp_norm_D, config_.rms_norm_eps), tile_rows_);
   return layer.down.Apply(SwiGlu(gate_up), tile_rows_).add_(middle_RD);
 }
 

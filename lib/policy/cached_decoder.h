@@ -1,4 +1,5 @@
-// The decoder's forward pass over rows whose keys and values are cached: what generation runs. No gradients.
+// The decoder's forward pass over rows whose keys and values are cached: what generation runs. No
+// gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,7 +26,8 @@ struct CacheRow {
 // Where a row attends to.
 enum class AttendTo {
   kCache,  // positions 0 to its own, all of them in the cache or among the rows
-  kRows,   // the rows are whole sequences from position 0: to one another, which is faster for long ones
+  // the rows are whole sequences from position 0: to one another, which is faster for long ones
+  kRows,
 };
 
 // Not thread-safe. Holds its own copy of the weights in the layout that small batches want.
@@ -56,7 +58,8 @@ class CachedDecoder {
 
   struct Batch;
 
-  at::Tensor RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD, KvCache& cache);
+  at::Tensor RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD,
+                      KvCache& cache);
 
   Transformer& model_;
   const ModelConfig& config_;

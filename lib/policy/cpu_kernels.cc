@@ -8,7 +8,8 @@ namespace buttress {
 namespace {
 
 template <class T>
-BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* scale, std::int64_t rows, std::int64_t D, float eps) {
+BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* scale,
+                                 std::int64_t rows, std::int64_t D, float eps) {
   for (std::int64_t r = 0; r < rows; ++r, x += D, out += D) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -24,7 +25,8 @@ BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* sca
   }
 }
 
-// With s = scale: dx = s * w * dy - x * s^3 / D * sum(dy * w * x); dw = sum over rows of dy * x * s.
+// With s = scale: dx = s * w * dy - x * s^3 / D * sum(dy * w * x); dw = sum over rows of dy * x *
+// s.
 template <class T>
 BUTTRESS_INLINE void RmsNormGradBody(const RmsNormGrad<T>& a, std::int64_t rows, std::int64_t D) {
   const T* x = a.x;
@@ -59,7 +61,8 @@ BUTTRESS_INLINE void SwiGluBody(const T* gate_up, T* out, std::int64_t rows, std
 
 // With g = sigmoid(gate): d silu = g * (1 + gate * (1 - g)).
 template <class T>
-BUTTRESS_INLINE void SwiGluGradBody(const T* gate_up, const T* grad_out, T* grad_gate_up, std::int64_t rows, std::int64_t F) {
+BUTTRESS_INLINE void SwiGluGradBody(const T* gate_up, const T* grad_out, T* grad_gate_up,
+                                    std::int64_t rows, std::int64_t F) {
   for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * F, grad_gate_up += 2 * F, grad_out += F) {
 #pragma omp simd
     for (std::int64_t i = 0; i < F; ++i) {
@@ -95,25 +98,28 @@ BUTTRESS_INLINE void RopeBody(const T* x, T* out, const RopeRowsArgs& a) {
 
 }  // namespace
 
-BUTTRESS_KERNEL void RmsNormRows(const float* x, const float* weight, float* out, float* scale, std::int64_t rows, std::int64_t D,
-                                 float eps) {
+BUTTRESS_KERNEL void RmsNormRows(const float* x, const float* weight, float* out, float* scale,
+                                 std::int64_t rows, std::int64_t D, float eps) {
   RmsNormBody(x, weight, out, scale, rows, D, eps);
 }
 
-BUTTRESS_KERNEL void RmsNormRows(const Bf16* x, const Bf16* weight, Bf16* out, float* scale, std::int64_t rows, std::int64_t D,
-                                 float eps) {
+BUTTRESS_KERNEL void RmsNormRows(const Bf16* x, const Bf16* weight, Bf16* out, float* scale,
+                                 std::int64_t rows, std::int64_t D, float eps) {
   RmsNormBody(x, weight, out, scale, rows, D, eps);
 }
 
-BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<float>& args, std::int64_t rows, std::int64_t D) {
+BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<float>& args, std::int64_t rows,
+                                     std::int64_t D) {
   RmsNormGradBody(args, rows, D);
 }
 
-BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<Bf16>& args, std::int64_t rows, std::int64_t D) {
+BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<Bf16>& args, std::int64_t rows,
+                                     std::int64_t D) {
   RmsNormGradBody(args, rows, D);
 }
 
-BUTTRESS_KERNEL void SwiGluRows(const float* gate_up, float* out, std::int64_t rows, std::int64_t F) {
+BUTTRESS_KERNEL void SwiGluRows(const float* gate_up, float* out, std::int64_t rows,
+                                std::int64_t F) {
   SwiGluBody(gate_up, out, rows, F);
 }
 
@@ -121,17 +127,22 @@ BUTTRESS_KERNEL void SwiGluRows(const Bf16* gate_up, Bf16* out, std::int64_t row
   SwiGluBody(gate_up, out, rows, F);
 }
 
-BUTTRESS_KERNEL void SwiGluGradRows(const float* gate_up, const float* grad_out, float* grad_gate_up, std::int64_t rows,
-                                    std::int64_t F) {
+BUTTRESS_KERNEL void SwiGluGradRows(const float* gate_up, const float* grad_out,
+                                    float* grad_gate_up, std::int64_t rows, std::int64_t F) {
   SwiGluGradBody(gate_up, grad_out, grad_gate_up, rows, F);
 }
 
-BUTTRESS_KERNEL void SwiGluGradRows(const Bf16* gate_up, const Bf16* grad_out, Bf16* grad_gate_up, std::int64_t rows, std::int64_t F) {
+BUTTRESS_KERNEL void SwiGluGradRows(const Bf16* gate_up, const Bf16* grad_out, Bf16* grad_gate_up,
+                                    std::int64_t rows, std::int64_t F) {
   SwiGluGradBody(gate_up, grad_out, grad_gate_up, rows, F);
 }
 
-BUTTRESS_KERNEL void RopeRows(const float* x, float* out, const RopeRowsArgs& args) { RopeBody(x, out, args); }
+BUTTRESS_KERNEL void RopeRows(const float* x, float* out, const RopeRowsArgs& args) {
+  RopeBody(x, out, args);
+}
 
-BUTTRESS_KERNEL void RopeRows(const Bf16* x, Bf16* out, const RopeRowsArgs& args) { RopeBody(x, out, args); }
+BUTTRESS_KERNEL void RopeRows(const Bf16* x, Bf16* out, const RopeRowsArgs& args) {
+  RopeBody(x, out, args);
+}
 
 }  // namespace buttress

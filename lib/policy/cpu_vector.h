@@ -1,5 +1,6 @@
-// What the row kernels are written in: plain loops that the compiler turns into vector code, compiled once for each instruction set. Included
-// by kernel files alone, which CMakeLists.txt builds with -O3 -fopenmp-simd.
+// What the row kernels are written in: plain loops that the compiler turns into vector code,
+// compiled once for each instruction set. Included by kernel files alone, which CMakeLists.txt
+// builds with -O3 -fopenmp-simd.
 #pragma once
 
 #include <bit>
@@ -11,7 +12,8 @@
 // Bodies are templates over the storage, inlined into one function per instruction set and storage.
 #define BUTTRESS_INLINE [[gnu::always_inline]] static inline
 #if defined(__x86_64__)
-#define BUTTRESS_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define BUTTRESS_KERNEL \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define BUTTRESS_KERNEL
 #endif
@@ -20,7 +22,9 @@ namespace buttress {
 
 BUTTRESS_INLINE float Get(float x) { return x; }
 
-BUTTRESS_INLINE float Get(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
+BUTTRESS_INLINE float Get(Bf16 x) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
 
 BUTTRESS_INLINE void Put(float& to, float x) { to = x; }
 
@@ -31,7 +35,8 @@ BUTTRESS_INLINE void Put(Bf16& to, float x) {
   to.bits = static_cast<std::uint16_t>(x != x ? 0x7FC0u : rounded);
 }
 
-// e^x within 2 ulp for x in [-87, 88]; below it 0. Cephes' expf without its table, so that loops over it become vector code.
+// e^x within 2 ulp for x in [-87, 88]; below it 0. Cephes' expf without its table, so that loops
+// over it become vector code.
 BUTTRESS_INLINE float Exp(float x) {
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
   const float clamped = x < -87.0f ? -87.0f : (x > 88.0f ? 88.0f : x);
@@ -63,7 +68,9 @@ BUTTRESS_INLINE void LoadLanes(const Bf16* from, Lanes& to) {
   std::memcpy(&to, &word, sizeof to);
 }
 
-BUTTRESS_INLINE void StoreLanes(const Lanes& from, float* to) { std::memcpy(to, &from, sizeof from); }
+BUTTRESS_INLINE void StoreLanes(const Lanes& from, float* to) {
+  std::memcpy(to, &from, sizeof from);
+}
 
 BUTTRESS_INLINE void StoreLanes(const Lanes& from, Bf16* to) {
 #pragma omp simd

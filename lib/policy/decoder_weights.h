@@ -1,4 +1,5 @@
-// The tensors of a decoder by role; names in the checkpoint are beside them in Transformer::parameters().
+// The tensors of a decoder by role; names in the checkpoint are beside them in
+// Transformer::parameters().
 #pragma once
 
 #include <ATen/core/Tensor.h>

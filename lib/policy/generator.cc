@@ -26,8 +26,8 @@ constexpr std::int64_t kLeastLogitRows = 32;
 // Operations of one logit.
 constexpr std::int64_t kSampleWork = 4;
 
-// A prompt that waiting or running sequences share. Its blocks hold all of its positions; sequences read the full ones and copy the last
-// when the prompt ends inside it.
+// A prompt that waiting or running sequences share. Its blocks hold all of its positions; sequences
+// read the full ones and copy the last when the prompt ends inside it.
 struct Prompt {
   std::vector<std::int32_t> tokens;
   std::vector<std::int32_t> blocks;  // empty until prefilled
@@ -58,9 +58,11 @@ class ContinuousGenerator final : public Generator {
       : options_(options),
         config_(model.config()),
         decoder_(model, options.batch_invariant),
-        cache_(config_, model.weights().embedding_VD.scalar_type(), decoder_.device(), BlocksFor(options.kv_cache_tokens)) {}
+        cache_(config_, model.weights().embedding_VD.scalar_type(), decoder_.device(),
+               BlocksFor(options.kv_cache_tokens)) {}
 
-  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling) override {
+  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt,
+             SamplingParams sampling) override {
     BUTTRESS_RETURN_IF_ERROR(Check(prompt, sampling));
     auto found = prompts_.find(prompt);
     if (found == prompts_.end()) {
@@ -78,7 +80,8 @@ class ContinuousGenerator final : public Generator {
 
   bool Remove(std::uint64_t key) override {
     const auto has_key = [key](const std::unique_ptr<Sequence>& s) { return s->out.key == key; };
-    if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), has_key); it != waiting_.end()) {
+    if (const auto it = std::find_if(waiting_.begin(), waiting_.end(), has_key);
+        it != waiting_.end()) {
       Leave((*it)->prompt);
       waiting_.erase(it);
       return true;
@@ -113,25 +116,31 @@ class ContinuousGenerator final : public Generator {
     if (prompt.empty()) return InvalidArgument("the prompt has no tokens");
     for (const std::int32_t token : prompt) {
       if (token < 0 || token >= config_.vocab_size) {
-        return InvalidArgument("prompt token " + std::to_string(token) + " is outside the vocabulary of " +
+        return InvalidArgument("prompt token " + std::to_string(token) +
+                               " is outside the vocabulary of " +
                                std::to_string(config_.vocab_size));
       }
     }
     if (sampling.max_tokens < 1) {
-      return InvalidArgument("max_tokens = " + std::to_string(sampling.max_tokens) + "; expected at least 1");
+      return InvalidArgument("max_tokens = " + std::to_string(sampling.max_tokens) +
+                             "; expected at least 1");
     }
-    if (!(sampling.temperature >= 0) || !(sampling.top_p > 0 && sampling.top_p <= 1) || sampling.top_k < 0) {
-      return InvalidArgument("temperature, top_p or top_k out of range; expected at least 0, in (0, 1], at least 0");
+    if (!(sampling.temperature >= 0) || !(sampling.top_p > 0 && sampling.top_p <= 1) ||
+        sampling.top_k < 0) {
+      return InvalidArgument(
+          "temperature, top_p or top_k out of range; expected at least 0, in (0, 1], at least 0");
     }
     const std::int64_t size = static_cast<std::int64_t>(prompt.size());
     const std::int64_t total = size + sampling.max_tokens;
     if (total > config_.max_positions) {
-      return InvalidArgument("prompt and max_tokens make " + std::to_string(total) + " tokens; the model has " +
-                             std::to_string(config_.max_positions) + " positions");
+      return InvalidArgument("prompt and max_tokens make " + std::to_string(total) +
+                             " tokens; the model has " + std::to_string(config_.max_positions) +
+                             " positions");
     }
     if (BlocksFor(size) + BlocksFor(total - 1) - size / kCacheBlock > cache_.total_blocks()) {
       return InvalidArgument("prompt and max_tokens make " + std::to_string(total) +
-                             " tokens, more than kv_cache_tokens = " + std::to_string(options_.kv_cache_tokens) + " can hold");
+                             " tokens, more than kv_cache_tokens = " +
+                             std::to_string(options_.kv_cache_tokens) + " can hold");
     }
     return OkStatus();
   }
@@ -145,7 +154,8 @@ class ContinuousGenerator final : public Generator {
 
   // Gives back what a running sequence holds.
   void Retire(Sequence& sequence) {
-    std::vector<std::int32_t> own(sequence.blocks.begin() + sequence.prompt->shared_blocks(), sequence.blocks.end());
+    std::vector<std::int32_t> own(sequence.blocks.begin() + sequence.prompt->shared_blocks(),
+                                  sequence.blocks.end());
     cache_.Release(own);
     --sequence.prompt->running;
     Leave(sequence.prompt);
@@ -216,7 +226,8 @@ class ContinuousGenerator final : public Generator {
       last.push_back(static_cast<std::int64_t>(rows.size()) - 1);
     }
     const at::Tensor hidden = decoder_.Run(rows, AttendTo::kRows, cache_);
-    for (std::size_t i = 0; i < prompts.size(); ++i) prompts[i]->hidden_D = hidden.select(0, last[i]).clone();
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      prompts[i]->hidden_D = hidden.select(0, last[i]).clone();
   }
 
   // Samples the first token of the sequences from `first_new` on.
@@ -241,29 +252,35 @@ class ContinuousGenerator final : public Generator {
     std::vector<std::vector<Sequence*>> by_row;
     for (const auto& sequence : running_) {
       const auto& tokens = sequence->out.token_ids;
-      const std::int64_t position = sequence->prompt->size() + static_cast<std::int64_t>(tokens.size()) - 1;
+      const std::int64_t position =
+          sequence->prompt->size() + static_cast<std::int64_t>(tokens.size()) - 1;
       rows.push_back({tokens.back(), position, sequence->blocks.data()});
       by_row.push_back({sequence.get()});
     }
     SampleRows(decoder_.Run(rows, AttendTo::kCache, cache_), by_row);
   }
 
-  // Appends a token to each sequence, drawn from its row's logits. Some rows at a time, so that logits stay in the processor's cache.
+  // Appends a token to each sequence, drawn from its row's logits. Some rows at a time, so that
+  // logits stay in the processor's cache.
   void SampleRows(const at::Tensor& hidden_RD, const std::vector<std::vector<Sequence*>>& by_row) {
-    const std::int64_t some = std::max<std::int64_t>(kLeastLogitRows, kLogitValues / config_.vocab_size);
+    const std::int64_t some =
+        std::max<std::int64_t>(kLeastLogitRows, kLogitValues / config_.vocab_size);
     for (std::int64_t first = 0; first < hidden_RD.size(0); first += some) {
       const std::int64_t count = std::min(some, hidden_RD.size(0) - first);
       const at::Tensor logits = decoder_.Logits(hidden_RD.narrow(0, first, count)).contiguous();
-      ForRows(logits, count, kSampleWork * config_.vocab_size, [&](auto tag, std::int64_t begin, std::int64_t rows) {
-        using T = decltype(tag);
-        Sampler sampler;
-        for (std::int64_t r = begin; r < begin + rows; ++r) {
-          for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
-            const double uniform = UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
-            Append(*sequence, sampler.Sample(Rows<T>(logits, r), config_.vocab_size, sequence->sampling, uniform));
-          }
-        }
-      });
+      ForRows(logits, count, kSampleWork * config_.vocab_size,
+              [&](auto tag, std::int64_t begin, std::int64_t rows) {
+                using T = decltype(tag);
+                Sampler sampler;
+                for (std::int64_t r = begin; r < begin + rows; ++r) {
+                  for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
+                    const double uniform =
+                        UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
+                    Append(*sequence, sampler.Sample(Rows<T>(logits, r), config_.vocab_size,
+                                                     sequence->sampling, uniform));
+                  }
+                }
+              });
     }
   }
 
@@ -318,7 +335,8 @@ class ContinuousGenerator final : public Generator {
     Prefill(some);
     std::vector<CacheRow> rows;
     for (const auto& sequence : running_) {
-      sequence->out.segment_starts.push_back(static_cast<std::int32_t>(sequence->out.token_ids.size()));
+      sequence->out.segment_starts.push_back(
+          static_cast<std::int32_t>(sequence->out.token_ids.size()));
       ExtendRows(*sequence, rows);
     }
     if (!rows.empty()) decoder_.Run(rows, AttendTo::kCache, cache_);
@@ -327,14 +345,16 @@ class ContinuousGenerator final : public Generator {
   // Rows of a sequence's own blocks, the last token excepted: the next decode step brings it.
   void ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows) {
     const std::int64_t prompt_size = sequence.prompt->size();
-    const std::int64_t end = prompt_size + static_cast<std::int64_t>(sequence.out.token_ids.size()) - 1;
+    const std::int64_t end =
+        prompt_size + static_cast<std::int64_t>(sequence.out.token_ids.size()) - 1;
     for (std::int64_t t = sequence.prompt->shared_blocks() * kCacheBlock; t < end; ++t) {
       if (static_cast<std::int64_t>(rows.size()) == kPrefillRows) {
         decoder_.Run(rows, AttendTo::kCache, cache_);
         rows.clear();
       }
-      const std::int32_t token = t < prompt_size ? sequence.prompt->tokens[static_cast<std::size_t>(t)]
-                                                 : sequence.out.token_ids[static_cast<std::size_t>(t - prompt_size)];
+      const std::int32_t token =
+          t < prompt_size ? sequence.prompt->tokens[static_cast<std::size_t>(t)]
+                          : sequence.out.token_ids[static_cast<std::size_t>(t - prompt_size)];
       rows.push_back({token, t, sequence.blocks.data()});
     }
   }

@@ -6,7 +6,9 @@
 
 namespace buttress {
 
-KvCache::KvCache(const ModelConfig& config, at::ScalarType dtype, at::Device device, std::int64_t blocks) : total_(blocks) {
+KvCache::KvCache(const ModelConfig& config, at::ScalarType dtype, at::Device device,
+                 std::int64_t blocks)
+    : total_(blocks) {
   const auto options = at::TensorOptions(dtype).device(device);
   for (std::int64_t i = 0; i < config.layers; ++i) {
     keys_.push_back(at::empty({blocks, config.kv_heads, config.head_dim, kCacheBlock}, options));
@@ -16,7 +18,8 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType dtype, at::Device dev
 }
 
 std::vector<std::int32_t> KvCache::Allocate(std::int64_t count) {
-  BUTTRESS_CHECK(count <= free_blocks(), "the key-value cache was asked for more blocks than are free");
+  BUTTRESS_CHECK(count <= free_blocks(),
+                 "the key-value cache was asked for more blocks than are free");
   std::vector<std::int32_t> blocks(free_.rbegin(), free_.rbegin() + count);
   free_.resize(free_.size() - static_cast<std::size_t>(count));
   return blocks;

@@ -1,4 +1,5 @@
-// Keys and values of all running sequences, in blocks of kCacheBlock positions handed out from one pool.
+// Keys and values of all running sequences, in blocks of kCacheBlock positions handed out from one
+// pool.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +13,9 @@
 namespace buttress {
 
 // Blocks that hold `tokens` positions.
-constexpr std::int64_t BlocksFor(std::int64_t tokens) { return (tokens + kCacheBlock - 1) / kCacheBlock; }
+constexpr std::int64_t BlocksFor(std::int64_t tokens) {
+  return (tokens + kCacheBlock - 1) / kCacheBlock;
+}
 
 // Not thread-safe. Memory is reserved at once; on CPUs a page costs nothing until it is written.
 class KvCache {
@@ -40,7 +43,8 @@ class KvCache {
   std::int64_t total_;
   std::vector<at::Tensor> keys_;
   std::vector<at::Tensor> values_;
-  std::vector<std::int32_t> free_;  // a stack: blocks used last are used next, so that few pages are ever written
+  std::vector<std::int32_t>
+      free_;  // a stack: blocks used last are used next, so that few pages are ever written
 };
 
 }  // namespace buttress

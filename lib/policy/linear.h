@@ -7,7 +7,9 @@
 
 namespace buttress {
 
-// x [N, in] -> [N, outs], the outputs of `weights` [out, in] side by side; `biases` is empty or has one for each. Differentiable.
-at::Tensor Linear(const at::Tensor& x, const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& biases = {});
+// x [N, in] -> [N, outs], the outputs of `weights` [out, in] side by side; `biases` is empty or has
+// one for each. Differentiable.
+at::Tensor Linear(const at::Tensor& x, const std::vector<at::Tensor>& weights,
+                  const std::vector<at::Tensor>& biases = {});
 
 }  // namespace buttress

@@ -16,7 +16,8 @@ using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
 // log softmax(hidden_cD head^T / temperature), float32 [c, V].
-at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD, double temperature) {
+at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD,
+                        double temperature) {
   at::Tensor logits = at::linear(hidden_cD, head_VD).to(at::kFloat);
   if (temperature != 1.0) logits = logits.div_(temperature);
   return at::log_softmax(logits, -1);
@@ -24,16 +25,13 @@ at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD, 
 
 at::Tensor EntropyOf(const at::Tensor& logp_cV) { return (logp_cV.exp() * logp_cV).sum(-1).neg_(); }
 
-// Keeps inputs alone; when all rows fit into one chunk it keeps that chunk's log-probs too, which spares the second pass.
+// Keeps inputs alone; when all rows fit into one chunk it keeps that chunk's log-probs too, which
+// spares the second pass.
 class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
  public:
-  static variable_list forward(AutogradContext* ctx,
-                               const at::Tensor& hidden_MD,
-                               const at::Tensor& head_VD,
-                               const at::Tensor& targets_M,
-                               double temperature,
-                               std::int64_t chunk_rows,
-                               bool want_entropy) {
+  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden_MD,
+                               const at::Tensor& head_VD, const at::Tensor& targets_M,
+                               double temperature, std::int64_t chunk_rows, bool want_entropy) {
     const std::int64_t rows = hidden_MD.size(0);
     const auto options = hidden_MD.options().dtype(at::kFloat);
     at::Tensor logprobs = at::empty({rows}, options);
@@ -66,28 +64,31 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     for (std::int64_t first = 0; first < rows; first += chunk_rows) {
       const std::int64_t count = std::min(chunk_rows, rows - first);
       const at::Tensor hidden = hidden_MD.narrow(0, first, count);
-      const at::Tensor logp = saved[4].defined() ? saved[4] : LogSoftmaxOf(hidden, head_VD, temperature);
+      const at::Tensor logp =
+          saved[4].defined() ? saved[4] : LogSoftmaxOf(hidden, head_VD, temperature);
       const at::Tensor grad_logits =
-          GradLogits(logp, saved[2].narrow(0, first, count), saved[3], grads, first, temperature).to(hidden.scalar_type());
+          GradLogits(logp, saved[2].narrow(0, first, count), saved[3], grads, first, temperature)
+              .to(hidden.scalar_type());
       at::Tensor out = grad_hidden.narrow(0, first, count);
       at::mm_out(out, grad_logits, head_VD);
       const at::Tensor part = at::mm(grad_logits.t(), hidden).to(at::kFloat);
       grad_head = grad_head.defined() ? grad_head.add_(part) : part;
     }
     if (!grad_head.defined()) grad_head = at::zeros_like(head_VD);
-    return {grad_hidden, grad_head.to(head_VD.scalar_type()), at::Tensor(), at::Tensor(), at::Tensor(), at::Tensor()};
+    return {grad_hidden,  grad_head.to(head_VD.scalar_type()),
+            at::Tensor(), at::Tensor(),
+            at::Tensor(), at::Tensor()};
   }
 
  private:
-  static at::Tensor GradLogits(const at::Tensor& logp_cV,
-                               const at::Tensor& targets_c,
-                               const at::Tensor& entropy_M,
-                               const variable_list& grads,
-                               std::int64_t first,
-                               double temperature) {
+  static at::Tensor GradLogits(const at::Tensor& logp_cV, const at::Tensor& targets_c,
+                               const at::Tensor& entropy_M, const variable_list& grads,
+                               std::int64_t first, double temperature) {
     const std::int64_t count = logp_cV.size(0);
     const at::Tensor p = logp_cV.exp();
-    const auto rows = [&](const at::Tensor& x_M) { return x_M.narrow(0, first, count).unsqueeze(1); };
+    const auto rows = [&](const at::Tensor& x_M) {
+      return x_M.narrow(0, first, count).unsqueeze(1);
+    };
     at::Tensor grad = at::zeros_like(p);
     if (grads[0].defined()) {
       const at::Tensor weight = rows(grads[0]);
@@ -102,19 +103,19 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
 
 }  // namespace
 
-TokenLogprobs ChunkedLogprobs(Transformer& model,
-                              const at::Tensor& hidden_MD,
-                              const at::Tensor& targets_M,
-                              double temperature,
-                              std::int64_t chunk_rows,
-                              EntropyMode entropy) {
-  TORCH_CHECK(temperature > 0, "ChunkedLogprobs: temperature = ", temperature, "; expected above 0");
+TokenLogprobs ChunkedLogprobs(Transformer& model, const at::Tensor& hidden_MD,
+                              const at::Tensor& targets_M, double temperature,
+                              std::int64_t chunk_rows, EntropyMode entropy) {
+  TORCH_CHECK(temperature > 0, "ChunkedLogprobs: temperature = ", temperature,
+              "; expected above 0");
   TORCH_CHECK(chunk_rows > 0, "ChunkedLogprobs: chunk_rows = ", chunk_rows, "; expected above 0");
-  TORCH_CHECK(hidden_MD.dim() == 2 && targets_M.dim() == 1 && hidden_MD.size(0) == targets_M.size(0),
-              "ChunkedLogprobs: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(), " do not match");
+  TORCH_CHECK(
+      hidden_MD.dim() == 2 && targets_M.dim() == 1 && hidden_MD.size(0) == targets_M.size(0),
+      "ChunkedLogprobs: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(),
+      " do not match");
   const at::Tensor targets = targets_M.to(hidden_MD.device(), at::kLong);
-  auto out = ChunkedFunction::apply(
-      hidden_MD, model.weights().head_VD, targets, temperature, chunk_rows, entropy != EntropyMode::kNone);
+  auto out = ChunkedFunction::apply(hidden_MD, model.weights().head_VD, targets, temperature,
+                                    chunk_rows, entropy != EntropyMode::kNone);
   TokenLogprobs result{out[0], entropy == EntropyMode::kNone ? at::Tensor() : out[1]};
   if (entropy == EntropyMode::kDetached) result.entropy_M = result.entropy_M.detach();
   return result;

@@ -37,8 +37,10 @@ class FieldReader {
   std::int64_t Dimension(std::string_view name) {
     const json* field = Find(name);
     if (field == nullptr) return Fail(name, "is missing", "an integer above 0");
-    if (!field->is_number_integer() || field->get<std::int64_t>() <= 0 || field->get<std::int64_t>() > kMaxDimension) {
-      return Fail(name, "= " + field->dump(), "an integer above 0 and at most " + std::to_string(kMaxDimension));
+    if (!field->is_number_integer() || field->get<std::int64_t>() <= 0 ||
+        field->get<std::int64_t>() > kMaxDimension) {
+      return Fail(name, "= " + field->dump(),
+                  "an integer above 0 and at most " + std::to_string(kMaxDimension));
     }
     return field->get<std::int64_t>();
   }
@@ -46,7 +48,8 @@ class FieldReader {
   double PositiveNumber(std::string_view name, double fallback) {
     const json* field = Find(name);
     if (field == nullptr) return fallback;
-    if (!field->is_number() || !(field->get<double>() > 0) || !std::isfinite(field->get<double>())) {
+    if (!field->is_number() || !(field->get<double>() > 0) ||
+        !std::isfinite(field->get<double>())) {
       Fail(name, "= " + field->dump(), "a number above 0");
       return fallback;
     }
@@ -69,7 +72,8 @@ class FieldReader {
     if (field == nullptr) return;
     const json list = field->is_array() ? *field : json::array({*field});
     for (const json& id : list) {
-      if (!id.is_number_integer() || id.get<std::int64_t>() < 0 || id.get<std::int64_t>() > kMaxDimension) {
+      if (!id.is_number_integer() || id.get<std::int64_t>() < 0 ||
+          id.get<std::int64_t>() > kMaxDimension) {
         Fail(name, "= " + field->dump(), "a token id or a list of them");
         return;
       }
@@ -81,12 +85,14 @@ class FieldReader {
   // What is not implemented and would change the result.
   void Refuse(std::string_view name, std::string_view meaning) {
     if (status_.ok()) {
-      status_ = InvalidArgument(path_ + ": " + std::string(name) + " = " + Find(name)->dump() + ": " + std::string(meaning));
+      status_ = InvalidArgument(path_ + ": " + std::string(name) + " = " + Find(name)->dump() +
+                                ": " + std::string(meaning));
     }
   }
 
   std::int64_t Fail(std::string_view name, const std::string& what, const std::string& expected) {
-    if (status_.ok()) status_ = DataLoss(path_ + ": " + std::string(name) + " " + what + "; expected " + expected);
+    if (status_.ok())
+      status_ = DataLoss(path_ + ": " + std::string(name) + " " + what + "; expected " + expected);
     return 1;
   }
 
@@ -101,14 +107,17 @@ class FieldReader {
 void ReadArchitecture(FieldReader& fields, ModelConfig& config) {
   const json* names = fields.Find("architectures");
   if (names == nullptr || !names->is_array() || names->size() != 1 || !names->front().is_string()) {
-    fields.Fail("architectures", names == nullptr ? "is missing" : "= " + names->dump(), "a list of one name");
+    fields.Fail("architectures", names == nullptr ? "is missing" : "= " + names->dump(),
+                "a list of one name");
     return;
   }
   config.architecture = names->front().get<std::string>();
-  if (config.architecture != "Qwen2ForCausalLM") fields.Refuse("architectures", "not implemented; Qwen2ForCausalLM is");
+  if (config.architecture != "Qwen2ForCausalLM")
+    fields.Refuse("architectures", "not implemented; Qwen2ForCausalLM is");
 }
 
-// rope_theta stands at the top level (transformers 4) or in rope_parameters (transformers 5); scaled forms are not implemented.
+// rope_theta stands at the top level (transformers 4) or in rope_parameters (transformers 5);
+// scaled forms are not implemented.
 void ReadRope(FieldReader& fields, ModelConfig& config) {
   config.rope_theta = fields.PositiveNumber("rope_theta", config.rope_theta);
   for (const std::string_view name : {"rope_parameters", "rope_scaling"}) {
@@ -132,11 +141,12 @@ void ReadRope(FieldReader& fields, ModelConfig& config) {
 
 // Fields with which a Qwen2 model computes something else than Hidden() does.
 void RefuseVariants(FieldReader& fields) {
-  if (fields.Flag("use_sliding_window", false)) fields.Refuse("use_sliding_window", "not implemented; full attention is");
+  if (fields.Flag("use_sliding_window", false))
+    fields.Refuse("use_sliding_window", "not implemented; full attention is");
   if (const json* types = fields.Find("layer_types"); types != nullptr) {
-    const bool full = types->is_array() && std::all_of(types->begin(), types->end(), [](const json& type) {
-                        return type == "full_attention";
-                      });
+    const bool full =
+        types->is_array() && std::all_of(types->begin(), types->end(),
+                                         [](const json& type) { return type == "full_attention"; });
     if (!full) fields.Refuse("layer_types", "not implemented; full_attention is");
   }
   if (const json* act = fields.Find("hidden_act"); act != nullptr && *act != "silu") {
@@ -153,19 +163,24 @@ void ReadShape(FieldReader& fields, ModelConfig& config) {
   config.intermediate_size = fields.Dimension("intermediate_size");
   config.layers = fields.Dimension("num_hidden_layers");
   config.heads = fields.Dimension("num_attention_heads");
-  config.kv_heads = fields.Find("num_key_value_heads") == nullptr ? config.heads : fields.Dimension("num_key_value_heads");
+  config.kv_heads = fields.Find("num_key_value_heads") == nullptr
+                        ? config.heads
+                        : fields.Dimension("num_key_value_heads");
   config.max_positions = fields.Dimension("max_position_embeddings");
   if (fields.Find("head_dim") != nullptr) {
     config.head_dim = fields.Dimension("head_dim");
   } else if (config.hidden_size % config.heads != 0) {
-    fields.Fail("num_attention_heads", "= " + std::to_string(config.heads), "a divisor of hidden_size");
+    fields.Fail("num_attention_heads", "= " + std::to_string(config.heads),
+                "a divisor of hidden_size");
   } else {
     config.head_dim = config.hidden_size / config.heads;
   }
   if (config.heads % config.kv_heads != 0) {
-    fields.Fail("num_key_value_heads", "= " + std::to_string(config.kv_heads), "a divisor of num_attention_heads");
+    fields.Fail("num_key_value_heads", "= " + std::to_string(config.kv_heads),
+                "a divisor of num_attention_heads");
   }
-  if (config.head_dim % 2 != 0) fields.Fail("head_dim", "= " + std::to_string(config.head_dim), "an even number");
+  if (config.head_dim % 2 != 0)
+    fields.Fail("head_dim", "= " + std::to_string(config.head_dim), "an even number");
 }
 
 }  // namespace
@@ -200,8 +215,8 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   }
   for (const std::int32_t id : config.eos_token_ids) {
     if (id >= config.vocab_size) {
-      return DataLoss(path + ": eos_token_id = " + std::to_string(id) + " is not below vocab_size = " +
-                      std::to_string(config.vocab_size));
+      return DataLoss(path + ": eos_token_id = " + std::to_string(id) +
+                      " is not below vocab_size = " + std::to_string(config.vocab_size));
     }
   }
   return config;

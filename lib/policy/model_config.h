@@ -28,8 +28,9 @@ struct ModelConfig {
   double initializer_range = 0.02;
 };
 
-// Reads <folder>/config.json and generation_config.json. Anything that would change the result and is not implemented (another
-// architecture, rope_scaling, sliding window in use) is refused by name.
+// Reads <folder>/config.json and generation_config.json. Anything that would change the result and
+// is not implemented (another architecture, rope_scaling, sliding window in use) is refused by
+// name.
 Result<ModelConfig> LoadModelConfig(const std::string& folder);
 
 }  // namespace buttress

@@ -8,37 +8,36 @@
 namespace buttress {
 namespace {
 
-// Rows whose weight gradients are summed together: a fixed number, so that the sum does not depend on the threads.
+// Rows whose weight gradients are summed together: a fixed number, so that the sum does not depend
+// on the threads.
 constexpr std::int64_t kGradRows = 512;
 
 // `scale` [N] may be undefined.
-at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps, at::Tensor& scale_N) {
+at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps,
+                    at::Tensor& scale_N) {
   at::Tensor out = at::empty(x_ND.sizes(), x_ND.options());
   const std::int64_t D = x_ND.size(1);
   float* scale = scale_N.defined() ? scale_N.mutable_data_ptr<float>() : nullptr;
   ForRows(x_ND, x_ND.size(0), D, [&](auto tag, std::int64_t first, std::int64_t rows) {
     using T = decltype(tag);
-    RmsNormRows(Rows<T>(x_ND, first),
-                Rows<T>(weight_D, 0),
-                MutableRows<T>(out, first),
-                scale == nullptr ? nullptr : scale + first,
-                rows,
-                D,
-                static_cast<float>(eps));
+    RmsNormRows(Rows<T>(x_ND, first), Rows<T>(weight_D, 0), MutableRows<T>(out, first),
+                scale == nullptr ? nullptr : scale + first, rows, D, static_cast<float>(eps));
   });
   return out;
 }
 
 class NormFunction : public torch::autograd::Function<NormFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x_ND, const at::Tensor& weight_D, double eps) {
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x_ND,
+                            const at::Tensor& weight_D, double eps) {
     at::Tensor scale_N = at::empty({x_ND.size(0)}, x_ND.options().dtype(at::kFloat));
     const at::Tensor out = NormRows(x_ND, weight_D, eps, scale_N);
     ctx->save_for_backward({x_ND, weight_D, scale_N});
     return out;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor& x_ND = saved[0];
     const at::Tensor& weight_D = saved[1];
@@ -48,19 +47,20 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     const std::int64_t parts = (N + kGradRows - 1) / kGradRows;
     at::Tensor grad_x = at::empty_like(x_ND);
     at::Tensor grad_weight = at::zeros({parts, D}, saved[2].options());
-    ForRows(x_ND, parts, 4 * D * kGradRows, [&](auto tag, std::int64_t first_part, std::int64_t count) {
-      using T = decltype(tag);
-      for (std::int64_t part = first_part; part < first_part + count; ++part) {
-        const std::int64_t first = part * kGradRows;
-        const RmsNormGrad<T> args = {Rows<T>(x_ND, first),
-                                     Rows<T>(weight_D, 0),
-                                     saved[2].const_data_ptr<float>() + first,
-                                     Rows<T>(grad_out, first),
-                                     MutableRows<T>(grad_x, first),
-                                     MutableRows<float>(grad_weight, part)};
-        RmsNormGradRows(args, std::min(kGradRows, N - first), D);
-      }
-    });
+    ForRows(x_ND, parts, 4 * D * kGradRows,
+            [&](auto tag, std::int64_t first_part, std::int64_t count) {
+              using T = decltype(tag);
+              for (std::int64_t part = first_part; part < first_part + count; ++part) {
+                const std::int64_t first = part * kGradRows;
+                const RmsNormGrad<T> args = {Rows<T>(x_ND, first),
+                                             Rows<T>(weight_D, 0),
+                                             saved[2].const_data_ptr<float>() + first,
+                                             Rows<T>(grad_out, first),
+                                             MutableRows<T>(grad_x, first),
+                                             MutableRows<float>(grad_weight, part)};
+                RmsNormGradRows(args, std::min(kGradRows, N - first), D);
+              }
+            });
     return {grad_x, grad_weight.sum(0).to(weight_D.scalar_type()), at::Tensor()};
   }
 };

@@ -1,4 +1,5 @@
-// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467), in float32 whatever the parameters' dtype.
+// Root-mean-square normalisation (Zhang and Sennrich, arXiv 1910.07467), in float32 whatever the
+// parameters' dtype.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -16,47 +16,58 @@ auto FindOperator(const char* name) {
 }
 
 bool BlockedBf16Works() {
-  static const bool works = at::hasMKLDNN() && FindOperator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call();
+  static const bool works =
+      at::hasMKLDNN() && FindOperator<bool()>("mkldnn::_is_mkldnn_bf16_supported").call();
   return works;
 }
 
 at::Tensor Reorder(const at::Tensor& weight) {
   static const auto reorder =
-      FindOperator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>("mkldnn::_reorder_linear_weight");
+      FindOperator<at::Tensor(const at::Tensor&, std::optional<c10::SymInt>)>(
+          "mkldnn::_reorder_linear_weight");
   return reorder.call(weight, std::nullopt);
 }
 
 at::Tensor BlockedLinear(const at::Tensor& x, const at::Tensor& weight, const at::Tensor& bias) {
-  using Signature = at::Tensor(const at::Tensor&,
-                               const at::Tensor&,
-                               const std::optional<at::Tensor>&,
-                               std::string_view,
-                               c10::List<std::optional<at::Scalar>>,
-                               std::optional<std::string_view>);
+  using Signature = at::Tensor(
+      const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&, std::string_view,
+      c10::List<std::optional<at::Scalar>>, std::optional<std::string_view>);
   static const auto linear = FindOperator<Signature>("mkldnn::_linear_pointwise");
-  return linear.call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, "none", c10::List<std::optional<at::Scalar>>(), std::nullopt);
+  return linear.call(x, weight, bias.defined() ? std::optional(bias) : std::nullopt, "none",
+                     c10::List<std::optional<at::Scalar>>(), std::nullopt);
 }
 
 }  // namespace
 
-PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& biases) {
+PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
+                           const std::vector<at::Tensor>& biases) {
   const at::Tensor all = weights.size() == 1 ? weights.front().detach() : at::cat(weights).detach();
   if (!biases.empty()) bias_ = at::cat(biases).detach();
   form_ = Form::kPlain;
   if (all.is_cpu() && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
-  if (all.is_cpu() && all.scalar_type() == at::kBFloat16 && BlockedBf16Works()) form_ = Form::kBlocked;
+  if (all.is_cpu() && all.scalar_type() == at::kBFloat16 && BlockedBf16Works())
+    form_ = Form::kBlocked;
   switch (form_) {
-    case Form::kPlain: weight_ = all; break;
-    case Form::kTransposed: weight_ = all.t().contiguous(); break;
-    case Form::kBlocked: weight_ = Reorder(all); break;
+    case Form::kPlain:
+      weight_ = all;
+      break;
+    case Form::kTransposed:
+      weight_ = all.t().contiguous();
+      break;
+    case Form::kBlocked:
+      weight_ = Reorder(all);
+      break;
   }
 }
 
 at::Tensor PackedLinear::ApplyOnce(const at::Tensor& x) const {
   switch (form_) {
-    case Form::kPlain: return at::linear(x, weight_, bias_);
-    case Form::kTransposed: return bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_);
-    case Form::kBlocked: return BlockedLinear(x, weight_, bias_);
+    case Form::kPlain:
+      return at::linear(x, weight_, bias_);
+    case Form::kTransposed:
+      return bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_);
+    case Form::kBlocked:
+      return BlockedLinear(x, weight_, bias_);
   }
   return {};
 }

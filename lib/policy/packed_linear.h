@@ -8,15 +8,16 @@
 
 namespace buttress {
 
-// Several layers over the same input as one: outputs lie side by side. Copies the weights; made anew when they change. On CPUs float32
-// weights are kept transposed and bfloat16 ones in oneDNN's blocked form (1.2 and 1.5 times the speed of the checkpoint's layout).
+// Several layers over the same input as one: outputs lie side by side. Copies the weights; made
+// anew when they change. On CPUs float32 weights are kept transposed and bfloat16 ones in oneDNN's
+// blocked form (1.2 and 1.5 times the speed of the checkpoint's layout).
 class PackedLinear {
  public:
   // `biases` is empty or has one for each weight [out, in].
   PackedLinear(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& biases);
 
-  // [R, in] -> [R, outs]. With `tile_rows` above 0 rows are computed in tiles of exactly that many, so that a row's bits do not depend on
-  // how many others there are.
+  // [R, in] -> [R, outs]. With `tile_rows` above 0 rows are computed in tiles of exactly that many,
+  // so that a row's bits do not depend on how many others there are.
   at::Tensor Apply(const at::Tensor& x, std::int64_t tile_rows) const;
 
  private:

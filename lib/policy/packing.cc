@@ -15,15 +15,13 @@ using torch::autograd::variable_list;
 // A rectangle takes a shorter sequence while at least this share of its row would be real tokens.
 constexpr double kLeastFill = 0.8;
 
-// Selects rows by `index`; the gradient goes back by `inverse`. Fillers are never read downstream (attention is causal and padding stands at
-// the right), so their gradient is zero and each real row has exactly one place to fetch its gradient from.
+// Selects rows by `index`; the gradient goes back by `inverse`. Fillers are never read downstream
+// (attention is causal and padding stands at the right), so their gradient is zero and each real
+// row has exactly one place to fetch its gradient from.
 class RegatherRows : public torch::autograd::Function<RegatherRows> {
  public:
-  static at::Tensor forward(AutogradContext* ctx,
-                            const at::Tensor& rows,
-                            const at::Tensor& index,
-                            const at::Tensor& inverse,
-                            bool inverse_is_scatter) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const at::Tensor& index,
+                            const at::Tensor& inverse, bool inverse_is_scatter) {
     ctx->save_for_backward({inverse});
     ctx->saved_data["scatter"] = inverse_is_scatter;
     ctx->saved_data["rows"] = rows.size(0);
@@ -55,7 +53,8 @@ class RepeatRows : public torch::autograd::Function<RepeatRows> {
 
   static variable_list backward(AutogradContext* ctx, variable_list grads) {
     const at::Tensor& grad = grads[0];
-    const at::Tensor sum = at::zeros({ctx->saved_data["rows"].toInt(), grad.size(1)}, grad.options().dtype(at::kFloat));
+    const at::Tensor sum = at::zeros({ctx->saved_data["rows"].toInt(), grad.size(1)},
+                                     grad.options().dtype(at::kFloat));
     sum.index_add_(0, ctx->get_saved_variables()[0], grad.to(at::kFloat));
     return {sum.to(grad.scalar_type()), at::Tensor()};
   }
@@ -71,14 +70,17 @@ void CheckPrefix(const PackedLayout& layout, std::int64_t b) {
   const std::int64_t prefix = layout.prefix[Index(b)];
   if (prefix < 0) return;
   const std::int64_t before = b - 1;
-  TORCH_CHECK(prefix < b && layout.prefix[Index(prefix)] < 0 && (prefix == before || layout.prefix[Index(before)] == prefix),
-              "packed sequence ", b, " continues sequence ", prefix, ", which does not stand directly before it");
+  TORCH_CHECK(prefix < b && layout.prefix[Index(prefix)] < 0 &&
+                  (prefix == before || layout.prefix[Index(before)] == prefix),
+              "packed sequence ", b, " continues sequence ", prefix,
+              ", which does not stand directly before it");
 }
 
 // Builds the rectangles' rows, rectangle after rectangle.
 class RectangleBuilder {
  public:
-  explicit RectangleBuilder(const PackedLayout& layout) : layout_(layout), target_(Index(layout.offsets.back())) {}
+  explicit RectangleBuilder(const PackedLayout& layout)
+      : layout_(layout), target_(Index(layout.offsets.back())) {}
 
   void Add(std::int64_t b) {
     const std::int64_t prefix = layout_.prefix[Index(b)];
@@ -115,9 +117,12 @@ class RectangleBuilder {
     for (std::size_t i = 0; i < rectangles_.size(); ++i) {
       Rectangle& rectangle = rectangles_[i];
       if (rectangle.key_length == 0) continue;
-      const at::Tensor last = Indices(prefix_lengths_[i], device).view({-1, 1, 1, 1}) +
-                              at::arange(rectangle.length, layout_.positions_N.options()).view({1, 1, -1, 1});
-      rectangle.mask_BTS = at::arange(rectangle.key_length, layout_.positions_N.options()).view({1, 1, 1, -1}).le(last);
+      const at::Tensor last =
+          Indices(prefix_lengths_[i], device).view({-1, 1, 1, 1}) +
+          at::arange(rectangle.length, layout_.positions_N.options()).view({1, 1, -1, 1});
+      rectangle.mask_BTS = at::arange(rectangle.key_length, layout_.positions_N.options())
+                               .view({1, 1, 1, -1})
+                               .le(last);
     }
     std::vector<std::int64_t> packed_order(target_.size());
     std::iota(packed_order.begin(), packed_order.end(), std::int64_t{0});
@@ -137,8 +142,11 @@ class RectangleBuilder {
     if (rectangles_.empty()) return false;
     const Rectangle& last = rectangles_.back();
     if ((key_length == 0) != (last.key_length == 0) || length > last.length) return false;
-    const auto fill = [](std::int64_t part, std::int64_t whole) { return static_cast<double>(part) / static_cast<double>(whole); };
-    return fill(length, last.length) >= kLeastFill && (key_length == 0 || fill(key_length, last.key_length) >= kLeastFill);
+    const auto fill = [](std::int64_t part, std::int64_t whole) {
+      return static_cast<double>(part) / static_cast<double>(whole);
+    };
+    return fill(length, last.length) >= kLeastFill &&
+           (key_length == 0 || fill(key_length, last.key_length) >= kLeastFill);
   }
 
   const PackedLayout& layout_;
@@ -151,9 +159,10 @@ class RectangleBuilder {
 
 }  // namespace
 
-PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes, at::Device device) {
-  TORCH_CHECK(prefixes.empty() || prefixes.size() == lengths.size(), "prefixes of ", prefixes.size(), " of ", lengths.size(),
-              " packed sequences");
+PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes,
+                    at::Device device) {
+  TORCH_CHECK(prefixes.empty() || prefixes.size() == lengths.size(), "prefixes of ",
+              prefixes.size(), " of ", lengths.size(), " packed sequences");
   PackedLayout layout;
   layout.offsets.assign(1, 0);
   std::vector<std::int64_t> positions;

@@ -11,7 +11,8 @@ namespace {
 static_assert(kCacheBlock == kLanes);
 
 template <class T>
-BUTTRESS_INLINE void StoreBody(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t position, const T* k, const T* v) {
+BUTTRESS_INLINE void StoreBody(const PagedLayer<T>& cache, const std::int32_t* blocks,
+                               std::int64_t position, const T* k, const T* v) {
   const std::int64_t head_values = cache.C * kCacheBlock;
   const std::int64_t slot = position % kCacheBlock;
   const std::int64_t block = blocks[position / kCacheBlock] * cache.K * head_values;
@@ -25,7 +26,8 @@ BUTTRESS_INLINE void StoreBody(const PagedLayer<T>& cache, const std::int32_t* b
   }
 }
 
-// Scores of a block's positions for one query head. Four sums at once, since one would wait for itself; C is even.
+// Scores of a block's positions for one query head. Four sums at once, since one would wait for
+// itself; C is even.
 template <class T>
 BUTTRESS_INLINE void ScoreBlock(const T* keys, const float* q, std::int64_t C, float* scores) {
   Lanes sums[4] = {};
@@ -60,15 +62,18 @@ BUTTRESS_INLINE void Softmax(float* scores, std::int64_t length) {
   for (std::int64_t p = 0; p < length; ++p) scores[p] *= inverse;
 }
 
-// kLanes values of the output, from value c on: the weighted sum over the positions, in registers throughout.
+// kLanes values of the output, from value c on: the weighted sum over the positions, in registers
+// throughout.
 template <class T>
-BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t j,
-                              std::int64_t c, const float* weights, T* out) {
+BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks,
+                              std::int64_t length, std::int64_t j, std::int64_t c,
+                              const float* weights, T* out) {
   Lanes sums[4] = {};
   Lanes value;
   const std::int64_t C = cache.C;
   for (std::int64_t first = 0; first < length; first += kCacheBlock) {
-    const T* values = cache.values + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock + c;
+    const T* values =
+        cache.values + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock + c;
     const float* w = weights + first;
     if (first + kCacheBlock <= length) {
       for (int p = 0; p < kCacheBlock; ++p) {
@@ -87,19 +92,22 @@ BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* bl
 
 // One value of the output, where C is not a multiple of kLanes.
 template <class T>
-BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t j,
-                            std::int64_t c, const float* weights, T* out) {
+BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* blocks,
+                            std::int64_t length, std::int64_t j, std::int64_t c,
+                            const float* weights, T* out) {
   float sum = 0;
   for (std::int64_t p = 0; p < length; ++p) {
-    const std::int64_t row = (blocks[p / kCacheBlock] * cache.K + j) * kCacheBlock + p % kCacheBlock;
+    const std::int64_t row =
+        (blocks[p / kCacheBlock] * cache.K + j) * kCacheBlock + p % kCacheBlock;
     sum += weights[p] * Get(cache.values[row * cache.C + c]);
   }
   Put(out[c], sum);
 }
 
 template <class T>
-BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
-                                const T* q, T* out, float* scratch) {
+BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* blocks,
+                                std::int64_t length, std::int64_t groups, const T* q, T* out,
+                                float* scratch) {
   const std::int64_t C = cache.C;
   float* query = scratch;
   float* scores = query + C;
@@ -109,7 +117,8 @@ BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* 
 #pragma omp simd
     for (std::int64_t c = 0; c < C; ++c) query[c] = Get(q[c]) * scale;
     for (std::int64_t first = 0; first < length; first += kCacheBlock) {
-      ScoreBlock(cache.keys + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock, query, C, scores + first);
+      ScoreBlock(cache.keys + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock, query,
+                 C, scores + first);
     }
     Softmax(scores, length);
     std::int64_t c = 0;
@@ -120,23 +129,25 @@ BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* 
 
 }  // namespace
 
-BUTTRESS_KERNEL void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t position, const float* k,
-                              const float* v) {
+BUTTRESS_KERNEL void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks,
+                              std::int64_t position, const float* k, const float* v) {
   StoreBody(cache, blocks, position, k, v);
 }
 
-BUTTRESS_KERNEL void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position, const Bf16* k,
-                              const Bf16* v) {
+BUTTRESS_KERNEL void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks,
+                              std::int64_t position, const Bf16* k, const Bf16* v) {
   StoreBody(cache, blocks, position, k, v);
 }
 
-BUTTRESS_KERNEL void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
-                               const float* q, float* out, float* scratch) {
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks,
+                               std::int64_t length, std::int64_t groups, const float* q, float* out,
+                               float* scratch) {
   AttendBody(cache, blocks, length, groups, q, out, scratch);
 }
 
-BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups,
-                               const Bf16* q, Bf16* out, float* scratch) {
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks,
+                               std::int64_t length, std::int64_t groups, const Bf16* q, Bf16* out,
+                               float* scratch) {
   AttendBody(cache, blocks, length, groups, q, out, scratch);
 }
 

@@ -1,4 +1,5 @@
-// The paged key-value cache of one layer on CPUs: storing a row, and attention of a row over what is stored. Torch-free; see cpu_kernels.h.
+// The paged key-value cache of one layer on CPUs: storing a row, and attention of a row over what
+// is stored. Torch-free; see cpu_kernels.h.
 #pragma once
 
 #include <cstdint>
@@ -22,15 +23,17 @@ struct PagedLayer {
 };
 
 // Puts one row's keys and values [K, C] at `position` of the sequence with `blocks`.
-void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t position, const float* k, const float* v);
-void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position, const Bf16* k, const Bf16* v);
+void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t position,
+              const float* k, const float* v);
+void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position,
+              const Bf16* k, const Bf16* v);
 
-// out [H, C] = softmax(q k^T / sqrt(C)) v over the first `length` positions of the sequence with `blocks`; H = K * groups. `scratch` holds
-// AttendScratch(C, length) floats.
-void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups, const float* q,
-               float* out, float* scratch);
-void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length, std::int64_t groups, const Bf16* q,
-               Bf16* out, float* scratch);
+// out [H, C] = softmax(q k^T / sqrt(C)) v over the first `length` positions of the sequence with
+// `blocks`; H = K * groups. `scratch` holds AttendScratch(C, length) floats.
+void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length,
+               std::int64_t groups, const float* q, float* out, float* scratch);
+void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length,
+               std::int64_t groups, const Bf16* q, Bf16* out, float* scratch);
 std::int64_t AttendScratch(std::int64_t C, std::int64_t length);
 
 }  // namespace buttress

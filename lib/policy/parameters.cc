@@ -20,20 +20,25 @@ std::optional<at::ScalarType> FloatingType(const std::string& dtype) {
 
 std::string ShapeText(at::IntArrayRef shape) {
   std::string text = "[";
-  for (const std::int64_t size : shape) text += (text.size() > 1 ? ", " : "") + std::to_string(size);
+  for (const std::int64_t size : shape)
+    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
   return text + "]";
 }
 
-Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape, const std::string& folder) {
+Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
+                          const std::string& folder) {
   const auto where = [&] { return folder + ": tensor " + view.name; };
   const auto type = FloatingType(view.dtype);
   if (!type) return DataLoss(where() + " has dtype " + view.dtype + "; expected F32, BF16 or F16");
   if (!shape.equals(view.shape)) {
-    return DataLoss(where() + " has shape " + ShapeText(view.shape) + "; config.json makes it " + ShapeText(shape));
+    return DataLoss(where() + " has shape " + ShapeText(view.shape) + "; config.json makes it " +
+                    ShapeText(shape));
   }
   at::Tensor tensor = at::empty(shape, at::TensorOptions(*type));
-  if (view.data.size() != tensor.nbytes()) return DataLoss(where() + " has " + std::to_string(view.data.size()) + " bytes");
-  std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());  // a file's tensors may be unaligned
+  if (view.data.size() != tensor.nbytes())
+    return DataLoss(where() + " has " + std::to_string(view.data.size()) + " bytes");
+  std::memcpy(tensor.data_ptr(), view.data.data(),
+              view.data.size());  // a file's tensors may be unaligned
   return tensor;
 }
 
@@ -66,12 +71,15 @@ DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at:
     weights.layers.push_back(std::move(layer));
   }
   weights.final_norm_D = make({D});
-  weights.head_VD = config.tie_word_embeddings ? weights.embedding_VD : make({config.vocab_size, D});
+  weights.head_VD =
+      config.tie_word_embeddings ? weights.embedding_VD : make({config.vocab_size, D});
   return weights;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights, const ModelConfig& config) {
-  std::vector<std::pair<std::string, at::Tensor>> list = {{"model.embed_tokens.weight", weights.embedding_VD}};
+std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
+                                                                const ModelConfig& config) {
+  std::vector<std::pair<std::string, at::Tensor>> list = {
+      {"model.embed_tokens.weight", weights.embedding_VD}};
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const LayerWeights& layer = weights.layers[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
@@ -93,22 +101,24 @@ std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWei
   return list;
 }
 
-Result<std::vector<at::Tensor>> ReadParameters(const std::string& folder,
-                                               const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-                                               bool tied_head) {
+Result<std::vector<at::Tensor>> ReadParameters(
+    const std::string& folder, const std::vector<std::pair<std::string, at::Tensor>>& parameters,
+    bool tied_head) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto file, SafetensorsFolder::Open(folder));
   std::unordered_set<std::string> known;
   std::vector<at::Tensor> values;
   for (const auto& [name, tensor] : parameters) {
     known.insert(name);
     const TensorView* view = file->Find(name);
-    if (view == nullptr) return DataLoss(folder + ": tensor " + name + " is missing; config.json asks for it");
+    if (view == nullptr)
+      return DataLoss(folder + ": tensor " + name + " is missing; config.json asks for it");
     BUTTRESS_ASSIGN_OR_RETURN(at::Tensor value, CopyOf(*view, tensor.sizes(), folder));
     values.push_back(std::move(value));
   }
   if (tied_head) known.insert("lm_head.weight");
   for (const std::string& name : file->names()) {
-    if (known.count(name) == 0) return DataLoss(folder + ": tensor " + name + " is not one of this architecture's");
+    if (known.count(name) == 0)
+      return DataLoss(folder + ": tensor " + name + " is not one of this architecture's");
   }
   return values;
 }

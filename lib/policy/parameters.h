@@ -17,12 +17,14 @@ namespace buttress {
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device);
 
 // Name and tensor of each parameter in the checkpoint's order; a tied head is not listed.
-std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights, const ModelConfig& config);
+std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
+                                                                const ModelConfig& config);
 
-// The values of `parameters` in the safetensors of `folder`, in the same order, on the CPU and in the file's dtype. Missing, extra or
-// misshapen tensors are kDataLoss by name; a head in the file of a tied model is left unread, as transformers does.
-Result<std::vector<at::Tensor>> ReadParameters(const std::string& folder,
-                                               const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-                                               bool tied_head);
+// The values of `parameters` in the safetensors of `folder`, in the same order, on the CPU and in
+// the file's dtype. Missing, extra or misshapen tensors are kDataLoss by name; a head in the file
+// of a tied model is left unread, as transformers does.
+Result<std::vector<at::Tensor>> ReadParameters(
+    const std::string& folder, const std::vector<std::pair<std::string, at::Tensor>>& parameters,
+    bool tied_head);
 
 }  // namespace buttress

@@ -19,29 +19,27 @@ struct Rotation {
 
 void RotateRows(at::Tensor& x, const Rotation& rotation, float direction) {
   const std::int64_t C = rotation.cos_PC.size(1);
-  ForRows(x, x.size(0), 2 * rotation.heads * C, [&](auto tag, std::int64_t first, std::int64_t rows) {
-    using T = decltype(tag);
-    const RopeRowsArgs args = {rotation.positions_N.const_data_ptr<std::int64_t>() + first,
-                               rotation.cos_PC.const_data_ptr<float>(),
-                               rotation.sin_PC.const_data_ptr<float>(),
-                               direction,
-                               rows,
-                               rotation.heads,
-                               C,
-                               x.stride(0),
-                               x.stride(0)};
-    RopeRows(Rows<T>(x, first), MutableRows<T>(x, first), args);
-  });
+  ForRows(x, x.size(0), 2 * rotation.heads * C,
+          [&](auto tag, std::int64_t first, std::int64_t rows) {
+            using T = decltype(tag);
+            const RopeRowsArgs args = {rotation.positions_N.const_data_ptr<std::int64_t>() + first,
+                                       rotation.cos_PC.const_data_ptr<float>(),
+                                       rotation.sin_PC.const_data_ptr<float>(),
+                                       direction,
+                                       rows,
+                                       rotation.heads,
+                                       C,
+                                       x.stride(0),
+                                       x.stride(0)};
+            RopeRows(Rows<T>(x, first), MutableRows<T>(x, first), args);
+          });
 }
 
 // In place: what made x (a linear layer) does not need its values again. The gradient turns back.
 class RotateFunction : public torch::autograd::Function<RotateFunction> {
  public:
-  static at::Tensor forward(torch::autograd::AutogradContext* ctx,
-                            at::Tensor x,
-                            std::int64_t heads,
-                            const at::Tensor& positions_N,
-                            const at::Tensor& cos_PC,
+  static at::Tensor forward(torch::autograd::AutogradContext* ctx, at::Tensor x, std::int64_t heads,
+                            const at::Tensor& positions_N, const at::Tensor& cos_PC,
                             const at::Tensor& sin_PC) {
     RotateRows(x, {heads, positions_N, cos_PC, sin_PC}, 1.0f);
     ctx->mark_dirty({x});
@@ -50,7 +48,8 @@ class RotateFunction : public torch::autograd::Function<RotateFunction> {
     return x;
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const auto saved = ctx->get_saved_variables();
     at::Tensor grad = grads[0].clone(at::MemoryFormat::Contiguous);
     RotateRows(grad, {ctx->saved_data["heads"].toInt(), saved[0], saved[1], saved[2]}, -1.0f);
@@ -70,8 +69,9 @@ void RopeTable::Grow(std::int64_t end) {
   const std::int64_t size = std::max<std::int64_t>(end + end / 2, 256);
   const auto options = at::TensorOptions(at::kFloat).device(device_);
   // float32 throughout, as transformers computes it.
-  const at::Tensor exponents = at::arange(0, head_dim_, 2, at::TensorOptions(at::kLong)).to(at::kFloat) /
-                               static_cast<double>(head_dim_);
+  const at::Tensor exponents =
+      at::arange(0, head_dim_, 2, at::TensorOptions(at::kLong)).to(at::kFloat) /
+      static_cast<double>(head_dim_);
   const at::Tensor frequencies = (1.0 / at::pow(theta_, exponents)).to(device_);
   const at::Tensor angles = at::outer(at::arange(size, options), frequencies);
   const at::Tensor sin = angles.sin();
@@ -79,10 +79,12 @@ void RopeTable::Grow(std::int64_t end) {
   sin_PC_ = at::cat({-sin, sin}, 1);
 }
 
-at::Tensor RopeTable::Rotate(at::Tensor x, std::int64_t heads, const at::Tensor& positions_N, std::int64_t end) {
+at::Tensor RopeTable::Rotate(at::Tensor x, std::int64_t heads, const at::Tensor& positions_N,
+                             std::int64_t end) {
   Grow(end);
   if (HasRowKernels(x) && x.stride(1) == 1) {
-    if (at::GradMode::is_enabled()) return RotateFunction::apply(x, heads, positions_N, cos_PC_, sin_PC_);
+    if (at::GradMode::is_enabled())
+      return RotateFunction::apply(x, heads, positions_N, cos_PC_, sin_PC_);
     RotateRows(x, {heads, positions_N, cos_PC_, sin_PC_}, 1.0f);
     return x;
   }

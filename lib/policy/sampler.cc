@@ -9,21 +9,25 @@
 namespace buttress {
 namespace {
 
-// Tokens sorted at first when only the most probable ones are wanted; four times more each time they do not suffice.
+// Tokens sorted at first when only the most probable ones are wanted; four times more each time
+// they do not suffice.
 constexpr std::int64_t kFirstSorted = 64;
 
 }  // namespace
 
-SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params,
+                             double uniform) {
   return SampleRow(logits, V, params, uniform);
 }
 
-SampledToken Sampler::Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+SampledToken Sampler::Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params,
+                             double uniform) {
   return SampleRow(logits, V, params, uniform);
 }
 
 template <class T>
-SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingParams& params, double uniform) {
+SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingParams& params,
+                                double uniform) {
   weights_.resize(static_cast<std::size_t>(V));
   sums_.resize(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
   const bool greedy = params.temperature == 0;
@@ -38,10 +42,12 @@ SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingP
 
 SampledToken Sampler::TakeBest(double total) const {
   const auto best = std::max_element(weights_.begin(), weights_.end());
-  return {static_cast<std::int32_t>(best - weights_.begin()), static_cast<float>(std::log(static_cast<double>(*best) / total))};
+  return {static_cast<std::int32_t>(best - weights_.begin()),
+          static_cast<float>(std::log(static_cast<double>(*best) / total))};
 }
 
-// The run that holds the quantile, then the token in it. Rounding may carry past the end: the last token with any weight is then meant.
+// The run that holds the quantile, then the token in it. Rounding may carry past the end: the last
+// token with any weight is then meant.
 SampledToken Sampler::DrawAny(double total, double uniform) const {
   double left = uniform * total;
   std::size_t run = 0;
@@ -59,12 +65,15 @@ SampledToken Sampler::DrawAny(double total, double uniform) const {
     --drawn;
     while (weights_[drawn] <= 0) --drawn;
   }
-  return {static_cast<std::int32_t>(drawn), static_cast<float>(std::log(static_cast<double>(weights_[drawn]) / total))};
+  return {static_cast<std::int32_t>(drawn),
+          static_cast<float>(std::log(static_cast<double>(weights_[drawn]) / total))};
 }
 
 SampledToken Sampler::DrawKept(const SamplingParams& params, double total, double uniform) {
   const auto V = static_cast<std::int64_t>(weights_.size());
-  const auto weight = [this](std::int32_t id) { return static_cast<double>(weights_[static_cast<std::size_t>(id)]); };
+  const auto weight = [this](std::int32_t id) {
+    return static_cast<double>(weights_[static_cast<std::size_t>(id)]);
+  };
   const auto before = [this](std::int32_t a, std::int32_t b) {
     const float wa = weights_[static_cast<std::size_t>(a)];
     const float wb = weights_[static_cast<std::size_t>(b)];

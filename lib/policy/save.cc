@@ -48,7 +48,8 @@ Status WriteWeights(const Transformer& model, const std::string& path) {
   for (const auto& [name, tensor] : model.parameters()) {
     table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const auto writer, SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
+                            SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
   for (const auto& [name, tensor] : model.parameters()) {
     at::Tensor storage;
     BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)).Annotate(name));
@@ -58,7 +59,8 @@ Status WriteWeights(const Transformer& model, const std::string& path) {
 
 }  // namespace
 
-Status SaveModelFolder(const Transformer& model, const std::string& source_folder, const std::string& folder) {
+Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
+                       const std::string& folder) {
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_RETURN_IF_ERROR(WriteWeights(model, JoinPath(folder, "model.safetensors")));
   const bool half = model.weights().embedding_VD.scalar_type() == at::kBFloat16;

@@ -35,7 +35,8 @@ struct Sequences {
   ShortRows<T> Of(const at::Tensor& qkv, std::int64_t b) const {
     const std::int64_t p = prefix_of(b);
     const T* prefix_rows = Rows<T>(qkv, begin(p < 0 ? b : p));
-    return {Rows<T>(qkv, begin(b)), length(b), prefix_rows, p < 0 ? 0 : length(p), qkv.stride(0), shape.H, shape.K, shape.C};
+    return {Rows<T>(qkv, begin(b)), length(b), prefix_rows, p < 0 ? 0 : length(p),
+            qkv.stride(0),          shape.H,   shape.K,     shape.C};
   }
 };
 
@@ -44,13 +45,15 @@ at::Tensor Attend(const Sequences& sequences, const at::Tensor& qkv, at::Tensor&
   const HeadShape& shape = sequences.shape;
   at::Tensor out = at::empty({qkv.size(0), shape.H * shape.C}, qkv.options());
   float* sums = logsum.defined() ? logsum.mutable_data_ptr<float>() : nullptr;
-  ForRows(qkv, sequences.count(), sequences.work(), [&](auto tag, std::int64_t first, std::int64_t count) {
-    using T = decltype(tag);
-    for (std::int64_t b = first; b < first + count; ++b) {
-      const std::int64_t row = sequences.begin(b);
-      AttendShort(sequences.Of<T>(qkv, b), MutableRows<T>(out, row), sums == nullptr ? nullptr : sums + row * shape.H);
-    }
-  });
+  ForRows(qkv, sequences.count(), sequences.work(),
+          [&](auto tag, std::int64_t first, std::int64_t count) {
+            using T = decltype(tag);
+            for (std::int64_t b = first; b < first + count; ++b) {
+              const std::int64_t row = sequences.begin(b);
+              AttendShort(sequences.Of<T>(qkv, b), MutableRows<T>(out, row),
+                          sums == nullptr ? nullptr : sums + row * shape.H);
+            }
+          });
   return out;
 }
 
@@ -61,28 +64,30 @@ struct Saved {
   at::Tensor grad_out;
 };
 
-// A sequence and its continuations [root, end): these first, since they add to the gradients of its keys and values.
+// A sequence and its continuations [root, end): these first, since they add to the gradients of its
+// keys and values.
 template <class T>
-void FamilyGrad(const Sequences& sequences, const Saved& saved, std::int64_t root, std::int64_t end, at::Tensor& grad) {
+void FamilyGrad(const Sequences& sequences, const Saved& saved, std::int64_t root, std::int64_t end,
+                at::Tensor& grad) {
   const HeadShape& shape = sequences.shape;
   std::vector<float> shared;
-  if (end > root + 1) shared.resize(static_cast<std::size_t>(sequences.length(root) * 2 * shape.K * shape.C));
+  if (end > root + 1)
+    shared.resize(static_cast<std::size_t>(sequences.length(root) * 2 * shape.K * shape.C));
   float* sum = shared.empty() ? nullptr : shared.data();
   for (std::int64_t b = end - 1; b >= root; --b) {
     const std::int64_t row = sequences.begin(b);
-    const ShortPrefixGrad prefix = b == root ? ShortPrefixGrad{nullptr, sum} : ShortPrefixGrad{sum, nullptr};
-    AttendShortGrad(sequences.Of<T>(saved.qkv, b),
-                    Rows<T>(saved.out, row),
+    const ShortPrefixGrad prefix =
+        b == root ? ShortPrefixGrad{nullptr, sum} : ShortPrefixGrad{sum, nullptr};
+    AttendShortGrad(sequences.Of<T>(saved.qkv, b), Rows<T>(saved.out, row),
                     saved.logsum.const_data_ptr<float>() + row * shape.H,
-                    Rows<T>(saved.grad_out, row),
-                    MutableRows<T>(grad, row),
-                    prefix);
+                    Rows<T>(saved.grad_out, row), MutableRows<T>(grad, row), prefix);
   }
 }
 
 class ShortFunction : public torch::autograd::Function<ShortFunction> {
  public:
-  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv, const Sequences& sequences) {
+  static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv,
+                            const Sequences& sequences) {
     const HeadShape& shape = sequences.shape;
     at::Tensor logsum = at::empty({qkv.size(0), shape.H}, qkv.options().dtype(at::kFloat));
     const at::Tensor out = Attend(sequences, qkv, logsum);
@@ -97,8 +102,9 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
     const auto tensors = ctx->get_saved_variables();
     const Saved saved = {tensors[0], tensors[1], tensors[2], grads[0].contiguous()};
     const auto sizes = ctx->saved_data["shape"].toIntVector();
-    const Sequences sequences = {
-        ctx->saved_data["offsets"].toIntVector(), ctx->saved_data["prefix"].toIntVector(), {sizes[0], sizes[1], sizes[2]}};
+    const Sequences sequences = {ctx->saved_data["offsets"].toIntVector(),
+                                 ctx->saved_data["prefix"].toIntVector(),
+                                 {sizes[0], sizes[1], sizes[2]}};
     std::vector<std::int64_t> roots;
     for (std::int64_t b = 0; b < sequences.count(); ++b) {
       if (sequences.prefix_of(b) < 0) roots.push_back(b);
@@ -106,7 +112,8 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
     const std::int64_t families = static_cast<std::int64_t>(roots.size());
     roots.push_back(sequences.count());
     at::Tensor grad = at::empty_like(saved.qkv);
-    const std::int64_t work = 3 * sequences.work() * sequences.count() / std::max<std::int64_t>(1, families);
+    const std::int64_t work =
+        3 * sequences.work() * sequences.count() / std::max<std::int64_t>(1, families);
     ForRows(saved.qkv, families, work, [&](auto tag, std::int64_t first, std::int64_t count) {
       for (std::int64_t i = first; i < first + count; ++i) {
         const auto f = static_cast<std::size_t>(i);
@@ -120,10 +127,12 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
 }  // namespace
 
 bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape) {
-  return HasRowKernels(qkv) && qkv.is_contiguous() && layout.longest <= kShortLength && shape.C <= kShortHead;
+  return HasRowKernels(qkv) && qkv.is_contiguous() && layout.longest <= kShortLength &&
+         shape.C <= kShortHead;
 }
 
-at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape) {
+at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
+                          const HeadShape& shape) {
   const Sequences sequences = {layout.offsets, layout.prefix, shape};
   if (at::GradMode::is_enabled()) return ShortFunction::apply(qkv, sequences);
   at::Tensor no_logsum;

@@ -1,4 +1,5 @@
-// Attention over packed sequences that are all short, on CPUs: without padding and without an operator call for each small matrix.
+// Attention over packed sequences that are all short, on CPUs: without padding and without an
+// operator call for each small matrix.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +13,7 @@ namespace buttress {
 bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape);
 
 // As CausalAttention. Differentiable.
-at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape);
+at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
+                          const HeadShape& shape);
 
 }  // namespace buttress

@@ -17,8 +17,8 @@ struct Head {
 };
 
 template <class T>
-BUTTRESS_INLINE void ReadHead(const T* from, std::int64_t stride, std::int64_t length, std::int64_t C, std::int64_t width, float factor,
-                              float* head) {
+BUTTRESS_INLINE void ReadHead(const T* from, std::int64_t stride, std::int64_t length,
+                              std::int64_t C, std::int64_t width, float factor, float* head) {
   for (std::int64_t t = 0; t < length; ++t) {
     float* to = head + t * width;
 #pragma omp simd
@@ -28,7 +28,8 @@ BUTTRESS_INLINE void ReadHead(const T* from, std::int64_t stride, std::int64_t l
 }
 
 template <class T>
-BUTTRESS_INLINE void WriteHead(const float* head, std::int64_t stride, std::int64_t length, std::int64_t C, std::int64_t width, T* to) {
+BUTTRESS_INLINE void WriteHead(const float* head, std::int64_t stride, std::int64_t length,
+                               std::int64_t C, std::int64_t width, T* to) {
   for (std::int64_t t = 0; t < length; ++t) {
     const float* from = head + t * width;
 #pragma omp simd
@@ -50,11 +51,14 @@ BUTTRESS_INLINE void Add(float weight, const float* from, float* to, std::int64_
 
 BUTTRESS_INLINE std::int64_t WidthOf(std::int64_t C) { return (C + kLanes - 1) / kLanes * kLanes; }
 
-// Keys or values of head `head` (counted over all H + 2K): the prefix's rows, then the sequence's own.
+// Keys or values of head `head` (counted over all H + 2K): the prefix's rows, then the sequence's
+// own.
 template <class T>
-BUTTRESS_INLINE void ReadKeys(const ShortRows<T>& a, std::int64_t head, std::int64_t width, Head& to) {
+BUTTRESS_INLINE void ReadKeys(const ShortRows<T>& a, std::int64_t head, std::int64_t width,
+                              Head& to) {
   ReadHead(a.prefix + head * a.C, a.stride, a.prefix_length, a.C, width, 1.0f, to.values);
-  ReadHead(a.qkv + head * a.C, a.stride, a.length, a.C, width, 1.0f, to.values + a.prefix_length * width);
+  ReadHead(a.qkv + head * a.C, a.stride, a.length, a.C, width, 1.0f,
+           to.values + a.prefix_length * width);
 }
 
 template <class T>
@@ -87,7 +91,8 @@ BUTTRESS_INLINE void AttendShortBody(const ShortRows<T>& a, T* out, float* logsu
       }
       const float inverse = 1.0f / total;
       for (std::int64_t c = 0; c < width; ++c) sum[c] = 0;
-      for (std::int64_t s = 0; s < keys; ++s) Add(scores[s] * inverse, v.values + s * width, sum, width);
+      for (std::int64_t s = 0; s < keys; ++s)
+        Add(scores[s] * inverse, v.values + s * width, sum, width);
       T* to = out + (i * a.H + h) * a.C;
 #pragma omp simd
       for (std::int64_t c = 0; c < a.C; ++c) Put(to[c], sum[c]);
@@ -97,21 +102,24 @@ BUTTRESS_INLINE void AttendShortBody(const ShortRows<T>& a, T* out, float* logsu
 }
 
 // Gradients of keys or values of one head: starts from what continuations have added.
-BUTTRESS_INLINE void StartGrad(const float* so_far, std::int64_t stride, std::int64_t prefix_length, std::int64_t length,
-                               std::int64_t C, std::int64_t width, Head& grad) {
+BUTTRESS_INLINE void StartGrad(const float* so_far, std::int64_t stride, std::int64_t prefix_length,
+                               std::int64_t length, std::int64_t C, std::int64_t width,
+                               Head& grad) {
   std::fill_n(grad.values, (prefix_length + length) * width, 0.0f);
-  if (so_far != nullptr) ReadHead(so_far, stride, length, C, width, 1.0f, grad.values + prefix_length * width);
+  if (so_far != nullptr)
+    ReadHead(so_far, stride, length, C, width, 1.0f, grad.values + prefix_length * width);
 }
 
-BUTTRESS_INLINE void AddToPrefix(const Head& grad, std::int64_t stride, std::int64_t prefix_length, std::int64_t C,
-                                 std::int64_t width, float* to) {
+BUTTRESS_INLINE void AddToPrefix(const Head& grad, std::int64_t stride, std::int64_t prefix_length,
+                                 std::int64_t C, std::int64_t width, float* to) {
   for (std::int64_t t = 0; t < prefix_length; ++t) {
     for (std::int64_t c = 0; c < C; ++c) to[t * stride + c] += grad.values[t * width + c];
   }
 }
 
 template <class T>
-BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, const float* logsum, const T* grad_out, T* grad_qkv,
+BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, const float* logsum,
+                                         const T* grad_out, T* grad_qkv,
                                          const ShortPrefixGrad& prefix) {
   const std::int64_t width = WidthOf(a.C);
   const std::int64_t groups = a.H / a.K;
@@ -127,7 +135,9 @@ BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, co
     if (h % groups == 0) {
       ReadKeys(a, a.H + j, width, k);
       ReadKeys(a, a.H + a.K + j, width, v);
-      const auto so_far = [&](std::int64_t at) { return prefix.so_far == nullptr ? nullptr : prefix.so_far + at; };
+      const auto so_far = [&](std::int64_t at) {
+        return prefix.so_far == nullptr ? nullptr : prefix.so_far + at;
+      };
       StartGrad(so_far(k_at), prefix_stride, a.prefix_length, a.length, a.C, width, grad_k);
       StartGrad(so_far(v_at), prefix_stride, a.prefix_length, a.length, a.C, width, grad_v);
     }
@@ -139,7 +149,8 @@ BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, co
       const std::int64_t row = i * width;
       const std::int64_t keys = a.prefix_length + i + 1;
       const float mean = Dot(grad_o.values + row, o.values + row, width);
-      for (std::int64_t s = 0; s < keys; ++s) p[s] = Dot(q.values + row, k.values + s * width, width);
+      for (std::int64_t s = 0; s < keys; ++s)
+        p[s] = Dot(q.values + row, k.values + s * width, width);
 #pragma omp simd
       for (std::int64_t s = 0; s < keys; ++s) p[s] = Exp(p[s] - logsum[i * a.H + h]);
       for (std::int64_t s = 0; s < keys; ++s) {
@@ -162,17 +173,23 @@ BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, co
 
 }  // namespace
 
-BUTTRESS_KERNEL void AttendShort(const ShortRows<float>& rows, float* out, float* logsum) { AttendShortBody(rows, out, logsum); }
+BUTTRESS_KERNEL void AttendShort(const ShortRows<float>& rows, float* out, float* logsum) {
+  AttendShortBody(rows, out, logsum);
+}
 
-BUTTRESS_KERNEL void AttendShort(const ShortRows<Bf16>& rows, Bf16* out, float* logsum) { AttendShortBody(rows, out, logsum); }
+BUTTRESS_KERNEL void AttendShort(const ShortRows<Bf16>& rows, Bf16* out, float* logsum) {
+  AttendShortBody(rows, out, logsum);
+}
 
-BUTTRESS_KERNEL void AttendShortGrad(const ShortRows<float>& rows, const float* out, const float* logsum, const float* grad_out,
-                                     float* grad_qkv, const ShortPrefixGrad& prefix) {
+BUTTRESS_KERNEL void AttendShortGrad(const ShortRows<float>& rows, const float* out,
+                                     const float* logsum, const float* grad_out, float* grad_qkv,
+                                     const ShortPrefixGrad& prefix) {
   AttendShortGradBody(rows, out, logsum, grad_out, grad_qkv, prefix);
 }
 
-BUTTRESS_KERNEL void AttendShortGrad(const ShortRows<Bf16>& rows, const Bf16* out, const float* logsum, const Bf16* grad_out,
-                                     Bf16* grad_qkv, const ShortPrefixGrad& prefix) {
+BUTTRESS_KERNEL void AttendShortGrad(const ShortRows<Bf16>& rows, const Bf16* out,
+                                     const float* logsum, const Bf16* grad_out, Bf16* grad_qkv,
+                                     const ShortPrefixGrad& prefix) {
   AttendShortGradBody(rows, out, logsum, grad_out, grad_qkv, prefix);
 }
 

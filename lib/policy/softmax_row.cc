@@ -23,7 +23,8 @@ BUTTRESS_INLINE float MaxOf(const T* values, std::int64_t count) {
 }
 
 template <class T>
-BUTTRESS_INLINE float ExpRowBody(const T* logits, float scale, float* weights, double* sums, std::int64_t V) {
+BUTTRESS_INLINE float ExpRowBody(const T* logits, float scale, float* weights, double* sums,
+                                 std::int64_t V) {
   const float top = MaxOf(logits, V);
   for (std::int64_t first = 0; first < V; first += kSumRun) {
     const std::int64_t end = std::min(V, first + kSumRun);
@@ -40,11 +41,13 @@ BUTTRESS_INLINE float ExpRowBody(const T* logits, float scale, float* weights, d
 
 }  // namespace
 
-BUTTRESS_KERNEL float ExpRow(const float* logits, float scale, float* weights, double* sums, std::int64_t V) {
+BUTTRESS_KERNEL float ExpRow(const float* logits, float scale, float* weights, double* sums,
+                             std::int64_t V) {
   return ExpRowBody(logits, scale, weights, sums, V);
 }
 
-BUTTRESS_KERNEL float ExpRow(const Bf16* logits, float scale, float* weights, double* sums, std::int64_t V) {
+BUTTRESS_KERNEL float ExpRow(const Bf16* logits, float scale, float* weights, double* sums,
+                             std::int64_t V) {
   return ExpRowBody(logits, scale, weights, sums, V);
 }
 

@@ -14,10 +14,11 @@ constexpr std::int64_t kWork = 8;
 at::Tensor GateRows(const at::Tensor& gate_up) {
   const std::int64_t F = gate_up.size(1) / 2;
   at::Tensor out = at::empty({gate_up.size(0), F}, gate_up.options());
-  ForRows(gate_up, gate_up.size(0), kWork * F, [&](auto tag, std::int64_t first, std::int64_t rows) {
-    using T = decltype(tag);
-    SwiGluRows(Rows<T>(gate_up, first), MutableRows<T>(out, first), rows, F);
-  });
+  ForRows(gate_up, gate_up.size(0), kWork * F,
+          [&](auto tag, std::int64_t first, std::int64_t rows) {
+            using T = decltype(tag);
+            SwiGluRows(Rows<T>(gate_up, first), MutableRows<T>(out, first), rows, F);
+          });
   return out;
 }
 
@@ -28,15 +29,18 @@ class GateFunction : public torch::autograd::Function<GateFunction> {
     return GateRows(gate_up);
   }
 
-  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx, torch::autograd::variable_list grads) {
+  static torch::autograd::variable_list backward(torch::autograd::AutogradContext* ctx,
+                                                 torch::autograd::variable_list grads) {
     const at::Tensor gate_up = ctx->get_saved_variables()[0];
     const at::Tensor grad_out = grads[0].contiguous();
     const std::int64_t F = grad_out.size(1);
     at::Tensor grad = at::empty_like(gate_up);
-    ForRows(gate_up, gate_up.size(0), 2 * kWork * F, [&](auto tag, std::int64_t first, std::int64_t rows) {
-      using T = decltype(tag);
-      SwiGluGradRows(Rows<T>(gate_up, first), Rows<T>(grad_out, first), MutableRows<T>(grad, first), rows, F);
-    });
+    ForRows(gate_up, gate_up.size(0), 2 * kWork * F,
+            [&](auto tag, std::int64_t first, std::int64_t rows) {
+              using T = decltype(tag);
+              SwiGluGradRows(Rows<T>(gate_up, first), Rows<T>(grad_out, first),
+                             MutableRows<T>(grad, first), rows, F);
+            });
     return {grad};
   }
 };

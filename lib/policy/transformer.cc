@@ -1,4 +1,5 @@
-// Shapes: N packed tokens, D width, H query heads, K key-value heads, C values of a head, F width of the MLP, V vocabulary.
+// Shapes: N packed tokens, D width, H query heads, K key-value heads, C values of a head, F width
+// of the MLP, V vocabulary.
 #include "lib/policy/transformer.h"
 
 #include <torch/types.h>
@@ -34,19 +35,26 @@ class Decoder final : public Transformer {
 
   const DecoderWeights& weights() const override { return weights_; }
 
-  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const override { return parameters_; }
+  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const override {
+    return parameters_;
+  }
 
-  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes) override {
+  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
+                    std::span<const std::int64_t> prefixes) override {
     PackedLayout layout = LayOut(lengths, prefixes, device_);
     TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
-                "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ", layout.offsets.back());
+                "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
+                layout.offsets.back());
     at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
-    if (!UsesShortAttention(layout, hidden_ND, heads_)) layout.rectangles = LayOutRectangles(layout);
+    if (!UsesShortAttention(layout, hidden_ND, heads_))
+      layout.rectangles = LayOutRectangles(layout);
     for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
     return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
   }
 
-  at::Tensor Logits(const at::Tensor& hidden_ND) override { return at::linear(hidden_ND, weights_.head_VD); }
+  at::Tensor Logits(const at::Tensor& hidden_ND) override {
+    return at::linear(hidden_ND, weights_.head_VD);
+  }
 
   Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const override {
     return ReadParameters(folder, parameters_, config_.tie_word_embeddings);
@@ -60,11 +68,11 @@ class Decoder final : public Transformer {
  private:
   at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND) {
     const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
-    const at::Tensor qkv = rope_.Rotate(Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
-                                        heads_.H + heads_.K,
-                                        layout.positions_N,
-                                        layout.longest);
-    const at::Tensor middle_ND = hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
+    const at::Tensor qkv = rope_.Rotate(
+        Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+        heads_.H + heads_.K, layout.positions_N, layout.longest);
+    const at::Tensor middle_ND =
+        hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
     const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
     return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
   }
@@ -85,7 +93,8 @@ Result<at::ScalarType> ParseDtype(const std::string& dtype) {
 
 Result<at::Device> FindDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
-  if (!at::hasCUDA()) return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
+  if (!at::hasCUDA())
+    return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
   return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
 }
 
@@ -99,15 +108,16 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
   DecoderWeights weights = EmptyWeights(config, type, place);
   const auto names = NamedParameters(weights, config);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded, ReadParameters(folder, names, config.tie_word_embeddings));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
+                            ReadParameters(folder, names, config.tie_word_embeddings));
   for (std::size_t i = 0; i < loaded.size(); ++i) at::Tensor(names[i].second).copy_(loaded[i]);
-  return std::unique_ptr<Transformer>(std::make_unique<Decoder>(std::move(config), std::move(weights), place));
+  return std::unique_ptr<Transformer>(
+      std::make_unique<Decoder>(std::move(config), std::move(weights), place));
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
                                                          const std::string& dtype,
-                                                         ModelDevice device,
-                                                         std::uint64_t seed) {
+                                                         ModelDevice device, std::uint64_t seed) {
   BUTTRESS_ASSIGN_OR_RETURN(const at::ScalarType type, ParseDtype(dtype));
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
   DecoderWeights weights = EmptyWeights(config, type, place);

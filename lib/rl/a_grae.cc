@@ -20,10 +20,13 @@ struct SuccessRates {
 };
 
 Status CheckRates(std::span<const double> raw_rewards) {
-  const auto bad = std::ranges::find_if_not(raw_rewards, [](double reward) { return reward >= 0 && reward <= 1; });
+  const auto bad = std::ranges::find_if_not(
+      raw_rewards, [](double reward) { return reward >= 0 && reward <= 1; });
   if (bad == raw_rewards.end()) return OkStatus();
-  return InvalidArgument("a_grae needs success rates: outcomes, or rewards in [0, 1]; completion " + std::to_string(bad - raw_rewards.begin()) +
-                         " of the batch has raw reward " + std::to_string(*bad) + " and no outcome");
+  return InvalidArgument("a_grae needs success rates: outcomes, or rewards in [0, 1]; completion " +
+                         std::to_string(bad - raw_rewards.begin()) +
+                         " of the batch has raw reward " + std::to_string(*bad) +
+                         " and no outcome");
 }
 
 double Successes(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
@@ -61,7 +64,12 @@ double ReleasedFactor(double p, double omega, double eps) {
 }
 
 BUTTRESS_KERNEL void Reweight(double positive, double negative, std::span<double> advantages) {
-  Map(advantages, [=](const auto& x) { return x > 0.0 ? x * positive : x < 0.0 ? x * negative : x; }, advantages.data());
+  Map(
+      advantages,
+      [=](const auto& x) { return x > 0.0   ? x * positive
+                                  : x < 0.0 ? x * negative
+                                            : x; },
+      advantages.data());
 }
 
 }  // namespace
@@ -69,7 +77,8 @@ BUTTRESS_KERNEL void Reweight(double positive, double negative, std::span<double
 Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const AgraeConfig& config = options.a_grae;
   if (config.form != "paper" && config.form != "released") {
-    return InvalidArgument("algorithm.a_grae.form = '" + config.form + "' is not known; choose one of: paper, released");
+    return InvalidArgument("algorithm.a_grae.form = '" + config.form +
+                           "' is not known; choose one of: paper, released");
   }
   const bool released = config.form == "released";
   if (input.outcomes.empty()) BUTTRESS_RETURN_IF_ERROR(CheckRates(input.raw_rewards));
@@ -80,7 +89,8 @@ Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const double p = rates.of_group[k];
     const double factor = released ? ReleasedFactor(p, omega, options.eps) : PaperFactor(p, omega);
-    Reweight(factor * suppression, factor, GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
+    Reweight(factor * suppression, factor,
+             GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
   }
   return OkStatus();
 }

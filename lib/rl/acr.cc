@@ -13,17 +13,24 @@ namespace buttress {
 
 std::string_view CollapseClassName(CollapseClass collapse) {
   switch (collapse) {
-    case CollapseClass::kMixed: return "mixed";
-    case CollapseClass::kAllCorrect: return "all_correct";
-    case CollapseClass::kAllWrong: return "all_wrong";
-    case CollapseClass::kOtherConstant: return "other_constant";
-    case CollapseClass::kUnscorable: break;
+    case CollapseClass::kMixed:
+      return "mixed";
+    case CollapseClass::kAllCorrect:
+      return "all_correct";
+    case CollapseClass::kAllWrong:
+      return "all_wrong";
+    case CollapseClass::kOtherConstant:
+      return "other_constant";
+    case CollapseClass::kUnscorable:
+      break;
   }
   return "unscorable";
 }
 
-CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
-  BUTTRESS_CHECK(outcomes.empty() || outcomes.size() == raw_rewards.size(), "one outcome per reward");
+CollapseClass ClassifyGroup(std::span<const double> raw_rewards,
+                            std::span<const Outcome> outcomes) {
+  BUTTRESS_CHECK(outcomes.empty() || outcomes.size() == raw_rewards.size(),
+                 "one outcome per reward");
   double lowest = std::numeric_limits<double>::infinity();
   double highest = -lowest;
   int scorable = 0;
@@ -35,7 +42,8 @@ CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const
     ++scorable;
     lowest = std::min(lowest, reward);
     highest = std::max(highest, reward);
-    all_correct = all_correct && (outcomes.empty() ? reward == 1.0 : outcomes[i] == Outcome::kCorrect);
+    all_correct =
+        all_correct && (outcomes.empty() ? reward == 1.0 : outcomes[i] == Outcome::kCorrect);
     all_wrong = all_wrong && (outcomes.empty() ? reward == 0.0 : outcomes[i] == Outcome::kWrong);
   }
   if (scorable < 2) return CollapseClass::kUnscorable;
@@ -64,8 +72,10 @@ BUTTRESS_INLINE bool AllAre(std::span<const Outcome> outcomes, Outcome wanted) {
 
 }  // namespace
 
-BUTTRESS_KERNEL void ClassifyScorableGroups(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
-                                            std::span<const std::int32_t> group_offsets, std::span<CollapseClass> classes) {
+BUTTRESS_KERNEL void ClassifyScorableGroups(std::span<const double> raw_rewards,
+                                            std::span<const Outcome> outcomes,
+                                            std::span<const std::int32_t> group_offsets,
+                                            std::span<CollapseClass> classes) {
   static_assert(kCollapseTolerance == 0.0, "equality is a range of 0");
   // Which class a group has is random to the processor, so nothing here branches on it.
   for (std::size_t k = 0; k < classes.size(); ++k) {
@@ -102,11 +112,21 @@ BUTTRESS_KERNEL CollapseCounts CountClasses(std::span<const CollapseClass> class
 void CollapseCounts::Add(CollapseClass collapse) {
   ++groups;
   switch (collapse) {
-    case CollapseClass::kMixed: ++mixed; break;
-    case CollapseClass::kAllCorrect: ++all_correct; break;
-    case CollapseClass::kAllWrong: ++all_wrong; break;
-    case CollapseClass::kOtherConstant: ++other_constant; break;
-    case CollapseClass::kUnscorable: ++unscorable; break;
+    case CollapseClass::kMixed:
+      ++mixed;
+      break;
+    case CollapseClass::kAllCorrect:
+      ++all_correct;
+      break;
+    case CollapseClass::kAllWrong:
+      ++all_wrong;
+      break;
+    case CollapseClass::kOtherConstant:
+      ++other_constant;
+      break;
+    case CollapseClass::kUnscorable:
+      ++unscorable;
+      break;
   }
 }
 
@@ -125,19 +145,22 @@ double CollapseCounts::acr() const {
 }
 
 double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n) {
-  BUTTRESS_CHECK(0 <= history.correct && history.correct <= history.scored, "a history has 0 <= correct <= scored");
+  BUTTRESS_CHECK(0 <= history.correct && history.correct <= history.scored,
+                 "a history has 0 <= correct <= scored");
   // The posterior is Beta(a, b); E[p^n] = prod_{i < n} (a + i) / (a + b + i).
   const double a = 1.0 + static_cast<double>(history.correct);
   const double b = 1.0 + static_cast<double>(history.scored - history.correct);
   double all_correct = 1.0;
-  for (std::int64_t i = 0; i < n; ++i) all_correct *= (a + static_cast<double>(i)) / (a + b + static_cast<double>(i));
+  for (std::int64_t i = 0; i < n; ++i)
+    all_correct *= (a + static_cast<double>(i)) / (a + b + static_cast<double>(i));
   return all_correct;
 }
 
 double ExpectedCollapse(const PromptHistory& history, std::int64_t n) {
   if (n < 2) return 1.0;
   // E[(1-p)^n] is E[p^n] with right and wrong exchanged.
-  return ExpectedAllCorrect(history, n) + ExpectedAllCorrect({history.scored - history.correct, history.scored}, n);
+  return ExpectedAllCorrect(history, n) +
+         ExpectedAllCorrect({history.scored - history.correct, history.scored}, n);
 }
 
 }  // namespace buttress

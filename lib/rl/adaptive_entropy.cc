@@ -10,11 +10,14 @@ double EntropyCoef(const EntropyControl& control, const AlgorithmConfig& algorit
   return control.coef.value_or(algorithm.entropy_coef);
 }
 
-EntropyControl NextEntropyControl(const EntropyControl& control, const AlgorithmConfig& algorithm, double entropy) {
+EntropyControl NextEntropyControl(const EntropyControl& control, const AlgorithmConfig& algorithm,
+                                  double entropy) {
   const AdaptiveEntropyConfig& adaptive = algorithm.adaptive_entropy;
   if (adaptive.target == 0) return control;
   const double step = entropy <= adaptive.target ? adaptive.step : -adaptive.step;
-  return {std::clamp(control.coef.value_or(algorithm.entropy_coef) + step, adaptive.min, adaptive.max), entropy};
+  return {
+      std::clamp(control.coef.value_or(algorithm.entropy_coef) + step, adaptive.min, adaptive.max),
+      entropy};
 }
 
 }  // namespace buttress

@@ -14,9 +14,12 @@ double LadderSize(std::size_t group_size, double acr, double alpha) {
   return std::max(1.0, std::min(g, std::ceil(g * std::pow(acr, alpha))));
 }
 
-// K rewards top (1 - (k - 1) / K): mean top (K + 1) / (2 K), population variance top^2 (K^2 - 1) / (12 K^2).
+// K rewards top (1 - (k - 1) / K): mean top (K + 1) / (2 K), population variance top^2 (K^2 - 1) /
+// (12 K^2).
 VirtualRewards Ladder(double top, double size) {
-  return {.weight = size, .mean = top * (size + 1) / (2 * size), .variance = top * top * (size * size - 1) / (12 * size * size)};
+  return {.weight = size,
+          .mean = top * (size + 1) / (2 * size),
+          .variance = top * top * (size * size - 1) / (12 * size * size)};
 }
 
 // The ladder of k / K for all-wrong groups, its mirror image 1 - k / K for all-correct ones.
@@ -38,16 +41,19 @@ double Mean(std::span<const double> values) {
 }
 
 // The threshold after a step whose gate used `threshold`.
-GateState NextGate(const GateState& before, double threshold, double acr, double reward_mean, const AvspoLadderConfig& config) {
+GateState NextGate(const GateState& before, double threshold, double acr, double reward_mean,
+                   const AvspoLadderConfig& config) {
   double direction = 0;
-  if (before.reward_mean) direction = reward_mean > *before.reward_mean ? 1 : reward_mean < *before.reward_mean ? -1 : 0;
+  if (before.reward_mean)
+    direction = reward_mean > *before.reward_mean ? 1 : reward_mean < *before.reward_mean ? -1 : 0;
   threshold += config.threshold_rate * direction * (acr - threshold);
   return {std::clamp(threshold, config.threshold_min, config.threshold_max), reward_mean};
 }
 
 }  // namespace
 
-Status AvspoLadder(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status AvspoLadder(const AdvantageInput& input, const AlgorithmConfig& options,
+                   AdvantageOutput& out) {
   const AvspoLadderConfig& config = options.avspo.ladder;
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
@@ -62,8 +68,9 @@ Status AvspoLadder(const AdvantageInput& input, const AlgorithmConfig& options, 
     const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
     const double size = LadderSize(rewards.size(), acr, config.alpha);
     const double highest = *std::ranges::max_element(rewards);
-    const VirtualRewards ladder = config.symmetric ? SymmetricLadder(out.collapse[k] == CollapseClass::kAllCorrect, size)
-                                                   : Ladder(highest > 0 ? highest : config.anchor, size);
+    const VirtualRewards ladder =
+        config.symmetric ? SymmetricLadder(out.collapse[k] == CollapseClass::kAllCorrect, size)
+                         : Ladder(highest > 0 ? highest : config.anchor, size);
     InjectVirtual(input, k, ladder, kind, options.eps, config.strength, out);
   }
   return OkStatus();

@@ -4,13 +4,15 @@
 
 namespace buttress {
 
-Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options,
+                  AdvantageOutput& out) {
   AlgorithmConfig real = options;
   real.std = "sample";
   real.eps = 1e-8;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, real, out));
   const AvspoConfig& avspo = options.avspo;
-  const double rate = VarianceThresholdAcr(input.raw_rewards, input.outcomes, input.group_offsets, avspo.variance_threshold);
+  const double rate = VarianceThresholdAcr(input.raw_rewards, input.outcomes, input.group_offsets,
+                                           avspo.variance_threshold);
   const double weight = ConfidenceWeight(rate, avspo.acr_threshold, avspo.slope);
   out.gate = GateReading{rate, avspo.acr_threshold, weight > 0};
   if (weight == 0) return OkStatus();
@@ -18,7 +20,8 @@ Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options, A
   AdvantageOutput noisy;
   noisy.advantages.resize(input.rewards.size());
   FillNormals(input.key, noisy.advantages);
-  for (std::size_t i = 0; i < input.rewards.size(); ++i) noisy.advantages[i] = input.rewards[i] + avspo.noise_std * noisy.advantages[i];
+  for (std::size_t i = 0; i < input.rewards.size(); ++i)
+    noisy.advantages[i] = input.rewards[i] + avspo.noise_std * noisy.advantages[i];
   AdvantageInput noisy_input = input;
   noisy_input.rewards = noisy.advantages;  // normalised in place, a group at a time
   BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy));
@@ -27,7 +30,8 @@ Status AvspoNoise(const AdvantageInput& input, const AlgorithmConfig& options, A
   }
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (out.collapse[k] == CollapseClass::kUnscorable) continue;
-    out.decisions[k] = {true, weight, static_cast<double>(input.group_offsets[k + 1] - input.group_offsets[k])};
+    out.decisions[k] = {true, weight,
+                        static_cast<double>(input.group_offsets[k + 1] - input.group_offsets[k])};
   }
   return OkStatus();
 }

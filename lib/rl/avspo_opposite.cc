@@ -4,7 +4,8 @@
 
 namespace buttress {
 
-Status AvspoOpposite(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status AvspoOpposite(const AdvantageInput& input, const AlgorithmConfig& options,
+                     AdvantageOutput& out) {
   constexpr double kEps = 1e-6;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   const double rate = input.collapse.step.acr();
@@ -14,7 +15,8 @@ Status AvspoOpposite(const AdvantageInput& input, const AlgorithmConfig& options
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const CollapseClass collapse = out.collapse[k];
     if (collapse != CollapseClass::kAllCorrect && collapse != CollapseClass::kAllWrong) continue;
-    const VirtualRewards opposite{.weight = 1, .mean = collapse == CollapseClass::kAllCorrect ? 0.0 : 1.0, .variance = 0};
+    const VirtualRewards opposite{
+        .weight = 1, .mean = collapse == CollapseClass::kAllCorrect ? 0.0 : 1.0, .variance = 0};
     InjectVirtual(input, k, opposite, StdKind::kSample, kEps, weight, out);
   }
   return OkStatus();

@@ -13,7 +13,8 @@ double Confidence(const PromptHistory& history, double confidence_count) {
 
 }  // namespace
 
-Status AvspoPrior(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status AvspoPrior(const AdvantageInput& input, const AlgorithmConfig& options,
+                  AdvantageOutput& out) {
   const AvspoPriorConfig& config = options.avspo.prior;
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
@@ -26,11 +27,13 @@ Status AvspoPrior(const AdvantageInput& input, const AlgorithmConfig& options, A
     if (!all_correct && out.collapse[k] != CollapseClass::kAllWrong) continue;
     const auto size = static_cast<double>(input.group_offsets[k + 1] - input.group_offsets[k]);
     const double confidence_count = config.confidence_count > 0 ? config.confidence_count : size;
-    const double weight = (all_correct ? config.strength_correct : config.strength_wrong) * opening *
-                          Confidence(input.history[k], confidence_count);
+    const double weight = (all_correct ? config.strength_correct : config.strength_wrong) *
+                          opening * Confidence(input.history[k], confidence_count);
     if (weight == 0) continue;
-    const double m = static_cast<double>(input.history[k].correct) / static_cast<double>(input.history[k].scored);
-    InjectVirtual(input, k, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, kind, options.eps, weight, out);
+    const double m = static_cast<double>(input.history[k].correct) /
+                     static_cast<double>(input.history[k].scored);
+    InjectVirtual(input, k, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, kind,
+                  options.eps, weight, out);
   }
   return OkStatus();
 }

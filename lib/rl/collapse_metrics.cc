@@ -15,12 +15,14 @@ constexpr std::size_t kSigmaSteps = 25;
 
 std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
   std::int64_t scorable = 0;
-  for (std::size_t i = 0; i < raw_rewards.size(); ++i) scorable += IsScorable(raw_rewards[i], outcomes, i) ? 1 : 0;
+  for (std::size_t i = 0; i < raw_rewards.size(); ++i)
+    scorable += IsScorable(raw_rewards[i], outcomes, i) ? 1 : 0;
   return scorable;
 }
 
 // Of the groups with at least two rewards, all of them scorable.
-BUTTRESS_KERNEL double LowVarianceShare(std::span<const double> raw_rewards, std::span<const std::int32_t> group_offsets,
+BUTTRESS_KERNEL double LowVarianceShare(std::span<const double> raw_rewards,
+                                        std::span<const std::int32_t> group_offsets,
                                         double variance_threshold) {
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
@@ -51,17 +53,22 @@ bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome
   return apart == 1;
 }
 
-std::int64_t CountNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
+std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
+                               std::span<const Outcome> outcomes,
                                std::span<const std::int32_t> group_offsets) {
   std::int64_t near = 0;
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    near += IsNearCollapse(GroupRows(raw_rewards, group_offsets, k), GroupRows(outcomes, group_offsets, k)) ? 1 : 0;
+    near += IsNearCollapse(GroupRows(raw_rewards, group_offsets, k),
+                           GroupRows(outcomes, group_offsets, k))
+                ? 1
+                : 0;
   }
   return near;
 }
 
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
-                            std::span<const std::int32_t> group_offsets, double variance_threshold) {
+                            std::span<const std::int32_t> group_offsets,
+                            double variance_threshold) {
   if (CountScorable(raw_rewards, outcomes) == static_cast<std::int64_t>(raw_rewards.size())) {
     return LowVarianceShare(raw_rewards, group_offsets, variance_threshold);
   }
@@ -77,8 +84,10 @@ double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const
   return LowVarianceShare(scorable, offsets, variance_threshold);
 }
 
-CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
-                                      std::span<const std::int32_t> group_offsets, std::span<const PromptHistory> history) {
+CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
+                                      std::span<const Outcome> outcomes,
+                                      std::span<const std::int32_t> group_offsets,
+                                      std::span<const PromptHistory> history) {
   CollapseSnapshot snapshot;
   double expected = 0;
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
@@ -86,7 +95,8 @@ CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards, std::
     const auto of_group = GroupRows(outcomes, group_offsets, k);
     const CollapseClass collapse = ClassifyGroup(rewards, of_group);
     snapshot.step.Add(collapse);
-    if (collapse != CollapseClass::kUnscorable) expected += ExpectedCollapse(history[k], CountScorable(rewards, of_group));
+    if (collapse != CollapseClass::kUnscorable)
+      expected += ExpectedCollapse(history[k], CountScorable(rewards, of_group));
   }
   const std::int64_t classed = snapshot.step.constant() + snapshot.step.mixed;
   snapshot.cumulative = snapshot.step;
@@ -95,7 +105,9 @@ CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards, std::
   return snapshot;
 }
 
-double ExcessAcr(const CollapseSnapshot& snapshot) { return snapshot.step.acr() - snapshot.expected_acr; }
+double ExcessAcr(const CollapseSnapshot& snapshot) {
+  return snapshot.step.acr() - snapshot.expected_acr;
+}
 
 double Acr100(std::span<const double> acr_by_step) {
   const auto steps = acr_by_step.first(std::min(kAcr100Steps, acr_by_step.size()));

@@ -6,7 +6,8 @@
 namespace buttress {
 namespace {
 
-BUTTRESS_KERNEL void NormalizeGroups(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets, StdKind kind,
+BUTTRESS_KERNEL void NormalizeGroups(std::span<const double> all_rewards,
+                                     std::span<const std::int32_t> group_offsets, StdKind kind,
                                      double eps, std::span<double> all_advantages) {
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
     const auto rewards = GroupRows(all_rewards, group_offsets, k);

@@ -1,6 +1,7 @@
-// Sums over a group's numbers, eight at a time, for loops over groups that are compiled for several instruction sets (BUTTRESS_KERNEL; the
-// right one is taken at run time). Sums have eight lanes on every instruction set and products are not fused with them (CMakeLists.txt), so a
-// result does not depend on the machine.
+// Sums over a group's numbers, eight at a time, for loops over groups that are compiled for several
+// instruction sets (BUTTRESS_KERNEL; the right one is taken at run time). Sums have eight lanes on
+// every instruction set and products are not fused with them (CMakeLists.txt), so a result does not
+// depend on the machine.
 #pragma once
 
 #include <bit>
@@ -14,7 +15,8 @@
 
 // Sanitizers come into being after the dynamic linker has chosen.
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-#define BUTTRESS_KERNEL __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#define BUTTRESS_KERNEL \
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define BUTTRESS_KERNEL
 #endif
@@ -27,24 +29,31 @@ inline constexpr std::size_t kLanes = 8;
 using Lanes = double __attribute__((vector_size(kLanes * sizeof(double))));
 
 // The same in memory, where it may stand anywhere.
-using LanesInMemory = double __attribute__((vector_size(kLanes * sizeof(double)), aligned(alignof(double))));
+using LanesInMemory =
+    double __attribute__((vector_size(kLanes * sizeof(double)), aligned(alignof(double))));
 
-BUTTRESS_INLINE void Load(const double* from, Lanes& lanes) { lanes = *reinterpret_cast<const LanesInMemory*>(from); }
+BUTTRESS_INLINE void Load(const double* from, Lanes& lanes) {
+  lanes = *reinterpret_cast<const LanesInMemory*>(from);
+}
 
 // `condition` ? a : b without a branch, for conditions that the processor cannot predict.
 BUTTRESS_INLINE double Select(bool condition, double a, double b) {
   const std::uint64_t mask = 0 - static_cast<std::uint64_t>(condition);
-  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(a) & mask) | (std::bit_cast<std::uint64_t>(b) & ~mask));
+  return std::bit_cast<double>((std::bit_cast<std::uint64_t>(a) & mask) |
+                               (std::bit_cast<std::uint64_t>(b) & ~mask));
 }
 
 // Sum of the lanes, by halves.
 BUTTRESS_INLINE double Fold(const Lanes& x) {
-  const auto four = __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
-  const auto two = __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
+  const auto four =
+      __builtin_shufflevector(x, x, 0, 1, 2, 3) + __builtin_shufflevector(x, x, 4, 5, 6, 7);
+  const auto two =
+      __builtin_shufflevector(four, four, 0, 1) + __builtin_shufflevector(four, four, 2, 3);
   return two[0] + two[1];
 }
 
-// Sum of f(values[i]), f applied to eight at a time and to single ones: f(const auto& x) -> the same type.
+// Sum of f(values[i]), f applied to eight at a time and to single ones: f(const auto& x) -> the
+// same type.
 template <class F>
 BUTTRESS_INLINE double SumOf(std::span<const double> values, const F& f) {
   Lanes lanes = {};
@@ -66,7 +75,8 @@ struct TokenSums {
 };
 
 template <class F>
-BUTTRESS_INLINE TokenSums SumTokens(std::span<const double> values, std::span<const std::int32_t> lengths, const F& f) {
+BUTTRESS_INLINE TokenSums SumTokens(std::span<const double> values,
+                                    std::span<const std::int32_t> lengths, const F& f) {
   using Lengths = std::int32_t __attribute__((vector_size(kLanes * sizeof(std::int32_t))));
   Lanes tokens = {};
   Lanes weighted = {};
@@ -125,12 +135,16 @@ BUTTRESS_INLINE SumAndSpread SumAndCompare(std::span<const double> values) {
     rest += values[i];
     rest_differs |= values[i] != first;
   }
-  const auto four = __builtin_shufflevector(differ, differ, 0, 1, 2, 3) | __builtin_shufflevector(differ, differ, 4, 5, 6, 7);
-  const auto two = __builtin_shufflevector(four, four, 0, 1) | __builtin_shufflevector(four, four, 2, 3);
+  const auto four = __builtin_shufflevector(differ, differ, 0, 1, 2, 3) |
+                    __builtin_shufflevector(differ, differ, 4, 5, 6, 7);
+  const auto two =
+      __builtin_shufflevector(four, four, 0, 1) | __builtin_shufflevector(four, four, 2, 3);
   return {Fold(lanes) + rest, (two[0] | two[1]) == 0 && !rest_differs};
 }
 
 // True for fewer than two.
-BUTTRESS_INLINE bool AllEqual(std::span<const double> values) { return values.empty() || SumAndCompare(values).equal; }
+BUTTRESS_INLINE bool AllEqual(std::span<const double> values) {
+  return values.empty() || SumAndCompare(values).equal;
+}
 
 }  // namespace buttress

@@ -15,7 +15,9 @@ struct LossChoice {
   std::string_view note;
 };
 
-// Position of `name` in `choices`. kInvalidArgument: "algorithm.<key> = 'k4' is not known; choose one of: k1, ...".
-Result<std::size_t> FindChoice(std::span<const LossChoice> choices, std::string_view key, std::string_view name);
+// Position of `name` in `choices`. kInvalidArgument: "algorithm.<key> = 'k4' is not known; choose
+// one of: k1, ...".
+Result<std::size_t> FindChoice(std::span<const LossChoice> choices, std::string_view key,
+                               std::string_view name);
 
 }  // namespace buttress

@@ -1,9 +1,11 @@
-// What losses there are: policy losses, importance corrections, KL estimators. Torch-free; the functions are in losses/. To add
-// a policy loss: its row here and in loss_table.cc, its function and its case in losses/losses.cc, its name in validate_loss.cc, its golden
-// vector. docs/losses.md is made from the tables.
+// What losses there are: policy losses, importance corrections, KL estimators. Torch-free; the
+// functions are in losses/. To add a policy loss: its row here and in loss_table.cc, its function
+// and its case in losses/losses.cc, its name in validate_loss.cc, its golden vector. docs/losses.md
+// is made from the tables.
 //
-// Of one token: A advantage, lp its log-prob under the policy that is trained, old that of the policy that the ratio divides by, d = lp - old,
-// rho = exp(d); T tokens of its completion; el and eh are clip_low and clip_high; sg[] has no gradient.
+// Of one token: A advantage, lp its log-prob under the policy that is trained, old that of the
+// policy that the ratio divides by, d = lp - old, rho = exp(d); T tokens of its completion; el and
+// eh are clip_low and clip_high; sg[] has no gradient.
 #pragma once
 
 #include <cstdint>
@@ -46,16 +48,17 @@ struct PolicyLossEntry {
   std::string_view gradient;  // of it by lp
   std::string_view paper;
   ReadsLogprobs reads = ReadsLogprobs::kOld;
-  std::string_view settings;             // of run.algorithm that it reads
-  bool reads_completions = false;        // statistics over a completion's tokens
-  bool reads_covariance = false;         // tokens marked by the whole step's covariances
+  std::string_view settings;       // of run.algorithm that it reads
+  bool reads_completions = false;  // statistics over a completion's tokens
+  bool reads_covariance = false;   // tokens marked by the whole step's covariances
   bool has_dual_clip = false;
 };
 
 // All policy losses, in the order of PolicyLoss.
 std::span<const PolicyLossEntry> PolicyLosses();
 
-// kInvalidArgument with the choices: "algorithm.loss = 'pop' is not a loss; choose one of: ppo, ...".
+// kInvalidArgument with the choices: "algorithm.loss = 'pop' is not a loss; choose one of: ppo,
+// ...".
 Result<const PolicyLossEntry*> FindPolicyLoss(std::string_view name);
 
 enum class CorrectionMode : std::uint8_t { kNone, kIs, kTis, kMis, kIcePop };
@@ -69,7 +72,8 @@ std::span<const LossChoice> CorrectionLevels();
 std::span<const LossChoice> KlEstimators();
 std::span<const LossChoice> OldPolicies();
 
-// Whether a token whose advantage is 0 has a gradient all the same; if not, groups without advantages need not be run.
+// Whether a token whose advantage is 0 has a gradient all the same; if not, groups without
+// advantages need not be run.
 bool ZeroAdvantageHasGradient(const AlgorithmConfig& algorithm);
 
 // The tables of docs/losses.md.

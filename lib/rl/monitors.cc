@@ -23,13 +23,16 @@ double Average(double average, double value, bool first) {
 }  // namespace
 
 std::string_view AlarmName(Alarm alarm) {
-  static constexpr std::array<std::string_view, kAlarms> kNames = {"entropy_low", "entropy_falling", "kl_drift", "responses_alike"};
+  static constexpr std::array<std::string_view, kAlarms> kNames = {"entropy_low", "entropy_falling",
+                                                                   "kl_drift", "responses_alike"};
   return kNames[static_cast<std::size_t>(alarm)];
 }
 
 std::int64_t StepsBelow(std::span<const double> values, double floor) {
   std::int64_t steps = 0;
-  while (steps < static_cast<std::int64_t>(values.size()) && values[values.size() - 1 - static_cast<std::size_t>(steps)] < floor) ++steps;
+  while (steps < static_cast<std::int64_t>(values.size()) &&
+         values[values.size() - 1 - static_cast<std::size_t>(steps)] < floor)
+    ++steps;
   return steps;
 }
 
@@ -39,7 +42,8 @@ Line FitLine(std::span<const double> values) {
   double mean = 0;
   for (const double value : values) mean += value / n;
   double slope = 0;
-  for (std::size_t i = 0; i < values.size(); ++i) slope += (static_cast<double>(i) - (n - 1) / 2) * (values[i] - mean);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    slope += (static_cast<double>(i) - (n - 1) / 2) * (values[i] - mean);
   slope *= 12.0 / (n * (n * n - 1));  // sum of (i - (n - 1) / 2)^2 is n (n^2 - 1) / 12
   return {mean - slope * (n - 1) / 2, mean + slope * (n - 1) / 2};
 }
@@ -58,21 +62,26 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepReading& reading) {
   }
   const double kl = std::max(reading.sampler_kl, reading.reference_kl);
   if (std::isfinite(kl)) kl_average_ = Average(kl_average_, kl, steps_ == 0);
-  if (std::isfinite(reading.distinct_share)) distinct_average_ = Average(distinct_average_, reading.distinct_share, steps_ == 0);
+  if (std::isfinite(reading.distinct_share))
+    distinct_average_ = Average(distinct_average_, reading.distinct_share, steps_ == 0);
   ++steps_;
 
   const std::vector<double> trend(entropies_.begin(), entropies_.end());
   const bool whole_trend = static_cast<std::int64_t>(trend.size()) == config_.trend_steps;
-  // What is above its limit stays an alarm until it is a tenth below, so that a value at the limit does not ring at every step.
+  // What is above its limit stays an alarm until it is a tenth below, so that a value at the limit
+  // does not ring at every step.
   const auto above = [this](Alarm alarm, double value, double limit) {
     return value > (active(alarm) ? kReleased * limit : limit);
   };
   std::array<bool, kAlarms> holds{};
   holds[static_cast<std::size_t>(Alarm::kEntropyLow)] = low_entropy_steps_ > config_.entropy_steps;
   holds[static_cast<std::size_t>(Alarm::kEntropyFalling)] =
-      whole_trend && config_.entropy_fall < 1 && above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
-  holds[static_cast<std::size_t>(Alarm::kKlDrift)] = above(Alarm::kKlDrift, kl_average_, config_.kl_limit);
-  const double floor = active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
+      whole_trend && config_.entropy_fall < 1 &&
+      above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
+  holds[static_cast<std::size_t>(Alarm::kKlDrift)] =
+      above(Alarm::kKlDrift, kl_average_, config_.kl_limit);
+  const double floor =
+      active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
   holds[static_cast<std::size_t>(Alarm::kResponsesAlike)] = distinct_average_ < floor;
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {

@@ -1,4 +1,5 @@
-// ngrpo: every group is compared with one virtual best completion, so an all-wrong group is pushed away from what it did.
+// ngrpo: every group is compared with one virtual best completion, so an all-wrong group is pushed
+// away from what it did.
 #include "lib/rl/estimators.h"
 #include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
@@ -6,12 +7,14 @@
 namespace buttress {
 namespace {
 
-BUTTRESS_KERNEL void NormalizeAmongBest(const AdvantageInput& input, double best, StdKind kind, double eps, AdvantageOutput& out) {
+BUTTRESS_KERNEL void NormalizeAmongBest(const AdvantageInput& input, double best, StdKind kind,
+                                        double eps, AdvantageOutput& out) {
   const VirtualRewards virtual_rewards{.weight = 1, .mean = best, .variance = 0};
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
     if (rewards.size() < 2) continue;
-    Apply(AmongVirtual(rewards, virtual_rewards, kind, eps), rewards, GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
+    Apply(AmongVirtual(rewards, virtual_rewards, kind, eps), rewards,
+          GroupRows(std::span<double>(out.advantages), input.group_offsets, k));
     out.decisions[k] = {true, 1.0, 1.0};
   }
 }

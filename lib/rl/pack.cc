@@ -9,25 +9,33 @@
 namespace buttress {
 namespace {
 
-Status CheckInput(std::span<const CompletionLoad> completions, std::span<const std::int32_t> group_offsets, const PackOptions& options) {
-  if (options.ranks < 1) return InvalidArgument("ranks = " + std::to_string(options.ranks) + "; expected at least 1");
+Status CheckInput(std::span<const CompletionLoad> completions,
+                  std::span<const std::int32_t> group_offsets, const PackOptions& options) {
+  if (options.ranks < 1)
+    return InvalidArgument("ranks = " + std::to_string(options.ranks) + "; expected at least 1");
   if (options.micro_batch_tokens < 1) {
-    return InvalidArgument("micro_batch_tokens = " + std::to_string(options.micro_batch_tokens) + "; expected at least 1");
+    return InvalidArgument("micro_batch_tokens = " + std::to_string(options.micro_batch_tokens) +
+                           "; expected at least 1");
   }
   BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(group_offsets, completions.size()));
   for (std::size_t i = 0; i < completions.size(); ++i) {
     const CompletionLoad& load = completions[i];
-    if (load.prompt_tokens >= 0 && load.trained_tokens >= 0 && load.completion_tokens >= load.trained_tokens) continue;
-    return InvalidArgument("completion " + std::to_string(i) + ": " + std::to_string(load.prompt_tokens) + " prompt, " +
-                           std::to_string(load.completion_tokens) + " completion and " + std::to_string(load.trained_tokens) +
-                           " trained tokens; expected numbers >= 0, and no more trained tokens than the completion has");
+    if (load.prompt_tokens >= 0 && load.trained_tokens >= 0 &&
+        load.completion_tokens >= load.trained_tokens)
+      continue;
+    return InvalidArgument("completion " + std::to_string(i) + ": " +
+                           std::to_string(load.prompt_tokens) + " prompt, " +
+                           std::to_string(load.completion_tokens) + " completion and " +
+                           std::to_string(load.trained_tokens) +
+                           " trained tokens; expected numbers >= 0, and no more trained tokens "
+                           "than the completion has");
   }
   return OkStatus();
 }
 
 // Rows of group k that have to be run.
-std::vector<std::int32_t> RowsToRun(std::span<const CompletionLoad> completions, std::int32_t begin, std::int32_t end,
-                                    const PackOptions& options) {
+std::vector<std::int32_t> RowsToRun(std::span<const CompletionLoad> completions, std::int32_t begin,
+                                    std::int32_t end, const PackOptions& options) {
   std::vector<std::int32_t> rows;
   bool has_advantage = options.run_zero_advantage_groups;
   for (std::int32_t row = begin; row < end; ++row) {
@@ -44,15 +52,18 @@ std::vector<std::int32_t> RowsToRun(std::span<const CompletionLoad> completions,
 std::vector<std::size_t> ByFallingWeight(std::span<const std::int64_t> weights) {
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
   return order;
 }
 
-std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> completions, std::span<const std::int32_t> rows,
+std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> completions,
+                                         std::span<const std::int32_t> rows,
                                          std::int64_t micro_batch_tokens) {
   std::vector<std::int64_t> weights;
   weights.reserve(rows.size());
-  for (const std::int32_t row : rows) weights.push_back(completions[static_cast<std::size_t>(row)].forward_tokens());
+  for (const std::int32_t row : rows)
+    weights.push_back(completions[static_cast<std::size_t>(row)].forward_tokens());
   std::vector<MicroBatch> batches;
   for (const std::size_t i : ByFallingWeight(weights)) {
     auto fit = std::find_if(batches.begin(), batches.end(), [&](const MicroBatch& batch) {
@@ -70,12 +81,13 @@ std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> complet
 
 std::int64_t Packing::rank_tokens(std::int32_t rank) const {
   std::int64_t tokens = 0;
-  for (const MicroBatch& batch : micro_batches[static_cast<std::size_t>(rank)]) tokens += batch.forward_tokens;
+  for (const MicroBatch& batch : micro_batches[static_cast<std::size_t>(rank)])
+    tokens += batch.forward_tokens;
   return tokens;
 }
 
-Result<Packing> PackBatch(std::span<const CompletionLoad> completions, std::span<const std::int32_t> group_offsets,
-                          const PackOptions& options) {
+Result<Packing> PackBatch(std::span<const CompletionLoad> completions,
+                          std::span<const std::int32_t> group_offsets, const PackOptions& options) {
   BUTTRESS_RETURN_IF_ERROR(CheckInput(completions, group_offsets, options));
   const std::size_t groups = group_offsets.size() - 1;
   const auto ranks = static_cast<std::size_t>(options.ranks);
@@ -83,7 +95,8 @@ Result<Packing> PackBatch(std::span<const CompletionLoad> completions, std::span
   std::vector<std::int64_t> weights(groups, 0);
   for (std::size_t k = 0; k < groups; ++k) {
     rows[k] = RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options);
-    for (const std::int32_t row : rows[k]) weights[k] += completions[static_cast<std::size_t>(row)].forward_tokens();
+    for (const std::int32_t row : rows[k])
+      weights[k] += completions[static_cast<std::size_t>(row)].forward_tokens();
   }
   Packing packing;
   packing.rank_of_group.assign(groups, -1);
@@ -101,8 +114,10 @@ Result<Packing> PackBatch(std::span<const CompletionLoad> completions, std::span
     out.insert(out.end(), rows[k].begin(), rows[k].end());
   }
   for (const std::vector<std::int32_t>& of_rank : rank_rows) {
-    packing.micro_batches.push_back(FillMicroBatches(completions, of_rank, options.micro_batch_tokens));
-    packing.rounds = std::max(packing.rounds, static_cast<std::int32_t>(packing.micro_batches.back().size()));
+    packing.micro_batches.push_back(
+        FillMicroBatches(completions, of_rank, options.micro_batch_tokens));
+    packing.rounds =
+        std::max(packing.rounds, static_cast<std::int32_t>(packing.micro_batches.back().size()));
   }
   return packing;
 }

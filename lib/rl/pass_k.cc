@@ -31,14 +31,16 @@ BUTTRESS_INLINE Leader FindLeader(std::span<const double> rewards) {
   return leader;
 }
 
-BUTTRESS_KERNEL void RewardLeaders(std::span<const double> all_rewards, std::span<const std::int32_t> group_offsets, StdKind kind,
+BUTTRESS_KERNEL void RewardLeaders(std::span<const double> all_rewards,
+                                   std::span<const std::int32_t> group_offsets, StdKind kind,
                                    double eps, std::span<double> all_advantages) {
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
     const auto rewards = GroupRows(all_rewards, group_offsets, k);
     if (AllEqual(rewards)) continue;
     const Leader leader = FindLeader(rewards);
     if (leader.lead == 0) continue;
-    GroupRows(all_advantages, group_offsets, k)[leader.index] = leader.lead * Normalized(rewards, kind, eps).factor;
+    GroupRows(all_advantages, group_offsets, k)[leader.index] =
+        leader.lead * Normalized(rewards, kind, eps).factor;
   }
 }
 

@@ -17,7 +17,8 @@ constexpr double kMostBase = 0.95;
 constexpr double kEasyShare = 1.0 / 3.0;
 constexpr double kHardShare = 2.0 / 3.0;
 
-// Gamma(shape, 1) for shape >= 1. Normal and uniform numbers of one key would come from the same bits.
+// Gamma(shape, 1) for shape >= 1. Normal and uniform numbers of one key would come from the same
+// bits.
 double SampleGamma(double shape, RandomKey key) {
   RandomStream normals({MixSeed(key.seed, 0), key.stream});
   RandomStream uniforms({MixSeed(key.seed, 1), key.stream});
@@ -33,18 +34,20 @@ double SampleGamma(double shape, RandomKey key) {
 }
 
 double MoveBase(double base, double share, double target) {
-  return share >= target ? std::max(base - kBaseStep, kLeastBase) : std::min(base + kBaseStep, kMostBase);
+  return share >= target ? std::max(base - kBaseStep, kLeastBase)
+                         : std::min(base + kBaseStep, kMostBase);
 }
 
 }  // namespace
 
 std::string_view SkipReasonName(SkipReason reason) {
-  static constexpr std::array<std::string_view, kSkipReasons> kNames = {"easy", "hard", "constant", "farther"};
+  static constexpr std::array<std::string_view, kSkipReasons> kNames = {"easy", "hard", "constant",
+                                                                        "farther"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
-void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes, std::uint64_t pass, double decay,
-              PromptRecord& record) {
+void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
+              std::uint64_t pass, double decay, PromptRecord& record) {
   record.last_pass = pass;
   double sum = 0;
   double correct = 0, wrong = 0;
@@ -61,7 +64,8 @@ void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outc
   record.easy_in_a_row = mean >= kEasyReward ? record.easy_in_a_row + 1 : 0;
   record.hard_in_a_row = mean <= kHardReward ? record.hard_in_a_row + 1 : 0;
   const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
-  record.last_constant = collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
+  record.last_constant =
+      collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
   record.correct = decay * record.correct + correct;
   record.wrong = decay * record.wrong + wrong;
 }
@@ -73,11 +77,13 @@ double GresoSkipProbability(std::int64_t in_a_row, double base) {
 GresoBases AdaptGreso(const GresoBases& bases, const CollapseCounts& step, double target) {
   const auto classed = static_cast<double>(step.constant() + step.mixed);
   if (classed == 0) return bases;
-  return {MoveBase(bases.easy, static_cast<double>(step.all_correct) / classed, target * kEasyShare),
-          MoveBase(bases.hard, static_cast<double>(step.all_wrong) / classed, target * kHardShare)};
+  return {
+      MoveBase(bases.easy, static_cast<double>(step.all_correct) / classed, target * kEasyShare),
+      MoveBase(bases.hard, static_cast<double>(step.all_wrong) / classed, target * kHardShare)};
 }
 
-std::optional<SkipReason> GresoSkips(const PromptRecord& record, const GresoBases& bases, double uniform) {
+std::optional<SkipReason> GresoSkips(const PromptRecord& record, const GresoBases& bases,
+                                     double uniform) {
   if (uniform < GresoSkipProbability(record.easy_in_a_row, bases.easy)) return SkipReason::kEasy;
   if (uniform < GresoSkipProbability(record.hard_in_a_row, bases.hard)) return SkipReason::kHard;
   return std::nullopt;

@@ -1,4 +1,5 @@
-// reinforce_pp, reinforce_pp_baseline: rewards relative to the whole batch, each token counting once.
+// reinforce_pp, reinforce_pp_baseline: rewards relative to the whole batch, each token counting
+// once.
 #include <algorithm>
 
 #include "lib/rl/estimators.h"
@@ -6,14 +7,16 @@
 
 namespace buttress {
 
-Status ReinforcePp(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status ReinforcePp(const AdvantageInput& input, const AlgorithmConfig& options,
+                   AdvantageOutput& out) {
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   std::ranges::copy(input.rewards, out.advantages.begin());
   WhitenTokens(input.lengths, kind, out.advantages);
   return OkStatus();
 }
 
-Status ReinforcePpBaseline(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+Status ReinforcePpBaseline(const AdvantageInput& input, const AlgorithmConfig& options,
+                           AdvantageOutput& out) {
   BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
   BUTTRESS_RETURN_IF_ERROR(DrGrpo(input, options, out));
   WhitenTokens(input.lengths, kind, out.advantages);

@@ -2,7 +2,8 @@
 
 namespace buttress {
 
-ScorableRows::ScorableRows(const AdvantageInput& input) : whole_rows_(input.rewards.size()), group_offsets_{0}, input_(input) {
+ScorableRows::ScorableRows(const AdvantageInput& input)
+    : whole_rows_(input.rewards.size()), group_offsets_{0}, input_(input) {
   const std::size_t components = whole_rows_ == 0 ? 0 : input.components.size() / whole_rows_;
   std::size_t row = 0;
   for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {

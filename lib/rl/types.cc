@@ -6,10 +6,14 @@ namespace buttress {
 
 std::string_view OutcomeName(Outcome outcome) {
   switch (outcome) {
-    case Outcome::kCorrect: return "correct";
-    case Outcome::kWrong: return "wrong";
-    case Outcome::kUnscorable: return "unscorable";
-    case Outcome::kUnspecified: break;
+    case Outcome::kCorrect:
+      return "correct";
+    case Outcome::kWrong:
+      return "wrong";
+    case Outcome::kUnscorable:
+      return "unscorable";
+    case Outcome::kUnspecified:
+      break;
   }
   return "unspecified";
 }
@@ -23,7 +27,8 @@ std::string ToString(const PolicyVersion& version) {
 }
 
 std::int32_t TrainedLength(const Completion& completion) {
-  if (completion.trained_spans.empty()) return static_cast<std::int32_t>(completion.token_ids.size());
+  if (completion.trained_spans.empty())
+    return static_cast<std::int32_t>(completion.token_ids.size());
   std::int32_t length = 0;
   for (const TokenSpan& span : completion.trained_spans) length += span.end - span.begin;
   return length;

@@ -12,7 +12,13 @@ namespace buttress {
 enum class Outcome : std::uint8_t { kUnspecified = 0, kCorrect = 1, kWrong = 2, kUnscorable = 3 };
 
 // Numbers equal proto's FinishReason.
-enum class FinishReason : std::uint8_t { kUnspecified = 0, kStop = 1, kLength = 2, kAbort = 3, kError = 4 };
+enum class FinishReason : std::uint8_t {
+  kUnspecified = 0,
+  kStop = 1,
+  kLength = 2,
+  kAbort = 3,
+  kError = 4
+};
 
 std::string_view OutcomeName(Outcome outcome);
 

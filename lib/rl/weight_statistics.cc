@@ -15,7 +15,8 @@ double WeightOfBin(std::size_t index) {
 }
 
 double WeightQuantile(std::span<const double> counts, double q) {
-  BUTTRESS_CHECK(counts.size() == kWeightBins && q >= 0 && q <= 1, "a quantile of a histogram of weights");
+  BUTTRESS_CHECK(counts.size() == kWeightBins && q >= 0 && q <= 1,
+                 "a quantile of a histogram of weights");
   const double total = std::accumulate(counts.begin(), counts.end(), 0.0);
   if (total <= 0) return 0;
   double seen = 0;

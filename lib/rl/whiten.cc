@@ -19,16 +19,20 @@ bool AllEqualWithTokens(std::span<const std::int32_t> lengths, std::span<const d
   return true;
 }
 
-BUTTRESS_KERNEL TokenSums BatchSums(std::span<const double> values, std::span<const std::int32_t> lengths) {
+BUTTRESS_KERNEL TokenSums BatchSums(std::span<const double> values,
+                                    std::span<const std::int32_t> lengths) {
   return SumTokens(values, lengths, [](const auto& x) { return x; });
 }
 
-BUTTRESS_KERNEL double SumSquares(std::span<const double> values, std::span<const std::int32_t> lengths, double mean) {
-  return SumTokens(values, lengths, [mean](const auto& x) { return (x - mean) * (x - mean); }).weighted;
+BUTTRESS_KERNEL double SumSquares(std::span<const double> values,
+                                  std::span<const std::int32_t> lengths, double mean) {
+  return SumTokens(values, lengths, [mean](const auto& x) { return (x - mean) * (x - mean); })
+      .weighted;
 }
 
 BUTTRESS_KERNEL void Scale(double mean, double scale, std::span<double> values) {
-  Map(values, [=](const auto& x) { return (x - mean) * scale; }, values.data());
+  Map(
+      values, [=](const auto& x) { return (x - mean) * scale; }, values.data());
 }
 
 }  // namespace
@@ -40,7 +44,8 @@ void WhitenTokens(std::span<const std::int32_t> lengths, StdKind kind, std::span
   }
   const TokenSums sums = BatchSums(values, lengths);
   const double mean = sums.weighted / sums.tokens;
-  const double variance = SumSquares(values, lengths, mean) / (kind == StdKind::kSample ? sums.tokens - 1 : sums.tokens);
+  const double variance = SumSquares(values, lengths, mean) /
+                          (kind == StdKind::kSample ? sums.tokens - 1 : sums.tokens);
   Scale(mean, kind == StdKind::kNone ? 1.0 : 1.0 / std::sqrt(variance + kVarianceEps), values);
 }
 

@@ -20,7 +20,8 @@ namespace {
 constexpr std::size_t kDigestBytes = 32;
 
 Status OutOfType(std::string_view field, std::uint64_t value, std::string_view bound) {
-  return InvalidArgument(std::string(field) + " = " + std::to_string(value) + "; expected at most " + std::string(bound));
+  return InvalidArgument(std::string(field) + " = " + std::to_string(value) +
+                         "; expected at most " + std::string(bound));
 }
 
 Status Narrow(std::string_view field, std::uint32_t value, std::int32_t& out) {
@@ -30,12 +31,14 @@ Status Narrow(std::string_view field, std::uint32_t value, std::int32_t& out) {
 }
 
 Status Narrow(std::string_view field, std::uint64_t value, std::int64_t& out) {
-  if (value > static_cast<std::uint64_t>(INT64_MAX)) return OutOfType(field, value, "9223372036854775807");
+  if (value > static_cast<std::uint64_t>(INT64_MAX))
+    return OutOfType(field, value, "9223372036854775807");
   out = static_cast<std::int64_t>(value);
   return OkStatus();
 }
 
-Status Narrow(std::string_view field, const google::protobuf::RepeatedField<std::uint32_t>& values, std::vector<std::int32_t>& out) {
+Status Narrow(std::string_view field, const google::protobuf::RepeatedField<std::uint32_t>& values,
+              std::vector<std::int32_t>& out) {
   out.resize(static_cast<std::size_t>(values.size()));
   for (int i = 0; i < values.size(); ++i) {
     BUTTRESS_RETURN_IF_ERROR(Narrow(field, values[i], out[static_cast<std::size_t>(i)]));
@@ -46,7 +49,8 @@ Status Narrow(std::string_view field, const google::protobuf::RepeatedField<std:
 // A rate or share.
 Status CheckUnit(std::string_view field, double value) {
   if (value >= 0 && value <= 1) return OkStatus();
-  return InvalidArgument(std::string(field) + " = " + std::to_string(value) + "; expected a number in [0, 1]");
+  return InvalidArgument(std::string(field) + " = " + std::to_string(value) +
+                         "; expected a number in [0, 1]");
 }
 
 // The varint that begins at `next`, which moves behind it; false if it does not end before `end`.
@@ -75,8 +79,10 @@ Status ReadTokens(std::string_view field, std::string_view packed, std::vector<s
       next += 2;
     } else {
       std::uint64_t value = 0;
-      if (!TakeVarint(next, end, value)) return InvalidArgument(std::string(field) + " ends inside a number");
-      if (value > static_cast<std::uint64_t>(INT32_MAX)) return OutOfType(field, value, "2147483647");
+      if (!TakeVarint(next, end, value))
+        return InvalidArgument(std::string(field) + " ends inside a number");
+      if (value > static_cast<std::uint64_t>(INT32_MAX))
+        return OutOfType(field, value, "2147483647");
       *token++ = static_cast<std::int32_t>(value);
     }
   }
@@ -84,19 +90,23 @@ Status ReadTokens(std::string_view field, std::string_view packed, std::vector<s
   return OkStatus();
 }
 
-Status ReadTokens(std::string_view field, const google::protobuf::RepeatedField<std::uint32_t>& values, std::vector<std::int32_t>& out) {
+Status ReadTokens(std::string_view field,
+                  const google::protobuf::RepeatedField<std::uint32_t>& values,
+                  std::vector<std::int32_t>& out) {
   return Narrow(field, values, out);
 }
 
 Status ReadFloats(std::string_view field, std::string_view packed, std::vector<float>& out) {
   static_assert(std::endian::native == std::endian::little, "protobuf's floats are little-endian");
-  if (packed.size() % sizeof(float) != 0) return InvalidArgument(std::string(field) + " ends inside a number");
+  if (packed.size() % sizeof(float) != 0)
+    return InvalidArgument(std::string(field) + " ends inside a number");
   out.resize(packed.size() / sizeof(float));
   if (!out.empty()) std::memcpy(out.data(), packed.data(), packed.size());
   return OkStatus();
 }
 
-Status ReadFloats(std::string_view, const google::protobuf::RepeatedField<float>& values, std::vector<float>& out) {
+Status ReadFloats(std::string_view, const google::protobuf::RepeatedField<float>& values,
+                  std::vector<float>& out) {
   out.assign(values.begin(), values.end());
   return OkStatus();
 }
@@ -104,7 +114,8 @@ Status ReadFloats(std::string_view, const google::protobuf::RepeatedField<float>
 template <class Proto>
 void AssignTokens(const std::vector<std::int32_t>& tokens, Proto* proto) {
   proto->Reserve(static_cast<int>(tokens.size()));
-  for (const std::int32_t token : tokens) proto->AddAlreadyReserved(static_cast<std::uint32_t>(token));
+  for (const std::int32_t token : tokens)
+    proto->AddAlreadyReserved(static_cast<std::uint32_t>(token));
 }
 
 template <class Proto>
@@ -112,13 +123,15 @@ Status ReadSpans(const Proto& proto, Completion& out) {
   out.segments.resize(static_cast<std::size_t>(proto.segments_size()));
   for (std::size_t i = 0; i < out.segments.size(); ++i) {
     const v1::Segment& segment = proto.segments(static_cast<int>(i));
-    BUTTRESS_RETURN_IF_ERROR(Narrow("segments.first_token", segment.first_token(), out.segments[i].first_token));
+    BUTTRESS_RETURN_IF_ERROR(
+        Narrow("segments.first_token", segment.first_token(), out.segments[i].first_token));
     BUTTRESS_ASSIGN_OR_RETURN(out.segments[i].version, FromProto(segment.version()));
   }
   out.trained_spans.resize(static_cast<std::size_t>(proto.trained_spans_size()));
   for (std::size_t i = 0; i < out.trained_spans.size(); ++i) {
     const v1::TokenSpan& span = proto.trained_spans(static_cast<int>(i));
-    BUTTRESS_RETURN_IF_ERROR(Narrow("trained_spans.begin", span.begin(), out.trained_spans[i].begin));
+    BUTTRESS_RETURN_IF_ERROR(
+        Narrow("trained_spans.begin", span.begin(), out.trained_spans[i].begin));
     BUTTRESS_RETURN_IF_ERROR(Narrow("trained_spans.end", span.end(), out.trained_spans[i].end));
   }
   return OkStatus();
@@ -128,7 +141,8 @@ template <class Proto>
 Status ReadVerdict(const Proto& proto, Completion& out) {
   // Enums of proto3 are open: a newer peer's value arrives as its number.
   if (!v1::FinishReason_IsValid(proto.finish_reason())) {
-    return InvalidArgument("finish_reason = " + std::to_string(proto.finish_reason()) + " is not known here");
+    return InvalidArgument("finish_reason = " + std::to_string(proto.finish_reason()) +
+                           " is not known here");
   }
   if (!v1::Outcome_IsValid(proto.outcome())) {
     return InvalidArgument("outcome = " + std::to_string(proto.outcome()) + " is not known here");
@@ -157,7 +171,8 @@ v1::PolicyVersion ToProto(const PolicyVersion& version) {
 
 Result<PolicyVersion> FromProto(const v1::PolicyVersion& proto) {
   if (!proto.digest().empty() && proto.digest().size() != kDigestBytes) {
-    return InvalidArgument("version.digest has " + std::to_string(proto.digest().size()) + " bytes; expected 32 or none");
+    return InvalidArgument("version.digest has " + std::to_string(proto.digest().size()) +
+                           " bytes; expected 32 or none");
   }
   return PolicyVersion{proto.learner_epoch(), proto.step(), proto.digest()};
 }
@@ -179,15 +194,19 @@ Result<SamplingParams> FromProto(const v1::SamplingParams& proto) {
   sampling.top_p = proto.top_p();
   sampling.seed = proto.seed();
   if (!std::isfinite(sampling.temperature) || sampling.temperature < 0) {
-    return InvalidArgument("sampling.temperature = " + std::to_string(sampling.temperature) + "; expected 0 or more");
+    return InvalidArgument("sampling.temperature = " + std::to_string(sampling.temperature) +
+                           "; expected 0 or more");
   }
   if (!(sampling.top_p > 0 && sampling.top_p <= 1)) {
-    return InvalidArgument("sampling.top_p = " + std::to_string(sampling.top_p) + "; expected a number in (0, 1]");
+    return InvalidArgument("sampling.top_p = " + std::to_string(sampling.top_p) +
+                           "; expected a number in (0, 1]");
   }
   BUTTRESS_RETURN_IF_ERROR(Narrow("sampling.top_k", proto.top_k(), sampling.top_k));
   BUTTRESS_RETURN_IF_ERROR(Narrow("sampling.max_tokens", proto.max_tokens(), sampling.max_tokens));
-  if (sampling.max_tokens < 1) return InvalidArgument("sampling.max_tokens = 0; expected at least 1");
-  BUTTRESS_RETURN_IF_ERROR(Narrow("sampling.stop_token_ids", proto.stop_token_ids(), sampling.stop_token_ids));
+  if (sampling.max_tokens < 1)
+    return InvalidArgument("sampling.max_tokens = 0; expected at least 1");
+  BUTTRESS_RETURN_IF_ERROR(
+      Narrow("sampling.stop_token_ids", proto.stop_token_ids(), sampling.stop_token_ids));
   return sampling;
 }
 
@@ -248,7 +267,8 @@ Result<Group> ReadGroup(const Proto& proto) {
   group.prompt_id = proto.prompt_id();
   group.source = proto.source();
   group.worker_id = proto.worker_id();
-  BUTTRESS_RETURN_IF_ERROR(ReadTokens("prompt_token_ids", proto.prompt_token_ids(), group.prompt_token_ids));
+  BUTTRESS_RETURN_IF_ERROR(
+      ReadTokens("prompt_token_ids", proto.prompt_token_ids(), group.prompt_token_ids));
   group.completions.reserve(static_cast<std::size_t>(proto.completions_size()));
   for (int i = 0; i < proto.completions_size(); ++i) {
     Result<Completion> completion = ReadCompletion(proto.completions(i));
@@ -258,12 +278,14 @@ Result<Group> ReadGroup(const Proto& proto) {
   return group;
 }
 
-// False for bytes that protobuf reads as more than the outline shows: numbers in several pieces, or one by one.
+// False for bytes that protobuf reads as more than the outline shows: numbers in several pieces, or
+// one by one.
 bool IsWhole(const v1::GroupOutline& outline, std::size_t bytes) {
   const auto complete = [](const google::protobuf::Message& message) {
     return message.GetReflection()->GetUnknownFields(message).empty();
   };
-  return outline.ByteSizeLong() == bytes && complete(outline) && std::ranges::all_of(outline.completions(), complete);
+  return outline.ByteSizeLong() == bytes && complete(outline) &&
+         std::ranges::all_of(outline.completions(), complete);
 }
 
 template <class Proto>
@@ -283,7 +305,8 @@ v1::Group ToProto(const Group& group) {
   proto.set_prompt_id(group.prompt_id);
   proto.set_source(group.source);
   AssignTokens(group.prompt_token_ids, proto.mutable_prompt_token_ids());
-  for (const Completion& completion : group.completions) *proto.add_completions() = ToProto(completion);
+  for (const Completion& completion : group.completions)
+    *proto.add_completions() = ToProto(completion);
   proto.set_worker_id(group.worker_id);
   return proto;
 }
@@ -302,8 +325,8 @@ Result<PromptHistory> FromProto(const v1::PromptHistory& proto) {
   BUTTRESS_RETURN_IF_ERROR(Narrow("history.correct", proto.correct(), history.correct));
   BUTTRESS_RETURN_IF_ERROR(Narrow("history.scored", proto.scored(), history.scored));
   if (history.correct > history.scored) {
-    return InvalidArgument("history.correct = " + std::to_string(history.correct) + " is more than history.scored = " +
-                           std::to_string(history.scored));
+    return InvalidArgument("history.correct = " + std::to_string(history.correct) +
+                           " is more than history.scored = " + std::to_string(history.scored));
   }
   return history;
 }
@@ -323,11 +346,12 @@ Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto) {
   CollapseCounts counts;
   BUTTRESS_RETURN_IF_ERROR(Narrow("collapse.groups", proto.groups(), counts.groups));
   std::uint64_t rest = proto.groups();
-  const std::pair<std::uint64_t, std::int64_t*> parts[] = {{proto.all_correct(), &counts.all_correct},
-                                                          {proto.all_wrong(), &counts.all_wrong},
-                                                          {proto.other_constant(), &counts.other_constant},
-                                                          {proto.mixed(), &counts.mixed},
-                                                          {proto.unscorable(), &counts.unscorable}};
+  const std::pair<std::uint64_t, std::int64_t*> parts[] = {
+      {proto.all_correct(), &counts.all_correct},
+      {proto.all_wrong(), &counts.all_wrong},
+      {proto.other_constant(), &counts.other_constant},
+      {proto.mixed(), &counts.mixed},
+      {proto.unscorable(), &counts.unscorable}};
   bool fits = true;
   for (const auto& [value, out] : parts) {
     fits = fits && value <= rest;
@@ -336,7 +360,8 @@ Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto) {
     *out = static_cast<std::int64_t>(value);
   }
   if (!fits || rest != 0) {
-    return InvalidArgument("the classes of collapse do not add up to collapse.groups = " + std::to_string(counts.groups));
+    return InvalidArgument("the classes of collapse do not add up to collapse.groups = " +
+                           std::to_string(counts.groups));
   }
   return counts;
 }
@@ -369,7 +394,8 @@ Result<Group> DecodeGroup(std::string_view bytes, const GroupLimits& limits) {
   const bool whole = outline != nullptr && IsWhole(*outline, bytes.size());
   const auto* const proto = whole ? nullptr : Parse<v1::Group>(bytes, arena);
   if (!whole && proto == nullptr) {
-    return InvalidArgument("a group of " + std::to_string(bytes.size()) + " bytes is not a serialized buttress.v1.Group");
+    return InvalidArgument("a group of " + std::to_string(bytes.size()) +
+                           " bytes is not a serialized buttress.v1.Group");
   }
   BUTTRESS_ASSIGN_OR_RETURN(Group group, whole ? ReadGroup(*outline) : ReadGroup(*proto));
   BUTTRESS_RETURN_IF_ERROR(CheckGroup(group, limits));

@@ -25,12 +25,15 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
 
   bool IsBlocking() const override { return false; }
 
-  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata* consumed, OutputMetadata*) override {
+  grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata* consumed,
+                       OutputMetadata*) override {
     constexpr char kHeader[] = "authorization";
     const auto sent = metadata.find(kHeader);
-    if (sent == metadata.end() || !credentials_.Admits({sent->second.data(), sent->second.size()})) {
+    if (sent == metadata.end() ||
+        !credentials_.Admits({sent->second.data(), sent->second.size()})) {
       return {grpc::StatusCode::UNAUTHENTICATED,
-              "the token is missing or not the one of this run; local.security.token_file must be the same on every machine"};
+              "the token is missing or not the one of this run; local.security.token_file must be "
+              "the same on every machine"};
     }
     consumed->emplace(kHeader, std::string(sent->second.data(), sent->second.size()));
     return grpc::Status::OK;
@@ -49,7 +52,8 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentia
 
 }  // namespace
 
-std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Credentials& credentials) {
+std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
+                                           const Credentials& credentials) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
@@ -58,20 +62,23 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address, const Cre
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);  // bounds the attempt, not the pause before it
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+                   kConnectMs);  // bounds the attempt, not the pause before it
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
   // A proxy of the environment would be asked for addresses that only this cluster knows.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // gRPC's own retries know nothing of our deadlines; the callers' loop is the only one.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Channels to one address share a connection otherwise, and with it a reconnection backoff that an earlier one has grown.
+  // Channels to one address share a connection otherwise, and with it a reconnection backoff that
+  // an earlier one has grown.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
 }
 
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials) {
   if (credentials.empty()) return grpc::InsecureServerCredentials();
-  grpc::SslServerCredentialsOptions options(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
+  grpc::SslServerCredentialsOptions options(
+      GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_AND_VERIFY);
   options.pem_root_certs = credentials.ca;
   options.pem_key_cert_pairs = {{credentials.key, credentials.certificate}};
   auto made = grpc::SslServerCredentials(options);

@@ -97,24 +97,19 @@ class CoordinatorClient::Connection {
 
   template <class Request, class Response, class Async>
   Result<Response> Unary(std::string_view name,
-                         void (Async::*method)(grpc::ClientContext*,
-                                               const Request*,
-                                               Response*,
+                         void (Async::*method)(grpc::ClientContext*, const Request*, Response*,
                                                std::function<void(grpc::Status)>),
-                         const Request& request,
-                         std::int64_t hold_ms = 0) {
+                         const Request& request, std::int64_t hold_ms = 0) {
     Response response;
-    BUTTRESS_RETURN_IF_ERROR(
-        Call(name, [&](const std::shared_ptr<Stub>& stub) {
-          grpc::ClientContext context;
-          SetDeadline(context, kUnaryMs + hold_ms);
-          PendingCall pending;
-          response.Clear();
-          (stub->async()->*method)(&context, &request, &response, [&pending](const grpc::Status& s) {
-            pending.Finish(s);
-          });
-          return pending.Wait(context, hold_ms > 0);
-        }));
+    BUTTRESS_RETURN_IF_ERROR(Call(name, [&](const std::shared_ptr<Stub>& stub) {
+      grpc::ClientContext context;
+      SetDeadline(context, kUnaryMs + hold_ms);
+      PendingCall pending;
+      response.Clear();
+      (stub->async()->*method)(&context, &request, &response,
+                               [&pending](const grpc::Status& s) { pending.Finish(s); });
+      return pending.Wait(context, hold_ms > 0);
+    }));
     return response;
   }
 
@@ -146,7 +141,8 @@ class CoordinatorClient::Connection {
     std::shared_ptr<Stub> stub;
   };
 
-  // Not wait_for_ready: a coordinator that came back on another port is found only by failing and reading its address again.
+  // Not wait_for_ready: a coordinator that came back on another port is found only by failing and
+  // reading its address again.
   Status TryOnce(const Attempt& attempt) {
     BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
     return attempt(connected.stub);
@@ -176,9 +172,10 @@ class CoordinatorClient::Connection {
       connected = current_;
     }
     if (!Reached(*connected.channel)) {
-      return Unavailable("no coordinator answers at " + connected.address +
-                         (options_.credentials.empty() ? " without TLS" : " by TLS") +
-                         "; if one runs there, local.security must be of the same run on both sides");
+      return Unavailable(
+          "no coordinator answers at " + connected.address +
+          (options_.credentials.empty() ? " without TLS" : " by TLS") +
+          "; if one runs there, local.security must be of the same run on both sides");
     }
     return connected;
   }
@@ -212,7 +209,7 @@ class CoordinatorClient::Connection {
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
-                                                       const Credentials& credentials) {
+                                                      const Credentials& credentials) {
   CoordinatorClientOptions options;
   options.address = local.coordinator.advertise;
   options.address_file = JoinPath(local.out, "coordinator.address");

@@ -25,7 +25,8 @@ SubmitClient::~SubmitClient() {
   if (!closed_) Close().IgnoreError();
 }
 
-Result<v1::SubmitResult> SubmitClient::Submit(const v1::SubmitHeader& header, const std::string& bytes, std::int64_t deadline_ms) {
+Result<v1::SubmitResult> SubmitClient::Submit(const v1::SubmitHeader& header,
+                                              const std::string& bytes, std::int64_t deadline_ms) {
   *part_.mutable_header() = header;
   bytes_ = &bytes;
   sent_ = 0;
@@ -37,9 +38,11 @@ Result<v1::SubmitResult> SubmitClient::Submit(const v1::SubmitHeader& header, co
   bool answered = false;
   {
     MutexLock lock(mutex_);
-    const bool in_time = changed_.WaitFor(mutex_, std::chrono::milliseconds(deadline_ms), [this] { return told_; });
+    const bool in_time =
+        changed_.WaitFor(mutex_, std::chrono::milliseconds(deadline_ms), [this] { return told_; });
     answered = in_time && answered_;
-    if (!in_time) status_ = DeadlineExceeded("no answer for " + std::to_string(deadline_ms) + " ms");
+    if (!in_time)
+      status_ = DeadlineExceeded("no answer for " + std::to_string(deadline_ms) + " ms");
   }
   if (answered) return response_.result();
   const Status ended = Close();

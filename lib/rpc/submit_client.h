@@ -14,7 +14,8 @@
 namespace buttress {
 
 // One open call. For one thread at a time, which it blocks.
-class SubmitClient final : private grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
+class SubmitClient final
+    : private grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
  public:
   explicit SubmitClient(std::shared_ptr<v1::Coordinator::Stub> stub);
   // Ends the call.
@@ -22,9 +23,10 @@ class SubmitClient final : private grpc::ClientBidiReactor<v1::SubmitGroupsReque
   SubmitClient(const SubmitClient&) = delete;
   SubmitClient& operator=(const SubmitClient&) = delete;
 
-  // Sends one group and waits for its answer, at most `deadline_ms` (kDeadlineExceeded). After a failure the call is over.
-  // REQUIRES: no failure before.
-  Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes, std::int64_t deadline_ms);
+  // Sends one group and waits for its answer, at most `deadline_ms` (kDeadlineExceeded). After a
+  // failure the call is over. REQUIRES: no failure before.
+  Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes,
+                                  std::int64_t deadline_ms);
 
  private:
   void OnWriteDone(bool ok) override;

@@ -17,7 +17,8 @@ std::uint64_t PairKey(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32U | static_cast<std::uint32_t>(right);
 }
 
-// A token of a word in the making, linked to its neighbours; merged into its left neighbour it has `token` -1.
+// A token of a word in the making, linked to its neighbours; merged into its left neighbour it has
+// `token` -1.
 struct Symbol {
   std::int32_t token = -1;
   std::int64_t previous = -1;
@@ -62,8 +63,8 @@ Result<Bpe> Bpe::Create(Spec spec) {
 }
 
 bool Bpe::covers_all_bytes() const {
-  return std::none_of(
-      byte_tokens_.begin(), byte_tokens_.end(), [](std::int32_t token) { return token < 0; });
+  return std::none_of(byte_tokens_.begin(), byte_tokens_.end(),
+                      [](std::int32_t token) { return token < 0; });
 }
 
 const Bpe::Merge* Bpe::FindMerge(std::int32_t left, std::int32_t right) const {

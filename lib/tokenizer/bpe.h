@@ -30,8 +30,8 @@ class Bpe {
   // kInvalidArgument for a merge whose parts or whole are not in the vocabulary.
   static Result<Bpe> Create(Spec spec);
 
-  // Appends the tokens of `word` (raw bytes) to `tokens`, in time n log n. Returns the offset of the first byte without a token, if there
-  // is one; `tokens` is then as before.
+  // Appends the tokens of `word` (raw bytes) to `tokens`, in time n log n. Returns the offset of
+  // the first byte without a token, if there is one; `tokens` is then as before.
   std::optional<std::size_t> EncodeWord(std::string_view word,
                                         std::vector<std::int32_t>& tokens) const;
 

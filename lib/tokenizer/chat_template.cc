@@ -14,8 +14,7 @@ class JinjaChatTemplate : public ChatTemplate {
  public:
   explicit JinjaChatTemplate(JinjaProgram program) : program_(std::move(program)) {}
 
-  Result<std::string> Render(const nlohmann::json& messages,
-                             bool add_generation_prompt,
+  Result<std::string> Render(const nlohmann::json& messages, bool add_generation_prompt,
                              const nlohmann::json& variables) const override {
     JinjaScope globals;
     // transformers passes these always, as none where the caller has none.

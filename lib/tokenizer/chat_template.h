@@ -18,10 +18,10 @@ class ChatTemplate {
 
   virtual ~ChatTemplate() = default;
 
-  // `messages`: a JSON array of {"role", "content"}. `variables`: further names of the template (bos_token, eos_token, tools, ...). A
-  // template that calls raise_exception gives kInvalidArgument with its text.
-  virtual Result<std::string> Render(const nlohmann::json& messages,
-                                     bool add_generation_prompt,
+  // `messages`: a JSON array of {"role", "content"}. `variables`: further names of the template
+  // (bos_token, eos_token, tools, ...). A template that calls raise_exception gives
+  // kInvalidArgument with its text.
+  virtual Result<std::string> Render(const nlohmann::json& messages, bool add_generation_prompt,
                                      const nlohmann::json& variables) const = 0;
 };
 

@@ -31,9 +31,7 @@ const json& MemberOrNull(const json& object, const std::string& name) {
   return it == object.end() ? kNull : *it;
 }
 
-Result<bool> BoolMember(const json& object,
-                        std::string_view path,
-                        const std::string& name,
+Result<bool> BoolMember(const json& object, std::string_view path, const std::string& name,
                         bool absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
@@ -44,9 +42,7 @@ Result<bool> BoolMember(const json& object,
   return value.get<bool>();
 }
 
-Result<std::string> StringMember(const json& object,
-                                 std::string_view path,
-                                 const std::string& name,
+Result<std::string> StringMember(const json& object, std::string_view path, const std::string& name,
                                  const std::string& absent) {
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
@@ -69,8 +65,7 @@ Status ExpectObject(const json& value, std::string_view path) {
   return InvalidArgument(std::string(path) + " = " + Excerpt(value) + " is not an object");
 }
 
-Status ExpectMembersAmong(const json& object,
-                          std::string_view path,
+Status ExpectMembersAmong(const json& object, std::string_view path,
                           std::initializer_list<std::string_view> known) {
   for (const auto& [name, value] : object.items()) {
     if (std::find(known.begin(), known.end(), name) == known.end()) {

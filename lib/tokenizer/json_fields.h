@@ -1,4 +1,5 @@
-// Typed reads of JSON members with errors that name the member: "model.ignore_merges = 3 is not true or false".
+// Typed reads of JSON members with errors that name the member: "model.ignore_merges = 3 is not
+// true or false".
 #pragma once
 
 #include <cstdint>
@@ -12,14 +13,10 @@
 namespace buttress {
 
 // `path` names `object` in messages; empty for the root. An absent or null member gives `absent`.
-Result<bool> BoolMember(const nlohmann::json& object,
-                        std::string_view path,
-                        const std::string& name,
-                        bool absent);
-Result<std::string> StringMember(const nlohmann::json& object,
-                                 std::string_view path,
-                                 const std::string& name,
-                                 const std::string& absent);
+Result<bool> BoolMember(const nlohmann::json& object, std::string_view path,
+                        const std::string& name, bool absent);
+Result<std::string> StringMember(const nlohmann::json& object, std::string_view path,
+                                 const std::string& name, const std::string& absent);
 
 // The member, or null where it is absent.
 const nlohmann::json& MemberOrNull(const nlohmann::json& object, const std::string& name);
@@ -30,8 +27,7 @@ Result<std::int32_t> IdOf(const nlohmann::json& value, std::string_view path, st
 Status ExpectObject(const nlohmann::json& value, std::string_view path);
 
 // Refuses members other than `known`, since an unknown one may change results.
-Status ExpectMembersAmong(const nlohmann::json& object,
-                          std::string_view path,
+Status ExpectMembersAmong(const nlohmann::json& object, std::string_view path,
                           std::initializer_list<std::string_view> known);
 
 // "path.name", or "name" under the root.

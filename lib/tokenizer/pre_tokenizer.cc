@@ -48,8 +48,7 @@ Result<PreTokenizer::Step> PreTokenizer::ParseSplit(const json& spec, const std:
   if (!pattern.ok()) return pattern.status().Annotate(path);
   step.pattern = *std::move(pattern);
   BUTTRESS_ASSIGN_OR_RETURN(const std::string behavior, StringMember(spec, path, "behavior", ""));
-  const auto it = std::find_if(std::begin(kDelimiters),
-                               std::end(kDelimiters),
+  const auto it = std::find_if(std::begin(kDelimiters), std::end(kDelimiters),
                                [&](const auto& entry) { return entry.first == behavior; });
   if (it == std::end(kDelimiters)) {
     return InvalidArgument(
@@ -109,8 +108,8 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
 }
 
 bool PreTokenizer::add_prefix_space() const {
-  return std::any_of(
-      steps_.begin(), steps_.end(), [](const Step& step) { return step.add_prefix_space; });
+  return std::any_of(steps_.begin(), steps_.end(),
+                     [](const Step& step) { return step.add_prefix_space; });
 }
 
 void PreTokenizer::AddPrefixSpaces(PreTokenizedText& text) {

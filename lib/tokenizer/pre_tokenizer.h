@@ -16,7 +16,8 @@ struct PreTokenizedText {
   std::vector<TextRange> words;  // in order, none empty
 };
 
-// Split and ByteLevel of tokenizer.json's pre_tokenizer, alone or in a Sequence that ends with ByteLevel. Thread-safe.
+// Split and ByteLevel of tokenizer.json's pre_tokenizer, alone or in a Sequence that ends with
+// ByteLevel. Thread-safe.
 class PreTokenizer {
  public:
   // `spec` is tokenizer.json's pre_tokenizer. Other types are refused by name.
@@ -28,7 +29,8 @@ class PreTokenizer {
   bool add_prefix_space() const;
 
  private:
-  // What becomes of the parts that a pattern matches; names as in Hugging Face's SplitDelimiterBehavior.
+  // What becomes of the parts that a pattern matches; names as in Hugging Face's
+  // SplitDelimiterBehavior.
   enum class Delimiters { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
   struct Step {
@@ -49,8 +51,7 @@ class PreTokenizer {
   static Result<Step> ParseStep(const nlohmann::json& spec, const std::string& path);
   static Result<Step> ParseSplit(const nlohmann::json& spec, const std::string& path);
   static void AddPrefixSpaces(PreTokenizedText& text);
-  static std::vector<Part> PartsOf(std::size_t size,
-                                   const std::vector<TextRange>& matches,
+  static std::vector<Part> PartsOf(std::size_t size, const std::vector<TextRange>& matches,
                                    bool invert);
   static std::vector<TextRange> WordsOf(std::vector<Part> parts, Delimiters delimiters);
   static Status Apply(const Step& step, PreTokenizedText& text);

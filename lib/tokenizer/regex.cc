@@ -80,8 +80,7 @@ class OnigurumaTranslator {
       if (rest.starts_with(construct)) return Refuse(rest);
     }
     if (rest.starts_with("(?") &&
-        std::none_of(std::begin(kSharedGroups),
-                     std::end(kSharedGroups),
+        std::none_of(std::begin(kSharedGroups), std::end(kSharedGroups),
                      [&](std::string_view group) { return rest.starts_with(group); })) {
       return Refuse(rest);
     }
@@ -143,12 +142,9 @@ Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
   PCRE2_SIZE error_at = 0;
   // Oniguruma's ^ and $ are those of lines.
   pcre2_code* code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()),
-                    pattern.size(),
-                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C,
-                    &error,
-                    &error_at,
-                    nullptr);
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
+                    &error_at, nullptr);
   if (code == nullptr) {
     PCRE2_UCHAR text[256] = {};
     pcre2_get_error_message(error, text, sizeof(text));
@@ -178,13 +174,8 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) co
   std::size_t from = 0;
   while (from <= text.size()) {
     // Without NO_UTF_CHECK each call would check the rest of the text again.
-    const int found = pcre2_match(code_.get(),
-                                  reinterpret_cast<PCRE2_SPTR>(text.data()),
-                                  text.size(),
-                                  from,
-                                  PCRE2_NO_UTF_CHECK,
-                                  state.data,
-                                  state.context);
+    const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
+                                  text.size(), from, PCRE2_NO_UTF_CHECK, state.data, state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
       return ResourceExhausted("the pre-tokenizer's pattern gave up near byte " +

@@ -24,14 +24,16 @@ struct TextRange {
 // Thread-safe.
 class Regex {
  public:
-  // kInvalidArgument for a pattern that does not compile, and for constructs that mean something else in PCRE2 than in Oniguruma.
+  // kInvalidArgument for a pattern that does not compile, and for constructs that mean something
+  // else in PCRE2 than in Oniguruma.
   static Result<Regex> Compile(std::string_view pattern);
 
   // A regex that finds `text` itself.
   static Result<Regex> Literal(std::string_view text);
 
-  // All matches from left to right, without overlap; an empty match right after another match is skipped, as in Oniguruma's iterator.
-  // kResourceExhausted when matching takes more steps than a fixed number per byte. REQUIRES: valid UTF-8.
+  // All matches from left to right, without overlap; an empty match right after another match is
+  // skipped, as in Oniguruma's iterator. kResourceExhausted when matching takes more steps than a
+  // fixed number per byte. REQUIRES: valid UTF-8.
   Status FindAll(std::string_view text, std::vector<TextRange>& matches) const;
 
  private:

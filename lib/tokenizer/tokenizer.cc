@@ -89,8 +89,7 @@ std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
 }
 
 // `before`: bytes of the text before `text`, for messages.
-Status ByteLevelBpeTokenizer::EncodePlain(std::string text,
-                                          std::size_t before,
+Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before,
                                           std::vector<std::int32_t>& tokens) const {
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized,
                             pre_tokenizer_.Split(std::move(text)));
@@ -128,8 +127,7 @@ Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view
       }
       BUTTRESS_RETURN_IF_ERROR(
           EncodePlain(normalized.substr(inner.range.begin, inner.range.end - inner.range.begin),
-                      before + inner.range.begin,
-                      tokens));
+                      before + inner.range.begin, tokens));
     }
     before += normalized.size();
   }

@@ -1,5 +1,6 @@
-// Text <-> tokens, from a Hugging Face folder's tokenizer.json (byte-level BPE) and tokenizer_config.json. Text exists only at the edges
-// of the system: prompts come in through here, completions go to the verifier through here, nothing is ever re-encoded.
+// Text <-> tokens, from a Hugging Face folder's tokenizer.json (byte-level BPE) and
+// tokenizer_config.json. Text exists only at the edges of the system: prompts come in through here,
+// completions go to the verifier through here, nothing is ever re-encoded.
 #pragma once
 
 #include <cstdint>
@@ -18,19 +19,22 @@ enum class SpecialTokens { kKeep, kSkip };
 // Thread-safe after construction.
 class Tokenizer {
  public:
-  // Reads tokenizer.json, and tokenizer_config.json and chat_template.jinja where they are. Unsupported parts are refused by name, never
-  // ignored: "tokenizer.json: model.type = 'Unigram' is not supported; byte-level BPE is".
+  // Reads tokenizer.json, and tokenizer_config.json and chat_template.jinja where they are.
+  // Unsupported parts are refused by name, never ignored: "tokenizer.json: model.type = 'Unigram'
+  // is not supported; byte-level BPE is".
   static Result<std::unique_ptr<Tokenizer>> Load(const std::string& folder);
 
   virtual ~Tokenizer() = default;
 
-  // Tokens of `text`, as Hugging Face's encode(text, add_special_tokens=False); special tokens written in the text are recognised. Text
-  // that is not UTF-8 is kInvalidArgument.
+  // Tokens of `text`, as Hugging Face's encode(text, add_special_tokens=False); special tokens
+  // written in the text are recognised. Text that is not UTF-8 is kInvalidArgument.
   virtual Result<std::vector<std::int32_t>> Encode(std::string_view text) const = 0;
 
-  // Text of `tokens`. Incomplete UTF-8 becomes U+FFFD. Ids that are no token (a model's embedding may be padded beyond the tokenizer's
-  // vocabulary) are left out with kSkip, as in Hugging Face's decode, and kOutOfRange with kKeep.
-  virtual Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens special) const = 0;
+  // Text of `tokens`. Incomplete UTF-8 becomes U+FFFD. Ids that are no token (a model's embedding
+  // may be padded beyond the tokenizer's vocabulary) are left out with kSkip, as in Hugging Face's
+  // decode, and kOutOfRange with kKeep.
+  virtual Result<std::string> Decode(std::span<const std::int32_t> tokens,
+                                     SpecialTokens special) const = 0;
 
   // One past the largest id.
   virtual std::int32_t vocab_size() const = 0;

@@ -50,7 +50,8 @@ Status CheckDecoder(const json& spec, const std::string& path) {
   return InvalidArgument(path + " is not supported; ByteLevel and a Sequence of it alone are");
 }
 
-// Encoding here adds no special tokens, so a post-processor only matters when it is one whose other effects are unknown.
+// Encoding here adds no special tokens, so a post-processor only matters when it is one whose other
+// effects are unknown.
 Status CheckPostProcessor(const json& spec, const std::string& path) {
   if (spec.is_null()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
@@ -131,18 +132,10 @@ Result<Bpe> ParseModel(const json& model) {
   if (type != "BPE") {
     return InvalidArgument("model.type = '" + type + "' is not supported; byte-level BPE is");
   }
-  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(model,
-                                              "model",
-                                              {"type",
-                                               "dropout",
-                                               "unk_token",
-                                               "continuing_subword_prefix",
-                                               "end_of_word_suffix",
-                                               "fuse_unk",
-                                               "byte_fallback",
-                                               "ignore_merges",
-                                               "vocab",
-                                               "merges"}));
+  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
+      model, "model",
+      {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
+       "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
   Bpe::Spec spec;
   BUTTRESS_ASSIGN_OR_RETURN(spec.vocabulary, ParseVocabulary(MemberOrNull(model, "vocab")));
   BUTTRESS_ASSIGN_OR_RETURN(spec.ignore_merges, BoolMember(model, "model", "ignore_merges", false));
@@ -181,8 +174,8 @@ Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
   return token;
 }
 
-// Hugging Face gives an added token its id in the vocabulary or the next free one, whatever the file says; a file that says otherwise is
-// refused, since model and tokenizer would not agree.
+// Hugging Face gives an added token its id in the vocabulary or the next free one, whatever the
+// file says; a file that says otherwise is refused, since model and tokenizer would not agree.
 Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
@@ -220,17 +213,10 @@ Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
   if (!root.is_object()) {
     return InvalidArgument("not a JSON object; the file is damaged or of another format");
   }
-  BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(root,
-                                              "",
-                                              {"version",
-                                               "truncation",
-                                               "padding",
-                                               "added_tokens",
-                                               "normalizer",
-                                               "pre_tokenizer",
-                                               "post_processor",
-                                               "decoder",
-                                               "model"}));
+  BUTTRESS_RETURN_IF_ERROR(
+      ExpectMembersAmong(root, "",
+                         {"version", "truncation", "padding", "added_tokens", "normalizer",
+                          "pre_tokenizer", "post_processor", "decoder", "model"}));
   for (const char* name : {"truncation", "padding"}) {
     if (!MemberOrNull(root, name).is_null()) {
       return InvalidArgument(std::string(name) + " is not supported; null is");

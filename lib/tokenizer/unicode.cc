@@ -28,11 +28,8 @@ std::vector<utf8proc_int32_t> Decompose(std::string_view text) {
     utf8proc_int32_t parts[32];
     int boundary = 0;
     const auto n = utf8proc_decompose_char(
-        static_cast<utf8proc_int32_t>(c.value),
-        parts,
-        32,
-        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE),
-        &boundary);
+        static_cast<utf8proc_int32_t>(c.value), parts, 32,
+        static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_DECOMPOSE), &boundary);
     BUTTRESS_CHECK(n > 0 && n <= 32, "a valid code point decomposes into at most 32");
     out.insert(out.end(), parts, parts + n);
   }
@@ -58,7 +55,8 @@ void OrderMarks(std::vector<utf8proc_int32_t>& code_points) {
   }
 }
 
-// Letters that are Alphabetic although their category is "other symbol": circled, squared, negative ones.
+// Letters that are Alphabetic although their category is "other symbol": circled, squared, negative
+// ones.
 bool IsAlphabeticSymbol(char32_t c) {
   return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
@@ -72,7 +70,8 @@ CodePoint CodePointAt(std::string_view text, std::size_t at) {
   const CodePoint bad{.value = kReplacement, .length = 1, .valid = false};
   std::size_t length = 0;
   std::uint8_t low =
-      0x80;  // bounds of the second byte: they shut out overlong forms, surrogates and values above 10FFFF
+      // bounds of the second byte: they shut out overlong forms, surrogates and values above 10FFFF
+      0x80;
   std::uint8_t high = 0xBF;
   if (lead >= 0xC2 && lead <= 0xDF) {
     length = 2;
@@ -131,15 +130,14 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
 
 std::string NormalizeNfc(std::string_view text) {
   // Below U+0300, whose first byte is 0xCC, nothing composes.
-  const bool composed = std::all_of(
-      text.begin(), text.end(), [](char c) { return static_cast<std::uint8_t>(c) < 0xCC; });
+  const bool composed = std::all_of(text.begin(), text.end(),
+                                    [](char c) { return static_cast<std::uint8_t>(c) < 0xCC; });
   if (composed) return std::string(text);
   std::vector<utf8proc_int32_t> code_points = Decompose(text);
   OrderMarks(code_points);
-  const auto length =
-      utf8proc_normalize_utf32(code_points.data(),
-                               static_cast<utf8proc_ssize_t>(code_points.size()),
-                               static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+  const auto length = utf8proc_normalize_utf32(
+      code_points.data(), static_cast<utf8proc_ssize_t>(code_points.size()),
+      static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
   BUTTRESS_CHECK(length >= 0, "composition of valid code points succeeds");
   std::string out;
   out.reserve(text.size());

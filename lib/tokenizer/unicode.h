@@ -23,7 +23,8 @@ void AppendUtf8(char32_t code_point, std::string& out);
 // Offset of the first byte that is not UTF-8 (surrogates and overlong forms are not).
 std::optional<std::size_t> FirstInvalidUtf8(std::string_view text);
 
-// `bytes` with U+FFFD for each longest run that begins a code point and does not end it (Unicode 15, 3.9, "maximal subparts").
+// `bytes` with U+FFFD for each longest run that begins a code point and does not end it (Unicode
+// 15, 3.9, "maximal subparts").
 std::string ReplaceInvalidUtf8(std::string_view bytes);
 
 // Normalization form C, in time n log n whatever the text. REQUIRES: valid UTF-8.

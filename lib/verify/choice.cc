@@ -1,7 +1,7 @@
 // Letters of multiple choice, A to J, as "B", "(B)", "B.", "**B**", "\text{B}", "B) because ...".
 //
-// A letter is read where an answer is meant (FindFinalAnswer), and in a response without anchor only if nothing else stands there or in
-// its last line. "A or B" names two: wrong.
+// A letter is read where an answer is meant (FindFinalAnswer), and in a response without anchor
+// only if nothing else stands there or in its last line. "A or B" names two: wrong.
 #include <optional>
 
 #include "lib/verify/extract.h"
@@ -14,7 +14,8 @@ namespace {
 bool IsChoice(char c) { return c >= 'A' && c <= 'J'; }
 
 bool IsWord(char c) {
-  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
+  return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
 }
 
 std::string_view SkipMarks(std::string_view text) {
@@ -44,10 +45,12 @@ std::string_view SkipWord(std::string_view text, std::string_view lower) {
 // The letter that `text` begins with, standing alone; `rest` is what follows it.
 std::optional<char> LeadingChoice(std::string_view text, std::string_view& rest) {
   text = SkipMarks(text);
-  for (const std::string_view word : {"the", "correct", "option", "choice", "answer", "is"}) text = SkipWord(text, word);
+  for (const std::string_view word : {"the", "correct", "option", "choice", "answer", "is"})
+    text = SkipWord(text, word);
   if (text.empty() || !IsChoice(text[0])) return std::nullopt;
   rest = text.substr(1);
-  const bool alone = rest.empty() || !(IsWord(rest[0]) || rest[0] == '\'' || rest[0] == '-' || rest[0] == '+' || rest[0] == '=');
+  const bool alone = rest.empty() || !(IsWord(rest[0]) || rest[0] == '\'' || rest[0] == '-' ||
+                                       rest[0] == '+' || rest[0] == '=');
   return alone ? std::optional(text[0]) : std::nullopt;
 }
 
@@ -58,10 +61,12 @@ bool NamesAnother(std::string_view rest, char first) {
   const std::string_view before = rest.substr(0, begin);
   std::string_view next = rest.substr(begin);
   const std::string_view after_and = SkipWord(SkipWord(next, "and"), "or");
-  const bool joined = after_and.size() != next.size() || before.find_first_of(",/&;") != std::string_view::npos;
+  const bool joined =
+      after_and.size() != next.size() || before.find_first_of(",/&;") != std::string_view::npos;
   const auto letter = joined ? LeadingChoice(after_and, next) : std::nullopt;
   // "B, A is wrong because": a letter with a sentence of its own is no second answer.
-  return letter && *letter != first && next.find_first_not_of(" \t*$)}]\"'`.") == std::string_view::npos;
+  return letter && *letter != first &&
+         next.find_first_not_of(" \t*$)}]\"'`.") == std::string_view::npos;
 }
 
 std::string_view LastLine(std::string_view text) {
@@ -71,7 +76,9 @@ std::string_view LastLine(std::string_view text) {
 }
 
 // The letter and nothing else but marks.
-bool IsBare(std::string_view rest) { return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos; }
+bool IsBare(std::string_view rest) {
+  return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos;
+}
 
 class Choice : public Verifier {
  public:
@@ -87,7 +94,8 @@ class Choice : public Verifier {
     if (!given || (whole && !IsBare(rest))) return Wrong("", gold_text);
     const bool another = NamesAnother(rest, *given);
     const std::string given_text = std::string(1, *given) + (another ? " and another" : "");
-    Verdict verdict = *given == *gold && !another ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
+    Verdict verdict =
+        *given == *gold && !another ? Correct(given_text, gold_text) : Wrong(given_text, gold_text);
     verdict.anchor = found->anchor;
     return verdict;
   }
@@ -95,6 +103,8 @@ class Choice : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeChoice(const RewardConfig& /*config*/) { return std::make_unique<Choice>(); }
+std::unique_ptr<Verifier> MakeChoice(const RewardConfig& /*config*/) {
+  return std::make_unique<Choice>();
+}
 
 }  // namespace buttress

@@ -1,4 +1,5 @@
-// Countdown problems: given numbers, reach the target. Shared by the verifier and by the generator, so that both mean the same.
+// Countdown problems: given numbers, reach the target. Shared by the verifier and by the generator,
+// so that both mean the same.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +22,8 @@ struct CountdownProblem {
   bool operator==(const CountdownProblem&) const = default;
 };
 
-// JSON {"numbers": [7, 7, 1, 5], "target": 4, "operators": "+-"} ("nums" is read too; without "operators", all four), or "7 7 1 5 > 4".
-// kInvalidArgument says what is missing.
+// JSON {"numbers": [7, 7, 1, 5], "target": 4, "operators": "+-"} ("nums" is read too; without
+// "operators", all four), or "7 7 1 5 > 4". kInvalidArgument says what is missing.
 Result<CountdownProblem> ParseCountdown(std::string_view text);
 
 // As JSON, which ParseCountdown reads.

@@ -6,7 +6,8 @@
 namespace buttress {
 namespace {
 
-// The ASCII text without white space. Digits that only white space parts must not grow together, so that is refused.
+// The ASCII text without white space. Digits that only white space parts must not grow together, so
+// that is refused.
 Result<std::string> Compact(std::string_view text) {
   constexpr std::pair<std::string_view, char> kSigns[] = {
       {"×", '*'}, {"·", '*'}, {"÷", '/'}, {"−", '-'}};

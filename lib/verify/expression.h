@@ -4,7 +4,8 @@
 //   product = factor { ("*" | "/") factor }
 //   factor  = "-" factor | "(" sum ")" | digits
 //
-// White space between tokens is free; the signs × · ÷ − are read as * * / -. No implicit multiplication, no leading zeros, no decimals.
+// White space between tokens is free; the signs × · ÷ − are read as * * / -. No implicit
+// multiplication, no leading zeros, no decimals.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +29,8 @@ struct Expression {
   Rational value;
 };
 
-// kInvalidArgument says where it is no expression, or what limit it breaks, or that it divides by zero.
+// kInvalidArgument says where it is no expression, or what limit it breaks, or that it divides by
+// zero.
 Result<Expression> EvaluateExpression(std::string_view text);
 
 }  // namespace buttress

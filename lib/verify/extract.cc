@@ -49,7 +49,8 @@ std::optional<std::string_view> InAnswerTags(std::string_view text) {
 
 std::optional<std::string_view> InLastBox(std::string_view text) {
   constexpr std::string_view kOpen = "\\boxed{";
-  // Each look ends where the one after it began, so that the whole is linear; an unclosed box is left out.
+  // Each look ends where the one after it began, so that the whole is linear; an unclosed box is
+  // left out.
   std::size_t end = text.size();
   while (true) {
     const std::size_t begin = text.substr(0, end).rfind(kOpen);

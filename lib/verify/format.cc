@@ -1,7 +1,8 @@
-// Tags in their order: with run.reward.format.tags [think, answer], "<think>...</think> <answer>...</answer>" and nothing beside it.
+// Tags in their order: with run.reward.format.tags [think, answer], "<think>...</think>
+// <answer>...</answer>" and nothing beside it.
 //
-// Where the prompt already ends with the first opening tag, as many chat templates have it, the response begins inside. With tags [think]
-// and free_end this is the think format of TRL.
+// Where the prompt already ends with the first opening tag, as many chat templates have it, the
+// response begins inside. With tags [think] and free_end this is the think format of TRL.
 #include <algorithm>
 
 #include "lib/verify/extract.h"
@@ -16,7 +17,8 @@ class Format : public Verifier {
 
   Verdict Verify(const VerifyRequest& request) const override {
     const std::string problem = Problem(Trim(request.prompt), Trim(request.response));
-    return problem.empty() && !request.truncated ? Correct("", "") : Wrong(problem.empty() ? "cut" : problem, "");
+    return problem.empty() && !request.truncated ? Correct("", "")
+                                                 : Wrong(problem.empty() ? "cut" : problem, "");
   }
 
  private:
@@ -40,7 +42,9 @@ class Format : public Verifier {
 
   static int Count(std::string_view text, std::string_view part) {
     int count = 0;
-    for (std::size_t at = text.find(part); at != std::string_view::npos; at = text.find(part, at + part.size())) ++count;
+    for (std::size_t at = text.find(part); at != std::string_view::npos;
+         at = text.find(part, at + part.size()))
+      ++count;
     return count;
   }
 
@@ -50,6 +54,8 @@ class Format : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeFormat(const RewardConfig& config) { return std::make_unique<Format>(config.format); }
+std::unique_ptr<Verifier> MakeFormat(const RewardConfig& config) {
+  return std::make_unique<Format>(config.format);
+}
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// How long a response is. `length`: between two bounds, 1 or 0. `overlong`: DAPO's soft punishment (arXiv 2503.14476, eq. 13), for a
-// response of y tokens, L = overlong_tokens, c = overlong_buffer:
+// How long a response is. `length`: between two bounds, 1 or 0. `overlong`: DAPO's soft punishment
+// (arXiv 2503.14476, eq. 13), for a response of y tokens, L = overlong_tokens, c = overlong_buffer:
 //
 //   0 if y <= L - c;  ((L - c) - y) / c  between;  -1 if y > L
 //
@@ -41,7 +41,8 @@ class Length : public Verifier {
                                                           : CountCharacters(request.response);
     const std::string given = std::to_string(length) + " " + config_.unit;
     const std::string gold = std::to_string(config_.min) + " to " + std::to_string(config_.max);
-    return config_.min <= length && length <= config_.max ? Correct(given, gold) : Wrong(given, gold);
+    return config_.min <= length && length <= config_.max ? Correct(given, gold)
+                                                          : Wrong(given, gold);
   }
 
  private:
@@ -63,7 +64,9 @@ class Overlong : public Verifier {
       return verdict;
     }
     Verdict verdict = Wrong(given, gold);
-    verdict.raw_reward = request.tokens > limit_ ? -1 : static_cast<double>(free_ - request.tokens) / static_cast<double>(limit_ - free_);
+    verdict.raw_reward = request.tokens > limit_ ? -1
+                                                 : static_cast<double>(free_ - request.tokens) /
+                                                       static_cast<double>(limit_ - free_);
     return verdict;
   }
 
@@ -74,11 +77,16 @@ class Overlong : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeLength(const RewardConfig& config) { return std::make_unique<Length>(config.length); }
+std::unique_ptr<Verifier> MakeLength(const RewardConfig& config) {
+  return std::make_unique<Length>(config.length);
+}
 
 Result<std::unique_ptr<Verifier>> MakeOverlong(const RewardConfig& config) {
-  if (config.length.overlong_tokens > 0) return std::unique_ptr<Verifier>(std::make_unique<Overlong>(config.length));
-  return InvalidArgument("run.reward.length.overlong_tokens = 0: verifier overlong needs the number of tokens that is too many");
+  if (config.length.overlong_tokens > 0)
+    return std::unique_ptr<Verifier>(std::make_unique<Overlong>(config.length));
+  return InvalidArgument(
+      "run.reward.length.overlong_tokens = 0: verifier overlong needs the number of tokens that is "
+      "too many");
 }
 
 }  // namespace buttress

@@ -1,15 +1,16 @@
-// Words compared without regard to case, punctuation, articles and white space, as SQuAD's evaluation does (arXiv 1606.05250).
+// Words compared without regard to case, punctuation, articles and white space, as SQuAD's
+// evaluation does (arXiv 1606.05250).
 //
-// The reference may be a JSON list of texts: any of them is right. Letters are folded by Unicode (NFKC, case folding), so that "ﬁne" is
-// "fine" and "STRASSE" is "straße".
+// The reference may be a JSON list of texts: any of them is right. Letters are folded by Unicode
+// (NFKC, case folding), so that "ﬁne" is "fine" and "STRASSE" is "straße".
 #include <utf8proc.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
-#include "lib/verify/final_answer.h"
 #include "lib/verify/extract.h"
+#include "lib/verify/final_answer.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
@@ -17,7 +18,8 @@ namespace {
 
 using nlohmann::json;
 
-// utf8proc orders combining marks in quadratic time, so longer texts are not folded: no answer of words is that long.
+// utf8proc orders combining marks in quadratic time, so longer texts are not folded: no answer of
+// words is that long.
 constexpr std::size_t kMaxBytes = 4096;
 
 bool IsPunctuation(utf8proc_int32_t code_point) {
@@ -30,13 +32,15 @@ std::string KeepWords(std::string_view folded) {
   std::string words;
   std::string word;
   const auto end_word = [&] {
-    if (!word.empty() && word != "a" && word != "an" && word != "the") words += (words.empty() ? "" : " ") + word;
+    if (!word.empty() && word != "a" && word != "an" && word != "the")
+      words += (words.empty() ? "" : " ") + word;
     word.clear();
   };
   for (std::size_t at = 0; at < folded.size();) {
     utf8proc_int32_t code_point = 0;
     const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(folded.data() + at);
-    const utf8proc_ssize_t length = utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(folded.size() - at), &code_point);
+    const utf8proc_ssize_t length =
+        utf8proc_iterate(bytes, static_cast<utf8proc_ssize_t>(folded.size() - at), &code_point);
     if (length <= 0) break;
     const utf8proc_category_t category = utf8proc_category(code_point);
     const bool space = category >= UTF8PROC_CATEGORY_ZS || code_point <= ' ';
@@ -56,10 +60,13 @@ std::optional<std::string> Normalize(std::string_view text) {
   if (text.size() > kMaxBytes) return std::nullopt;
   utf8proc_uint8_t* folded = nullptr;
   const utf8proc_ssize_t length =
-      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()), static_cast<utf8proc_ssize_t>(text.size()), &folded,
-                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE | UTF8PROC_COMPAT | UTF8PROC_CASEFOLD));
+      utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(text.data()),
+                   static_cast<utf8proc_ssize_t>(text.size()), &folded,
+                   static_cast<utf8proc_option_t>(UTF8PROC_STABLE | UTF8PROC_COMPOSE |
+                                                  UTF8PROC_COMPAT | UTF8PROC_CASEFOLD));
   if (length < 0) return std::nullopt;
-  std::string words = KeepWords({reinterpret_cast<const char*>(folded), static_cast<std::size_t>(length)});
+  std::string words =
+      KeepWords({reinterpret_cast<const char*>(folded), static_cast<std::size_t>(length)});
   std::free(folded);
   return words;
 }
@@ -68,9 +75,11 @@ std::optional<std::string> Normalize(std::string_view text) {
 std::vector<std::string> References(std::string_view answer) {
   std::vector<std::string> references;
   const auto add = [&](std::string_view text) {
-    if (auto normal = Normalize(text); normal && !normal->empty()) references.push_back(*std::move(normal));
+    if (auto normal = Normalize(text); normal && !normal->empty())
+      references.push_back(*std::move(normal));
   };
-  const json list = answer.starts_with('[') ? json::parse(answer, nullptr, /*allow_exceptions=*/false) : json();
+  const json list =
+      answer.starts_with('[') ? json::parse(answer, nullptr, /*allow_exceptions=*/false) : json();
   if (!list.is_array()) {
     add(answer);
     return references;
@@ -86,11 +95,14 @@ class Normalized : public Verifier {
  public:
   Verdict Verify(const VerifyRequest& request) const override {
     const std::vector<std::string> references = References(Trim(request.answer));
-    if (references.empty()) return Unscorable("answer: no words; expected a text or a JSON list of texts");
+    if (references.empty())
+      return Unscorable("answer: no words; expected a text or a JSON list of texts");
     const auto found = FindFinalAnswer(request);
     const auto given = found ? Normalize(found->text) : std::nullopt;
-    const bool right = given && std::find(references.begin(), references.end(), *given) != references.end();
-    Verdict verdict = right ? Correct(*given, *given) : Wrong(given.value_or(""), references.front());
+    const bool right =
+        given && std::find(references.begin(), references.end(), *given) != references.end();
+    Verdict verdict =
+        right ? Correct(*given, *given) : Wrong(given.value_or(""), references.front());
     if (found) verdict.anchor = found->anchor;
     return verdict;
   }
@@ -98,6 +110,8 @@ class Normalized : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeNormalized(const RewardConfig& /*config*/) { return std::make_unique<Normalized>(); }
+std::unique_ptr<Verifier> MakeNormalized(const RewardConfig& /*config*/) {
+  return std::make_unique<Normalized>();
+}
 
 }  // namespace buttress

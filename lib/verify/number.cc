@@ -1,8 +1,10 @@
-// Final numbers of worked solutions, as in GSM8K. The reference may be a whole solution: it is read like a response.
+// Final numbers of worked solutions, as in GSM8K. The reference may be a whole solution: it is read
+// like a response.
 //
 // The number is taken from the first of these that holds one:
 //   1. behind the last "####", if it follows at once (a Markdown heading "#### Step 2" is none);
-//   2. in the last \boxed{}, if it is the only one there; a box with anything else is an answer that is no number;
+//   2. in the last \boxed{}, if it is the only one there; a box with anything else is an answer
+//      that is no number;
 //   3. behind the last "answer is" or "answer:";
 //   4. the last number of the text, unless the response is truncated.
 #include <optional>
@@ -97,11 +99,13 @@ struct Answer {
   std::string_view text;
 };
 
-// The first number of `behind`, which ends where the text ends; none if the text is truncated and the number may have gone on.
+// The first number of `behind`, which ends where the text ends; none if the text is truncated and
+// the number may have gone on.
 std::optional<Numeral> FirstNumeral(std::string_view behind, bool truncated) {
   const auto numeral = NextNumeral(behind, 0);
   if (!numeral || !truncated) return numeral;
-  const bool closed = behind.find_first_not_of("0123456789.,/", numeral->end) != std::string_view::npos;
+  const bool closed =
+      behind.find_first_not_of("0123456789.,/", numeral->end) != std::string_view::npos;
   return closed ? numeral : std::nullopt;
 }
 

@@ -10,7 +10,8 @@
 
 namespace buttress {
 
-// Always in lowest terms with a positive denominator. Division by zero ends the process: look before.
+// Always in lowest terms with a positive denominator. Division by zero ends the process: look
+// before.
 using Rational = mpq_class;
 
 inline constexpr std::size_t kMaxDigits = 1000;

@@ -1,8 +1,10 @@
-// Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason; a failure never becomes a silent 0.
+// Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason; a failure never
+// becomes a silent 0.
 //
-// Wrong is a response that does not hold the right answer, whatever else it holds; unscorable is one that cannot be judged, as when the
-// dataset's answer makes no sense. An answer that touches the end of a truncated response might have gone on ("12" of "123"), so it is no
-// answer: such a response is wrong.
+// Wrong is a response that does not hold the right answer, whatever else it holds; unscorable is
+// one that cannot be judged, as when the dataset's answer makes no sense. An answer that touches
+// the end of a truncated response might have gone on ("12" of "123"), so it is no answer: such a
+// response is wrong.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +23,12 @@ namespace buttress {
 
 // What is scored: text, because verification is the one place behind the engine that reads text.
 struct VerifyRequest {
-  std::string_view prompt;      // rendered prompt text
-  std::string_view response;    // decoded completion, special tokens removed
-  std::string_view answer;      // the dataset's reference answer
-  std::string_view extra_json;  // the dataset's row
-  bool truncated = false;       // cut at the token limit
-  std::int64_t tokens = -1;     // of the completion; -1 = not known
+  std::string_view prompt;       // rendered prompt text
+  std::string_view response;     // decoded completion, special tokens removed
+  std::string_view answer;       // the dataset's reference answer
+  std::string_view extra_json;   // the dataset's row
+  bool truncated = false;        // cut at the token limit
+  std::int64_t tokens = -1;      // of the completion; -1 = not known
   std::string_view source = {};  // the dataset's name for where the prompt comes from
 };
 
@@ -46,7 +48,9 @@ struct Verdict {
   std::string unscorable_reason;  // set if unscorable
   std::string given;              // canonical form of what was extracted from the response
   std::string gold;               // canonical form of the reference
-  std::string anchor;             // by what the answer was found in the response, where the verifier knows several ways
+  std::string
+      // by what the answer was found in the response, where the verifier knows several ways
+      anchor;
   std::vector<VerdictPart> parts;  // of a weighted sum; empty if one verifier judged alone
 };
 
@@ -57,7 +61,8 @@ Verdict Unscorable(std::string reason);
 // The shaped total: the raw reward, or over the parts the sum of weight * raw reward.
 double ShapedReward(const Verdict& verdict);
 
-// One way of scoring. Thread-safe: Verify is called from several threads at once. Bounded time and memory for any input.
+// One way of scoring. Thread-safe: Verify is called from several threads at once. Bounded time and
+// memory for any input.
 class Verifier {
  public:
   virtual ~Verifier() = default;
@@ -70,8 +75,9 @@ class Verifier {
   virtual std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const;
 };
 
-// A case whose outcome is known, under every setting of the verifier, those of run.reward.math apart. Judged before a verifier scores
-// anything; a verifier whose every outcome hangs on its settings has none, one that starts processes judges its own when it is made.
+// A case whose outcome is known, under every setting of the verifier, those of run.reward.math
+// apart. Judged before a verifier scores anything; a verifier whose every outcome hangs on its
+// settings has none, one that starts processes judges its own when it is made.
 struct KnownAnswer {
   std::string_view response;
   std::string_view answer;
@@ -79,7 +85,8 @@ struct KnownAnswer {
 };
 
 struct VerifierEntry {
-  std::string_view name;  // with an argument behind it where `meaning` says so: python:FILE:FUNCTION
+  std::string_view
+      name;  // with an argument behind it where `meaning` says so: python:FILE:FUNCTION
   Result<std::unique_ptr<Verifier>> (*make)(const RewardConfig& config, std::string_view argument);
   std::string_view meaning;  // one line for --list
   std::span<const KnownAnswer> known_answers;
@@ -87,13 +94,13 @@ struct VerifierEntry {
 
 std::span<const VerifierEntry> VerifierTable();
 
-// The verifier that `text` names ("math"), or the weighted sum that it is ("math + 0.2 * format"; lib/config/reward_text.h), after each
-// has judged its known answers rightly. kInvalidArgument names the known verifiers.
+// The verifier that `text` names ("math"), or the weighted sum that it is ("math + 0.2 * format";
+// lib/config/reward_text.h), after each has judged its known answers rightly. kInvalidArgument
+// names the known verifiers.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);
 
 // kInternal names the first case that `verifier` judges otherwise.
-Status CheckKnownAnswers(std::string_view name,
-                         const Verifier& verifier,
+Status CheckKnownAnswers(std::string_view name, const Verifier& verifier,
                          std::span<const KnownAnswer> known_answers);
 
 // Verifiers by data source, as RewardConfig says. Thread-safe.
@@ -102,7 +109,8 @@ class VerifierSet {
   static Result<std::unique_ptr<VerifierSet>> Make(const RewardConfig& config);
   virtual ~VerifierSet() = default;
 
-  // The verifier of `source`, and its name for metrics: of a sum, the name of the part that decides.
+  // The verifier of `source`, and its name for metrics: of a sum, the name of the part that
+  // decides.
   virtual const Verifier& For(std::string_view source) const = 0;
   virtual std::string_view NameFor(std::string_view source) const = 0;
 

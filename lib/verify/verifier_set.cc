@@ -16,7 +16,8 @@ class ConfiguredVerifiers : public VerifierSet {
     BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Verifier> verifier, MakeVerifier(text, config));
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<SumTerm> terms, ParseSum(text));
     for (const SumTerm& term : terms) {
-      if (std::find(names_.begin(), names_.end(), term.name) == names_.end()) names_.push_back(term.name);
+      if (std::find(names_.begin(), names_.end(), term.name) == names_.end())
+        names_.push_back(term.name);
     }
     rewards_[text] = {terms.front().name, std::move(verifier)};
     return OkStatus();
@@ -27,9 +28,13 @@ class ConfiguredVerifiers : public VerifierSet {
     by_source_.insert(config.by_source.begin(), config.by_source.end());
   }
 
-  const Verifier& For(std::string_view source) const override { return *RewardFor(source).verifier; }
+  const Verifier& For(std::string_view source) const override {
+    return *RewardFor(source).verifier;
+  }
 
-  std::string_view NameFor(std::string_view source) const override { return RewardFor(source).name; }
+  std::string_view NameFor(std::string_view source) const override {
+    return RewardFor(source).name;
+  }
 
   std::vector<std::string> names() const override { return names_; }
 
@@ -81,8 +86,7 @@ Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const Rewa
   return MakeWeightedSum(std::move(parts));
 }
 
-Status CheckKnownAnswers(std::string_view name,
-                         const Verifier& verifier,
+Status CheckKnownAnswers(std::string_view name, const Verifier& verifier,
                          std::span<const KnownAnswer> known_answers) {
   for (const KnownAnswer& known : known_answers) {
     const Verdict verdict = verifier.Verify({{}, known.response, known.answer, {}, false});

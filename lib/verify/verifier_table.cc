@@ -10,7 +10,9 @@ using Made = Result<std::unique_ptr<Verifier>>;
 // `Make` as the table wants it, for verifiers without an argument.
 template <auto Make>
 Made Plain(const RewardConfig& config, std::string_view argument) {
-  if (!argument.empty()) return InvalidArgument("'" + std::string(argument) + "': this verifier takes nothing behind its name");
+  if (!argument.empty())
+    return InvalidArgument("'" + std::string(argument) +
+                           "': this verifier takes nothing behind its name");
   return Made(Make(config));
 }
 
@@ -53,8 +55,7 @@ constexpr KnownAnswer kArithmeticAnswers[] = {
 
 constexpr KnownAnswer kCountdownAnswers[] = {
     {"7-5+7-1", "7 7 1 5 > 8", kCorrect},
-    {"<answer>(7 - 5) * 7 / 1 = 14</answer>",
-     R"({"numbers": [7, 7, 1, 5], "target": 14})",
+    {"<answer>(7 - 5) * 7 / 1 = 14</answer>", R"({"numbers": [7, 7, 1, 5], "target": 14})",
      kCorrect},
     {"7-5+7-1", "7 7 1 5 > 9", kWrong},
     {"7+7-5-5", "7 7 1 5 > 4", kWrong},
@@ -83,7 +84,9 @@ constexpr KnownAnswer kFormatAnswers[] = {{"", "", kWrong}};
 constexpr KnownAnswer kOverlongAnswers[] = {{"a text without its tokens", "", kUnscorable}};
 
 constexpr KnownAnswer kJsonSchemaAnswers[] = {
-    {R"({"age": 3})", R"({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]})", kCorrect},
+    {R"({"age": 3})",
+     R"({"type": "object", "properties": {"age": {"type": "integer"}}, "required": ["age"]})",
+     kCorrect},
     {"```json\n[1, 2]\n```", R"({"items": {"type": "integer"}})", kCorrect},
     {R"({"age": "3"})", R"({"properties": {"age": {"type": "integer"}}})", kWrong},
     {"{", "{}", kWrong},
@@ -91,60 +94,54 @@ constexpr KnownAnswer kJsonSchemaAnswers[] = {
 };
 
 constexpr KnownAnswer kInstructionsAnswers[] = {
-    {"no commas here", R"({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})", kCorrect},
+    {"no commas here", R"({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})",
+     kCorrect},
     {"one, two", R"({"instruction_id_list": ["punctuation:no_comma"], "kwargs": [{}]})", kWrong},
-    {"bonjour", R"({"instruction_id_list": ["language:response_language"], "kwargs": [{"language": "fr"}]})", kUnscorable},
+    {"bonjour",
+     R"({"instruction_id_list": ["language:response_language"], "kwargs": [{"language": "fr"}]})",
+     kUnscorable},
 };
 
 constexpr VerifierEntry kTable[] = {
-    {"exact",
-     Plain<MakeExact>,
-     "the response is the answer, white space around them aside",
+    {"exact", Plain<MakeExact>, "the response is the answer, white space around them aside",
      kExactAnswers},
-    {"number",
-     Plain<MakeNumber>,
+    {"number", Plain<MakeNumber>,
      "the final number of a worked solution (####, \\boxed{}, 'answer is', else the last one) "
      "equals the answer's",
      kNumberAnswers},
-    {"math",
-     Plain<MakeMath>,
+    {"math", Plain<MakeMath>,
      "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last expression) "
      "means the same as the answer's",
      kMathAnswers},
-    {"arithmetic",
-     Plain<MakeArithmetic>,
+    {"arithmetic", Plain<MakeArithmetic>,
      "the response, or what its <answer> tags hold, is the answer's integer and nothing else",
      kArithmeticAnswers},
-    {"countdown",
-     Plain<MakeCountdown>,
+    {"countdown", Plain<MakeCountdown>,
      "the response is an expression over the given numbers that equals the target, exactly",
      kCountdownAnswers},
-    {"normalized",
-     Plain<MakeNormalized>,
-     "the answer's words, or those of one of a JSON list, without regard to case, punctuation, articles and white space",
+    {"normalized", Plain<MakeNormalized>,
+     "the answer's words, or those of one of a JSON list, without regard to case, punctuation, "
+     "articles and white space",
      kNormalizedAnswers},
-    {"choice",
-     Plain<MakeChoice>,
-     "the answer's letter, A to J",
-     kChoiceAnswers},
-    {"format",
-     Plain<MakeFormat>,
-     "the response is run.reward.format.tags in their order, each once",
-     kFormatAnswers},
-    {"length", Plain<MakeLength>, "the response is between run.reward.length.min and .max long", {}},
-    {"overlong",
-     Plain<MakeOverlong>,
-     "0, down to -1 for a completion near its token limit (DAPO); part of a sum",
-     kOverlongAnswers},
-    {"json_schema",
-     Plain<MakeJsonSchema>,
-     "the response holds JSON that fits the schema in the answer",
-     kJsonSchemaAnswers},
-    {"instructions",
-     Plain<MakeInstructions>,
-     "the response follows every instruction of the answer or row (instruction_id_list and kwargs as in IFEval)",
+    {"choice", Plain<MakeChoice>, "the answer's letter, A to J", kChoiceAnswers},
+    {"format", Plain<MakeFormat>,
+     "the response is run.reward.format.tags in their order, each once", kFormatAnswers},
+    {"length",
+     Plain<MakeLength>,
+     "the response is between run.reward.length.min and .max long",
+     {}},
+    {"overlong", Plain<MakeOverlong>,
+     "0, down to -1 for a completion near its token limit (DAPO); part of a sum", kOverlongAnswers},
+    {"json_schema", Plain<MakeJsonSchema>,
+     "the response holds JSON that fits the schema in the answer", kJsonSchemaAnswers},
+    {"instructions", Plain<MakeInstructions>,
+     "the response follows every instruction of the answer or row (instruction_id_list and kwargs "
+     "as in IFEval)",
      kInstructionsAnswers},
-    {"code", Plain<MakeCode>, "the response's program passes the answer's tests, in a sandbox (lib/verify/code/tests.h)", {}},
+    {"code",
+     Plain<MakeCode>,
+     "the response's program passes the answer's tests, in a sandbox (lib/verify/code/tests.h)",
+     {}},
     {"python",
      MakePython,
      "python:FILE:FUNCTION, a reward function written for verl (compute_score) or TRL, unchanged",

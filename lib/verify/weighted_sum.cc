@@ -12,7 +12,9 @@ class WeightedSum : public Verifier {
  public:
   explicit WeightedSum(std::vector<WeightedVerifier> parts) : parts_(std::move(parts)) {}
 
-  Verdict Verify(const VerifyRequest& request) const override { return std::move(VerifyBatch({&request, 1}).front()); }
+  Verdict Verify(const VerifyRequest& request) const override {
+    return std::move(VerifyBatch({&request, 1}).front());
+  }
 
   std::size_t batch() const override {
     std::size_t most = 1;
@@ -29,7 +31,8 @@ class WeightedSum : public Verifier {
         const double started = MonotonicSeconds();
         std::vector<Verdict> verdicts = part.verifier->VerifyBatch(some);
         const double seconds = (MonotonicSeconds() - started) / static_cast<double>(some.size());
-        for (std::size_t i = 0; i < some.size(); ++i) Add(part.term, std::move(verdicts[i]), seconds, sums[begin + i]);
+        for (std::size_t i = 0; i < some.size(); ++i)
+          Add(part.term, std::move(verdicts[i]), seconds, sums[begin + i]);
       }
     }
     return sums;
@@ -37,7 +40,9 @@ class WeightedSum : public Verifier {
 
  private:
   static void Add(const SumTerm& term, Verdict verdict, double seconds, Verdict& sum) {
-    VerdictPart part{term.name, term.weight, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason, seconds};
+    VerdictPart part{
+        term.name, term.weight, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason,
+        seconds};
     const bool first = sum.parts.empty();
     const bool scorable = verdict.outcome != Outcome::kUnscorable;
     std::vector<VerdictPart> parts = std::move(sum.parts);
@@ -56,6 +61,8 @@ class WeightedSum : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeWeightedSum(std::vector<WeightedVerifier> parts) { return std::make_unique<WeightedSum>(std::move(parts)); }
+std::unique_ptr<Verifier> MakeWeightedSum(std::vector<WeightedVerifier> parts) {
+  return std::make_unique<WeightedSum>(std::move(parts));
+}
 
 }  // namespace buttress

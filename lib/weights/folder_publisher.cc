@@ -12,9 +12,11 @@ constexpr char kWeightsName[] = "model.safetensors";
 class FolderPublisher : public WeightPublisher {
  public:
   explicit FolderPublisher(WeightStoreOptions options)
-      : options_(std::move(options)), durability_(options_.durable ? Durability::kFsync : Durability::kPageCache) {}
+      : options_(std::move(options)),
+        durability_(options_.durable ? Durability::kFsync : Durability::kPageCache) {}
 
-  Status Begin(const PolicyVersion& version, const std::vector<SafetensorsWriter::Declared>& table) override {
+  Status Begin(const PolicyVersion& version,
+               const std::vector<SafetensorsWriter::Declared>& table) override {
     writer_.reset();
     folder_ = VersionFolder(options_.folder, version);
     std::error_code error;
@@ -22,11 +24,13 @@ class FolderPublisher : public WeightPublisher {
       return AlreadyExists("version " + ToString(version) + " is published already in " + folder_);
     }
     std::filesystem::remove_all(folder_, error);
-    if (error) return Unavailable("cannot remove what a broken attempt left in " + folder_ + ": " + error.message());
+    if (error)
+      return Unavailable("cannot remove what a broken attempt left in " + folder_ + ": " +
+                         error.message());
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder_));
-    BUTTRESS_ASSIGN_OR_RETURN(
-        writer_,
-        SafetensorsWriter::Create(JoinPath(folder_, kWeightsName), table, {{"format", "pt"}}, durability_));
+    BUTTRESS_ASSIGN_OR_RETURN(writer_,
+                              SafetensorsWriter::Create(JoinPath(folder_, kWeightsName), table,
+                                                        {{"format", "pt"}}, durability_));
     manifest_ = WeightManifest();
     manifest_.version = version;
     table_ = table;
@@ -38,13 +42,15 @@ class FolderPublisher : public WeightPublisher {
     if (writer_ == nullptr) return FailedPrecondition("Put before Begin");
     const std::size_t next = manifest_.tensors.size();
     if (next == table_.size() || table_[next].name != name) {
-      return InvalidArgument("tensor '" + std::string(name) + "' is not the next of the table" +
-                             (next < table_.size() ? ", '" + table_[next].name + "' is" : ", which is complete"));
+      return InvalidArgument(
+          "tensor '" + std::string(name) + "' is not the next of the table" +
+          (next < table_.size() ? ", '" + table_[next].name + "' is" : ", which is complete"));
     }
     BUTTRESS_RETURN_IF_ERROR(writer_->Append(bytes));
     const std::uint64_t begin = offset_;
     offset_ += bytes.size();
-    manifest_.tensors.push_back({table_[next].name, table_[next].dtype, table_[next].shape, kWeightsName, begin, offset_});
+    manifest_.tensors.push_back(
+        {table_[next].name, table_[next].dtype, table_[next].shape, kWeightsName, begin, offset_});
     return OkStatus();
   }
 
@@ -76,7 +82,8 @@ class FolderPublisher : public WeightPublisher {
 }  // namespace
 
 Result<std::unique_ptr<WeightPublisher>> MakeFolderPublisher(WeightStoreOptions options) {
-  if (options.keep < 1) return InvalidArgument("at least one version is kept, not " + std::to_string(options.keep));
+  if (options.keep < 1)
+    return InvalidArgument("at least one version is kept, not " + std::to_string(options.keep));
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(options.folder));
   std::error_code error;
   // Absolute, because workers with another working folder read it.

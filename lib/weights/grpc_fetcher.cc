@@ -20,11 +20,14 @@
 namespace buttress {
 namespace {
 
-// The chunks of one Fetch call. Every wait ends after `progress_timeout`, so a peer that stands still is noticed.
+// The chunks of one Fetch call. Every wait ends after `progress_timeout`, so a peer that stands
+// still is noticed.
 class ChunkStream {
  public:
-  ChunkStream(v1::Weights::Stub& stub, const v1::FetchWeightsRequest& request, std::chrono::milliseconds progress_timeout)
-      : progress_timeout_(progress_timeout), reader_(stub.PrepareAsyncFetch(&context_, request, &events_)) {
+  ChunkStream(v1::Weights::Stub& stub, const v1::FetchWeightsRequest& request,
+              std::chrono::milliseconds progress_timeout)
+      : progress_timeout_(progress_timeout),
+        reader_(stub.PrepareAsyncFetch(&context_, request, &events_)) {
     reader_->StartCall(this);
     alive_ = WaitForEvent();
   }
@@ -51,7 +54,8 @@ class ChunkStream {
     }
     if (alive_) return std::optional<v1::WeightChunk>(std::move(chunk));
     if (timed_out_) {
-      return Unavailable("not a byte came for " + std::to_string(progress_timeout_.count()) + " ms");
+      return Unavailable("not a byte came for " + std::to_string(progress_timeout_.count()) +
+                         " ms");
     }
     const grpc::Status status = Finish();
     if (status.ok()) return std::optional<v1::WeightChunk>();
@@ -59,7 +63,8 @@ class ChunkStream {
   }
 
  private:
-  // True if the pending operation succeeded; on a timeout the call is cancelled and its event taken off the queue.
+  // True if the pending operation succeeded; on a timeout the call is cancelled and its event taken
+  // off the queue.
   bool WaitForEvent() {
     void* tag = nullptr;
     bool ok = false;
@@ -91,7 +96,8 @@ class ChunkStream {
   bool finished_ = false;
 };
 
-Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset, std::uint64_t file_bytes) {
+Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
+                  std::uint64_t file_bytes) {
   if (chunk.offset() != expected_offset) {
     return DataLoss("a chunk for byte " + std::to_string(chunk.offset()) + " came where byte " +
                     std::to_string(expected_offset) + " was due");
@@ -101,18 +107,16 @@ Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset, s
   }
   const auto* bytes = reinterpret_cast<const Bytef*>(chunk.data().data());
   if (::crc32_z(0, bytes, chunk.data().size()) != chunk.crc32()) {
-    return DataLoss("the CRC-32 of the chunk at byte " + std::to_string(expected_offset) + " is wrong");
+    return DataLoss("the CRC-32 of the chunk at byte " + std::to_string(expected_offset) +
+                    " is wrong");
   }
   return OkStatus();
 }
 
-// Appends to `part` what is missing of `file`. The bytes that are there stay on failure, for the next attempt.
-Status Pull(const std::string& source,
-            const PolicyVersion& version,
-            const WeightFile& file,
-            const GrpcFetcherOptions& options,
-            PartFile& part,
-            Sha256& sha) {
+// Appends to `part` what is missing of `file`. The bytes that are there stay on failure, for the
+// next attempt.
+Status Pull(const std::string& source, const PolicyVersion& version, const WeightFile& file,
+            const GrpcFetcherOptions& options, PartFile& part, Sha256& sha) {
   v1::FetchWeightsRequest request;
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
@@ -122,7 +126,8 @@ Status Pull(const std::string& source,
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
     if (!chunk.has_value()) {
-      return Unavailable("the transfer ended at byte " + std::to_string(part.size()) + " of " + std::to_string(file.bytes));
+      return Unavailable("the transfer ended at byte " + std::to_string(part.size()) + " of " +
+                         std::to_string(file.bytes));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckChunk(*chunk, part.size(), file.bytes));
     BUTTRESS_RETURN_IF_ERROR(part.Append(chunk->data()));
@@ -143,7 +148,8 @@ class GrpcFetcher : public WeightFetcher {
     MutexLock lock(mutex_);
     BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
     if (manifest.sources.empty()) {
-      return FailedPrecondition("version " + ToString(manifest.version) + " names no Weights service to fetch from");
+      return FailedPrecondition("version " + ToString(manifest.version) +
+                                " names no Weights service to fetch from");
     }
     WeightManifest local = manifest;
     local.folder = VersionFolder(store_.folder, manifest.version);
@@ -176,24 +182,28 @@ class GrpcFetcher : public WeightFetcher {
       // A source that may come back decides: then trying again helps.
       if (worst.ok() || status.code() == StatusCode::kUnavailable) worst = status;
     }
-    return Status(worst.code(), "file " + file.name + " of version " + ToString(local.version) + " (" + tried + ")");
+    return Status(worst.code(), "file " + file.name + " of version " + ToString(local.version) +
+                                    " (" + tried + ")");
   }
 
-  Status FetchFileFrom(const std::string& source, const WeightManifest& local, const WeightFile& file) REQUIRES(mutex_) {
+  Status FetchFileFrom(const std::string& source, const WeightManifest& local,
+                       const WeightFile& file) REQUIRES(mutex_) {
     BUTTRESS_ASSIGN_OR_RETURN(auto part, PartFile::Resume(JoinPath(local.folder, file.name)));
     if (part->size() > file.bytes) {
       BUTTRESS_ASSIGN_OR_RETURN(part, PartFile::Create(JoinPath(local.folder, file.name)));
     }
     Sha256 sha;
     if (part->size() > 0) {
-      Log(kInfo, "weights transfer goes on", {{"file", file.name}, {"offset", part->size()}, {"source", source}});
+      Log(kInfo, "weights transfer goes on",
+          {{"file", file.name}, {"offset", part->size()}, {"source", source}});
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
     const std::uint64_t before = part->size();
     Status status = Pull(source, local.version, file, options_, *part, sha);
     const std::uint64_t came = part->size() - before;
     if (status.ok()) status = CommitIfRight(file, sha, *part);
-    if (options_.on_transfer) options_.on_transfer({source == local.sources.front(), came, status.ok()});
+    if (options_.on_transfer)
+      options_.on_transfer({source == local.sources.front(), came, status.ok()});
     return status;
   }
 
@@ -201,7 +211,8 @@ class GrpcFetcher : public WeightFetcher {
     const std::string sha256 = sha.Finish();
     if (sha256 == file.sha256) return part.Commit(durability_);
     part.Discard();
-    return DataLoss("SHA-256 " + ToHex(sha256) + " came where the manifest says " + ToHex(file.sha256));
+    return DataLoss("SHA-256 " + ToHex(sha256) + " came where the manifest says " +
+                    ToHex(file.sha256));
   }
 
   const WeightStoreOptions store_;
@@ -213,7 +224,8 @@ class GrpcFetcher : public WeightFetcher {
 
 }  // namespace
 
-std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options) {
+std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store,
+                                               GrpcFetcherOptions options) {
   return std::make_unique<GrpcFetcher>(std::move(store), std::move(options));
 }
 

@@ -66,7 +66,8 @@ class Fields {
   explicit Fields(const Json& json) : json_(json) {}
 
   Result<std::string> Text(const char* key) const {
-    if (!Has(key) || !json_[key].is_string()) return DataLoss(std::string("'") + key + "' is not a string");
+    if (!Has(key) || !json_[key].is_string())
+      return DataLoss(std::string("'") + key + "' is not a string");
     return json_[key].get<std::string>();
   }
 
@@ -78,7 +79,8 @@ class Fields {
   }
 
   Result<const Json*> List(const char* key) const {
-    if (!Has(key) || !json_[key].is_array()) return DataLoss(std::string("'") + key + "' is not a list");
+    if (!Has(key) || !json_[key].is_array())
+      return DataLoss(std::string("'") + key + "' is not a list");
     return &json_[key];
   }
 
@@ -109,7 +111,8 @@ Result<TensorEntry> TensorFrom(const Json& json) {
   BUTTRESS_ASSIGN_OR_RETURN(const Json* shape, fields.List("shape"));
   for (const Json& extent : *shape) {
     if (!extent.is_number_unsigned() ||
-        extent.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        extent.get<std::uint64_t>() >
+            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       return DataLoss("tensor '" + tensor.name + "': 'shape' holds " + extent.dump());
     }
     tensor.shape.push_back(extent.get<std::int64_t>());
@@ -120,7 +123,8 @@ Result<TensorEntry> TensorFrom(const Json& json) {
 Result<std::vector<std::int32_t>> TokensFrom(const Json& list) {
   std::vector<std::int32_t> tokens;
   for (const Json& id : list) {
-    if (!id.is_number_unsigned() || id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
+    if (!id.is_number_unsigned() ||
+        id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
       return DataLoss("a canary holds token " + id.dump());
     tokens.push_back(id.get<std::int32_t>());
   }
@@ -146,15 +150,19 @@ Status CheckCanary(const Canary& canary) {
   const auto is_token = [](std::int32_t id) { return id >= 0; };
   const auto is_logprob = [](float value) { return std::isfinite(value) && value <= kRounding; };
   const std::size_t tokens = canary.token_ids.size();
-  const bool sizes = !canary.prompt_token_ids.empty() && tokens > 0 && canary.logprobs.size() == tokens &&
+  const bool sizes = !canary.prompt_token_ids.empty() && tokens > 0 &&
+                     canary.logprobs.size() == tokens &&
                      canary.prompt_token_ids.size() + tokens <= kMaxCanaryTokens;
   if (!sizes) {
-    return DataLoss("manifest: a canary has " + std::to_string(canary.prompt_token_ids.size()) + " + " + std::to_string(tokens) +
-                    " tokens and " + std::to_string(canary.logprobs.size()) + " log-probs");
+    return DataLoss("manifest: a canary has " + std::to_string(canary.prompt_token_ids.size()) +
+                    " + " + std::to_string(tokens) + " tokens and " +
+                    std::to_string(canary.logprobs.size()) + " log-probs");
   }
-  const bool values = std::ranges::all_of(canary.prompt_token_ids, is_token) && std::ranges::all_of(canary.token_ids, is_token) &&
+  const bool values = std::ranges::all_of(canary.prompt_token_ids, is_token) &&
+                      std::ranges::all_of(canary.token_ids, is_token) &&
                       std::ranges::all_of(canary.logprobs, is_logprob);
-  return values ? OkStatus() : DataLoss("manifest: a canary holds a token or a log-prob that is not one");
+  return values ? OkStatus()
+                : DataLoss("manifest: a canary holds a token or a log-prob that is not one");
 }
 
 }  // namespace
@@ -168,7 +176,8 @@ std::uint64_t WeightManifest::total_bytes() const {
 std::string ManifestDigest(const WeightManifest& manifest) {
   DigestInput input;
   input.Add(manifest.files.size());
-  for (const WeightFile& file : manifest.files) input.Add(file.name).Add(file.bytes).Add(file.sha256);
+  for (const WeightFile& file : manifest.files)
+    input.Add(file.name).Add(file.bytes).Add(file.sha256);
   input.Add(manifest.tensors.size());
   for (const TensorEntry& tensor : manifest.tensors) {
     input.Add(tensor.name).Add(tensor.dtype).Add(tensor.shape.size());
@@ -182,27 +191,35 @@ Status CheckManifest(const WeightManifest& manifest) {
   std::map<std::string, std::uint64_t> bytes_of;
   std::uint64_t total = 0;
   for (const WeightFile& file : manifest.files) {
-    if (!IsPlainFileName(file.name)) return DataLoss("manifest: file '" + file.name + "' is not a plain file name");
-    if (!bytes_of.emplace(file.name, file.bytes).second) return DataLoss("manifest: file '" + file.name + "' stands twice");
-    if (file.sha256.size() != kDigestBytes) return DataLoss("manifest: the SHA-256 of '" + file.name + "' has not 32 bytes");
-    if (__builtin_add_overflow(total, file.bytes, &total)) return DataLoss("manifest: the files' bytes overflow");
+    if (!IsPlainFileName(file.name))
+      return DataLoss("manifest: file '" + file.name + "' is not a plain file name");
+    if (!bytes_of.emplace(file.name, file.bytes).second)
+      return DataLoss("manifest: file '" + file.name + "' stands twice");
+    if (file.sha256.size() != kDigestBytes)
+      return DataLoss("manifest: the SHA-256 of '" + file.name + "' has not 32 bytes");
+    if (__builtin_add_overflow(total, file.bytes, &total))
+      return DataLoss("manifest: the files' bytes overflow");
   }
   if (manifest.files.empty()) return DataLoss("manifest: there are no files");
   std::set<std::string_view> names;
   for (const TensorEntry& tensor : manifest.tensors) {
-    if (!names.insert(tensor.name).second) return DataLoss("manifest: tensor '" + tensor.name + "' stands twice");
+    if (!names.insert(tensor.name).second)
+      return DataLoss("manifest: tensor '" + tensor.name + "' stands twice");
     const auto file = bytes_of.find(tensor.file);
     if (file == bytes_of.end() || tensor.begin > tensor.end || tensor.end > file->second) {
-      return DataLoss("manifest: tensor '" + tensor.name + "' lies at [" + std::to_string(tensor.begin) + ", " +
-                      std::to_string(tensor.end) + ") of '" + tensor.file + "', outside the version's files");
+      return DataLoss("manifest: tensor '" + tensor.name + "' lies at [" +
+                      std::to_string(tensor.begin) + ", " + std::to_string(tensor.end) + ") of '" +
+                      tensor.file + "', outside the version's files");
     }
   }
   if (manifest.canaries.size() > kMaxCanaries)
-    return DataLoss("manifest: " + std::to_string(manifest.canaries.size()) + " canaries; at most " + std::to_string(kMaxCanaries));
+    return DataLoss("manifest: " + std::to_string(manifest.canaries.size()) +
+                    " canaries; at most " + std::to_string(kMaxCanaries));
   for (const Canary& canary : manifest.canaries) BUTTRESS_RETURN_IF_ERROR(CheckCanary(canary));
   if (manifest.version.digest != ManifestDigest(manifest)) {
-    return DataLoss("manifest of version " + ToString(manifest.version) + ": digest " + ToHex(manifest.version.digest) +
-                    " is not that of its files and tensors, " + ToHex(ManifestDigest(manifest)));
+    return DataLoss("manifest of version " + ToString(manifest.version) + ": digest " +
+                    ToHex(manifest.version.digest) + " is not that of its files and tensors, " +
+                    ToHex(ManifestDigest(manifest)));
   }
   return OkStatus();
 }
@@ -217,7 +234,8 @@ std::string ManifestToJson(const WeightManifest& manifest) {
                {"tensors", Json::array()},
                {"canaries", Json::array()}};
   for (const WeightFile& file : manifest.files) {
-    json["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"sha256", ToHex(file.sha256)}});
+    json["files"].push_back(
+        {{"name", file.name}, {"bytes", file.bytes}, {"sha256", ToHex(file.sha256)}});
   }
   for (const TensorEntry& tensor : manifest.tensors) {
     json["tensors"].push_back({{"name", tensor.name},
@@ -228,8 +246,9 @@ std::string ManifestToJson(const WeightManifest& manifest) {
                                {"end", tensor.end}});
   }
   for (const Canary& canary : manifest.canaries) {
-    json["canaries"].push_back(
-        {{"prompt", canary.prompt_token_ids}, {"tokens", canary.token_ids}, {"logprobs", canary.logprobs}});
+    json["canaries"].push_back({{"prompt", canary.prompt_token_ids},
+                                {"tokens", canary.token_ids},
+                                {"logprobs", canary.logprobs}});
   }
   return json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

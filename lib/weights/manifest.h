@@ -1,4 +1,5 @@
-// What a policy version consists of. Its arrival is the commit: the files it names are complete and durable.
+// What a policy version consists of. Its arrival is the commit: the files it names are complete and
+// durable.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ struct WeightFile {
   bool operator==(const WeightFile&) const = default;
 };
 
-// A greedy completion as the publisher's own model gives it, whatever stops there: whoever loads the weights into another engine proves by
-// it that they are the ones that serve.
+// A greedy completion as the publisher's own model gives it, whatever stops there: whoever loads
+// the weights into another engine proves by it that they are the ones that serve.
 struct Canary {
   std::vector<std::int32_t> prompt_token_ids;
   std::vector<std::int32_t> token_ids;
@@ -60,8 +61,9 @@ struct WeightManifest {
 // SHA-256 over files and tensors in order; independent of version numbers and places.
 std::string ManifestDigest(const WeightManifest& manifest);
 
-// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte digests, canaries of at most kMaxCanaryTokens
-// tokens with a finite log-prob each. kDataLoss says what is wrong.
+// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte
+// digests, canaries of at most kMaxCanaryTokens tokens with a finite log-prob each. kDataLoss says
+// what is wrong.
 Status CheckManifest(const WeightManifest& manifest);
 
 // manifest.json of a version's folder; Parse checks structure and digest (kDataLoss).

@@ -27,7 +27,8 @@ v1::WeightManifest ManifestToProto(const WeightManifest& manifest) {
   proto.set_total_bytes(manifest.total_bytes());
   for (const Canary& canary : manifest.canaries) {
     v1::Canary& out = *proto.add_canaries();
-    out.mutable_prompt_token_ids()->Assign(canary.prompt_token_ids.begin(), canary.prompt_token_ids.end());
+    out.mutable_prompt_token_ids()->Assign(canary.prompt_token_ids.begin(),
+                                           canary.prompt_token_ids.end());
     out.mutable_token_ids()->Assign(canary.token_ids.begin(), canary.token_ids.end());
     out.mutable_logprobs()->Assign(canary.logprobs.begin(), canary.logprobs.end());
   }
@@ -39,21 +40,26 @@ Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
   Result<PolicyVersion> version = FromProto(proto.version());
   if (!version.ok()) return DataLoss("manifest: " + version.status().message());
   manifest.version = *std::move(version);
-  for (const v1::WeightFile& file : proto.files()) manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
+  for (const v1::WeightFile& file : proto.files())
+    manifest.files.push_back({file.name(), file.bytes(), file.sha256()});
   for (const v1::TensorEntry& tensor : proto.tensors()) {
-    TensorEntry entry{tensor.name(), tensor.dtype(), {}, tensor.file(), tensor.begin(), tensor.end()};
+    TensorEntry entry{tensor.name(), tensor.dtype(), {},
+                      tensor.file(), tensor.begin(), tensor.end()};
     entry.shape.assign(tensor.shape().begin(), tensor.shape().end());
     for (const std::int64_t extent : entry.shape) {
-      if (extent < 0) return DataLoss("manifest: tensor '" + entry.name + "' has extent " + std::to_string(extent));
+      if (extent < 0)
+        return DataLoss("manifest: tensor '" + entry.name + "' has extent " +
+                        std::to_string(extent));
     }
     manifest.tensors.push_back(std::move(entry));
   }
   manifest.folder = proto.folder();
   manifest.sources.assign(proto.sources().begin(), proto.sources().end());
   for (const v1::Canary& canary : proto.canaries()) {
-    manifest.canaries.push_back({{canary.prompt_token_ids().begin(), canary.prompt_token_ids().end()},
-                                 {canary.token_ids().begin(), canary.token_ids().end()},
-                                 {canary.logprobs().begin(), canary.logprobs().end()}});
+    manifest.canaries.push_back(
+        {{canary.prompt_token_ids().begin(), canary.prompt_token_ids().end()},
+         {canary.token_ids().begin(), canary.token_ids().end()},
+         {canary.logprobs().begin(), canary.logprobs().end()}});
   }
   BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;

@@ -37,18 +37,25 @@ Result<std::unique_ptr<PartFile>> PartFile::Open(const std::string& path, int fl
   std::string part = path + ".part";
   const int fd = ::open(part.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | flags, 0644);
   if (fd < 0) return FileError("create", part);
+
   struct stat info {};
+
   if (::fstat(fd, &info) != 0) {
     Status status = FileError("stat", part);
     ::close(fd);
     return status;
   }
-  return std::unique_ptr<PartFile>(new PartFile(path, std::move(part), fd, static_cast<std::uint64_t>(info.st_size)));
+  return std::unique_ptr<PartFile>(
+      new PartFile(path, std::move(part), fd, static_cast<std::uint64_t>(info.st_size)));
 }
 
-Result<std::unique_ptr<PartFile>> PartFile::Create(const std::string& path) { return Open(path, O_TRUNC); }
+Result<std::unique_ptr<PartFile>> PartFile::Create(const std::string& path) {
+  return Open(path, O_TRUNC);
+}
 
-Result<std::unique_ptr<PartFile>> PartFile::Resume(const std::string& path) { return Open(path, 0); }
+Result<std::unique_ptr<PartFile>> PartFile::Resume(const std::string& path) {
+  return Open(path, 0);
+}
 
 Status PartFile::Append(std::string_view bytes) {
   while (!bytes.empty()) {

@@ -14,7 +14,8 @@ namespace buttress {
 // Whether a commit waits for the disk; kPageCache survives the process but not the machine.
 enum class Durability { kFsync, kPageCache };
 
-// Not thread-safe. Destroyed before Commit it leaves the part, which the next Create truncates and Resume continues.
+// Not thread-safe. Destroyed before Commit it leaves the part, which the next Create truncates and
+// Resume continues.
 class PartFile {
  public:
   static Result<std::unique_ptr<PartFile>> Create(const std::string& path);

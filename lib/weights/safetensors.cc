@@ -41,11 +41,14 @@ class MappedFile {
       const std::string message = "open " + path + ": " + std::strerror(error);
       return error == ENOENT ? NotFound(message) : Unavailable(message);
     }
+
     struct stat info {};
+
     const bool known = ::fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
     if (!known || info.st_size < static_cast<off_t>(kLengthBytes)) {
       ::close(fd);
-      return DataLoss(path + " is not a safetensors file: it must be a regular file of at least 8 bytes");
+      return DataLoss(path +
+                      " is not a safetensors file: it must be a regular file of at least 8 bytes");
     }
     const auto size = static_cast<std::size_t>(info.st_size);
     void* data = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd, 0);
@@ -72,7 +75,8 @@ Result<std::vector<std::int64_t>> ReadShape(const Json& json) {
   std::vector<std::int64_t> shape;
   for (const Json& extent : json) {
     if (!extent.is_number_unsigned() ||
-        extent.get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+        extent.get<std::uint64_t>() >
+            static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
       return DataLoss("'shape' holds " + extent.dump() + "; whole numbers from 0 are expected");
     }
     shape.push_back(extent.get<std::int64_t>());
@@ -82,7 +86,8 @@ Result<std::vector<std::int64_t>> ReadShape(const Json& json) {
 
 // One entry of the header, checked against the `data_bytes` behind the header.
 Result<Span> ReadEntry(const std::string& name, const Json& entry, std::uint64_t data_bytes) {
-  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") || !entry.contains("data_offsets")) {
+  if (!entry.is_object() || !entry.contains("dtype") || !entry.contains("shape") ||
+      !entry.contains("data_offsets")) {
     return DataLoss("the entry must be an object with dtype, shape and data_offsets");
   }
   Span span;
@@ -99,19 +104,20 @@ Result<Span> ReadEntry(const std::string& name, const Json& entry, std::uint64_t
     }
   }
   const Json& offsets = entry["data_offsets"];
-  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() || !offsets[1].is_number_unsigned()) {
+  if (!offsets.is_array() || offsets.size() != 2 || !offsets[0].is_number_unsigned() ||
+      !offsets[1].is_number_unsigned()) {
     return DataLoss("'data_offsets' must be two whole numbers");
   }
   span.begin = offsets[0].get<std::uint64_t>();
   span.end = offsets[1].get<std::uint64_t>();
   if (span.begin > span.end || span.end > data_bytes) {
-    return DataLoss("data_offsets " + offsets.dump() + " lie outside the " + std::to_string(data_bytes) +
-                    " bytes of data");
+    return DataLoss("data_offsets " + offsets.dump() + " lie outside the " +
+                    std::to_string(data_bytes) + " bytes of data");
   }
   if (span.end - span.begin != bytes) {
-    return DataLoss("data_offsets " + offsets.dump() + " span " + std::to_string(span.end - span.begin) +
-                    " bytes, but " + span.tensor.dtype + " of shape " + entry["shape"].dump() + " has " +
-                    std::to_string(bytes));
+    return DataLoss("data_offsets " + offsets.dump() + " span " +
+                    std::to_string(span.end - span.begin) + " bytes, but " + span.tensor.dtype +
+                    " of shape " + entry["shape"].dump() + " has " + std::to_string(bytes));
   }
   return span;
 }
@@ -121,18 +127,21 @@ Result<Json> ParseTable(std::string_view text) {
   std::set<std::string> names;
   std::string repeated;
   const auto look = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1 && !names.insert(value.get<std::string>()).second) {
+    if (event == Json::parse_event_t::key && depth == 1 &&
+        !names.insert(value.get<std::string>()).second) {
       repeated = value.get<std::string>();
     }
     return true;
   };
   Json table = Json::parse(text, look, /*allow_exceptions=*/false);
-  if (table.is_discarded() || !table.is_object()) return DataLoss("the header is not a JSON object");
+  if (table.is_discarded() || !table.is_object())
+    return DataLoss("the header is not a JSON object");
   if (!repeated.empty()) return DataLoss("tensor '" + repeated + "' stands twice in the header");
   return table;
 }
 
-// The spans in file order; the format demands that they cover all data bytes, without holes or overlaps.
+// The spans in file order; the format demands that they cover all data bytes, without holes or
+// overlaps.
 Result<std::vector<Span>> ReadTable(const Json& table, std::uint64_t data_bytes) {
   std::vector<Span> spans;
   for (const auto& [name, entry] : table.items()) {
@@ -147,14 +156,15 @@ Result<std::vector<Span>> ReadTable(const Json& table, std::uint64_t data_bytes)
   std::uint64_t covered = 0;
   for (const Span& span : spans) {
     if (span.begin != covered) {
-      return DataLoss("tensor '" + span.tensor.name + "' begins at byte " + std::to_string(span.begin) + " where byte " +
-                      std::to_string(covered) + " is expected: overlap or hole");
+      return DataLoss("tensor '" + span.tensor.name + "' begins at byte " +
+                      std::to_string(span.begin) + " where byte " + std::to_string(covered) +
+                      " is expected: overlap or hole");
     }
     covered = span.end;
   }
   if (covered != data_bytes) {
-    return DataLoss("the tensors cover " + std::to_string(covered) + " of " + std::to_string(data_bytes) +
-                    " data bytes");
+    return DataLoss("the tensors cover " + std::to_string(covered) + " of " +
+                    std::to_string(data_bytes) + " data bytes");
   }
   return spans;
 }
@@ -193,7 +203,8 @@ class ShardedFolder : public SafetensorsFolder {
       BUTTRESS_ASSIGN_OR_RETURN(files_[path], SafetensorsFile::Open(path));
     }
     const TensorView* tensor = files_[path]->Find(name);
-    if (tensor == nullptr) return DataLoss(path + " lacks tensor '" + name + "', which the index says it holds");
+    if (tensor == nullptr)
+      return DataLoss(path + " lacks tensor '" + name + "', which the index says it holds");
     by_name_[name] = tensor;
     return OkStatus();
   }
@@ -232,8 +243,9 @@ Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string
     header_bytes |= static_cast<std::uint64_t>(static_cast<unsigned char>(bytes[i])) << (8 * i);
   }
   if (header_bytes > kMaxHeaderBytes || header_bytes > bytes.size() - kLengthBytes) {
-    return DataLoss(path + ": the header is said to have " + std::to_string(header_bytes) + " bytes; the file has " +
-                    std::to_string(bytes.size()) + " and a header at most " + std::to_string(kMaxHeaderBytes));
+    return DataLoss(path + ": the header is said to have " + std::to_string(header_bytes) +
+                    " bytes; the file has " + std::to_string(bytes.size()) +
+                    " and a header at most " + std::to_string(kMaxHeaderBytes));
   }
   const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
   Result<Json> table = ParseTable(bytes.substr(kLengthBytes, header_bytes));
@@ -245,7 +257,8 @@ Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string
     span.tensor.data = data.substr(span.begin, span.end - span.begin);
     tensors.push_back(std::move(span.tensor));
   }
-  return std::unique_ptr<SafetensorsFile>(std::make_unique<MappedSafetensors>(std::move(file), std::move(tensors)));
+  return std::unique_ptr<SafetensorsFile>(
+      std::make_unique<MappedSafetensors>(std::move(file), std::move(tensors)));
 }
 
 Result<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::string& folder) {
@@ -268,7 +281,8 @@ Result<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::st
   }
   for (const auto& [name, file] : index["weight_map"].items()) {
     if (!file.is_string() || !IsPlainFileName(file.get<std::string>())) {
-      return DataLoss(index_path + ": tensor '" + name + "' lies in " + file.dump() + "; a file of the folder is expected");
+      return DataLoss(index_path + ": tensor '" + name + "' lies in " + file.dump() +
+                      "; a file of the folder is expected");
     }
     BUTTRESS_RETURN_IF_ERROR(opened->AddOne(JoinPath(folder, file.get<std::string>()), name));
   }

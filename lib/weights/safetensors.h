@@ -1,4 +1,5 @@
-// The safetensors format: 8 bytes header length (little endian), a JSON header, raw tensor bytes. Torch-free.
+// The safetensors format: 8 bytes header length (little endian), a JSON header, raw tensor bytes.
+// Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +25,8 @@ struct TensorView {
 // Bytes of one element; 0 for a dtype that is not known.
 std::int64_t SafetensorsElementSize(std::string_view dtype);
 
-// A memory-mapped safetensors file; thread-safe. Every offset, size, overlap and shape is checked against the file at Open.
+// A memory-mapped safetensors file; thread-safe. Every offset, size, overlap and shape is checked
+// against the file at Open.
 class SafetensorsFile {
  public:
   // kDataLoss names the file, the tensor and what is wrong.
@@ -35,7 +37,8 @@ class SafetensorsFile {
   virtual const TensorView* Find(std::string_view name) const = 0;
 };
 
-// All tensors of a Hugging Face folder: model.safetensors, or the shards of model.safetensors.index.json.
+// All tensors of a Hugging Face folder: model.safetensors, or the shards of
+// model.safetensors.index.json.
 class SafetensorsFolder {
  public:
   static Result<std::unique_ptr<SafetensorsFolder>> Open(const std::string& folder);
@@ -44,7 +47,8 @@ class SafetensorsFolder {
   virtual std::vector<std::string> names() const = 0;
 };
 
-// Writes a file tensor by tensor, so that no whole model is held: declare the table first, then the bytes in the same order.
+// Writes a file tensor by tensor, so that no whole model is held: declare the table first, then the
+// bytes in the same order.
 class SafetensorsWriter {
  public:
   struct Declared {
@@ -53,11 +57,12 @@ class SafetensorsWriter {
     std::vector<std::int64_t> shape;
   };
 
-  // Writes the header to `path` + ".part". kInvalidArgument for a table that is not one (names twice, unknown dtypes, negative extents).
-  static Result<std::unique_ptr<SafetensorsWriter>> Create(const std::string& path,
-                                                           const std::vector<Declared>& table,
-                                                           const std::map<std::string, std::string>& metadata,
-                                                           Durability durability = Durability::kFsync);
+  // Writes the header to `path` + ".part". kInvalidArgument for a table that is not one (names
+  // twice, unknown dtypes, negative extents).
+  static Result<std::unique_ptr<SafetensorsWriter>> Create(
+      const std::string& path, const std::vector<Declared>& table,
+      const std::map<std::string, std::string>& metadata,
+      Durability durability = Durability::kFsync);
   virtual ~SafetensorsWriter() = default;
 
   // Bytes of the next tensor of the table; a wrong size is kInvalidArgument.

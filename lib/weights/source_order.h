@@ -19,8 +19,9 @@ class SourceOrder {
   // `seed` differs from process to process, so that they do not all ask the same worker first.
   explicit SourceOrder(std::uint64_t seed) : random_({seed, 0}) {}
 
-  // `sources` as a manifest has them, the publisher first. Gives: workers in random order, so that they share the load; the publisher,
-  // which everybody falls back to; last whatever failed within kAvoidMs, in the same order.
+  // `sources` as a manifest has them, the publisher first. Gives: workers in random order, so that
+  // they share the load; the publisher, which everybody falls back to; last whatever failed within
+  // kAvoidMs, in the same order.
   std::vector<std::string> Order(const std::vector<std::string>& sources, std::int64_t now_ms);
 
   void Failed(const std::string& source, std::int64_t now_ms) { failed_ms_[source] = now_ms; }

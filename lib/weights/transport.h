@@ -1,5 +1,6 @@
-// How a version travels: the learner publishes a folder, workers fetch it from a shared file system or over gRPC, from the learner or from
-// one another. A reader verifies size and digest before it offers anything.
+// How a version travels: the learner publishes a folder, workers fetch it from a shared file system
+// or over gRPC, from the learner or from one another. A reader verifies size and digest before it
+// offers anything.
 #pragma once
 
 #include <cstdint>
@@ -20,9 +21,11 @@ namespace buttress {
 class WeightPublisher {
  public:
   virtual ~WeightPublisher() = default;
-  virtual Status Begin(const PolicyVersion& version, const std::vector<SafetensorsWriter::Declared>& table) = 0;
+  virtual Status Begin(const PolicyVersion& version,
+                       const std::vector<SafetensorsWriter::Declared>& table) = 0;
   virtual Status Put(std::string_view name, std::string_view bytes) = 0;
-  // The version is durable, then named: manifest.json is renamed last. Older versions beyond `keep` are deleted.
+  // The version is durable, then named: manifest.json is renamed last. Older versions beyond `keep`
+  // are deleted.
   virtual Result<WeightManifest> Commit(std::vector<Canary> canaries) = 0;
 
   Result<WeightManifest> Commit() { return Commit({}); }
@@ -42,8 +45,9 @@ class WeightFetcher {
  public:
   virtual ~WeightFetcher() = default;
 
-  // Returns the manifest with `folder` naming a local (or shared) folder whose every file has the size and SHA-256 of the manifest.
-  // kDataLoss: the bytes are wrong, nothing is offered; kUnavailable: try again (a gRPC transfer goes on where it broke off).
+  // Returns the manifest with `folder` naming a local (or shared) folder whose every file has the
+  // size and SHA-256 of the manifest. kDataLoss: the bytes are wrong, nothing is offered;
+  // kUnavailable: try again (a gRPC transfer goes on where it broke off).
   virtual Result<WeightManifest> Fetch(const WeightManifest& manifest) = 0;
 };
 
@@ -59,15 +63,18 @@ struct WeightTransfer {
 
 struct GrpcFetcherOptions {
   std::int64_t progress_timeout_ms = 30000;  // without a byte for so long, the next source is asked
-  std::uint64_t seed = 0;                    // of the order of the sources; different in every process
+  std::uint64_t seed = 0;  // of the order of the sources; different in every process
   std::function<void(const WeightTransfer&)> on_transfer = {};  // after each, if set
   Credentials credentials = {};
 };
 
-// Pulls from manifest.sources into <folder>/v...: from other workers, else from the publisher (lib/weights/source_order.h).
-std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options);
+// Pulls from manifest.sources into <folder>/v...: from other workers, else from the publisher
+// (lib/weights/source_order.h).
+std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store,
+                                               GrpcFetcherOptions options);
 
-// The Weights gRPC service over every version folder below `folder`. Bound at construction; port() is the real one.
+// The Weights gRPC service over every version folder below `folder`. Bound at construction; port()
+// is the real one.
 class WeightServer {
  public:
   static Result<std::unique_ptr<WeightServer>> Start(const std::string& folder,

@@ -33,7 +33,8 @@ std::vector<PolicyVersion> ListFolders(const std::string& folder) {
   std::vector<PolicyVersion> versions;
   std::error_code error;
   for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error)) {
-    if (auto version = ParseFolderName(it->path().filename().string())) versions.push_back(*version);
+    if (auto version = ParseFolderName(it->path().filename().string()))
+      versions.push_back(*version);
   }
   std::sort(versions.begin(), versions.end(), OlderThan);
   return versions;
@@ -49,13 +50,16 @@ void DeleteVersion(const std::string& version_folder) {
   std::error_code error;
   fs::remove(JoinPath(version_folder, kManifestName), error);
   if (!error) fs::remove_all(version_folder, error);
-  if (error) Log(kWarn, "cannot delete old weights", {{"folder", version_folder}, {"error", error.message()}});
+  if (error)
+    Log(kWarn, "cannot delete old weights",
+        {{"folder", version_folder}, {"error", error.message()}});
 }
 
 }  // namespace
 
 std::string VersionFolder(const std::string& folder, const PolicyVersion& version) {
-  return JoinPath(folder, "v" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step));
+  return JoinPath(folder,
+                  "v" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step));
 }
 
 Result<WeightManifest> ReadManifest(const std::string& version_folder) {
@@ -66,7 +70,8 @@ Result<WeightManifest> ReadManifest(const std::string& version_folder) {
   return manifest;
 }
 
-Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest, Durability durability) {
+Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest,
+                     Durability durability) {
   BUTTRESS_ASSIGN_OR_RETURN(auto file, PartFile::Create(JoinPath(version_folder, kManifestName)));
   BUTTRESS_RETURN_IF_ERROR(file->Append(ManifestToJson(manifest)));
   return file->Commit(durability);
@@ -85,8 +90,8 @@ Status VerifyFiles(const std::string& version_folder, const WeightManifest& mani
     }
     BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
     if (sha256 != file.sha256) {
-      return DataLoss(path + " has SHA-256 " + ToHex(sha256) + "; the manifest of version " + ToString(manifest.version) +
-                      " says " + ToHex(file.sha256));
+      return DataLoss(path + " has SHA-256 " + ToHex(sha256) + "; the manifest of version " +
+                      ToString(manifest.version) + " says " + ToHex(file.sha256));
     }
   }
   return OkStatus();

@@ -28,7 +28,8 @@ struct ServedFile {
   std::uint64_t bytes = 0;
 };
 
-// REQUIRES for a file to be served: the version's manifest names it. So nothing else can be reached, whatever the request says.
+// REQUIRES for a file to be served: the version's manifest names it. So nothing else can be
+// reached, whatever the request says.
 Result<ServedFile> OpenServed(const std::string& folder, const v1::FetchWeightsRequest& request) {
   BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion version, FromProto(request.version()));
   const std::string version_folder = VersionFolder(folder, version);
@@ -36,22 +37,27 @@ Result<ServedFile> OpenServed(const std::string& folder, const v1::FetchWeightsR
   if (!manifest.ok() || (!version.digest.empty() && manifest->version.digest != version.digest)) {
     return NotFound("version " + ToString(version) + " with that digest is not here");
   }
-  const auto file = std::find_if(manifest->files.begin(), manifest->files.end(),
-                                 [&](const WeightFile& candidate) { return candidate.name == request.file(); });
-  if (file == manifest->files.end()) return NotFound("version " + ToString(version) + " has no such file");
+  const auto file =
+      std::find_if(manifest->files.begin(), manifest->files.end(),
+                   [&](const WeightFile& candidate) { return candidate.name == request.file(); });
+  if (file == manifest->files.end())
+    return NotFound("version " + ToString(version) + " has no such file");
   if (request.offset() > file->bytes) {
     return OutOfRange("offset " + std::to_string(request.offset()) + " lies behind the file's " +
                       std::to_string(file->bytes) + " bytes");
   }
-  const int fd = ::open(JoinPath(version_folder, file->name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  const int fd =
+      ::open(JoinPath(version_folder, file->name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (fd < 0) return NotFound("version " + ToString(version) + " is gone");
   return ServedFile{fd, file->bytes};
 }
 
-// Sends one file, a chunk at a time: the next is read when the last one has left, so HTTP/2 flow control bounds what is in memory.
+// Sends one file, a chunk at a time: the next is read when the last one has left, so HTTP/2 flow
+// control bounds what is in memory.
 class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
  public:
-  FetchReactor(const std::string& folder, const v1::FetchWeightsRequest& request) : offset_(request.offset()) {
+  FetchReactor(const std::string& folder, const v1::FetchWeightsRequest& request)
+      : offset_(request.offset()) {
     const Result<ServedFile> file = OpenServed(folder, request);
     if (!file.ok()) {
       Finish(ToGrpc(file.status()));
@@ -82,16 +88,19 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
       return;
     }
     std::string& data = *chunk_.mutable_data();
-    data.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.bytes - offset_)));
+    data.resize(
+        static_cast<std::size_t>(std::min<std::uint64_t>(kChunkBytes, file_.bytes - offset_)));
     const ssize_t n = ::pread(file_.fd, data.data(), data.size(), static_cast<off_t>(offset_));
     if (n <= 0) {
-      Finish(grpc::Status(grpc::StatusCode::DATA_LOSS, n == 0 ? "the file is shorter than its manifest says"
-                                                              : std::string("read: ") + std::strerror(errno)));
+      Finish(grpc::Status(grpc::StatusCode::DATA_LOSS,
+                          n == 0 ? "the file is shorter than its manifest says"
+                                 : std::string("read: ") + std::strerror(errno)));
       return;
     }
     data.resize(static_cast<std::size_t>(n));
     chunk_.set_offset(offset_);
-    chunk_.set_crc32(static_cast<std::uint32_t>(::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size())));
+    chunk_.set_crc32(static_cast<std::uint32_t>(
+        ::crc32_z(0, reinterpret_cast<const Bytef*>(data.data()), data.size())));
     offset_ += data.size();
     StartWrite(&chunk_);
   }
@@ -105,8 +114,8 @@ class WeightsService : public v1::Weights::CallbackService {
  public:
   explicit WeightsService(std::string folder) : folder_(std::move(folder)) {}
 
-  grpc::ServerWriteReactor<v1::WeightChunk>* Fetch(grpc::CallbackServerContext*,
-                                                   const v1::FetchWeightsRequest* request) override {
+  grpc::ServerWriteReactor<v1::WeightChunk>* Fetch(
+      grpc::CallbackServerContext*, const v1::FetchWeightsRequest* request) override {
     return new FetchReactor(folder_, *request);
   }
 

@@ -38,9 +38,7 @@ double CanaryDifference(const Canaries& a, const Canaries& b) {
   return count == 0 ? 0 : sum / static_cast<double>(count);
 }
 
-CanaryProof ProveVersion(const VersionCanaries& now,
-                         const VersionCanaries& before,
-                         double bound,
+CanaryProof ProveVersion(const VersionCanaries& now, const VersionCanaries& before, double bound,
                          const std::string& url) {
   CanaryProof proof;
   proof.difference = CanaryDifference(now.server, now.learner);

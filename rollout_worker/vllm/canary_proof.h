@@ -34,9 +34,7 @@ struct CanaryProof {
 // Whether a server serves the version of `now`: within `bound` nats of the learner, and moved from
 // `before` where the learner has. A move of the learner below a tenth of the bound is not held
 // against a server that shows none: its precision may hide it. `before` may hold nothing.
-CanaryProof ProveVersion(const VersionCanaries& now,
-                         const VersionCanaries& before,
-                         double bound,
+CanaryProof ProveVersion(const VersionCanaries& now, const VersionCanaries& before, double bound,
                          const std::string& url);
 
 }  // namespace buttress

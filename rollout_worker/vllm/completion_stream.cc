@@ -21,9 +21,7 @@ const Json& Member(const Json& json, const char* name) {
   return it == json.end() ? null : *it;
 }
 
-Status AppendTokens(const Json& ids,
-                    const Json& logprobs,
-                    std::vector<std::int32_t>& token_ids,
+Status AppendTokens(const Json& ids, const Json& logprobs, std::vector<std::int32_t>& token_ids,
                     std::vector<float>& out) {
   if (!ids.is_array())
     return FailedPrecondition("the reply has no token_ids; vLLM 0.10.2 or newer returns them");
@@ -93,8 +91,7 @@ Status CompletionStream::ReadEvent(std::string_view text) {
     return DataLoss("the reply goes on after its finish_reason");
   BUTTRESS_RETURN_IF_ERROR(AppendTokens(Member(choice, "token_ids"),
                                         Member(Member(choice, "logprobs"), "token_logprobs"),
-                                        token_ids_,
-                                        logprobs_));
+                                        token_ids_, logprobs_));
   if (token_ids_.size() > static_cast<std::size_t>(max_tokens_)) {
     return DataLoss("the reply has more than max_tokens = " + std::to_string(max_tokens_) +
                     " tokens");

@@ -20,9 +20,7 @@ Status ControlStatus(Result<HttpReply> reply, const std::string& url) {
   return failed ? Unavailable(url + ": answered success = false") : OkStatus();
 }
 
-CompletionBody CanaryBody(const ServerInfo& server,
-                          const Canary& canary,
-                          const std::string& salt) {
+CompletionBody CanaryBody(const ServerInfo& server, const Canary& canary, const std::string& salt) {
   CompletionBody body;
   body.model = server.model;
   body.prompt_token_ids = canary.prompt_token_ids;
@@ -33,8 +31,7 @@ CompletionBody CanaryBody(const ServerInfo& server,
   return body;
 }
 
-Result<Canary> ReadCanary(const Result<HttpReply>& reply,
-                          const Canary& asked,
+Result<Canary> ReadCanary(const Result<HttpReply>& reply, const Canary& asked,
                           const std::string& url) {
   const Result<HttpReply> good = Checked(reply, url + "/v1/completions");
   BUTTRESS_RETURN_IF_ERROR(good.status());
@@ -62,8 +59,7 @@ Result<std::string> VllmControl::Get(const std::string& url, const std::string& 
 }
 
 std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& urls,
-                                             const std::string& folder,
-                                             InFlight in_flight,
+                                             const std::string& folder, InFlight in_flight,
                                              const std::function<void()>& paused) {
   std::vector<Status> statuses(urls.size());
   const auto post = [&](const std::string& path, const std::string& json, bool always) {
@@ -86,19 +82,19 @@ std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& url
                                  {"timeout", config_.control_ms / 1000}};
   post(in_flight == InFlight::kDrain ? "/pause?mode=wait&clear_cache=true"
                                      : "/pause?mode=abort&clear_cache=true",
-       "",
-       false);
+       "", false);
   paused();
   const std::vector<Status> before = statuses;
-  post("/collective_rpc",
-       reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+  post("/collective_rpc", reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
        false);
   for (std::size_t i = 0; i < statuses.size(); ++i) {
-    if (before[i].ok()) statuses[i] = statuses[i].Annotate(folder + " must be visible to the server (vLLM ends when a load fails)");
+    if (before[i].ok())
+      statuses[i] = statuses[i].Annotate(
+          folder + " must be visible to the server (vLLM ends when a load fails)");
   }
   post("/reset_prefix_cache", "", false);
-  post(
-      "/resume", "", true);  // whatever went wrong: a server that stays paused is lost to everybody
+  post("/resume", "",
+       true);  // whatever went wrong: a server that stays paused is lost to everybody
   return statuses;
 }
 

@@ -31,23 +31,20 @@ class VllmControl {
   VllmControl(VllmConfig config, std::string api_key)
       : config_(std::move(config)), api_key_(std::move(api_key)) {}
 
-  // /health, /version, /v1/models, /openapi.json, /server_info, and a completion that shows what its
-  // log-probs mean. kFailedPrecondition names the flags that the server lacks.
+  // /health, /version, /v1/models, /openapi.json, /server_info, and a completion that shows what
+  // its log-probs mean. kFailedPrecondition names the flags that the server lacks.
   Result<ServerInfo> Probe(const std::string& url);
 
   // Pauses, loads the safetensors of `folder` (a path on the servers' machines), empties the prefix
   // cache, resumes; one status a server. `paused` is called between pause and load: from then on no
   // token comes from the old weights. kDrain lets completions end first.
-  std::vector<Status> PushWeights(const std::vector<std::string>& urls,
-                                  const std::string& folder,
-                                  InFlight in_flight,
-                                  const std::function<void()>& paused);
+  std::vector<Status> PushWeights(const std::vector<std::string>& urls, const std::string& folder,
+                                  InFlight in_flight, const std::function<void()>& paused);
 
   // What each server completes the prompts of `canaries` with, as many tokens as those have. `salt`
   // keeps other weights' cache out.
   std::vector<Result<Canaries>> MeasureCanaries(const std::vector<ServerInfo>& servers,
-                                                const Canaries& canaries,
-                                                const std::string& salt);
+                                                const Canaries& canaries, const std::string& salt);
 
   // Ends calls under way and to come with kCancelled. Thread-safe.
   void Stop() { http_.Stop(); }

@@ -13,8 +13,7 @@ HttpRequest HealthRequest(const VllmConfig& config, const std::string& url) {
   HttpRequest request;
   request.url = url + "/health";
   request.deadlines = {std::min(config.connect_ms, config.health_timeout_ms),
-                       config.health_timeout_ms,
-                       config.health_timeout_ms,
+                       config.health_timeout_ms, config.health_timeout_ms,
                        config.health_timeout_ms};
   return request;
 }
@@ -35,8 +34,7 @@ void HealthPoller::Begin() {
   for (std::size_t server = 0; server < due_ms_.size(); ++server) {
     if (due_ms_[server] == kUnderWay || due_ms_[server] > now) continue;
     due_ms_[server] = kUnderWay;
-    http_.Start(HealthRequest(config_, pool_.Info(server).url),
-                nullptr,
+    http_.Start(HealthRequest(config_, pool_.Info(server).url), nullptr,
                 [this, server](Result<HttpReply> reply) { End(server, reply); });
   }
 }

@@ -112,15 +112,15 @@ void Configure(Transfer& transfer) {
   curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
   curl_easy_setopt(easy, CURLOPT_TCP_KEEPALIVE, 1L);
   curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, kMaxIdleSeconds);
-  curl_easy_setopt(
-      easy, CURLOPT_CONNECTTIMEOUT_MS, static_cast<long>(request.deadlines.connect_ms));
+  curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                   static_cast<long>(request.deadlines.connect_ms));
   curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &OnBytes);
   curl_easy_setopt(easy, CURLOPT_WRITEDATA, &transfer);
   if (request.json.has_value()) {
     curl_easy_setopt(easy, CURLOPT_POST, 1L);
     curl_easy_setopt(easy, CURLOPT_POSTFIELDS, request.json->data());
-    curl_easy_setopt(
-        easy, CURLOPT_POSTFIELDSIZE_LARGE, static_cast<curl_off_t>(request.json->size()));
+    curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE,
+                     static_cast<curl_off_t>(request.json->size()));
     AddHeader(transfer, "Content-Type: application/json");
     AddHeader(transfer, "Expect:");
   }
@@ -149,9 +149,8 @@ struct HttpMulti::Impl {
   }
 
   void End(const Transfer* ended, CURLcode code) {
-    const auto it = std::find_if(transfers.begin(), transfers.end(), [&](const auto& entry) {
-      return entry.second.get() == ended;
-    });
+    const auto it = std::find_if(transfers.begin(), transfers.end(),
+                                 [&](const auto& entry) { return entry.second.get() == ended; });
     BUTTRESS_CHECK(it != transfers.end(), "libcurl ended a transfer that is not ours");
     const DoneHandler done = std::move(it->second->done);
     Result<HttpReply> outcome = it->second->Outcome(code);
@@ -209,11 +208,8 @@ void HttpMulti::Step(std::int64_t timeout_ms) {
   int running = 0;
   curl_multi_perform(impl_->multi, &running);
   if (running == static_cast<int>(impl_->transfers.size())) {
-    curl_multi_poll(impl_->multi,
-                    nullptr,
-                    0,
-                    static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, kStepMs)),
-                    nullptr);
+    curl_multi_poll(impl_->multi, nullptr, 0,
+                    static_cast<int>(std::clamp<std::int64_t>(wait_ms, 0, kStepMs)), nullptr);
     curl_multi_perform(impl_->multi, &running);
   }
   int left = 0;

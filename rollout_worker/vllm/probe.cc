@@ -12,8 +12,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kRoutes[] = {
-    "/v1/completions", "/pause", "/resume", "/collective_rpc", "/reset_prefix_cache"};
+constexpr const char* kRoutes[] = {"/v1/completions", "/pause", "/resume", "/collective_rpc",
+                                   "/reset_prefix_cache"};
 constexpr std::int64_t kDefaultConcurrency =
     256;  // where neither the setting nor the server names one
 constexpr std::int32_t kProbeTokens = 8;
@@ -34,8 +34,7 @@ Status Lacks(const std::string& url, const std::string& what) {
 Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   ServerInfo info;
   info.url = url;
-  BUTTRESS_RETURN_IF_ERROR(
-      HealthOf(http_.Fetch({HealthRequest(config_, url)})[0], url));
+  BUTTRESS_RETURN_IF_ERROR(HealthOf(http_.Fetch({HealthRequest(config_, url)})[0], url));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string version, Get(url, "/version"));
   const Json parsed = Json::parse(version, nullptr, false);
   if (!Find(parsed, "/version").is_string())
@@ -106,9 +105,8 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
   const Json config = Find(Json::parse(*text, nullptr, false), "/vllm_config");
   const Json generation = Find(config, "/model_config/generation_config");
   if (generation != "vllm")
-    return Lacks(
-        info.url,
-        "applies a generation config of its own (generation_config = " + generation.dump() + ")");
+    return Lacks(info.url, "applies a generation config of its own (generation_config = " +
+                               generation.dump() + ")");
   const Json mode = Find(config, "/model_config/logprobs_mode");
   if (mode != "processed_logprobs") return Lacks(info.url, "logprobs_mode = " + mode.dump());
   const Json sequences = Find(config, "/scheduler_config/max_num_seqs");
@@ -140,9 +138,8 @@ Status VllmControl::CheckProcessedLogprobs(const ServerInfo& info) {
   BUTTRESS_RETURN_IF_ERROR(stream.Finish().Annotate(info.url));
   const float lowest = *std::min_element(stream.logprobs().begin(), stream.logprobs().end());
   if (lowest < kCertain) {
-    return Lacks(info.url,
-                 "gives log-probs of another distribution than it samples from (" +
-                     std::to_string(lowest) + " for a certain token, expected 0)");
+    return Lacks(info.url, "gives log-probs of another distribution than it samples from (" +
+                               std::to_string(lowest) + " for a certain token, expected 0)");
   }
   return OkStatus();
 }

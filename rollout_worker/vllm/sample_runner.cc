@@ -19,9 +19,7 @@ std::size_t QueueLimit(const ServerPool& pool) {
 
 }  // namespace
 
-SampleRunner::SampleRunner(const VllmConfig& config,
-                           std::string api_key,
-                           ServerPool& pool,
+SampleRunner::SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
                            PolicyVersion version)
     : config_(config),
       api_key_(std::move(api_key)),
@@ -226,9 +224,8 @@ void SampleRunner::BeginWaiting() {
     const auto next = std::next(sample);
     if (none_serves) {
       if (now - sample->waiting_since_ms >= config_.first_byte_ms) {
-        Deliver(sample->Ended(
-            FinishReason::kError,
-            Unavailable("no vLLM server serves: " + pool_.last_failure().ToString())));
+        Deliver(sample->Ended(FinishReason::kError, Unavailable("no vLLM server serves: " +
+                                                                pool_.last_failure().ToString())));
         waiting_.erase(sample);
       }
     } else if (sample->not_before_ms <= now && !Begin(sample)) {
@@ -253,8 +250,7 @@ bool SampleRunner::Begin(Place sample) {
   running_.splice(running_.end(), waiting_, sample);
   CompletionStream* stream = sample->stream.get();
   sample->transfer = http_.Start(
-      std::move(request),
-      [stream](std::string_view bytes) { return stream->Read(bytes); },
+      std::move(request), [stream](std::string_view bytes) { return stream->Read(bytes); },
       [this, sample](Result<HttpReply> reply) { EndAttempt(sample, std::move(reply)); });
   return true;
 }

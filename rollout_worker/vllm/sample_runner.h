@@ -22,9 +22,7 @@ namespace buttress {
 // Thread-safe. Its thread alone touches http_, health_, waiting_ and running_.
 class SampleRunner {
  public:
-  SampleRunner(const VllmConfig& config,
-               std::string api_key,
-               ServerPool& pool,
+  SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
                PolicyVersion version);
   ~SampleRunner();
   SampleRunner(const SampleRunner&) = delete;

@@ -12,8 +12,8 @@
 
 namespace buttress {
 
-// A server that fails, in a completion or in a health check, is lost until Restore: it may have come
-// back with other weights. Thread-safe.
+// A server that fails, in a completion or in a health check, is lost until Restore: it may have
+// come back with other weights. Thread-safe.
 class ServerPool {
  public:
   explicit ServerPool(std::vector<ServerInfo> servers);
@@ -30,7 +30,8 @@ class ServerPool {
   void Release(std::size_t server);
 
   void Lose(std::size_t server, const Status& why);
-  // The server serves again. False, and it does not, if it has been lost anew since Recovered named it.
+  // The server serves again. False, and it does not, if it has been lost anew since Recovered named
+  // it.
   bool Restore(std::size_t server, ServerInfo info);
 
   // What a health check of the server found; a failure loses it.

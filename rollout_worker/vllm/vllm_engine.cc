@@ -19,9 +19,10 @@ namespace {
 constexpr std::int64_t kMaxReviveMs = 30000;
 constexpr std::int64_t kMaxKeyBytes = 4096;
 // Nats that log-probs of the same weights may differ by, on average: kernels and, apart from that,
-// rounding. On canaries a vLLM in float32 was 5e-7 from our model (3 layers), one in bfloat16 0.006 from
-// ours in bfloat16 (3 and 24 layers, both 16 words) and 0.01 from ours in float32 (3 layers). In bfloat16
-// the error grows with the logits: between 16 and 32 neighbours are an eighth apart. Hence the wide bound.
+// rounding. On canaries a vLLM in float32 was 5e-7 from our model (3 layers), one in bfloat16 0.006
+// from ours in bfloat16 (3 and 24 layers, both 16 words) and 0.01 from ours in float32 (3 layers).
+// In bfloat16 the error grows with the logits: between 16 and 32 neighbours are an eighth apart.
+// Hence the wide bound.
 constexpr double kFloat32Bound = 1e-3;
 constexpr double kBfloat16Bound = 0.05;
 
@@ -50,9 +51,7 @@ bool IsFloat32(const WeightManifest& manifest) {
 
 class VllmEngine final : public InferenceEngine {
  public:
-  VllmEngine(const VllmConfig& config,
-             std::string api_key,
-             std::vector<ServerInfo> servers,
+  VllmEngine(const VllmConfig& config, std::string api_key, std::vector<ServerInfo> servers,
              ServedWeights weights)
       : config_(config),
         control_(config, api_key),
@@ -91,8 +90,9 @@ class VllmEngine final : public InferenceEngine {
 
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     if (manifest.canaries.empty()) {
-      return FailedPrecondition("policy " + ToString(manifest.version) +
-                                " came without canaries; its publisher is too old for vLLM workers");
+      return FailedPrecondition(
+          "policy " + ToString(manifest.version) +
+          " came without canaries; its publisher is too old for vLLM workers");
     }
     MutexLock lock(control_mutex_);
     const std::vector<std::size_t> serving = pool_.Serving();
@@ -114,8 +114,7 @@ class VllmEngine final : public InferenceEngine {
 
  private:
   // Takes over the servers that prove `weights`; the others are lost. Fails if all are.
-  Status Prove(const std::vector<std::size_t>& servers,
-               const std::vector<Status>& pushed,
+  Status Prove(const std::vector<std::size_t>& servers, const std::vector<Status>& pushed,
                ServedWeights weights) REQUIRES(control_mutex_) {
     std::vector<ServerInfo> infos;
     for (const std::size_t server : servers) infos.push_back(pool_.Info(server));
@@ -133,8 +132,7 @@ class VllmEngine final : public InferenceEngine {
       pool_.Lose(servers[i], status);
     }
     if (!proven) return failure;
-    Log(kInfo,
-        "vLLM serves new weights",
+    Log(kInfo, "vLLM serves new weights",
         {{"policy", ToString(weights.version)},
          {"servers", pool_.Serving().size()},
          {"canary_difference", canary_difference_.load()}});
@@ -142,9 +140,7 @@ class VllmEngine final : public InferenceEngine {
     return OkStatus();
   }
 
-  Status ProveServer(std::size_t server,
-                     const ServerInfo& info,
-                     const ServedWeights& weights,
+  Status ProveServer(std::size_t server, const ServerInfo& info, const ServedWeights& weights,
                      Canaries shown) REQUIRES(control_mutex_) {
     const VersionCanaries before{weights_.version, weights_.canaries, shown_[server]};
     VersionCanaries now{weights.version, weights.canaries, std::move(shown)};
@@ -152,8 +148,7 @@ class VllmEngine final : public InferenceEngine {
     canary_difference_ = std::max(canary_difference_.load(), proof.difference);
     if (proof.unchanged) {
       ++unchanged_weights_;
-      Log(kError,
-          "a vLLM server did not change its weights",
+      Log(kError, "a vLLM server did not change its weights",
           {{"server", info.url}, {"error", proof.status.message()}});
     }
     if (proof.status.ok()) shown_[server] = std::move(now.server);
@@ -172,7 +167,9 @@ class VllmEngine final : public InferenceEngine {
     while (!stop_.WaitFor(std::chrono::milliseconds(backoff.NextMs()))) {
       std::vector<std::size_t> recovered;
       {
-        MutexLock lock(control_mutex_);  // none of them is in an update, and none gets into one while it is lost
+        MutexLock lock(
+            // none of them is in an update, and none gets into one while it is lost
+            control_mutex_);
         recovered = pool_.Recovered();
       }
       bool failed = false;
@@ -187,8 +184,8 @@ class VllmEngine final : public InferenceEngine {
     }
   }
 
-  // Whatever it may hold by now, it gets the current weights and has to show them.
-  // The lock is not held while it is probed: one that hangs must not keep the others from new weights.
+  // Whatever it may hold by now, it gets the current weights and has to show them. The lock is not
+  // held while it is probed: one that hangs must not keep the others from new weights.
   Status Revive(std::size_t server) EXCLUDES(control_mutex_) {
     const std::string url = pool_.Info(server).url;
     BUTTRESS_ASSIGN_OR_RETURN(ServerInfo info, prober_.Probe(url));
@@ -200,10 +197,10 @@ class VllmEngine final : public InferenceEngine {
     BUTTRESS_RETURN_IF_ERROR(shown.status());
     shown_[server].clear();  // whatever it served before
     BUTTRESS_RETURN_IF_ERROR(ProveServer(server, info, weights_, *std::move(shown)));
-    if (!pool_.Restore(server, std::move(info))) return Unavailable(url + ": lost again while it was revived");
+    if (!pool_.Restore(server, std::move(info)))
+      return Unavailable(url + ": lost again while it was revived");
     runner_.Wake();
-    Log(kInfo,
-        "a vLLM server serves again",
+    Log(kInfo, "a vLLM server serves again",
         {{"server", url}, {"policy", ToString(weights_.version)}});
     return OkStatus();
   }
@@ -244,8 +241,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
   std::vector<ServerInfo> servers;
   for (const std::string& url : config.servers) {
     BUTTRESS_ASSIGN_OR_RETURN(ServerInfo info, control.Probe(url));
-    Log(kInfo,
-        "vLLM server",
+    Log(kInfo, "vLLM server",
         {{"server", url},
          {"vllm", info.version},
          {"model", info.model},

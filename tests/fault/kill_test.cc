@@ -1,4 +1,5 @@
-// kill -9 of every kind of process while the run goes on: it finishes by itself and the ledger balances.
+// kill -9 of every kind of process while the run goes on: it finishes by itself and the ledger
+// balances.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -30,10 +31,15 @@ void KillDuringARun(const std::string& program, std::int64_t at_step) {
 
 TEST(KillTest, AKilledWorkerCostsItsLeasesAndNothingElse) { KillDuringARun("rollout_worker", 3); }
 
-TEST(KillTest, AKilledCoordinatorComesBackWithEverythingItAcknowledged) { KillDuringARun("coordinator", 3); }
+TEST(KillTest, AKilledCoordinatorComesBackWithEverythingItAcknowledged) {
+  KillDuringARun("coordinator", 3);
+}
 
-// Step 8 lies after the checkpoint of step 5 and before that of step 10: steps 6 to 8 are trained again from the same plans.
-TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) { KillDuringARun("learner", 8); }
+// Step 8 lies after the checkpoint of step 5 and before that of step 10: steps 6 to 8 are trained
+// again from the same plans.
+TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
+  KillDuringARun("learner", 8);
+}
 
 TEST(KillTest, ACoordinatorKilledBetweenFsyncAndAcknowledgementLosesAndRepeatsNothing) {
   ASSERT_EQ(TinyTask::Get().error(), "");

@@ -15,14 +15,85 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kMathPieces[] = {
-    "\\frac", "\\sqrt", "\\boxed{", "\\text{", "\\left(", "\\right)", "^{", "_{", "\\\\", "\\pm", "\\cup", "\\infty", "\\pi", "\\sin", "\\log_",
-    "\\begin{pmatrix}", "\\end{pmatrix}", "&", "!", "%", "\\%", "^\\circ", "=", "<", "\\le", "\\in", "\\mid", ",", ";", " and ", " or ", "$", "**",
-    "1,234", "0.\\overline{3}", "5^(5^(5^5))", "\\{", "\\}", "|", "∞", "²", "π", "√", "\\overline{", "cm", "per", "million", "x", "i", "e"};
-constexpr std::string_view kAnswerPieces[] = {
-    "\\boxed{", "}", "####", "Answer:", "final answer is", "The answer is ", "</think>", "<answer>", "</answer>", "$", "$$", "\\(", "\\)", "\\[",
-    "\\]", "A:\n", ". ", "\n", "<|im_end|>", "**", "12", "-3/4", "1,234", "%", "and", "or"};
-constexpr std::string_view kExpressionPieces[] = {"+", "-", "*", "/", "(", ")", "=", "×", "÷", "−", "<answer>", "</answer>", " ", "1", "25", "100"};
+constexpr std::string_view kMathPieces[] = {"\\frac",
+                                            "\\sqrt",
+                                            "\\boxed{",
+                                            "\\text{",
+                                            "\\left(",
+                                            "\\right)",
+                                            "^{",
+                                            "_{",
+                                            "\\\\",
+                                            "\\pm",
+                                            "\\cup",
+                                            "\\infty",
+                                            "\\pi",
+                                            "\\sin",
+                                            "\\log_",
+                                            "\\begin{pmatrix}",
+                                            "\\end{pmatrix}",
+                                            "&",
+                                            "!",
+                                            "%",
+                                            "\\%",
+                                            "^\\circ",
+                                            "=",
+                                            "<",
+                                            "\\le",
+                                            "\\in",
+                                            "\\mid",
+                                            ",",
+                                            ";",
+                                            " and ",
+                                            " or ",
+                                            "$",
+                                            "**",
+                                            "1,234",
+                                            "0.\\overline{3}",
+                                            "5^(5^(5^5))",
+                                            "\\{",
+                                            "\\}",
+                                            "|",
+                                            "∞",
+                                            "²",
+                                            "π",
+                                            "√",
+                                            "\\overline{",
+                                            "cm",
+                                            "per",
+                                            "million",
+                                            "x",
+                                            "i",
+                                            "e"};
+constexpr std::string_view kAnswerPieces[] = {"\\boxed{",
+                                              "}",
+                                              "####",
+                                              "Answer:",
+                                              "final answer is",
+                                              "The answer is ",
+                                              "</think>",
+                                              "<answer>",
+                                              "</answer>",
+                                              "$",
+                                              "$$",
+                                              "\\(",
+                                              "\\)",
+                                              "\\[",
+                                              "\\]",
+                                              "A:\n",
+                                              ". ",
+                                              "\n",
+                                              "<|im_end|>",
+                                              "**",
+                                              "12",
+                                              "-3/4",
+                                              "1,234",
+                                              "%",
+                                              "and",
+                                              "or"};
+constexpr std::string_view kExpressionPieces[] = {"+", "-", "*",  "/",  "(",        ")",
+                                                  "=", "×", "÷",  "−",  "<answer>", "</answer>",
+                                                  " ", "1", "25", "100"};
 
 std::vector<std::string> MathPairs() {
   std::vector<std::string> answers;
@@ -50,7 +121,8 @@ std::vector<std::string> Solutions() {
 }
 
 std::vector<std::string> Expressions() {
-  return {"7-5+7-1", "(7 - 5) * 7 / 1 = 14", "<answer>25*(100-3)</answer>", "((1+2)*(3+4))/5", "-1 - -2", "100 / (25 - 5*5)"};
+  return {"7-5+7-1", "(7 - 5) * 7 / 1 = 14", "<answer>25*(100-3)</answer>", "((1+2)*(3+4))/5",
+          "-1 - -2", "100 / (25 - 5*5)"};
 }
 
 const Verifier& Named(const char* name) {
@@ -62,7 +134,8 @@ const Verifier& Named(const char* name) {
 
 // Both as an answer's grammar and in a comparison, with itself and with something else.
 void RunMath(std::string_view input) {
-  for (const CommaReading commas : {CommaReading::kThousands, CommaReading::kDecimal, CommaReading::kSeparator}) {
+  for (const CommaReading commas :
+       {CommaReading::kThousands, CommaReading::kDecimal, CommaReading::kSeparator}) {
     const auto node = ParseMath(input, commas);
     if (!node.ok()) continue;
     for (const MathMode mode : {MathMode::kLenient, MathMode::kStrict}) {
@@ -82,7 +155,8 @@ void RunExtraction(std::string_view input) {
   (void)InLastBox(input);
   (void)InAnswerTags(input);
   NearMisses(FirstBytes(input, 200), 10);
-  for (const char* name : {"math", "number", "exact", "arithmetic"}) Named(name).Verify({{}, input, "12", {}, false});
+  for (const char* name : {"math", "number", "exact", "arithmetic"})
+    Named(name).Verify({{}, input, "12", {}, false});
   Named("number").Verify({{}, "12", input, {}, true});
 }
 

@@ -20,24 +20,50 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kJsonPieces[] = {"{",     "}",       "[",           "]",          ":",        ",",          "\"",          "null",     "true",
-                                            "false", "1e999",   "\"id\"",      "\"answer\"", "\"label\"", "\"labels\"", "\"response\"", "\"prompt\"", "\\u0000",
-                                            "\\ud800", "\"rewards\"", "\"content\"", "\"role\"", "-1",      "\"merges\"",  "\"vocab\"",    "\xff"};
-constexpr std::string_view kYamlPieces[] = {":", "\n  ", "- ", "[", "]", "{", "}", "&a", "*a", "!!", "|", ">", "run:", "local:", "reward:", "\"", "'", "#", "~", "1e3", "---"};
-constexpr std::string_view kTemplatePieces[] = {"{{",   "}}",    "{%",      "%}",      "{%-",     "-%}",  "for ", "in ",   "if ",    "endif", "endfor", "else",
-                                                "set ", "loop.index0", "messages", "['role']", "| trim", "not ", "is defined", "raise_exception(", "range(", "[::-1]", "{#", "#}",
-                                                "namespace(", "macro ", "~", "==", ".split(", "* 99999999"};
-constexpr std::string_view kReplyPieces[] = {"data: ", "\n\n", "\r\n", "[DONE]", "{\"choices\":[", "\"token_ids\":", "\"logprobs\":", "\"finish_reason\":",
-                                             "\"stop\"", "\"length\"", "null", "-0.5", "]", "}", "event: error", ":"};
+constexpr std::string_view kJsonPieces[] = {
+    "{",           "}",         "[",          "]",
+    ":",           ",",         "\"",         "null",
+    "true",        "false",     "1e999",      "\"id\"",
+    "\"answer\"",  "\"label\"", "\"labels\"", "\"response\"",
+    "\"prompt\"",  "\\u0000",   "\\ud800",    "\"rewards\"",
+    "\"content\"", "\"role\"",  "-1",         "\"merges\"",
+    "\"vocab\"",   "\xff"};
+constexpr std::string_view kYamlPieces[] = {
+    ":", "\n  ", "- ",     "[",       "]",  "{", "}", "&a", "*a",  "!!", "|",
+    ">", "run:", "local:", "reward:", "\"", "'", "#", "~",  "1e3", "---"};
+constexpr std::string_view kTemplatePieces[] = {
+    "{{",       "}}",     "{%",   "%}",          "{%-",
+    "-%}",      "for ",   "in ",  "if ",         "endif",
+    "endfor",   "else",   "set ", "loop.index0", "messages",
+    "['role']", "| trim", "not ", "is defined",  "raise_exception(",
+    "range(",   "[::-1]", "{#",   "#}",          "namespace(",
+    "macro ",   "~",      "==",   ".split(",     "* 99999999"};
+constexpr std::string_view kReplyPieces[] = {"data: ",
+                                             "\n\n",
+                                             "\r\n",
+                                             "[DONE]",
+                                             "{\"choices\":[",
+                                             "\"token_ids\":",
+                                             "\"logprobs\":",
+                                             "\"finish_reason\":",
+                                             "\"stop\"",
+                                             "\"length\"",
+                                             "null",
+                                             "-0.5",
+                                             "]",
+                                             "}",
+                                             "event: error",
+                                             ":"};
 
 std::string Golden(const std::string& name) { return *ReadFile(BUTTRESS_SOURCE_DIR "/" + name); }
 
 std::vector<std::string> Rows() {
-  return {R"({"id": "a", "answer": "12", "response": "so it is 12", "label": true})",
-          R"({"id": 7, "answer": "12", "responses": ["12", "13"], "labels": [1, 0]})",
-          R"({"id": "q7", "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9], "outcomes": ["correct", "wrong", "unscorable", "correct"]})",
-          R"({"rewards": [1, 0], "components": [[1, 0.2], [0, 0.9]], "history": {"correct": 3, "scored": 8}})",
-          R"({"id": "p", "prompt": [{"role": "user", "content": "2+2?"}], "answer": 4, "source": "s"})"};
+  return {
+      R"({"id": "a", "answer": "12", "response": "so it is 12", "label": true})",
+      R"({"id": 7, "answer": "12", "responses": ["12", "13"], "labels": [1, 0]})",
+      R"({"id": "q7", "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9], "outcomes": ["correct", "wrong", "unscorable", "correct"]})",
+      R"({"rewards": [1, 0], "components": [[1, 0.2], [0, 0.9]], "history": {"correct": 3, "scored": 8}})",
+      R"({"id": "p", "prompt": [{"role": "user", "content": "2+2?"}], "answer": 4, "source": "s"})"};
 }
 
 void RunRows(std::string_view input) {
@@ -50,23 +76,26 @@ void RunRows(std::string_view input) {
 }
 
 std::vector<std::string> TokenizerFiles() {
-  return {Golden("tests/golden/tokenizer/tokenizer.json"), Golden("tests/golden/tokenizer/digits.json"),
-          R"({"eos_token": "<|im_end|>", "pad_token": {"content": "<pad>"}, "chat_template": "{{ messages }}"})"};
+  return {
+      Golden("tests/golden/tokenizer/tokenizer.json"), Golden("tests/golden/tokenizer/digits.json"),
+      R"({"eos_token": "<|im_end|>", "pad_token": {"content": "<pad>"}, "chat_template": "{{ messages }}"})"};
 }
 
 void RunTokenizer(std::string_view input) {
   auto config = ParseTokenizerConfig(input);
   auto spec = ParseTokenizerJson(input);
   if (!spec.ok()) return;
-  const auto tokenizer = ByteLevelBpeTokenizer::Create(*std::move(spec), config.ok() ? *std::move(config) : TokenizerConfig{});
+  const auto tokenizer = ByteLevelBpeTokenizer::Create(
+      *std::move(spec), config.ok() ? *std::move(config) : TokenizerConfig{});
   if (!tokenizer.ok()) return;
   const auto tokens = (*tokenizer)->Encode("Hello, Welt! 12345 \t\n é 漢字 <|im_end|>");
   if (tokens.ok()) (void)(*tokenizer)->Decode(*tokens, SpecialTokens::kSkip);
 }
 
 std::vector<std::string> Safetensors() {
-  const std::string header = R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
-                             R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})";
+  const std::string header =
+      R"({"__metadata__":{"format":"pt"},"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},)"
+      R"("b":{"dtype":"BF16","shape":[4],"data_offsets":[24,32]}})";
   std::string file(8, '\0');
   file[0] = static_cast<char>(header.size());
   return {file + header + std::string(32, 'x')};
@@ -82,33 +111,46 @@ void RunSafetensors(std::string_view input) {
   for (const TensorView& tensor : (*file)->tensors()) {
     for (const char c : tensor.data) sum += static_cast<unsigned char>(c);
   }
-  volatile const std::size_t kept = sum;
+  const volatile std::size_t kept = sum;
   (void)kept;
 }
 
-std::vector<std::string> Configs() { return {Golden("configs/quickstart.yaml"), Golden("configs/vllm.yaml"), PrintRunConfig(RunConfig{})}; }
+std::vector<std::string> Configs() {
+  return {Golden("configs/quickstart.yaml"), Golden("configs/vllm.yaml"),
+          PrintRunConfig(RunConfig{})};
+}
 
 void RunConfigText(std::string_view input) {
   ParseRunConfig(std::string(input), "fuzz.yaml", {"run.optim.lr=1e-5"}).status().IgnoreError();
 }
 
 std::vector<std::string> Templates() {
-  return {Golden("tests/golden/chat_template/qwen2.jinja"), Golden("tests/golden/chat_template/qwen2_5.jinja"),
+  return {Golden("tests/golden/chat_template/qwen2.jinja"),
+          Golden("tests/golden/chat_template/qwen2_5.jinja"),
           Golden("tests/golden/chat_template/qwen3.jinja")};
 }
 
 void RunTemplate(std::string_view input) {
   const auto parsed = ChatTemplate::Parse(input);
   if (!parsed.ok()) return;
-  const nlohmann::json messages = {{{"role", "system"}, {"content", "Be brief."}}, {{"role", "user"}, {"content", "2+2?"}}};
-  (void)(*parsed)->Render(messages, true, {{"bos_token", "<s>"}, {"tools", nlohmann::json::array()}});
+  const nlohmann::json messages = {{{"role", "system"}, {"content", "Be brief."}},
+                                   {{"role", "user"}, {"content", "2+2?"}}};
+  (void)(*parsed)->Render(messages, true,
+                          {{"bos_token", "<s>"}, {"tools", nlohmann::json::array()}});
 }
 
 std::vector<std::string> Replies() {
-  return {"data: {\"choices\":[{\"index\":0,\"text\":\"a\",\"prompt_token_ids\":[1,2],\"token_ids\":[5,6],\"logprobs\":{\"token_logprobs\":[-0.5,-1]},"
-          "\"finish_reason\":null}]}\n\ndata: {\"choices\":[{\"index\":0,\"text\":\"\",\"token_ids\":[7],\"logprobs\":{\"token_logprobs\":[-0.1]},"
-          "\"finish_reason\":\"stop\"}]}\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":3}}\n\ndata: [DONE]\n\n",
-          "data: {\"error\":{\"message\":\"out of memory\",\"code\":500}}\n\n"};
+  return {
+      "data: "
+      "{\"choices\":[{\"index\":0,\"text\":\"a\",\"prompt_token_ids\":[1,2],\"token_ids\":[5,6],"
+      "\"logprobs\":{\"token_logprobs\":[-0.5,-1]},"
+      "\"finish_reason\":null}]}\n\ndata: "
+      "{\"choices\":[{\"index\":0,\"text\":\"\",\"token_ids\":[7],\"logprobs\":{\"token_logprobs\":"
+      "[-0.1]},"
+      "\"finish_reason\":\"stop\"}]}\n\ndata: "
+      "{\"choices\":[],\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":3}}\n\ndata: "
+      "[DONE]\n\n",
+      "data: {\"error\":{\"message\":\"out of memory\",\"code\":500}}\n\n"};
 }
 
 void RunReply(std::string_view input) {

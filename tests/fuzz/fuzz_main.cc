@@ -1,6 +1,7 @@
-// Feeds parsers with inputs that are almost right: fuzz_parsers [--seconds S] [--seed N] [--target NAME] [--limit-ms M] [--replay FILE].
-// Prints the seed first, and what each target took. A crash, an exception or an input that takes longer than the limit (CPU time) ends it with
-// 1; the input is then in fuzz-crash-TARGET, for --replay.
+// Feeds parsers with inputs that are almost right: fuzz_parsers [--seconds S] [--seed N] [--target
+// NAME] [--limit-ms M] [--replay FILE]. Prints the seed first, and what each target took. A crash,
+// an exception or an input that takes longer than the limit (CPU time) ends it with 1; the input is
+// then in fuzz-crash-TARGET, for --replay.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -56,7 +57,8 @@ void OnCrash(int number) {
 
 // SIGPROF: the input took three times its limit and has not ended.
 void CatchCrashes() {
-  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF}) ::signal(number, OnCrash);
+  for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF})
+    ::signal(number, OnCrash);
 }
 
 double CpuSeconds() {
@@ -99,11 +101,13 @@ bool RunTarget(const FuzzTarget& target, const Flags& flags, double seconds) {
     slowest = std::max(slowest, taken);
     if (taken * 1000 > static_cast<double>(flags.limit_ms)) {
       KeepInput();
-      std::fprintf(stderr, "%s: an input of %zu bytes took %.0f ms\n", std::string(target.name).c_str(), input.size(), taken * 1000);
+      std::fprintf(stderr, "%s: an input of %zu bytes took %.0f ms\n",
+                   std::string(target.name).c_str(), input.size(), taken * 1000);
       return false;
     }
   } while (WallSeconds() < end);
-  std::printf("%-12s %10lld inputs, the slowest %.1f ms\n", std::string(target.name).c_str(), static_cast<long long>(inputs), slowest * 1000);
+  std::printf("%-12s %10lld inputs, the slowest %.1f ms\n", std::string(target.name).c_str(),
+              static_cast<long long>(inputs), slowest * 1000);
   std::fflush(stdout);
   return true;
 }
@@ -111,7 +115,8 @@ bool RunTarget(const FuzzTarget& target, const Flags& flags, double seconds) {
 int Run(const Flags& flags) {
   std::vector<FuzzTarget> targets = CompletionTargets();
   for (const FuzzTarget& target : FileTargets()) targets.push_back(target);
-  if (!flags.target.empty()) std::erase_if(targets, [&](const FuzzTarget& target) { return target.name != flags.target; });
+  if (!flags.target.empty())
+    std::erase_if(targets, [&](const FuzzTarget& target) { return target.name != flags.target; });
   if (targets.empty()) {
     std::fprintf(stderr, "fuzz_parsers: no target '%s'\n", flags.target.c_str());
     return 2;

@@ -1,4 +1,5 @@
-// Parsers of what comes from outside: models' completions, files, servers. Each takes any bytes without a crash and within a time bound.
+// Parsers of what comes from outside: models' completions, files, servers. Each takes any bytes
+// without a crash and within a time bound.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,6 @@ struct FuzzTarget {
   std::size_t max_bytes;                         // of an input
   void (*run)(std::string_view input);           // returns, whatever the input
 };
-
 
 // Of what models write, and of files and servers.
 std::vector<FuzzTarget> CompletionTargets();

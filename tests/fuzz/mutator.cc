@@ -8,9 +8,10 @@ namespace {
 
 constexpr std::array<std::string_view, 6> kOpening = {"(", "[", "{", "\\frac{", "{{", "\""};
 constexpr std::array<std::string_view, 6> kClosing = {")", "]", "}", "}{2}", "}}", "\""};
-constexpr std::array<std::string_view, 12> kNumbers = {"0",    "-1",         "2147483648", "9223372036854775808", "1e308",
-                                                       "1e-9", "4294967295", "0.1",        "99999999999999999999999", "00",
-                                                       "NaN",  "1e999999999"};
+constexpr std::array<std::string_view, 12> kNumbers = {
+    "0",    "-1",         "2147483648", "9223372036854775808",     "1e308",
+    "1e-9", "4294967295", "0.1",        "99999999999999999999999", "00",
+    "NaN",  "1e999999999"};
 
 }  // namespace
 

@@ -15,7 +15,8 @@ namespace buttress {
 class Mutator {
  public:
   // REQUIRES: `corpus` is not empty; `dictionary` outlives this.
-  Mutator(std::uint64_t seed, std::vector<std::string> corpus, std::span<const std::string_view> dictionary, std::size_t max_bytes)
+  Mutator(std::uint64_t seed, std::vector<std::string> corpus,
+          std::span<const std::string_view> dictionary, std::size_t max_bytes)
       : random_(seed), pool_(std::move(corpus)), dictionary_(dictionary), max_bytes_(max_bytes) {}
 
   // One of the pool with one to eight changes. Some replace it in the pool, so that changes add up.

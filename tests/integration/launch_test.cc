@@ -35,9 +35,9 @@ TEST(LaunchTest, OneCommandTrainsToTheEndAndLeavesItsResults) {
 
   // `buttress eval` on the folder gives the accuracy of the summary again.
   const std::string log = JoinPath(run.out(), "eval.log"), json = JoinPath(run.out(), "eval.json");
-  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "eval", "--model", JoinPath(run.out(), "model"), "--prompts",
-                      TinyTask::Get().folder() + "/held_out.jsonl", "--verifier", "countdown", "--use-all", "--max-tokens", "8",
-                      "--json", "--out", json},
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "eval", "--model", JoinPath(run.out(), "model"),
+                      "--prompts", TinyTask::Get().folder() + "/held_out.jsonl", "--verifier",
+                      "countdown", "--use-all", "--max-tokens", "8", "--json", "--out", json},
                      log, 60000),
             0)
       << TextOf(log);
@@ -61,15 +61,18 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
   const auto after = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(after.ok());
   // The clean stop made a checkpoint: no step was done twice.
-  for (std::size_t i = 0; i < before->size(); ++i) EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
+  for (std::size_t i = 0; i < before->size(); ++i)
+    EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
 }
 
 // Dynamic sampling with prompts passed over, and a coordinator that is killed on the way.
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 6, kCap = 1;
-  LaunchedRun run(kShort, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set", "run.batch.zero_variance=resample", "--set",
-                           "run.batch.resample.cap=" + std::to_string(kCap), "--set", "run.data.selection.mode=mopps"});
+  LaunchedRun run(kShort, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set",
+                           "run.batch.zero_variance=resample", "--set",
+                           "run.batch.resample.cap=" + std::to_string(kCap), "--set",
+                           "run.data.selection.mode=mopps"});
   run.Start();
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
   for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGKILL);

@@ -1,4 +1,5 @@
-// /metrics of live programs: what promtool says of them, and the ACR against a recount from the ledger.
+// /metrics of live programs: what promtool says of them, and the ACR against a recount from the
+// ledger.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -27,7 +28,8 @@ TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqu
   run.Start();
   ASSERT_TRUE(run.WaitForStep(6, kRunMs)) << run.Text();
   const std::string out = run.out();
-  for (const char* file : {"coordinator.metrics", "workers/w0.metrics", "workers/w1.metrics", "learner/0.metrics", "learner/1.metrics"}) {
+  for (const char* file : {"coordinator.metrics", "workers/w0.metrics", "workers/w1.metrics",
+                           "learner/0.metrics", "learner/1.metrics"}) {
     const std::string address = TextOf(JoinPath(out, file));
     const std::string scraped = JoinPath(out, "scraped.txt");
     std::remove(scraped.c_str());
@@ -35,18 +37,22 @@ TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqu
     EXPECT_NE(text.find("buttress_build_info"), std::string::npos) << file << ": " << text;
     const std::string log = JoinPath(out, "promtool.log");
     std::remove(log.c_str());
-    EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, 10000), 0) << file << ": " << TextOf(log);
+    EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, 10000), 0)
+        << file << ": " << TextOf(log);
   }
-  // A coordinator that comes back from the ledger counts on from there; with the learner and the workers gone nothing changes in between.
+  // A coordinator that comes back from the ledger counts on from there; with the learner and the
+  // workers gone nothing changes in between.
   run.process().Signal(SIGKILL);
   KillDescendants();
   const std::string log = JoinPath(out, "coordinator-again.log");
   auto coordinator = Process::Start({SiblingProgram("coordinator"), "--config", run.yaml()}, log);
   ASSERT_TRUE(coordinator.ok());
   std::remove(JoinPath(out, "coordinator.metrics").c_str());
-  ASSERT_TRUE(WaitUntil(20000, [&] { return ReadFile(JoinPath(out, "coordinator.metrics")).ok(); })) << TextOf(log);
+  ASSERT_TRUE(WaitUntil(20000, [&] { return ReadFile(JoinPath(out, "coordinator.metrics")).ok(); }))
+      << TextOf(log);
   const std::string address = TextOf(JoinPath(out, "coordinator.metrics"));
-  const std::string text = Scrape(address.substr(0, address.find('\n')), JoinPath(out, "again.txt"));
+  const std::string text =
+      Scrape(address.substr(0, address.find('\n')), JoinPath(out, "again.txt"));
   coordinator->Signal(SIGTERM);
   ASSERT_TRUE(WaitUntil(20000, [&] { return !coordinator->Running(); }));
   auto reader = LedgerReader::Open(JoinPath(out, "ledger.db"));
@@ -59,7 +65,8 @@ TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqu
   EXPECT_EQ(ValueOf(text, series + "mixed\"}"), static_cast<double>(collapse->mixed)) << text;
   EXPECT_EQ(ValueOf(text, series + "all_correct\"}"), static_cast<double>(collapse->all_correct));
   EXPECT_EQ(ValueOf(text, series + "all_wrong\"}"), static_cast<double>(collapse->all_wrong));
-  EXPECT_EQ(ValueOf(text, series + "other_constant\"}"), static_cast<double>(collapse->other_constant));
+  EXPECT_EQ(ValueOf(text, series + "other_constant\"}"),
+            static_cast<double>(collapse->other_constant));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Two learner ranks, two workers and the coordinator on five machines that share no folder: weights by gRPC and from worker to worker, TLS
-// and token everywhere, and one link at a time that is cut, slow or lossy.
+// Two learner ranks, two workers and the coordinator on five machines that share no folder: weights
+// by gRPC and from worker to worker, TLS and token everywhere, and one link at a time that is cut,
+// slow or lossy.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -42,9 +43,27 @@ class Cluster {
     Run("co", {SiblingProgram("coordinator"), "--config", kYaml});
     Run("wa", {SiblingProgram("rollout_worker"), "--config", kYaml});
     Run("wb", {SiblingProgram("rollout_worker"), "--config", kYaml});
-    Run("l0", {"env", machines_.AgentVariable("l1"), "mpirun", "--allow-run-as-root", "-np", "2", "--host", "l0:1,l1:1", "--bind-to",
-               "none", "--mca", "plm_rsh_agent", Machines::Agent(), "--mca", "oob_tcp_if_include", "eth0", SiblingProgram("learner"),
-               "--config", kYaml, "--expect-world", "2"});
+    Run("l0", {"env",
+               machines_.AgentVariable("l1"),
+               "mpirun",
+               "--allow-run-as-root",
+               "-np",
+               "2",
+               "--host",
+               "l0:1,l1:1",
+               "--bind-to",
+               "none",
+               "--mca",
+               "plm_rsh_agent",
+               Machines::Agent(),
+               "--mca",
+               "oob_tcp_if_include",
+               "eth0",
+               SiblingProgram("learner"),
+               "--config",
+               kYaml,
+               "--expect-world",
+               "2"});
   }
 
   // Last step that the learner has logged.
@@ -69,13 +88,19 @@ class Cluster {
     return WaitUntil(timeout_ms, [&] { return !process.Running(); }) ? process.exit_code() : -1;
   }
 
-  // A series of a machine's /metrics, fetched on another machine as Prometheus does; -1 if it is not there.
+  // A series of a machine's /metrics, fetched on another machine as Prometheus does; -1 if it is
+  // not there.
   double Metric(const std::string& name, const std::string& series) {
     const std::string to = JoinPath(dir_.path(), "scrape." + name);
     std::remove(to.c_str());
-    RunToEnd(machines_.On("co", {"sh", "-c", "curl -sS --max-time 10 --cacert /tmp/certs/ca.pem -H \"Authorization: Bearer $(cat "
-                                             "/tmp/certs/token)\" https://" + name + ":9100/metrics"}),
-             to, 20000);
+    RunToEnd(
+        machines_.On(
+            "co",
+            {"sh", "-c",
+             "curl -sS --max-time 10 --cacert /tmp/certs/ca.pem -H \"Authorization: Bearer $(cat "
+             "/tmp/certs/token)\" https://" +
+                 name + ":9100/metrics"}),
+        to, 20000);
     const std::string text = TextOf(to);
     const std::size_t at = text.find("\n" + series + " ");
     return at == std::string::npos ? -1 : std::stod(text.substr(at + series.size() + 2));
@@ -83,7 +108,8 @@ class Cluster {
 
   std::string Text() const {
     std::string text;
-    for (const auto& [name, process] : programs_) text += "\n--- " + name + "\n" + Tail(TextOf(Log(name)));
+    for (const auto& [name, process] : programs_)
+      text += "\n--- " + name + "\n" + Tail(TextOf(Log(name)));
     return text;
   }
 
@@ -102,7 +128,8 @@ class Cluster {
     fs::create_directories(tmp + "/certs");
     fs::copy(TinyTask::Get().folder() + "/model", tmp + "/task/model", fs::copy_options::recursive);
     fs::copy(TinyTask::Get().folder() + "/train.jsonl", tmp + "/task/train.jsonl");
-    for (const std::string& file : {std::string("ca.pem"), std::string("token"), name + ".pem", name + ".key"}) {
+    for (const std::string& file :
+         {std::string("ca.pem"), std::string("token"), name + ".pem", name + ".key"}) {
       fs::copy(certificates_.Path(file), tmp + "/certs/" + file);
     }
     std::ofstream(tmp + "/run.yaml") << Yaml(name);
@@ -111,14 +138,21 @@ class Cluster {
   std::string Yaml(const std::string& name) const {
     const std::string ip = machines_.Address(name), certs = "/tmp/certs/";
     return "run:\n  name: machines\n  steps: " + std::to_string(kSteps) +
-           "\n  checkpoint_interval: 10\n  lease_ms: 6000\n  data: {prompts: /tmp/task/train.jsonl}\n  model: {path: /tmp/task/model}\n"
-           "  sampling: {group_size: 4, max_tokens: 8}\n  batch: {prompts: " + std::to_string(kGroupsOfAStep) +
-           ", max_age: 1}\n  reward: {verifier: countdown, use_all: true}\n  algorithm: {advantage: avspo}\n  optim: {lr: 3e-4}\n"
+           "\n  checkpoint_interval: 10\n  lease_ms: 6000\n  data: {prompts: "
+           "/tmp/task/train.jsonl}\n  model: {path: /tmp/task/model}\n"
+           "  sampling: {group_size: 4, max_tokens: 8}\n  batch: {prompts: " +
+           std::to_string(kGroupsOfAStep) +
+           ", max_age: 1}\n  reward: {verifier: countdown, use_all: true}\n  algorithm: "
+           "{advantage: avspo}\n  optim: {lr: 3e-4}\n"
            "local:\n  out: /tmp/run\n"
-           "  security: {certificate: " + certs + name + ".pem, key: " + certs + name + ".key, ca: " + certs + "ca.pem, token_file: " + certs +
-           "token}\n  coordinator: {listen: \"" + (name == "co" ? ip : "127.0.0.1") + ":7000\", advertise: \"co:7000\", metrics: \"" +
-           ip + ":9100\"}\n  worker: {id: " + name + ", weights: grpc, listen: \"" + ip + ":7001\", advertise: \"" + name +
-           ":7001\", metrics: \"" + ip + ":9100\", max_running: 64}\n  learner: {interface: eth0, collective_timeout_ms: 80000, listen: \"" +
+           "  security: {certificate: " +
+           certs + name + ".pem, key: " + certs + name + ".key, ca: " + certs +
+           "ca.pem, token_file: " + certs + "token}\n  coordinator: {listen: \"" +
+           (name == "co" ? ip : "127.0.0.1") + ":7000\", advertise: \"co:7000\", metrics: \"" + ip +
+           ":9100\"}\n  worker: {id: " + name + ", weights: grpc, listen: \"" + ip +
+           ":7001\", advertise: \"" + name + ":7001\", metrics: \"" + ip +
+           ":9100\", max_running: 64}\n  learner: {interface: eth0, collective_timeout_ms: 80000, "
+           "listen: \"" +
            ip + ":7002\", advertise: \"l0:7002\", metrics: \"" + ip + ":9100\"}\n";
   }
 
@@ -130,7 +164,9 @@ class Cluster {
 
   std::string Log(const std::string& name) const { return JoinPath(dir_.path(), name + ".log"); }
 
-  static std::string Tail(const std::string& text) { return text.substr(text.size() - std::min<std::size_t>(text.size(), 4000)); }
+  static std::string Tail(const std::string& text) {
+    return text.substr(text.size() - std::min<std::size_t>(text.size(), 4000));
+  }
 
   TempDir dir_;
   Machines machines_;
@@ -139,7 +175,8 @@ class Cluster {
 };
 
 // What a fault may cost is time: after it another step comes, and no program has left.
-void Suffer(Cluster& cluster, const std::string& a, const std::string& b, const std::string& match, std::int64_t ms) {
+void Suffer(Cluster& cluster, const std::string& a, const std::string& b, const std::string& match,
+            std::int64_t ms) {
   SCOPED_TRACE(a + " - " + b + ": " + (match.empty() ? "cut" : match));
   const std::int64_t before = cluster.step();
   const double started = MonotonicSeconds();
@@ -151,13 +188,15 @@ void Suffer(Cluster& cluster, const std::string& a, const std::string& b, const 
   ASSERT_TRUE(cluster.AllRun()) << cluster.Text();
   ASSERT_TRUE(cluster.WaitForStep(cluster.step() + 1, 60000)) << cluster.Text();
   EXPECT_TRUE(dropped > 0 || !match.empty()) << "the link was not cut";
-  std::printf("%s - %s %s: %.0f s, %d packets dropped, %lld steps meanwhile, the next %.1f s after it\n", a.c_str(), b.c_str(),
-              match.empty() ? "cut" : match.c_str(), healed - started, dropped, static_cast<long long>(meanwhile),
-              MonotonicSeconds() - healed);
+  std::printf(
+      "%s - %s %s: %.0f s, %d packets dropped, %lld steps meanwhile, the next %.1f s after it\n",
+      a.c_str(), b.c_str(), match.empty() ? "cut" : match.c_str(), healed - started, dropped,
+      static_cast<long long>(meanwhile), MonotonicSeconds() - healed);
   std::fflush(stdout);
 }
 
-// The ledger in a folder that a coordinator has left, and a recount; `all_wrong` as its /metrics said last.
+// The ledger in a folder that a coordinator has left, and a recount; `all_wrong` as its /metrics
+// said last.
 void ExpectLedgerBalances(const std::string& folder, double all_wrong) {
   auto reader = LedgerReader::Open(JoinPath(folder, "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
@@ -165,7 +204,8 @@ void ExpectLedgerBalances(const std::string& folder, double all_wrong) {
   ASSERT_TRUE(audit.ok()) << audit.status().ToString();
   EXPECT_EQ(audit->violations, std::vector<std::string>());
   for (const auto& [state, count] : audit->groups) {
-    EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0) << count << " groups are left " << state;
+    EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0)
+        << count << " groups are left " << state;
   }
   EXPECT_EQ(audit->groups["settled"], kSteps * kGroupsOfAStep);
   EXPECT_EQ(audit->recounted, audit->reported);
@@ -179,14 +219,18 @@ TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
   cluster.machines().Drop("wb", "l0");
   cluster.Start();
   ASSERT_TRUE(cluster.WaitForStep(4, kStartMs)) << cluster.Text();
-  EXPECT_TRUE(WaitUntil(60000, [&] { return cluster.Metric("wb", "buttress_worker_weights_version") >= 1; })) << cluster.Text();
-  EXPECT_GT(cluster.Metric("wb", "buttress_worker_weight_bytes_total{source=\"worker\"}"), 100000) << cluster.Text();
+  EXPECT_TRUE(WaitUntil(60000, [&] {
+    return cluster.Metric("wb", "buttress_worker_weights_version") >= 1;
+  })) << cluster.Text();
+  EXPECT_GT(cluster.Metric("wb", "buttress_worker_weight_bytes_total{source=\"worker\"}"), 100000)
+      << cluster.Text();
   EXPECT_EQ(cluster.Metric("wb", "buttress_worker_weight_bytes_total{source=\"learner\"}"), 0);
   EXPECT_GT(cluster.machines().Heal(), 0);
   EXPECT_GT(cluster.Metric("l1", "process_start_time_seconds"), 0);
 
-  for (const auto& [a, b, slow] : {std::tuple("wa", "co", kSlowControl), std::tuple("l0", "co", kSlowControl),
-                                   std::tuple("wa", "l0", kSlowWeights)}) {
+  for (const auto& [a, b, slow] :
+       {std::tuple("wa", "co", kSlowControl), std::tuple("l0", "co", kSlowControl),
+        std::tuple("wa", "l0", kSlowWeights)}) {
     Suffer(cluster, a, b, "", kCutMs);
     Suffer(cluster, a, b, slow, kPoorMs);
     Suffer(cluster, a, b, kLossy, kPoorMs);
@@ -195,34 +239,60 @@ TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
   EXPECT_EQ(cluster.Wait("l0", kRunMs), 0) << cluster.Text();
   EXPECT_EQ(cluster.Wait("wa", 60000), 0) << cluster.Text();
   EXPECT_EQ(cluster.Wait("wb", 60000), 0) << cluster.Text();
-  const double all_wrong = cluster.Metric("co", "buttress_coordinator_groups_scored_total{collapse=\"all_wrong\"}");
+  const double all_wrong =
+      cluster.Metric("co", "buttress_coordinator_groups_scored_total{collapse=\"all_wrong\"}");
   cluster.Signal("co", SIGTERM);
   EXPECT_EQ(cluster.Wait("co", 60000), 0) << cluster.Text();
   // A copy, because SQLite resolves the way through /proc to a folder of this machine.
   const TempDir copy;
-  std::filesystem::copy(cluster.machines().Path("co", "/tmp/run"), copy.path(), std::filesystem::copy_options::recursive);
+  std::filesystem::copy(cluster.machines().Path("co", "/tmp/run"), copy.path(),
+                        std::filesystem::copy_options::recursive);
   ExpectLedgerBalances(copy.path(), all_wrong);
   const auto steps = ReadSteps(cluster.machines().Path("l0", "/tmp/run/steps.jsonl"));
   ASSERT_TRUE(steps.ok());
   ASSERT_EQ(steps->size(), static_cast<std::size_t>(kSteps));
-  for (int i = 0; i < kSteps; ++i) EXPECT_EQ((*steps)[static_cast<std::size_t>(i)].step, i + 1) << "a step was done twice or left out";
+  for (int i = 0; i < kSteps; ++i)
+    EXPECT_EQ((*steps)[static_cast<std::size_t>(i)].step, i + 1)
+        << "a step was done twice or left out";
   // Nothing is shared: what one machine has written, no other one sees.
   for (const char* other : {"l0", "l1", "wa", "wb"}) {
-    EXPECT_FALSE(std::filesystem::exists(cluster.machines().Path(other, "/tmp/run/ledger.db"))) << other;
+    EXPECT_FALSE(std::filesystem::exists(cluster.machines().Path(other, "/tmp/run/ledger.db")))
+        << other;
   }
 }
 
-// Two ranks on two machines; each says why it leaves in a file of its own machine, for mpirun cannot hear the one that is cut off.
+// Two ranks on two machines; each says why it leaves in a file of its own machine, for mpirun
+// cannot hear the one that is cut off.
 class TwoRanks {
  public:
   explicit TwoRanks(const std::string& mode) {
     log_ = JoinPath(dir_.path(), "mpirun.log");
-    auto process = Process::Start(
-        machines_.On("l0", {"env", machines_.AgentVariable("l1"), "mpirun", "--allow-run-as-root", "--enable-recovery", "-np", "2",
-                            "--host", "l0:1,l1:1", "--bind-to", "none", "--mca", "plm_rsh_agent", Machines::Agent(), "--mca",
-                            "oob_tcp_if_include", "eth0", "--mca", "btl_tcp_if_include", "eth0", "sh", "-c",
-                            "exec " + SiblingProgram("collective_mpi_test") + " " + mode + " 2>/tmp/rank.log"}),
-        log_);
+    auto process =
+        Process::Start(machines_.On("l0", {"env",
+                                           machines_.AgentVariable("l1"),
+                                           "mpirun",
+                                           "--allow-run-as-root",
+                                           "--enable-recovery",
+                                           "-np",
+                                           "2",
+                                           "--host",
+                                           "l0:1,l1:1",
+                                           "--bind-to",
+                                           "none",
+                                           "--mca",
+                                           "plm_rsh_agent",
+                                           Machines::Agent(),
+                                           "--mca",
+                                           "oob_tcp_if_include",
+                                           "eth0",
+                                           "--mca",
+                                           "btl_tcp_if_include",
+                                           "eth0",
+                                           "sh",
+                                           "-c",
+                                           "exec " + SiblingProgram("collective_mpi_test") + " " +
+                                               mode + " 2>/tmp/rank.log"}),
+                       log_);
     EXPECT_TRUE(process.ok());
   }
 
@@ -230,7 +300,9 @@ class TwoRanks {
     return WaitUntil(20000, [&] { return Said(machine).find(text) != std::string::npos; });
   }
 
-  std::string Said(const std::string& machine) const { return TextOf(machines_.Path(machine, "/tmp/rank.log")) + TextOf(log_); }
+  std::string Said(const std::string& machine) const {
+    return TextOf(machines_.Path(machine, "/tmp/rank.log")) + TextOf(log_);
+  }
 
   Machines& machines() { return machines_; }
 
@@ -240,7 +312,9 @@ class TwoRanks {
   std::string log_;
 };
 
-constexpr char kLeaves[] = "leaves: DEADLINE_EXCEEDED: MPI all-reduce: not done after 1500 ms; another rank is dead or stuck";
+constexpr char kLeaves[] =
+    "leaves: DEADLINE_EXCEEDED: MPI all-reduce: not done after 1500 ms; another rank is dead or "
+    "stuck";
 
 TEST_F(NamespacesTest, ARankWhoseCompanionIsGoneLeavesWithOneClearLine) {
   for (const char* mode : {"dead", "stuck"}) {
@@ -251,7 +325,8 @@ TEST_F(NamespacesTest, ARankWhoseCompanionIsGoneLeavesWithOneClearLine) {
 
 TEST_F(NamespacesTest, RanksThatAreCutOffFromOneAnotherBothLeave) {
   TwoRanks ranks("--until-failure");
-  ASSERT_TRUE(ranks.Says("l0", "rank 0 is there") && ranks.Says("l1", "rank 1 is there")) << ranks.Said("l0");
+  ASSERT_TRUE(ranks.Says("l0", "rank 0 is there") && ranks.Says("l1", "rank 1 is there"))
+      << ranks.Said("l0");
   ranks.machines().Drop("l0", "l1");
   EXPECT_TRUE(ranks.Says("l0", kLeaves)) << ranks.Said("l0");
   EXPECT_TRUE(ranks.Says("l1", kLeaves)) << ranks.Said("l1");

@@ -1,7 +1,10 @@
-// The vllm engine against a real vLLM: its log-probs are those of our own model, and it does as rollout_worker/vllm believes.
+// The vllm engine against a real vLLM: its log-probs are those of our own model, and it does as
+// rollout_worker/vllm believes.
 //
-// BUTTRESS_VLLM_URL: a server as README.md starts one; BUTTRESS_VLLM_MODEL: the folder that it was started on; BUTTRESS_VLLM_DTYPE: what it
-// and our model compute in, float32 (default) or bfloat16; BUTTRESS_VLLM_API_KEY_FILE: its key. BUTTRESS_VLLM_REFUSED_URL: a server with vLLM's own defaults.
+// BUTTRESS_VLLM_URL: a server as README.md starts one; BUTTRESS_VLLM_MODEL: the folder that it was
+// started on; BUTTRESS_VLLM_DTYPE: what it and our model compute in, float32 (default) or bfloat16;
+// BUTTRESS_VLLM_API_KEY_FILE: its key. BUTTRESS_VLLM_REFUSED_URL: a server with vLLM's own
+// defaults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/types.h>
@@ -38,8 +41,9 @@ struct Difference {
   double mean() const { return sum / static_cast<double>(tokens); }
 };
 
-// What they may be with the same precision on both sides; seen: 1e-6 and 1e-5 in float32, 0.008 and 0.07 in bfloat16, where our own
-// log-probs are 0.008 and 0.1 from those that float32 gives for the same weights.
+// What they may be with the same precision on both sides; seen: 1e-6 and 1e-5 in float32, 0.008 and
+// 0.07 in bfloat16, where our own log-probs are 0.008 and 0.1 from those that float32 gives for the
+// same weights.
 struct SameLogprobs {
   double mean;
   double largest;
@@ -57,10 +61,12 @@ class VllmOracleTest : public ::testing::Test {
  protected:
   void SetUp() override {
     config_.servers = {Environment("BUTTRESS_VLLM_URL")};
-    if (config_.servers[0].empty()) GTEST_SKIP() << "needs a running vLLM; tests/run.sh --with-vllm starts one";
+    if (config_.servers[0].empty())
+      GTEST_SKIP() << "needs a running vLLM; tests/run.sh --with-vllm starts one";
     config_.api_key_file = Environment("BUTTRESS_VLLM_API_KEY_FILE");
     path_.path = Environment("BUTTRESS_VLLM_MODEL");
-    if (const std::string dtype = Environment("BUTTRESS_VLLM_DTYPE"); !dtype.empty()) dtype_ = dtype;
+    if (const std::string dtype = Environment("BUTTRESS_VLLM_DTYPE"); !dtype.empty())
+      dtype_ = dtype;
     model_ = *Transformer::Load(path_.path, dtype_, {});
     exact_ = *Transformer::Load(path_.path, "float32", {});
     publisher_ = *MakeFolderPublisher({.folder = dir_.path(), .durable = false, .sources = {}});
@@ -88,7 +94,8 @@ class VllmOracleTest : public ::testing::Test {
   void ChangeWeights() {
     const at::NoGradGuard no_grad;
     torch::manual_seed(1);
-    for (const auto& [name, tensor] : model_->parameters()) at::Tensor(tensor).add_(torch::randn_like(tensor), 0.02);
+    for (const auto& [name, tensor] : model_->parameters())
+      at::Tensor(tensor).add_(torch::randn_like(tensor), 0.02);
   }
 
   SampleRequest Request(std::int32_t index) const {
@@ -96,7 +103,8 @@ class VllmOracleTest : public ::testing::Test {
     request.id = {1, 1, index};
     for (std::uint64_t i = 0; i < 9; ++i) {
       request.prompt_token_ids.push_back(
-          static_cast<std::int32_t>(MixSeed(static_cast<std::uint64_t>(index), i) % static_cast<std::uint64_t>(model_->config().vocab_size)));
+          static_cast<std::int32_t>(MixSeed(static_cast<std::uint64_t>(index), i) %
+                                    static_cast<std::uint64_t>(model_->config().vocab_size)));
     }
     request.sampling.temperature = kTemperature;
     request.sampling.max_tokens = 8;
@@ -105,16 +113,19 @@ class VllmOracleTest : public ::testing::Test {
   }
 
   // `model`'s log-probs of a completion at that temperature.
-  static at::Tensor Logprobs(Transformer& model, const SampleRequest& request, const Completion& completion) {
+  static at::Tensor Logprobs(Transformer& model, const SampleRequest& request,
+                             const Completion& completion) {
     const at::NoGradGuard no_grad;
-    std::vector<std::int64_t> tokens(request.prompt_token_ids.begin(), request.prompt_token_ids.end());
+    std::vector<std::int64_t> tokens(request.prompt_token_ids.begin(),
+                                     request.prompt_token_ids.end());
     const auto first = static_cast<std::int64_t>(tokens.size()) - 1;
     tokens.insert(tokens.end(), completion.token_ids.begin(), completion.token_ids.end());
     const auto count = static_cast<std::int64_t>(completion.token_ids.size());
     const std::int64_t lengths[] = {static_cast<std::int64_t>(tokens.size())};
     const at::Tensor tokens_N = torch::tensor(tokens, at::kLong);
     const at::Tensor hidden_ND = model.Hidden(tokens_N, lengths);
-    return ChunkedLogprobs(model, hidden_ND.narrow(0, first, count), tokens_N.narrow(0, first + 1, count), kTemperature, count,
+    return ChunkedLogprobs(model, hidden_ND.narrow(0, first, count),
+                           tokens_N.narrow(0, first + 1, count), kTemperature, count,
                            EntropyMode::kNone)
         .logprobs_M;
   }
@@ -131,7 +142,8 @@ class VllmOracleTest : public ::testing::Test {
     const at::NoGradGuard no_grad;
     const auto exact = exact_->parameters();
     const auto rounded = model_->parameters();
-    for (std::size_t i = 0; i < exact.size(); ++i) at::Tensor(exact[i].second).copy_(rounded[i].second);
+    for (std::size_t i = 0; i < exact.size(); ++i)
+      at::Tensor(exact[i].second).copy_(rounded[i].second);
   }
 
   // Completes prompts under the weights that the server has now, which are the model's.
@@ -157,12 +169,16 @@ class VllmOracleTest : public ::testing::Test {
     }
     const auto text = [](const Difference& difference) {
       char buffer[64];
-      std::snprintf(buffer, sizeof buffer, "%.2g nats on average, %.2g at most", difference.mean(), difference.largest);
+      std::snprintf(buffer, sizeof buffer, "%.2g nats on average, %.2g at most", difference.mean(),
+                    difference.largest);
       return std::string(buffer);
     };
-    std::printf("policy %s, %s, log-probs of %lld tokens at temperature %.1f: from ours %s; from ours in float32 %s (ours: %s); canaries %.2g\n",
-                ToString(version).c_str(), dtype_.c_str(), static_cast<long long>(from_ours.tokens), kTemperature, text(from_ours).c_str(),
-                text(from_exact).c_str(), text(ours_from_exact).c_str(), engine_->stats().canary_difference);
+    std::printf(
+        "policy %s, %s, log-probs of %lld tokens at temperature %.1f: from ours %s; from ours in "
+        "float32 %s (ours: %s); canaries %.2g\n",
+        ToString(version).c_str(), dtype_.c_str(), static_cast<long long>(from_ours.tokens),
+        kTemperature, text(from_ours).c_str(), text(from_exact).c_str(),
+        text(ours_from_exact).c_str(), engine_->stats().canary_difference);
     const SameLogprobs bound = dtype_ == "float32" ? kFloat32 : kBfloat16;
     EXPECT_LE(from_ours.mean(), bound.mean);
     EXPECT_LE(from_ours.largest, bound.largest);
@@ -196,7 +212,8 @@ TEST_F(VllmOracleTest, WeightsThatTheServerDidNotTakeAreNoticed) {
   ChangeWeights();
   WeightManifest second = Publish(1);
   second.folder = first.folder;
-  EXPECT_THAT(engine_->UpdateWeights(second, InFlight::kKeep).message(), HasSubstr("still serves policy 1:0"));
+  EXPECT_THAT(engine_->UpdateWeights(second, InFlight::kKeep).message(),
+              HasSubstr("still serves policy 1:0"));
   EXPECT_EQ(engine_->stats().unchanged_weights, 1);
   EXPECT_EQ(engine_->version(), first.version);
 }
@@ -213,7 +230,8 @@ TEST_F(VllmOracleTest, CompletionsInFlightGoOnUnderNewWeightsAndACancelledOneEnd
     const auto results = engine_->Poll(std::chrono::seconds(60));
     ASSERT_FALSE(results.empty()) << "nothing in a minute";
     for (const EngineResult& result : results) {
-      const bool cancelled = result.id.index == kCompletions - 1 && result.completion.finish_reason == FinishReason::kAbort;
+      const bool cancelled = result.id.index == kCompletions - 1 &&
+                             result.completion.finish_reason == FinishReason::kAbort;
       EXPECT_TRUE(result.status.ok() || cancelled) << result.status.ToString();
       EXPECT_EQ(result.completion.token_ids.size(), result.completion.logprobs.size());
       ++ended;
@@ -224,7 +242,8 @@ TEST_F(VllmOracleTest, CompletionsInFlightGoOnUnderNewWeightsAndACancelledOneEnd
 TEST_F(VllmOracleTest, TheApiKeyIsAskedFor) {
   if (config_.api_key_file.empty()) GTEST_SKIP() << "the server was started without a key";
   config_.api_key_file.clear();
-  EXPECT_EQ(MakeVllmEngine(path_, config_, PolicyVersion()).status().code(), StatusCode::kUnauthenticated);
+  EXPECT_EQ(MakeVllmEngine(path_, config_, PolicyVersion()).status().code(),
+            StatusCode::kUnauthenticated);
 }
 
 TEST_F(VllmOracleTest, AServerWithItsOwnDefaultsIsRefusedWithTheFlagsToSet) {
@@ -232,7 +251,8 @@ TEST_F(VllmOracleTest, AServerWithItsOwnDefaultsIsRefusedWithTheFlagsToSet) {
   if (config_.servers[0].empty()) GTEST_SKIP() << "BUTTRESS_VLLM_REFUSED_URL is not set";
   const Status refused = MakeVllmEngine(path_, config_, PolicyVersion()).status();
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), HasSubstr("--generation-config vllm --logprobs-mode processed_logprobs"));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("--generation-config vllm --logprobs-mode processed_logprobs"));
 }
 
 }  // namespace

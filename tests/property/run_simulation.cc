@@ -20,13 +20,19 @@ bool SamePlan(const BatchPlan& a, const BatchPlan& b) {
 bool Allowed(GroupState from, GroupState to) {
   using enum GroupState;
   switch (from) {
-    case kPending: return to == kLeased || to == kDropped;
-    case kLeased: return to == kPending || to == kReady || to == kDropped;
-    case kReady: return to == kBatched || to == kDropped;
-    case kBatched: return to == kTrained || to == kDropped;
-    case kTrained: return to == kBatched || to == kSettled;
+    case kPending:
+      return to == kLeased || to == kDropped;
+    case kLeased:
+      return to == kPending || to == kReady || to == kDropped;
+    case kReady:
+      return to == kBatched || to == kDropped;
+    case kBatched:
+      return to == kTrained || to == kDropped;
+    case kTrained:
+      return to == kBatched || to == kSettled;
     case kSettled:
-    case kDropped: return false;
+    case kDropped:
+      return false;
   }
   return false;
 }
@@ -34,7 +40,10 @@ bool Allowed(GroupState from, GroupState to) {
 }  // namespace
 
 RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written)
-    : written_(std::move(written)), random_({seed, 0}), options_(MakeOptions(random_)), scheduler_(Start()) {
+    : written_(std::move(written)),
+      random_({seed, 0}),
+      options_(MakeOptions(random_)),
+      scheduler_(Start()) {
   workers_.resize(1 + Below(3));
   for (std::size_t i = 0; i < workers_.size(); ++i) workers_[i].id = "w" + std::to_string(i);
 }
@@ -124,7 +133,8 @@ void RunSimulation::Admit() {
   std::vector<DrawnPrompt> prompts(1 + Below(static_cast<std::uint64_t>(wanted)));
   for (DrawnPrompt& prompt : prompts) {
     const std::uint64_t number = next_prompt_++;
-    prompt = {"p" + std::to_string(number % 7), number % 2 == 0 ? "even" : "odd", number / 7, number % 7, 4};
+    prompt = {"p" + std::to_string(number % 7), number % 2 == 0 ? "even" : "odd", number / 7,
+              number % 7, 4};
   }
   std::vector<SkipRow> skipped(Chance(30) ? 1 : 0);
   for (SkipRow& skip : skipped) {
@@ -162,20 +172,24 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   Finish(batch);
   if (!reply.ok()) return Register(worker);
   for (const Lease& lease : reply->leases) {
-    Expect(!OlderThan(announced_, lease.min_version), "(6) a lease names a version that is announced");
+    Expect(!OlderThan(announced_, lease.min_version),
+           "(6) a lease names a version that is announced");
     const GroupRow& group = *scheduler_.groups().Find(lease.ref.group_id);
-    Expect(group.worker_id == worker.id && group.lease_epoch == lease.ref.lease_epoch, "(1) a lease has one holder");
+    Expect(group.worker_id == worker.id && group.lease_epoch == lease.ref.lease_epoch,
+           "(1) a lease has one holder");
   }
   if (lossy && Chance(15)) return;  // the answer is lost
   worker.finished.clear();
   for (const LeaseRef& ref : reply->revoked) worker.held.erase(ref);
-  for (const Lease& lease : reply->leases) worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
+  for (const Lease& lease : reply->leases)
+    worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
   if (!lossy || Chance(70)) Load(worker);
 }
 
 void RunSimulation::Load(Worker& worker) {
   const PublishedWeights* weights = scheduler_.weights();
-  Expect(weights == nullptr || !OlderThan(weights->version, worker.loaded), "(6) versions only rise");
+  Expect(weights == nullptr || !OlderThan(weights->version, worker.loaded),
+         "(6) versions only rise");
   if (weights != nullptr) worker.loaded = weights->version;
 }
 
@@ -211,7 +225,8 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
     held->second.content = Sample(worker, held->second.lease);
   }
   Submission submission = *held->second.content;
-  if (lossy && Chance(5)) submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
+  if (lossy && Chance(5))
+    submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
   sent_.push_back(submission);
   LedgerBatch batch;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
@@ -228,7 +243,8 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
   worker.held.erase(held);
 }
 
-void RunSimulation::TakeIn(const Submission& submission, bool was_accepted, std::int64_t replaced_before) {
+void RunSimulation::TakeIn(const Submission& submission, bool was_accepted,
+                           std::int64_t replaced_before) {
   Expect(!was_accepted, "(8) a group counts once");
   Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
   accepted_.Add(submission.accepted.collapse);
@@ -245,7 +261,9 @@ void RunSimulation::TakeIn(const Submission& submission, bool was_accepted, std:
 }
 
 std::int64_t RunSimulation::Replaced() const {
-  return std::ranges::count_if(ledger_.groups, [](const auto& entry) { return entry.second.reason == DropReason::kNoSignal; });
+  return std::ranges::count_if(ledger_.groups, [](const auto& entry) {
+    return entry.second.reason == DropReason::kNoSignal;
+  });
 }
 
 std::int64_t RunSimulation::ReplacedIn(std::uint64_t step) const {
@@ -273,7 +291,8 @@ void RunSimulation::ReplaceWorker(Worker& worker) {
   worker.finished.clear();
   Register(worker);
   for (const auto& [id, group] : scheduler_.groups().rows()) {
-    Expect(group.state != GroupState::kLeased || group.worker_id != worker.id, "a new incarnation holds no lease");
+    Expect(group.state != GroupState::kLeased || group.worker_id != worker.id,
+           "a new incarnation holds no lease");
   }
 }
 
@@ -286,7 +305,8 @@ void RunSimulation::PassTime() {
   Expect(!next || *next > now_ms_, "no lease lives on after its end");
 }
 
-// A crash after acknowledgements that the ledger has not heard of: their payloads, in order, bring back the same state.
+// A crash after acknowledgements that the ledger has not heard of: their payloads, in order, bring
+// back the same state.
 void RunSimulation::RestartFromBehind() {
   LedgerBatch batch;
   Result<Scheduler> restored = Scheduler::Restore(options_, lagging_.Load(), now_ms_, batch);
@@ -297,7 +317,8 @@ void RunSimulation::RestartFromBehind() {
     if (group == nullptr) continue;
     submission.incarnation = group->incarnation;
     submission.lease.lease_epoch = group->lease_epoch;
-    Expect(restored->Submit(submission, batch) == SubmitOutcome::kAccepted, "what was acknowledged is accepted again");
+    Expect(restored->Submit(submission, batch) == SubmitOutcome::kAccepted,
+           "what was acknowledged is accepted again");
   }
   Expect(restored->SameState(scheduler_), "ledger and payloads give back the same state");
 }
@@ -306,7 +327,8 @@ void RunSimulation::RestartCoordinator() {
   RestartFromBehind();
   Scheduler restored = Start();
   Expect(restored.SameState(scheduler_), "the ledger gives back the same state");
-  Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1, "the coordinator epoch rises");
+  Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1,
+         "the coordinator epoch rises");
   scheduler_ = std::move(restored);
 }
 
@@ -315,7 +337,8 @@ void RunSimulation::StartLearner() {
     return checkpoint.step < scheduler_.run().settled_step || Abandoned(checkpoint);
   });
   PolicyVersion checkpoint;
-  if (!learner_.checkpoints.empty()) checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
+  if (!learner_.checkpoints.empty())
+    checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
   LedgerBatch batch;
   const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, batch);
   Expect(start.ok(), "a learner may start from any checkpoint that is not before a settled step");
@@ -337,18 +360,23 @@ void RunSimulation::Plan(std::uint64_t step) {
   Finish(batch);
   Expect(reply.ok(), "the next step can be planned");
   if (!reply.ok()) return;
-  Expect((reply->phase == RunPhase::kFinished) == (step > options_.steps), "there is no step after the last");
+  Expect((reply->phase == RunPhase::kFinished) == (step > options_.steps),
+         "there is no step after the last");
   if (!reply->plan) return;
   const BatchPlan& plan = *reply->plan;
-  Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts, "(5) a plan has P groups");
+  Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts,
+         "(5) a plan has P groups");
   const auto [seen, first] = plans_.try_emplace(step, plan);
   Expect(first || SamePlan(seen->second, plan), "(5) a plan does not change");
   CollapseCounts counts;
   for (const PlannedGroup& group : plan.groups) {
     counts.Add(ClassifyGroup(group.accepted.raw_rewards(), group.accepted.outcomes()));
-    const std::int64_t age = static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(group.accepted.versions.front().step);
-    Expect(!first || !Abandoned(group.accepted.versions.front()), "no group of an abandoned version gets into a new plan");
-    Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window), "(4) no group is too old");
+    const std::int64_t age = static_cast<std::int64_t>(step) - 1 -
+                             static_cast<std::int64_t>(group.accepted.versions.front().step);
+    Expect(!first || !Abandoned(group.accepted.versions.front()),
+           "no group of an abandoned version gets into a new plan");
+    Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window),
+           "(4) no group is too old");
   }
   for (const auto& [id, group] : ledger_.groups) {
     if (group.reason != DropReason::kNoSignal || group.step != step) continue;
@@ -361,10 +389,10 @@ void RunSimulation::Plan(std::uint64_t step) {
 
 void RunSimulation::CheckWindow() {
   for (const std::uint64_t waiting : scheduler_.groups().line()) {
-    const auto passed = std::ranges::count_if(
-        ledger_.groups, [&](const auto& entry) {
-          return entry.first > waiting && entry.second.step > 0 && entry.second.reason != DropReason::kNoSignal;
-        });
+    const auto passed = std::ranges::count_if(ledger_.groups, [&](const auto& entry) {
+      return entry.first > waiting && entry.second.step > 0 &&
+             entry.second.reason != DropReason::kNoSignal;
+    });
     Expect(passed < options_.window, "(4) no more than W - 1 younger groups pass one");
   }
 }
@@ -374,13 +402,15 @@ void RunSimulation::Train() {
   LedgerBatch batch;
   const Status status = scheduler_.Commit(learner_.epoch, step, batch);
   Finish(batch);
-  Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step), "a planned step can be committed");
+  Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step),
+         "a planned step can be committed");
   if (status.ok()) learner_.step = step;
 }
 
 void RunSimulation::Announce() {
   if (learner_.epoch == 0) return;
-  const PolicyVersion version{learner_.epoch, learner_.step, Sha256Of("weights " + std::to_string(learner_.step))};
+  const PolicyVersion version{learner_.epoch, learner_.step,
+                              Sha256Of("weights " + std::to_string(learner_.step))};
   LedgerBatch batch;
   const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
   for (const auto& [id, group] : ledger_.groups) {
@@ -388,10 +418,13 @@ void RunSimulation::Announce() {
   }
   Finish(batch);
   Expect(status.ok(), "a committed version can be announced");
-  Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version, "(6) versions only rise");
+  Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version,
+         "(6) versions only rise");
   announced_ = version;
   LedgerBatch old;
-  Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() == StatusCode::kFailedPrecondition && old.empty(),
+  Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() ==
+                 StatusCode::kFailedPrecondition &&
+             old.empty(),
          "an old learner is refused");
 }
 
@@ -399,7 +432,8 @@ void RunSimulation::Checkpoint(bool lossy) {
   learner_.checkpoints.push_back({learner_.epoch, learner_.step, ""});
   if (lossy && Chance(30)) return;  // it dies before it can say so
   LedgerBatch batch;
-  const Status status = scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), batch);
+  const Status status =
+      scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), batch);
   Finish(batch);
   Expect(status.ok(), "what was committed can be checkpointed");
 }
@@ -416,11 +450,13 @@ void RunSimulation::CheckMoves(const LedgerBatch& batch) {
     const auto known = ledger_.groups.find(row.group_id);
     if (known != ledger_.groups.end()) state.try_emplace(row.group_id, known->second.state);
     const auto before = state.find(row.group_id);
-    const bool fine = before == state.end() ? row.state == GroupState::kPending
-                                            : before->second == row.state || Allowed(before->second, row.state);
+    const bool fine = before == state.end()
+                          ? row.state == GroupState::kPending
+                          : before->second == row.state || Allowed(before->second, row.state);
     Expect(fine, "(1)(2) group " + std::to_string(row.group_id) + " moves along the diagram to " +
                      std::string(GroupStateName(row.state)));
-    Expect(row.state != GroupState::kLeased || (!row.worker_id.empty() && row.lease_epoch > 0), "(1) a lease has a holder");
+    Expect(row.state != GroupState::kLeased || (!row.worker_id.empty() && row.lease_epoch > 0),
+           "(1) a lease has a holder");
     state[row.group_id] = row.state;
   }
 }
@@ -432,19 +468,23 @@ void RunSimulation::CheckSlots() {
     using enum GroupState;
     ++counts[static_cast<std::size_t>(group.state)];
     const bool planned = group.state == kBatched || group.state == kTrained;
-    if (group.state == kLeased || group.state == kReady || (planned && !released_.contains(id))) ++active;
+    if (group.state == kLeased || group.state == kReady || (planned && !released_.contains(id)))
+      ++active;
   }
   const std::int64_t budget = ActiveSlotBudget(options_.prompts, options_.max_age);
-  Expect(active <= budget, "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
+  Expect(active <= budget,
+         "(3) " + std::to_string(active) + " active slots exceed " + std::to_string(budget));
   Expect(active == scheduler_.GetStatus().active_slots, "(3) slots are counted as they are held");
-  Expect(counts == scheduler_.GetStatus().groups, "(1) the counts of states are those of the ledger");
+  Expect(counts == scheduler_.GetStatus().groups,
+         "(1) the counts of states are those of the ledger");
 }
 
 void RunSimulation::CheckCollapse() {
   const SchedulerStatus status = scheduler_.GetStatus();
   Expect(status.collapse == accepted_, "(8) the reported ACR equals a recount");
   CollapseCounts ledger;
-  for (const auto& [id, row] : ledger_.accepted) ledger.Add(ClassifyGroup(row.raw_rewards(), row.outcomes()));
+  for (const auto& [id, row] : ledger_.accepted)
+    ledger.Add(ClassifyGroup(row.raw_rewards(), row.outcomes()));
   Expect(ledger == accepted_, "(8) the ledger's outcomes equal a recount");
 }
 

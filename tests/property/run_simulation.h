@@ -1,5 +1,6 @@
-// A whole run around one Scheduler: workers, a learner and a ledger in memory, all driven by one seed. Every event is followed by the
-// checks of invariants 1 - 6 and 8 of coordinator/scheduler.h, made from what the simulation itself has seen.
+// A whole run around one Scheduler: workers, a learner and a ledger in memory, all driven by one
+// seed. Every event is followed by the checks of invariants 1 - 6 and 8 of coordinator/scheduler.h,
+// made from what the simulation itself has seen.
 #pragma once
 
 #include <array>
@@ -53,13 +54,15 @@ class RunSimulation {
   };
 
   struct Learner {
-    std::uint64_t epoch = 0;  // 0: not registered
-    std::uint64_t step = 0;   // trained
+    std::uint64_t epoch = 0;                 // 0: not registered
+    std::uint64_t step = 0;                  // trained
     std::vector<PolicyVersion> checkpoints;  // durable
   };
 
   std::uint64_t Below(std::uint64_t bound) { return random_.Below(bound); }
+
   bool Chance(int percent) { return Below(100) < static_cast<std::uint64_t>(percent); }
+
   void Expect(bool holds, const std::string& what);
   static SchedulerOptions MakeOptions(RandomStream& random);
   Scheduler Start();
@@ -106,10 +109,10 @@ class RunSimulation {
   PolicyVersion announced_;
   std::uint64_t next_incarnation_ = 1;
   std::uint64_t next_prompt_ = 0;
-  std::set<std::uint64_t> released_;                // groups that gave their slot back
-  std::map<std::uint64_t, BatchPlan> plans_;        // as first seen
-  std::map<std::uint64_t, std::uint64_t> starts_;   // learner epoch -> start step
-  std::vector<Submission> sent_;                    // for late repeats
+  std::set<std::uint64_t> released_;               // groups that gave their slot back
+  std::map<std::uint64_t, BatchPlan> plans_;       // as first seen
+  std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
+  std::vector<Submission> sent_;                   // for late repeats
   CollapseCounts accepted_;
   std::array<std::int64_t, kSubmitOutcomes> outcomes_{};
   std::vector<std::string> failures_;

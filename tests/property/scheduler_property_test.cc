@@ -1,4 +1,5 @@
-// Random interleavings of everything that can happen to a run, by seed. BUTTRESS_SEED=n runs that seed alone.
+// Random interleavings of everything that can happen to a run, by seed. BUTTRESS_SEED=n runs that
+// seed alone.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -45,15 +46,18 @@ TEST(SchedulerProperty, TheInterleavingsReachEveryWayThatAGroupCanGo) {
       retrained += group.state == GroupState::kTrained && !group.holds_slot ? 1 : 0;
     }
   }
-  for (std::size_t i = 0; i < kDropReasons; ++i) EXPECT_GT(dropped[i], 0) << DropReasonName(static_cast<DropReason>(i));
-  for (std::size_t i = 0; i < kSubmitOutcomes; ++i) EXPECT_GT(outcomes[i], 0) << SubmitOutcomeName(static_cast<SubmitOutcome>(i));
+  for (std::size_t i = 0; i < kDropReasons; ++i)
+    EXPECT_GT(dropped[i], 0) << DropReasonName(static_cast<DropReason>(i));
+  for (std::size_t i = 0; i < kSubmitOutcomes; ++i)
+    EXPECT_GT(outcomes[i], 0) << SubmitOutcomeName(static_cast<SubmitOutcome>(i));
   EXPECT_GT(expired, 0);
   EXPECT_GT(passed, 0);
   EXPECT_GT(retrained, 0);
 }
 
 TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndComesToItsEnd) {
-  if (const char* seed = std::getenv("BUTTRESS_SEED")) return RunSeed(std::strtoull(seed, nullptr, 10));
+  if (const char* seed = std::getenv("BUTTRESS_SEED"))
+    return RunSeed(std::strtoull(seed, nullptr, 10));
   for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) RunSeed(seed);
 }
 

@@ -78,8 +78,7 @@ FakeCoordinator::Seen FakeCoordinator::seen() const {
   return seen_;
 }
 
-grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*,
-                                             const v1::RegisterWorkerRequest*,
+grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*,
                                              v1::RegisterWorkerResponse*) {
   MutexLock lock(mutex_);
   if (registration_ != grpc::StatusCode::OK) return {registration_, "told to refuse"};
@@ -90,27 +89,32 @@ grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*,
 }
 
 bool FakeCoordinator::HasNews(const v1::ExchangeRequest& request) const {
-  const bool newer_weights = weights_.has_version() && weights_.version().step() > request.loaded_version().step();
-  return (request.capacity() > 0 && !offered_.empty()) || !revoked_.empty() || newer_weights || !known_ ||
-         run_state_ != v1::RUN_STATE_RUNNING;
+  const bool newer_weights =
+      weights_.has_version() && weights_.version().step() > request.loaded_version().step();
+  return (request.capacity() > 0 && !offered_.empty()) || !revoked_.empty() || newer_weights ||
+         !known_ || run_state_ != v1::RUN_STATE_RUNNING;
 }
 
-grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeRequest* request, v1::ExchangeResponse* response) {
+grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeRequest* request,
+                                       v1::ExchangeResponse* response) {
   MutexLock lock(mutex_);
   if (known_) {
     seen_.last = *request;
     for (const v1::LeaseRef& ref : request->finished()) ++seen_.finished[KeyFromProto(ref)];
-    for (const v1::ReturnedLease& returned : request->returned()) seen_.returned[KeyFromProto(returned.ref())] = returned.reason();
+    for (const v1::ReturnedLease& returned : request->returned())
+      seen_.returned[KeyFromProto(returned.ref())] = returned.reason();
     changed_.NotifyAll();
   }
-  changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()), [&] { return HasNews(*request); });
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()),
+                   [&] { return HasNews(*request); });
   if (!known_) return {grpc::StatusCode::NOT_FOUND, "register first"};
   for (std::uint32_t i = 0; i < request->capacity() && !offered_.empty(); ++i) {
     *response->add_leases() = offered_.front();
     offered_.pop_front();
   }
   for (const LeaseKey& key : std::exchange(revoked_, {})) *response->add_revoked() = ToProto(key);
-  if (weights_.has_version() && weights_.version().step() > request->loaded_version().step()) *response->mutable_weights() = weights_;
+  if (weights_.has_version() && weights_.version().step() > request->loaded_version().step())
+    *response->mutable_weights() = weights_;
   response->set_run_state(run_state_);
   return grpc::Status::OK;
 }
@@ -124,20 +128,23 @@ grpc::Status FakeCoordinator::SubmitGroups(grpc::ServerContext*, SubmitGroupsStr
     bytes += message.data();
     if (bytes.size() < header.total_bytes()) continue;
     v1::SubmitGroupsResponse response;
-    if (const grpc::Status status = Take(header, std::exchange(bytes, ""), response); !status.ok()) return status;
+    if (const grpc::Status status = Take(header, std::exchange(bytes, ""), response); !status.ok())
+      return status;
     stream->Write(response);
   }
   return grpc::Status::OK;
 }
 
-grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::string& bytes, v1::SubmitGroupsResponse& response) {
+grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::string& bytes,
+                                   v1::SubmitGroupsResponse& response) {
   MutexLock lock(mutex_);
   if (refuse_submissions_ > 0) {
     --refuse_submissions_;
     return {refusal_, "told to refuse"};
   }
   const Result<Group> group = DecodeGroup(bytes);
-  if (!group.ok() || Sha256Of(bytes) != header.content_sha256() || bytes.size() != header.total_bytes()) {
+  if (!group.ok() || Sha256Of(bytes) != header.content_sha256() ||
+      bytes.size() != header.total_bytes()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, group.status().ToString()};
   }
   const bool fresh = seen_.accepted.emplace(KeyFromProto(header.lease()), *group).second;

@@ -1,4 +1,5 @@
-// The worker's side of the coordinator's service, in this process, by script: hands out the leases it is given, keeps what it is told.
+// The worker's side of the coordinator's service, in this process, by script: hands out the leases
+// it is given, keeps what it is told.
 #pragma once
 
 #include <grpcpp/server.h>
@@ -25,7 +26,8 @@ class FakeCoordinator : public v1::Coordinator::Service {
 
   std::string address() const { return address_; }
 
-  // Leases that the next Exchanges hand out, as capacity allows; they stay leased until finished, returned or revoked.
+  // Leases that the next Exchanges hand out, as capacity allows; they stay leased until finished,
+  // returned or revoked.
   void Offer(v1::Lease lease);
   void Revoke(const LeaseKey& key);
   void Announce(v1::WeightManifest manifest);
@@ -36,7 +38,8 @@ class FakeCoordinator : public v1::Coordinator::Service {
   void RefuseSubmissions(int count, grpc::StatusCode code);
   void RefuseRegistration(grpc::StatusCode code);
 
-  // What has come so far. WaitUntil waits at most ten seconds for `holds`, which is called with the lock held: use the fields of Seen.
+  // What has come so far. WaitUntil waits at most ten seconds for `holds`, which is called with the
+  // lock held: use the fields of Seen.
   struct Seen {
     int registrations = 0;
     std::map<LeaseKey, Group> accepted;
@@ -48,13 +51,17 @@ class FakeCoordinator : public v1::Coordinator::Service {
   bool WaitUntil(const std::function<bool(const Seen&)>& holds);
   Seen seen() const;
 
-  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*, v1::RegisterWorkerResponse*) override;
-  grpc::Status Exchange(grpc::ServerContext*, const v1::ExchangeRequest*, v1::ExchangeResponse*) override;
-  using SubmitGroupsStream = grpc::ServerReaderWriter<v1::SubmitGroupsResponse, v1::SubmitGroupsRequest>;
+  grpc::Status RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*,
+                              v1::RegisterWorkerResponse*) override;
+  grpc::Status Exchange(grpc::ServerContext*, const v1::ExchangeRequest*,
+                        v1::ExchangeResponse*) override;
+  using SubmitGroupsStream =
+      grpc::ServerReaderWriter<v1::SubmitGroupsResponse, v1::SubmitGroupsRequest>;
   grpc::Status SubmitGroups(grpc::ServerContext*, SubmitGroupsStream* stream) override;
 
  private:
-  grpc::Status Take(const v1::SubmitHeader& header, const std::string& bytes, v1::SubmitGroupsResponse& response);
+  grpc::Status Take(const v1::SubmitHeader& header, const std::string& bytes,
+                    v1::SubmitGroupsResponse& response);
   bool HasNews(const v1::ExchangeRequest& request) const REQUIRES(mutex_);
 
   mutable Mutex mutex_;

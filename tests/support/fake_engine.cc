@@ -72,7 +72,8 @@ void FakeEngine::Cancel(SampleId id) {
 std::vector<EngineResult> FakeEngine::Poll(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
-  std::vector<EngineResult> results(std::make_move_iterator(results_.begin()), std::make_move_iterator(results_.end()));
+  std::vector<EngineResult> results(std::make_move_iterator(results_.begin()),
+                                    std::make_move_iterator(results_.end()));
   results_.clear();
   return results;
 }

@@ -1,4 +1,5 @@
-// An engine without a model: tokens come from the sample's seed, at once. Told to, it stalls, fails, cuts completions, or refuses weights.
+// An engine without a model: tokens come from the sample's seed, at once. Told to, it stalls,
+// fails, cuts completions, or refuses weights.
 #pragma once
 
 #include <deque>
@@ -22,7 +23,8 @@ class FakeEngine : public InferenceEngine {
   void FailNext(int count);
   // The next `count` samples are cut at the token limit.
   void TruncateNext(int count);
-  // The next `count` UpdateWeights fail; each counts as unchanged weights, a quarter of a nat from the learner's.
+  // The next `count` UpdateWeights fail; each counts as unchanged weights, a quarter of a nat from
+  // the learner's.
   void FailUpdates(int count);
 
   // What stats() says of them.

@@ -1,4 +1,5 @@
-// Scores at once: a completion is correct if its first token is even. Truncated ones count like others.
+// Scores at once: a completion is correct if its first token is even. Truncated ones count like
+// others.
 #pragma once
 
 #include <vector>

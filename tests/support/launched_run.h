@@ -37,7 +37,8 @@ class LaunchedRun {
 
   // Exit code, or -1 if it did not end in time.
   int Wait(std::int64_t timeout_ms) {
-    return WaitUntil(timeout_ms, [this] { return !process_->Running(); }) ? process_->exit_code() : -1;
+    return WaitUntil(timeout_ms, [this] { return !process_->Running(); }) ? process_->exit_code()
+                                                                          : -1;
   }
 
   bool WaitForStep(std::int64_t step, std::int64_t timeout_ms) {
@@ -59,7 +60,8 @@ class LaunchedRun {
   std::string Text() const {
     std::string text = TextOf(log());
     for (const char* role : {"coordinator", "worker-w0", "learner"}) {
-      text += std::string("\n--- ") + role + "\n" + TextOf(JoinPath(out_, std::string("logs/") + role + ".log"));
+      text += std::string("\n--- ") + role + "\n" +
+              TextOf(JoinPath(out_, std::string("logs/") + role + ".log"));
     }
     return text;
   }
@@ -85,10 +87,12 @@ inline void ExpectStepsInOrder(const LaunchedRun& run, std::int64_t steps) {
   auto records = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(records.ok()) << records.status().ToString();
   ASSERT_EQ(static_cast<std::int64_t>(records->size()), steps);
-  for (std::int64_t i = 0; i < steps; ++i) EXPECT_EQ((*records)[static_cast<std::size_t>(i)].step, i + 1);
+  for (std::int64_t i = 0; i < steps; ++i)
+    EXPECT_EQ((*records)[static_cast<std::size_t>(i)].step, i + 1);
 }
 
-// Every drawn prompt is settled or dropped, each once, and the counters of the summary are those of the ledger.
+// Every drawn prompt is settled or dropped, each once, and the counters of the summary are those of
+// the ledger.
 inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_groups) {
   auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
@@ -96,11 +100,13 @@ inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_g
   ASSERT_TRUE(audit.ok()) << audit.status().ToString();
   EXPECT_EQ(audit->violations, std::vector<std::string>());
   for (const auto& [state, count] : audit->groups) {
-    EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0) << count << " groups are left " << state;
+    EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0)
+        << count << " groups are left " << state;
   }
   EXPECT_EQ(audit->groups["settled"], trained_groups);
   EXPECT_EQ(audit->recounted, audit->reported);
-  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")), nullptr, false);
+  const auto summary =
+      nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")), nullptr, false);
   ASSERT_TRUE(summary.is_object());
   EXPECT_EQ(summary["groups_accepted"], audit->recounted.groups);
   EXPECT_EQ(summary["groups_collapsed"], audit->recounted.constant());

@@ -14,9 +14,10 @@ namespace buttress {
 class MadeCertificates {
  public:
   // `hosts` as on the script's command line; `environment` before it ("DAYS=1").
-  explicit MadeCertificates(const std::string& hosts = "here", const std::string& environment = "") {
-    const std::string command =
-        environment + " " BUTTRESS_SOURCE_DIR "/deploy/make-certs.sh " + dir_.path() + " " + hosts + " >/dev/null";
+  explicit MadeCertificates(const std::string& hosts = "here",
+                            const std::string& environment = "") {
+    const std::string command = environment + " " BUTTRESS_SOURCE_DIR "/deploy/make-certs.sh " +
+                                dir_.path() + " " + hosts + " >/dev/null";
     BUTTRESS_CHECK(std::system(command.c_str()) == 0, "deploy/make-certs.sh");
   }
 

@@ -1,4 +1,5 @@
-// A ledger in memory: what lib/ledger does with a batch, without SQLite, for tests of the scheduler.
+// A ledger in memory: what lib/ledger does with a batch, without SQLite, for tests of the
+// scheduler.
 #pragma once
 
 #include <map>
@@ -32,7 +33,8 @@ struct MemoryLedger {
     for (const auto& [source, row] : batch.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : batch.records) records[dataset_row] = row;
     skipped.insert(skipped.end(), batch.skipped.begin(), batch.skipped.end());
-    for (const PlanRow& row : batch.plans) BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
+    for (const PlanRow& row : batch.plans)
+      BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
     learners.insert(learners.end(), batch.learners.begin(), batch.learners.end());
     if (!batch.manifests.empty()) announced = batch.manifests.back();
   }
@@ -52,8 +54,10 @@ struct MemoryLedger {
         snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       } else if (row.state == GroupState::kDropped) {
         ++snapshot.dropped[static_cast<std::size_t>(row.reason)];
-        if (row.reason == DropReason::kNoSignal) snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
-        const bool of_next_step = row.reason == DropReason::kNoSignal && row.step == run->planned_step + 1;
+        if (row.reason == DropReason::kNoSignal)
+          snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
+        const bool of_next_step =
+            row.reason == DropReason::kNoSignal && row.step == run->planned_step + 1;
         if (of_next_step) snapshot.replaced[id] = accepted.at(id);
       } else {
         snapshot.groups[id] = row;

@@ -9,9 +9,12 @@
 
 namespace buttress {
 
-inline std::vector<SafetensorsWriter::Declared> SmallTable() { return {{"first", "U8", {4}}, {"second", "U8", {2}}}; }
+inline std::vector<SafetensorsWriter::Declared> SmallTable() {
+  return {{"first", "U8", {4}}, {"second", "U8", {2}}};
+}
 
-inline WeightManifest PublishSmall(WeightPublisher& publisher, const PolicyVersion& version, const std::string& first) {
+inline WeightManifest PublishSmall(WeightPublisher& publisher, const PolicyVersion& version,
+                                   const std::string& first) {
   BUTTRESS_CHECK(publisher.Begin(version, SmallTable()).ok(), "Begin");
   BUTTRESS_CHECK(publisher.Put("first", first).ok(), "Put first");
   BUTTRESS_CHECK(publisher.Put("second", "xy").ok(), "Put second");
@@ -19,7 +22,8 @@ inline WeightManifest PublishSmall(WeightPublisher& publisher, const PolicyVersi
 }
 
 // One tensor of `bytes` bytes that differ from one another.
-inline WeightManifest PublishLarge(WeightPublisher& publisher, const PolicyVersion& version, std::int64_t bytes) {
+inline WeightManifest PublishLarge(WeightPublisher& publisher, const PolicyVersion& version,
+                                   std::int64_t bytes) {
   std::string data(static_cast<std::size_t>(bytes), '\0');
   for (std::size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 2654435761U >> 13);
   BUTTRESS_CHECK(publisher.Begin(version, {{"first", "U8", {bytes}}}).ok(), "Begin");

@@ -21,9 +21,8 @@ namespace {
 constexpr std::size_t kPiece = 65536;
 
 std::string LowerCase(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) {
-    return static_cast<char>(std::tolower(c));
-  });
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   return text;
 }
 
@@ -74,19 +73,22 @@ std::optional<ScriptedRequest> ReadRequest(int socket, std::string& buffer) {
 int SocketOn(int port) {
   const int made = ::socket(AF_INET, SOCK_STREAM, 0);
   const int shared = 1;
-  BUTTRESS_CHECK(::setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == 0, "setsockopt");
+  BUTTRESS_CHECK(::setsockopt(made, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)) == 0,
+                 "setsockopt");
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   address.sin_port = htons(static_cast<std::uint16_t>(port));
-  BUTTRESS_CHECK(::bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0, "bind");
+  BUTTRESS_CHECK(::bind(made, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0,
+                 "bind");
   return made;
 }
 
 int PortOf(int socket) {
   sockaddr_in address{};
   socklen_t size = sizeof(address);
-  BUTTRESS_CHECK(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0, "getsockname");
+  BUTTRESS_CHECK(::getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size) == 0,
+                 "getsockname");
   return ntohs(address.sin_port);
 }
 

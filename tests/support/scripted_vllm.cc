@@ -20,8 +20,7 @@ double LogprobAt(const std::string& weights, std::size_t position) {
   return -0.001 - static_cast<double>(MixSeed(HashText(weights), position + 1000) % 1000) / 1000;
 }
 
-Json Choice(const std::vector<std::int32_t>& ids,
-            const std::vector<double>& logprobs,
+Json Choice(const std::vector<std::int32_t>& ids, const std::vector<double>& logprobs,
             const char* finish) {
   const Json finish_json = finish == nullptr ? Json() : Json(finish);
   return {{"index", 0},
@@ -139,8 +138,7 @@ std::string ScriptedVllm::weights() const {
   return weights_;
 }
 
-std::vector<std::int32_t> ScriptedVllm::Tokens(const std::string& weights,
-                                               std::size_t begin,
+std::vector<std::int32_t> ScriptedVllm::Tokens(const std::string& weights, std::size_t begin,
                                                std::size_t end) {
   std::vector<std::int32_t> tokens;
   for (std::size_t position = begin; position < end; ++position)

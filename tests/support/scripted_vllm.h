@@ -86,8 +86,7 @@ class ScriptedVllm {
   void ForgetWeights();
 
   // What `weights` complete a prompt with, for positions [begin, end) of the whole sequence.
-  static std::vector<std::int32_t> Tokens(const std::string& weights,
-                                          std::size_t begin,
+  static std::vector<std::int32_t> Tokens(const std::string& weights, std::size_t begin,
                                           std::size_t end);
 
   // What a learner with these weights publishes as canaries.

@@ -1,4 +1,5 @@
-// main of every test program. Ends with 77 when nothing failed and nothing ran, which ctest reports as skipped.
+// main of every test program. Ends with 77 when nothing failed and nothing ran, which ctest reports
+// as skipped.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -22,7 +22,9 @@ namespace buttress {
 // Tokens are themselves: 7 is "7 ".
 class FakeTokenizer : public Tokenizer {
  public:
-  Result<std::vector<std::int32_t>> Encode(std::string_view) const override { return std::vector<std::int32_t>{}; }
+  Result<std::vector<std::int32_t>> Encode(std::string_view) const override {
+    return std::vector<std::int32_t>{};
+  }
 
   Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens) const override {
     std::string text;
@@ -96,13 +98,15 @@ class WorkerFixture : public ::testing::Test {
   ~WorkerFixture() override { Stop().IgnoreError(); }
 
   void Start(WorkerOptions options = DefaultOptions()) {
-    client_ = std::make_unique<CoordinatorClient>(CoordinatorClientOptions{coordinator_.address(), "", 10000});
+    client_ = std::make_unique<CoordinatorClient>(
+        CoordinatorClientOptions{coordinator_.address(), "", 10000});
     v1::RegisterWorkerRequest self;
     self.set_worker_id(options.worker_id);
     self.set_incarnation(77);
     session_ = std::make_unique<CoordinatorSession>(*client_, self);
     worker_ = std::make_unique<Worker>(
-        WorkerParts{*session_, *session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_}, std::move(options));
+        WorkerParts{*session_, *session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_},
+        std::move(options));
     thread_ = std::thread([this] { status_ = worker_->Run(); });
   }
 

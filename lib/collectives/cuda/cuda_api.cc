@@ -7,8 +7,7 @@ namespace {
 
 class CudaApiImpl : public CudaApi {
  public:
-  Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
-                                               int device,
+  Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                std::chrono::milliseconds timeout) override {
     return buttress::MakeNccl(bootstrap, device, timeout);
   }

@@ -14,8 +14,7 @@ class CudaApi {
   virtual ~CudaApi() = default;
 
   // NCCL over the ranks of `bootstrap`, on GPU `device` of this process. Every rank calls it.
-  virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
-                                                       int device,
+  virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout) = 0;
 };
 

@@ -53,12 +53,14 @@ std::optional<ncclDataType_t> TypeOf(DType dtype) {
   return std::nullopt;
 }
 
-// One communicator with its stream; shared by the collective and its works, so that an abort reaches both.
+// One communicator with its stream; shared by the collective and its works, so that an abort
+// reaches both.
 class Communicator {
  public:
   Communicator(ncclComm_t comm, int device) : comm_(comm), device_(device) {}
 
-  // The communicator is made without blocking, so that a rank that never comes is a deadline and not a hang.
+  // The communicator is made without blocking, so that a rank that never comes is a deadline and
+  // not a hang.
   ~Communicator() {
     if (!aborted_) ncclCommDestroy(comm_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -157,9 +159,7 @@ class NcclWork : public Work {
 
 class NcclCollective : public Collective {
  public:
-  NcclCollective(std::shared_ptr<Communicator> communicator,
-                 int rank,
-                 int size,
+  NcclCollective(std::shared_ptr<Communicator> communicator, int rank, int size,
                  Milliseconds timeout)
       : communicator_(std::move(communicator)), rank_(rank), size_(size), timeout_(timeout) {}
 
@@ -169,8 +169,8 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
     return Post("all-reduce", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclAllReduce(
-          inout.data, inout.data, Count(inout), type, ncclSum, communicator_->comm(), stream);
+      return ncclAllReduce(inout.data, inout.data, Count(inout), type, ncclSum,
+                           communicator_->comm(), stream);
     });
   }
 
@@ -180,8 +180,8 @@ class NcclCollective : public Collective {
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclReduceScatter(
-          in.data, out.data, Count(out), type, ncclSum, communicator_->comm(), stream);
+      return ncclReduceScatter(in.data, out.data, Count(out), type, ncclSum, communicator_->comm(),
+                               stream);
     });
   }
 
@@ -199,8 +199,8 @@ class NcclCollective : public Collective {
     if (root < 0 || root >= size_)
       return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
     return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclBroadcast(
-          inout.data, inout.data, Count(inout), type, root, communicator_->comm(), stream);
+      return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(),
+                           stream);
     });
   }
 
@@ -271,8 +271,7 @@ class NcclCollective : public Collective {
 
 }  // namespace
 
-Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
-                                             int device,
+Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                              Milliseconds timeout) {
   ncclUniqueId id{};
   Status made;

@@ -9,10 +9,9 @@
 
 namespace buttress {
 
-// Buffers must lie on GPU `device`. Calls are ordered after what the caller's current CUDA stream holds at that time; Wait returns when
-// the result is there for every stream.
-Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap,
-                                             int device,
+// Buffers must lie on GPU `device`. Calls are ordered after what the caller's current CUDA stream
+// holds at that time; Wait returns when the result is there for every stream.
+Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                              std::chrono::milliseconds timeout);
 
 }  // namespace buttress

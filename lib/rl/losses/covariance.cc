@@ -14,7 +14,8 @@ TokenLosses KlCovLoss(const PolicyTerms& terms, const LossOptions& options) {
   TokenLosses losses;
   losses.loss_M = -terms.advantages_M * at::exp(terms.log_ratio_M);
   if (terms.marked_M.defined()) {
-    losses.loss_M = losses.loss_M + at::where(terms.marked_M, terms.log_ratio_M.abs() * options.kl_cov_coef, 0.0);
+    losses.loss_M = losses.loss_M +
+                    at::where(terms.marked_M, terms.log_ratio_M.abs() * options.kl_cov_coef, 0.0);
   }
   return losses;
 }

@@ -5,7 +5,8 @@
 namespace buttress {
 namespace {
 
-// KL of (q, 1 - q) to (p, 1 - p), q = exp(old), p = exp(lp). 1 - p from expm1: near 1, where most tokens are, 1 - exp(lp) has no digits left.
+// KL of (q, 1 - q) to (p, 1 - p), q = exp(old), p = exp(lp). 1 - p from expm1: near 1, where most
+// tokens are, 1 - exp(lp) has no digits left.
 at::Tensor BernoulliKl(const at::Tensor& lp_M, const at::Tensor& old_M) {
   constexpr double kLeast = 1e-8;  // as verl has it
   const at::Tensor rest_p_M = (-at::expm1(lp_M)).clamp_min(kLeast);
@@ -34,7 +35,8 @@ TokenLosses DppoLoss(const PolicyTerms& terms, const LossOptions& options) {
   losses.clipped_low_M = (terms.advantages_M < 0) & below_M;
   const at::Tensor ratio_M = at::exp(terms.log_ratio_M.detach());
   losses.clipped_dual_M = (terms.advantages_M != 0) & (ratio_M > options.dppo_cap);
-  const at::Tensor loss_M = -terms.advantages_M * ratio_M.clamp_max(options.dppo_cap) * terms.logprobs_M;
+  const at::Tensor loss_M =
+      -terms.advantages_M * ratio_M.clamp_max(options.dppo_cap) * terms.logprobs_M;
   losses.loss_M = at::where(losses.clipped_high_M | losses.clipped_low_M, 0.0, loss_M);
   return losses;
 }

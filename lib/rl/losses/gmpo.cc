@@ -12,7 +12,8 @@ TokenLosses GmpoLoss(const PolicyTerms& terms, const LossOptions& options) {
   clipped_M = at::where(negative_M, d_M.clamp_min(-options.clip_low), clipped_M);
   const at::Tensor log_mean_M = terms.completions.Mean(clipped_M);
   TokenLosses losses;
-  losses.loss_M = -terms.completions.Mean(terms.advantages_M) * at::exp(log_mean_M + (clipped_M - clipped_M.detach()));
+  losses.loss_M = -terms.completions.Mean(terms.advantages_M) *
+                  at::exp(log_mean_M + (clipped_M - clipped_M.detach()));
   losses.clipped_low_M = negative_M & (d_M < -options.clip_low);
   losses.clipped_high_M = positive_M & (d_M > options.clip_high);
   return losses;

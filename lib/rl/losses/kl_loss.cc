@@ -16,12 +16,16 @@ at::Tensor K3(const at::Tensor& x_M) {
 
 }  // namespace
 
-at::Tensor KlEstimate(const at::Tensor& logprobs_M, const at::Tensor& ref_logprobs_M, KlEstimator estimator) {
+at::Tensor KlEstimate(const at::Tensor& logprobs_M, const at::Tensor& ref_logprobs_M,
+                      KlEstimator estimator) {
   const at::Tensor x_M = logprobs_M - ref_logprobs_M;
   switch (estimator) {
-    case KlEstimator::kK1: return x_M;
-    case KlEstimator::kK2: return x_M * x_M * 0.5;
-    case KlEstimator::kK3: return K3(x_M);
+    case KlEstimator::kK1:
+      return x_M;
+    case KlEstimator::kK2:
+      return x_M * x_M * 0.5;
+    case KlEstimator::kK3:
+      return K3(x_M);
     case KlEstimator::kK3Plus: {
       const at::Tensor k2_M = x_M * x_M * 0.5;
       return K3(x_M.detach()) + (k2_M - k2_M.detach());

@@ -7,7 +7,8 @@
 
 namespace buttress {
 
-at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options, const at::Tensor& constant_M) {
+at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options,
+                          const at::Tensor& constant_M) {
   const at::AutoGradMode with_gradient(true);
   LossInput kl = input;
   kl.logprobs_M = input.logprobs_M.detach().requires_grad_(true);
@@ -18,7 +19,8 @@ at::Tensor KlGradientMass(const LossInput& input, const LossOptions& options, co
   alone.correction = CorrectionMode::kNone;
   alone.entropy_coef = 0;
   const LossOutput loss = ComputeLoss(kl, alone);
-  const at::Tensor mass_M = torch::autograd::grad({loss.loss_sum}, {kl.logprobs_M})[0].abs().to(at::kDouble);
+  const at::Tensor mass_M =
+      torch::autograd::grad({loss.loss_sum}, {kl.logprobs_M})[0].abs().to(at::kDouble);
   return at::stack({mass_M.sum(), mass_M.where(constant_M, 0.0).sum()}).detach();
 }
 

@@ -4,7 +4,8 @@
 
 namespace buttress {
 
-TokenLosses ClippedSurrogate(const at::Tensor& ratio_M, const at::Tensor& advantages_M, const LossOptions& options) {
+TokenLosses ClippedSurrogate(const at::Tensor& ratio_M, const at::Tensor& advantages_M,
+                             const LossOptions& options) {
   const at::Tensor clipped_M = ratio_M.clamp(1.0 - options.clip_low, 1.0 + options.clip_high);
   TokenLosses losses;
   losses.loss_M = at::max(-advantages_M * ratio_M, -advantages_M * clipped_M);
@@ -18,7 +19,8 @@ TokenLosses PpoLoss(const PolicyTerms& terms, const LossOptions& options) {
   TokenLosses losses = ClippedSurrogate(ratio_M, terms.advantages_M, options);
   if (options.dual_clip == 0) return losses;
   const at::Tensor negative_M = terms.advantages_M < 0;
-  losses.loss_M = at::where(negative_M, at::min(losses.loss_M, -terms.advantages_M * options.dual_clip), losses.loss_M);
+  losses.loss_M = at::where(
+      negative_M, at::min(losses.loss_M, -terms.advantages_M * options.dual_clip), losses.loss_M);
   losses.clipped_dual_M = negative_M & (ratio_M > options.dual_clip);
   return losses;
 }

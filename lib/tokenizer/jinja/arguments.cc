@@ -22,8 +22,7 @@ Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
   return out;
 }
 
-Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value,
-                                     std::string_view name,
+Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
                                      std::int64_t absent) {
   if (!value.has_value() || value->is_none()) return absent;
   if (value->Is<std::int64_t>()) return value->As<std::int64_t>();

@@ -17,12 +17,12 @@ struct JinjaArguments {
   std::vector<std::pair<std::string, JinjaValue>> named;
 };
 
-// A value for each of `parameters`, in their order; none where the call gives none. kInvalidArgument for arguments that have no parameter.
+// A value for each of `parameters`, in their order; none where the call gives none.
+// kInvalidArgument for arguments that have no parameter.
 Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
     const JinjaArguments& arguments, const std::vector<std::string_view>& parameters);
 
-Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value,
-                                     std::string_view name,
+Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
                                      std::int64_t absent);
 
 // None also where the value is none.

@@ -19,8 +19,8 @@ JinjaValue Missing(const JinjaValue& value, std::string_view name) {
 bool ChangesItsObject(const JinjaValue& value, std::string_view name) {
   static constexpr std::array<std::string_view, 8> kOfLists = {
       "append", "clear", "extend", "insert", "pop", "remove", "reverse", "sort"};
-  static constexpr std::array<std::string_view, 5> kOfDicts = {
-      "clear", "pop", "popitem", "setdefault", "update"};
+  static constexpr std::array<std::string_view, 5> kOfDicts = {"clear", "pop", "popitem",
+                                                               "setdefault", "update"};
   if (value.is_list()) return std::find(kOfLists.begin(), kOfLists.end(), name) != kOfLists.end();
   return value.is_dict() && std::find(kOfDicts.begin(), kOfDicts.end(), name) != kOfDicts.end();
 }
@@ -58,8 +58,8 @@ const JinjaValue* FindEntry(const JinjaValue& value, std::string_view name) {
   if (value.is_dict()) return value.As<std::shared_ptr<const JinjaDict>>()->Find(name);
   if (!value.Is<std::shared_ptr<JinjaNamespace>>()) return nullptr;
   const auto& entries = value.As<std::shared_ptr<JinjaNamespace>>()->entries;
-  const auto it = std::find_if(
-      entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const auto& entry) { return entry.first == name; });
   return it == entries.end() ? nullptr : &it->second;
 }
 

@@ -10,8 +10,9 @@
 
 namespace buttress {
 
-// A method, then an item, as Jinja looks; undefined if there is neither. kInvalidArgument for an attribute of undefined, and for methods
-// that change their object, which transformers' sandbox forbids.
+// A method, then an item, as Jinja looks; undefined if there is neither. kInvalidArgument for an
+// attribute of undefined, and for methods that change their object, which transformers' sandbox
+// forbids.
 Result<JinjaValue> JinjaAttribute(const JinjaValue& value, const std::string& name);
 
 // An item, then a method.

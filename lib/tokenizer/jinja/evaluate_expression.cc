@@ -131,12 +131,10 @@ Result<JinjaValue> JinjaEvaluator::EvaluateName(const JinjaExpression& expressio
                                                 const JinjaScope& scope) {
   if (const JinjaValue* value = scope.Find(expression.name); value != nullptr) return *value;
   const auto* const function =
-      std::find_if(std::begin(kFunctions), std::end(kFunctions), [&](const NamedFunction& entry) {
-        return entry.name == expression.name;
-      });
+      std::find_if(std::begin(kFunctions), std::end(kFunctions),
+                   [&](const NamedFunction& entry) { return entry.name == expression.name; });
   if (function != std::end(kFunctions)) return JinjaValue(function->function);
-  if (std::find(std::begin(kUnsupportedFunctions),
-                std::end(kUnsupportedFunctions),
+  if (std::find(std::begin(kUnsupportedFunctions), std::end(kUnsupportedFunctions),
                 expression.name) != std::end(kUnsupportedFunctions)) {
     return InvalidArgument("function '" + expression.name + "' is not supported");
   }

@@ -23,7 +23,8 @@ struct JinjaScope {
   void Set(const std::string& name, JinjaValue value);
 };
 
-// One rendering. Bounded in depth, in steps, in the bytes of the texts it makes, and in its output. Not thread-safe.
+// One rendering. Bounded in depth, in steps, in the bytes of the texts it makes, and in its output.
+// Not thread-safe.
 class JinjaEvaluator {
  public:
   // `globals`: the template's input.

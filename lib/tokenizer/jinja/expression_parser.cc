@@ -23,9 +23,8 @@ class JinjaExpressionParser::Level {
 
   Status Check() const {
     if (parser_.level_ <= kLevelMax) return OkStatus();
-    return JinjaErrorAt(
-        parser_.tokens_.line(),
-        "an expression nested deeper than " + std::to_string(kLevelMax) + " levels");
+    return JinjaErrorAt(parser_.tokens_.line(), "an expression nested deeper than " +
+                                                    std::to_string(kLevelMax) + " levels");
   }
 
  private:

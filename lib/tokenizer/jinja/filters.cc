@@ -196,7 +196,8 @@ Result<JinjaValue> Map(const JinjaValue& value, const JinjaArguments& arguments)
   return JinjaValue::List(std::move(out));
 }
 
-// select(test, arguments...) and selectattr(attribute, test, arguments...); truth where there is no test.
+// select(test, arguments...) and selectattr(attribute, test, arguments...); truth where there is no
+// test.
 template <bool kByAttribute, bool kKeeps>
 Result<JinjaValue> Select(const JinjaValue& value, const JinjaArguments& arguments) {
   constexpr std::size_t kTestAt = kByAttribute ? 1 : 0;
@@ -285,8 +286,7 @@ constexpr NamedFilter kFilters[] = {
 };
 
 Filter FindFilter(std::string_view name) {
-  const auto* const it = std::find_if(std::begin(kFilters),
-                                      std::end(kFilters),
+  const auto* const it = std::find_if(std::begin(kFilters), std::end(kFilters),
                                       [&](const NamedFilter& entry) { return entry.name == name; });
   return it == std::end(kFilters) ? nullptr : it->filter;
 }
@@ -295,8 +295,7 @@ Filter FindFilter(std::string_view name) {
 
 bool IsJinjaFilter(std::string_view name) { return FindFilter(name) != nullptr; }
 
-Result<JinjaValue> ApplyJinjaFilter(std::string_view name,
-                                    const JinjaValue& value,
+Result<JinjaValue> ApplyJinjaFilter(std::string_view name, const JinjaValue& value,
                                     const JinjaArguments& arguments) {
   const Filter filter = FindFilter(name);
   BUTTRESS_CHECK(filter != nullptr, "the parser refuses unknown filters");

@@ -12,8 +12,7 @@ namespace buttress {
 bool IsJinjaFilter(std::string_view name);
 
 // REQUIRES: IsJinjaFilter(name).
-Result<JinjaValue> ApplyJinjaFilter(std::string_view name,
-                                    const JinjaValue& value,
+Result<JinjaValue> ApplyJinjaFilter(std::string_view name, const JinjaValue& value,
                                     const JinjaArguments& arguments);
 
 }  // namespace buttress

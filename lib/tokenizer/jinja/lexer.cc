@@ -85,7 +85,8 @@ class JinjaLexer {
     return LexExpression(type, line);
   }
 
-  // Takes a tag's end with the white space that goes with it: all of it after '-', one line end after a block or comment.
+  // Takes a tag's end with the white space that goes with it: all of it after '-', one line end
+  // after a block or comment.
   bool TakeTagEnd(char type) {
     const char closing[3] = {type == '{' ? '}' : type, '}', '\0'};
     const bool minus = rest_.starts_with('-') && rest_.substr(1).starts_with(closing);
@@ -211,9 +212,8 @@ class JinjaLexer {
     }
     const bool leading_zero = end == whole && whole > 1 && rest_[0] == '0';
     if (leading_zero || (end < rest_.size() && (IsNameStart(rest_[end])))) {
-      return JinjaErrorAt(line_,
-                          "number '" + std::string(rest_.substr(0, end + 1)) +
-                              "' is not supported; decimal digits are");
+      return JinjaErrorAt(line_, "number '" + std::string(rest_.substr(0, end + 1)) +
+                                     "' is not supported; decimal digits are");
     }
     AddAndSkip(end == whole ? Kind::kInteger : Kind::kFloat, end);
     return OkStatus();

@@ -29,8 +29,9 @@ struct JinjaToken {
   int line = 1;
 };
 
-// White space as with trim_blocks and lstrip_blocks on and keep_trailing_newline off, which is how transformers runs Jinja. The last
-// token is kEnd. kInvalidArgument names the line. REQUIRES: valid UTF-8.
+// White space as with trim_blocks and lstrip_blocks on and keep_trailing_newline off, which is how
+// transformers runs Jinja. The last token is kEnd. kInvalidArgument names the line. REQUIRES: valid
+// UTF-8.
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source);
 
 // kInvalidArgument: "chat template, line 3: message".

@@ -158,8 +158,7 @@ constexpr NamedMethod kDictMethods[] = {
 
 Method FindMethod(const JinjaValue& value, std::string_view name) {
   const auto find = [&](const auto& methods) -> Method {
-    const auto* const it = std::find_if(std::begin(methods),
-                                        std::end(methods),
+    const auto* const it = std::find_if(std::begin(methods), std::end(methods),
                                         [&](const NamedMethod& m) { return m.name == name; });
     return it == std::end(methods) ? nullptr : it->method;
   };

@@ -77,8 +77,7 @@ bool IsInteger(const JinjaValue& value) { return value.Is<bool>() || value.Is<st
 
 }  // namespace
 
-Result<JinjaValue> JinjaBinary(std::string_view name,
-                               const JinjaValue& left,
+Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left,
                                const JinjaValue& right) {
   if (name == "~") {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string first, JinjaToText(left));

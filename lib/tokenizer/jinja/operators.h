@@ -8,9 +8,9 @@
 
 namespace buttress {
 
-// `name`: + - * / // % ~. kInvalidArgument for types that it does not join, and for integers beyond int64.
-Result<JinjaValue> JinjaBinary(std::string_view name,
-                               const JinjaValue& left,
+// `name`: + - * / // % ~. kInvalidArgument for types that it does not join, and for integers beyond
+// int64.
+Result<JinjaValue> JinjaBinary(std::string_view name, const JinjaValue& left,
                                const JinjaValue& right);
 
 // `name`: + or -.

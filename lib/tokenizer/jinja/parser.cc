@@ -37,7 +37,8 @@ class JinjaParser {
     return statement;
   }
 
-  // Statements up to a tag named in `ends`, whose name is then the current token; up to the template's end if there are none.
+  // Statements up to a tag named in `ends`, whose name is then the current token; up to the
+  // template's end if there are none.
   Result<Body> ParseBody(Names ends) {
     if (++level_ > kLevelMax) {
       return JinjaErrorAt(tokens_.line(),
@@ -206,7 +207,8 @@ class JinjaParser {
     return &statement;
   }
 
-  // A body with names of its own, and its end tag; loops around it are out of reach of break and continue.
+  // A body with names of its own, and its end tag; loops around it are out of reach of break and
+  // continue.
   Result<Body> ParseScope(Names ends) {
     const int loops = loops_;
     loops_ = 0;

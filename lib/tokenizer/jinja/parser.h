@@ -1,4 +1,5 @@
-// Parses a template: Jinja 3.1's grammar without inheritance, imports, call, with, filter and autoescape.
+// Parses a template: Jinja 3.1's grammar without inheritance, imports, call, with, filter and
+// autoescape.
 #pragma once
 
 #include <string_view>

@@ -54,18 +54,14 @@ Result<bool> In(const JinjaValue& value, const JinjaValue& other) {
 }
 
 constexpr NamedComparison kComparisons[] = {
-    {"equalto", Equal},
-    {"eq", Equal},
-    {"ne", NotEqual},
-    {"lt", JinjaLess},
-    {"lessthan", JinjaLess},
-    {"in", In},
+    {"equalto", Equal}, {"eq", Equal},           {"ne", NotEqual},
+    {"lt", JinjaLess},  {"lessthan", JinjaLess}, {"in", In},
 };
 
 template <class Table>
 auto Find(const Table& table, std::string_view name) {
-  const auto* const it = std::find_if(
-      std::begin(table), std::end(table), [&](const auto& entry) { return entry.name == name; });
+  const auto* const it = std::find_if(std::begin(table), std::end(table),
+                                      [&](const auto& entry) { return entry.name == name; });
   return it == std::end(table) ? nullptr : it->holds;
 }
 
@@ -75,8 +71,7 @@ bool IsJinjaTest(std::string_view name) {
   return Find(kPredicates, name) != nullptr || Find(kComparisons, name) != nullptr;
 }
 
-Result<bool> ApplyJinjaTest(std::string_view name,
-                            const JinjaValue& value,
+Result<bool> ApplyJinjaTest(std::string_view name, const JinjaValue& value,
                             const JinjaArguments& arguments) {
   const bool takes_argument = Find(kComparisons, name) != nullptr;
   const std::size_t expected = takes_argument ? 1 : 0;

@@ -12,8 +12,7 @@ namespace buttress {
 bool IsJinjaTest(std::string_view name);
 
 // REQUIRES: IsJinjaTest(name).
-Result<bool> ApplyJinjaTest(std::string_view name,
-                            const JinjaValue& value,
+Result<bool> ApplyJinjaTest(std::string_view name, const JinjaValue& value,
                             const JinjaArguments& arguments);
 
 }  // namespace buttress

@@ -26,8 +26,8 @@ std::string FloatText(double value) {
   const std::string text(buffer, scientific.ptr);
   const std::size_t e = text.find('e');
   int exponent = 0;
-  std::from_chars(
-      text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(), exponent);
+  std::from_chars(text.data() + e + (text[e + 1] == '+' ? 2 : 1), text.data() + text.size(),
+                  exponent);
   if (exponent < -4 || exponent >= 16) return text;
   char fixed[400];
   const auto end = std::to_chars(fixed, fixed + sizeof(fixed), value, std::chars_format::fixed);
@@ -229,9 +229,8 @@ class JsonWriter {
 
   Status WriteDict(std::vector<std::pair<std::string, JinjaValue>> entries) {
     if (style_.sort_keys) {
-      std::sort(entries.begin(), entries.end(), [](const auto& a, const auto& b) {
-        return a.first < b.first;
-      });
+      std::sort(entries.begin(), entries.end(),
+                [](const auto& a, const auto& b) { return a.first < b.first; });
     }
     out_ += '{';
     ++level_;

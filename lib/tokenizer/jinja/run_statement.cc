@@ -10,17 +10,16 @@ using Kind = JinjaStatement::Kind;
 
 const JinjaValue* JinjaScope::Find(std::string_view name) const {
   for (const JinjaScope* scope = this; scope != nullptr; scope = scope->parent) {
-    const auto it = std::find_if(scope->names.begin(), scope->names.end(), [&](const auto& entry) {
-      return entry.first == name;
-    });
+    const auto it = std::find_if(scope->names.begin(), scope->names.end(),
+                                 [&](const auto& entry) { return entry.first == name; });
     if (it != scope->names.end()) return &it->second;
   }
   return nullptr;
 }
 
 void JinjaScope::Set(const std::string& name, JinjaValue value) {
-  const auto it = std::find_if(
-      names.begin(), names.end(), [&](const auto& entry) { return entry.first == name; });
+  const auto it = std::find_if(names.begin(), names.end(),
+                               [&](const auto& entry) { return entry.first == name; });
   if (it != names.end()) {
     it->second = std::move(value);
   } else {
@@ -47,8 +46,7 @@ Status JinjaEvaluator::CountStep() {
 }
 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::Run(const JinjaStatement::Body& body,
-                                                 JinjaScope& scope,
-                                                 std::string& out) {
+                                                 JinjaScope& scope, std::string& out) {
   const Level level(*this);
   for (const JinjaStatement* statement : body) {
     Status counted = level.Check();
@@ -62,8 +60,7 @@ Result<JinjaEvaluator::Flow> JinjaEvaluator::Run(const JinjaStatement::Body& bod
 }
 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::RunStatement(const JinjaStatement& statement,
-                                                          JinjaScope& scope,
-                                                          std::string& out) {
+                                                          JinjaScope& scope, std::string& out) {
   switch (statement.kind) {
     case Kind::kText:
       BUTTRESS_RETURN_IF_ERROR(Append(statement.text, out));
@@ -110,8 +107,7 @@ Status JinjaEvaluator::Append(std::string_view text, std::string& out) {
   return OkStatus();
 }
 
-Status JinjaEvaluator::Output(const JinjaStatement& statement,
-                              JinjaScope& scope,
+Status JinjaEvaluator::Output(const JinjaStatement& statement, JinjaScope& scope,
                               std::string& out) {
   const bool safe =
       statement.value->kind == JinjaExpression::Kind::kFilter && statement.value->name == "safe";
@@ -132,8 +128,7 @@ Result<std::string> JinjaEvaluator::RunInOwnScope(const JinjaStatement& statemen
 }
 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::RunIf(const JinjaStatement& statement,
-                                                   JinjaScope& scope,
-                                                   std::string& out) {
+                                                   JinjaScope& scope, std::string& out) {
   for (const JinjaStatement::Branch& branch : statement.branches) {
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue holds, Evaluate(*branch.condition, scope));
     if (holds.Truthy()) return Run(branch.body, scope, out);
@@ -158,8 +153,7 @@ Result<std::vector<JinjaValue>> JinjaEvaluator::LoopItems(const JinjaStatement& 
 }
 
 Result<JinjaEvaluator::Flow> JinjaEvaluator::RunFor(const JinjaStatement& statement,
-                                                    JinjaScope& scope,
-                                                    std::string& out) {
+                                                    JinjaScope& scope, std::string& out) {
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaValue> items, LoopItems(statement, scope));
   if (items.empty()) return Run(statement.else_body, scope, out);
   const auto loop =
@@ -191,8 +185,7 @@ Status JinjaEvaluator::Assign(const JinjaTarget& target, JinjaValue value, Jinja
   return OkStatus();
 }
 
-Status JinjaEvaluator::AssignAttribute(const JinjaTarget& target,
-                                       JinjaValue value,
+Status JinjaEvaluator::AssignAttribute(const JinjaTarget& target, JinjaValue value,
                                        JinjaScope& scope) {
   const JinjaValue* object = scope.Find(target.names[0]);
   if (object == nullptr || !object->Is<std::shared_ptr<JinjaNamespace>>()) {
@@ -206,9 +199,8 @@ Status JinjaEvaluator::AssignAttribute(const JinjaTarget& target,
     return InvalidArgument("a namespace can hold neither a namespace nor values nested that deep");
   }
   auto& entries = object->As<std::shared_ptr<JinjaNamespace>>()->entries;
-  const auto it = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) {
-    return entry.first == target.attribute;
-  });
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const auto& entry) { return entry.first == target.attribute; });
   if (it != entries.end()) {
     it->second = std::move(value);
   } else {

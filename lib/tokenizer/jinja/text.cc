@@ -123,8 +123,7 @@ std::string_view StripTextRight(std::string_view text) {
   return StripText(text, std::nullopt, StripSide::kRight);
 }
 
-std::string_view StripText(std::string_view text,
-                           const std::optional<std::string>& characters,
+std::string_view StripText(std::string_view text, const std::optional<std::string>& characters,
                            StripSide side) {
   const auto strips = [&](std::size_t at, std::size_t length) {
     if (!characters.has_value()) return IsSpace(CodePointAt(text, at).value);
@@ -181,9 +180,7 @@ Result<std::string> TitleText(std::string_view text) {
   return out;
 }
 
-Result<std::string> ReplaceText(std::string_view text,
-                                std::string_view from,
-                                std::string_view to,
+Result<std::string> ReplaceText(std::string_view text, std::string_view from, std::string_view to,
                                 std::int64_t count) {
   std::string out;
   std::size_t at = 0;

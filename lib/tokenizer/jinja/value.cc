@@ -155,27 +155,17 @@ std::int64_t JinjaValue::count() const {
 }
 
 std::string_view JinjaValue::TypeName() const {
-  static constexpr std::string_view kNames[] = {"NoneType",
-                                                "Undefined",
-                                                "bool",
-                                                "int",
-                                                "float",
-                                                "str",
-                                                "list",
-                                                "dict",
-                                                "Namespace",
-                                                "loop object",
-                                                "method",
-                                                "macro",
-                                                "function"};
+  static constexpr std::string_view kNames[] = {
+      "NoneType", "Undefined", "bool",        "int",    "float", "str",     "list",
+      "dict",     "Namespace", "loop object", "method", "macro", "function"};
   static_assert(std::size(kNames) == std::variant_size_v<Variant>);
   if (is_list() && As<ListPointer>()->tuple) return "tuple";
   return kNames[value_.index()];
 }
 
 const JinjaValue* JinjaDict::Find(std::string_view key) const {
-  const auto it = std::find_if(
-      entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == key; });
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const auto& entry) { return entry.first == key; });
   return it == entries.end() ? nullptr : &it->second;
 }
 
@@ -184,11 +174,9 @@ bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
   if (left.is_text() && right.is_text()) return left.text() == right.text();
   if (left.is_none() || left.is_undefined()) return left.TypeName() == right.TypeName();
   if (left.is_list() && right.is_list()) {
-    return left.TypeName() == right.TypeName() && std::equal(left.items().begin(),
-                                                             left.items().end(),
-                                                             right.items().begin(),
-                                                             right.items().end(),
-                                                             JinjaEqual);
+    return left.TypeName() == right.TypeName() &&
+           std::equal(left.items().begin(), left.items().end(), right.items().begin(),
+                      right.items().end(), JinjaEqual);
   }
   if (left.is_dict() && right.is_dict()) {
     return EntriesEqual(*left.As<DictPointer>(), *right.As<DictPointer>());
@@ -222,8 +210,7 @@ Result<bool> JinjaContains(const JinjaValue& container, const JinjaValue& item) 
   }
   if (container.is_undefined()) return false;
   if (container.is_list()) {
-    return std::any_of(container.items().begin(),
-                       container.items().end(),
+    return std::any_of(container.items().begin(), container.items().end(),
                        [&](const JinjaValue& other) { return JinjaEqual(other, item); });
   }
   return InvalidArgument("'in' cannot look into '" + std::string(container.TypeName()) + "'");
@@ -255,9 +242,8 @@ Result<std::int64_t> JinjaLength(const JinjaValue& value) {
   if (value.is_undefined()) return 0;
   if (value.is_text()) {
     // Continuation bytes do not begin a character.
-    return std::count_if(value.text().begin(), value.text().end(), [](char c) {
-      return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U;
-    });
+    return std::count_if(value.text().begin(), value.text().end(),
+                         [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; });
   }
   return InvalidArgument("'" + std::string(value.TypeName()) + "' has no length");
 }

@@ -23,7 +23,8 @@ struct JinjaStatement;
 
 struct JinjaNone {};
 
-// What a missing name or attribute gives. Prints as nothing, is false, holds nothing; anything else is an error that `what` explains.
+// What a missing name or attribute gives. Prints as nothing, is false, holds nothing; anything else
+// is an error that `what` explains.
 struct JinjaUndefined {
   std::shared_ptr<const std::string> what;
 };
@@ -35,16 +36,9 @@ using JinjaString = std::shared_ptr<const std::string>;
 // Immutable but for namespaces and loops; copies share.
 class JinjaValue {
  public:
-  using Variant = std::variant<JinjaNone,
-                               JinjaUndefined,
-                               bool,
-                               std::int64_t,
-                               double,
-                               JinjaString,
-                               std::shared_ptr<const JinjaList>,
-                               std::shared_ptr<const JinjaDict>,
-                               std::shared_ptr<JinjaNamespace>,
-                               std::shared_ptr<JinjaLoop>,
+  using Variant = std::variant<JinjaNone, JinjaUndefined, bool, std::int64_t, double, JinjaString,
+                               std::shared_ptr<const JinjaList>, std::shared_ptr<const JinjaDict>,
+                               std::shared_ptr<JinjaNamespace>, std::shared_ptr<JinjaLoop>,
                                std::shared_ptr<const JinjaMethod>,
                                const JinjaStatement*,  // a macro
                                JinjaFunction>;
@@ -68,7 +62,8 @@ class JinjaValue {
   static JinjaValue Tuple(std::vector<JinjaValue> items);
   static JinjaValue Dict(std::vector<std::pair<std::string, JinjaValue>> entries);
 
-  // kInvalidArgument above a nesting of kJinjaNestingMax, for numbers above int64, and for strings that are not UTF-8.
+  // kInvalidArgument above a nesting of kJinjaNestingMax, for numbers above int64, and for strings
+  // that are not UTF-8.
   static Result<JinjaValue> FromJson(const nlohmann::json& value, int nesting = 0);
 
   template <class T>
@@ -104,8 +99,8 @@ class JinjaValue {
 
   bool Truthy() const;
 
-  // Levels of lists, dicts and the like; 0 for a scalar. kJinjaNestingMax for a namespace, so that whatever holds one is above it: a
-  // namespace that held itself would never be freed.
+  // Levels of lists, dicts and the like; 0 for a scalar. kJinjaNestingMax for a namespace, so that
+  // whatever holds one is above it: a namespace that held itself would never be freed.
   int nesting() const;
 
   // Values in it, itself included, each time it is reached; 1 for a scalar.
@@ -118,7 +113,8 @@ class JinjaValue {
   Variant value_;
 };
 
-// Bounds of a value: on nesting, so that neither printing nor destruction exhausts the stack; on the values in it, since lists share.
+// Bounds of a value: on nesting, so that neither printing nor destruction exhausts the stack; on
+// the values in it, since lists share.
 inline constexpr int kJinjaNestingMax = 100;
 inline constexpr std::int64_t kJinjaCountMax = 1'000'000;
 

@@ -34,7 +34,8 @@ double ErrorRate::high() const {
   return std::min(1.0, centre + half);
 }
 
-double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive, double false_negative) {
+double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive,
+                   double false_negative) {
   double sum = 0;
   for (const LabelledGroup& group : groups) {
     sum += std::pow(1 - false_negative, group.correct) * std::pow(false_positive, group.wrong) +
@@ -43,9 +44,12 @@ double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positi
   return groups.empty() ? 0 : sum / static_cast<double>(groups.size());
 }
 
-AcrRange ExpectedAcrRange(const std::vector<LabelledGroup>& groups, const ErrorRate& false_positive, const ErrorRate& false_negative) {
+AcrRange ExpectedAcrRange(const std::vector<LabelledGroup>& groups, const ErrorRate& false_positive,
+                          const ErrorRate& false_negative) {
   AcrRange range{1, 0};
-  const auto at = [](const ErrorRate& rate, int step) { return rate.low() + (rate.high() - rate.low()) * step / kGrid; };
+  const auto at = [](const ErrorRate& rate, int step) {
+    return rate.low() + (rate.high() - rate.low()) * step / kGrid;
+  };
   for (int i = 0; i <= kGrid; ++i) {
     for (int j = 0; j <= kGrid; ++j) {
       const double acr = ExpectedAcr(groups, at(false_positive, i), at(false_negative, j));

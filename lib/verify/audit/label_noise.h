@@ -1,4 +1,5 @@
-// How often a verifier contradicts labels, and what that does to the Advantage Collapse Rate that is measured with it.
+// How often a verifier contradicts labels, and what that does to the Advantage Collapse Rate that
+// is measured with it.
 #pragma once
 
 #include <cstdint>
@@ -6,13 +7,16 @@
 
 namespace buttress {
 
-// `errors` of `trials`, with the 95 % interval of Wilson (1927), "Probable inference, the law of succession, and statistical inference", JASA
-// 22: it holds its level near 0, where verifiers are. No trials: the interval is [0, 1] and the rate 0.
+// `errors` of `trials`, with the 95 % interval of Wilson (1927), "Probable inference, the law of
+// succession, and statistical inference", JASA 22: it holds its level near 0, where verifiers are.
+// No trials: the interval is [0, 1] and the rate 0.
 struct ErrorRate {
   std::int64_t errors = 0;
   std::int64_t trials = 0;
 
-  double rate() const { return trials == 0 ? 0 : static_cast<double>(errors) / static_cast<double>(trials); }
+  double rate() const {
+    return trials == 0 ? 0 : static_cast<double>(errors) / static_cast<double>(trials);
+  }
 
   double low() const;
   double high() const;
@@ -24,11 +28,13 @@ struct LabelledGroup {
   int wrong = 0;
 };
 
-// The share of groups whose verdicts are expected to be all equal, when a wrong completion is judged correct with probability `false_positive`
-// and a correct one wrong with `false_negative`, each for itself:
+// The share of groups whose verdicts are expected to be all equal, when a wrong completion is
+// judged correct with probability `false_positive` and a correct one wrong with `false_negative`,
+// each for itself:
 //   (1 - fn)^c fp^w + fn^c (1 - fp)^w, averaged over the groups.
 // At 0, 0 this is the true ACR. 0 for no groups.
-double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive, double false_negative);
+double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive,
+                   double false_negative);
 
 struct AcrRange {
   double low = 0;
@@ -36,6 +42,7 @@ struct AcrRange {
 };
 
 // Of ExpectedAcr over both intervals, on a grid.
-AcrRange ExpectedAcrRange(const std::vector<LabelledGroup>& groups, const ErrorRate& false_positive, const ErrorRate& false_negative);
+AcrRange ExpectedAcrRange(const std::vector<LabelledGroup>& groups, const ErrorRate& false_positive,
+                          const ErrorRate& false_negative);
 
 }  // namespace buttress

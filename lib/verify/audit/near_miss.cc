@@ -20,11 +20,10 @@ struct Replacement {
   std::string_view to;
 };
 
-constexpr Replacement kOperators[] = {{"\\cdot ", "+"},     {"\\times ", "+"}, {"\\cup", "\\cap"},
-                                      {"<", ">"},           {">", "<"},        {"\\leq ", "<"},
-                                      {"\\le ", "<"},       {"\\geq ", ">"},   {"\\ge ", ">"},
-                                      {"\\sqrt{", "{"},     {"\\sin", "\\cos"}, {"\\ln", "\\sin"},
-                                      {"\\infty", "9"},     {"\\pi", "3"}};
+constexpr Replacement kOperators[] = {
+    {"\\cdot ", "+"},   {"\\times ", "+"}, {"\\cup", "\\cap"}, {"<", ">"},     {">", "<"},
+    {"\\leq ", "<"},    {"\\le ", "<"},    {"\\geq ", ">"},    {"\\ge ", ">"}, {"\\sqrt{", "{"},
+    {"\\sin", "\\cos"}, {"\\ln", "\\sin"}, {"\\infty", "9"},   {"\\pi", "3"}};
 
 constexpr Replacement kUnits[] = {{"\\text{ cm}", "\\text{ m}"},
                                   {"\\text{ inches}", "\\text{ feet}"},
@@ -48,14 +47,17 @@ class Misses {
 
   void Add(std::string_view rule, std::string text) {
     if (text == answer_ || !seen_.insert(text).second) return;
-    const auto row = std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r.first == rule; });
-    auto& texts = row == rows_.end() ? rows_.emplace_back(rule, std::vector<std::string>{}).second : row->second;
+    const auto row =
+        std::find_if(rows_.begin(), rows_.end(), [&](const auto& r) { return r.first == rule; });
+    auto& texts = row == rows_.end() ? rows_.emplace_back(rule, std::vector<std::string>{}).second
+                                     : row->second;
     texts.push_back(std::move(text));
   }
 
   // [at, at + length) as `text`.
   void Replace(std::string_view rule, std::size_t at, std::size_t length, std::string_view text) {
-    Add(rule, std::string(answer_.substr(0, at)) + std::string(text) + std::string(answer_.substr(at + length)));
+    Add(rule, std::string(answer_.substr(0, at)) + std::string(text) +
+                  std::string(answer_.substr(at + length)));
   }
 
   std::vector<NearMiss> InTurn(std::size_t most) const {
@@ -77,24 +79,30 @@ class Misses {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_;
 };
 
-// Whether no digit but 0 stands in the first value, nor a letter that may be a value: minus nothing is nothing.
+// Whether no digit but 0 stands in the first value, nor a letter that may be a value: minus nothing
+// is nothing.
 bool IsZero(std::string_view answer) {
   const std::size_t equals = answer.rfind('=');
-  std::string_view value = Trim(equals == std::string_view::npos ? answer : answer.substr(equals + 1));
+  std::string_view value =
+      Trim(equals == std::string_view::npos ? answer : answer.substr(equals + 1));
   value = value.substr(0, value.find(','));  // the sign stands before the first of several
-  return std::all_of(value.begin(), value.end(), [](char c) { return !IsLetter(c) && (!IsDigit(c) || c == '0'); });
+  return std::all_of(value.begin(), value.end(),
+                     [](char c) { return !IsLetter(c) && (!IsDigit(c) || c == '0'); });
 }
 
 void AddSigns(std::string_view answer, Misses& misses) {
   if (IsZero(answer) || answer.find("\\pm") != std::string_view::npos) return;
   if (answer.starts_with('-')) {
     misses.Add("sign", std::string(answer.substr(1)));
-  } else if (IsDigit(answer[0]) || answer.starts_with("\\frac") || answer.starts_with("\\dfrac") || answer.starts_with("\\sqrt")) {
+  } else if (IsDigit(answer[0]) || answer.starts_with("\\frac") || answer.starts_with("\\dfrac") ||
+             answer.starts_with("\\sqrt")) {
     misses.Add("sign", "-" + std::string(answer));
   }
   for (std::size_t i = 1; i < answer.size(); ++i) {
-    const bool call = answer[i - 1] == '(' && i > 1 && IsLetter(answer[i - 2]);  // cos(-x) is cos(x)
-    const bool entry = !call && IsDigit(answer[i]) && answer[i] != '0' && (answer[i - 1] == '(' || answer[i - 1] == ',' || answer[i - 1] == '=');
+    const bool call =
+        answer[i - 1] == '(' && i > 1 && IsLetter(answer[i - 2]);  // cos(-x) is cos(x)
+    const bool entry = !call && IsDigit(answer[i]) && answer[i] != '0' &&
+                       (answer[i - 1] == '(' || answer[i - 1] == ',' || answer[i - 1] == '=');
     const bool thousands = answer[i - 1] == ',' && i > 1 && IsDigit(answer[i - 2]);
     if (entry && !thousands) misses.Replace("sign", i, 0, "-");
   }
@@ -103,12 +111,16 @@ void AddSigns(std::string_view answer, Misses& misses) {
 void AddDigits(std::string_view answer, Misses& misses) {
   for (const int step : {1, 9, 5, 2, 8, 3}) {
     for (std::size_t i = answer.size(); i-- > 0;) {
-      if (IsDigit(answer[i])) misses.Replace("digit", i, 1, std::string(1, static_cast<char>('0' + (answer[i] - '0' + step) % 10)));
+      if (IsDigit(answer[i]))
+        misses.Replace("digit", i, 1,
+                       std::string(1, static_cast<char>('0' + (answer[i] - '0' + step) % 10)));
     }
   }
   for (const char c : {'1', '7'}) {
     for (std::size_t i = 0; i < answer.size(); ++i) {
-      const bool first = IsDigit(answer[i]) && (i == 0 || (!IsDigit(answer[i - 1]) && answer[i - 1] != '.' && answer[i - 1] != ','));
+      const bool first =
+          IsDigit(answer[i]) &&
+          (i == 0 || (!IsDigit(answer[i - 1]) && answer[i - 1] != '.' && answer[i - 1] != ','));
       if (first) misses.Replace("digit", i, 0, std::string(1, c));
     }
   }
@@ -119,14 +131,16 @@ void AddDigits(std::string_view answer, Misses& misses) {
 }
 
 // "a,b" of the innermost brackets that open at `open`, or of \frac{a}{b}, the other way round.
-void AddSwap(std::string_view answer, std::size_t begin, std::string_view between, std::size_t end, Misses& misses) {
+void AddSwap(std::string_view answer, std::size_t begin, std::string_view between, std::size_t end,
+             Misses& misses) {
   const std::string_view inside = answer.substr(begin, end - begin);
   const std::size_t middle = inside.find(between);
   if (middle == std::string_view::npos) return;
   const std::string_view first = inside.substr(0, middle);
   const std::string_view second = inside.substr(middle + between.size());
   if (Trim(first) == Trim(second) || second.find(between) != std::string_view::npos) return;
-  misses.Replace("order", begin, end - begin, std::string(second) + std::string(between) + std::string(first));
+  misses.Replace("order", begin, end - begin,
+                 std::string(second) + std::string(between) + std::string(first));
 }
 
 void AddOrders(std::string_view answer, Misses& misses) {
@@ -145,7 +159,8 @@ void AddOrders(std::string_view answer, Misses& misses) {
       const std::size_t middle = answer.find_first_of("{}", begin);
       if (middle == std::string_view::npos || !answer.substr(middle).starts_with("}{")) continue;
       const std::size_t end = answer.find_first_of("{}", middle + 2);
-      if (end != std::string_view::npos && answer[end] == '}') AddSwap(answer, begin, "}{", end, misses);
+      if (end != std::string_view::npos && answer[end] == '}')
+        AddSwap(answer, begin, "}{", end, misses);
     }
   }
 }
@@ -163,9 +178,12 @@ void AddBrackets(std::string_view answer, Misses& misses) {
     const std::size_t end = answer.find_first_of("()", i + 1);
     if (end == std::string_view::npos || answer[end] != ')') continue;
     const std::string_view inside = answer.substr(i + 1, end - i - 1);
-    const bool sum = inside.find_first_of("+-", 1) != std::string_view::npos && inside.find(',') == std::string_view::npos;
-    const bool before = i > 0 && (IsDigit(answer[i - 1]) || IsLetter(answer[i - 1]) || answer[i - 1] == '-');
-    const bool behind = end + 1 < answer.size() && (answer[end + 1] == '^' || IsLetter(answer[end + 1]));
+    const bool sum = inside.find_first_of("+-", 1) != std::string_view::npos &&
+                     inside.find(',') == std::string_view::npos;
+    const bool before =
+        i > 0 && (IsDigit(answer[i - 1]) || IsLetter(answer[i - 1]) || answer[i - 1] == '-');
+    const bool behind =
+        end + 1 < answer.size() && (answer[end + 1] == '^' || IsLetter(answer[end + 1]));
     if (sum && (before || behind)) misses.Replace("bracket", i, end - i + 1, inside);
   }
 }
@@ -179,7 +197,8 @@ void AddOperators(std::string_view answer, Misses& misses) {
   }
   for (const Replacement& replacement : kOperators) {
     const std::size_t at = answer.find(replacement.from);
-    if (at != std::string_view::npos) misses.Replace("operator", at, replacement.from.size(), replacement.to);
+    if (at != std::string_view::npos)
+      misses.Replace("operator", at, replacement.from.size(), replacement.to);
   }
   const bool number = IsDigit(answer.back()) || answer.back() == '}';
   if (number && answer.find("text") == std::string_view::npos) {
@@ -200,7 +219,8 @@ bool BeginsWithNumber(std::string_view answer) {
   const std::size_t begin = answer.find('{') + 1;
   std::size_t end = begin;
   while (end < answer.size() && IsLetter(answer[end])) ++end;
-  return std::any_of(answer.begin(), answer.end(), IsDigit) || NumberWord(answer.substr(begin, end - begin));
+  return std::any_of(answer.begin(), answer.end(), IsDigit) ||
+         NumberWord(answer.substr(begin, end - begin));
 }
 
 void AddLetters(std::string_view answer, Misses& misses) {
@@ -213,11 +233,13 @@ void AddLetters(std::string_view answer, Misses& misses) {
         while (command < answer.size() && IsLetter(answer[command])) ++command;
       }
       if (i < command || !IsLetter(answer[i])) continue;
-      const bool lone = (i == 0 || !IsLetter(answer[i - 1])) && (i + 1 == answer.size() || !IsLetter(answer[i + 1]));
+      const bool lone = (i == 0 || !IsLetter(answer[i - 1])) &&
+                        (i + 1 == answer.size() || !IsLetter(answer[i + 1]));
       const bool abbreviation = i + 1 < answer.size() && answer[i + 1] == '.';  // p.m.
       if ((!lone || abbreviation) && !text) continue;
       const char first = answer[i] >= 'a' ? 'a' : 'A';
-      misses.Replace("letter", i, 1, std::string(1, static_cast<char>(first + (answer[i] - first + step) % 26)));
+      misses.Replace("letter", i, 1,
+                     std::string(1, static_cast<char>(first + (answer[i] - first + step) % 26)));
     }
     command = 0;
   }

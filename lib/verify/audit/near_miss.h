@@ -1,4 +1,5 @@
-// Answers that are written almost like an answer and mean something else: what a verifier must not take for it.
+// Answers that are written almost like an answer and mean something else: what a verifier must not
+// take for it.
 #pragma once
 
 #include <cstddef>

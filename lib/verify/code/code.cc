@@ -1,8 +1,10 @@
-// Programs that pass their tests (tests.h says how the reference gives them), run in a sandbox (lib/verify/sandbox/).
+// Programs that pass their tests (tests.h says how the reference gives them), run in a sandbox
+// (lib/verify/sandbox/).
 //
-// The program is the last fence of the language (```python, ```cpp), else the whole response. Correct if every test passes. A test that takes
-// more CPU time, time, memory, disk, processes or output than its limits, or crashes, is failed. What hangs on this machine instead is
-// unscorable: a sandbox that does not start, or run.reward.timeout_ms passing before the tests are through.
+// The program is the last fence of the language (```python, ```cpp), else the whole response.
+// Correct if every test passes. A test that takes more CPU time, time, memory, disk, processes or
+// output than its limits, or crashes, is failed. What hangs on this machine instead is unscorable:
+// a sandbox that does not start, or run.reward.timeout_ms passing before the tests are through.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -46,7 +48,8 @@ std::string Failure(const SandboxResult& result) {
       break;
   }
   if (result.exit_code == 0) return "";
-  return "exit code " + std::to_string(result.exit_code) + " " + std::string(FirstBytes(Trim(result.errors), kShownBytes));
+  return "exit code " + std::to_string(result.exit_code) + " " +
+         std::string(FirstBytes(Trim(result.errors), kShownBytes));
 }
 
 // A word that the response cannot know.
@@ -78,7 +81,9 @@ class Trial {
     total_ = tests.size();
     std::string binary;
     if (config_.language == "cpp") {
-      if (tests.programs.empty()) return Unscorable("answer: calls and asserts are for Python; C++ programs need inputs and outputs");
+      if (tests.programs.empty())
+        return Unscorable(
+            "answer: calls and asserts are for Python; C++ programs need inputs and outputs");
       Result<std::string> compiled = Compile(program);
       if (!compiled.ok()) return Failed(compiled.status());
       binary = *std::move(compiled);
@@ -93,31 +98,43 @@ class Trial {
  private:
   // kInvalidArgument: the program's own failure, and so wrong.
   Verdict Failed(const Status& status) const {
-    if (status.code() == StatusCode::kInvalidArgument) return Wrong(Passed() + ": " + status.message(), "");
-    return Unscorable(status.code() == StatusCode::kDeadlineExceeded ? std::string(kTimeout) : status.message());
+    if (status.code() == StatusCode::kInvalidArgument)
+      return Wrong(Passed() + ": " + status.message(), "");
+    return Unscorable(status.code() == StatusCode::kDeadlineExceeded ? std::string(kTimeout)
+                                                                     : status.message());
   }
 
-  std::string Passed() const { return std::to_string(passed_) + " of " + std::to_string(total_) + " tests"; }
+  std::string Passed() const {
+    return std::to_string(passed_) + " of " + std::to_string(total_) + " tests";
+  }
 
-  // The result within `wall` and what is left of the whole; a program that the whole ran out for is no failure of its own.
+  // The result within `wall` and what is left of the whole; a program that the whole ran out for is
+  // no failure of its own.
   Result<SandboxResult> Run(SandboxRun run) const {
     const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
     if (left_ms <= 0) return DeadlineExceeded(std::string(kTimeout));
     const bool cut = run.limits.wall.count() > left_ms;
     if (cut) run.limits.wall = milliseconds(left_ms);
     Result<SandboxResult> result = sandbox_.Run(run);
-    if (cut && result.ok() && result->end == SandboxEnd::kWallTime) return DeadlineExceeded(std::string(kTimeout));
+    if (cut && result.ok() && result->end == SandboxEnd::kWallTime)
+      return DeadlineExceeded(std::string(kTimeout));
     return result;
   }
 
   SandboxLimits Limits() const {
-    return {config_.cpu_seconds, milliseconds(config_.wall_ms), config_.memory_mb * kMegabyte, config_.disk_mb * kMegabyte,
-            static_cast<std::size_t>(config_.output_kb) << 10, config_.processes};
+    return {config_.cpu_seconds,
+            milliseconds(config_.wall_ms),
+            config_.memory_mb * kMegabyte,
+            config_.disk_mb * kMegabyte,
+            static_cast<std::size_t>(config_.output_kb) << 10,
+            config_.processes};
   }
 
   Result<std::string> Compile(std::string_view program) const {
     SandboxRun run;
-    run.argv = {"/usr/bin/sh", "-c", config_.compiler + " -std=c++20 -O2 -o /tmp/program /work/main.cc && exec cat /tmp/program"};
+    run.argv = {"/usr/bin/sh", "-c",
+                config_.compiler +
+                    " -std=c++20 -O2 -o /tmp/program /work/main.cc && exec cat /tmp/program"};
     run.files = {{"/work/main.cc", program}};
     run.limits = {.cpu_seconds = config_.compile_ms / 1000 + 1,
                   .wall = milliseconds(config_.compile_ms),
@@ -126,20 +143,23 @@ class Trial {
                   .output_bytes = static_cast<std::size_t>(kProgramMegabytes * kMegabyte),
                   .processes = kCompilerProcesses};
     BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, Run(std::move(run)));
-    if (const std::string failure = Failure(result); !failure.empty()) return InvalidArgument("does not compile: " + failure);
+    if (const std::string failure = Failure(result); !failure.empty())
+      return InvalidArgument("does not compile: " + failure);
     return std::move(result.output);
   }
 
   Status RunPrograms(std::string_view program, const CodeTests& tests) {
     const bool cpp = config_.language == "cpp";
     SandboxRun run;
-    run.argv = cpp ? std::vector<std::string>{"/work/program"} : std::vector<std::string>{config_.python, "-I", "/work/main.py"};
+    run.argv = cpp ? std::vector<std::string>{"/work/program"}
+                   : std::vector<std::string>{config_.python, "-I", "/work/main.py"};
     run.files = {{run.argv.back(), program}};
     run.limits = Limits();
     for (const ProgramTest& test : tests.programs) {
       run.input = test.input;
       BUTTRESS_ASSIGN_OR_RETURN(const SandboxResult result, Run(run));
-      if (const std::string failure = Failure(result); !failure.empty()) return InvalidArgument(failure);
+      if (const std::string failure = Failure(result); !failure.empty())
+        return InvalidArgument(failure);
       if (!SameOutput(result.output, test.output)) return InvalidArgument("another output");
       ++passed_;
     }
@@ -159,12 +179,17 @@ class Trial {
   Status RunCalls(std::string_view program, const CodeTests& tests) {
     json calls = json::array();
     for (const CallTest& test : tests.calls) calls.push_back(test.arguments);
-    BUTTRESS_ASSIGN_OR_RETURN(const SandboxResult result, RunHarness(program, {{"function", tests.function}, {"calls", std::move(calls)}}));
+    BUTTRESS_ASSIGN_OR_RETURN(
+        const SandboxResult result,
+        RunHarness(program, {{"function", tests.function}, {"calls", std::move(calls)}}));
     const std::vector<json> lines = Lines(result.output);
     for (std::size_t i = 0; i < tests.calls.size(); ++i) {
-      if (i >= lines.size()) return InvalidArgument(Failure(result).empty() ? "no value" : Failure(result));
-      if (!lines[i].is_object() || !lines[i].contains("value")) return InvalidArgument(lines[i].dump());
-      if (!SameValue(lines[i]["value"], tests.calls[i].value)) return InvalidArgument("another value");
+      if (i >= lines.size())
+        return InvalidArgument(Failure(result).empty() ? "no value" : Failure(result));
+      if (!lines[i].is_object() || !lines[i].contains("value"))
+        return InvalidArgument(lines[i].dump());
+      if (!SameValue(lines[i]["value"], tests.calls[i].value))
+        return InvalidArgument("another value");
       ++passed_;
     }
     return OkStatus();
@@ -172,12 +197,14 @@ class Trial {
 
   Status RunAsserts(std::string_view program, const CodeTests& tests) {
     const std::string word = SecretWord();
-    BUTTRESS_ASSIGN_OR_RETURN(const SandboxResult result,
-                              RunHarness(program, {{"setup", tests.setup}, {"asserts", tests.asserts}, {"word", word}}));
+    BUTTRESS_ASSIGN_OR_RETURN(
+        const SandboxResult result,
+        RunHarness(program, {{"setup", tests.setup}, {"asserts", tests.asserts}, {"word", word}}));
     std::string expected;
     for (; passed_ < tests.asserts.size(); ++passed_) {
       expected += word + " " + std::to_string(passed_) + "\n";
-      if (!result.output.starts_with(expected)) return InvalidArgument(Failure(result).empty() ? "ended early" : Failure(result));
+      if (!result.output.starts_with(expected))
+        return InvalidArgument(Failure(result).empty() ? "ended early" : Failure(result));
     }
     return OkStatus();
   }
@@ -197,9 +224,12 @@ class Code : public Verifier {
   Verdict Verify(const VerifyRequest& request) const override {
     const Result<CodeTests> tests = ParseCodeTests(request.answer);
     if (!tests.ok()) return Unscorable("answer: " + tests.status().message());
-    const auto fenced = InLastFence(request.response, config_.language == "cpp" ? "cpp c++ cc cxx c" : "python py python3");
-    if (!fenced && request.truncated) return Wrong("0 of " + std::to_string(tests->size()) + " tests: cut", "");
-    Verdict verdict = Trial(*sandbox_, config_, timeout_ms_).Judge(fenced ? *fenced : request.response, *tests);
+    const auto fenced = InLastFence(
+        request.response, config_.language == "cpp" ? "cpp c++ cc cxx c" : "python py python3");
+    if (!fenced && request.truncated)
+      return Wrong("0 of " + std::to_string(tests->size()) + " tests: cut", "");
+    Verdict verdict =
+        Trial(*sandbox_, config_, timeout_ms_).Judge(fenced ? *fenced : request.response, *tests);
     verdict.anchor = fenced ? "fence" : "whole";
     return verdict;
   }
@@ -210,12 +240,14 @@ class Code : public Verifier {
   const std::shared_ptr<const Sandbox> sandbox_;
 };
 
-// Programs whose outcome is known, in the language that is configured. `code` has time to spare: what is tested is not how fast this machine is.
+// Programs whose outcome is known, in the language that is configured. `code` has time to spare:
+// what is tested is not how fast this machine is.
 Status CheckItself(const Code& code, const std::string& language) {
   constexpr std::string_view kTests = R"([{"input": "20 22", "output": "42"}])";
   const bool cpp = language == "cpp";
   const KnownAnswer known[] = {
-      {cpp ? "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << a + b; }\n```"
+      {cpp ? "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << "
+             "a + b; }\n```"
            : "```python\nprint(sum(map(int, input().split())))\n```",
        kTests, Outcome::kCorrect},
       {cpp ? "int main() {}" : "print(41)", kTests, Outcome::kWrong},

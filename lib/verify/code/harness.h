@@ -5,9 +5,10 @@
 
 namespace buttress {
 
-// Reads one JSON object from stdin: {"function", "calls": [[...], ...]} or {"setup", "asserts": [...], "word"}; runs /work/main.py; then writes
-// a line for each call, {"value": ...} or {"error": ...}, or the word and a number for each assert that holds. What the response prints is
-// dropped. A response that ends the interpreter leaves the lines out.
+// Reads one JSON object from stdin: {"function", "calls": [[...], ...]} or {"setup", "asserts":
+// [...], "word"}; runs /work/main.py; then writes a line for each call, {"value": ...} or {"error":
+// ...}, or the word and a number for each assert that holds. What the response prints is dropped. A
+// response that ends the interpreter leaves the lines out.
 inline constexpr std::string_view kPythonHarness = R"(
 import json, os, sys
 

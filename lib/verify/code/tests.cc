@@ -44,7 +44,8 @@ Result<json> ValuesOfLines(const std::string& text) {
 Status AddProgram(const json& input, const json& output, CodeTests& tests) {
   std::optional<std::string> in = TextOf(input);
   std::optional<std::string> out = TextOf(output);
-  if (!in || !out) return InvalidArgument("input or output of a test is neither a text nor a list of lines");
+  if (!in || !out)
+    return InvalidArgument("input or output of a test is neither a text nor a list of lines");
   tests.programs.push_back({*std::move(in), *std::move(out)});
   return OkStatus();
 }
@@ -54,7 +55,9 @@ Status AddCall(const json& input, const json& output, CodeTests& tests) {
     tests.calls.push_back({input, output});
     return OkStatus();
   }
-  if (!input.is_string() || !output.is_string()) return InvalidArgument("input of a call is neither a list of arguments nor a text of JSON lines");
+  if (!input.is_string() || !output.is_string())
+    return InvalidArgument(
+        "input of a call is neither a list of arguments nor a text of JSON lines");
   BUTTRESS_ASSIGN_OR_RETURN(json arguments, ValuesOfLines(input.get_ref<const std::string&>()));
   BUTTRESS_ASSIGN_OR_RETURN(json value, ParseBoundedJson(output.get_ref<const std::string&>()));
   tests.calls.push_back({std::move(arguments), std::move(value)});
@@ -63,20 +66,23 @@ Status AddCall(const json& input, const json& output, CodeTests& tests) {
 
 Status ReadPairs(const json& list, CodeTests& tests) {
   for (const json& test : list) {
-    if (!test.is_object() || !test.contains("input") || !test.contains("output")) return InvalidArgument("a test without 'input' and 'output'");
+    if (!test.is_object() || !test.contains("input") || !test.contains("output"))
+      return InvalidArgument("a test without 'input' and 'output'");
     BUTTRESS_RETURN_IF_ERROR(AddProgram(test["input"], test["output"], tests));
   }
   return OkStatus();
 }
 
 Status ReadColumns(const json& row, CodeTests& tests) {
-  if (!row.contains("outputs") || !row["inputs"].is_array() || !row["outputs"].is_array() || row["inputs"].size() != row["outputs"].size())
+  if (!row.contains("outputs") || !row["inputs"].is_array() || !row["outputs"].is_array() ||
+      row["inputs"].size() != row["outputs"].size())
     return InvalidArgument("'inputs' and 'outputs' are not two lists of one length");
   const bool calls = row.contains("fn_name") && !row["fn_name"].is_null();
   if (calls && !row["fn_name"].is_string()) return InvalidArgument("'fn_name' is no text");
   if (calls) tests.function = row["fn_name"].get<std::string>();
   for (std::size_t i = 0; i < row["inputs"].size(); ++i)
-    BUTTRESS_RETURN_IF_ERROR((calls ? AddCall : AddProgram)(row["inputs"][i], row["outputs"][i], tests));
+    BUTTRESS_RETURN_IF_ERROR(
+        (calls ? AddCall : AddProgram)(row["inputs"][i], row["outputs"][i], tests));
   return OkStatus();
 }
 
@@ -89,7 +95,9 @@ Status ReadAsserts(const json& list, CodeTests& tests) {
   return OkStatus();
 }
 
-bool HasText(const json& row, const char* name) { return row.contains(name) && row[name].is_string(); }
+bool HasText(const json& row, const char* name) {
+  return row.contains(name) && row[name].is_string();
+}
 
 Status ReadObject(const json& row, CodeTests& tests) {
   if (row.contains("inputs")) return ReadColumns(row, tests);
@@ -97,8 +105,10 @@ Status ReadObject(const json& row, CodeTests& tests) {
   if (row.contains("test_list")) return ReadAsserts(row["test_list"], tests);
   if (row.contains("asserts")) return ReadAsserts(row["asserts"], tests);
   if (!HasText(row, "test") || !HasText(row, "entry_point"))
-    return InvalidArgument("none of 'inputs', 'test_list', 'asserts', and 'test' with 'entry_point'");
-  tests.asserts.push_back(row["test"].get<std::string>() + "\ncheck(" + row["entry_point"].get<std::string>() + ")\n");
+    return InvalidArgument(
+        "none of 'inputs', 'test_list', 'asserts', and 'test' with 'entry_point'");
+  tests.asserts.push_back(row["test"].get<std::string>() + "\ncheck(" +
+                          row["entry_point"].get<std::string>() + ")\n");
   return OkStatus();
 }
 
@@ -109,11 +119,13 @@ bool IsInteger(const json& value) { return value.is_number_integer(); }
 Result<CodeTests> ParseCodeTests(std::string_view answer) {
   BUTTRESS_ASSIGN_OR_RETURN(const json row, ParseBoundedJson(Trim(answer), kMaxReferenceBytes));
   CodeTests tests;
-  BUTTRESS_RETURN_IF_ERROR(row.is_array()    ? ReadPairs(row, tests)
-                           : row.is_object() ? ReadObject(row, tests)
-                                             : InvalidArgument("neither a list nor an object of tests"));
+  BUTTRESS_RETURN_IF_ERROR(row.is_array() ? ReadPairs(row, tests)
+                           : row.is_object()
+                               ? ReadObject(row, tests)
+                               : InvalidArgument("neither a list nor an object of tests"));
   if (tests.size() > 0 && tests.size() <= kMaxTests) return tests;
-  return InvalidArgument(std::to_string(tests.size()) + " tests; expected 1 to " + std::to_string(kMaxTests));
+  return InvalidArgument(std::to_string(tests.size()) + " tests; expected 1 to " +
+                         std::to_string(kMaxTests));
 }
 
 bool SameOutput(std::string_view given, std::string_view expected) {
@@ -137,7 +149,8 @@ bool SameValue(const json& given, const json& expected) {
     return std::abs(a - b) <= kRelative * std::max(std::abs(a), std::abs(b));
   }
   if (given.is_array() && expected.is_array())
-    return given.size() == expected.size() && std::equal(given.begin(), given.end(), expected.begin(), SameValue);
+    return given.size() == expected.size() &&
+           std::equal(given.begin(), given.end(), expected.begin(), SameValue);
   if (!given.is_object() || !expected.is_object()) return given == expected;
   const auto same = [&](const auto& field) {
     const auto found = expected.find(field.key());

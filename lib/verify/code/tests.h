@@ -6,8 +6,9 @@
 //   {"test_list": ["assert add(1, 2) == 3", ...], "test_setup_code": "..."}   asserts (MBPP); "asserts" is read too
 //   {"test": "def check(candidate): ...", "entry_point": "add"}     asserts (HumanEval)
 //
-// Programs and calls keep the expected values outside the sandbox. Asserts run beside the response in one interpreter, so that a response
-// which takes the interpreter over could pass them; take them only from data that has nothing else.
+// Programs and calls keep the expected values outside the sandbox. Asserts run beside the response
+// in one interpreter, so that a response which takes the interpreter over could pass them; take
+// them only from data that has nothing else.
 #pragma once
 
 #include <nlohmann/json.hpp>

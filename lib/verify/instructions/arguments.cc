@@ -8,13 +8,15 @@ const json* InstructionArguments::Find(const char* name, const char* expected) {
   const auto found = kwargs_.find(name);
   if (found != kwargs_.end()) {
     const std::string_view wanted = expected;
-    const bool fits = wanted == "a text"     ? found->is_string() && !found->get_ref<const std::string&>().empty()
-                      : wanted == "a number" ? found->is_number_integer() || found->is_number_float()
-                                             : found->is_array() && !found->empty();
+    const bool fits =
+        wanted == "a text"     ? found->is_string() && !found->get_ref<const std::string&>().empty()
+        : wanted == "a number" ? found->is_number_integer() || found->is_number_float()
+                               : found->is_array() && !found->empty();
     if (fits) return &*found;
   }
   if (status_.ok()) {
-    status_ = InvalidArgument("argument '" + std::string(name) + "' = " + (found == kwargs_.end() ? "nothing" : found->dump()) +
+    status_ = InvalidArgument("argument '" + std::string(name) +
+                              "' = " + (found == kwargs_.end() ? "nothing" : found->dump()) +
                               "; expected " + expected);
   }
   return nullptr;
@@ -27,7 +29,9 @@ std::int64_t InstructionArguments::Count(const char* name) {
   const double number = value->get<double>();  // IFEval's own rows hold 3.0 for 3
   const auto count = number >= 0 && number <= kMost ? static_cast<std::int64_t>(number) : -1;
   if (static_cast<double>(count) == number) return count;
-  if (status_.ok()) status_ = InvalidArgument("argument '" + std::string(name) + "' = " + value->dump() + "; expected an integer, 0 or more");
+  if (status_.ok())
+    status_ = InvalidArgument("argument '" + std::string(name) + "' = " + value->dump() +
+                              "; expected an integer, 0 or more");
   return 0;
 }
 
@@ -44,7 +48,8 @@ std::vector<std::string> InstructionArguments::Texts(const char* name) {
     if (item.is_string() && !item.get_ref<const std::string&>().empty()) {
       texts.push_back(item.get<std::string>());
     } else if (status_.ok()) {
-      status_ = InvalidArgument("argument '" + std::string(name) + "' holds " + item.dump() + "; expected texts");
+      status_ = InvalidArgument("argument '" + std::string(name) + "' holds " + item.dump() +
+                                "; expected texts");
     }
   }
   return texts;
@@ -56,7 +61,8 @@ bool InstructionArguments::Holds(std::int64_t found, const char* name, const cha
   if (relation == "at least") return found >= count;
   if (relation == "less than") return found < count;
   if (status_.ok())
-    status_ = InvalidArgument("argument '" + std::string(relation_name) + "' = \"" + relation + "\"; expected \"at least\" or \"less than\"");
+    status_ = InvalidArgument("argument '" + std::string(relation_name) + "' = \"" + relation +
+                              "\"; expected \"at least\" or \"less than\"");
   return false;
 }
 

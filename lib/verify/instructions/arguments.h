@@ -1,4 +1,5 @@
-// Arguments of an instruction, read with their types checked; the first one that is wrong is kept and said.
+// Arguments of an instruction, read with their types checked; the first one that is wrong is kept
+// and said.
 #pragma once
 
 #include <cstdint>

@@ -18,18 +18,22 @@ using Text = std::string_view;
 // `pattern` compared without case.
 std::string AnyCase(const std::string& text) { return "(?i)" + RE2::QuoteMeta(text); }
 
-std::int64_t Size(const std::vector<Text>& parts) { return static_cast<std::int64_t>(parts.size()); }
+std::int64_t Size(const std::vector<Text>& parts) {
+  return static_cast<std::int64_t>(parts.size());
+}
 
 bool IsBlank(Text text) { return Trim(text).empty(); }
 
 bool KeywordsExistence(Text response, InstructionArguments& arguments) {
   const auto keywords = arguments.Texts("keywords");
-  return std::all_of(keywords.begin(), keywords.end(), [&](const auto& k) { return CountMatches(response, AnyCase(k)) > 0; });
+  return std::all_of(keywords.begin(), keywords.end(),
+                     [&](const auto& k) { return CountMatches(response, AnyCase(k)) > 0; });
 }
 
 bool KeywordsFrequency(Text response, InstructionArguments& arguments) {
   const std::string keyword = arguments.Text("keyword");
-  return !keyword.empty() && arguments.Holds(CountMatches(response, AnyCase(keyword)), "frequency", "relation");
+  return !keyword.empty() &&
+         arguments.Holds(CountMatches(response, AnyCase(keyword)), "frequency", "relation");
 }
 
 bool ForbiddenWords(Text response, InstructionArguments& arguments) {
@@ -41,7 +45,8 @@ bool ForbiddenWords(Text response, InstructionArguments& arguments) {
 
 bool LetterFrequency(Text response, InstructionArguments& arguments) {
   const std::string letter = arguments.Text("letter");
-  return !letter.empty() && arguments.Holds(CountMatches(response, AnyCase(letter)), "let_frequency", "let_relation");
+  return !letter.empty() &&
+         arguments.Holds(CountMatches(response, AnyCase(letter)), "let_frequency", "let_relation");
 }
 
 bool NumberSentences(Text response, InstructionArguments& arguments) {
@@ -73,7 +78,8 @@ std::string FirstWord(Text paragraph) {
 
 bool NthParagraphFirstWord(Text response, InstructionArguments& arguments) {
   const auto paragraphs = Split(response, "\n\n");
-  const auto filled = std::count_if(paragraphs.begin(), paragraphs.end(), [](Text p) { return !IsBlank(p); });
+  const auto filled =
+      std::count_if(paragraphs.begin(), paragraphs.end(), [](Text p) { return !IsBlank(p); });
   const std::int64_t nth = arguments.Count("nth_paragraph");
   const std::int64_t count = arguments.Count("num_paragraphs");
   const std::string word = LowerAscii(arguments.Text("first_word"));
@@ -95,7 +101,8 @@ bool Postscript(Text response, InstructionArguments& arguments) {
 }
 
 bool NumberBulletLists(Text response, InstructionArguments& arguments) {
-  return CountMatches(response, "^\\s*\\*[^\\*].*$") + CountMatches(response, "^\\s*-.*$") == arguments.Count("num_bullets");
+  return CountMatches(response, "^\\s*\\*[^\\*].*$") + CountMatches(response, "^\\s*-.*$") ==
+         arguments.Count("num_bullets");
 }
 
 bool ConstrainedResponse(Text response, InstructionArguments& /*arguments*/) {
@@ -105,14 +112,16 @@ bool ConstrainedResponse(Text response, InstructionArguments& /*arguments*/) {
 bool NumberHighlightedSections(Text response, InstructionArguments& arguments) {
   std::int64_t count = 0;
   for (const char* pattern : {"\\*[^\\n\\*]*\\*", "\\*\\*[^\\n\\*]*\\*\\*"}) {
-    for (const Text match : FindMatches(response, pattern)) count += match.find_first_not_of("* \t") != Text::npos ? 1 : 0;
+    for (const Text match : FindMatches(response, pattern))
+      count += match.find_first_not_of("* \t") != Text::npos ? 1 : 0;
   }
   return count >= arguments.Count("num_highlights");
 }
 
 bool MultipleSections(Text response, InstructionArguments& arguments) {
   const std::string splitter = arguments.Text("section_spliter");
-  return CountMatches(response, "\\s?" + RE2::QuoteMeta(splitter) + "\\s?\\d+\\s?") >= arguments.Count("num_sections");
+  return CountMatches(response, "\\s?" + RE2::QuoteMeta(splitter) + "\\s?\\d+\\s?") >=
+         arguments.Count("num_sections");
 }
 
 bool JsonFormat(Text response, InstructionArguments& /*arguments*/) {
@@ -126,7 +135,8 @@ bool JsonFormat(Text response, InstructionArguments& /*arguments*/) {
 
 bool Title(Text response, InstructionArguments& /*arguments*/) {
   const auto titles = FindMatches(response, "<<[^\\n]+>>");
-  return std::any_of(titles.begin(), titles.end(), [](Text t) { return t.find_first_not_of("<> \t") != Text::npos; });
+  return std::any_of(titles.begin(), titles.end(),
+                     [](Text t) { return t.find_first_not_of("<> \t") != Text::npos; });
 }
 
 bool TwoResponses(Text response, InstructionArguments& /*arguments*/) {
@@ -143,7 +153,8 @@ bool TwoResponses(Text response, InstructionArguments& /*arguments*/) {
 }
 
 bool RepeatPrompt(Text response, InstructionArguments& arguments) {
-  return LowerAscii(Trim(response)).starts_with(LowerAscii(Trim(arguments.Text("prompt_to_repeat"))));
+  return LowerAscii(Trim(response))
+      .starts_with(LowerAscii(Trim(arguments.Text("prompt_to_repeat"))));
 }
 
 bool EndChecker(Text response, InstructionArguments& arguments) {
@@ -170,7 +181,9 @@ bool EnglishLowercase(Text response, InstructionArguments& /*arguments*/) {
   return CountMatches(response, "\\p{Ll}") > 0 && CountMatches(response, "\\p{Lu}") == 0;
 }
 
-bool NoComma(Text response, InstructionArguments& /*arguments*/) { return response.find(',') == Text::npos; }
+bool NoComma(Text response, InstructionArguments& /*arguments*/) {
+  return response.find(',') == Text::npos;
+}
 
 struct Instruction {
   std::string_view id;
@@ -206,10 +219,12 @@ constexpr Instruction kInstructions[] = {
 
 }  // namespace
 
-Result<bool> FollowsInstruction(const std::string& id, const nlohmann::json& kwargs, std::string_view response) {
-  const auto* const found =
-      std::find_if(std::begin(kInstructions), std::end(kInstructions), [&](const Instruction& i) { return i.id == id; });
-  if (found == std::end(kInstructions)) return InvalidArgument("instruction '" + id + "' is not one that can be checked");
+Result<bool> FollowsInstruction(const std::string& id, const nlohmann::json& kwargs,
+                                std::string_view response) {
+  const auto* const found = std::find_if(std::begin(kInstructions), std::end(kInstructions),
+                                         [&](const Instruction& i) { return i.id == id; });
+  if (found == std::end(kInstructions))
+    return InvalidArgument("instruction '" + id + "' is not one that can be checked");
   InstructionArguments arguments(kwargs);
   const bool follows = found->follows(response, arguments);
   if (!arguments.status().ok()) return arguments.status().Annotate(id);

@@ -53,7 +53,8 @@ std::int64_t CountSentences(std::string_view text) {
   if (whole.empty()) return 0;
   const std::int64_t ends = CountMatches(whole, "[.!?]+[\"')\\]*_]*(?:\\s+|\\z)");
   const std::size_t last = whole.find_last_not_of("\"')]*_");
-  const bool open = last == std::string_view::npos || std::string_view(".!?").find(whole[last]) == std::string_view::npos;
+  const bool open = last == std::string_view::npos ||
+                    std::string_view(".!?").find(whole[last]) == std::string_view::npos;
   return ends + (open ? 1 : 0);
 }
 

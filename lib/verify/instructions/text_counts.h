@@ -14,7 +14,8 @@ std::string LowerAscii(std::string_view text);
 // Parts between occurrences of `separator`, empty ones included.
 std::vector<std::string_view> Split(std::string_view text, std::string_view separator);
 
-// Matches of an RE2 pattern (UTF-8, ^ and $ at lines), without overlap. REQUIRES: `pattern` compiles.
+// Matches of an RE2 pattern (UTF-8, ^ and $ at lines), without overlap. REQUIRES: `pattern`
+// compiles.
 std::int64_t CountMatches(std::string_view text, const std::string& pattern);
 std::vector<std::string_view> FindMatches(std::string_view text, const std::string& pattern);
 

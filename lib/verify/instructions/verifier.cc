@@ -1,5 +1,6 @@
-// Responses that follow every instruction of their prompt. The instructions stand in the answer, else in the dataset's row, as IFEval's
-// rows have them: {"instruction_id_list": [...], "kwargs": [{...}, ...]}; instructions.h lists them.
+// Responses that follow every instruction of their prompt. The instructions stand in the answer,
+// else in the dataset's row, as IFEval's rows have them: {"instruction_id_list": [...], "kwargs":
+// [{...}, ...]}; instructions.h lists them.
 #include "lib/verify/extract.h"
 #include "lib/verify/instructions/instructions.h"
 #include "lib/verify/json/bounded_json.h"
@@ -17,10 +18,13 @@ constexpr std::size_t kMaxInstructions = 64;
 // The row of instructions with both lists checked: as many objects as ids.
 Result<json> ReadRow(const VerifyRequest& request) {
   Result<json> row = ParseBoundedJson(request.answer);
-  if (!row.ok() || !row->is_object() || !row->contains(kIds)) row = ParseBoundedJson(request.extra_json);
-  if (!row.ok() || !row->is_object() || !row->contains(kIds)) return InvalidArgument("neither the answer nor the row has 'instruction_id_list'");
+  if (!row.ok() || !row->is_object() || !row->contains(kIds))
+    row = ParseBoundedJson(request.extra_json);
+  if (!row.ok() || !row->is_object() || !row->contains(kIds))
+    return InvalidArgument("neither the answer nor the row has 'instruction_id_list'");
   json& ids = (*row)[kIds];
-  if (!ids.is_array() || ids.empty() || ids.size() > kMaxInstructions) return InvalidArgument("'instruction_id_list' is no list of 1 to 64 ids");
+  if (!ids.is_array() || ids.empty() || ids.size() > kMaxInstructions)
+    return InvalidArgument("'instruction_id_list' is no list of 1 to 64 ids");
   json& arguments = (*row)[kArguments];
   if (arguments.is_null()) arguments = json::array();
   if (!arguments.is_array() || (!arguments.empty() && arguments.size() != ids.size()))
@@ -28,7 +32,9 @@ Result<json> ReadRow(const VerifyRequest& request) {
   while (arguments.size() < ids.size()) arguments.push_back(json::object());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (arguments[i].is_null()) arguments[i] = json::object();
-    if (!ids[i].is_string() || !arguments[i].is_object()) return InvalidArgument("instruction " + std::to_string(i) + " is no id with an object of arguments");
+    if (!ids[i].is_string() || !arguments[i].is_object())
+      return InvalidArgument("instruction " + std::to_string(i) +
+                             " is no id with an object of arguments");
   }
   return row;
 }
@@ -54,6 +60,8 @@ class Instructions : public Verifier {
 
 }  // namespace
 
-std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& /*config*/) { return std::make_unique<Instructions>(); }
+std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& /*config*/) {
+  return std::make_unique<Instructions>();
+}
 
 }  // namespace buttress

@@ -28,8 +28,10 @@ int Depth(std::string_view text) {
 }  // namespace
 
 Result<nlohmann::json> ParseBoundedJson(std::string_view text, std::size_t max_bytes) {
-  if (text.size() > max_bytes) return InvalidArgument("more than " + std::to_string(max_bytes) + " bytes of JSON");
-  if (Depth(text) > kMaxJsonDepth) return InvalidArgument("JSON nested deeper than " + std::to_string(kMaxJsonDepth));
+  if (text.size() > max_bytes)
+    return InvalidArgument("more than " + std::to_string(max_bytes) + " bytes of JSON");
+  if (Depth(text) > kMaxJsonDepth)
+    return InvalidArgument("JSON nested deeper than " + std::to_string(kMaxJsonDepth));
   nlohmann::json value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) return InvalidArgument("no JSON");
   return value;

@@ -10,7 +10,21 @@ namespace {
 using nlohmann::json;
 
 // What the value of a keyword must be.
-enum class Kind { kSkipped, kSchema, kSchemas, kSchemaMap, kNumber, kCount, kPattern, kTexts, kFlag, kTypes, kAny, kList, kReference };
+enum class Kind {
+  kSkipped,
+  kSchema,
+  kSchemas,
+  kSchemaMap,
+  kNumber,
+  kCount,
+  kPattern,
+  kTexts,
+  kFlag,
+  kTypes,
+  kAny,
+  kList,
+  kReference
+};
 
 struct Keyword {
   std::string_view name;
@@ -61,14 +75,17 @@ constexpr Keyword kKeywords[] = {
     {"writeOnly", Kind::kSkipped},
 };
 
-constexpr std::array<std::string_view, 7> kTypes = {"null", "boolean", "integer", "number", "string", "array", "object"};
+constexpr std::array<std::string_view, 7> kTypes = {"null",   "boolean", "integer", "number",
+                                                    "string", "array",   "object"};
 
 bool IsType(const json& value) {
-  return value.is_string() && std::find(kTypes.begin(), kTypes.end(), value.get_ref<const std::string&>()) != kTypes.end();
+  return value.is_string() && std::find(kTypes.begin(), kTypes.end(),
+                                        value.get_ref<const std::string&>()) != kTypes.end();
 }
 
 bool AllTexts(const json& value) {
-  return value.is_array() && std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_string(); });
+  return value.is_array() &&
+         std::all_of(value.begin(), value.end(), [](const json& item) { return item.is_string(); });
 }
 
 class Compiler {
@@ -79,8 +96,11 @@ class Compiler {
     if (schema.is_boolean()) return OkStatus();
     if (!schema.is_object()) return Wrong(at, "expected a schema: an object, true or false");
     for (const auto& [name, value] : schema.items()) {
-      const auto* const keyword = std::find_if(std::begin(kKeywords), std::end(kKeywords), [&](const Keyword& k) { return k.name == name; });
-      if (keyword == std::end(kKeywords)) return Wrong(at, "keyword '" + name + "' is not supported (lib/verify/json/schema.h lists those that are)");
+      const auto* const keyword = std::find_if(std::begin(kKeywords), std::end(kKeywords),
+                                               [&](const Keyword& k) { return k.name == name; });
+      if (keyword == std::end(kKeywords))
+        return Wrong(at, "keyword '" + name +
+                             "' is not supported (lib/verify/json/schema.h lists those that are)");
       BUTTRESS_RETURN_IF_ERROR(Value(keyword->kind, value, at + "/" + name));
     }
     return OkStatus();
@@ -92,7 +112,9 @@ class Compiler {
   }
 
   Status Value(Kind kind, const json& value, const std::string& at) {
-    const auto require = [&](bool holds, const char* what) { return holds ? OkStatus() : Wrong(at, what); };
+    const auto require = [&](bool holds, const char* what) {
+      return holds ? OkStatus() : Wrong(at, what);
+    };
     switch (kind) {
       case Kind::kSchema:
         return Schema(value, at);
@@ -101,7 +123,9 @@ class Compiler {
       case Kind::kSchemaMap:
         return SchemaMap(value, at);
       case Kind::kNumber:
-        return require(value.is_number() && (!at.ends_with("/multipleOf") || value.get<double>() > 0), "expected a number, above 0 for multipleOf");
+        return require(
+            value.is_number() && (!at.ends_with("/multipleOf") || value.get<double>() > 0),
+            "expected a number, above 0 for multipleOf");
       case Kind::kCount:
         return require(value.is_number_unsigned(), "expected an integer, 0 or more");
       case Kind::kPattern:
@@ -111,12 +135,16 @@ class Compiler {
       case Kind::kFlag:
         return require(value.is_boolean(), "expected true or false");
       case Kind::kTypes:
-        return require(IsType(value) || (AllTexts(value) && std::all_of(value.begin(), value.end(), IsType)), "no type, or list of types");
+        return require(
+            IsType(value) || (AllTexts(value) && std::all_of(value.begin(), value.end(), IsType)),
+            "no type, or list of types");
       case Kind::kList:
         return require(value.is_array() && !value.empty(), "expected a list");
       case Kind::kReference:
-        return require(value.is_string() && FindReference(out_.root, value.get_ref<const std::string&>()) != nullptr,
-                       "points to nothing in this document ('#', '#/$defs/NAME' and '#/definitions/NAME' are followed)");
+        return require(value.is_string() &&
+                           FindReference(out_.root, value.get_ref<const std::string&>()) != nullptr,
+                       "points to nothing in this document ('#', '#/$defs/NAME' and "
+                       "'#/definitions/NAME' are followed)");
       default:
         return OkStatus();
     }
@@ -124,13 +152,15 @@ class Compiler {
 
   Status Schemas(const json& value, const std::string& at) {
     if (!value.is_array() || value.empty()) return Wrong(at, "expected a list of schemas");
-    for (std::size_t i = 0; i < value.size(); ++i) BUTTRESS_RETURN_IF_ERROR(Schema(value[i], at + "/" + std::to_string(i)));
+    for (std::size_t i = 0; i < value.size(); ++i)
+      BUTTRESS_RETURN_IF_ERROR(Schema(value[i], at + "/" + std::to_string(i)));
     return OkStatus();
   }
 
   Status SchemaMap(const json& value, const std::string& at) {
     if (!value.is_object()) return Wrong(at, "expected an object of schemas");
-    for (const auto& [name, schema] : value.items()) BUTTRESS_RETURN_IF_ERROR(Schema(schema, at + "/" + name));
+    for (const auto& [name, schema] : value.items())
+      BUTTRESS_RETURN_IF_ERROR(Schema(schema, at + "/" + name));
     return OkStatus();
   }
 
@@ -140,7 +170,8 @@ class Compiler {
     RE2::Options options;
     options.set_log_errors(false);
     auto pattern = std::make_unique<RE2>(text, options);
-    if (!pattern->ok()) return Wrong(at, "'" + text + "' is no pattern of RE2: " + pattern->error());
+    if (!pattern->ok())
+      return Wrong(at, "'" + text + "' is no pattern of RE2: " + pattern->error());
     out_.patterns[text] = std::move(pattern);
     return OkStatus();
   }
@@ -163,7 +194,8 @@ const json* FindReference(const json& root, const std::string& reference) {
     const std::string prefix = "#/" + std::string(folder) + "/";
     if (!reference.starts_with(prefix) || !root.is_object() || !root.contains(folder)) continue;
     const json& schemas = root[folder];
-    const auto found = schemas.is_object() ? schemas.find(reference.substr(prefix.size())) : schemas.end();
+    const auto found =
+        schemas.is_object() ? schemas.find(reference.substr(prefix.size())) : schemas.end();
     return found == schemas.end() ? nullptr : &*found;
   }
   return nullptr;

@@ -19,7 +19,8 @@ struct CompiledSchema {
 
 Result<CompiledSchema> CompileSchema(nlohmann::json schema);
 
-// What the $ref `reference` ("#", "#/$defs/NAME", "#/definitions/NAME") of a schema in `root` points to; null if nothing.
+// What the $ref `reference` ("#", "#/$defs/NAME", "#/definitions/NAME") of a schema in `root`
+// points to; null if nothing.
 const nlohmann::json* FindReference(const nlohmann::json& root, const std::string& reference);
 
 }  // namespace buttress

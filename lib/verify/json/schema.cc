@@ -25,8 +25,10 @@ long double Number(const json& value) {
 
 bool IsMultiple(const json& value, const json& of) {
   const long double quotient = Number(value) / Number(of);
-  constexpr long double kRounding = 1e-12L;  // 0.3 is a multiple of 0.1, although their doubles are not
-  return std::fabs(quotient - std::round(quotient)) <= kRounding * std::max(1.0L, std::fabs(quotient));
+  constexpr long double kRounding =
+      1e-12L;  // 0.3 is a multiple of 0.1, although their doubles are not
+  return std::fabs(quotient - std::round(quotient)) <=
+         kRounding * std::max(1.0L, std::fabs(quotient));
 }
 
 bool HasType(const json& value, const std::string& type) {
@@ -36,18 +38,22 @@ bool HasType(const json& value, const std::string& type) {
   if (type == "array") return value.is_array();
   if (type == "object") return value.is_object();
   if (type == "number") return value.is_number();
-  return value.is_number_integer() || (value.is_number_float() && std::floor(value.get<double>()) == value.get<double>());
+  return value.is_number_integer() ||
+         (value.is_number_float() && std::floor(value.get<double>()) == value.get<double>());
 }
 
 std::uint64_t CodePoints(const std::string& text) {
-  return static_cast<std::uint64_t>(std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
+  return static_cast<std::uint64_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
+  }));
 }
 
 bool AllDiffer(const json& list) {
   std::vector<const json*> sorted;
   for (const json& item : list) sorted.push_back(&item);
   std::sort(sorted.begin(), sorted.end(), [](const json* a, const json* b) { return *a < *b; });
-  return std::adjacent_find(sorted.begin(), sorted.end(), [](const json* a, const json* b) { return *a == *b; }) == sorted.end();
+  return std::adjacent_find(sorted.begin(), sorted.end(),
+                            [](const json* a, const json* b) { return *a == *b; }) == sorted.end();
 }
 
 // One check of one value.
@@ -56,9 +62,11 @@ class Checker {
   explicit Checker(const CompiledSchema& compiled) : compiled_(compiled) {}
 
   Status Check(const json& schema, const json& value, const std::string& at, int depth) {
-    if (++steps_ > kMaxSteps || depth > kMaxDepth) return ResourceExhausted("the schema takes too many steps at '" + at + "'");
+    if (++steps_ > kMaxSteps || depth > kMaxDepth)
+      return ResourceExhausted("the schema takes too many steps at '" + at + "'");
     if (schema.is_boolean()) return Require(schema.get<bool>(), at, "is not allowed");
-    for (const auto& [keyword, meant] : schema.items()) BUTTRESS_RETURN_IF_ERROR(Keyword(keyword, meant, schema, value, at, depth));
+    for (const auto& [keyword, meant] : schema.items())
+      BUTTRESS_RETURN_IF_ERROR(Keyword(keyword, meant, schema, value, at, depth));
     return OkStatus();
   }
 
@@ -67,15 +75,24 @@ class Checker {
     return holds ? OkStatus() : InvalidArgument("'" + (at.empty() ? "/" : at) + "' " + what);
   }
 
-  Status Keyword(const std::string& word, const json& meant, const json& schema, const json& value, const std::string& at, int depth) {
+  Status Keyword(const std::string& word, const json& meant, const json& schema, const json& value,
+                 const std::string& at, int depth) {
     if (word == "type") {
-      const bool listed = meant.is_array() && std::any_of(meant.begin(), meant.end(), [&](const json& t) { return HasType(value, t); });
-      return Require(listed || (meant.is_string() && HasType(value, meant)), at, "is no " + meant.dump());
+      const bool listed =
+          meant.is_array() &&
+          std::any_of(meant.begin(), meant.end(), [&](const json& t) { return HasType(value, t); });
+      return Require(listed || (meant.is_string() && HasType(value, meant)), at,
+                     "is no " + meant.dump());
     }
-    if (word == "enum") return Require(std::find(meant.begin(), meant.end(), value) != meant.end(), at, "is none of " + meant.dump());
+    if (word == "enum")
+      return Require(std::find(meant.begin(), meant.end(), value) != meant.end(), at,
+                     "is none of " + meant.dump());
     if (word == "const") return Require(value == meant, at, "is not " + meant.dump());
-    if (word == "$ref") return Check(*FindReference(compiled_.root, meant.get_ref<const std::string&>()), value, at, depth + 1);
-    if (word == "allOf" || word == "anyOf" || word == "oneOf" || word == "not") return Combined(word, meant, value, at, depth);
+    if (word == "$ref")
+      return Check(*FindReference(compiled_.root, meant.get_ref<const std::string&>()), value, at,
+                   depth + 1);
+    if (word == "allOf" || word == "anyOf" || word == "oneOf" || word == "not")
+      return Combined(word, meant, value, at, depth);
     if (value.is_number()) return OfNumber(word, meant, value, at);
     if (value.is_string()) return OfText(word, meant, value.get_ref<const std::string&>(), at);
     if (value.is_array()) return OfList(word, meant, schema, value, at, depth);
@@ -90,7 +107,8 @@ class Checker {
     return status.ok();
   }
 
-  Status Combined(const std::string& word, const json& meant, const json& value, const std::string& at, int depth) {
+  Status Combined(const std::string& word, const json& meant, const json& value,
+                  const std::string& at, int depth) {
     if (word == "not") {
       BUTTRESS_ASSIGN_OR_RETURN(const bool fits, Fits(meant, value, at, depth));
       return Require(!fits, at, "fits what 'not' names");
@@ -106,8 +124,11 @@ class Checker {
     return Require(holds, at, "fits " + std::to_string(fitting) + " alternatives of " + word);
   }
 
-  static Status OfNumber(const std::string& word, const json& meant, const json& value, const std::string& at) {
-    const auto bound = [&](bool holds) { return Require(holds, at, "= " + value.dump() + " breaks " + word + " " + meant.dump()); };
+  static Status OfNumber(const std::string& word, const json& meant, const json& value,
+                         const std::string& at) {
+    const auto bound = [&](bool holds) {
+      return Require(holds, at, "= " + value.dump() + " breaks " + word + " " + meant.dump());
+    };
     if (word == "minimum") return bound(Number(value) >= Number(meant));
     if (word == "maximum") return bound(Number(value) <= Number(meant));
     if (word == "exclusiveMinimum") return bound(Number(value) > Number(meant));
@@ -116,18 +137,29 @@ class Checker {
     return OkStatus();
   }
 
-  Status OfText(const std::string& word, const json& meant, const std::string& text, const std::string& at) const {
-    if (word == "minLength") return Require(CodePoints(text) >= meant.get<std::uint64_t>(), at, "is shorter than " + meant.dump());
-    if (word == "maxLength") return Require(CodePoints(text) <= meant.get<std::uint64_t>(), at, "is longer than " + meant.dump());
+  Status OfText(const std::string& word, const json& meant, const std::string& text,
+                const std::string& at) const {
+    if (word == "minLength")
+      return Require(CodePoints(text) >= meant.get<std::uint64_t>(), at,
+                     "is shorter than " + meant.dump());
+    if (word == "maxLength")
+      return Require(CodePoints(text) <= meant.get<std::uint64_t>(), at,
+                     "is longer than " + meant.dump());
     if (word != "pattern") return OkStatus();
     const RE2& pattern = *compiled_.patterns.at(meant.get_ref<const std::string&>());
     return Require(RE2::PartialMatch(text, pattern), at, "does not match " + meant.dump());
   }
 
-  Status OfList(const std::string& word, const json& meant, const json& schema, const json& list, const std::string& at, int depth) {
-    if (word == "minItems") return Require(list.size() >= meant.get<std::uint64_t>(), at, "has fewer than " + meant.dump() + " items");
-    if (word == "maxItems") return Require(list.size() <= meant.get<std::uint64_t>(), at, "has more than " + meant.dump() + " items");
-    if (word == "uniqueItems") return Require(!meant.get<bool>() || AllDiffer(list), at, "has equal items");
+  Status OfList(const std::string& word, const json& meant, const json& schema, const json& list,
+                const std::string& at, int depth) {
+    if (word == "minItems")
+      return Require(list.size() >= meant.get<std::uint64_t>(), at,
+                     "has fewer than " + meant.dump() + " items");
+    if (word == "maxItems")
+      return Require(list.size() <= meant.get<std::uint64_t>(), at,
+                     "has more than " + meant.dump() + " items");
+    if (word == "uniqueItems")
+      return Require(!meant.get<bool>() || AllDiffer(list), at, "has equal items");
     const std::size_t fixed = schema.contains("prefixItems") ? schema["prefixItems"].size() : 0;
     if (word == "prefixItems") {
       for (std::size_t i = 0; i < std::min(fixed, list.size()); ++i)
@@ -145,20 +177,31 @@ class Checker {
     return OkStatus();
   }
 
-  Status OfObject(const std::string& word, const json& meant, const json& schema, const json& object, const std::string& at, int depth) {
-    if (word == "minProperties") return Require(object.size() >= meant.get<std::uint64_t>(), at, "has fewer than " + meant.dump() + " fields");
-    if (word == "maxProperties") return Require(object.size() <= meant.get<std::uint64_t>(), at, "has more than " + meant.dump() + " fields");
+  Status OfObject(const std::string& word, const json& meant, const json& schema,
+                  const json& object, const std::string& at, int depth) {
+    if (word == "minProperties")
+      return Require(object.size() >= meant.get<std::uint64_t>(), at,
+                     "has fewer than " + meant.dump() + " fields");
+    if (word == "maxProperties")
+      return Require(object.size() <= meant.get<std::uint64_t>(), at,
+                     "has more than " + meant.dump() + " fields");
     if (word == "required") {
-      for (const json& name : meant) BUTTRESS_RETURN_IF_ERROR(Require(object.contains(name.get_ref<const std::string&>()), at, "lacks " + name.dump()));
+      for (const json& name : meant)
+        BUTTRESS_RETURN_IF_ERROR(Require(object.contains(name.get_ref<const std::string&>()), at,
+                                         "lacks " + name.dump()));
       return OkStatus();
     }
-    if (word != "properties" && word != "additionalProperties" && word != "propertyNames") return OkStatus();
+    if (word != "properties" && word != "additionalProperties" && word != "propertyNames")
+      return OkStatus();
     for (const auto& [name, field] : object.items()) {
       const bool named = schema.contains("properties") && schema["properties"].contains(name);
       const std::string where = at + "/" + name;
-      if (word == "propertyNames") BUTTRESS_RETURN_IF_ERROR(Check(meant, json(name), where, depth + 1));
-      if (word == "properties" && named) BUTTRESS_RETURN_IF_ERROR(Check(meant[name], field, where, depth + 1));
-      if (word == "additionalProperties" && !named) BUTTRESS_RETURN_IF_ERROR(Check(meant, field, where, depth + 1));
+      if (word == "propertyNames")
+        BUTTRESS_RETURN_IF_ERROR(Check(meant, json(name), where, depth + 1));
+      if (word == "properties" && named)
+        BUTTRESS_RETURN_IF_ERROR(Check(meant[name], field, where, depth + 1));
+      if (word == "additionalProperties" && !named)
+        BUTTRESS_RETURN_IF_ERROR(Check(meant, field, where, depth + 1));
     }
     return OkStatus();
   }
@@ -171,7 +214,9 @@ class TreeSchema : public JsonSchema {
  public:
   explicit TreeSchema(CompiledSchema compiled) : compiled_(std::move(compiled)) {}
 
-  Status Check(const json& value) const override { return Checker(compiled_).Check(compiled_.root, value, "", 0); }
+  Status Check(const json& value) const override {
+    return Checker(compiled_).Check(compiled_.root, value, "", 0);
+  }
 
  private:
   const CompiledSchema compiled_;

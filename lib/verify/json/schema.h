@@ -6,8 +6,9 @@
 //   array    items, prefixItems, minItems, maxItems, uniqueItems, contains
 //   object   properties, required, additionalProperties, minProperties, maxProperties, propertyNames
 //
-// Words that assert nothing are skipped: $schema, $id, $comment, $defs, definitions, title, description, default, examples, format,
-// deprecated, readOnly, writeOnly. A schema with any other keyword is refused, because a constraint that is not looked at would pass.
+// Words that assert nothing are skipped: $schema, $id, $comment, $defs, definitions, title,
+// description, default, examples, format, deprecated, readOnly, writeOnly. A schema with any other
+// keyword is refused, because a constraint that is not looked at would pass.
 #pragma once
 
 #include <memory>
@@ -26,8 +27,9 @@ class JsonSchema {
 
   virtual ~JsonSchema() = default;
 
-  // OK if `value` is what the schema says; kInvalidArgument names the first place that is not; kResourceExhausted after too many steps
-  // (a schema whose alternatives multiply), when nothing can be said.
+  // OK if `value` is what the schema says; kInvalidArgument names the first place that is not;
+  // kResourceExhausted after too many steps (a schema whose alternatives multiply), when nothing
+  // can be said.
   virtual Status Check(const nlohmann::json& value) const = 0;
 };
 

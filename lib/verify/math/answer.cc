@@ -37,8 +37,7 @@ std::string_view Sentence(std::string_view text) {
 
 // [begin, end) of the first number at or behind `from`, with its sign, denominator and percent
 // sign.
-std::optional<std::string_view> NumberAt(std::string_view text,
-                                         std::size_t from,
+std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
                                          std::size_t& behind) {
   std::size_t begin = from;
   while (begin < text.size() && !StartsNumber(text, begin)) ++begin;
@@ -227,8 +226,7 @@ void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candi
 
 }  // namespace
 
-std::vector<AnswerCandidate> FindAnswers(std::string_view text,
-                                         bool truncated,
+std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors) {
   if (const auto behind = BehindLast(text, "</think>")) text = *behind;
   Candidates found(text, truncated);

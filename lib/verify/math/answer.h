@@ -14,8 +14,9 @@ struct AnswerCandidate {
   bool joined = false;  // of several boxes: equal ones are one
 };
 
-// The readings of the answer, the best first: the first that parses is the answer. Empty: there is none. From the first of `anchors` that
-// is there; what "whole" gives does not keep the anchors behind it from being looked for.
+// The readings of the answer, the best first: the first that parses is the answer. Empty: there is
+// none. From the first of `anchors` that is there; what "whole" gives does not keep the anchors
+// behind it from being looked for.
 //   boxed            the last \boxed{} that closes, with those before it that only commas, "and", "or" or up to three words separate: one
 //                    list
 //   final answer is  behind the last one: its sentence, else the mathematics in it, else its first number
@@ -23,10 +24,9 @@ struct AnswerCandidate {
 //   answer:          behind the last "answer is", "answer:" or line that begins with "A:", likewise
 //   whole            the whole text, if it is one line of few words
 //   last expression  the last one between dollars or \( \), or the last number, whichever is later
-// What stands before the last </think> does not count. With `truncated`, what touches the end of the text is no answer.
-// REQUIRES: anchors of kMathAnchors.
-std::vector<AnswerCandidate> FindAnswers(std::string_view text,
-                                         bool truncated,
+// What stands before the last </think> does not count. With `truncated`, what touches the end of
+// the text is no answer. REQUIRES: anchors of kMathAnchors.
+std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors);
 
 }  // namespace buttress

@@ -5,18 +5,9 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kTags[] = {"</s>",
-                                      "<s>",
-                                      "</answer>",
-                                      "<answer>",
-                                      "</think>",
-                                      "<eos>",
-                                      "<bos>",
-                                      "<pad>",
-                                      "<end_of_turn>",
-                                      "<start_of_turn>",
-                                      "[/INST]",
-                                      "[INST]"};
+constexpr std::string_view kTags[] = {
+    "</s>",  "<s>",   "</answer>",     "<answer>",        "</think>", "<eos>",
+    "<bos>", "<pad>", "<end_of_turn>", "<start_of_turn>", "[/INST]",  "[INST]"};
 
 constexpr std::string_view kCommandMarks = "%$!,;{}";  // \% and the like
 
@@ -31,7 +22,8 @@ bool IsDoubled(std::string_view text) {
     std::size_t end = i;
     while (end < text.size() && text[end] == '\\') ++end;
     if ((end - i) % 2 != 0) return false;
-    const bool names = end < text.size() && (IsLetter(text[end]) || kCommandMarks.find(text[end]) != std::string_view::npos);
+    const bool names = end < text.size() && (IsLetter(text[end]) || kCommandMarks.find(text[end]) !=
+                                                                        std::string_view::npos);
     if (end > i && names) command = true;
     i = end + 1;
   }
@@ -71,7 +63,8 @@ std::string WithoutFullWidth(std::string_view text) {
 std::string_view WithoutEmphasis(std::string_view text) {
   if (text.starts_with("> ")) text = Trim(text.substr(2));
   for (const std::string_view sign : {"__", "*"}) {
-    if (text.size() <= 2 * sign.size() || !text.starts_with(sign) || !text.ends_with(sign)) continue;
+    if (text.size() <= 2 * sign.size() || !text.starts_with(sign) || !text.ends_with(sign))
+      continue;
     const std::string_view inside = text.substr(sign.size(), text.size() - 2 * sign.size());
     if (inside.find(sign[0]) == std::string_view::npos) text = Trim(inside);
   }

@@ -67,10 +67,10 @@ std::optional<MathNode> AsDefinitions(const MathNode& node) {
 
 // The set that a text names, where it names one.
 MathNode MeaningOf(MathNode text) {
-  constexpr std::string_view kEmpty[] = {
-      "no solution", "no solutions", "no real solution", "no real solutions", "empty set", "the empty set"};
-  constexpr std::string_view kReals[] = {
-      "all real numbers", "all reals", "all real", "real numbers", "the real numbers"};
+  constexpr std::string_view kEmpty[] = {"no solution",       "no solutions", "no real solution",
+                                         "no real solutions", "empty set",    "the empty set"};
+  constexpr std::string_view kReals[] = {"all real numbers", "all reals", "all real",
+                                         "real numbers", "the real numbers"};
   const auto among = [&](const auto& names) {
     return std::find(std::begin(names), std::end(names), text.text) != std::end(names);
   };
@@ -97,8 +97,8 @@ MathNode EndOf(MathNode node, MathComparison& how) {
   if (!equations) return node;
   if (IsMathName(node.parts[0])) {
     if (node.parts.size() == 2) return node;
-    return MakeNode(
-        MathKind::kRelation, {std::move(node.parts[0]), std::move(node.parts.back())}, "=");
+    return MakeNode(MathKind::kRelation, {std::move(node.parts[0]), std::move(node.parts.back())},
+                    "=");
   }
   const auto closed = [](const MathNode& part) { return !HasFreeSymbols(part); };
   const auto same = [&](const MathNode& part) {
@@ -129,8 +129,7 @@ MathNode Settled(MathNode node, MathComparison& how) {
   return end.kind == MathKind::kRelation ? end : Settled(std::move(end), how);
 }
 
-Sameness CompareOrdered(const std::vector<MathNode>& given,
-                        const std::vector<MathNode>& gold,
+Sameness CompareOrdered(const std::vector<MathNode>& given, const std::vector<MathNode>& gold,
                         MathComparison& how) {
   if (given.size() != gold.size()) return Sameness::kDifferent;
   Sameness all = Sameness::kSame;
@@ -142,8 +141,7 @@ Sameness CompareOrdered(const std::vector<MathNode>& given,
   return all;
 }
 
-Sameness CompareUnordered(std::vector<MathNode> given,
-                          const std::vector<MathNode>& gold,
+Sameness CompareUnordered(std::vector<MathNode> given, const std::vector<MathNode>& gold,
                           MathComparison& how) {
   if (given.size() != gold.size()) return Sameness::kDifferent;
   if (gold.size() > kMaxUnordered) return Sameness::kUndecided;
@@ -175,7 +173,8 @@ MathNode Difference(const MathNode& relation) {
                   {relation.parts[0], MakeNode(MathKind::kNegate, {relation.parts[1]})});
 }
 
-Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_is, MathComparison& how) {
+Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_is,
+                          MathComparison& how) {
   const MathNode given = Ascending(given_as_is);
   const MathNode gold = Ascending(gold_as_is);
   if (given.text != gold.text) return Sameness::kDifferent;
@@ -319,9 +318,7 @@ Sameness CompareSameKind(const MathNode& given, const MathNode& gold, MathCompar
 
 }  // namespace
 
-Sameness CompareMath(const MathNode& given_as_is,
-                     const MathNode& gold_as_is,
-                     MathComparison& how) {
+Sameness CompareMath(const MathNode& given_as_is, const MathNode& gold_as_is, MathComparison& how) {
   how.steps_left -= Nodes(given_as_is) + Nodes(gold_as_is);
   if (how.steps_left < 0) return Sameness::kDifferent;
   const MathNode given = Settled(given_as_is, how);

@@ -1,13 +1,15 @@
 // When two answers say the same.
 //
-// In both modes. Numbers: exactly, as rationals; else as balls at 128 and then 768 bits, which prove a difference and never use an
-// absolute tolerance. With free symbols: at several points, real ones where both are real. Order counts in tuples, intervals and matrices,
-// not in sets, lists and unions; sets have each member once, lists as often as it is written. Unions, intersections and differences of
-// intervals are compared as sets of real numbers. Equations are the same if the one is a multiple of the other. The case of words does not
-// count. ± is both values.
+// In both modes. Numbers: exactly, as rationals; else as balls at 128 and then 768 bits, which
+// prove a difference and never use an absolute tolerance. With free symbols: at several points,
+// real ones where both are real. Order counts in tuples, intervals and matrices, not in sets, lists
+// and unions; sets have each member once, lists as often as it is written. Unions, intersections
+// and differences of intervals are compared as sets of real numbers. Equations are the same if the
+// one is a multiple of the other. The case of words does not count. ± is both values.
 //
-// Strict: nothing else. Both must have the same unit, percent sign, degree sign and base, and be the same kind of thing: 0.33 is not 1/3,
-// 5 not 5 cm, 50% not 1/2, 1, 2 not {1, 2}, x = 5 not 5, x > 3 not (3, ∞), x = 1, y = 2 not (1, 2).
+// Strict: nothing else. Both must have the same unit, percent sign, degree sign and base, and be
+// the same kind of thing: 0.33 is not 1/3, 5 not 5 cm, 50% not 1/2, 1, 2 not {1, 2}, x = 5 not 5, x
+// > 3 not (3, ∞), x = 1, y = 2 not (1, 2).
 //
 // Lenient, also the same:
 //   decimals     one that rounds an exact value at its own digits, 0.00 apart: 0.33 and 1/3, 3.14 and π; not 0.33 and 0.333
@@ -31,11 +33,12 @@ namespace buttress {
 
 enum class MathMode { kLenient, kStrict };
 
-// Nodes that are compared or evaluated for two answers; one evaluated at 768 bits counts six, a function eight times that.
+// Nodes that are compared or evaluated for two answers; one evaluated at 768 bits counts six, a
+// function eight times that.
 inline constexpr std::int64_t kMaxMathSteps = 200'000;
 
-// How two answers are compared, and what is left of the work that it may take. Past it nothing has a value, and all
-// are different.
+// How two answers are compared, and what is left of the work that it may take. Past it nothing has
+// a value, and all are different.
 struct MathComparison {
   MathMode mode = MathMode::kLenient;
   std::int64_t steps_left = kMaxMathSteps;
@@ -54,15 +57,17 @@ Sameness CompareMath(const MathNode& given, const MathNode& gold, MathComparison
 // Of two values, neither a list nor a relation; scalar.cc.
 Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathComparison& how);
 
-// Whether the value of `exact` rounds to `decimal` or is cut off to it at its digits: 2/3 ≈ 0.67, 2/3 ≈ 0.66, π ≈ 3. True where one has no
-// value.
+// Whether the value of `exact` rounds to `decimal` or is cut off to it at its digits: 2/3 ≈ 0.67,
+// 2/3 ≈ 0.66, π ≈ 3. True where one has no value.
 bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how);
 
 // Whether a = b and c = d, as differences, are multiples of each other; `sign` is that of the
 // factor.
-Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign, MathComparison& how);
+Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign,
+                          MathComparison& how);
 
-// Whether both are the same set of real numbers; real_set.cc. None: one is no set with bounds that are known numbers.
+// Whether both are the same set of real numbers; real_set.cc. None: one is no set with bounds that
+// are known numbers.
 std::optional<bool> SameRealSet(const MathNode& given, const MathNode& gold, MathComparison& how);
 
 // The interval of an inequality in one symbol: x < 3, 1 ≤ x < 3; relation.cc.

@@ -147,8 +147,7 @@ constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
 // log without a base is the natural one, except lg, which is decimal.
 Value Function(const MathNode& node, const MathPoint& point) {
   if (const auto exact = ExactValue(node)) return Checked(Ball::Of(*exact, point.bits));
-  const auto* function = std::find_if(std::begin(kFunctions),
-                                      std::end(kFunctions),
+  const auto* function = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                       [&](const NamedFunction& f) { return f.name == node.text; });
   const Value argument = Evaluate(node.parts[0], point);
   if (function == std::end(kFunctions) || !argument) return std::nullopt;

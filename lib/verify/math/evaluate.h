@@ -13,7 +13,7 @@ namespace buttress {
 // sign, below 4 in magnitude.
 struct MathPoint {
   int index = 0;
-  long bits = 128;  // of precision
+  long bits = 128;                     // of precision
   std::int64_t* steps_left = nullptr;  // each node takes some
 };
 

@@ -55,8 +55,8 @@ std::optional<Rational> Function(const MathNode& node) {
   if (node.text != "binom") return std::nullopt;
   const std::optional<long> k = SmallInteger(ExactValue(node.parts[1]), 0, kMaxFactorial);
   if (!k) return std::nullopt;
-  mpz_bin_uiui(
-      result.get_num_mpz_t(), static_cast<unsigned long>(*n), static_cast<unsigned long>(*k));
+  mpz_bin_uiui(result.get_num_mpz_t(), static_cast<unsigned long>(*n),
+               static_cast<unsigned long>(*k));
   return Bounded(result);
 }
 

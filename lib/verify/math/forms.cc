@@ -7,8 +7,8 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kTextCommands[] = {
-    "\\text{", "\\textbf{", "\\textrm{", "\\mathrm{", "\\mathbf{", "\\mbox{", "\\bold{"};
+constexpr std::string_view kTextCommands[] = {"\\text{",   "\\textbf{", "\\textrm{", "\\mathrm{",
+                                              "\\mathbf{", "\\mbox{",   "\\bold{"};
 constexpr std::string_view kChoiceWords[] = {"option ", "choice ", "answer "};
 constexpr char kLastChoice = 'J';
 
@@ -24,22 +24,22 @@ bool Skip(std::string_view& text, std::string_view prefix) {
 
 // Moves behind the command that sets the text that follows, and says whether there was one.
 bool SkipTextCommand(std::string_view& text) {
-  return std::any_of(std::begin(kTextCommands), std::end(kTextCommands), [&](std::string_view command) {
-    return Skip(text, command);
-  });
+  return std::any_of(std::begin(kTextCommands), std::end(kTextCommands),
+                     [&](std::string_view command) { return Skip(text, command); });
 }
 
 void SkipBlanks(std::string_view& text) {
-  while (Skip(text, " ") || Skip(text, "\\ ") || Skip(text, "~") || Skip(text, "\\quad") || Skip(text, "\\,")) {
+  while (Skip(text, " ") || Skip(text, "\\ ") || Skip(text, "~") || Skip(text, "\\quad") ||
+         Skip(text, "\\,")) {
   }
 }
 
 bool SkipChoiceWord(std::string_view& text) {
   for (const std::string_view word : kChoiceWords) {
     const std::string_view start = text.substr(0, word.size());
-    const bool same = std::equal(start.begin(), start.end(), word.begin(), word.end(), [](char a, char b) {
-      return a == b || (IsUpper(a) && a - 'A' + 'a' == b);
-    });
+    const bool same =
+        std::equal(start.begin(), start.end(), word.begin(), word.end(),
+                   [](char a, char b) { return a == b || (IsUpper(a) && a - 'A' + 'a' == b); });
     if (same) return text.remove_prefix(word.size()), true;
   }
   return false;
@@ -73,7 +73,8 @@ std::optional<LabelledChoice> ReadChoice(std::string_view answer) {
   if (bracket != closed && bracket) return std::nullopt;
   const bool marked = Skip(text, ":") || Skip(text, ".");
   if (in_text && Skip(text, "}")) in_text = false;
-  const bool blank = text.empty() || text.front() == ' ' || text.front() == '\\' || text.front() == '$';
+  const bool blank =
+      text.empty() || text.front() == ' ' || text.front() == '\\' || text.front() == '$';
   if (!word && !closed && !(marked && blank)) return std::nullopt;
   if (word && !blank && !closed) return std::nullopt;
   SkipBlanks(text);
@@ -87,15 +88,18 @@ std::optional<MathNode> ReadBasedNumeral(std::string_view answer) {
   std::string_view text = Bare(answer);
   const bool in_text = SkipTextCommand(text);
   const bool bracket = Skip(text, "(");
-  const auto* const end = std::find_if(text.begin(), text.end(), [](char c) { return DigitValue(c) == 36; });
+  const auto* const end =
+      std::find_if(text.begin(), text.end(), [](char c) { return DigitValue(c) == 36; });
   const std::string digits(text.begin(), end);
   text.remove_prefix(digits.size());
   if (digits.empty() || !std::any_of(digits.begin(), digits.end(), IsUpper)) return std::nullopt;
-  if ((bracket && !Skip(text, ")")) || (in_text && !Skip(text, "}")) || !Skip(text, "_")) return std::nullopt;
+  if ((bracket && !Skip(text, ")")) || (in_text && !Skip(text, "}")) || !Skip(text, "_"))
+    return std::nullopt;
   const bool brace = Skip(text, "{");
   int base = 0;
   std::size_t length = 0;
-  while (length < text.size() && length < 2 && IsDigit(text[length])) base = 10 * base + (text[length++] - '0');
+  while (length < text.size() && length < 2 && IsDigit(text[length]))
+    base = 10 * base + (text[length++] - '0');
   text.remove_prefix(length);
   if ((brace && !Skip(text, "}")) || !text.empty() || base > 36) return std::nullopt;
   const auto below = [base](char c) { return DigitValue(c) < base; };

@@ -1,4 +1,5 @@
-// Answers that no grammar of expressions reads: choices with a text behind the letter, numerals with letters for digits.
+// Answers that no grammar of expressions reads: choices with a text behind the letter, numerals
+// with letters for digits.
 #pragma once
 
 #include <optional>

@@ -69,15 +69,12 @@ Result<MathNode> ReadNode(std::string_view text, CommaReading commas) {
   MathNode letter = MakeSymbol(std::string(1, choice->letter));
   if (choice->text.empty()) return letter;
   Result<MathNode> behind = ParseMath(choice->text, commas);
-  return MakeNode(MathKind::kChoice,
-                  {behind.ok() ? *std::move(behind) : AsText(choice->text)},
+  return MakeNode(MathKind::kChoice, {behind.ok() ? *std::move(behind) : AsText(choice->text)},
                   std::move(letter.text));
 }
 
-std::optional<Answer> ReadAnswer(std::string_view text,
-                                 bool truncated,
-                                 const std::vector<std::string>& anchors,
-                                 MathComparison& how) {
+std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
+                                 const std::vector<std::string>& anchors, MathComparison& how) {
   std::vector<AnswerCandidate> candidates = FindAnswers(text, truncated, anchors);
   for (AnswerCandidate& candidate : candidates) {
     Result<MathNode> node = ReadNode(candidate.text, CommaReading::kThousands);
@@ -104,8 +101,8 @@ Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison
         continue;
       const Result<MathNode> node = ParseMath(read.source, commas);
       if (!node.ok()) continue;
-      const Sameness one = is_given ? CompareMath(*node, other.node, how)
-                                    : CompareMath(other.node, *node, how);
+      const Sameness one =
+          is_given ? CompareMath(*node, other.node, how) : CompareMath(other.node, *node, how);
       if (one == Sameness::kSame) return true;
     }
     return false;
@@ -117,7 +114,8 @@ std::string Shown(const MathNode& node) {
   return std::string(FirstBytes(ToText(node), kShownBytes));
 }
 
-// `anchors` and then the rest of those there are: a reference may be a bare answer whatever responses have to look like.
+// `anchors` and then the rest of those there are: a reference may be a bare answer whatever
+// responses have to look like.
 std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
   for (const std::string_view anchor : kMathAnchors) {
     if (std::find(anchors.begin(), anchors.end(), anchor) == anchors.end())

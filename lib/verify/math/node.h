@@ -37,9 +37,9 @@ enum class MathKind {
   kUnion,      // parts, without order
   kIntersection,  // parts, without order
   kDifference,    // parts: a set, and what is taken from it
-  kChoice,     // text: its letter; parts: what stands behind it
-  kRelation,   // text: one letter an operator, kRelationLetters; parts: one more than those
-  kMatrix,     // parts: row by row; columns
+  kChoice,        // text: its letter; parts: what stands behind it
+  kRelation,      // text: one letter an operator, kRelationLetters; parts: one more than those
+  kMatrix,        // parts: row by row; columns
 };
 
 // In kRelation's text: = < > ≤ ≥ ≠ ≈ ∈ ≡
@@ -57,7 +57,7 @@ struct MathNode {
 MathNode MakeNode(MathKind kind, std::vector<MathNode> parts, std::string text = {});
 MathNode MakeNumber(const Rational& value, int decimals = -1);
 MathNode MakeSymbol(std::string name);
-MathNode RealLine();  // (-∞, ∞)
+MathNode RealLine();              // (-∞, ∞)
 MathNode Negated(MathNode node);  // inside a unit: -$5 is -5 with the unit
 
 // Whether `node` or a part of it is of `kind`.

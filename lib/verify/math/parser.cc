@@ -20,8 +20,8 @@
 namespace buttress {
 namespace {
 
-constexpr std::array<std::string_view, 9> kRelationMarks = {
-    "=", "<", ">", "≤", "≥", "≠", "≈", "∈", "≡"};
+constexpr std::array<std::string_view, 9> kRelationMarks = {"=", "<", ">", "≤", "≥",
+                                                            "≠", "≈", "∈", "≡"};
 
 // Its letter in kRelation's text; '\0' if the token is no relation.
 char RelationLetter(const MathToken& token) {
@@ -287,8 +287,8 @@ std::string MathParser::Unit() {
   while (true) {
     const bool slash = IsMark("/") && !unit.empty() && CanonicalUnit(Peek(1).text).has_value();
     if (slash) ++at_;
-    if (!slash && (Peek().kind != MathTokenKind::kWord || IsConjunction() ||
-                   IsOperatorWord(Peek().text)))
+    if (!slash &&
+        (Peek().kind != MathTokenKind::kWord || IsConjunction() || IsOperatorWord(Peek().text)))
       break;
     const std::string word = Peek().text;
     ++at_;

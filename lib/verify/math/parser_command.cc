@@ -7,8 +7,8 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kMatrices[] = {
-    "pmatrix", "bmatrix", "matrix", "smallmatrix", "Bmatrix", "array"};
+constexpr std::string_view kMatrices[] = {"pmatrix",     "bmatrix", "matrix",
+                                          "smallmatrix", "Bmatrix", "array"};
 
 bool IsMinusOne(const MathNode& node) {
   return node.kind == MathKind::kNegate && node.parts[0].kind == MathKind::kNumber &&

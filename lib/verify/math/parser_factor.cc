@@ -23,7 +23,8 @@ std::string Subscript(const MathNode& node) {
 bool IsNumeralOf(const MathNode& number, const MathNode& base) {
   const std::string digits = ToText(number);
   return base.kind == MathKind::kNumber && base.value >= 2 &&
-         std::all_of(digits.begin(), digits.end(), [&](char c) { return c < '0' || base.value > c - '0'; });
+         std::all_of(digits.begin(), digits.end(),
+                     [&](char c) { return c < '0' || base.value > c - '0'; });
 }
 
 }  // namespace
@@ -214,7 +215,8 @@ Result<MathNode> MathParser::Braces(std::string_view close) {
 // "x | ..." or "x ∈ R | ...", with a colon as well.
 bool MathParser::IsSetBuilder() const {
   if (Peek().kind != MathTokenKind::kSymbol) return false;
-  const bool real = IsMark("∈", 1) && Peek(2).kind == MathTokenKind::kSymbol && Peek(2).text == "reals";
+  const bool real =
+      IsMark("∈", 1) && Peek(2).kind == MathTokenKind::kSymbol && Peek(2).text == "reals";
   const std::size_t bar = real ? 3 : 1;
   return IsMark("|", bar) || IsMark(":", bar);
 }

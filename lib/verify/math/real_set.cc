@@ -1,4 +1,5 @@
-// Sets of real numbers: two are the same if they hold the same of all bounds that either names, and of the gaps between these.
+// Sets of real numbers: two are the same if they hold the same of all bounds that either names, and
+// of the gaps between these.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -25,7 +26,8 @@ bool Names(const MathNode& relation, std::string& variable) {
   return false;
 }
 
-// Relations in `variable` as intervals; none if `node` is no set of real numbers. A list of relations is what one of them holds for.
+// Relations in `variable` as intervals; none if `node` is no set of real numbers. A list of
+// relations is what one of them holds for.
 std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::string& variable) {
   switch (node.kind) {
     case MathKind::kInterval: {  // [-∞, 1) is none
@@ -41,7 +43,8 @@ std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::s
       if (!relations || !Names(node, variable)) return std::nullopt;
       if (node.text == "e") return AsIntervals(node.parts[1], relations, variable);
       if (node.text == "!" && node.parts.size() == 2)
-        return MakeNode(MathKind::kDifference, {RealLine(), MakeNode(MathKind::kSet, {node.parts[1]})});
+        return MakeNode(MathKind::kDifference,
+                        {RealLine(), MakeNode(MathKind::kSet, {node.parts[1]})});
       if (IsDefinition(node)) return MakeNode(MathKind::kSet, {node.parts[1]});
       return ToInterval(node);
     case MathKind::kList:
@@ -53,7 +56,8 @@ std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::s
       MathNode set = MakeNode(list ? MathKind::kUnion : node.kind, {});
       for (const MathNode& part : node.parts) {
         if (list && part.kind != MathKind::kRelation) return std::nullopt;
-        auto inside = AsIntervals(part, relations || node.kind == MathKind::kIntersection, variable);
+        auto inside =
+            AsIntervals(part, relations || node.kind == MathKind::kIntersection, variable);
         if (!inside) return std::nullopt;
         set.parts.push_back(*std::move(inside));
       }
@@ -66,7 +70,8 @@ std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::s
 
 // Bounds and members that are no infinities. False: too many, or one is no known number.
 bool CollectBounds(const MathNode& set, std::vector<const MathNode*>& bounds) {
-  const bool leaf = set.kind == MathKind::kSet || set.kind == MathKind::kInterval || set.kind == MathKind::kTuple;
+  const bool leaf =
+      set.kind == MathKind::kSet || set.kind == MathKind::kInterval || set.kind == MathKind::kTuple;
   for (const MathNode& part : set.parts) {
     if (!leaf) {
       if (!CollectBounds(part, bounds)) return false;
@@ -86,7 +91,8 @@ std::optional<int> Order(const MathNode& a, const MathNode& b, MathComparison& h
   if (exact_a && exact_b) return *exact_a < *exact_b ? -1 : *exact_a > *exact_b ? 1 : 0;
   const auto ball_a = Evaluate(a, {0, kBits, &how.steps_left});
   const auto ball_b = Evaluate(b, {0, kBits, &how.steps_left});
-  if (!ball_a || !ball_b || acb_is_real(ball_a->get()) == 0 || acb_is_real(ball_b->get()) == 0) return std::nullopt;
+  if (!ball_a || !ball_b || acb_is_real(ball_a->get()) == 0 || acb_is_real(ball_b->get()) == 0)
+    return std::nullopt;
   if (arb_lt(acb_realref(ball_a->get()), acb_realref(ball_b->get())) != 0) return -1;
   if (arb_gt(acb_realref(ball_a->get()), acb_realref(ball_b->get())) != 0) return 1;
   return CompareScalars(a, b, how) == Sameness::kSame ? std::optional(0) : std::nullopt;
@@ -106,7 +112,8 @@ class Places {
         if (*order <= 0) break;
       }
       const bool known = at < places.sorted_.size() && *order == 0;
-      if (!known) places.sorted_.insert(places.sorted_.begin() + static_cast<std::ptrdiff_t>(at), bound);
+      if (!known)
+        places.sorted_.insert(places.sorted_.begin() + static_cast<std::ptrdiff_t>(at), bound);
       places.equal_[bound] = places.sorted_[at];
     }
     return places;
@@ -130,7 +137,8 @@ class Places {
 std::vector<bool> Held(const MathNode& set, const Places& places) {
   std::vector<bool> held(static_cast<std::size_t>(places.count()), false);
   if (set.kind == MathKind::kSet) {
-    for (const MathNode& member : set.parts) held[static_cast<std::size_t>(places.Of(member))] = true;
+    for (const MathNode& member : set.parts)
+      held[static_cast<std::size_t>(places.Of(member))] = true;
     return held;
   }
   if (set.kind == MathKind::kTuple || set.kind == MathKind::kInterval) {
@@ -138,7 +146,8 @@ std::vector<bool> Held(const MathNode& set, const Places& places) {
     const bool closed_high = set.kind == MathKind::kInterval && set.text[1] == ']';
     const int low = places.Of(set.parts[0]) + (closed_low ? 0 : 1);
     const int high = places.Of(set.parts[1]) - (closed_high ? 0 : 1);
-    for (int i = std::max(low, 0); i <= std::min(high, places.count() - 1); ++i) held[static_cast<std::size_t>(i)] = true;
+    for (int i = std::max(low, 0); i <= std::min(high, places.count() - 1); ++i)
+      held[static_cast<std::size_t>(i)] = true;
     return held;
   }
   held = Held(set.parts[0], places);

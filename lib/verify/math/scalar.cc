@@ -40,11 +40,8 @@ bool RoundsTo(const Rational& exact, const Rational& decimal, int decimals) {
   return decimal != 0 && abs(exact - decimal) <= HalfUnit(decimals);
 }
 
-Sameness CompareExact(const MathNode& given,
-                      const Rational& a,
-                      const MathNode& gold,
-                      const Rational& b,
-                      const MathComparison& how) {
+Sameness CompareExact(const MathNode& given, const Rational& a, const MathNode& gold,
+                      const Rational& b, const MathComparison& how) {
   if (a == b) return Sameness::kSame;
   if (!how.lenient()) return Sameness::kDifferent;
   const int given_decimals = Decimals(given);
@@ -55,9 +52,7 @@ Sameness CompareExact(const MathNode& given,
 }
 
 // A decimal and a value that is not rational.
-Sameness CompareRounded(const Rational& decimal,
-                        int decimals,
-                        const MathNode& other,
+Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& other,
                         MathComparison& how) {
   const std::optional<Ball> value = Evaluate(other, {0, kLastBits, &how.steps_left});
   if (!value) return Sameness::kUndecided;
@@ -71,10 +66,7 @@ Sameness CompareRounded(const Rational& decimal,
 
 enum class AtPoint { kSame, kDifferent, kUnusable };
 
-AtPoint CompareAt(const MathNode& given,
-                  const MathNode& gold,
-                  int index,
-                  bool real_only,
+AtPoint CompareAt(const MathNode& given, const MathNode& gold, int index, bool real_only,
                   MathComparison& how) {
   for (const long bits : {kFirstBits, kLastBits}) {
     const std::optional<Ball> a = Evaluate(given, {index, bits, &how.steps_left});
@@ -108,7 +100,8 @@ Sameness CompareAtPoints(const MathNode& given, const MathNode& gold, MathCompar
     if (at == AtPoint::kSame) ++same;
   }
   if (same >= (free ? kFewestPoints : 1)) return Sameness::kSame;
-  // One that has a value differs from one that has none at any point; a response that is too much work is such a one.
+  // One that has a value differs from one that has none at any point; a response that is too much
+  // work is such a one.
   const auto has_value = [](const MathNode& node) {
     std::int64_t steps = kMaxMathSteps;
     for (int index = 0; index < kMaxPoints; ++index) {
@@ -126,14 +119,17 @@ Sameness CompareUnits(const MathNode& given, const MathNode& gold, MathCompariso
   }
   if (!how.lenient()) return Sameness::kDifferent;
   if (Wraps(given) && Wraps(gold)) {
-    const auto radians = [](const MathNode& node) { return node.kind == MathKind::kUnit && node.text == "radian"; };
+    const auto radians = [](const MathNode& node) {
+      return node.kind == MathKind::kUnit && node.text == "radian";
+    };
     const bool angles = (radians(given) && gold.kind == MathKind::kDegree) ||
                         (radians(gold) && given.kind == MathKind::kDegree);
     return angles ? CompareAtPoints(given, gold, how) : Sameness::kDifferent;
   }
   const bool in_gold = Wraps(gold);
   const MathNode& bare = in_gold ? gold.parts[0] : given.parts[0];
-  const Sameness without = in_gold ? CompareScalars(given, bare, how) : CompareScalars(bare, gold, how);
+  const Sameness without =
+      in_gold ? CompareScalars(given, bare, how) : CompareScalars(bare, gold, how);
   if (without == Sameness::kSame || (in_gold ? gold : given).kind == MathKind::kUnit)
     return without;
   return CompareAtPoints(given, gold, how);  // 50% = 0.5
@@ -144,7 +140,8 @@ Sameness CompareBased(const MathNode& given, const MathNode& gold, MathCompariso
   const auto digits = [](const MathNode& node) {
     return node.kind == MathKind::kBased ? node.text : ToText(node);
   };
-  if (given.kind == gold.kind && CompareScalars(given.parts[0], gold.parts[0], how) != Sameness::kSame)
+  if (given.kind == gold.kind &&
+      CompareScalars(given.parts[0], gold.parts[0], how) != Sameness::kSame)
     return Sameness::kDifferent;
   return FromBool(digits(given) == digits(gold));
 }
@@ -174,7 +171,8 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathCompari
 bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how) {
   const MathNode& number = Wraps(decimal) ? decimal.parts[0] : decimal;
   const std::optional<Rational> near = ExactValue(number);
-  const std::optional<Ball> value = Evaluate(Wraps(exact) ? exact.parts[0] : exact, {0, kFirstBits, &how.steps_left});
+  const std::optional<Ball> value =
+      Evaluate(Wraps(exact) ? exact.parts[0] : exact, {0, kFirstBits, &how.steps_left});
   if (!near || !value || HasFreeSymbols(exact)) return true;
   Ball above = *value;  // how far the value is from zero beyond the decimal
   if (*near < 0) acb_neg(above.get(), above.get());
@@ -184,11 +182,13 @@ bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how)
   const Rational half = plain ? HalfUnit(std::max(Decimals(number), 0)) : Rational(0);
   const Ball rounded_up = Ball::Of(-half, kFirstBits);
   const Ball cut_off = Ball::Of(2 * half, kFirstBits);
-  return acb_is_real(above.get()) != 0 && arb_ge(acb_realref(above.get()), acb_realref(rounded_up.get())) != 0 &&
+  return acb_is_real(above.get()) != 0 &&
+         arb_ge(acb_realref(above.get()), acb_realref(rounded_up.get())) != 0 &&
          arb_le(acb_realref(above.get()), acb_realref(cut_off.get())) != 0;
 }
 
-Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign, MathComparison& how) {
+Sameness CompareMultiples(const MathNode& given, const MathNode& gold, int& sign,
+                          MathComparison& how) {
   sign = 0;
   for (int index = 0; index < kPoints; ++index) {
     const std::optional<Ball> a = Evaluate(given, {index, kLastBits, &how.steps_left});

@@ -9,20 +9,13 @@
 namespace buttress {
 namespace {
 
-constexpr std::string_view kTextCommands[] = {
-    "text", "mbox", "textbf", "textit", "textrm", "textnormal", "textsf", "hbox"};
-constexpr std::string_view kFontCommands[] = {"mathrm",
-                                              "mathbf",
-                                              "mathit",
-                                              "mathsf",
-                                              "mathbb",
-                                              "mathcal",
-                                              "boldsymbol",
-                                              "bm",
-                                              "operatorname",
-                                              "rm",
-                                              "bf"};
-constexpr std::string_view kSkippedWithArgument[] = {"phantom", "hspace", "vspace", "label", "tag", "color", "textcolor"};
+constexpr std::string_view kTextCommands[] = {"text",   "mbox",       "textbf", "textit",
+                                              "textrm", "textnormal", "textsf", "hbox"};
+constexpr std::string_view kFontCommands[] = {"mathrm",       "mathbf",  "mathit",     "mathsf",
+                                              "mathbb",       "mathcal", "boldsymbol", "bm",
+                                              "operatorname", "rm",      "bf"};
+constexpr std::string_view kSkippedWithArgument[] = {"phantom", "hspace", "vspace",   "label",
+                                                     "tag",     "color",  "textcolor"};
 constexpr std::string_view kArgumentCommands[] = {"frac", "sqrt", "binom", "overline"};
 
 enum class Mode { kMath, kText, kFont };
@@ -114,11 +107,8 @@ class Tokenizer {
     const CommaReading commas = depth_ > 0 ? CommaReading::kSeparator : commas_;
     BUTTRESS_ASSIGN_OR_RETURN(ReadNumber number, ReadNumberAt(text, at, commas));
     at = number.end;
-    tokens_.push_back({MathTokenKind::kNumber,
-                       std::move(number.digits),
-                       std::move(number.value),
-                       number.decimals,
-                       std::exchange(spaced_, false)});
+    tokens_.push_back({MathTokenKind::kNumber, std::move(number.digits), std::move(number.value),
+                       number.decimals, std::exchange(spaced_, false)});
     return OkStatus();
   }
 
@@ -146,7 +136,8 @@ class Tokenizer {
       return Push(word ? MathTokenKind::kWord : MathTokenKind::kSymbol, word ? lower : run);
     }
     const auto canonical = CanonicalUnit(lower);
-    const bool code = canonical && IsCurrency(*canonical) && run.find_first_not_of(kUpper) == std::string::npos;
+    const bool code =
+        canonical && IsCurrency(*canonical) && run.find_first_not_of(kUpper) == std::string::npos;
     const bool unit = canonical && (code || (BehindValue() && run == lower));
     if (mode != Mode::kMath || unit || IsWordLike(run)) return Push(MathTokenKind::kWord, lower);
     for (const char c : run) Push(MathTokenKind::kSymbol, std::string(1, c));
@@ -163,7 +154,8 @@ class Tokenizer {
     if (full == "{" || full == "}") return PushBrace(full), OkStatus();
     if (full == "$") return Push(MathTokenKind::kMark, "$"), OkStatus();
     if (Holds(kTextCommands, full)) return AppendArgument(text, at, Mode::kText, nesting);
-    if (full == "mathbb" && IsReals(text, at)) return Push(MathTokenKind::kSymbol, "reals"), OkStatus();
+    if (full == "mathbb" && IsReals(text, at))
+      return Push(MathTokenKind::kSymbol, "reals"), OkStatus();
     if (Holds(kFontCommands, full)) return AppendArgument(text, at, Mode::kFont, nesting);
     if (Holds(kSkippedWithArgument, full)) return ReadArgument(text, at).status();
     if (full == "begin" || full == "end") return AppendEnvironment(text, at, full);

@@ -12,29 +12,50 @@ struct Pair {
 };
 
 constexpr Pair kUnits[] = {
-    {"mm", "mm"},         {"millimeter", "mm"}, {"cm", "cm"},           {"centimeter", "cm"},
-    {"centimetre", "cm"}, {"m", "m"},           {"meter", "m"},         {"metre", "m"},
-    {"km", "km"},         {"kilometer", "km"},  {"in", "inch"},         {"inch", "inch"},
-    {"inches", "inch"},   {"ft", "foot"},       {"foot", "foot"},       {"feet", "foot"},
-    {"yd", "yard"},       {"yard", "yard"},     {"mile", "mile"},       {"mi", "mile"},
-    {"mph", "mile/hour"},       {"g", "gram"},        {"gm", "gram"},         {"gram", "gram"},
-    {"kg", "kg"},         {"kilogram", "kg"},   {"mg", "mg"},           {"lb", "pound"},
-    {"lbs", "pound"},     {"pound", "pound"},   {"oz", "ounce"},        {"ounce", "ounce"},
-    {"ton", "ton"},       {"s", "second"},      {"sec", "second"},      {"second", "second"},
-    {"min", "minute"},    {"minute", "minute"}, {"h", "hour"},          {"hr", "hour"},
-    {"hour", "hour"},     {"day", "day"},       {"week", "week"},       {"month", "month"},
-    {"year", "year"},     {"yr", "year"},       {"am", "am"},           {"pm", "pm"},
-    {"dollar", "dollar"}, {"usd", "dollar"},    {"cent", "cent"},       {"euro", "euro"},
-    {"rupee", "rupee"},   {"liter", "liter"},   {"litre", "liter"},     {"ml", "ml"},
-    {"gallon", "gallon"}, {"acre", "acre"},     {"degree", "degree"},   {"deg", "degree"},
-    {"radian", "radian"}, {"rad", "radian"},    {"percent", "percent"}, {"unit", "unit"},
-    {"l", "liter"},       {"eur", "euro"},      {"gbp", "pound"},       {"rs", "rupee"},
-    {"inr", "rupee"},     {"yen", "yen"},       {"jpy", "yen"},         {"yuan", "yuan"},
-    {"celsius", "celsius"}, {"fahrenheit", "fahrenheit"}, {"kph", "km/hour"}, {"kmh", "km/hour"},
-    {"newton", "newton"}, {"joule", "joule"},   {"watt", "watt"},       {"volt", "volt"},
+    {"mm", "mm"},           {"millimeter", "mm"},
+    {"cm", "cm"},           {"centimeter", "cm"},
+    {"centimetre", "cm"},   {"m", "m"},
+    {"meter", "m"},         {"metre", "m"},
+    {"km", "km"},           {"kilometer", "km"},
+    {"in", "inch"},         {"inch", "inch"},
+    {"inches", "inch"},     {"ft", "foot"},
+    {"foot", "foot"},       {"feet", "foot"},
+    {"yd", "yard"},         {"yard", "yard"},
+    {"mile", "mile"},       {"mi", "mile"},
+    {"mph", "mile/hour"},   {"g", "gram"},
+    {"gm", "gram"},         {"gram", "gram"},
+    {"kg", "kg"},           {"kilogram", "kg"},
+    {"mg", "mg"},           {"lb", "pound"},
+    {"lbs", "pound"},       {"pound", "pound"},
+    {"oz", "ounce"},        {"ounce", "ounce"},
+    {"ton", "ton"},         {"s", "second"},
+    {"sec", "second"},      {"second", "second"},
+    {"min", "minute"},      {"minute", "minute"},
+    {"h", "hour"},          {"hr", "hour"},
+    {"hour", "hour"},       {"day", "day"},
+    {"week", "week"},       {"month", "month"},
+    {"year", "year"},       {"yr", "year"},
+    {"am", "am"},           {"pm", "pm"},
+    {"dollar", "dollar"},   {"usd", "dollar"},
+    {"cent", "cent"},       {"euro", "euro"},
+    {"rupee", "rupee"},     {"liter", "liter"},
+    {"litre", "liter"},     {"ml", "ml"},
+    {"gallon", "gallon"},   {"acre", "acre"},
+    {"degree", "degree"},   {"deg", "degree"},
+    {"radian", "radian"},   {"rad", "radian"},
+    {"percent", "percent"}, {"unit", "unit"},
+    {"l", "liter"},         {"eur", "euro"},
+    {"gbp", "pound"},       {"rs", "rupee"},
+    {"inr", "rupee"},       {"yen", "yen"},
+    {"jpy", "yen"},         {"yuan", "yuan"},
+    {"celsius", "celsius"}, {"fahrenheit", "fahrenheit"},
+    {"kph", "km/hour"},     {"kmh", "km/hour"},
+    {"newton", "newton"},   {"joule", "joule"},
+    {"watt", "watt"},       {"volt", "volt"},
 };
 
-constexpr std::string_view kCurrencies[] = {"dollar", "cent", "euro", "pound", "rupee", "yen", "yuan"};
+constexpr std::string_view kCurrencies[] = {"dollar", "cent", "euro", "pound",
+                                            "rupee",  "yen",  "yuan"};
 
 struct Multiplier {
   std::string_view word;
@@ -42,49 +63,49 @@ struct Multiplier {
   long denominator;
 };
 
-constexpr Multiplier kMultipliers[] = {
-    {"dozen", 12, 1},          {"hundred", 100, 1},          {"thousand", 1000, 1},
-    {"million", 1000000, 1},   {"billion", 1000000000, 1},   {"trillion", 1000000000000, 1},
-    {"half", 1, 2},            {"halves", 1, 2},             {"third", 1, 3},
-    {"thirds", 1, 3},          {"quarter", 1, 4},            {"quarters", 1, 4},
-    {"fourth", 1, 4},          {"fourths", 1, 4},            {"fifth", 1, 5},
-    {"fifths", 1, 5},          {"sixth", 1, 6},              {"sixths", 1, 6},
-    {"seventh", 1, 7},         {"sevenths", 1, 7},           {"eighth", 1, 8},
-    {"eighths", 1, 8},         {"ninth", 1, 9},              {"ninths", 1, 9},
-    {"tenth", 1, 10},          {"tenths", 1, 10}};
+constexpr Multiplier kMultipliers[] = {{"dozen", 12, 1},
+                                       {"hundred", 100, 1},
+                                       {"thousand", 1000, 1},
+                                       {"million", 1000000, 1},
+                                       {"billion", 1000000000, 1},
+                                       {"trillion", 1000000000000, 1},
+                                       {"half", 1, 2},
+                                       {"halves", 1, 2},
+                                       {"third", 1, 3},
+                                       {"thirds", 1, 3},
+                                       {"quarter", 1, 4},
+                                       {"quarters", 1, 4},
+                                       {"fourth", 1, 4},
+                                       {"fourths", 1, 4},
+                                       {"fifth", 1, 5},
+                                       {"fifths", 1, 5},
+                                       {"sixth", 1, 6},
+                                       {"sixths", 1, 6},
+                                       {"seventh", 1, 7},
+                                       {"sevenths", 1, 7},
+                                       {"eighth", 1, 8},
+                                       {"eighths", 1, 8},
+                                       {"ninth", 1, 9},
+                                       {"ninths", 1, 9},
+                                       {"tenth", 1, 10},
+                                       {"tenths", 1, 10}};
 
 // Words that change what stands beside them; an answer that holds one in a place no rule reads is a
 // text.
 constexpr std::string_view kOperatorWords[] = {
-    "squared", "cubed", "over",  "divided",  "factorial", "not",    "less",     "more",
-    "greater", "fewer", "least", "most",     "than",      "mod",    "modulo",   "except",
-    "without", "below", "above", "between",  "base",      "log",    "times",    "to",
-    "through", "until", "up",    "under",    "about",     "almost", "choose",   "root",
-    "infinite", "infinitely", "remainder", "no", "non", "nor", "by"};
+    "squared",  "cubed",      "over",      "divided", "factorial", "not",    "less",   "more",
+    "greater",  "fewer",      "least",     "most",    "than",      "mod",    "modulo", "except",
+    "without",  "below",      "above",     "between", "base",      "log",    "times",  "to",
+    "through",  "until",      "up",        "under",   "about",     "almost", "choose", "root",
+    "infinite", "infinitely", "remainder", "no",      "non",       "nor",    "by"};
 
-constexpr std::string_view kNumberWords[] = {"zero",
-                                             "one",
-                                             "two",
-                                             "three",
-                                             "four",
-                                             "five",
-                                             "six",
-                                             "seven",
-                                             "eight",
-                                             "nine",
-                                             "ten",
-                                             "eleven",
-                                             "twelve",
-                                             "thirteen",
-                                             "fourteen",
-                                             "fifteen",
-                                             "sixteen",
-                                             "seventeen",
-                                             "eighteen",
-                                             "nineteen"};
+constexpr std::string_view kNumberWords[] = {
+    "zero",     "one",     "two",     "three",     "four",     "five",    "six",
+    "seven",    "eight",   "nine",    "ten",       "eleven",   "twelve",  "thirteen",
+    "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"};
 
-constexpr std::string_view kTens[] = {
-    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"};
+constexpr std::string_view kTens[] = {"twenty", "thirty",  "forty",  "fifty",
+                                      "sixty",  "seventy", "eighty", "ninety"};
 
 constexpr std::string_view kFunctions[] = {
     "sin",  "cos",  "tan", "cot", "sec", "csc", "arcsin", "arccos", "arctan", "sinh",
@@ -96,33 +117,46 @@ constexpr std::string_view kGreek[] = {
     "tau",   "upsilon", "phi",    "varphi", "chi",     "psi",        "omega", "Gamma", "Delta",
     "Theta", "Lambda",  "Xi",     "Pi",     "Sigma",   "Phi",        "Psi",   "Omega", "ell"};
 
-constexpr Pair kCommands[] = {{"cdot", "*"},     {"times", "*"},      {"ast", "*"},
-                              {"div", "/"},      {"pm", "±"},         {"mp", "∓"},
-                              {"le", "≤"},       {"leq", "≤"},        {"leqslant", "≤"},
-                              {"ge", "≥"},       {"geq", "≥"},        {"geqslant", "≥"},
-                              {"lt", "<"},       {"gt", ">"},         {"ne", "≠"},
-                              {"neq", "≠"},      {"approx", "≈"},     {"in", "∈"},
-                              {"equiv", "≡"},    {"cup", "∪"},        {"infty", "∞"},
-                              {"cap", "∩"},      {"setminus", "∖"},  {"backslash", "∖"},
-                              {"over", "over"},  {"Reals", "\\mathbb{R}"},
-                              {"lbrace", "\\{"}, {"rbrace", "\\}"},   {"vert", "|"},
-                              {"lvert", "|"},    {"rvert", "|"},      {"mid", "|"},
-                              {"langle", "("},   {"rangle", ")"},     {"lfloor", "⌊"},
-                              {"rfloor", "⌋"},   {"lceil", "⌈"},      {"rceil", "⌉"},
-                              {"circ", "°"},     {"degree", "°"},     {"colon", ":"},
-                              {"emptyset", "∅"}, {"varnothing", "∅"}, {"land", ","},
-                              {"lor", ","},      {"wedge", ","},      {"vee", ","},
-                              {"left", ""},      {"right", ""},       {"big", ""},
-                              {"Big", ""},       {"bigl", ""},        {"bigr", ""},
-                              {"Bigl", ""},      {"Bigr", ""},        {"displaystyle", ""},
-                              {"textstyle", ""}, {"limits", ""},      {"quad", " "},
-                              {"qquad", " "},    {"dots", "…"},       {"ldots", "…"},
-                              {"cdots", "…"},    {",", ""},           {";", ""},
-                              {":", ""},         {"!", ""},           {">", ""},
-                              {" ", " "},        {"\n", " "},         {"%", "%"},
-                              {"&", ","},        {"#", ""},           {"_", "_"},
-                              {"|", "|"},        {"(", " "},          {")", " "},
-                              {"[", " "},        {"]", " "},          {"$", "\\$"}};
+constexpr Pair kCommands[] = {{"cdot", "*"},       {"times", "*"},
+                              {"ast", "*"},        {"div", "/"},
+                              {"pm", "±"},         {"mp", "∓"},
+                              {"le", "≤"},         {"leq", "≤"},
+                              {"leqslant", "≤"},   {"ge", "≥"},
+                              {"geq", "≥"},        {"geqslant", "≥"},
+                              {"lt", "<"},         {"gt", ">"},
+                              {"ne", "≠"},         {"neq", "≠"},
+                              {"approx", "≈"},     {"in", "∈"},
+                              {"equiv", "≡"},      {"cup", "∪"},
+                              {"infty", "∞"},      {"cap", "∩"},
+                              {"setminus", "∖"},   {"backslash", "∖"},
+                              {"over", "over"},    {"Reals", "\\mathbb{R}"},
+                              {"lbrace", "\\{"},   {"rbrace", "\\}"},
+                              {"vert", "|"},       {"lvert", "|"},
+                              {"rvert", "|"},      {"mid", "|"},
+                              {"langle", "("},     {"rangle", ")"},
+                              {"lfloor", "⌊"},     {"rfloor", "⌋"},
+                              {"lceil", "⌈"},      {"rceil", "⌉"},
+                              {"circ", "°"},       {"degree", "°"},
+                              {"colon", ":"},      {"emptyset", "∅"},
+                              {"varnothing", "∅"}, {"land", ","},
+                              {"lor", ","},        {"wedge", ","},
+                              {"vee", ","},        {"left", ""},
+                              {"right", ""},       {"big", ""},
+                              {"Big", ""},         {"bigl", ""},
+                              {"bigr", ""},        {"Bigl", ""},
+                              {"Bigr", ""},        {"displaystyle", ""},
+                              {"textstyle", ""},   {"limits", ""},
+                              {"quad", " "},       {"qquad", " "},
+                              {"dots", "…"},       {"ldots", "…"},
+                              {"cdots", "…"},      {",", ""},
+                              {";", ""},           {":", ""},
+                              {"!", ""},           {">", ""},
+                              {" ", " "},          {"\n", " "},
+                              {"%", "%"},          {"&", ","},
+                              {"#", ""},           {"_", "_"},
+                              {"|", "|"},          {"(", " "},
+                              {")", " "},          {"[", " "},
+                              {"]", " "},          {"$", "\\$"}};
 
 constexpr Pair kCharacters[] = {{"−", "-"},
                                 {"–", "-"},
@@ -208,8 +242,8 @@ std::optional<Rational> MultiplierWord(std::string_view word) {
 bool IsOperatorWord(std::string_view word) { return Holds(kOperatorWords, word); }
 
 std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised) {
-  constexpr std::string_view kRaised[] = {
-      "⁰", "¹", "²", "³", "⁴", "⁵", "⁶", "⁷", "⁸", "⁹", "⁻", "⁺", "ⁿ"};
+  constexpr std::string_view kRaised[] = {"⁰", "¹", "²", "³", "⁴", "⁵", "⁶",
+                                          "⁷", "⁸", "⁹", "⁻", "⁺", "ⁿ"};
   constexpr std::string_view kLowered[] = {"₀", "₁", "₂", "₃", "₄", "₅", "₆", "₇", "₈", "₉"};
   constexpr std::string_view kPlain = "0123456789-+n";
   const auto* up = std::find(std::begin(kRaised), std::end(kRaised), utf8);

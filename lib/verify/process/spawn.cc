@@ -34,7 +34,8 @@ class SpawnSettings {
     ::posix_spawnattr_setsigmask(&attributes, &none);
     ::posix_spawnattr_setsigdefault(&attributes, &all);
     ::posix_spawnattr_setpgroup(&attributes, 0);
-    ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
+    ::posix_spawnattr_setflags(
+        &attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETPGROUP);
   }
 
   ~SpawnSettings() {
@@ -56,15 +57,20 @@ Result<pid_t> Spawn(const SpawnRequest& request) {
   std::vector<OwnedFd> sources;
   for (std::size_t i = 0; i < request.fds.size(); ++i) {
     sources.emplace_back(::fcntl(request.fds[i], F_DUPFD_CLOEXEC, kFirstFreeFd));
-    if (sources.back().get() < 0) return Unavailable(std::string("cannot copy a descriptor: ") + std::strerror(errno));
-    ::posix_spawn_file_actions_adddup2(&settings.actions, sources.back().get(), static_cast<int>(i));
+    if (sources.back().get() < 0)
+      return Unavailable(std::string("cannot copy a descriptor: ") + std::strerror(errno));
+    ::posix_spawn_file_actions_adddup2(&settings.actions, sources.back().get(),
+                                       static_cast<int>(i));
   }
-  ::posix_spawn_file_actions_addclosefrom_np(&settings.actions, static_cast<int>(request.fds.size()));
+  ::posix_spawn_file_actions_addclosefrom_np(&settings.actions,
+                                             static_cast<int>(request.fds.size()));
   const std::vector<char*> argv = Pointers(request.argv);
   const std::vector<char*> environment = Pointers(request.environment);
   pid_t pid = 0;
-  const int error = ::posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes, argv.data(), environment.data());
-  if (error != 0) return Unavailable("cannot start " + request.argv[0] + ": " + std::strerror(error));
+  const int error = ::posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes,
+                                  argv.data(), environment.data());
+  if (error != 0)
+    return Unavailable("cannot start " + request.argv[0] + ": " + std::strerror(error));
   return pid;
 }
 
@@ -77,7 +83,8 @@ void KillAndReap(pid_t pid) {
 
 Result<Pipe> MakePipe() {
   int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return Unavailable(std::string("cannot make a pipe: ") + std::strerror(errno));
+  if (::pipe2(ends, O_CLOEXEC) != 0)
+    return Unavailable(std::string("cannot make a pipe: ") + std::strerror(errno));
   Pipe pipe{OwnedFd(ends[0]), OwnedFd(ends[1])};
   ::fcntl(ends[0], F_SETFL, O_NONBLOCK);
   return pipe;
@@ -85,15 +92,18 @@ Result<Pipe> MakePipe() {
 
 Result<OwnedFd> MakeSealedFile(std::string_view bytes) {
   OwnedFd file(::memfd_create("buttress", MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  if (file.get() < 0) return Unavailable(std::string("cannot make a file in memory: ") + std::strerror(errno));
+  if (file.get() < 0)
+    return Unavailable(std::string("cannot make a file in memory: ") + std::strerror(errno));
   while (!bytes.empty()) {
     const ssize_t written = ::write(file.get(), bytes.data(), bytes.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written <= 0) return Unavailable(std::string("cannot write a file in memory: ") + std::strerror(errno));
+    if (written <= 0)
+      return Unavailable(std::string("cannot write a file in memory: ") + std::strerror(errno));
     bytes.remove_prefix(static_cast<std::size_t>(written));
   }
   ::lseek(file.get(), 0, SEEK_SET);
-  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) != 0)
+  if (::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE) !=
+      0)
     return Unavailable(std::string("cannot seal a file in memory: ") + std::strerror(errno));
   return file;
 }

@@ -23,11 +23,13 @@ constexpr std::size_t kMaxReplyBytes = kMaxReferenceBytes;
 
 std::vector<std::string> OwnEnvironment() {
   std::vector<std::string> environment;
-  for (char** variable = environ; *variable != nullptr; ++variable) environment.emplace_back(*variable);
+  for (char** variable = environ; *variable != nullptr; ++variable)
+    environment.emplace_back(*variable);
   return environment;
 }
 
-// A stream socket rather than pipes: writing to one whose reader has died can be told not to raise a signal.
+// A stream socket rather than pipes: writing to one whose reader has died can be told not to raise
+// a signal.
 class SocketProcess : public PythonProcess {
  public:
   SocketProcess(pid_t pid, OwnedFd socket) : pid_(pid), socket_(std::move(socket)) {}
@@ -50,8 +52,11 @@ class SocketProcess : public PythonProcess {
       }
       BUTTRESS_RETURN_IF_ERROR(Wait(POLLIN, deadline_ms));
       if (ReadSome(socket_.get(), kMaxReplyBytes, received_)) continue;
-      if (received_.size() > kMaxReplyBytes) return ResourceExhausted("the Python function answers with more than " + std::to_string(kMaxReplyBytes) + " bytes");
-      if (received_.find('\n') == std::string::npos) return Unavailable("the Python process has ended");
+      if (received_.size() > kMaxReplyBytes)
+        return ResourceExhausted("the Python function answers with more than " +
+                                 std::to_string(kMaxReplyBytes) + " bytes");
+      if (received_.find('\n') == std::string::npos)
+        return Unavailable("the Python process has ended");
     }
   }
 
@@ -59,9 +64,11 @@ class SocketProcess : public PythonProcess {
   Status Send(std::string_view bytes, std::int64_t deadline_ms) {
     while (!bytes.empty()) {
       BUTTRESS_RETURN_IF_ERROR(Wait(POLLOUT, deadline_ms));
-      const ssize_t sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+      const ssize_t sent =
+          ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
       if (sent < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-      if (sent < 0) return Unavailable(std::string("the Python process has ended: ") + std::strerror(errno));
+      if (sent < 0)
+        return Unavailable(std::string("the Python process has ended: ") + std::strerror(errno));
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }
     return OkStatus();
@@ -74,7 +81,8 @@ class SocketProcess : public PythonProcess {
       pollfd entry{socket_.get(), events, 0};
       const int ready = ::poll(&entry, 1, static_cast<int>(std::min<std::int64_t>(left_ms, 1000)));
       if (ready > 0) return OkStatus();
-      if (ready < 0 && errno != EINTR) return Unavailable(std::string("poll: ") + std::strerror(errno));
+      if (ready < 0 && errno != EINTR)
+        return Unavailable(std::string("poll: ") + std::strerror(errno));
     }
   }
 
@@ -85,20 +93,28 @@ class SocketProcess : public PythonProcess {
 
 Status ReadGreeting(const std::string& line) {
   const Result<nlohmann::json> greeting = ParseBoundedJson(line);
-  if (!greeting.ok() || !greeting->is_object()) return Internal("the Python process does not greet: " + line.substr(0, 200));
-  if (greeting->contains("error") && (*greeting)["error"].is_string()) return InvalidArgument((*greeting)["error"].get<std::string>());
-  return greeting->contains("ready") ? OkStatus() : Internal("the Python process does not greet: " + line.substr(0, 200));
+  if (!greeting.ok() || !greeting->is_object())
+    return Internal("the Python process does not greet: " + line.substr(0, 200));
+  if (greeting->contains("error") && (*greeting)["error"].is_string())
+    return InvalidArgument((*greeting)["error"].get<std::string>());
+  return greeting->contains("ready")
+             ? OkStatus()
+             : Internal("the Python process does not greet: " + line.substr(0, 200));
 }
 
 }  // namespace
 
-Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction& function, std::int64_t timeout_ms) {
+Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction& function,
+                                                            std::int64_t timeout_ms) {
   int ends[2];
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) return Unavailable(std::string("socketpair: ") + std::strerror(errno));
+  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+    return Unavailable(std::string("socketpair: ") + std::strerror(errno));
   OwnedFd ours(ends[0]);
   OwnedFd theirs(ends[1]);
   SpawnRequest request;
-  request.argv = {"/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file, function.name, function.chat ? "1" : "0"};
+  request.argv = {
+      "/usr/bin/env", function.interpreter,     "-c", std::string(kPythonWorker), function.file,
+      function.name,  function.chat ? "1" : "0"};
   request.environment = OwnEnvironment();
   request.fds = {theirs.get(), theirs.get(), STDERR_FILENO};
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));

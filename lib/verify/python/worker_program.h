@@ -5,8 +5,9 @@
 
 namespace buttress {
 
-// Arguments: FILE FUNCTION CHAT (0 or 1). Writes {"ready": "verl" or "trl"} or {"error": why}, then a line of results for each line of items
-// (lib/verify/remote/batch.h). What the function prints goes to stderr. Ends when its input does.
+// Arguments: FILE FUNCTION CHAT (0 or 1). Writes {"ready": "verl" or "trl"} or {"error": why}, then
+// a line of results for each line of items (lib/verify/remote/batch.h). What the function prints
+// goes to stderr. Ends when its input does.
 //
 //   verl  compute_score(data_source, solution_str, ground_truth, extra_info): a number, or a dict with "score" and perhaps "acc"
 //   trl   reward(prompts, completions, **columns): a list of numbers or None, perhaps as a coroutine; columns are the fields of the rows

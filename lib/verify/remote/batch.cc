@@ -14,18 +14,25 @@ using nlohmann::json;
 constexpr std::size_t kReasonBytes = 500;
 
 Verdict DecodeResult(const json& result, double correct_from) {
-  if (!result.is_object()) return Unscorable("the result is " + std::string(FirstBytes(result.dump(), kReasonBytes)) + "; expected an object");
+  if (!result.is_object())
+    return Unscorable("the result is " + std::string(FirstBytes(result.dump(), kReasonBytes)) +
+                      "; expected an object");
   if (result.contains("error")) {
     const json& error = result["error"];
     const std::string reason = error.is_string() ? error.get<std::string>() : error.dump();
-    return Unscorable(reason.empty() ? "error without a reason" : std::string(FirstBytes(reason, kReasonBytes)));
+    return Unscorable(reason.empty() ? "error without a reason"
+                                     : std::string(FirstBytes(reason, kReasonBytes)));
   }
-  if (!result.contains("score") || !result["score"].is_number()) return Unscorable("the result has no number 'score'");
+  if (!result.contains("score") || !result["score"].is_number())
+    return Unscorable("the result has no number 'score'");
   const double score = result["score"].get<double>();
   if (!std::isfinite(score)) return Unscorable("the score is not finite");
-  if (result.contains("correct") && !result["correct"].is_boolean()) return Unscorable("'correct' of the result is neither true nor false");
-  const bool correct = result.contains("correct") ? result["correct"].get<bool>() : score >= correct_from;
-  Verdict verdict = correct ? Correct(result["score"].dump(), "") : Wrong(result["score"].dump(), "");
+  if (result.contains("correct") && !result["correct"].is_boolean())
+    return Unscorable("'correct' of the result is neither true nor false");
+  const bool correct =
+      result.contains("correct") ? result["correct"].get<bool>() : score >= correct_from;
+  Verdict verdict =
+      correct ? Correct(result["score"].dump(), "") : Wrong(result["score"].dump(), "");
   verdict.raw_reward = score;
   return verdict;
 }
@@ -48,12 +55,14 @@ std::string EncodeBatch(std::span<const VerifyRequest> requests) {
 
 std::vector<Verdict> DecodeResults(std::string_view reply, std::size_t count, double correct_from) {
   const Result<json> parsed = ParseBoundedJson(reply, kMaxReferenceBytes);
-  if (!parsed.ok()) return AllUnscorable(count, "the reply is no answer: " + parsed.status().message());
+  if (!parsed.ok())
+    return AllUnscorable(count, "the reply is no answer: " + parsed.status().message());
   if (!parsed->is_object() || !parsed->contains("results") || !(*parsed)["results"].is_array())
     return AllUnscorable(count, "the reply has no list 'results'");
   const json& results = (*parsed)["results"];
   if (results.size() != count)
-    return AllUnscorable(count, std::to_string(results.size()) + " results for " + std::to_string(count) + " completions");
+    return AllUnscorable(count, std::to_string(results.size()) + " results for " +
+                                    std::to_string(count) + " completions");
   std::vector<Verdict> verdicts;
   for (const json& result : results) verdicts.push_back(DecodeResult(result, correct_from));
   return verdicts;

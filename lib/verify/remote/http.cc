@@ -1,7 +1,9 @@
-// Rewards from a server: verifier http posts batches to run.reward.http.url (batch.h has both JSON objects; docs/verifiers.md an example).
+// Rewards from a server: verifier http posts batches to run.reward.http.url (batch.h has both JSON
+// objects; docs/verifiers.md an example).
 //
-// One deadline, run.reward.timeout_ms, holds for a batch with all its tries. Tried again: no connection, a broken one, and replies 408, 429
-// and 5xx. Any other reply than 200 is final. No proxy, no redirect; certificates are checked.
+// One deadline, run.reward.timeout_ms, holds for a batch with all its tries. Tried again: no
+// connection, a broken one, and replies 408, 429 and 5xx. Any other reply than 200 is final. No
+// proxy, no redirect; certificates are checked.
 #include <curl/curl.h>
 
 #include <algorithm>
@@ -51,15 +53,18 @@ struct Reply {
 
   bool worth_another_try() const {
     if (code == CURLE_OK) return status == 408 || status == 429 || status >= 500;
-    return code == CURLE_COULDNT_CONNECT || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR || code == CURLE_GOT_NOTHING ||
-           code == CURLE_COULDNT_RESOLVE_HOST || code == CURLE_PARTIAL_FILE;
+    return code == CURLE_COULDNT_CONNECT || code == CURLE_SEND_ERROR || code == CURLE_RECV_ERROR ||
+           code == CURLE_GOT_NOTHING || code == CURLE_COULDNT_RESOLVE_HOST ||
+           code == CURLE_PARTIAL_FILE;
   }
 
   std::string why() const {
     if (code == CURLE_OPERATION_TIMEDOUT) return "timeout";
-    if (code == CURLE_WRITE_ERROR) return "the reply has more than " + std::to_string(kMaxReplyBytes) + " bytes";
+    if (code == CURLE_WRITE_ERROR)
+      return "the reply has more than " + std::to_string(kMaxReplyBytes) + " bytes";
     if (code != CURLE_OK) return std::string("http: ") + curl_easy_strerror(code);
-    return "http: status " + std::to_string(status) + ": " + std::string(FirstBytes(Trim(body), kShownBytes));
+    return "http: status " + std::to_string(status) + ": " +
+           std::string(FirstBytes(Trim(body), kShownBytes));
   }
 };
 
@@ -67,7 +72,9 @@ class Http : public Verifier {
  public:
   Http(const RewardConfig& config, std::string token) : config_(config), token_(std::move(token)) {}
 
-  Verdict Verify(const VerifyRequest& request) const override { return std::move(VerifyBatch({&request, 1}).front()); }
+  Verdict Verify(const VerifyRequest& request) const override {
+    return std::move(VerifyBatch({&request, 1}).front());
+  }
 
   std::size_t batch() const override { return static_cast<std::size_t>(config_.http.batch); }
 
@@ -81,11 +88,14 @@ class Http : public Verifier {
       reply = Post(easy.get(), body, deadline_ms - RealClock().MonotonicMs());
       if (!reply.worth_another_try()) break;
       const std::int64_t wait_ms = backoff.NextMs();
-      if (backoff.attempts() >= config_.http.attempts || RealClock().MonotonicMs() + wait_ms >= deadline_ms) break;
+      if (backoff.attempts() >= config_.http.attempts ||
+          RealClock().MonotonicMs() + wait_ms >= deadline_ms)
+        break;
       never_.WaitFor(std::chrono::milliseconds(wait_ms));
     }
     GiveBack(std::move(easy));
-    return reply.ok() ? DecodeResults(reply.body, requests.size(), config_.correct_from) : AllUnscorable(requests.size(), reply.why());
+    return reply.ok() ? DecodeResults(reply.body, requests.size(), config_.correct_from)
+                      : AllUnscorable(requests.size(), reply.why());
   }
 
  private:
@@ -96,7 +106,9 @@ class Http : public Verifier {
       return reply;
     }
     HeaderList headers(curl_slist_append(nullptr, "Content-Type: application/json"));
-    if (!token_.empty()) headers.reset(curl_slist_append(headers.release(), ("Authorization: Bearer " + token_).c_str()));
+    if (!token_.empty())
+      headers.reset(
+          curl_slist_append(headers.release(), ("Authorization: Bearer " + token_).c_str()));
     headers.reset(curl_slist_append(headers.release(), "Expect:"));
     curl_easy_reset(easy);
     curl_easy_setopt(easy, CURLOPT_URL, config_.http.url.c_str());
@@ -141,13 +153,15 @@ class Http : public Verifier {
 Result<std::unique_ptr<Verifier>> MakeHttp(const RewardConfig& config) {
   const HttpRewardConfig& http = config.http;
   if (!http.url.starts_with("http://") && !http.url.starts_with("https://"))
-    return InvalidArgument("run.reward.http.url = '" + http.url + "'; expected http://... or https://...");
+    return InvalidArgument("run.reward.http.url = '" + http.url +
+                           "'; expected http://... or https://...");
   std::string token;
   if (!http.token_file.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(http.token_file, kMaxTokenBytes));
     token = Trim(text);
     if (token.empty() || token.find_first_of("\r\n") != std::string::npos)
-      return InvalidArgument("run.reward.http.token_file = '" + http.token_file + "' holds no token; expected one line");
+      return InvalidArgument("run.reward.http.token_file = '" + http.token_file +
+                             "' holds no token; expected one line");
   }
   static const CURLcode started = curl_global_init(CURL_GLOBAL_DEFAULT);
   if (started != CURLE_OK) return Internal("libcurl does not start");

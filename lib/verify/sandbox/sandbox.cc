@@ -32,33 +32,48 @@ constexpr std::size_t kShownBytes = 300;
 constexpr std::int64_t kDyingMs = 5000;
 constexpr int kCpuSignalExit = 128 + SIGXCPU;
 
-void Append(std::vector<std::string>& to, std::initializer_list<std::string> more) { to.insert(to.end(), more); }
+void Append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
+  to.insert(to.end(), more);
+}
 
 std::vector<std::string> CommandLine(const SandboxOptions& options, const SandboxRun& run) {
   std::vector<std::string> line;
   const SandboxLimits& limits = run.limits;
   const std::string disk = std::to_string(limits.disk_bytes);
-  if (::geteuid() == 0) Append(line, {kSetpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"});
-  Append(line, {kBubblewrap, "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv"});
-  Append(line, {"--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--json-status-fd", std::to_string(kStatusFd)});
+  if (::geteuid() == 0)
+    Append(line,
+           {kSetpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"});
+  Append(line, {kBubblewrap, "--unshare-all", "--unshare-user", "--disable-userns",
+                "--die-with-parent", "--new-session", "--clearenv"});
+  Append(line, {"--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--json-status-fd",
+                std::to_string(kStatusFd)});
   Append(line, {"--seccomp", std::to_string(kSeccompFd), "--ro-bind", "/usr", "/usr"});
-  for (const char* folder : {"bin", "lib", "lib64"}) Append(line, {"--symlink", std::string("usr/") + folder, std::string("/") + folder});
-  Append(line, {"--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--ro-bind-try", "/etc/ld.so.cache", "/etc/ld.so.cache"});
+  for (const char* folder : {"bin", "lib", "lib64"})
+    Append(line, {"--symlink", std::string("usr/") + folder, std::string("/") + folder});
+  Append(line, {"--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--ro-bind-try",
+                "/etc/ld.so.cache", "/etc/ld.so.cache"});
   for (const std::string& folder : options.read_only) Append(line, {"--ro-bind", folder, folder});
   Append(line, {"--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"});
   Append(line, {"--size", disk, "--tmpfs", "/tmp", "--size", disk, "--tmpfs", "/work"});
   for (std::size_t i = 0; i < run.files.size(); ++i)
-    Append(line, {"--perms", "0555", "--ro-bind-data", std::to_string(kFirstFileFd + static_cast<int>(i)), run.files[i].path});
-  Append(line, {"--remount-ro", "/", "--chdir", "/work", "--setenv", "PATH", "/usr/bin", "--setenv", "HOME", "/work", "--setenv", "LANG", "C.UTF-8"});
-  // The soft limit sends SIGXCPU, which tells CPU time from other kills; the hard one a second later SIGKILL.
-  Append(line, {"--", kPrlimit, "--cpu=" + std::to_string(limits.cpu_seconds) + ":" + std::to_string(limits.cpu_seconds + 1)});
-  Append(line, {"--as=" + std::to_string(limits.memory_bytes), "--fsize=" + disk, "--nproc=" + std::to_string(limits.processes)});
+    Append(line, {"--perms", "0555", "--ro-bind-data",
+                  std::to_string(kFirstFileFd + static_cast<int>(i)), run.files[i].path});
+  Append(line, {"--remount-ro", "/", "--chdir", "/work", "--setenv", "PATH", "/usr/bin", "--setenv",
+                "HOME", "/work", "--setenv", "LANG", "C.UTF-8"});
+  // The soft limit sends SIGXCPU, which tells CPU time from other kills; the hard one a second
+  // later SIGKILL.
+  Append(line, {"--", kPrlimit,
+                "--cpu=" + std::to_string(limits.cpu_seconds) + ":" +
+                    std::to_string(limits.cpu_seconds + 1)});
+  Append(line, {"--as=" + std::to_string(limits.memory_bytes), "--fsize=" + disk,
+                "--nproc=" + std::to_string(limits.processes)});
   Append(line, {"--nofile=64", "--core=0", "--"});
   line.insert(line.end(), run.argv.begin(), run.argv.end());
   return line;
 }
 
-// The number behind "exit-code" in what bubblewrap writes when the program has ended; nothing if it never came so far.
+// The number behind "exit-code" in what bubblewrap writes when the program has ended; nothing if it
+// never came so far.
 std::optional<int> ExitCodeOf(std::string_view status) {
   constexpr std::string_view kKey = "\"exit-code\": ";
   const std::size_t at = status.rfind(kKey);
@@ -86,7 +101,8 @@ Result<Streams> MakeStreams() {
   return streams;
 }
 
-// Reads the pipes of a running program until all have closed, and ends the program where it passes a limit.
+// Reads the pipes of a running program until all have closed, and ends the program where it passes
+// a limit.
 class Watch {
  public:
   Watch(pid_t pid, const Streams& streams, const SandboxLimits& limits)
@@ -102,7 +118,10 @@ class Watch {
       const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
       if (left_ms <= 0 && killed_) return false;
       if (left_ms <= 0) Kill(SandboxEnd::kWallTime);
-      if (::poll(ends_.data(), ends_.size(), static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1000))) < 0 && errno != EINTR) return false;
+      if (::poll(ends_.data(), ends_.size(),
+                 static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1000))) < 0 &&
+          errno != EINTR)
+        return false;
       const std::size_t bounds[] = {limits_.output_bytes, limits_.output_bytes, kStatusBytes};
       for (std::size_t i = 0; i < ends_.size(); ++i) {
         if (ends_[i].fd < 0 || ReadSome(ends_[i].fd, bounds[i], texts_[i])) continue;
@@ -130,7 +149,8 @@ class Watch {
   // The status pipe counts too: bubblewrap holds it until everything in the sandbox is gone.
   bool Open() const { return ends_[0].fd >= 0 || ends_[1].fd >= 0 || ends_[2].fd >= 0; }
 
-  // Of bubblewrap; with it the kernel ends the sandbox's first process, and so the whole pid namespace.
+  // Of bubblewrap; with it the kernel ends the sandbox's first process, and so the whole pid
+  // namespace.
   void Kill(SandboxEnd end) {
     end_ = end;
     killed_ = true;
@@ -152,7 +172,8 @@ class Bubblewrap : public Sandbox {
   explicit Bubblewrap(const SandboxOptions& options) : options_(options) {}
 
   Result<SandboxResult> Run(const SandboxRun& run) const override {
-    if (run.files.size() > kMaxFiles) return InvalidArgument("more than " + std::to_string(kMaxFiles) + " files in a sandbox");
+    if (run.files.size() > kMaxFiles)
+      return InvalidArgument("more than " + std::to_string(kMaxFiles) + " files in a sandbox");
     BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
     BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(run, streams));
     Watch watch(pid, streams, run.limits);
@@ -162,7 +183,9 @@ class Bubblewrap : public Sandbox {
     SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors())};
     if (watch.killed()) return result;
     const std::optional<int> code = ExitCodeOf(watch.status());
-    if (!code) return Unavailable("the sandbox did not start: " + std::string(FirstBytes(Trim(result.errors), kShownBytes)));
+    if (!code)
+      return Unavailable("the sandbox did not start: " +
+                         std::string(FirstBytes(Trim(result.errors), kShownBytes)));
     result.exit_code = *code;
     if (*code == kCpuSignalExit) result.end = SandboxEnd::kCpuTime;
     return result;
@@ -174,7 +197,8 @@ class Bubblewrap : public Sandbox {
     BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
     std::vector<OwnedFd> files;
     SpawnRequest request{CommandLine(options_, run), {}, {}};
-    request.fds = {input.get(), streams.output.write.get(), streams.errors.write.get(), streams.status.write.get(), filter.get()};
+    request.fds = {input.get(), streams.output.write.get(), streams.errors.write.get(),
+                   streams.status.write.get(), filter.get()};
     for (const SandboxFile& file : run.files) {
       BUTTRESS_ASSIGN_OR_RETURN(OwnedFd content, MakeSealedFile(file.bytes));
       request.fds.push_back(content.get());
@@ -195,7 +219,9 @@ class Bubblewrap : public Sandbox {
 Result<std::unique_ptr<Sandbox>> Sandbox::Open(const SandboxOptions& options) {
   for (const char* program : {kBubblewrap, kPrlimit, kSetpriv}) {
     if (::access(program, X_OK) != 0)
-      return FailedPrecondition(std::string("no ") + program + ": code is scored in a sandbox only; install bubblewrap and util-linux");
+      return FailedPrecondition(
+          std::string("no ") + program +
+          ": code is scored in a sandbox only; install bubblewrap and util-linux");
   }
   auto sandbox = std::make_unique<Bubblewrap>(options);
   BUTTRESS_RETURN_IF_ERROR(TestSandbox(*sandbox, options.python));

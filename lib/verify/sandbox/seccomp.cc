@@ -16,19 +16,24 @@ namespace {
 
 constexpr const char* kRefused[] = {
     // other machines and other programs
-    "socket", "connect", "bind", "listen", "accept", "accept4", "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise",
-    "pidfd_open", "pidfd_getfd", "pidfd_send_signal", "kcmp", "perf_event_open", "bpf", "userfaultfd",
+    "socket", "connect", "bind", "listen", "accept", "accept4", "ptrace", "process_vm_readv",
+    "process_vm_writev", "process_madvise", "pidfd_open", "pidfd_getfd", "pidfd_send_signal",
+    "kcmp", "perf_event_open", "bpf", "userfaultfd",
     // namespaces and mounts
-    "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount", "fspick", "open_tree", "move_mount",
-    "mount_setattr", "name_to_handle_at", "open_by_handle_at", "fanotify_init", "quotactl", "swapon", "swapoff",
+    "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount",
+    "fspick", "open_tree", "move_mount", "mount_setattr", "name_to_handle_at", "open_by_handle_at",
+    "fanotify_init", "quotactl", "swapon", "swapoff",
     // memory that no limit of a process counts
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
     // the kernel's own machinery
-    "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key", "keyctl", "kexec_load", "kexec_file_load",
-    "init_module", "finit_module", "delete_module", "reboot", "acct", "syslog", "settimeofday", "clock_settime", "clock_adjtime",
-    "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm", "personality", "vhangup", "lookup_dcookie", "nfsservctl"};
+    "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key", "keyctl",
+    "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot",
+    "acct", "syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname",
+    "setdomainname", "iopl", "ioperm", "personality", "vhangup", "lookup_dcookie", "nfsservctl"};
 
-constexpr unsigned long kNamespaceFlags[] = {CLONE_NEWUSER, CLONE_NEWNS, CLONE_NEWPID, CLONE_NEWNET, CLONE_NEWIPC, CLONE_NEWUTS, CLONE_NEWCGROUP};
+constexpr unsigned long kNamespaceFlags[] = {CLONE_NEWUSER,  CLONE_NEWNS,  CLONE_NEWPID,
+                                             CLONE_NEWNET,   CLONE_NEWIPC, CLONE_NEWUTS,
+                                             CLONE_NEWCGROUP};
 
 // Puts characters into the input of a terminal.
 constexpr unsigned long kTerminalInput[] = {TIOCSTI, TIOCLINUX};
@@ -42,15 +47,21 @@ bool AddRules(scmp_filter_ctx context) {
   for (const char* name : kRefused) {
     const int number = seccomp_syscall_resolve_name(name);
     // A negative number is a call that this architecture does not have.
-    if (number == __NR_SCMP_ERROR || (number >= 0 && seccomp_rule_add(context, refuse, number, 0) != 0)) return false;
+    if (number == __NR_SCMP_ERROR ||
+        (number >= 0 && seccomp_rule_add(context, refuse, number, 0) != 0))
+      return false;
   }
   // glibc falls back to clone, whose flags can be looked at.
   if (seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) != 0) return false;
   for (const unsigned long flag : kNamespaceFlags) {
-    if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1, SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)) != 0) return false;
+    if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1,
+                         SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)) != 0)
+      return false;
   }
   for (const unsigned long request : kTerminalInput) {
-    if (seccomp_rule_add(context, refuse, SCMP_SYS(ioctl), 1, SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffUL, request)) != 0) return false;
+    if (seccomp_rule_add(context, refuse, SCMP_SYS(ioctl), 1,
+                         SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffUL, request)) != 0)
+      return false;
   }
   return true;
 }
@@ -60,10 +71,13 @@ bool AddRules(scmp_filter_ctx context) {
 Result<OwnedFd> MakeSeccompFilter() {
   // Calls of another architecture (32 bit, x32) end the program: that is libseccomp's default.
   const std::unique_ptr<void, Release> context(seccomp_init(SCMP_ACT_ALLOW));
-  if (context == nullptr || !AddRules(context.get())) return Internal("libseccomp cannot make the filter of the sandbox");
+  if (context == nullptr || !AddRules(context.get()))
+    return Internal("libseccomp cannot make the filter of the sandbox");
   OwnedFd file(::memfd_create("seccomp", MFD_CLOEXEC));
-  if (file.get() < 0) return Unavailable(std::string("cannot make a file in memory: ") + std::strerror(errno));
-  if (seccomp_export_bpf(context.get(), file.get()) != 0) return Internal("libseccomp cannot write the filter of the sandbox");
+  if (file.get() < 0)
+    return Unavailable(std::string("cannot make a file in memory: ") + std::strerror(errno));
+  if (seccomp_export_bpf(context.get(), file.get()) != 0)
+    return Internal("libseccomp cannot write the filter of the sandbox");
   ::lseek(file.get(), 0, SEEK_SET);
   return file;
 }

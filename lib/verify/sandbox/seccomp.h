@@ -6,7 +6,8 @@
 
 namespace buttress {
 
-// The filter as a BPF program in a file, read from its start, as bubblewrap takes it. kInternal: libseccomp cannot make it.
+// The filter as a BPF program in a file, read from its start, as bubblewrap takes it. kInternal:
+// libseccomp cannot make it.
 Result<OwnedFd> MakeSeccompFilter();
 
 }  // namespace buttress

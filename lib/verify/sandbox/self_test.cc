@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::size_t kShownBytes = 300;
 
-// Prints a line for each thing that worked and must not, then "done". The arguments are the namespaces outside.
+// Prints a line for each thing that worked and must not, then "done". The arguments are the
+// namespaces outside.
 constexpr std::string_view kEscapes = R"(
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -60,19 +61,24 @@ for pid in children:
 print("done")
 )";
 
-// "pid:[4026531836]" for each kind that must be the sandbox's own. Empty if this machine does not say.
+// "pid:[4026531836]" for each kind that must be the sandbox's own. Empty if this machine does not
+// say.
 std::vector<std::string> OwnNamespaces() {
   std::vector<std::string> namespaces;
   for (const char* name : {"user", "mnt", "pid", "net", "ipc", "uts"}) {
     std::error_code error;
-    const std::filesystem::path link = std::filesystem::read_symlink(std::string("/proc/self/ns/") + name, error);
+    const std::filesystem::path link =
+        std::filesystem::read_symlink(std::string("/proc/self/ns/") + name, error);
     if (error) return {};
     namespaces.push_back(link.string());
   }
   return namespaces;
 }
 
-Status Refuse(const std::string& what) { return FailedPrecondition("the sandbox does not hold: " + what + "; code is not scored on this machine"); }
+Status Refuse(const std::string& what) {
+  return FailedPrecondition("the sandbox does not hold: " + what +
+                            "; code is not scored on this machine");
+}
 
 }  // namespace
 
@@ -84,16 +90,21 @@ Status TestSandbox(const Sandbox& sandbox, const std::string& python) {
   escape.insert(escape.end(), namespaces.begin(), namespaces.end());
   const Result<SandboxResult> tried = sandbox.Run({std::move(escape), {}, {}, patient});
   if (!tried.ok()) {
-    return FailedPrecondition(tried.status().message() + "; code is scored in a sandbox only, which needs user namespaces (a container: " +
-                              "--security-opt seccomp=unconfined, or a host that allows them)");
+    return FailedPrecondition(
+        tried.status().message() +
+        "; code is scored in a sandbox only, which needs user namespaces (a container: " +
+        "--security-opt seccomp=unconfined, or a host that allows them)");
   }
   if (tried->output != "done\n")
-    return Refuse("'" + std::string(FirstBytes(Trim(tried->output), kShownBytes)) + "' " + std::string(FirstBytes(Trim(tried->errors), kShownBytes)));
+    return Refuse("'" + std::string(FirstBytes(Trim(tried->output), kShownBytes)) + "' " +
+                  std::string(FirstBytes(Trim(tried->errors), kShownBytes)));
   const SandboxLimits short_time{.cpu_seconds = 10, .wall = std::chrono::milliseconds(300)};
   const Result<SandboxResult> slept = sandbox.Run({{"/usr/bin/sleep", "1000"}, {}, {}, short_time});
-  if (!slept.ok() || slept->end != SandboxEnd::kWallTime) return Refuse("a program that sleeps is not ended");
+  if (!slept.ok() || slept->end != SandboxEnd::kWallTime)
+    return Refuse("a program that sleeps is not ended");
   const Result<SandboxResult> flooded = sandbox.Run({{"/usr/bin/yes"}, {}, {}, patient});
-  if (!flooded.ok() || flooded->end != SandboxEnd::kOutput) return Refuse("a flood of output is not ended");
+  if (!flooded.ok() || flooded->end != SandboxEnd::kOutput)
+    return Refuse("a flood of output is not ended");
   return OkStatus();
 }
 

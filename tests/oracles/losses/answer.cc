@@ -16,28 +16,34 @@ namespace {
 
 using nlohmann::json;
 
-at::Tensor Floats(const json& row, const char* key) { return torch::tensor(row[key].get<std::vector<double>>(), at::kFloat); }
+at::Tensor Floats(const json& row, const char* key) {
+  return torch::tensor(row[key].get<std::vector<double>>(), at::kFloat);
+}
 
 // One value a completion, for each of its tokens.
-std::vector<float> Spread(const std::vector<double>& values, const std::vector<std::int32_t>& lengths) {
+std::vector<float> Spread(const std::vector<double>& values,
+                          const std::vector<std::int32_t>& lengths) {
   std::vector<float> spread;
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    spread.insert(spread.end(), static_cast<std::size_t>(lengths[i]), static_cast<float>(values[i]));
+    spread.insert(spread.end(), static_cast<std::size_t>(lengths[i]),
+                  static_cast<float>(values[i]));
   }
   return spread;
 }
 
-Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengths, const std::vector<double>& advantages,
-                         const AlgorithmConfig& algorithm) {
+Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengths,
+                         const std::vector<double>& advantages, const AlgorithmConfig& algorithm) {
   const auto logprobs = row["sampler"].get<std::vector<float>>();
   std::vector<MarkedRow> rows;
   auto next = logprobs.begin();
   for (std::size_t i = 0; i < lengths.size(); ++i) {
-    rows.push_back({static_cast<std::int64_t>(i), advantages[i], std::vector<float>(next, next + lengths[i])});
+    rows.push_back(
+        {static_cast<std::int64_t>(i), advantages[i], std::vector<float>(next, next + lengths[i])});
     next += lengths[i];
   }
   const auto alone = MakeLocalCollective();
-  BUTTRESS_ASSIGN_OR_RETURN(const auto marks, MarkTokens(rows, algorithm, {1, 1}, *alone, std::chrono::seconds(10)));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto marks,
+                            MarkTokens(rows, algorithm, {1, 1}, *alone, std::chrono::seconds(10)));
   std::vector<std::uint8_t> flat;
   for (const auto& of_row : marks) flat.insert(flat.end(), of_row.begin(), of_row.end());
   return torch::tensor(flat).to(at::kBool);
@@ -46,7 +52,8 @@ Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengt
 }  // namespace
 
 Result<json> LossAnswer(const json& row) {
-  BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig algorithm, ParseAlgorithm(row["settings"].get<std::vector<std::string>>()));
+  BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig algorithm,
+                            ParseAlgorithm(row["settings"].get<std::vector<std::string>>()));
   BUTTRESS_ASSIGN_OR_RETURN(const LossOptions options, MakeLossOptions(algorithm));
   BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation, ParseAggregation(algorithm.aggregation));
   BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* entry, FindPolicyLoss(algorithm.loss));
@@ -54,7 +61,8 @@ Result<json> LossAnswer(const json& row) {
   const auto advantages = row["advantages"].get<std::vector<double>>();
   const std::vector<std::int32_t> one_group = {0, static_cast<std::int32_t>(lengths.size())};
   const auto weights =
-      TokenWeights(aggregation, lengths, one_group, CountDenominators(lengths, one_group), std::max(1.0, algorithm.length_norm));
+      TokenWeights(aggregation, lengths, one_group, CountDenominators(lengths, one_group),
+                   std::max(1.0, algorithm.length_norm));
   LossInput input;
   input.logprobs_M = Floats(row, "logprobs").requires_grad_(true);
   input.sampler_logprobs_M = Floats(row, "sampler");

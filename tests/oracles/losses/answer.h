@@ -7,8 +7,9 @@
 
 namespace buttress {
 
-// {"settings": ["run.algorithm.loss=gspo", ...], "lengths": [C], "advantages": [C], "logprobs": [M], "sampler": [M], "old": [M], "ref": [M]},
-// `old` and `ref` may be missing, gives {"loss", "gradient": [M], "clipped", "dual", "correction"}. The completions are one group.
+// {"settings": ["run.algorithm.loss=gspo", ...], "lengths": [C], "advantages": [C], "logprobs":
+// [M], "sampler": [M], "old": [M], "ref": [M]}, `old` and `ref` may be missing, gives {"loss",
+// "gradient": [M], "clipped", "dual", "correction"}. The completions are one group.
 Result<nlohmann::json> LossAnswer(const nlohmann::json& row);
 
 }  // namespace buttress

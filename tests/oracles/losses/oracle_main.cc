@@ -13,7 +13,9 @@ int main() {
   while (std::getline(std::cin, line)) {
     const auto row = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     const auto answer =
-        row.is_object() ? buttress::LossAnswer(row) : buttress::Result<nlohmann::json>(buttress::InvalidArgument("not a JSON object"));
+        row.is_object()
+            ? buttress::LossAnswer(row)
+            : buttress::Result<nlohmann::json>(buttress::InvalidArgument("not a JSON object"));
     if (!answer.ok()) {
       std::fprintf(stderr, "%s\n", answer.status().ToString().c_str());
       return 1;

@@ -25,8 +25,7 @@ TEST(FailpointTest, ThePointKillsTheProcessWhenItsCountIsReached) {
         Failpoint("here");
         std::exit(2);
       },
-      testing::KilledBySignal(SIGKILL),
-      "failpoint reached");
+      testing::KilledBySignal(SIGKILL), "failpoint reached");
 }
 
 TEST(FailpointTest, AMalformedVariableIsRefused) {

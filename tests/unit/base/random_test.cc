@@ -10,7 +10,8 @@ namespace {
 
 // Known-answer vectors of Random123's distribution (kat_vectors, philox4x32 10).
 TEST(RandomTest, PhiloxGivesThePublishedVectors) {
-  EXPECT_EQ(Philox({0, 0}, 0), (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
+  EXPECT_EQ(Philox({0, 0}, 0),
+            (std::array<std::uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(Philox({0xffffffffffffffff, 0xffffffffffffffff}, 0xffffffffffffffff),
             (std::array<std::uint32_t, 4>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(Philox({0x299f31d0a4093822, 0x0370734413198a2e}, 0x85a308d3243f6a88),

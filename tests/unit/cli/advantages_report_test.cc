@@ -46,7 +46,10 @@ Report ReportOf(const std::vector<std::string>& overrides) {
 TEST(AdvantagesReportTest, SaysOfEachGroupWhatBecameOfIt) {
   const Report report = ReportOf({"run.algorithm.advantage=dr_grpo"});
   ASSERT_EQ(report.groups.size(), 6U);
-  EXPECT_EQ(report.groups[0], json::parse(R"({"id": "q1", "advantages": [0.75, -0.25, -0.25, -0.25], "collapse": "mixed", "near_collapse": true,
+  EXPECT_EQ(
+      report.groups[0],
+      json::parse(
+          R"({"id": "q1", "advantages": [0.75, -0.25, -0.25, -0.25], "collapse": "mixed", "near_collapse": true,
                                               "virtual": {"injected": false, "weight": 0.0, "samples": 0.0}})"));
   EXPECT_EQ(report.groups[2]["id"], 3);
   EXPECT_EQ(report.groups[2]["collapse"], "all_wrong");
@@ -71,23 +74,29 @@ TEST(AdvantagesReportTest, TheSummaryIsTheCollapseSnapshotOfTheBatch) {
   EXPECT_EQ(summary["variance_acr"], 0.6);
   EXPECT_EQ(summary["with_advantage"], 2);
   EXPECT_EQ(summary["virtual_groups"], 0);
-  // Beta(1, 1) for n = 4: 2/5; for n = 2: 2/3; Beta(2, 4) for n = 4: (2*3*4*5 + 4*5*6*7) / (6*7*8*9).
+  // Beta(1, 1) for n = 4: 2/5; for n = 2: 2/3; Beta(2, 4) for n = 4: (2*3*4*5 + 4*5*6*7) /
+  // (6*7*8*9).
   const double expected = (3 * 0.4 + 2.0 / 3.0 + 960.0 / 3024.0) / 5;
   EXPECT_NEAR(summary["expected_acr"].get<double>(), expected, 1e-15);
   EXPECT_NEAR(summary["excess_acr"].get<double>(), 0.6 - expected, 1e-15);
 }
 
 TEST(AdvantagesReportTest, SaysWhatTheGateDid) {
-  const Report report = ReportOf({"run.algorithm.advantage=avspo", "run.algorithm.avspo.mode=ladder"});
+  const Report report =
+      ReportOf({"run.algorithm.advantage=avspo", "run.algorithm.avspo.mode=ladder"});
   EXPECT_EQ(report.summary["mode"], "ladder");
-  EXPECT_EQ(report.summary["gate"], json::parse(R"({"rate": 0.6, "threshold": 0.5, "open": true})"));
+  EXPECT_EQ(report.summary["gate"],
+            json::parse(R"({"rate": 0.6, "threshold": 0.5, "open": true})"));
   EXPECT_EQ(report.summary["virtual_groups"], 3);
   EXPECT_EQ(report.summary["next_threshold"], 0.5);
   EXPECT_EQ(report.summary["acr"], 0.6);  // raw, whatever was injected
-  EXPECT_EQ(report.groups[1]["virtual"], json::parse(R"({"injected": true, "weight": 1.0, "samples": 4.0})"));  // ceil(4 sqrt 0.6)
+  EXPECT_EQ(
+      report.groups[1]["virtual"],
+      json::parse(R"({"injected": true, "weight": 1.0, "samples": 4.0})"));  // ceil(4 sqrt 0.6)
   EXPECT_EQ(report.groups[1]["collapse"], "all_correct");
   EXPECT_GT(report.groups[1]["advantages"][0].get<double>(), 0.0);
-  EXPECT_THAT(report.text, HasSubstr("gate open: rate 0.600 against 0.500, 3 groups with virtual samples"));
+  EXPECT_THAT(report.text,
+              HasSubstr("gate open: rate 0.600 against 0.500, 3 groups with virtual samples"));
 }
 
 TEST(AdvantagesReportTest, EntropyScalesStandBesideAdvantages) {
@@ -102,7 +111,9 @@ TEST(AdvantagesReportTest, TheTextHasARowAGroupAndTheRates) {
   const std::string text = ReportOf({}).text;
   EXPECT_THAT(text, HasSubstr("q1     near collapse"));
   EXPECT_THAT(text, HasSubstr("+1.5000 -0.5000 -0.5000 -0.5000"));
-  EXPECT_THAT(text, HasSubstr("6 groups: ACR 0.600 = 3 collapsed (1 all correct, 1 all wrong, 1 other) of 5"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("6 groups: ACR 0.600 = 3 collapsed (1 all correct, 1 all wrong, 1 other) of 5"));
 }
 
 TEST(EstimatorListTest, HasALineAndAPaperForEach) {

@@ -34,7 +34,8 @@ TEST(ParseGroupsTest, ReadsEveryField) {
   EXPECT_EQ(batch->rewards[1], 0.0);
   EXPECT_TRUE(std::isnan(batch->rewards[2]));
   EXPECT_THAT(batch->lengths, ElementsAre(3, 5, 2, 0));
-  EXPECT_THAT(batch->outcomes, ElementsAre(Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable, Outcome::kWrong));
+  EXPECT_THAT(batch->outcomes, ElementsAre(Outcome::kCorrect, Outcome::kWrong, Outcome::kUnscorable,
+                                           Outcome::kWrong));
   EXPECT_THAT(batch->components, ElementsAre(1, 0.5, 0, 0.25, 0, 0, 2, 3));
   EXPECT_THAT(batch->history, ElementsAre(PromptHistory{2, 9}, PromptHistory{0, 0}));
   EXPECT_TRUE(batch->has_lengths);
@@ -51,7 +52,9 @@ TEST(ParseGroupsTest, RewardsAreEnough) {
 }
 
 TEST(ParseGroupsTest, NamesFieldsThatNobodyReads) {
-  const auto batch = ParseGroups("{\"rewards\": [1], \"lenghts\": [3]}\n{\"rewards\": [1], \"lenghts\": [3], \"x\": 1}\n", "g.jsonl");
+  const auto batch = ParseGroups(
+      "{\"rewards\": [1], \"lenghts\": [3]}\n{\"rewards\": [1], \"lenghts\": [3], \"x\": 1}\n",
+      "g.jsonl");
   ASSERT_TRUE(batch.ok()) << batch.status().message();
   EXPECT_THAT(batch->unread, ElementsAre("lenghts", "x"));
 }
@@ -62,11 +65,13 @@ TEST(ParseGroupsTest, ReportsEveryErrorWithItsLine) {
       "nonsense\n"
       "{\"rewards\": []}\n"
       "{\"rewards\": 3}\n"
-      "{\"rewards\": [1, 2], \"lengths\": [-1, 2.5], \"history\": {\"correct\": 3, \"scored\": 2}}\n");
+      "{\"rewards\": [1, 2], \"lengths\": [-1, 2.5], \"history\": {\"correct\": 3, \"scored\": "
+      "2}}\n");
   EXPECT_THAT(error, HasSubstr("9 errors"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:1: id = [1]; expected text or a number"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:1: rewards[2] = \"x\"; expected a finite number or null"));
-  EXPECT_THAT(error, HasSubstr("g.jsonl:1: lengths = [1,2]; expected a list of 3, one a completion"));
+  EXPECT_THAT(error,
+              HasSubstr("g.jsonl:1: lengths = [1,2]; expected a list of 3, one a completion"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:2: not a JSON object"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:3: no list 'rewards'"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:4: no list 'rewards'"));
@@ -76,16 +81,22 @@ TEST(ParseGroupsTest, ReportsEveryErrorWithItsLine) {
 }
 
 TEST(ParseGroupsTest, OutcomesMustAgreeWithTheirRewards) {
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1, null], \"outcomes\": [\"correct\", \"wrong\"]}"), HasSubstr("outcomes[1] = \"wrong\"; expected \"unscorable\""));
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"outcomes\": [\"rong\"]}"), HasSubstr("outcomes[0] = \"rong\""));
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"outcomes\": [\"correct\"]}\n{\"rewards\": [1]}"), HasSubstr("g.jsonl:2: no outcomes, unlike"));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1, null], \"outcomes\": [\"correct\", \"wrong\"]}"),
+              HasSubstr("outcomes[1] = \"wrong\"; expected \"unscorable\""));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"outcomes\": [\"rong\"]}"),
+              HasSubstr("outcomes[0] = \"rong\""));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"outcomes\": [\"correct\"]}\n{\"rewards\": [1]}"),
+              HasSubstr("g.jsonl:2: no outcomes, unlike"));
 }
 
 TEST(ParseGroupsTest, ComponentsMustBeOfOneShape) {
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1, 0], \"components\": [[1, 2], [1]]}"), HasSubstr("components[1] = [1]; expected a list of 2 numbers"));
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"components\": [[1, 2]]}\n{\"rewards\": [1], \"components\": [[1]]}"),
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1, 0], \"components\": [[1, 2], [1]]}"),
+              HasSubstr("components[1] = [1]; expected a list of 2 numbers"));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"components\": [[1, 2]]}\n{\"rewards\": [1], "
+                      "\"components\": [[1]]}"),
               HasSubstr("g.jsonl:2: 1 components, 2 in the groups before"));
-  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"components\": [[1, 2]]}\n{\"rewards\": [1]}"), HasSubstr("g.jsonl:2: 0 components"));
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1], \"components\": [[1, 2]]}\n{\"rewards\": [1]}"),
+              HasSubstr("g.jsonl:2: 0 components"));
 }
 
 TEST(ParseGroupsTest, ListsAHundredErrorsAndCountsTheRest) {

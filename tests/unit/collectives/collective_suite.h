@@ -1,4 +1,5 @@
-// One suite for every back end of Collective. A program per back end gives it a group and memory, and runs it on every rank.
+// One suite for every back end of Collective. A program per back end gives it a group and memory,
+// and runs it on every rank.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -14,7 +14,8 @@ namespace buttress {
 
 inline constexpr std::chrono::milliseconds kGoneRankDeadline{1500};
 
-// The last rank does not take part: `dead`, it ends without a word; `stuck`, it makes no call. Exit 3 with one line on each of the others.
+// The last rank does not take part: `dead`, it ends without a word; `stuck`, it makes no call. Exit
+// 3 with one line on each of the others.
 inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::string_view mode) {
   if (group.rank() == group.size() - 1) {
     if (mode == "dead") std::raise(SIGKILL);
@@ -25,7 +26,8 @@ inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::strin
   }
   float value = 1;
   void* const data = memory.Upload(&value, sizeof value);
-  const Status status = group.AllReduceSum({data, 1, DType::kFloat32, memory.device()})->Wait(kGoneRankDeadline);
+  const Status status =
+      group.AllReduceSum({data, 1, DType::kFloat32, memory.device()})->Wait(kGoneRankDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
   const Status next = group.Barrier();  // refused, not waited for
   if (status.ok() || next.code() != StatusCode::kAborted) return 1;

@@ -1,5 +1,6 @@
-// The suite over MPI, on every rank of mpirun; with `--stuck-rank MODE`, what the others say of a rank that is gone: `dead` (it ends
-// without a word) or `stuck` (it makes no call); with `--until-failure`, what every rank says when the network between them goes.
+// The suite over MPI, on every rank of mpirun; with `--stuck-rank MODE`, what the others say of a
+// rank that is gone: `dead` (it ends without a word) or `stuck` (it makes no call); with
+// `--until-failure`, what every rank says when the network between them goes.
 #include <cstdio>
 #include <cstring>
 

@@ -1,5 +1,6 @@
-// The suite over NCCL, bootstrapped by MPI; with `--stuck-rank MODE`, what the others say of a rank that is gone. Where no GPU is visible only
-// the refusal is tested, and the rest is skipped and said so.
+// The suite over NCCL, bootstrapped by MPI; with `--stuck-rank MODE`, what the others say of a rank
+// that is gone. Where no GPU is visible only the refusal is tested, and the rest is skipped and
+// said so.
 #include <torch/types.h>
 
 #include <cstdio>
@@ -35,8 +36,8 @@ class GpuMemory : public SuiteMemory {
 
  private:
   static at::Tensor Bytes(void* bytes, std::size_t size) {
-    return torch::from_blob(
-        bytes, {static_cast<std::int64_t>(size)}, at::TensorOptions().dtype(at::kByte));
+    return torch::from_blob(bytes, {static_cast<std::int64_t>(size)},
+                            at::TensorOptions().dtype(at::kByte));
   }
 
   const at::Device device_;
@@ -51,9 +52,7 @@ int RunWithoutGpu(Collective& control) {
                                "; use collective: mpi, or check nvidia-smi";
   if (group.status().code() != StatusCode::kFailedPrecondition ||
       group.status().message() != expected) {
-    std::fprintf(stderr,
-                 "expected: %s\n     got: %s\n",
-                 expected.c_str(),
+    std::fprintf(stderr, "expected: %s\n     got: %s\n", expected.c_str(),
                  group.status().ToString().c_str());
     return 1;
   }

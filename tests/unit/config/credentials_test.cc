@@ -26,6 +26,7 @@ TEST(CredentialsTest, WhatTheScriptMakesIsTakenAndSecretsAreTheOwnersAlone) {
   EXPECT_NE(a->key, b->key);
   for (const char* secret : {"a.key", "b.key", "ca.key", "token"}) {
     struct stat info {};
+
     ASSERT_EQ(::stat(made.Path(secret).c_str(), &info), 0);
     EXPECT_EQ(info.st_mode & 0777U, 0600U) << secret;
   }
@@ -42,7 +43,8 @@ TEST(CredentialsTest, FilesThatDoNotBelongTogetherAreNamed) {
   EXPECT_THAT(ErrorOf(config), HasSubstr("a.pem is not accepted by local.security.ca"));
   config = made.Of("a");
   config.certificate = made.Path("token");
-  EXPECT_THAT(ErrorOf(config), HasSubstr("local.security.certificate: " + made.Path("token") + " holds no PEM certificate"));
+  EXPECT_THAT(ErrorOf(config), HasSubstr("local.security.certificate: " + made.Path("token") +
+                                         " holds no PEM certificate"));
   config.certificate = made.Path("none.pem");
   EXPECT_THAT(ErrorOf(config), HasSubstr("none.pem"));
 }
@@ -64,7 +66,8 @@ TEST(CredentialsTest, OnlyTheWholeTokenIsAdmitted) {
   EXPECT_FALSE(credentials.Admits("Bearer ")) << "no token is no way in";
   credentials.token = "0123456789abcdef";
   EXPECT_TRUE(credentials.Admits("Bearer 0123456789abcdef"));
-  for (const char* wrong : {"", "0123456789abcdef", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "bearer 0123456789abcdef"}) {
+  for (const char* wrong : {"", "0123456789abcdef", "Bearer 0123456789abcde",
+                            "Bearer 0123456789abcdef0", "bearer 0123456789abcdef"}) {
     EXPECT_FALSE(credentials.Admits(wrong)) << wrong;
   }
 }

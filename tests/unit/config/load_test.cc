@@ -31,15 +31,19 @@ TEST(LoadTest, DefaultsFillWhatTheFileLeavesOut) {
 
 TEST(LoadTest, UnknownKeysAreNamedWithLineAndSuggestionAllAtOnce) {
   const std::string error = ErrorOf(
-      "run:\n  data: {prompts: p}\n  model: {path: m}\n  optim:\n    warmup_step: 3\n    zzz: 1\nlocal:\n  outt: x\n");
-  EXPECT_THAT(error, HasSubstr("b.yaml:5: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'?"));
+      "run:\n  data: {prompts: p}\n  model: {path: m}\n  optim:\n    warmup_step: 3\n    zzz: "
+      "1\nlocal:\n  outt: x\n");
+  EXPECT_THAT(
+      error,
+      HasSubstr("b.yaml:5: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'?"));
   EXPECT_THAT(error, HasSubstr("b.yaml:6: run.optim.zzz: unknown key Known here: lr"));
   EXPECT_THAT(error, HasSubstr("b.yaml:8: local.outt: unknown key; did you mean 'out'?"));
 }
 
 TEST(LoadTest, WrongTypesNameWhatWasExpected) {
   const std::string error = ErrorOf(
-      "run:\n  steps: many\n  deterministic: 1\n  data: [a]\n  optim: {lr: fast}\nlocal:\n  launch: {mpirun_args: x}\n");
+      "run:\n  steps: many\n  deterministic: 1\n  data: [a]\n  optim: {lr: fast}\nlocal:\n  "
+      "launch: {mpirun_args: x}\n");
   EXPECT_THAT(error, HasSubstr("b.yaml:2: run.steps: expected an integer, found 'many'"));
   EXPECT_THAT(error, HasSubstr("run.deterministic: expected true or false, found '1'"));
   EXPECT_THAT(error, HasSubstr("run.data: expected a section"));
@@ -48,45 +52,66 @@ TEST(LoadTest, WrongTypesNameWhatWasExpected) {
 }
 
 TEST(LoadTest, OverridesGetTheSameChecksAsTheFile) {
-  auto config = ParseRunConfig(kGood, "b.yaml", {"run.optim.lr=1e-5", "local.launch.mpirun_args=[-x, A]", "run.name=a b"});
+  auto config = ParseRunConfig(
+      kGood, "b.yaml", {"run.optim.lr=1e-5", "local.launch.mpirun_args=[-x, A]", "run.name=a b"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   EXPECT_EQ(config->run.optim.lr, 1e-5);
   EXPECT_EQ(config->local.launch.mpirun_args, (std::vector<std::string>{"-x", "A"}));
   EXPECT_EQ(config->run.name, "a b");
-  EXPECT_THAT(ErrorOf(kGood, {"run.optim.lrr=1"}), HasSubstr("--set: run.optim.lrr: unknown key; did you mean 'lr'?"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.optim.lrr=1"}),
+              HasSubstr("--set: run.optim.lrr: unknown key; did you mean 'lr'?"));
   EXPECT_THAT(ErrorOf(kGood, {"run.steps"}), HasSubstr("expected key=value"));
   EXPECT_THAT(ErrorOf(kGood, {"run.data.prompts.x=1"}), HasSubstr("is a value, not a section"));
 }
 
 TEST(LoadTest, BrokenRulesAreListedTogether) {
-  const std::string error = ErrorOf(kGood, {"run.sampling.group_size=1", "run.algorithm.std=none2", "local.learner.collective=local",
-                                            "local.launch.learner_ranks=2"});
+  const std::string error =
+      ErrorOf(kGood, {"run.sampling.group_size=1", "run.algorithm.std=none2",
+                      "local.learner.collective=local", "local.launch.learner_ranks=2"});
   EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
-  EXPECT_THAT(error, HasSubstr("run.algorithm.std = none2: choose one of: sample, population, none"));
+  EXPECT_THAT(error,
+              HasSubstr("run.algorithm.std = none2: choose one of: sample, population, none"));
   EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
-  EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}), HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}),
+              HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }
 
 TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
   const auto refused = [](std::vector<std::string> overrides) { return ErrorOf(kGood, overrides); };
-  EXPECT_THAT(refused({"run.batch.zero_variance=virtual"}), HasSubstr("needs run.algorithm.advantage: avspo"));
-  EXPECT_THAT(refused({"run.batch.zero_variance=resample", "run.algorithm.advantage=avspo"}), HasSubstr("is there for; use keep"));
-  EXPECT_THAT(refused({"run.batch.zero_variance=drop"}), HasSubstr("choose one of: keep, mask, resample, virtual"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=virtual"}),
+              HasSubstr("needs run.algorithm.advantage: avspo"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=resample", "run.algorithm.advantage=avspo"}),
+              HasSubstr("is there for; use keep"));
+  EXPECT_THAT(refused({"run.batch.zero_variance=drop"}),
+              HasSubstr("choose one of: keep, mask, resample, virtual"));
   EXPECT_THAT(refused({"run.batch.resample.cap=0"}), HasSubstr("between 1 and 1000"));
-  EXPECT_THAT(refused({"run.data.selection.mode=vcrl"}), HasSubstr("choose one of: none, greso, speed, mopps"));
-  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"run.batch.zero_variance=virtual", "run.algorithm.advantage=avspo"}).ok());
-  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"run.batch.zero_variance=resample", "run.data.selection.mode=greso"}).ok());
+  EXPECT_THAT(refused({"run.data.selection.mode=vcrl"}),
+              HasSubstr("choose one of: none, greso, speed, mopps"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml",
+                             {"run.batch.zero_variance=virtual", "run.algorithm.advantage=avspo"})
+                  .ok());
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml",
+                             {"run.batch.zero_variance=resample", "run.data.selection.mode=greso"})
+                  .ok());
 }
 
 TEST(LoadTest, TheVllmEngineNeedsServers) {
-  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}), HasSubstr("local.worker.vllm.servers = []: name a server or more"));
-  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),
-              HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));
-  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1', 'http://a:1']"}),
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}),
+              HasSubstr("local.worker.vllm.servers = []: name a server or more"));
+  EXPECT_THAT(
+      ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=[localhost:8000]"}),
+      HasSubstr("local.worker.vllm.servers = localhost:8000: expected http://host:port"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm",
+                              "local.worker.vllm.servers=['http://a:1', 'http://a:1']"}),
               HasSubstr("stands twice"));
-  EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']", "run.sampling.temperature=2.5"}),
-              HasSubstr("at most 2 with local.worker.engine: vllm"));
-  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']"}).ok());
+  EXPECT_THAT(
+      ErrorOf(kGood, {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']",
+                      "run.sampling.temperature=2.5"}),
+      HasSubstr("at most 2 with local.worker.engine: vllm"));
+  EXPECT_TRUE(
+      ParseRunConfig(kGood, "b.yaml",
+                     {"local.worker.engine=vllm", "local.worker.vllm.servers=['http://a:1']"})
+          .ok());
 }
 
 TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {
@@ -99,26 +124,37 @@ TEST(LoadTest, APortThatOthersReachNeedsCertificateAndToken) {
   for (const char* address : {"0.0.0.0:7000", "[::]:0", "10.0.0.5:7000", "head:7000", ":7000"}) {
     const std::string listen = std::string("local.coordinator.listen='") + address + "'";
     EXPECT_THAT(ErrorOf(kGood, {listen}), HasSubstr("deploy/make-certs.sh makes them")) << address;
-    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {listen, "local.security.insecure=true"}).ok()) << address;
-    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {listen, "local.security={certificate: c, key: k, ca: a, token_file: t}"}).ok());
+    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {listen, "local.security.insecure=true"}).ok())
+        << address;
+    EXPECT_TRUE(
+        ParseRunConfig(kGood, "b.yaml",
+                       {listen, "local.security={certificate: c, key: k, ca: a, token_file: t}"})
+            .ok());
   }
-  for (const char* port : {"coordinator.metrics", "worker.listen", "worker.metrics", "learner.listen", "learner.metrics"}) {
+  for (const char* port : {"coordinator.metrics", "worker.listen", "worker.metrics",
+                           "learner.listen", "learner.metrics"}) {
     EXPECT_THAT(ErrorOf(kGood, {std::string("local.") + port + "='0.0.0.0:0'"}), HasSubstr(port));
-    EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {std::string("local.") + port + "='[::1]:0'"}).ok());
+    EXPECT_TRUE(
+        ParseRunConfig(kGood, "b.yaml", {std::string("local.") + port + "='[::1]:0'"}).ok());
   }
 }
 
 TEST(LoadTest, SecurityIsWholeOrAbsent) {
-  EXPECT_THAT(ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a}"}),
-              HasSubstr("local.security.token_file = : certificate, key, ca and token_file belong together"));
-  EXPECT_THAT(ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a, token_file: t, insecure: true}"}),
-              HasSubstr("take out one or the other"));
+  EXPECT_THAT(
+      ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a}"}),
+      HasSubstr(
+          "local.security.token_file = : certificate, key, ca and token_file belong together"));
+  EXPECT_THAT(
+      ErrorOf(kGood,
+              {"local.security={certificate: c, key: k, ca: a, token_file: t, insecure: true}"}),
+      HasSubstr("take out one or the other"));
 }
 
 TEST(LoadTest, APrintedConfigBindsToTheSameConfig) {
-  auto config = ParseRunConfig(kGood, "b.yaml",
-                               {"run.optim.lr=0.1", "run.reward.by_source={gsm8k: number}", "run.name='a: \"b\"'",
-                                "local.launch.mpirun_args=[--mca, x]", "run.seed=18446744073709551615"});
+  auto config = ParseRunConfig(
+      kGood, "b.yaml",
+      {"run.optim.lr=0.1", "run.reward.by_source={gsm8k: number}", "run.name='a: \"b\"'",
+       "local.launch.mpirun_args=[--mca, x]", "run.seed=18446744073709551615"});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   auto again = ParseRunConfig(PrintRunConfig(*config), "printed", {});
   ASSERT_TRUE(again.ok()) << again.status().ToString();

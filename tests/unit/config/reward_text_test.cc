@@ -25,20 +25,25 @@ TEST(RewardTextTest, ReadsWeightsAndSigns) {
 }
 
 TEST(RewardTextTest, RefusesWhatIsNoSum) {
-  for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math", "* math", "inf*math"}) {
+  for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math",
+                           "* math", "inf*math"}) {
     EXPECT_FALSE(ParseSum(text).ok()) << text;
   }
 }
 
 TEST(RewardTextTest, AnUnknownVerifierIsRefusedWhereverItStandsAndTheKnownOnesAreNamed) {
-  const std::string error =
-      ParseReward({"run.reward.verifier=nmber + 0.2 * format", "run.reward.by_source={gsm8k: 'pythn:f.py:g'}", "run.reward.second.verifier=exakt"})
-          .status()
-          .message();
-  EXPECT_THAT(error, HasSubstr("run.reward.verifier = nmber + 0.2 * format: unknown verifier 'nmber'; known: exact, number, math"));
-  EXPECT_THAT(error, HasSubstr("run.reward.by_source.gsm8k = pythn:f.py:g: unknown verifier 'pythn'"));
+  const std::string error = ParseReward({"run.reward.verifier=nmber + 0.2 * format",
+                                         "run.reward.by_source={gsm8k: 'pythn:f.py:g'}",
+                                         "run.reward.second.verifier=exakt"})
+                                .status()
+                                .message();
+  EXPECT_THAT(error, HasSubstr("run.reward.verifier = nmber + 0.2 * format: unknown verifier "
+                               "'nmber'; known: exact, number, math"));
+  EXPECT_THAT(error,
+              HasSubstr("run.reward.by_source.gsm8k = pythn:f.py:g: unknown verifier 'pythn'"));
   EXPECT_THAT(error, HasSubstr("run.reward.second.verifier = exakt: unknown verifier 'exakt'"));
-  EXPECT_THAT(ParseReward({"run.reward.verifier=math + x * format"}).status().message(), HasSubstr("'x' is no weight"));
+  EXPECT_THAT(ParseReward({"run.reward.verifier=math + x * format"}).status().message(),
+              HasSubstr("'x' is no weight"));
   EXPECT_TRUE(ParseReward({"run.reward.verifier=python:f.py:g - 0.5 * overlong"}).ok());
 }
 

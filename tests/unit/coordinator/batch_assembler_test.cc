@@ -12,7 +12,9 @@ using ::testing::Optional;
 constexpr BatchRules kFifo = {.prompts = 2, .max_age = 1, .window = 1};
 constexpr BatchRules kWindowed = {.prompts = 2, .max_age = 1, .window = 3};
 
-BatchCandidate Ready(std::uint64_t id, std::uint64_t oldest_step = 0) { return {id, true, oldest_step, 0}; }
+BatchCandidate Ready(std::uint64_t id, std::uint64_t oldest_step = 0) {
+  return {id, true, oldest_step, 0};
+}
 
 BatchCandidate Waiting(std::uint64_t id, std::int64_t passed = 0) { return {id, false, 0, passed}; }
 
@@ -46,10 +48,10 @@ TEST(BatchAssembler, AnOlderSlowGroupDecidesEvenIfAYoungerOneWasNeverPassed) {
 
 TEST(BatchAssembler, NamesGroupsThatAreOlderThanTheBound) {
   const std::vector<BatchCandidate> line = {Ready(1, 0), Ready(2, 1), Waiting(3)};
-  EXPECT_THAT(TooOld(line, 2, kFifo), ElementsAre());        // ages 1 and 0, bound 1
-  EXPECT_THAT(TooOld(line, 3, kFifo), ElementsAre(1));       // ages 2 and 1
-  EXPECT_THAT(TooOld(line, 3, kWindowed), ElementsAre());    // bound 1 + ceil(2 / 2)
-  EXPECT_THAT(TooOld(line, 4, kWindowed), ElementsAre(1));   // ages 3 and 2
+  EXPECT_THAT(TooOld(line, 2, kFifo), ElementsAre());       // ages 1 and 0, bound 1
+  EXPECT_THAT(TooOld(line, 3, kFifo), ElementsAre(1));      // ages 2 and 1
+  EXPECT_THAT(TooOld(line, 3, kWindowed), ElementsAre());   // bound 1 + ceil(2 / 2)
+  EXPECT_THAT(TooOld(line, 4, kWindowed), ElementsAre(1));  // ages 3 and 2
 }
 
 TEST(BatchAssemblerDeathTest, NeverChoosesAGroupThatIsTooOld) {

@@ -136,7 +136,8 @@ TEST_F(PromptSourceTest, SpeedLetsAConstantPromptRestForAPass) {
   const auto draws = source.Draw(kRows, {records, {}});
   ASSERT_TRUE(draws.ok());
   ASSERT_EQ(draws->skipped.size(), 10u);
-  for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip, (SkipRow{1, skip.row, SkipReason::kConstant}));
+  for (const SkipRow& skip : draws->skipped)
+    EXPECT_EQ(skip, (SkipRow{1, skip.row, SkipReason::kConstant}));
   EXPECT_EQ(draws->prompts.front().row, 10u);
   EXPECT_EQ(draws->prompts[40].pass, 2u);  // rested: drawn again
   EXPECT_EQ(draws->prompts[40].row, 0u);
@@ -160,11 +161,16 @@ TEST_F(PromptSourceTest, MoppsDrawsOneOfEachFewAndPrefersTheWantedRate) {
 TEST_F(PromptSourceTest, ASelectionGoesOnAsIfItHadNotStopped) {
   std::map<std::uint64_t, PromptRecord> records;
   for (std::uint64_t row = 0; row < kRows; ++row) {
-    records[row] = {.easy_in_a_row = static_cast<std::int64_t>(row % 3), .hard_in_a_row = 0, .last_constant = row % 3 != 0,
-                    .last_pass = 0, .correct = static_cast<double>(row % 5), .wrong = 2};
+    records[row] = {.easy_in_a_row = static_cast<std::int64_t>(row % 3),
+                    .hard_in_a_row = 0,
+                    .last_constant = row % 3 != 0,
+                    .last_pass = 0,
+                    .correct = static_cast<double>(row % 5),
+                    .wrong = 2};
   }
   for (const char* mode : {"greso", "speed", "mopps"}) {
-    PromptSource whole(*file_, {7, true, 4, Mode(mode)}), first(*file_, {7, true, 4, Mode(mode)}), second(*file_, {7, true, 4, Mode(mode)});
+    PromptSource whole(*file_, {7, true, 4, Mode(mode)}), first(*file_, {7, true, 4, Mode(mode)}),
+        second(*file_, {7, true, 4, Mode(mode)});
     const auto all = whole.Draw(60, {records, {}});
     const auto begin = first.Draw(23, {records, {}});
     ASSERT_TRUE(second.Resume(first.cursor()).ok());
@@ -178,7 +184,8 @@ TEST_F(PromptSourceTest, ASelectionGoesOnAsIfItHadNotStopped) {
     EXPECT_EQ(skipped, all->skipped) << mode;
     // Every place of the passes is drawn or passed over, once.
     std::set<std::pair<std::uint64_t, std::uint64_t>> places;
-    for (const DrawnPrompt& prompt : prompts) EXPECT_TRUE(places.insert({prompt.pass, prompt.row}).second);
+    for (const DrawnPrompt& prompt : prompts)
+      EXPECT_TRUE(places.insert({prompt.pass, prompt.row}).second);
     for (const SkipRow& skip : skipped) EXPECT_TRUE(places.insert({skip.pass, skip.row}).second);
     EXPECT_EQ(places.size(), second.cursor().pass * kRows + second.cursor().index) << mode;
   }

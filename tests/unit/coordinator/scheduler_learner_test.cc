@@ -66,8 +66,9 @@ TEST(SchedulerLearner, TheSnapshotHoldsTheStepTheRunAndTheAverageOverEarlierStep
   EXPECT_EQ(first.step.all_correct, 1);
   EXPECT_EQ(first.step.mixed, 1);
   EXPECT_EQ(first.cumulative.groups, 4);
-  EXPECT_DOUBLE_EQ(first.acr_ema, 0.5);             // the step's own, 1 of 2
-  EXPECT_DOUBLE_EQ(first.expected_acr, 2.0 / 3.0);  // no history: E[p^2 + (1 - p)^2] under Beta(1, 1)
+  EXPECT_DOUBLE_EQ(first.acr_ema, 0.5);  // the step's own, 1 of 2
+  EXPECT_DOUBLE_EQ(first.expected_acr,
+                   2.0 / 3.0);  // no history: E[p^2 + (1 - p)^2] under Beta(1, 1)
   const CollapseSnapshot second = rig.Plan(2)->plan->collapse;
   EXPECT_DOUBLE_EQ(second.step.acr(), 0.0);
   EXPECT_DOUBLE_EQ(second.acr_ema, 0.5);  // over step 1
@@ -107,8 +108,10 @@ TEST(SchedulerLearner, AnOlderAnnouncementChangesNothingAndAnotherDigestIsRefuse
   EXPECT_TRUE(rig.scheduler.Announce(1, {{1, 0, Sha256Of("0")}, ""}, rig.batch).ok());
   EXPECT_EQ(rig.scheduler.weights()->version.step, 1);
   EXPECT_TRUE(rig.batch.empty());
-  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 1, Sha256Of("x")}, ""}, rig.batch).code(), StatusCode::kFailedPrecondition);
-  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 2, Sha256Of("2")}, ""}, rig.batch).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 1, Sha256Of("x")}, ""}, rig.batch).code(),
+            StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 2, Sha256Of("2")}, ""}, rig.batch).code(),
+            StatusCode::kFailedPrecondition);
 }
 
 TEST(SchedulerLearner, ACheckpointSettlesWhatItHolds) {
@@ -147,7 +150,8 @@ TEST(SchedulerLearner, ALearnerFromAnOlderCheckpointTrainsTheSameBatchesAgain) {
   EXPECT_LE(rig.scheduler.GetStatus().active_slots, slots);
   EXPECT_FALSE(rig.ledger.groups.at(1).holds_slot);
   EXPECT_EQ(rig.PlannedIds(1), first);
-  EXPECT_EQ(rig.scheduler.weights(), nullptr);  // 1:2 is abandoned, nothing is leased until 2:0 is announced
+  EXPECT_EQ(rig.scheduler.weights(),
+            nullptr);  // 1:2 is abandoned, nothing is leased until 2:0 is announced
   rig.Announce(0);
   EXPECT_TRUE(rig.Train(1).ok());
   EXPECT_TRUE(rig.Train(2).ok());
@@ -157,7 +161,8 @@ TEST(SchedulerLearner, GoingBackDropsReadyAndLeasedGroupsOfAbandonedVersions) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   const auto leases = rig.LeaseAll();  // 5 and 6, at version 1:1
-  rig.Submit(SchedulerRig::MakeSubmission(leases.at(5), {1, 1, ""}, {Outcome::kWrong, Outcome::kCorrect}));
+  rig.Submit(
+      SchedulerRig::MakeSubmission(leases.at(5), {1, 1, ""}, {Outcome::kWrong, Outcome::kCorrect}));
   rig.StartLearner({});
   EXPECT_EQ(rig.ReasonOf(5), DropReason::kAbandoned);
   EXPECT_EQ(rig.ReasonOf(6), DropReason::kAbandoned);
@@ -227,7 +232,8 @@ TEST(SchedulerLearner, AStepThatDoesNotFollowCannotBePlanned) {
 TEST(SchedulerLearner, SegmentsBeforeTheFirstNeededHoldOnlyEndedGroups) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) {
-    Submission submission = SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {Outcome::kWrong, Outcome::kCorrect});
+    Submission submission =
+        SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {Outcome::kWrong, Outcome::kCorrect});
     submission.accepted.payload.segment = id;
     rig.Submit(submission);
   }

@@ -57,7 +57,8 @@ TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpo
   EXPECT_EQ(Ids(again.leases), Ids(lost.leases));
   EXPECT_EQ(again.leases[1].ref, lost.leases[1].ref);
   EXPECT_EQ(rig.ledger.groups.at(1).attempts, 1);
-  EXPECT_THAT(Ids(rig.Exchange(1, {lost.leases[0].ref, lost.leases[1].ref}).leases), ElementsAre(3));
+  EXPECT_THAT(Ids(rig.Exchange(1, {lost.leases[0].ref, lost.leases[1].ref}).leases),
+              ElementsAre(3));
 }
 
 TEST(SchedulerLease, ExpiredLeaseIsHandedOutAgainWithANewEpoch) {
@@ -202,7 +203,8 @@ TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
 TEST(SchedulerLease, WorkersThatHaveTheNewestVersionServeItToTheOthersOfTheRing) {
   SchedulerRig rig = SchedulerRig::Started();
   const std::vector<std::string> ids = {"b", "c", "d", "e", "f", "g"};
-  for (const std::string& id : ids) rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.batch);
+  for (const std::string& id : ids)
+    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.batch);
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), IsEmpty()) << "nobody has loaded it";
   for (const std::string& id : ids) {
     WorkerExchange loaded;
@@ -214,9 +216,11 @@ TEST(SchedulerLease, WorkersThatHaveTheNewestVersionServeItToTheOthersOfTheRing)
   }
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), ElementsAre("b:1", "d:1", "e:1", "f:1"));
   EXPECT_THAT(rig.scheduler.WeightRelays("e", rig.now_ms), ElementsAre("f:1", "g:1", "b:1", "d:1"));
-  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty()) << "silent for longer than a lease";
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
+      << "silent for longer than a lease";
   rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.batch);
-  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty()) << "a new process has nothing loaded";
+  EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
+      << "a new process has nothing loaded";
 }
 
 }  // namespace

@@ -23,7 +23,9 @@ SchedulerOptions Resampling() {
   return options;
 }
 
-Submission Constant(const Lease& lease) { return SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong}); }
+Submission Constant(const Lease& lease) {
+  return SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+}
 
 TEST(SchedulerResample, AConstantGroupIsCountedAndGivesItsPlaceToAnotherPrompt) {
   SchedulerRig rig = SchedulerRig::Started(Resampling());
@@ -124,7 +126,8 @@ std::pair<std::vector<std::uint64_t>, std::int64_t> StepInOrder(std::uint64_t se
     auto next = held.begin();
     std::advance(next, static_cast<std::ptrdiff_t>(random.Below(held.size())));
     const bool mixed = next->first % 3 == 0;
-    rig.Submit(mixed ? SchedulerRig::MakeSubmission(next->second, next->second.min_version, {kCorrect, kWrong})
+    rig.Submit(mixed ? SchedulerRig::MakeSubmission(next->second, next->second.min_version,
+                                                    {kCorrect, kWrong})
                      : Constant(next->second));
     held.erase(next);
   }

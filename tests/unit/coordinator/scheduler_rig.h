@@ -27,7 +27,8 @@ inline SchedulerOptions SmallRun() {
 
 class SchedulerRig {
  public:
-  explicit SchedulerRig(const SchedulerOptions& run = SmallRun()) : options(run), scheduler(Restore()) {}
+  explicit SchedulerRig(const SchedulerOptions& run = SmallRun())
+      : options(run), scheduler(Restore()) {}
 
   // Learner registered, version 1:0 announced, worker `a` registered.
   static SchedulerRig Started(const SchedulerOptions& run = SmallRun()) {
@@ -88,7 +89,8 @@ class SchedulerRig {
     return leases;
   }
 
-  static Submission MakeSubmission(const Lease& lease, PolicyVersion version, std::vector<Outcome> outcomes) {
+  static Submission MakeSubmission(const Lease& lease, PolicyVersion version,
+                                   std::vector<Outcome> outcomes) {
     Submission submission;
     submission.worker_id = "a";
     submission.incarnation = 1;
@@ -99,9 +101,11 @@ class SchedulerRig {
     submission.accepted.versions = {std::move(version)};
     for (const Outcome outcome : outcomes) {
       const double reward = outcome == Outcome::kCorrect ? 1.0 : 0.0;
-      submission.accepted.completions.push_back({.outcome = outcome, .raw_reward = reward, .reward = reward});
+      submission.accepted.completions.push_back(
+          {.outcome = outcome, .raw_reward = reward, .reward = reward});
     }
-    submission.accepted.collapse = ClassifyGroup(submission.accepted.raw_rewards(), submission.accepted.outcomes());
+    submission.accepted.collapse =
+        ClassifyGroup(submission.accepted.raw_rewards(), submission.accepted.outcomes());
     return submission;
   }
 
@@ -124,7 +128,8 @@ class SchedulerRig {
   }
 
   void Announce(std::uint64_t step) {
-    const Status status = scheduler.Announce(epoch, {{epoch, step, Sha256Of(std::to_string(step))}, "manifest"}, batch);
+    const Status status = scheduler.Announce(
+        epoch, {{epoch, step, Sha256Of(std::to_string(step))}, "manifest"}, batch);
     BUTTRESS_CHECK(status.ok(), status.ToString());
     Commit();
   }
@@ -164,6 +169,7 @@ class SchedulerRig {
   }
 
   GroupState StateOf(std::uint64_t group_id) const { return ledger.groups.at(group_id).state; }
+
   DropReason ReasonOf(std::uint64_t group_id) const { return ledger.groups.at(group_id).reason; }
 
   SchedulerOptions options;

@@ -12,7 +12,8 @@ using enum Outcome;
 TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogether) {
   SchedulerRig rig = SchedulerRig::Started();
   const Lease lease = rig.LeaseAll().at(1);
-  const Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
+  const Submission submission =
+      SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
   LedgerBatch batch;
   EXPECT_EQ(rig.scheduler.Submit(submission, batch), SubmitOutcome::kAccepted);
   ASSERT_EQ(batch.groups.size(), 1);
@@ -62,7 +63,8 @@ TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
   other.content_sha256 = Sha256Of("other");
   EXPECT_EQ(rig.Submit(other), SubmitOutcome::kConflict);
   EXPECT_EQ(rig.ledger.accepted.at(1).collapse, CollapseClass::kMixed);
-  EXPECT_EQ(rig.scheduler.events().submissions[static_cast<std::size_t>(SubmitOutcome::kConflict)], 1);
+  EXPECT_EQ(rig.scheduler.events().submissions[static_cast<std::size_t>(SubmitOutcome::kConflict)],
+            1);
 }
 
 TEST(SchedulerSubmit, AnotherWorkerCannotSubmitOnALease) {
@@ -90,10 +92,13 @@ TEST(SchedulerSubmit, WhatWasNotLeasedIsAMismatchAndChangesNothing) {
   Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
   submission.prompt_id = "p1";
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kMismatch);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {})), SubmitOutcome::kMismatch);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong, kWrong})),
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {})),
             SubmitOutcome::kMismatch);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 5, ""}, {kWrong, kWrong})), SubmitOutcome::kMismatch);
+  EXPECT_EQ(
+      rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong, kWrong})),
+      SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 5, ""}, {kWrong, kWrong})),
+            SubmitOutcome::kMismatch);
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
 }
 
@@ -102,7 +107,8 @@ TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
   rig.RunStep(1);
   const Lease lease = rig.LeaseAll().at(5);
   ASSERT_EQ(lease.min_version.step, 1);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {kWrong, kWrong})), SubmitOutcome::kStalePolicy);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {kWrong, kWrong})),
+            SubmitOutcome::kStalePolicy);
   EXPECT_EQ(rig.ReasonOf(5), DropReason::kStale);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
 }

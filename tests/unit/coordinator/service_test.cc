@@ -1,4 +1,5 @@
-// The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and learners see of it.
+// The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and
+// learners see of it.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -140,8 +141,7 @@ class ServiceTest : public testing::Test {
     return group;
   }
 
-  Result<v1::SubmitResult> Submit(const v1::Lease& lease,
-                                  const Group& group,
+  Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group,
                                   const std::string& worker = "w0") {
     return client_.SubmitGroup(worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
   }
@@ -256,9 +256,11 @@ TEST_F(ServiceTest, PayloadsOfSettledGroupsLeaveTheDisk) {
   ASSERT_TRUE(Checkpoint(1).ok());
   EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000001.seg")));
   EXPECT_FALSE(std::filesystem::exists(JoinPath(folder, "00000002.seg")));
-  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000003.seg"))) << "step 2 may still be asked for";
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000003.seg")))
+      << "step 2 may still be asked for";
   ASSERT_TRUE(Checkpoint(2).ok());
-  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000004.seg"))) << "the ledger's last reference";
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(folder, "00000004.seg")))
+      << "the ledger's last reference";
   Restart();
 }
 
@@ -269,7 +271,8 @@ TEST_F(ServiceTest, PayloadsAreKeptWhereTheRunSaysSo) {
   Begin();
   TrainStep(1);
   ASSERT_TRUE(Checkpoint(1).ok());
-  EXPECT_TRUE(std::filesystem::exists(JoinPath(JoinPath(config_.local.out, "payloads"), "00000001.seg")));
+  EXPECT_TRUE(
+      std::filesystem::exists(JoinPath(JoinPath(config_.local.out, "payloads"), "00000001.seg")));
 }
 
 TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
@@ -463,7 +466,8 @@ TEST_F(ServiceTest, WhatWasAcknowledgedIsTakenAgainFromThePayloadsWhenTheLedgerI
   std::filesystem::copy_file(ledger, ledger + ".behind");
   Start();
   ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
-  for (const v1::Lease& lease : leases) ASSERT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED);
+  for (const v1::Lease& lease : leases)
+    ASSERT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_ACCEPTED);
   const auto before = GroupsByState();
   ASSERT_EQ(before.at("ready"), kPrompts);
 
@@ -471,7 +475,8 @@ TEST_F(ServiceTest, WhatWasAcknowledgedIsTakenAgainFromThePayloadsWhenTheLedgerI
   std::filesystem::rename(ledger + ".behind", ledger);
   Start();
   EXPECT_EQ(GroupsByState(), before);
-  for (const v1::Lease& lease : leases) EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_DUPLICATE);
+  for (const v1::Lease& lease : leases)
+    EXPECT_EQ(*Submit(lease, Sample(lease)), v1::SUBMIT_RESULT_DUPLICATE);
   const auto plan = Plan(2);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   const auto groups = Fetch(plan->plan());
@@ -511,7 +516,8 @@ TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsThereIsSomethingToSay) {
     const auto plan = Plan(1);
     EXPECT_TRUE(plan.ok() && plan->has_plan());
   });
-  while (metrics_->Expose().find("buttress_coordinator_parked_calls 2") == std::string::npos) std::this_thread::yield();
+  while (metrics_->Expose().find("buttress_coordinator_parked_calls 2") == std::string::npos)
+    std::this_thread::yield();
   ASSERT_TRUE(Announce(0).ok());
   worker.join();
   const auto status = client_.GetRunStatus();
@@ -538,15 +544,16 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
   learner.join();
 }
 
-// The answer of grpc.health.v1.Health/Check, whose messages Debian does not ship: SERVING is field 1 with value 1.
+// The answer of grpc.health.v1.Health/Check, whose messages Debian does not ship: SERVING is field
+// 1 with value 1.
 std::string CheckHealth(const std::string& address, const std::string& service) {
   grpc::GenericStub stub(MakeChannel(address));
   grpc::ClientContext context;
   context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
   const grpc::Slice slice("\x0a" + std::string(1, static_cast<char>(service.size())) + service);
   grpc::CompletionQueue queue;
-  const auto call = stub.PrepareUnaryCall(
-      &context, "/grpc.health.v1.Health/Check", grpc::ByteBuffer(&slice, 1), &queue);
+  const auto call = stub.PrepareUnaryCall(&context, "/grpc.health.v1.Health/Check",
+                                          grpc::ByteBuffer(&slice, 1), &queue);
   call->StartCall();
   grpc::ByteBuffer answer;
   grpc::Status status;

@@ -86,18 +86,15 @@ TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
       "{\"prompt\": [{\"role\": \"user\"}], \"answer\": \"1\"}\n");
   ASSERT_FALSE(file.ok());
   EXPECT_EQ(file.status().code(), StatusCode::kInvalidArgument);
-  EXPECT_THAT(file.status().message(),
-              AllOf(HasSubstr("9 rows"),
-                    Not(HasSubstr("line 1:")),
-                    HasSubstr("line 2: not JSON"),
-                    HasSubstr("line 3: expected an object"),
-                    HasSubstr("line 4: no field 'prompt'"),
-                    HasSubstr("line 5: no field 'answer'"),
-                    HasSubstr("line 6: 'prompt': expected text"),
-                    HasSubstr("line 7: 'prompt' is empty"),
-                    HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
-                    HasSubstr("line 9: id 'a' stands in line 1"),
-                    HasSubstr("line 10: 'prompt', message 0: no content")));
+  EXPECT_THAT(
+      file.status().message(),
+      AllOf(HasSubstr("9 rows"), Not(HasSubstr("line 1:")), HasSubstr("line 2: not JSON"),
+            HasSubstr("line 3: expected an object"), HasSubstr("line 4: no field 'prompt'"),
+            HasSubstr("line 5: no field 'answer'"), HasSubstr("line 6: 'prompt': expected text"),
+            HasSubstr("line 7: 'prompt' is empty"),
+            HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
+            HasSubstr("line 9: id 'a' stands in line 1"),
+            HasSubstr("line 10: 'prompt', message 0: no content")));
 }
 
 TEST_F(PromptFileTest, ARowNestedTooDeepIsRefusedNotFollowed) {

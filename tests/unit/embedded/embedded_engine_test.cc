@@ -19,12 +19,15 @@ constexpr std::chrono::milliseconds kDeadline(30000);
 
 std::string GoldenFolder() { return std::string(BUTTRESS_GOLDEN) + "/qwen2_tiny"; }
 
-PolicyVersion Version(std::uint64_t step) { return {1, step, std::string(32, static_cast<char>('a' + step))}; }
+PolicyVersion Version(std::uint64_t step) {
+  return {1, step, std::string(32, static_cast<char>('a' + step))};
+}
 
 class EmbeddedEngineTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = std::filesystem::path(::testing::TempDir()) / ("engine_" + std::to_string(::getpid()));
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ("engine_" + std::to_string(::getpid()));
     std::filesystem::remove_all(folder_);
     model_.path = GoldenFolder();
     worker_.max_running = 4;
@@ -88,7 +91,8 @@ TEST_F(EmbeddedEngineTest, EverySampleEndsOnceWithAllOfItsFields) {
     EXPECT_EQ(completion.token_ids.size(), completion.logprobs.size());
     EXPECT_EQ(completion.sampling.seed, static_cast<std::uint64_t>(index));
     EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, Version(0)}}));
-    EXPECT_TRUE(completion.finish_reason == FinishReason::kStop || completion.finish_reason == FinishReason::kLength);
+    EXPECT_TRUE(completion.finish_reason == FinishReason::kStop ||
+                completion.finish_reason == FinishReason::kLength);
     EXPECT_GT(completion.generation_seconds, 0);
   }
   EXPECT_TRUE(engine->Poll(std::chrono::milliseconds(0)).empty());
@@ -111,7 +115,8 @@ TEST_F(EmbeddedEngineTest, WhatCannotRunFailsAndTheRestGoesOn) {
 
 TEST_F(EmbeddedEngineTest, AFullQueueIsRefused) {
   const auto engine = MakeEngine();
-  for (std::int32_t i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(i, 4)).ok());  // 4 * max_running; none is polled
+  for (std::int32_t i = 0; i < 16; ++i)
+    ASSERT_TRUE(engine->Submit(Request(i, 4)).ok());  // 4 * max_running; none is polled
   EXPECT_EQ(engine->Submit(Request(16, 4)).code(), StatusCode::kResourceExhausted);
   Collect(*engine, 16);
   EXPECT_TRUE(engine->Submit(Request(16, 4)).ok());
@@ -145,8 +150,10 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeWhatIsSubmittedAfterThem) {
   const at::Tensor ids = torch::tensor(tokens, torch::kInt64);
   const std::int64_t generated = static_cast<std::int64_t>(completion.token_ids.size());
   const at::Tensor hidden = (*model)->Hidden(ids, std::span(&length, 1)).narrow(0, 5, generated);
-  const auto expected = ChunkedLogprobs(**model, hidden, ids.narrow(0, 6, generated), 1.0, 64, EntropyMode::kNone);
-  EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(), 1e-4f);
+  const auto expected =
+      ChunkedLogprobs(**model, hidden, ids.narrow(0, 6, generated), 1.0, 64, EntropyMode::kNone);
+  EXPECT_LT((expected.logprobs_M - torch::tensor(completion.logprobs)).abs().max().item<float>(),
+            1e-4f);
 }
 
 TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
@@ -156,12 +163,14 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
   std::int32_t submitted = 0;
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
   // Nearly always the first attempt: four samples run and twelve wait while the weights are read.
-  for (std::uint64_t step = 1; crossed == 0 && std::chrono::steady_clock::now() < deadline; ++step) {
+  for (std::uint64_t step = 1; crossed == 0 && std::chrono::steady_clock::now() < deadline;
+       ++step) {
     for (int i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(submitted++, 240)).ok());
     std::vector<EngineResult> results = engine->Poll(kDeadline);
     manifest.version = Version(step);
     ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
-    for (auto& [index, result] : Collect(*engine, 16 - results.size())) results.push_back(std::move(result));
+    for (auto& [index, result] : Collect(*engine, 16 - results.size()))
+      results.push_back(std::move(result));
     for (const EngineResult& result : results) {
       const std::vector<Segment>& segments = result.completion.segments;
       if (segments.size() == 1) continue;
@@ -180,7 +189,8 @@ TEST_F(EmbeddedEngineTest, DrainEndsWhatIsInFlightUnderTheOldWeights) {
   for (std::int32_t i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 30)).ok());
   const Status updated = engine->UpdateWeights(OtherWeights(2), InFlight::kDrain);
   ASSERT_TRUE(updated.ok());
-  for (const auto& [index, result] : Collect(*engine, 8)) EXPECT_THAT(result.completion.segments, SizeIs(1));
+  for (const auto& [index, result] : Collect(*engine, 8))
+    EXPECT_THAT(result.completion.segments, SizeIs(1));
 }
 
 TEST_F(EmbeddedEngineTest, AbortEndsWhatIsInFlight) {
@@ -189,7 +199,8 @@ TEST_F(EmbeddedEngineTest, AbortEndsWhatIsInFlight) {
   ASSERT_TRUE(engine->UpdateWeights(OtherWeights(2), InFlight::kAbort).ok());
   for (const auto& [index, result] : Collect(*engine, 4)) {
     const bool aborted = result.completion.finish_reason == FinishReason::kAbort;
-    EXPECT_TRUE(aborted || result.completion.segments == (std::vector<Segment>{{0, Version(2)}}) || result.status.ok());
+    EXPECT_TRUE(aborted || result.completion.segments == (std::vector<Segment>{{0, Version(2)}}) ||
+                result.status.ok());
   }
 }
 
@@ -213,7 +224,8 @@ TEST_F(EmbeddedEngineTest, ABadModelFolderIsAStatus) {
   EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(), StatusCode::kNotFound);
   model_.path = GoldenFolder();
   model_.dtype = "float8";
-  EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeEmbeddedEngine(model_, worker_, Version(0)).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ const std::vector<std::string> kPrompts = {"1+2=", "3+3=", "7=", "5+5+5=", "=", 
 class EvalTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    folder_ = (std::filesystem::path(::testing::TempDir()) / ("eval_" + std::to_string(::getpid()))).string();
+    folder_ = (std::filesystem::path(::testing::TempDir()) / ("eval_" + std::to_string(::getpid())))
+                  .string();
     std::filesystem::remove_all(folder_);
     NewModelOptions model;
     model.characters = "0123456789+=";
@@ -41,7 +42,9 @@ class EvalTest : public ::testing::Test {
     // Most tokens end an answer, so that none is cut off: what is cut off counts as wrong.
     std::vector<std::int32_t> ends(static_cast<std::size_t>(config->vocab_size) - 3);
     std::iota(ends.begin(), ends.end(), 0);
-    ASSERT_TRUE(WriteFileAtomic(JoinPath(Model(), "generation_config.json"), nlohmann::json{{"eos_token_id", ends}}.dump()).ok());
+    ASSERT_TRUE(WriteFileAtomic(JoinPath(Model(), "generation_config.json"),
+                                nlohmann::json{{"eos_token_id", ends}}.dump())
+                    .ok());
     options_.model.path = Model();
     options_.prompts = JoinPath(folder_, "prompts.jsonl");
     options_.reward.verifier = "exact";
@@ -63,8 +66,10 @@ class EvalTest : public ::testing::Test {
     const at::NoGradGuard no_grad;
     for (std::int32_t t = 0; t < kMaxTokens; ++t) {
       const auto length = static_cast<std::int64_t>(tokens.size());
-      const at::Tensor hidden = (*model)->Hidden(torch::tensor(tokens, torch::kInt64), std::span(&length, 1));
-      tokens.push_back((*model)->Logits(hidden).select(0, length - 1).argmax().item<std::int64_t>());
+      const at::Tensor hidden =
+          (*model)->Hidden(torch::tensor(tokens, torch::kInt64), std::span(&length, 1));
+      tokens.push_back(
+          (*model)->Logits(hidden).select(0, length - 1).argmax().item<std::int64_t>());
       answer.push_back(static_cast<std::int32_t>(tokens.back()));
       const auto& eos = (*model)->config().eos_token_ids;
       if (std::find(eos.begin(), eos.end(), answer.back()) != eos.end()) break;
@@ -110,8 +115,10 @@ TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
   answers[0] = Answer(kPrompts[0]);
   WritePrompts(answers);
   const std::string out = JoinPath(folder_, "result.json");
-  std::vector<std::string> words = {"eval",      "--model", Model(), "--prompts", options_.prompts, "--verifier", "exact",
-                                    "--threads", "1",       "--max-tokens", std::to_string(kMaxTokens), "--json", "--out", out};
+  std::vector<std::string> words = {
+      "eval",  "--model",   Model(), "--prompts",    options_.prompts,           "--verifier",
+      "exact", "--threads", "1",     "--max-tokens", std::to_string(kMaxTokens), "--json",
+      "--out", out};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   ASSERT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 0);
@@ -144,7 +151,9 @@ TEST_F(EvalTest, SeveralCompletionsGivePassAtK) {
 }
 
 TEST_F(EvalTest, SeveralGreedyCompletionsAreRefused) {
-  std::vector<std::string> words = {"eval", "--model", Model(), "--prompts", options_.prompts, "--verifier", "exact", "--completions", "4"};
+  std::vector<std::string> words = {"eval",      "--model",        Model(),
+                                    "--prompts", options_.prompts, "--verifier",
+                                    "exact",     "--completions",  "4"};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   EXPECT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 2);

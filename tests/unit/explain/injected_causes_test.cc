@@ -79,11 +79,8 @@ SyntheticDump RunWithFaults(std::uint64_t seed) {
   for (int step = 1; step <= 24; ++step) {
     std::vector<SyntheticPrompt> prompts;
     for (int i = 0; i < 50; ++i) prompts.push_back(Healthy(2 * i + step % 2));
-    for (const Cause fault : {Cause::kDuplicateSamples,
-                              Cause::kModeCollapsed,
-                              Cause::kTruncated,
-                              Cause::kFloatNoise,
-                              Cause::kUnscorable}) {
+    for (const Cause fault : {Cause::kDuplicateSamples, Cause::kModeCollapsed, Cause::kTruncated,
+                              Cause::kFloatNoise, Cause::kUnscorable}) {
       for (int i = 0; i < 4; ++i)
         prompts.push_back({.id = next++,
                            .source = "math",
@@ -108,15 +105,10 @@ SyntheticDump RunWithFaults(std::uint64_t seed) {
 TEST(InjectedCausesTest, EveryCauseIsNamedRightInNineteenOfTwentyGroups) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Confusion confusion = Explain(RunWithFaults(seed));
-    for (const Cause cause : {Cause::kTooEasy,
-                              Cause::kTooHard,
-                              Cause::kTruncated,
-                              Cause::kUnscorable,
-                              Cause::kVerifierConstant,
-                              Cause::kDuplicateSamples,
-                              Cause::kModeCollapsed,
-                              Cause::kStaleWeights,
-                              Cause::kFloatNoise}) {
+    for (const Cause cause :
+         {Cause::kTooEasy, Cause::kTooHard, Cause::kTruncated, Cause::kUnscorable,
+          Cause::kVerifierConstant, Cause::kDuplicateSamples, Cause::kModeCollapsed,
+          Cause::kStaleWeights, Cause::kFloatNoise}) {
       EXPECT_GE(NamedRight(confusion, cause), 0.95)
           << InfoOf(cause).name << ", seed " << seed << "\n"
           << Table(confusion);

@@ -125,32 +125,27 @@ TEST(LedgerStepsTest, EveryFaultThatALedgerShowsIsNamed) {
   const Case cases[] = {
       {Cause::kTooEasy, 1, [](Group&) {}},
       {Cause::kTooHard, 0, [](Group&) {}},
-      {Cause::kTruncated,
-       0,
+      {Cause::kTruncated, 0,
        [](Group& g) {
          for (Completion& c : g.completions) c.finish_reason = FinishReason::kLength;
        }},
-      {Cause::kUnscorable,
-       0,
+      {Cause::kUnscorable, 0,
        [](Group& g) {
          for (Completion& c : g.completions)
            c.outcome = Outcome::kUnscorable, c.unscorable_reason = "no answer in the dataset";
        }},
-      {Cause::kDuplicateSamples,
-       0,
+      {Cause::kDuplicateSamples, 0,
        [](Group& g) {
          for (Completion& c : g.completions) c.token_ids = g.completions[0].token_ids;
        }},
-      {Cause::kModeCollapsed,
-       0,
+      {Cause::kModeCollapsed, 0,
        [](Group& g) {
          for (Completion& c : g.completions) {
            c.token_ids = g.completions[0].token_ids;
            c.logprobs.assign(c.token_ids.size(), -0.001F);
          }
        }},
-      {Cause::kStaleWeights,
-       0,
+      {Cause::kStaleWeights, 0,
        [](Group& g) {
          for (Completion& c : g.completions) c.segments = {{0, {1, 10, ""}}};
        }},
@@ -170,8 +165,7 @@ TEST(LedgerStepsTest, EveryFaultThatALedgerShowsIsNamed) {
     EXPECT_EQ(run.report.counts.groups, 44);
     EXPECT_EQ(run.report.steps.size(), 4);
     EXPECT_NEAR(run.report.steps[0].surprisal_mean.value_or(0),
-                fault.cause == Cause::kModeCollapsed ? 1.82 : 2.5,
-                0.02);
+                fault.cause == Cause::kModeCollapsed ? 1.82 : 2.5, 0.02);
   }
 }
 
@@ -185,15 +179,18 @@ TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
   EXPECT_NE(remarks[0].find("of 5 groups the tokens are deleted"), std::string::npos);
 }
 
-// Runs `buttress explain` in an empty folder and returns what it printed; `left` is what it left there.
-std::string ExplainIn(const TempDir& here, const std::vector<std::string>& arguments, std::vector<std::string>& left) {
+// Runs `buttress explain` in an empty folder and returns what it printed; `left` is what it left
+// there.
+std::string ExplainIn(const TempDir& here, const std::vector<std::string>& arguments,
+                      std::vector<std::string>& left) {
   const TempDir logs;
   std::string command = "cd " + here.path() + " && exec " + SiblingProgram("buttress") + " explain";
   for (const std::string& argument : arguments) command += " " + argument;
   const std::string log = logs.path() + "/log";
   EXPECT_EQ(RunToEnd({"sh", "-c", command}, log, 30000), 0) << TextOf(log);
   left.clear();
-  for (const auto& entry : std::filesystem::directory_iterator(here.path())) left.push_back(entry.path().filename());
+  for (const auto& entry : std::filesystem::directory_iterator(here.path()))
+    left.push_back(entry.path().filename());
   return TextOf(log);
 }
 
@@ -204,18 +201,22 @@ TEST(ExplainPageTest, ARunGetsItsPageInItsFolderAndADumpOnlyWhereOneIsAskedFor) 
   const TempDir here;
   std::vector<std::string> left;
   const std::string page = run.folder() + "/explain.html";
-  EXPECT_THAT(ExplainIn(here, {run.folder(), "--html", "none"}, left), Not(HasSubstr("page with plots")));
+  EXPECT_THAT(ExplainIn(here, {run.folder(), "--html", "none"}, left),
+              Not(HasSubstr("page with plots")));
   EXPECT_FALSE(std::filesystem::exists(page));
-  EXPECT_THAT(ExplainIn(here, {run.folder() + "/ledger.db"}, left), HasSubstr("page with plots: " + page));
+  EXPECT_THAT(ExplainIn(here, {run.folder() + "/ledger.db"}, left),
+              HasSubstr("page with plots: " + page));
   EXPECT_TRUE(std::filesystem::exists(page));
   EXPECT_THAT(left, IsEmpty());
 
   const TempDir dump;
-  std::ofstream(dump.path() + "/1.jsonl") << "{\"prompt\": \"p\", \"reward\": 1}\n{\"prompt\": \"p\", \"reward\": 1}\n";
+  std::ofstream(dump.path() + "/1.jsonl")
+      << "{\"prompt\": \"p\", \"reward\": 1}\n{\"prompt\": \"p\", \"reward\": 1}\n";
   EXPECT_THAT(ExplainIn(here, {dump.path()}, left), Not(HasSubstr("page with plots")));
   EXPECT_THAT(left, IsEmpty());
   EXPECT_FALSE(std::filesystem::exists(dump.path() + "/explain.html"));
-  EXPECT_THAT(ExplainIn(here, {dump.path(), "--html", "page.html"}, left), HasSubstr("page with plots: page.html"));
+  EXPECT_THAT(ExplainIn(here, {dump.path(), "--html", "page.html"}, left),
+              HasSubstr("page with plots: page.html"));
   EXPECT_THAT(left, ElementsAre("page.html"));
 }
 

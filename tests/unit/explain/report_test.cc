@@ -40,13 +40,12 @@ const ReportHead kHead = {"dump<1>", "verl dump, 10 files", {"a remark"}};
 
 TEST(ReportTest, CountsAreExact) {
   const Report report = SmallRun();
-  EXPECT_EQ(report.counts,
-            (CollapseCounts{.groups = 40,
-                            .all_correct = 10,
-                            .all_wrong = 10,
-                            .other_constant = 0,
-                            .mixed = 20,
-                            .unscorable = 0}));
+  EXPECT_EQ(report.counts, (CollapseCounts{.groups = 40,
+                                           .all_correct = 10,
+                                           .all_wrong = 10,
+                                           .other_constant = 0,
+                                           .mixed = 20,
+                                           .unscorable = 0}));
   EXPECT_EQ(report.all.collapsed, 20);
   EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)], 10);
   EXPECT_EQ(report.all.causes[static_cast<std::size_t>(Cause::kTooHard)], 10);
@@ -121,8 +120,7 @@ TEST(ReportTest, AGroupWithoutASignalIsOneObject) {
   const auto json = nlohmann::json::parse(
       CollapsedGroupJson(
           {3, "p", "s", "", "1.jsonl:4", CollapseClass::kMixed, {Cause::kFloatNoise, "because"}}),
-      nullptr,
-      false);
+      nullptr, false);
   EXPECT_EQ(json["cause"], "float noise");
   EXPECT_EQ(json["collapse"], "by_rounding");
   EXPECT_EQ(json["step"], 3);

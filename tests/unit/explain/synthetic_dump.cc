@@ -108,8 +108,7 @@ std::vector<double> SyntheticDump::Score(const SyntheticPrompt& prompt,
   return scores;
 }
 
-void SyntheticDump::AddStep(std::int64_t step,
-                            const std::vector<SyntheticPrompt>& prompts,
+void SyntheticDump::AddStep(std::int64_t step, const std::vector<SyntheticPrompt>& prompts,
                             const SyntheticStep& faults) {
   for (const SyntheticPrompt& prompt : prompts) {
     const bool seen = last_.contains(prompt.id);

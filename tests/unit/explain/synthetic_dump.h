@@ -36,8 +36,7 @@ class SyntheticDump {
   SyntheticDump(std::uint64_t seed, int group_size) : random_({seed, 1}), group_size_(group_size) {}
 
   // Appends the groups of a step. `lines` of them are in text().
-  void AddStep(std::int64_t step,
-               const std::vector<SyntheticPrompt>& prompts,
+  void AddStep(std::int64_t step, const std::vector<SyntheticPrompt>& prompts,
                const SyntheticStep& faults = {});
 
   // JSONL of all steps.

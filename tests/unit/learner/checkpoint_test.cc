@@ -142,9 +142,7 @@ TEST_P(CheckpointTest, KeepsTheNewestTwo) {
   EXPECT_TRUE(std::filesystem::exists(Path(10, "checkpoint.json")));
 }
 
-INSTANTIATE_TEST_SUITE_P(DTypes,
-                         CheckpointTest,
-                         testing::Values(at::kFloat, at::kBFloat16),
+INSTANTIATE_TEST_SUITE_P(DTypes, CheckpointTest, testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& test) {
                            return test.param == at::kFloat ? "Float32" : "BFloat16";
                          });

@@ -49,7 +49,8 @@ inline RunSettings SmallRun() {
   return run;
 }
 
-// Step s is always the same batch. Groups 0 and 1 are constant (all wrong, all correct), completion 0 of group 2 is unscorable.
+// Step s is always the same batch. Groups 0 and 1 are constant (all wrong, all correct), completion
+// 0 of group 2 is unscorable.
 class FakeSource : public BatchSource {
  public:
   explicit FakeSource(const RunSettings& run) : run_(run) {}

@@ -9,7 +9,9 @@ namespace {
 
 TEST(LossReportTest, SumsOfRanksBecomeSharesAndQuantiles) {
   std::vector<double> sums(kLossSums, 0.0);
-  const auto put = [&](LossMetric which, double sum) { sums[static_cast<std::size_t>(which)] = sum; };
+  const auto put = [&](LossMetric which, double sum) {
+    sums[static_cast<std::size_t>(which)] = sum;
+  };
   put(LossMetric::kTokens, 8);
   put(LossMetric::kDropped, 2);
   put(LossMetric::kPolicyLoss, 0.5);

@@ -73,8 +73,8 @@ TEST(AdamWTest, PureBFloat16StaysWithinItsRounding) {
   AdamW optimizer(parameters, ConfigOf(golden));
   RunGolden(optimizer, parameters, golden);
   EXPECT_EQ(optimizer.second_moments()[0].second.scalar_type(), at::kBFloat16);
-  ExpectNear(
-      parameters[0].second, golden["matrix"]["values"], 0.02);  // five steps of 2^-8 relative
+  ExpectNear(parameters[0].second, golden["matrix"]["values"],
+             0.02);  // five steps of 2^-8 relative
   ExpectNear(parameters[1].second, golden["vector"]["values"], 0.02);
 }
 

@@ -1,5 +1,5 @@
-// FILE DTYPE [SETTING=VALUE ...]: trains a few steps on fake batches and writes the parameters; `--compare A B BOUND` compares two
-// float32 files.
+// FILE DTYPE [SETTING=VALUE ...]: trains a few steps on fake batches and writes the parameters;
+// `--compare A B BOUND` compares two float32 files.
 #include <torch/types.h>
 
 #include <cmath>
@@ -19,8 +19,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-Result<std::string> Train(Collective& group,
-                          const std::string& dtype,
+Result<std::string> Train(Collective& group, const std::string& dtype,
                           const std::vector<std::string>& settings) {
   at::set_num_threads(1);
   RunSettings run = SmallRun();
@@ -32,18 +31,13 @@ Result<std::string> Train(Collective& group,
   const auto reference = SmallModel(dtype);
   FakeSource source(run);
   BUTTRESS_ASSIGN_OR_RETURN(
-      const auto trainer, Trainer::Make({run, learner, ""},
-                                                         *model,
-                                                         run.algorithm.kl_coef > 0 ? reference.get() : nullptr,
-                                                         group,
-                                                         group,
-                                                         source));
+      const auto trainer,
+      Trainer::Make({run, learner, ""}, *model,
+                    run.algorithm.kl_coef > 0 ? reference.get() : nullptr, group, group, source));
   for (std::int64_t step = 1; step <= kSteps; ++step) {
     BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer->Step(step, [] { return false; }));
     if (group.rank() == 0)
-      std::printf("step %d loss %.9g grad_norm %.9g\n",
-                  static_cast<int>(step),
-                  report.loss.loss(),
+      std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), report.loss.loss(),
                   report.grad_norm);
   }
   std::string bytes;

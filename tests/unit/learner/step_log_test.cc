@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-
 #include <filesystem>
 #include <limits>
 #include <nlohmann/json.hpp>
@@ -46,8 +45,8 @@ TEST_F(StepLogTest, AFileOfSomethingElseIsRefused) {
 TEST_F(StepLogTest, RatesAreOverComparableGroupsAndInfinityIsNull) {
   StepReport report;
   report.step = 9;
-  report.batch.collapse = {
-      8, 2, 1, 0, 3, 2};  // groups, all correct, all wrong, other, mixed, unscorable
+  report.batch.collapse = {8, 2, 1,
+                           0, 3, 2};  // groups, all correct, all wrong, other, mixed, unscorable
   report.batch.generated_tokens = 300;
   report.grad_norm = std::numeric_limits<double>::infinity();
   StepTimes times;

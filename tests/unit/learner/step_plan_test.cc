@@ -76,7 +76,8 @@ TEST_F(StepPlanTest, RewardsOfOneAndOfTwoPartsMayStandInOneBatchUnlessTheEstimat
   batch.groups[2].components = {0, 1};
   EXPECT_TRUE(MakeStepPlan(batch, options, {}, summary).ok());
   options.algorithm.advantage = "gdpo";
-  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST_F(StepPlanTest, AGroupWithNothingScorableHasNoComponentsAndTrainsNothing) {
@@ -84,7 +85,8 @@ TEST_F(StepPlanTest, AGroupWithNothingScorableHasNoComponentsAndTrainsNothing) {
   batch.groups[2].components = {0, 0.5, 1, 0.25};
   batch.groups[1].outcomes = {Outcome::kUnscorable, Outcome::kUnscorable};
   batch.collapse.step = {};
-  for (const PlannedGroup& group : batch.groups) batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
+  for (const PlannedGroup& group : batch.groups)
+    batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
   for (const char* advantage : {"grpo", "gdpo"}) {
     options.algorithm.advantage = advantage;
     const auto plan = MakeStepPlan(batch, options, {}, summary);
@@ -186,7 +188,8 @@ TEST_F(StepPlanTest, AMaskedGroupIsInNoLossAndNoDenominatorButInWhatIsReported) 
   EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
 }
 
-// An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes before its advantages.
+// An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
+// before its advantages.
 TEST_F(StepPlanTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
   options.algorithm.advantage = "reinforce_pp";
   options.mask_zero_variance = true;
@@ -196,7 +199,8 @@ TEST_F(StepPlanTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
   batch.collapse.step = {.groups = 2, .mixed = 2};
   const auto without = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(without.ok());
-  EXPECT_EQ((std::vector<double>{masked->advantages[0], masked->advantages[1], masked->advantages[4], masked->advantages[5]}),
+  EXPECT_EQ((std::vector<double>{masked->advantages[0], masked->advantages[1],
+                                 masked->advantages[4], masked->advantages[5]}),
             without->advantages);
 }
 
@@ -212,7 +216,8 @@ TEST_F(StepPlanTest, AStepOfMaskedGroupsAloneHasNothingToRun) {
 
 TEST_F(StepPlanTest, ACountThatContradictsTheRewardsIsRefused) {
   batch.collapse.step.all_correct += 1;
-  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 }  // namespace

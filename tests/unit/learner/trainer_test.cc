@@ -21,8 +21,8 @@ class TrainerTest : public testing::Test {
   void SetUp() override { at::set_num_threads(1); }
 
   void Make() {
-    TrainerOptions options{
-        run, learner, (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
+    TrainerOptions options{run, learner,
+                           (std::filesystem::path(testing::TempDir()) / "bad_batch.json").string()};
     std::filesystem::remove(options.bad_batch_path);
     bad_batch = options.bad_batch_path;
     auto made = Trainer::Make(options, *model, reference.get(), *group, *group, source);
@@ -75,8 +75,8 @@ TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   EXPECT_EQ(report.batch.collapse.all_wrong, 1);
   EXPECT_EQ(report.batch.unscorable, 1);
   EXPECT_LT(report.loss.tokens, report.batch.tokens);
-  EXPECT_NEAR(
-      report.entropy, std::log(13.0) + 0.05, 0.02);  // recorded log-probs are uniform around it
+  EXPECT_NEAR(report.entropy, std::log(13.0) + 0.05,
+              0.02);  // recorded log-probs are uniform around it
 }
 
 TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
@@ -253,7 +253,7 @@ TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
   reference = SmallModel();
   Make();
   const StepReport first = Step(1);
-  EXPECT_NEAR(first.loss.ref_kl, 0, 1e-7);        // of rounding
+  EXPECT_NEAR(first.loss.ref_kl, 0, 1e-7);   // of rounding
   EXPECT_EQ(first.batch.groups_trained, 6);  // the KL loss gives constant groups a gradient too
   EXPECT_GT(Step(2).loss.ref_kl, 0);
 }

@@ -1,5 +1,5 @@
-// Appends payloads and accepts groups in folder argv[1] for ever, and writes one byte to standard output for each acknowledged group.
-// Killed by ledger_kill_test.
+// Appends payloads and accepts groups in folder argv[1] for ever, and writes one byte to standard
+// output for each acknowledged group. Killed by ledger_kill_test.
 #include <unistd.h>
 
 #include <string>
@@ -33,9 +33,11 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
 }
 
 Status Run(const std::string& folder) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(folder + "/ledger.db"));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger,
+                            Ledger::Open(folder + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads, PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 4096));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads,
+                            PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 4096));
   std::uint64_t next = snapshot.run ? snapshot.run->next_group_id : 1;
   while (true) {
     BUTTRESS_RETURN_IF_ERROR(Accept(*ledger, *payloads, next++));
@@ -46,4 +48,6 @@ Status Run(const std::string& folder) {
 }  // namespace
 }  // namespace buttress
 
-int main(int argc, char** argv) { return argc == 2 ? buttress::ExitCode(buttress::Run(argv[1])) : 2; }
+int main(int argc, char** argv) {
+  return argc == 2 ? buttress::ExitCode(buttress::Run(argv[1])) : 2;
+}

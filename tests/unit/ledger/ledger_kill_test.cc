@@ -16,7 +16,8 @@ extern char** environ;
 namespace buttress {
 namespace {
 
-// Runs the writer until it has acknowledged at least `wanted` groups, kills it, and returns all acknowledgements that it gave.
+// Runs the writer until it has acknowledged at least `wanted` groups, kills it, and returns all
+// acknowledgements that it gave.
 std::int64_t WriteAndKill(const std::string& folder, std::int64_t wanted) {
   std::array<int, 2> pipe_ends{};
   EXPECT_EQ(pipe(pipe_ends.data()), 0);
@@ -54,7 +55,8 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
     const LedgerSnapshot snapshot = *ledger->Load();
     const auto durable = static_cast<std::int64_t>(snapshot.accepted.size());
     ASSERT_GE(durable, acknowledged);
-    ASSERT_LE(durable, acknowledged + 1 + round);  // one a life may be durable without its acknowledgement
+    ASSERT_LE(durable,
+              acknowledged + 1 + round);  // one a life may be durable without its acknowledgement
     ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
     const std::unique_ptr<PayloadStore> payloads =
         *PayloadStore::Open(folder.path() + "/payloads", ledger->payload_end(), 4096);

@@ -2,7 +2,6 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-
 #include <sys/mount.h>
 #include <unistd.h>
 
@@ -33,8 +32,9 @@ AcceptedRow Accepted(std::uint64_t id) {
   row.group_id = id;
   row.lease_epoch = 1;
   row.content_sha256 = std::string(32, static_cast<char>(id));
-  row.completions = {{.outcome = Outcome::kCorrect, .raw_reward = 1, .reward = 1, .total_tokens = 7},
-                     {.outcome = Outcome::kWrong, .version_epoch = 1, .version_step = 3}};
+  row.completions = {
+      {.outcome = Outcome::kCorrect, .raw_reward = 1, .reward = 1, .total_tokens = 7},
+      {.outcome = Outcome::kWrong, .version_epoch = 1, .version_step = 3}};
   row.component_names = {"format", "answer"};
   row.components = {0.5, 1, 0.25, 0};
   row.versions = {{1, 3, ""}, {2, 4, ""}};
@@ -104,20 +104,31 @@ TEST_F(LedgerTest, CompletionsCanBeAskedForWithTheSqliteProgram) {
   ASSERT_TRUE(Open()->Write(batch).ok());
   const auto database = *Database::Open(path_, DatabaseMode::kReadOnly);
   EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM completions WHERE group_id = 1"), 2);
-  EXPECT_EQ(*database->QueryInt("SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward = 1"), 7);
-  EXPECT_EQ(*database->QueryInt("SELECT version_step FROM completions WHERE position = 1 AND outcome = 2 AND version_epoch = 1"), 3);
+  EXPECT_EQ(
+      *database->QueryInt(
+          "SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward = 1"),
+      7);
+  EXPECT_EQ(*database->QueryInt("SELECT version_step FROM completions WHERE position = 1 AND "
+                                "outcome = 2 AND version_epoch = 1"),
+            3);
 }
 
 TEST(CompletionText, WhatWasWrittenIsReadAndAnythingElseIsDataLoss) {
-  const std::vector<CompletionRow> rows = {{.outcome = Outcome::kCorrect, .finish_reason = FinishReason::kLength, .raw_reward = 0.1,
-                                            .reward = -1e-300, .trained_tokens = 3, .total_tokens = 4, .version_epoch = UINT64_MAX,
+  const std::vector<CompletionRow> rows = {{.outcome = Outcome::kCorrect,
+                                            .finish_reason = FinishReason::kLength,
+                                            .raw_reward = 0.1,
+                                            .reward = -1e-300,
+                                            .trained_tokens = 3,
+                                            .total_tokens = 4,
+                                            .version_epoch = UINT64_MAX,
                                             .version_step = 9},
                                            {}};
   const std::string text = EncodeCompletions(rows);
   EXPECT_EQ(*DecodeCompletions(text), rows);
   EXPECT_TRUE(DecodeCompletions(EncodeCompletions({}))->empty());
   for (std::size_t size = 0; size < text.size(); ++size) {
-    EXPECT_EQ(DecodeCompletions(text.substr(0, size)).status().code(), StatusCode::kDataLoss) << size;
+    EXPECT_EQ(DecodeCompletions(text.substr(0, size)).status().code(), StatusCode::kDataLoss)
+        << size;
   }
   for (const char* bad : {"[[1,2,3]]", "[[1,2,a,0,0,0,0,0]]", "[] ", "[[1,2,0,0,0,0,0,0],]"}) {
     EXPECT_EQ(DecodeCompletions(bad).status().code(), StatusCode::kDataLoss) << bad;
@@ -150,8 +161,14 @@ TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOv
   batch.run = FirstRun();
   batch.run->greso = GresoBases{0.51, 0.49};
   batch.groups = {Pending(1)};
-  batch.records[UINT64_MAX] = {.easy_in_a_row = 3, .hard_in_a_row = 4, .last_constant = true, .last_pass = 5, .correct = 0.5, .wrong = 6};
-  batch.skipped = {{0, 8, SkipReason::kEasy}, {1, 8, SkipReason::kFarther}, {1, 9, SkipReason::kFarther}};
+  batch.records[UINT64_MAX] = {.easy_in_a_row = 3,
+                               .hard_in_a_row = 4,
+                               .last_constant = true,
+                               .last_pass = 5,
+                               .correct = 0.5,
+                               .wrong = 6};
+  batch.skipped = {
+      {0, 8, SkipReason::kEasy}, {1, 8, SkipReason::kFarther}, {1, 9, SkipReason::kFarther}};
   ASSERT_TRUE(Open()->Write(batch).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, batch.run);
@@ -165,7 +182,8 @@ TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOv
   LedgerBatch both;
   both.skipped = {{batch.groups[0].prompt.pass, batch.groups[0].prompt.row, SkipReason::kHard}};
   ASSERT_TRUE(Open()->Write(both).ok());
-  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations, testing::ElementsAre(HasSubstr("in the same pass")));
+  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations,
+              testing::ElementsAre(HasSubstr("in the same pass")));
 }
 
 TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
@@ -194,7 +212,8 @@ TEST_F(LedgerTest, NothingIsCommittedIfWhatTheBatchRefersToIsNotDurable) {
   batch.run = FirstRun();
   batch.groups = {Pending(1)};
   int asked = 0;
-  const Status failed = ledger->Write(batch, [&] { return ++asked, Unavailable("the disk is gone"); });
+  const Status failed =
+      ledger->Write(batch, [&] { return ++asked, Unavailable("the disk is gone"); });
   EXPECT_EQ(failed.message(), "the disk is gone");
   EXPECT_FALSE(ledger->Load()->run.has_value());
   ASSERT_TRUE(ledger->Write(batch, [&] { return ++asked, OkStatus(); }).ok());
@@ -219,7 +238,8 @@ TEST_F(LedgerTest, ASecondCoordinatorIsRefusedAndNamesTheFirst) {
   const std::unique_ptr<Ledger> first = Open();
   const Status second = Ledger::Open(path_).status();
   EXPECT_EQ(second.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(second.message(), HasSubstr("is open in another coordinator, process " + std::to_string(getpid())));
+  EXPECT_THAT(second.message(),
+              HasSubstr("is open in another coordinator, process " + std::to_string(getpid())));
 }
 
 TEST_F(LedgerTest, AReaderWorksBesideTheCoordinatorAndAfterIt) {
@@ -255,7 +275,8 @@ TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
 TEST_F(LedgerTest, AFullDiskRefusesTheBatchAndLosesNothing) {
   const std::string disk = folder_.path() + "/disk";
   std::filesystem::create_directory(disk);
-  if (mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0) GTEST_SKIP() << "a small tmpfs needs root to be mounted";
+  if (mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0)
+    GTEST_SKIP() << "a small tmpfs needs root to be mounted";
   std::unique_ptr<Ledger> ledger = *Ledger::Open(disk + "/ledger.db");
   std::ofstream(disk + "/filler") << std::string(200 << 10, 'x');
   std::uint64_t id = 0;
@@ -283,7 +304,8 @@ TEST_F(LedgerTest, AForeignOrBrokenFileIsRefused) {
   EXPECT_EQ(LedgerReader::Open(path_).status().code(), StatusCode::kDataLoss);
   EXPECT_EQ(LedgerReader::Open(folder_.path() + "/none.db").status().code(), StatusCode::kNotFound);
   const std::string other = folder_.path() + "/other.db";
-  ASSERT_TRUE((*Database::Open(other, DatabaseMode::kReadWrite))->Execute("CREATE TABLE t (x)").ok());
+  ASSERT_TRUE(
+      (*Database::Open(other, DatabaseMode::kReadWrite))->Execute("CREATE TABLE t (x)").ok());
   EXPECT_THAT(Ledger::Open(other).status().message(), HasSubstr("is not a ledger"));
 }
 

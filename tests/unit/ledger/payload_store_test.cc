@@ -18,15 +18,20 @@ using ::testing::HasSubstr;
 
 class PayloadStoreTest : public ::testing::Test {
  protected:
-  std::unique_ptr<PayloadStore> Open(PayloadEnd end = {}, std::uint64_t segment_bytes = kSegmentBytes) {
+  std::unique_ptr<PayloadStore> Open(PayloadEnd end = {},
+                                     std::uint64_t segment_bytes = kSegmentBytes) {
     Result<std::unique_ptr<PayloadStore>> store = PayloadStore::Open(path_, end, segment_bytes);
     EXPECT_TRUE(store.ok()) << store.status().ToString();
     return store.ok() ? *std::move(store) : nullptr;
   }
 
-  static Result<PayloadRef> Append(PayloadStore& store, const std::string& bytes) { return store.Append(bytes, Sha256Of(bytes)); }
+  static Result<PayloadRef> Append(PayloadStore& store, const std::string& bytes) {
+    return store.Append(bytes, Sha256Of(bytes));
+  }
 
-  static PayloadEnd EndOf(const PayloadRef& ref) { return {ref.segment, ref.offset + kPayloadHeaderBytes + ref.bytes}; }
+  static PayloadEnd EndOf(const PayloadRef& ref) {
+    return {ref.segment, ref.offset + kPayloadHeaderBytes + ref.bytes};
+  }
 
   TempDir folder_;
   const std::string path_ = folder_.path() + "/payloads";
@@ -70,7 +75,8 @@ TEST_F(PayloadStoreTest, AFlippedByteIsDataLoss) {
   file.close();
   const Result<std::string> bytes = store->Read(ref);
   EXPECT_EQ(bytes.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(bytes.status().message(), HasSubstr("00000001.seg: the record at byte 0 is not what was written"));
+  EXPECT_THAT(bytes.status().message(),
+              HasSubstr("00000001.seg: the record at byte 0 is not what was written"));
   EXPECT_EQ(*store->Read(other), "other");
 }
 
@@ -88,7 +94,8 @@ TEST_F(PayloadStoreTest, AFileShorterThanTheLedgerSaysIsDataLoss) {
 TEST_F(PayloadStoreTest, SegmentsAreBoundedAndEndedOnesCanBeDeleted) {
   const std::unique_ptr<PayloadStore> store = Open({}, 64);
   std::vector<PayloadRef> refs;
-  for (int i = 0; i < 5; ++i) refs.push_back(*Append(*store, std::string(40, static_cast<char>('a' + i))));
+  for (int i = 0; i < 5; ++i)
+    refs.push_back(*Append(*store, std::string(40, static_cast<char>('a' + i))));
   EXPECT_EQ(refs[4].segment, 5);
   EXPECT_EQ(*store->Read(refs[1]), std::string(40, 'b'));
   EXPECT_EQ(*store->DeleteBefore(3), 2);
@@ -116,20 +123,25 @@ TEST_F(PayloadStoreTest, WhatTheLedgerDoesNotKnowYetIsGivenOutUpToTheFirstRecord
   {
     const std::unique_ptr<PayloadStore> store = Open({}, 60);
     known = *Append(*store, "known");
-    for (const char* bytes : {"second", "third, in the next segment", "", "last"}) later.push_back(*Append(*store, bytes));
+    for (const char* bytes : {"second", "third, in the next segment", "", "last"})
+      later.push_back(*Append(*store, bytes));
   }
   ASSERT_EQ(later.back().segment, 2);
   const std::string second_segment = path_ + "/00000002.seg";
   const auto whole = std::filesystem::file_size(second_segment);
-  std::ofstream(second_segment, std::ios::app) << std::string(4, '\1') + "torn header and bytes that are too short";
+  std::ofstream(second_segment, std::ios::app)
+      << std::string(4, '\1') + "torn header and bytes that are too short";
   std::vector<std::pair<PayloadRef, std::string>> taken;
-  const auto store = PayloadStore::Open(path_, EndOf(known), 60, [&](const PayloadRef& ref, std::string_view bytes) {
-    taken.emplace_back(ref, bytes);
-    return OkStatus();
-  });
+  const auto store = PayloadStore::Open(path_, EndOf(known), 60,
+                                        [&](const PayloadRef& ref, std::string_view bytes) {
+                                          taken.emplace_back(ref, bytes);
+                                          return OkStatus();
+                                        });
   ASSERT_TRUE(store.ok()) << store.status().ToString();
-  EXPECT_THAT(taken, ::testing::ElementsAre(::testing::Pair(later[0], "second"), ::testing::Pair(later[1], "third, in the next segment"),
-                                            ::testing::Pair(later[2], ""), ::testing::Pair(later[3], "last")));
+  EXPECT_THAT(taken, ::testing::ElementsAre(::testing::Pair(later[0], "second"),
+                                            ::testing::Pair(later[1], "third, in the next segment"),
+                                            ::testing::Pair(later[2], ""),
+                                            ::testing::Pair(later[3], "last")));
   EXPECT_EQ(std::filesystem::file_size(second_segment), whole);
   EXPECT_EQ(*(*store)->Read(*Append(**store, "next")), "next");
 }
@@ -140,7 +152,9 @@ TEST_F(PayloadStoreTest, ARecordThatIsNotWhatWasWrittenEndsTheTail) {
     const std::unique_ptr<PayloadStore> store = Open();
     for (const char* bytes : {"first", "second", "third"}) refs.push_back(*Append(*store, bytes));
   }
-  std::fstream(first_segment_, std::ios::in | std::ios::out | std::ios::binary).seekp(static_cast<std::streamoff>(refs[1].offset) + 9).put('X');
+  std::fstream(first_segment_, std::ios::in | std::ios::out | std::ios::binary)
+      .seekp(static_cast<std::streamoff>(refs[1].offset) + 9)
+      .put('X');
   int taken = 0;
   const auto count = [&](const PayloadRef&, std::string_view) {
     ++taken;
@@ -149,7 +163,10 @@ TEST_F(PayloadStoreTest, ARecordThatIsNotWhatWasWrittenEndsTheTail) {
   ASSERT_TRUE(PayloadStore::Open(path_, {}, kSegmentBytes, count).ok());
   EXPECT_EQ(taken, 1);
   EXPECT_EQ(std::filesystem::file_size(first_segment_), EndOf(refs[0]).offset);
-  EXPECT_EQ(PayloadStore::Open(path_, {}, kSegmentBytes, [](const PayloadRef&, std::string_view) { return Internal("no"); }).status().code(),
+  EXPECT_EQ(PayloadStore::Open(path_, {}, kSegmentBytes,
+                               [](const PayloadRef&, std::string_view) { return Internal("no"); })
+                .status()
+                .code(),
             StatusCode::kInternal);
 }
 

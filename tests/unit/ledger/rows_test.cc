@@ -10,7 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-Completion Make(std::int32_t index, Outcome outcome, double reward, std::vector<PolicyVersion> versions) {
+Completion Make(std::int32_t index, Outcome outcome, double reward,
+                std::vector<PolicyVersion> versions) {
   Completion completion;
   completion.index = index;
   completion.token_ids = {1, 2, 3};
@@ -18,8 +19,10 @@ Completion Make(std::int32_t index, Outcome outcome, double reward, std::vector<
   completion.outcome = outcome;
   completion.raw_reward = reward;
   completion.reward = reward / 2;
-  for (std::size_t i = 0; i < versions.size(); ++i) completion.segments.push_back({static_cast<std::int32_t>(i), versions[i]});
-  if (outcome != Outcome::kUnscorable) completion.components = {{"answer", reward, 0.5}, {"format", 7, 0}};
+  for (std::size_t i = 0; i < versions.size(); ++i)
+    completion.segments.push_back({static_cast<std::int32_t>(i), versions[i]});
+  if (outcome != Outcome::kUnscorable)
+    completion.components = {{"answer", reward, 0.5}, {"format", 7, 0}};
   return completion;
 }
 
@@ -27,7 +30,8 @@ TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
   Group group;
   group.group_id = 9;
   group.prompt_token_ids = {5, 6};
-  group.completions = {Make(1, Outcome::kWrong, 0, {{1, 4, "d"}, {2, 4, "d"}}), Make(0, Outcome::kCorrect, 1, {{1, 4, "d"}})};
+  group.completions = {Make(1, Outcome::kWrong, 0, {{1, 4, "d"}, {2, 4, "d"}}),
+                       Make(0, Outcome::kCorrect, 1, {{1, 4, "d"}})};
   const AcceptedRow row = SummarizeGroup(group);
   EXPECT_EQ(row.group_id, 9);
   EXPECT_EQ(row.prompt_tokens, 2);
@@ -45,7 +49,8 @@ TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
 TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
   Group group;
   const double nan = std::numeric_limits<double>::quiet_NaN();
-  group.completions = {Make(0, Outcome::kUnscorable, nan, {}), Make(1, Outcome::kWrong, 0, {{1, 4, ""}}),
+  group.completions = {Make(0, Outcome::kUnscorable, nan, {}),
+                       Make(1, Outcome::kWrong, 0, {{1, 4, ""}}),
                        Make(2, Outcome::kWrong, 0, {{1, 4, ""}})};
   const AcceptedRow row = SummarizeGroup(group);
   EXPECT_EQ(row.collapse, CollapseClass::kAllWrong);
@@ -54,7 +59,8 @@ TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
 }
 
 TEST(ContentTag, IsTheBeginningOfTheHashAndNeverZero) {
-  EXPECT_EQ(ContentTag("\x01\x02\x03\x04\x05\x06\x07\x08" + std::string(24, 'x')), 0x0102030405060708U);
+  EXPECT_EQ(ContentTag("\x01\x02\x03\x04\x05\x06\x07\x08" + std::string(24, 'x')),
+            0x0102030405060708U);
   EXPECT_EQ(ContentTag(std::string(32, '\0')), 1);
 }
 

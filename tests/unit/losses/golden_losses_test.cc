@@ -1,4 +1,5 @@
-// tests/golden/losses.json: losses and gradients of verl's and TRL's own functions (make_losses.py).
+// tests/golden/losses.json: losses and gradients of verl's and TRL's own functions
+// (make_losses.py).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -25,7 +26,8 @@ TEST(GoldenLossesTest, ValuesAndGradientsAreThoseOfVerlAndTrl) {
     const auto expected = row["gradient"].get<std::vector<double>>();
     const auto gradient = (*answer)["gradient"].get<std::vector<double>>();
     ASSERT_EQ(gradient.size(), expected.size());
-    for (std::size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], expected[i], 5e-6) << "token " << i;
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      EXPECT_NEAR(gradient[i], expected[i], 5e-6) << "token " << i;
   }
 }
 

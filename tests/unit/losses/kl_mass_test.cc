@@ -8,7 +8,8 @@
 namespace buttress {
 namespace {
 
-// x = logprobs - ref_logprobs; the derivative of k3 = exp(-x) + x - 1 is 1 - exp(-x), that of k2 = x^2 / 2 is x, that of k1 is 1.
+// x = logprobs - ref_logprobs; the derivative of k3 = exp(-x) + x - 1 is 1 - exp(-x), that of k2 =
+// x^2 / 2 is x, that of k1 is 1.
 TEST(KlGradientMassTest, IsTheSizeOfTheKlTermsDerivative) {
   const double x[] = {0.5, -0.25, 1.0};
   const double weights[] = {0.2, 0.3, 0.5};
@@ -25,7 +26,9 @@ TEST(KlGradientMassTest, IsTheSizeOfTheKlTermsDerivative) {
     options.kl_estimator = estimator;
     double all = 0, constant = 0;
     for (int i = 0; i < 3; ++i) {
-      const double derivative = estimator == KlEstimator::kK1 ? 1.0 : estimator == KlEstimator::kK2 ? x[i] : 1.0 - std::exp(-x[i]);
+      const double derivative = estimator == KlEstimator::kK1   ? 1.0
+                                : estimator == KlEstimator::kK2 ? x[i]
+                                                                : 1.0 - std::exp(-x[i]);
       const double mass = 0.1 * weights[i] * std::abs(derivative);
       all += mass;
       constant += i == 1 ? 0.0 : mass;

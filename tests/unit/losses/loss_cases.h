@@ -1,5 +1,6 @@
-// Micro-batches for tests of losses, and the losses written down a second time: from the papers' formulas, in double, without torch. What
-// has no gradient in a formula is evaluated at `frozen`, so that differences by `lp` are the gradient.
+// Micro-batches for tests of losses, and the losses written down a second time: from the papers'
+// formulas, in double, without torch. What has no gradient in a formula is evaluated at `frozen`,
+// so that differences by `lp` are the gradient.
 #pragma once
 
 #include <torch/types.h>
@@ -22,7 +23,9 @@ struct LossCase {
   std::vector<std::uint8_t> marked;
 };
 
-inline at::Tensor FloatVector(const std::vector<double>& values) { return torch::tensor(values, at::kFloat); }
+inline at::Tensor FloatVector(const std::vector<double>& values) {
+  return torch::tensor(values, at::kFloat);
+}
 
 inline std::vector<double> DoublesOf(const at::Tensor& tensor) {
   const at::Tensor values = tensor.detach().to(at::kDouble).contiguous();
@@ -62,9 +65,14 @@ inline LossCase RandomCase(RandomStream& random, std::int64_t completions) {
 }
 
 // Weighted sum of policy losses, without corrections.
-inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::vector<double>& lp, const std::vector<double>& frozen) {
-  const auto clip = [&](double ratio) { return std::clamp(ratio, 1 - o.clip_low, 1 + o.clip_high); };
-  const auto surrogate = [&](double ratio, double a) { return std::max(-a * ratio, -a * clip(ratio)); };
+inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::vector<double>& lp,
+                            const std::vector<double>& frozen) {
+  const auto clip = [&](double ratio) {
+    return std::clamp(ratio, 1 - o.clip_low, 1 + o.clip_high);
+  };
+  const auto surrogate = [&](double ratio, double a) {
+    return std::max(-a * ratio, -a * clip(ratio));
+  };
   double sum = 0;
   std::size_t begin = 0;
   for (const std::int64_t length : c.lengths) {
@@ -93,16 +101,26 @@ inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::
           loss = surrogate(rho, a);
           if (a < 0 && o.dual_clip > 0) loss = std::min(loss, -a * o.dual_clip);
           break;
-        case PolicyLoss::kGspo: loss = surrogate(std::exp(d_sum / n), a_sum / n); break;
-        case PolicyLoss::kGspoToken: loss = surrogate(std::exp(frozen_sum / n) * std::exp(lp[t] - frozen[t]), a); break;
-        case PolicyLoss::kCispo: loss = -clip(frozen_rho) * a * lp[t]; break;
-        case PolicyLoss::kGmpo: loss = -a_sum / n * std::exp(c_sum / n); break;
+        case PolicyLoss::kGspo:
+          loss = surrogate(std::exp(d_sum / n), a_sum / n);
+          break;
+        case PolicyLoss::kGspoToken:
+          loss = surrogate(std::exp(frozen_sum / n) * std::exp(lp[t] - frozen[t]), a);
+          break;
+        case PolicyLoss::kCispo:
+          loss = -clip(frozen_rho) * a * lp[t];
+          break;
+        case PolicyLoss::kGmpo:
+          loss = -a_sum / n * std::exp(c_sum / n);
+          break;
         case PolicyLoss::kSapo: {
           const double tau = a > 0 ? o.sapo_tau_positive : o.sapo_tau_negative;
           loss = -a * 4 / tau / (1 + std::exp(-tau * (rho - 1)));
           break;
         }
-        case PolicyLoss::kGpg: loss = -a * lp[t]; break;
+        case PolicyLoss::kGpg:
+          loss = -a * lp[t];
+          break;
         case PolicyLoss::kDppoTv: {
           const bool keep = a > 0 ? p - q <= o.clip_high : p - q >= -o.clip_low;
           loss = keep ? -a * std::min(frozen_rho, o.dppo_cap) * lp[t] : 0;
@@ -114,8 +132,12 @@ inline double ReferenceLoss(const LossCase& c, const LossOptions& o, const std::
           loss = keep ? -a * std::min(frozen_rho, o.dppo_cap) * lp[t] : 0;
           break;
         }
-        case PolicyLoss::kClipCov: loss = marked ? 0 : surrogate(rho, a); break;
-        case PolicyLoss::kKlCov: loss = -a * rho + (marked ? o.kl_cov_coef * std::abs(lp[t] - c.old[t]) : 0); break;
+        case PolicyLoss::kClipCov:
+          loss = marked ? 0 : surrogate(rho, a);
+          break;
+        case PolicyLoss::kKlCov:
+          loss = -a * rho + (marked ? o.kl_cov_coef * std::abs(lp[t] - c.old[t]) : 0);
+          break;
       }
       sum += c.weights[t] * loss;
     }

@@ -1,4 +1,5 @@
-// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the formulas of the papers).
+// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the
+// formulas of the papers).
 #include "lib/rl/losses/losses.h"
 
 #include <gtest/gtest.h>
@@ -25,9 +26,11 @@ std::vector<double> Values(const at::Tensor& tensor) {
   return {values.data_ptr<double>(), values.data_ptr<double>() + values.numel()};
 }
 
-void ExpectNear(const std::vector<double>& got, const std::vector<double>& expected, double tolerance) {
+void ExpectNear(const std::vector<double>& got, const std::vector<double>& expected,
+                double tolerance) {
   ASSERT_EQ(got.size(), expected.size());
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], expected[i], tolerance) << "element " << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], expected[i], tolerance) << "element " << i;
 }
 
 // Sequences S1 (three tokens, A = 1.2) and S2 (five tokens, A = -0.7), packed.
@@ -51,7 +54,8 @@ LossInput Vectors(const std::vector<double>& sequence_weights) {
 }
 
 double LossOf(Aggregation aggregation, double length_norm) {
-  const auto weights = TokenWeights(aggregation, kLengths, kOneGroup, CountDenominators(kLengths, kOneGroup), length_norm);
+  const auto weights = TokenWeights(aggregation, kLengths, kOneGroup,
+                                    CountDenominators(kLengths, kOneGroup), length_norm);
   return ComputeLoss(Vectors(weights), kDapo).loss_sum.item<double>();
 }
 
@@ -66,7 +70,8 @@ TEST(PolicyLossTest, GivesTheSpecificationsValueForEachAggregation) {
 TEST(PolicyLossTest, HasTheSpecificationsGradient) {
   const LossInput input = Vectors({1, 1});
   ComputeLoss(input, kDapo).loss_sum.backward();
-  ExpectNear(Values(input.logprobs_M.grad()), {-1.326205, -.888982, 0, .898818, 0, 0, .735890, .665861}, 2e-6);
+  ExpectNear(Values(input.logprobs_M.grad()),
+             {-1.326205, -.888982, 0, .898818, 0, 0, .735890, .665861}, 2e-6);
 }
 
 TEST(PolicyLossTest, CountsWhatWasClippedAndHowFarTheSamplerIs) {
@@ -143,7 +148,8 @@ TEST(LossTest, TokensWithoutAFiniteOldLogprobAreDroppedAndCounted) {
   out.loss_sum.backward();
   EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 2);
   EXPECT_EQ(out.metric(LossMetric::kTokens).item<double>(), 6);
-  EXPECT_NEAR(out.loss_sum.item<double>(), 1.209381 + 1.326205 - .56, 2e-6);  // the two tokens' losses are gone, the weights stay
+  EXPECT_NEAR(out.loss_sum.item<double>(), 1.209381 + 1.326205 - .56,
+              2e-6);  // the two tokens' losses are gone, the weights stay
   const auto gradient = Values(input.logprobs_M.grad());
   EXPECT_EQ(gradient[0], 0);
   EXPECT_EQ(gradient[4], 0);
@@ -160,8 +166,10 @@ TEST(KlLossTest, GivesTheSpecificationsValuesAndGradients) {
   const std::vector<double> x = {.2, -.3, 0, -2, 30};
   const std::vector<double> k3 = {.018731, .049859, 0, 4.389056, 10};
   const std::vector<std::vector<double>> values = {x, {.02, .045, 0, 2, 450}, k3, k3};
-  const std::vector<std::vector<double>> gradients = {{1, 1, 1, 1, 1}, x, {.181269, -.349859, 0, -6.389056, 0}, x};
-  const KlEstimator estimators[] = {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3, KlEstimator::kK3Plus};
+  const std::vector<std::vector<double>> gradients = {
+      {1, 1, 1, 1, 1}, x, {.181269, -.349859, 0, -6.389056, 0}, x};
+  const KlEstimator estimators[] = {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3,
+                                    KlEstimator::kK3Plus};
   for (std::size_t e = 0; e < 4; ++e) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       LossInput input;
@@ -199,17 +207,20 @@ TEST(EntropyBonusTest, LowersTheLossByCoefficientTimesEntropy) {
   out.loss_sum.backward();
   EXPECT_NEAR(out.loss_sum.item<double>(), plain - 0.01 * (0.5 * 6 + 0.25 * 30), 1e-6);
   EXPECT_EQ(out.metric(LossMetric::kEntropy).item<double>(), 36);
-  ExpectNear(Values(input.entropy_M.grad()), {-.005, -.005, -.005, -.0025, -.0025, -.0025, -.0025, -.0025}, 1e-8);
+  ExpectNear(Values(input.entropy_M.grad()),
+             {-.005, -.005, -.005, -.0025, -.0025, -.0025, -.0025, -.0025}, 1e-8);
 }
 
-// A random micro-batch whose log-ratios keep away from the kinks of clipping, where differences say nothing.
+// A random micro-batch whose log-ratios keep away from the kinks of clipping, where differences say
+// nothing.
 LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptions& options) {
   std::vector<double> logprobs, old, advantages, weights, reference, entropy;
   for (std::int64_t i = 0; i < tokens; ++i) {
     double ratio = 0;
     do {
       ratio = std::exp(1.5 * (random.Uniform() - 0.4));
-    } while (std::abs(ratio - (1 - options.clip_low)) < .05 || std::abs(ratio - (1 + options.clip_high)) < .05 ||
+    } while (std::abs(ratio - (1 - options.clip_low)) < .05 ||
+             std::abs(ratio - (1 + options.clip_high)) < .05 ||
              std::abs(ratio - options.dual_clip) < .1);
     logprobs.push_back(-3 * random.Uniform());
     old.push_back(logprobs.back() - std::log(ratio));
@@ -231,7 +242,11 @@ LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptio
 TEST(LossProperty, GradientsAgreeWithFiniteDifferences) {
   RandomStream random({20260101, 40});
   for (const KlEstimator estimator : {KlEstimator::kK1, KlEstimator::kK2, KlEstimator::kK3}) {
-    const LossOptions options = {.clip_high = 0.28, .dual_clip = 3.0, .kl_coef = 0.1, .kl_estimator = estimator, .entropy_coef = 0.01};
+    const LossOptions options = {.clip_high = 0.28,
+                                 .dual_clip = 3.0,
+                                 .kl_coef = 0.1,
+                                 .kl_estimator = estimator,
+                                 .entropy_coef = 0.01};
     const std::int64_t tokens = 24;
     const LossInput input = RandomInput(random, tokens, options);
     ComputeLoss(input, options).loss_sum.backward();
@@ -252,17 +267,20 @@ TEST(LossProperty, GradientsAgreeWithFiniteDifferences) {
 
 TEST(LossProperty, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
   RandomStream random({20260101, 41});
-  const LossOptions options = {.clip_high = 0.28, .dual_clip = 3.0, .kl_coef = 0.1, .entropy_coef = 0.01};
+  const LossOptions options = {
+      .clip_high = 0.28, .dual_clip = 3.0, .kl_coef = 0.1, .entropy_coef = 0.01};
   for (int trial = 0; trial < 20; ++trial) {
     const std::int64_t tokens = 2 + static_cast<std::int64_t>(random.Below(60));
-    const std::int64_t cut = 1 + static_cast<std::int64_t>(random.Below(static_cast<std::uint64_t>(tokens - 1)));
+    const std::int64_t cut =
+        1 + static_cast<std::int64_t>(random.Below(static_cast<std::uint64_t>(tokens - 1)));
     LossInput whole = RandomInput(random, tokens, options);
     const LossOutput at_once = ComputeLoss(whole, options);
     at_once.loss_sum.backward();
     const at::Tensor gradient = whole.logprobs_M.grad().clone();
     const auto part = [&](std::int64_t begin, std::int64_t end) {
       LossInput input;
-      input.logprobs_M = whole.logprobs_M.detach().slice(0, begin, end).clone().requires_grad_(true);
+      input.logprobs_M =
+          whole.logprobs_M.detach().slice(0, begin, end).clone().requires_grad_(true);
       input.sampler_logprobs_M = whole.sampler_logprobs_M.slice(0, begin, end);
       input.advantages_M = whole.advantages_M.slice(0, begin, end);
       input.weights_M = whole.weights_M.slice(0, begin, end);
@@ -275,7 +293,8 @@ TEST(LossProperty, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
     const LossOutput first_out = ComputeLoss(first, options);
     const LossOutput second_out = ComputeLoss(second, options);
     (first_out.loss_sum + second_out.loss_sum).backward();
-    EXPECT_NEAR((first_out.loss_sum + second_out.loss_sum).item<double>(), at_once.loss_sum.item<double>(), 1e-6);
+    EXPECT_NEAR((first_out.loss_sum + second_out.loss_sum).item<double>(),
+                at_once.loss_sum.item<double>(), 1e-6);
     EXPECT_TRUE(at::equal(at::cat({first.logprobs_M.grad(), second.logprobs_M.grad()}), gradient));
     EXPECT_TRUE(at::allclose(first_out.metrics + second_out.metrics, at_once.metrics, 1e-5, 1e-5));
   }

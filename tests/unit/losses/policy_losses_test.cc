@@ -1,4 +1,5 @@
-// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the formulas of the papers).
+// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the
+// formulas of the papers).
 #include "lib/rl/losses/policy_losses.h"
 
 #include <gtest/gtest.h>
@@ -30,9 +31,10 @@ LossCase Specified() {
 
 TokenLosses Losses(const LossInput& input, const LossOptions& options) {
   const CompletionSums completions(input.lengths_C, at::ones_like(input.logprobs_M, at::kBool));
-  return ComputeTokenLosses({input.logprobs_M, input.old_logprobs_M, input.logprobs_M - input.old_logprobs_M, input.advantages_M,
-                             input.marked_M, completions},
-                            options);
+  return ComputeTokenLosses(
+      {input.logprobs_M, input.old_logprobs_M, input.logprobs_M - input.old_logprobs_M,
+       input.advantages_M, input.marked_M, completions},
+      options);
 }
 
 struct Golden {
@@ -56,12 +58,21 @@ const std::vector<Golden>& Goldens() {
     return std::vector<double>{first, first, first, second, second, second, second, second};
   };
   static const std::vector<Golden> goldens = {
-      {"ppo", dual, {-1.326205, -.888982, -1.536, .898818, .56, 2.1, .735890, .665861}, -.129141, .151173},
-      {"gspo, the paper's bounds", options(PolicyLoss::kGspo, 3e-4, 4e-4), by_completion(-1.200480, .944901), -.127789, unspecified},
-      {"gspo, wide", options(PolicyLoss::kGspo, .2, .28), by_completion(-1.282727, .944901), -.168913, unspecified},
-      {"gspo_token", options(PolicyLoss::kGspoToken, .2, .28), by_completion(-1.282727, .944901), -.168913, unspecified},
-      {"gmpo .4", options(PolicyLoss::kGmpo, .4, .4), by_completion(-1.2 * 1.068939, .7 * 1.349859), -.168913, unspecified},
-      {"gmpo .2", options(PolicyLoss::kGmpo, .2, .2), by_completion(-1.2, .954398), -.122801, unspecified},
+      {"ppo",
+       dual,
+       {-1.326205, -.888982, -1.536, .898818, .56, 2.1, .735890, .665861},
+       -.129141,
+       .151173},
+      {"gspo, the paper's bounds", options(PolicyLoss::kGspo, 3e-4, 4e-4),
+       by_completion(-1.200480, .944901), -.127789, unspecified},
+      {"gspo, wide", options(PolicyLoss::kGspo, .2, .28), by_completion(-1.282727, .944901),
+       -.168913, unspecified},
+      {"gspo_token", options(PolicyLoss::kGspoToken, .2, .28), by_completion(-1.282727, .944901),
+       -.168913, unspecified},
+      {"gmpo .4", options(PolicyLoss::kGmpo, .4, .4), by_completion(-1.2 * 1.068939, .7 * 1.349859),
+       -.168913, unspecified},
+      {"gmpo .2", options(PolicyLoss::kGmpo, .2, .2), by_completion(-1.2, .954398), -.122801,
+       unspecified},
       {"cispo of verl",
        options(PolicyLoss::kCispo, .2, .28),
        {.663103, 1.152, .1536, -.1792, -1.12, -.6272, -.220767, -.732447},
@@ -89,14 +100,18 @@ TEST(PolicyLossesTest, GiveTheSpecificationsValues) {
     LossCase c = Specified();
     const auto tokens = DoublesOf(Losses(InputOf(c), golden.options).loss_M);
     ASSERT_EQ(tokens.size(), golden.tokens.size());
-    for (std::size_t i = 0; i < tokens.size(); ++i) EXPECT_NEAR(tokens[i], golden.tokens[i], kTolerance) << "token " << i;
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      EXPECT_NEAR(tokens[i], golden.tokens[i], kTolerance) << "token " << i;
     const auto aggregated = [&](Aggregation aggregation) {
-      const auto weights = TokenWeights(aggregation, lengths, groups, CountDenominators(lengths, groups), 0);
-      c.weights = {weights[0], weights[0], weights[0], weights[1], weights[1], weights[1], weights[1], weights[1]};
+      const auto weights =
+          TokenWeights(aggregation, lengths, groups, CountDenominators(lengths, groups), 0);
+      c.weights = {weights[0], weights[0], weights[0], weights[1],
+                   weights[1], weights[1], weights[1], weights[1]};
       return ComputeLoss(InputOf(c), golden.options).loss_sum.item<double>();
     };
     if (golden.seq_mean_token_mean != kUnspecified) {
-      EXPECT_NEAR(aggregated(Aggregation::kSeqMeanTokenMean), golden.seq_mean_token_mean, kTolerance);
+      EXPECT_NEAR(aggregated(Aggregation::kSeqMeanTokenMean), golden.seq_mean_token_mean,
+                  kTolerance);
     }
     if (golden.token_mean != kUnspecified) {
       EXPECT_NEAR(aggregated(Aggregation::kTokenMean), golden.token_mean, kTolerance);
@@ -105,7 +120,8 @@ TEST(PolicyLossesTest, GiveTheSpecificationsValues) {
 }
 
 TEST(SapoLossTest, HasTheSpecificationsGate) {
-  for (const auto& [advantage, gate] : std::vector<std::pair<double, double>>{{1, .940015}, {-1, .934140}}) {
+  for (const auto& [advantage, gate] :
+       std::vector<std::pair<double, double>>{{1, .940015}, {-1, .934140}}) {
     LossCase c;
     c.lp = {-.5, -.5};
     c.old = c.sampler = {-.5, -.5 - std::log(1.5)};
@@ -126,11 +142,14 @@ std::vector<PolicyLoss> AllLosses() {
   return losses;
 }
 
-std::string NameOf(PolicyLoss loss) { return std::string(PolicyLosses()[static_cast<std::size_t>(loss)].name); }
+std::string NameOf(PolicyLoss loss) {
+  return std::string(PolicyLosses()[static_cast<std::size_t>(loss)].name);
+}
 
 LossOptions Options(PolicyLoss policy) {
   const bool divergence = policy == PolicyLoss::kDppoTv || policy == PolicyLoss::kDppoKl;
-  LossOptions options{.policy = policy, .clip_low = divergence ? .06 : .2, .clip_high = divergence ? .08 : .28};
+  LossOptions options{
+      .policy = policy, .clip_low = divergence ? .06 : .2, .clip_high = divergence ? .08 : .28};
   options.dual_clip = policy == PolicyLoss::kPpo || policy == PolicyLoss::kDecoupledPpo ? 3 : 0;
   options.dppo_cap = 2;
   return options;
@@ -156,7 +175,8 @@ TEST(PolicyLossesProperty, ValuesAndGradientsAreThoseOfTheFormulaInDouble) {
           return ReferenceLoss(c, options, lp, c.lp);
         };
         const auto slope = [&](double h) { return (at_offset(h) - at_offset(-h)) / (2 * h); };
-        if (std::abs(slope(1e-4) - slope(1e-6)) > 1e-5) continue;  // at a kink of clipping differences say nothing
+        if (std::abs(slope(1e-4) - slope(1e-6)) > 1e-5)
+          continue;  // at a kink of clipping differences say nothing
         EXPECT_NEAR(gradient[i], slope(1e-6), 5e-6) << "trial " << trial << ", token " << i;
         ++compared;
       }
@@ -178,7 +198,8 @@ TEST(PolicyLossesProperty, AtRatioOneTheGradientIsThePolicyGradient) {
     options.old_policy = OldPolicy::kLearner;
     ComputeLoss(input, options).loss_sum.backward();
     const auto gradient = DoublesOf(input.logprobs_M.grad());
-    for (std::size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], -c.advantages[i] * c.weights[i], 1e-7) << "token " << i;
+    for (std::size_t i = 0; i < gradient.size(); ++i)
+      EXPECT_NEAR(gradient[i], -c.advantages[i] * c.weights[i], 1e-7) << "token " << i;
   }
 }
 
@@ -201,8 +222,10 @@ TEST(GspoLossTest, OfOneTokenIsPpo) {
 TEST(GspoLossTest, TheTokenVariantTakesEachTokensAdvantageTheOtherTheirMean) {
   LossCase c = Specified();
   c.advantages = {2, 1, .6, -.7, -.7, -.7, -.7, -.7};
-  const auto sequence = DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = .28}).loss_M);
-  const auto token = DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspoToken, .clip_high = .28}).loss_M);
+  const auto sequence =
+      DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = .28}).loss_M);
+  const auto token =
+      DoublesOf(Losses(InputOf(c), {.policy = PolicyLoss::kGspoToken, .clip_high = .28}).loss_M);
   EXPECT_NEAR(sequence[0], -1.2 * 1.068939, kTolerance);
   EXPECT_NEAR(sequence[2], -1.2 * 1.068939, kTolerance);
   EXPECT_NEAR(token[0], -2 * 1.068939, kTolerance);
@@ -213,10 +236,12 @@ TEST(DecoupledPpoTest, GivesTheSpecificationsValues) {
   struct Row {
     double a, lp, prox, behav, u, w, masked, truncated, naive;
   };
-  const std::vector<Row> rows = {{1, -1, -1.1, -1.6, 1.105171, 1.648721, -1.822119, -1.822119, -1.2},
-                                 {1, -1, -1.3, -1.6, 1.349859, 1.349859, -1.619831, -1.619831, -1.2},
-                                 {-1, -1, -1.3, -1.6, 1.349859, 1.349859, 1.822119, 1.822119, 1.822119},
-                                 {1, -1, -1.1, -3.2, 1.105171, 8.166170, 0, -5.525855, -1.2}};
+
+  const std::vector<Row> rows = {
+      {1, -1, -1.1, -1.6, 1.105171, 1.648721, -1.822119, -1.822119, -1.2},
+      {1, -1, -1.3, -1.6, 1.349859, 1.349859, -1.619831, -1.619831, -1.2},
+      {-1, -1, -1.3, -1.6, 1.349859, 1.349859, 1.822119, 1.822119, 1.822119},
+      {1, -1, -1.1, -3.2, 1.105171, 8.166170, 0, -5.525855, -1.2}};
   for (const Row& row : rows) {
     LossCase c;
     c.lp = {row.lp};
@@ -225,14 +250,18 @@ TEST(DecoupledPpoTest, GivesTheSpecificationsValues) {
     c.advantages = {row.a};
     c.weights = {1};
     c.lengths = {1};
-    LossOptions options{.policy = PolicyLoss::kDecoupledPpo, .old_policy = OldPolicy::kLearner, .correction_cap = 5};
+    LossOptions options{.policy = PolicyLoss::kDecoupledPpo,
+                        .old_policy = OldPolicy::kLearner,
+                        .correction_cap = 5};
     const auto loss = [&](CorrectionMode mode) {
       options.correction = mode;
       return ComputeLoss(InputOf(c), options).loss_sum.item<double>();
     };
     EXPECT_NEAR(loss(CorrectionMode::kMis), row.masked, kTolerance);
     EXPECT_NEAR(loss(CorrectionMode::kTis), row.truncated, kTolerance);
-    EXPECT_NEAR(loss(CorrectionMode::kIs), -row.a * std::min(row.a * row.u, row.a * std::clamp(row.u, .8, 1.2)) / row.a * row.w, 1e-5);
+    EXPECT_NEAR(
+        loss(CorrectionMode::kIs),
+        -row.a * std::min(row.a * row.u, row.a * std::clamp(row.u, .8, 1.2)) / row.a * row.w, 1e-5);
     LossInput naive = InputOf(c);
     naive.old_logprobs_M.reset();  // the sampler's
     EXPECT_NEAR(ComputeLoss(naive, {}).loss_sum.item<double>(), row.naive, kTolerance);
@@ -273,9 +302,16 @@ TEST(CorrectionTest, GivesTheSpecificationsWeights) {
     std::vector<double> weights;
     double truncated, masked;
   };
+
   const auto all = [](double w) { return std::vector<double>(4, w); };
   const std::vector<Row> rows = {
-      {CorrectionMode::kIs, CorrectionLevel::kToken, 2, 0, {1.221403, 2.718282, .449329, .135335}, 0, 0},
+      {CorrectionMode::kIs,
+       CorrectionLevel::kToken,
+       2,
+       0,
+       {1.221403, 2.718282, .449329, .135335},
+       0,
+       0},
       {CorrectionMode::kTis, CorrectionLevel::kToken, 2, 0, {1.221403, 2, .449329, .135335}, 1, 0},
       {CorrectionMode::kMis, CorrectionLevel::kToken, 2, 0, {1.221403, 0, .449329, .135335}, 0, 1},
       {CorrectionMode::kIcePop, CorrectionLevel::kToken, 5, .5, {1.221403, 2.718282, 0, 0}, 0, 2},
@@ -292,7 +328,8 @@ TEST(CorrectionTest, GivesTheSpecificationsWeights) {
     const Corrected got = Apply(options);
     double sum = 0;
     for (std::size_t i = 0; i < 4; ++i) {
-      EXPECT_NEAR(got.weights[i], row.weights[i], kTolerance) << "mode " << static_cast<int>(row.mode) << ", token " << i;
+      EXPECT_NEAR(got.weights[i], row.weights[i], kTolerance)
+          << "mode " << static_cast<int>(row.mode) << ", token " << i;
       sum += row.weights[i];
     }
     EXPECT_NEAR(got.out.metric(LossMetric::kCorrection).item<double>(), sum, 1e-5);
@@ -302,10 +339,12 @@ TEST(CorrectionTest, GivesTheSpecificationsWeights) {
 }
 
 TEST(CorrectionTest, EffectiveShareIsTheSpecificationsEss) {
-  const Corrected got = Apply({.old_policy = OldPolicy::kLearner, .correction = CorrectionMode::kTis});
+  const Corrected got =
+      Apply({.old_policy = OldPolicy::kLearner, .correction = CorrectionMode::kTis});
   const double sum = got.out.metric(LossMetric::kCorrection).item<double>();
   EXPECT_NEAR(sum / 4, .951517, kTolerance);
-  EXPECT_NEAR(EffectiveShare(4, sum, got.out.metric(LossMetric::kCorrectionSquared).item<double>()), .634018, kTolerance);
+  EXPECT_NEAR(EffectiveShare(4, sum, got.out.metric(LossMetric::kCorrectionSquared).item<double>()),
+              .634018, kTolerance);
 }
 
 TEST(CorrectionTest, WeighsEveryLossAndIsNoPartOfTheGradient) {
@@ -318,7 +357,8 @@ TEST(CorrectionTest, WeighsEveryLossAndIsNoPartOfTheGradient) {
     options.correction = CorrectionMode::kTis;
     const LossInput corrected = InputOf(c);
     ComputeLoss(corrected, options).loss_sum.backward();
-    for (std::size_t i = 0; i < c.lp.size(); ++i) c.weights[i] *= std::min(2.0, std::exp(c.old[i] - c.sampler[i]));
+    for (std::size_t i = 0; i < c.lp.size(); ++i)
+      c.weights[i] *= std::min(2.0, std::exp(c.old[i] - c.sampler[i]));
     options.correction = CorrectionMode::kNone;
     const LossInput weighted = InputOf(c);
     ComputeLoss(weighted, options).loss_sum.backward();
@@ -341,19 +381,23 @@ TEST(PolicyLossesProperty, SplittingChangesNoGradientAndMetricsAddUp) {
     const auto cut = static_cast<std::size_t>(c.lengths[0] + c.lengths[1] + c.lengths[2]);
     const auto part = [&](std::size_t begin, std::size_t end, std::size_t first, std::size_t last) {
       const auto of = [](const auto& all, std::size_t from, std::size_t to) {
-        return std::decay_t<decltype(all)>(all.begin() + static_cast<std::ptrdiff_t>(from), all.begin() + static_cast<std::ptrdiff_t>(to));
+        return std::decay_t<decltype(all)>(all.begin() + static_cast<std::ptrdiff_t>(from),
+                                           all.begin() + static_cast<std::ptrdiff_t>(to));
       };
-      return InputOf({of(c.lp, begin, end), of(c.old, begin, end), of(c.sampler, begin, end), of(c.advantages, begin, end),
-                      of(c.weights, begin, end), of(c.lengths, first, last), of(c.marked, begin, end)});
+      return InputOf({of(c.lp, begin, end), of(c.old, begin, end), of(c.sampler, begin, end),
+                      of(c.advantages, begin, end), of(c.weights, begin, end),
+                      of(c.lengths, first, last), of(c.marked, begin, end)});
     };
     const LossInput first = part(0, cut, 0, 3);
     const LossInput second = part(cut, c.lp.size(), 3, 9);
     const LossOutput first_out = ComputeLoss(first, options);
     const LossOutput second_out = ComputeLoss(second, options);
     (first_out.loss_sum + second_out.loss_sum).backward();
-    EXPECT_TRUE(at::equal(at::cat({first.logprobs_M.grad(), second.logprobs_M.grad()}), whole.logprobs_M.grad()));
+    EXPECT_TRUE(at::equal(at::cat({first.logprobs_M.grad(), second.logprobs_M.grad()}),
+                          whole.logprobs_M.grad()));
     EXPECT_TRUE(at::allclose(first_out.metrics + second_out.metrics, at_once.metrics, 1e-5, 1e-5));
-    EXPECT_TRUE(at::equal(first_out.weight_counts + second_out.weight_counts, at_once.weight_counts));
+    EXPECT_TRUE(
+        at::equal(first_out.weight_counts + second_out.weight_counts, at_once.weight_counts));
     EXPECT_EQ(at_once.weight_counts.sum().item<double>(), static_cast<double>(c.lp.size()));
   }
 }
@@ -368,7 +412,8 @@ TEST(PolicyLossesTest, StayFiniteHoweverFarThePoliciesAre) {
   c.lengths = {2, 2, 2};
   c.marked = {1, 1, 1, 1, 0, 0};
   for (const PolicyLoss policy : AllLosses()) {
-    for (const CorrectionMode mode : {CorrectionMode::kNone, CorrectionMode::kIs, CorrectionMode::kIcePop}) {
+    for (const CorrectionMode mode :
+         {CorrectionMode::kNone, CorrectionMode::kIs, CorrectionMode::kIcePop}) {
       SCOPED_TRACE(NameOf(policy));
       LossOptions options = Options(policy);
       options.correction = mode;
@@ -389,7 +434,8 @@ TEST(PolicyLossesTest, TokensThatDoNotCountAreInNoStatisticOfTheirCompletion) {
     LossCase c = Specified();
     const double expected = ComputeLoss(InputOf(c), options).loss_sum.item<double>();
     const double gap = std::numeric_limits<double>::quiet_NaN();
-    for (std::vector<double>* values : {&c.lp, &c.old, &c.advantages, &c.weights}) values->insert(values->begin() + 1, 7.0);
+    for (std::vector<double>* values : {&c.lp, &c.old, &c.advantages, &c.weights})
+      values->insert(values->begin() + 1, 7.0);
     c.sampler.insert(c.sampler.begin() + 1, gap);
     c.lengths = {4, 5};
     const LossInput input = InputOf(c);
@@ -401,7 +447,8 @@ TEST(PolicyLossesTest, TokensThatDoNotCountAreInNoStatisticOfTheirCompletion) {
   }
 }
 
-// Ten thousand tokens of log-ratio 1e-5: float32 sums of such lengths lose what GSPO's bounds of 3e-4 look at.
+// Ten thousand tokens of log-ratio 1e-5: float32 sums of such lengths lose what GSPO's bounds of
+// 3e-4 look at.
 TEST(GspoLossTest, LongCompletionsKeepTheirRatiosDigits) {
   LossCase c;
   const std::int64_t length = 10000;
@@ -411,7 +458,8 @@ TEST(GspoLossTest, LongCompletionsKeepTheirRatiosDigits) {
   c.advantages.assign(c.lp.size(), 1.0);
   c.weights.assign(c.lp.size(), 1.0 / static_cast<double>(length));
   c.lengths = {length};
-  const double loss = ComputeLoss(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = 1}).loss_sum.item<double>();
+  const double loss = ComputeLoss(InputOf(c), {.policy = PolicyLoss::kGspo, .clip_high = 1})
+                          .loss_sum.item<double>();
   EXPECT_NEAR(loss, -std::exp(2e-4), 1e-6);
 }
 
@@ -428,7 +476,8 @@ TEST(DppoLossTest, DivergencesNearProbabilityOneHaveDigits) {
   LossOptions options{.policy = PolicyLoss::kDppoKl};
   for (const double factor : {0.95, 1.05}) {
     options.clip_high = kl * factor;
-    const auto clipped = ComputeLoss(InputOf(c), options).metric(LossMetric::kClippedHigh).item<double>();
+    const auto clipped =
+        ComputeLoss(InputOf(c), options).metric(LossMetric::kClippedHigh).item<double>();
     EXPECT_EQ(clipped, factor < 1 ? 1 : 0);
   }
 }

@@ -28,20 +28,24 @@ std::vector<std::int32_t> PromptOf(std::int32_t first, std::int32_t length) {
   return prompt;
 }
 
-// Worst difference between recorded log-probs and those of the learner's forward pass, from `first_token` on.
-double TeacherForcedError(Transformer& model, const std::vector<std::int32_t>& prompt, const GeneratedSequence& sequence,
-                          double temperature, std::size_t first_token = 0) {
+// Worst difference between recorded log-probs and those of the learner's forward pass, from
+// `first_token` on.
+double TeacherForcedError(Transformer& model, const std::vector<std::int32_t>& prompt,
+                          const GeneratedSequence& sequence, double temperature,
+                          std::size_t first_token = 0) {
   const at::NoGradGuard no_grad;
   std::vector<std::int64_t> tokens(prompt.begin(), prompt.end());
   tokens.insert(tokens.end(), sequence.token_ids.begin(), sequence.token_ids.end());
   const std::int64_t length = static_cast<std::int64_t>(tokens.size());
   const at::Tensor ids = TokensOf(tokens);
   const at::Tensor hidden = model.Hidden(ids, std::span(&length, 1));
-  const auto out = ChunkedLogprobs(
-      model, hidden.narrow(0, 0, length - 1), ids.narrow(0, 1, length - 1), temperature, 16, EntropyMode::kNone);
+  const auto out =
+      ChunkedLogprobs(model, hidden.narrow(0, 0, length - 1), ids.narrow(0, 1, length - 1),
+                      temperature, 16, EntropyMode::kNone);
   double worst = 0;
   for (std::size_t t = first_token; t < sequence.logprobs.size(); ++t) {
-    const double expected = out.logprobs_M[static_cast<std::int64_t>(prompt.size() + t) - 1].item<double>();
+    const double expected =
+        out.logprobs_M[static_cast<std::int64_t>(prompt.size() + t) - 1].item<double>();
     worst = std::max(worst, std::abs(expected - static_cast<double>(sequence.logprobs[t])));
   }
   return worst;
@@ -62,7 +66,8 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
     const auto generator = Generator::Make(*model, {.max_running = 8, .kv_cache_tokens = 4096});
     std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
     for (std::uint64_t key = 0; key < batch; ++key) {
-      prompts[key] = PromptOf(static_cast<std::int32_t>(key / 4), 3 + 9 * static_cast<std::int32_t>(key / 4));
+      prompts[key] =
+          PromptOf(static_cast<std::int32_t>(key / 4), 3 + 9 * static_cast<std::int32_t>(key / 4));
       ASSERT_TRUE(generator->Add(key, prompts[key], Sampling(key, 40)).ok());
     }
     const auto done = RunAll(*generator);
@@ -89,7 +94,8 @@ TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
   }
   const auto done = RunAll(*generator);
   ASSERT_EQ(done.size(), 12u);
-  for (const auto& [key, sequence] : done) worst = std::max(worst, TeacherForcedError(*model, prompts[key], sequence, 0.8));
+  for (const auto& [key, sequence] : done)
+    worst = std::max(worst, TeacherForcedError(*model, prompts[key], sequence, 0.8));
   EXPECT_LT(worst, 1e-4);
 }
 
@@ -97,7 +103,8 @@ TEST(GeneratorTest, InFlightSequencesGoOnUnderNewWeights) {
   const auto model = GoldenModel("qwen2_tiny");
   const auto generator = Generator::Make(*model, {.max_running = 4, .kv_cache_tokens = 4096});
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
-  for (std::uint64_t key = 0; key < 6; ++key) {  // two prompts, one of whose sequences still wait at the change
+  for (std::uint64_t key = 0; key < 6;
+       ++key) {  // two prompts, one of whose sequences still wait at the change
     prompts[key] = PromptOf(static_cast<std::int32_t>(key / 3), 21);
     SamplingParams sampling = Sampling(key, 30);
     ASSERT_TRUE(generator->Add(key, prompts[key], sampling).ok());
@@ -125,16 +132,19 @@ TEST(GeneratorTest, InFlightSequencesGoOnUnderNewWeights) {
 
 TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
   const auto model = GoldenModel("qwen2_untied");
-  const GeneratorOptions options = {.max_running = 64, .kv_cache_tokens = 65536, .batch_invariant = true};
+  const GeneratorOptions options = {
+      .max_running = 64, .kv_cache_tokens = 65536, .batch_invariant = true};
   const auto together = Generator::Make(*model, options);
   for (std::uint64_t key = 0; key < 50; ++key) {
-    const auto prompt = PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
+    const auto prompt =
+        PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
     ASSERT_TRUE(together->Add(key, prompt, Sampling(key, 25)).ok());
   }
   const auto done = RunAll(*together);
   for (std::uint64_t key = 0; key < 50; key += 7) {
     const auto alone = Generator::Make(*model, options);
-    const auto prompt = PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
+    const auto prompt =
+        PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
     ASSERT_TRUE(alone->Add(key, prompt, Sampling(key, 25)).ok());
     const auto again = RunAll(*alone);
     EXPECT_EQ(again.at(key).token_ids, done.at(key).token_ids) << key;
@@ -162,7 +172,8 @@ TEST(GeneratorTest, SequencesEndAtStopTokensAndAtTheLimit) {
 TEST(GeneratorTest, ARemovedSequenceLeavesRoomAndTheOthersAlone) {
   const auto model = GoldenModel("qwen2_tiny");
   const auto generator = Generator::Make(*model, {.max_running = 2});
-  for (std::uint64_t key = 0; key < 3; ++key) ASSERT_TRUE(generator->Add(key, {1, 2, 3}, Sampling(key, 5)).ok());
+  for (std::uint64_t key = 0; key < 3; ++key)
+    ASSERT_TRUE(generator->Add(key, {1, 2, 3}, Sampling(key, 5)).ok());
   ASSERT_TRUE(generator->Step().empty());
   EXPECT_TRUE(generator->Remove(0));
   EXPECT_TRUE(generator->Remove(2));
@@ -176,9 +187,12 @@ TEST(GeneratorTest, WhatCanNeverRunIsRefused) {
   const auto model = GoldenModel("qwen2_tiny");
   const auto generator = Generator::Make(*model, {.kv_cache_tokens = 64});
   EXPECT_THAT(generator->Add(1, {}, {}).message(), HasSubstr("no tokens"));
-  EXPECT_THAT(generator->Add(1, {128}, {}).message(), HasSubstr("token 128 is outside the vocabulary of 128"));
-  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 256)).message(), HasSubstr("the model has 256 positions"));
-  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 100)).message(), HasSubstr("kv_cache_tokens = 64"));
+  EXPECT_THAT(generator->Add(1, {128}, {}).message(),
+              HasSubstr("token 128 is outside the vocabulary of 128"));
+  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 256)).message(),
+              HasSubstr("the model has 256 positions"));
+  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 100)).message(),
+              HasSubstr("kv_cache_tokens = 64"));
   EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 0)).message(), HasSubstr("max_tokens = 0"));
   EXPECT_EQ(generator->waiting(), 0);
 }

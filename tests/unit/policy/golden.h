@@ -14,21 +14,25 @@
 
 namespace buttress {
 
-inline std::string GoldenFolder(const std::string& name) { return std::string(BUTTRESS_GOLDEN) + "/" + name; }
+inline std::string GoldenFolder(const std::string& name) {
+  return std::string(BUTTRESS_GOLDEN) + "/" + name;
+}
 
 inline nlohmann::json GoldenNumbers() {
   const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/policy_logits.json");
   return nlohmann::json::parse(*text);
 }
 
-inline std::unique_ptr<Transformer> GoldenModel(const std::string& name, const std::string& dtype = "float32") {
+inline std::unique_ptr<Transformer> GoldenModel(const std::string& name,
+                                                const std::string& dtype = "float32") {
   auto model = Transformer::Load(GoldenFolder(name), dtype, {});
   EXPECT_TRUE(model.ok()) << model.status().ToString();
   return *std::move(model);
 }
 
 inline at::Tensor TokensOf(const std::vector<std::int64_t>& tokens) {
-  at::Tensor tensor = at::empty({static_cast<std::int64_t>(tokens.size())}, at::TensorOptions(at::kLong));
+  at::Tensor tensor =
+      at::empty({static_cast<std::int64_t>(tokens.size())}, at::TensorOptions(at::kLong));
   std::copy(tokens.begin(), tokens.end(), tensor.data_ptr<std::int64_t>());
   return tensor;
 }

@@ -8,7 +8,9 @@
 namespace buttress {
 namespace {
 
-double MaxDifference(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
 TEST(LogprobsTest, EqualThoseOfTransformers) {
   const at::NoGradGuard no_grad;
@@ -21,12 +23,13 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
       const std::int64_t length = static_cast<std::int64_t>(tokens.size());
       const at::Tensor ids = TokensOf(tokens);
       const at::Tensor hidden = model->Hidden(ids, std::span(&length, 1));
-      const auto out = ChunkedLogprobs(
-          *model, hidden, at::cat({ids.narrow(0, 1, length - 1), ids.narrow(0, 0, 1)}), numbers["temperature"], 7,
-          EntropyMode::kDetached);
+      const auto out = ChunkedLogprobs(*model, hidden,
+                                       at::cat({ids.narrow(0, 1, length - 1), ids.narrow(0, 0, 1)}),
+                                       numbers["temperature"], 7, EntropyMode::kDetached);
       const auto logprobs = row["logprobs"].get<std::vector<double>>();
       if (!logprobs.empty()) {
-        worst = std::max(worst, MaxDifference(out.logprobs_M.narrow(0, 0, length - 1), torch::tensor(logprobs, at::kDouble)));
+        worst = std::max(worst, MaxDifference(out.logprobs_M.narrow(0, 0, length - 1),
+                                              torch::tensor(logprobs, at::kDouble)));
       }
       const auto entropy = row["entropy"].get<std::vector<double>>();
       worst = std::max(worst, MaxDifference(out.entropy_M, torch::tensor(entropy, at::kDouble)));
@@ -36,7 +39,8 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-4);
 }
 
-// Short sequences run through the short-attention kernel, the batch with a long one through LibTorch's.
+// Short sequences run through the short-attention kernel, the batch with a long one through
+// LibTorch's.
 TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
   const nlohmann::json numbers = GoldenNumbers();
   double worst = 0;
@@ -47,14 +51,16 @@ TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
       std::vector<std::int64_t> lengths;
       std::vector<std::int64_t> rows;
       for (const auto& sequence : sequences) {
-        for (std::size_t t = 0; t + 1 < sequence.size(); ++t) rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
+        for (std::size_t t = 0; t + 1 < sequence.size(); ++t)
+          rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
         tokens.insert(tokens.end(), sequence.begin(), sequence.end());
         lengths.push_back(static_cast<std::int64_t>(sequence.size()));
       }
       const at::Tensor ids = TokensOf(tokens);
       const at::Tensor index = TokensOf(rows);
       const at::Tensor hidden = model->Hidden(ids, lengths).index_select(0, index);
-      ChunkedLogprobs(*model, hidden, ids.index_select(0, index + 1), numbers["temperature"], 16, EntropyMode::kNone)
+      ChunkedLogprobs(*model, hidden, ids.index_select(0, index + 1), numbers["temperature"], 16,
+                      EntropyMode::kNone)
           .logprobs_M.sum()
           .backward();
     };
@@ -71,8 +77,10 @@ TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
       const auto& expected = numbers[name]["gradients"][parameter];
       const double norm = expected["norm"].get<double>();
       worst = std::max(worst, std::abs(tensor.grad().norm().item<double>() - norm) / norm);
-      const auto first = torch::tensor(expected["first"].get<std::vector<double>>(), torch::kDouble);
-      const double error = MaxDifference(tensor.grad().flatten().narrow(0, 0, 4).to(torch::kDouble), first);
+      const auto first =
+          torch::tensor(expected["first"].get<std::vector<double>>(), torch::kDouble);
+      const double error =
+          MaxDifference(tensor.grad().flatten().narrow(0, 0, 4).to(torch::kDouble), first);
       worst = std::max(worst, error / norm);
     }
   }
@@ -93,14 +101,17 @@ TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {
 
   const at::Tensor logp = at::log_softmax(at::linear(hidden, head) / 0.7, -1);
   const at::Tensor entropy = -(logp.exp() * logp).sum(-1);
-  ((logp.gather(1, targets.unsqueeze(1)).squeeze(1) * weight).sum() + (entropy * entropy_weight).sum()).backward();
+  ((logp.gather(1, targets.unsqueeze(1)).squeeze(1) * weight).sum() +
+   (entropy * entropy_weight).sum())
+      .backward();
   const at::Tensor hidden_grad = hidden.grad().clone();
   const at::Tensor head_grad = head.grad().clone();
 
   for (const std::int64_t chunk : {4, 23, 100}) {
     hidden.mutable_grad().zero_();
     head.mutable_grad().zero_();
-    const auto out = ChunkedLogprobs(*model, hidden, targets, 0.7, chunk, EntropyMode::kDifferentiable);
+    const auto out =
+        ChunkedLogprobs(*model, hidden, targets, 0.7, chunk, EntropyMode::kDifferentiable);
     ((out.logprobs_M * weight).sum() + (out.entropy_M * entropy_weight).sum()).backward();
     EXPECT_LT(MaxDifference(hidden.grad(), hidden_grad), 1e-5) << "chunk " << chunk;
     EXPECT_LT(MaxDifference(head.grad(), head_grad), 1e-4) << "chunk " << chunk;
@@ -110,10 +121,12 @@ TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {
 TEST(LogprobsTest, DetachedEntropyCarriesNoGradient) {
   const auto model = GoldenModel("qwen2_tiny");
   const at::Tensor hidden = torch::ones({3, model->config().hidden_size}).requires_grad_(true);
-  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDetached);
+  const auto out =
+      ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDetached);
   EXPECT_TRUE(out.logprobs_M.requires_grad());
   EXPECT_FALSE(out.entropy_M.requires_grad());
-  EXPECT_FALSE(ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kNone).entropy_M.defined());
+  EXPECT_FALSE(ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kNone)
+                   .entropy_M.defined());
 }
 
 TEST(LogprobsTest, NoRowsGiveNoLogprobsAndZeroGradient) {

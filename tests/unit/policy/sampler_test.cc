@@ -20,7 +20,8 @@ SamplingParams With(double temperature, double top_p = 1.0, std::int32_t top_k =
 
 std::vector<float> RandomLogits(std::int64_t V, std::uint64_t seed, double spread) {
   std::vector<float> logits(static_cast<std::size_t>(V));
-  for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(spread * NormalAt({seed, 0}, i));
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    logits[i] = static_cast<float>(spread * NormalAt({seed, 0}, i));
   return logits;
 }
 
@@ -28,7 +29,8 @@ std::vector<double> LogSoftmax(const std::vector<float>& logits, double temperat
   double total = 0;
   for (const float l : logits) total += std::exp(static_cast<double>(l) / temperature);
   std::vector<double> out;
-  for (const float l : logits) out.push_back(static_cast<double>(l) / temperature - std::log(total));
+  for (const float l : logits)
+    out.push_back(static_cast<double>(l) / temperature - std::log(total));
   return out;
 }
 
@@ -44,7 +46,8 @@ TEST(SamplerTest, TokensFollowTheSoftmaxAtTheTemperature) {
     ++counts[static_cast<std::size_t>(sampled.token)];
     ASSERT_NEAR(sampled.logprob, logp[static_cast<std::size_t>(sampled.token)], 1e-5);
   }
-  for (std::size_t i = 0; i < counts.size(); ++i) EXPECT_NEAR(counts[i] / kDraws, std::exp(logp[i]), 2e-4);
+  for (std::size_t i = 0; i < counts.size(); ++i)
+    EXPECT_NEAR(counts[i] / kDraws, std::exp(logp[i]), 2e-4);
 }
 
 TEST(SamplerTest, LogprobsOfALargeVocabularyAreThoseOfTheSoftmax) {
@@ -53,8 +56,10 @@ TEST(SamplerTest, LogprobsOfALargeVocabularyAreThoseOfTheSoftmax) {
   Sampler sampler;
   double worst = 0;
   for (int i = 0; i < 50; ++i) {
-    const auto sampled = sampler.Sample(logits.data(), 151936, {}, UniformAt({1, 0}, static_cast<std::uint64_t>(i)));
-    worst = std::max(worst, std::abs(static_cast<double>(sampled.logprob) - logp[static_cast<std::size_t>(sampled.token)]));
+    const auto sampled =
+        sampler.Sample(logits.data(), 151936, {}, UniformAt({1, 0}, static_cast<std::uint64_t>(i)));
+    worst = std::max(worst, std::abs(static_cast<double>(sampled.logprob) -
+                                     logp[static_cast<std::size_t>(sampled.token)]));
   }
   EXPECT_LT(worst, 2e-5);
 }
@@ -68,14 +73,17 @@ TEST(SamplerTest, GreedyTakesTheFirstOfTheMostProbable) {
 }
 
 TEST(SamplerTest, TopKAndTopPKeepTheMostProbableAndRenormalise) {
-  const std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.3f), std::log(0.15f), std::log(0.05f)};
+  const std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.3f),
+                                     std::log(0.15f), std::log(0.05f)};
   Sampler sampler;
   // top_k 2 leaves 0.4 and 0.3.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).token, 2);
-  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).logprob, std::log(0.3 / 0.7), 1e-5);
+  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).logprob, std::log(0.3 / 0.7),
+              1e-5);
   // top_p 0.8 leaves 0.4, 0.3 and 0.15, whose mass 0.85 is the first to reach it.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.999).token, 3);
-  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.0).logprob, std::log(0.4 / 0.85), 1e-5);
+  EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.0).logprob, std::log(0.4 / 0.85),
+              1e-5);
   // Of top_k 2's mass 0.7 the share 0.5 is 0.35, which the first token alone reaches.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.5, 2), 0.99).token, 1);
 }
@@ -95,7 +103,8 @@ TEST(SamplerTest, AMaskedTokenIsNeverDrawn) {
   const float minus_infinity = -std::numeric_limits<float>::infinity();
   const std::vector<float> logits = {minus_infinity, 0.0f, minus_infinity};
   Sampler sampler;
-  for (const double uniform : {0.0, 0.5, 0.9999999999999999}) EXPECT_EQ(sampler.Sample(logits.data(), 3, {}, uniform).token, 1);
+  for (const double uniform : {0.0, 0.5, 0.9999999999999999})
+    EXPECT_EQ(sampler.Sample(logits.data(), 3, {}, uniform).token, 1);
 }
 
 TEST(SamplerTest, LogitsThatAreNotNumbersGiveNoToken) {

@@ -14,13 +14,16 @@ namespace {
 using ::testing::HasSubstr;
 
 std::string NewFolder(const std::string& name) {
-  const auto path = std::filesystem::path(::testing::TempDir()) / ("policy_" + name + std::to_string(::getpid()));
+  const auto path =
+      std::filesystem::path(::testing::TempDir()) / ("policy_" + name + std::to_string(::getpid()));
   std::filesystem::remove_all(path);
   std::filesystem::create_directories(path);
   return path.string();
 }
 
-double MaxDifference(const at::Tensor& a, const at::Tensor& b) { return (a - b).abs().max().item<double>(); }
+double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
 
 class GoldenTest : public ::testing::TestWithParam<const char*> {};
 
@@ -35,7 +38,8 @@ TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {
     const at::Tensor hidden = model->Hidden(TokensOf(tokens), std::span(&length, 1));
     const at::Tensor logits = model->Logits(hidden.narrow(0, length - 1, 1)).squeeze(0);
     const auto expected = row["last_logits"].get<std::vector<double>>();
-    worst = std::max(worst, MaxDifference(logits.to(at::kDouble), torch::tensor(expected, at::kDouble)));
+    worst = std::max(worst,
+                     MaxDifference(logits.to(at::kDouble), torch::tensor(expected, at::kDouble)));
   }
   RecordProperty("worst_logit_difference", std::to_string(worst));
   EXPECT_LT(worst, 1e-4);
@@ -59,13 +63,13 @@ TEST_P(GoldenTest, PackedSequencesEqualThemOneByOne) {
   EXPECT_LT(MaxDifference(packed, at::cat(alone)), 1e-5);
 }
 
-INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::Values("qwen2_tiny", "qwen2_untied"), [](const auto& param) {
-  return std::string(param.param);
-});
+INSTANTIATE_TEST_SUITE_P(Models, GoldenTest, ::testing::Values("qwen2_tiny", "qwen2_untied"),
+                         [](const auto& param) { return std::string(param.param); });
 
 TEST(TransformerTest, GradientsOfAPackedBatchAreTheSumOfThoseOfItsSequences) {
   const auto model = GoldenModel("qwen2_tiny");
-  const std::vector<std::vector<std::int64_t>> sequences = {{1, 2, 3, 4, 5, 6, 7}, {9, 8}, {3, 1, 4, 1, 5, 9, 2, 6}, {5}};
+  const std::vector<std::vector<std::int64_t>> sequences = {
+      {1, 2, 3, 4, 5, 6, 7}, {9, 8}, {3, 1, 4, 1, 5, 9, 2, 6}, {5}};
   std::vector<std::int64_t> tokens;
   std::vector<std::int64_t> lengths;
   for (const auto& sequence : sequences) {
@@ -89,10 +93,12 @@ TEST(TransformerTest, GradientsOfAPackedBatchAreTheSumOfThoseOfItsSequences) {
 
 // Completions of a prompt as continuations of it, against each with the prompt before it.
 TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
-  const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> groups = {{5, {7, 1, 4}}, {9, {}}, {6, {6}}};
+  const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> groups = {
+      {5, {7, 1, 4}}, {9, {}}, {6, {6}}};
   for (const std::int64_t scale : {1, 12}) {  // short-attention kernel, then LibTorch's
     const auto model = GoldenModel("qwen2_untied");
-    std::vector<std::int64_t> shared_tokens, shared_lengths, prefixes, plain_tokens, plain_lengths, shared_rows, plain_rows;
+    std::vector<std::int64_t> shared_tokens, shared_lengths, prefixes, plain_tokens, plain_lengths,
+        shared_rows, plain_rows;
     const auto tokens_of = [](std::int64_t seed, std::int64_t count) {
       std::vector<std::int64_t> tokens;
       for (std::int64_t t = 0; t < count; ++t) tokens.push_back((seed * 37 + t * t + 11 * t) % 128);
@@ -116,7 +122,8 @@ TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
         const auto completion = tokens_of(++seed, length * scale);
         for (std::int64_t t = 0; t < length * scale; ++t) {
           shared_rows.push_back(static_cast<std::int64_t>(shared_tokens.size()) + t);
-          plain_rows.push_back(static_cast<std::int64_t>(plain_tokens.size()) + prompt_length * scale + t);
+          plain_rows.push_back(static_cast<std::int64_t>(plain_tokens.size()) +
+                               prompt_length * scale + t);
         }
         append(shared_tokens, completion);
         shared_lengths.push_back(length * scale);
@@ -126,21 +133,24 @@ TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
         plain_lengths.push_back((prompt_length + length) * scale);
       }
     }
-    const at::Tensor plain = model->Hidden(TokensOf(plain_tokens), plain_lengths).index_select(0, TokensOf(plain_rows));
+    const at::Tensor plain =
+        model->Hidden(TokensOf(plain_tokens), plain_lengths).index_select(0, TokensOf(plain_rows));
     plain.sin().sum().backward();
     std::vector<at::Tensor> expected;
     for (const auto& [name, tensor] : model->parameters()) {
       expected.push_back(tensor.grad().defined() ? tensor.grad().clone() : at::Tensor());
       at::Tensor(tensor).mutable_grad().reset();
     }
-    const at::Tensor shared = model->Hidden(TokensOf(shared_tokens), shared_lengths, prefixes).index_select(0, TokensOf(shared_rows));
+    const at::Tensor shared = model->Hidden(TokensOf(shared_tokens), shared_lengths, prefixes)
+                                  .index_select(0, TokensOf(shared_rows));
     shared.sin().sum().backward();
     EXPECT_LT(MaxDifference(shared, plain), 1e-5) << "scale " << scale;
     for (std::size_t i = 0; i < expected.size(); ++i) {
       const auto& [name, tensor] = model->parameters()[i];
       if (!expected[i].defined()) continue;
       const double size = std::max(1.0, expected[i].abs().max().item<double>());
-      EXPECT_LT(MaxDifference(tensor.grad(), expected[i]) / size, 1e-5) << name << " scale " << scale;
+      EXPECT_LT(MaxDifference(tensor.grad(), expected[i]) / size, 1e-5)
+          << name << " scale " << scale;
     }
   }
 }
@@ -148,9 +158,12 @@ TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
 TEST(TransformerTest, AContinuationThatDoesNotFollowItsPrefixIsRefused) {
   const auto model = GoldenModel("qwen2_tiny");
   const std::vector<std::int64_t> lengths = {2, 1, 1};
-  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, -1, 0}), c10::Error);
-  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, 0, 1}), c10::Error);
-  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{0, -1, -1}), c10::Error);
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, -1, 0}),
+               c10::Error);
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{-1, 0, 1}),
+               c10::Error);
+  EXPECT_THROW(model->Hidden(TokensOf({1, 2, 3, 4}), lengths, std::vector<std::int64_t>{0, -1, -1}),
+               c10::Error);
 }
 
 TEST(TransformerTest, ASavedFolderLoadsToTheSameBits) {
@@ -186,8 +199,11 @@ TEST(TransformerTest, AMisshapenTensorIsRefusedByNameAndNothingChanges) {
   for (const auto& [name, tensor] : model->parameters()) before.push_back(tensor.detach().clone());
   const Status status = model->LoadWeights(GoldenFolder("qwen2_untied"));
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
-  EXPECT_THAT(status.message(), HasSubstr("model.embed_tokens.weight has shape [128, 48]; config.json makes it [128, 64]"));
-  for (std::size_t i = 0; i < before.size(); ++i) EXPECT_TRUE(at::equal(before[i], model->parameters()[i].second));
+  EXPECT_THAT(
+      status.message(),
+      HasSubstr("model.embed_tokens.weight has shape [128, 48]; config.json makes it [128, 64]"));
+  for (std::size_t i = 0; i < before.size(); ++i)
+    EXPECT_TRUE(at::equal(before[i], model->parameters()[i].second));
 }
 
 TEST(TransformerTest, LoadWeightsTakesAnotherFoldersValues) {
@@ -222,11 +238,14 @@ TEST(ModelConfigTest, UnimplementedVariantsAreRefusedByName) {
     EXPECT_TRUE(WriteFileAtomic(folder + "/config.json", changed.dump()).ok());
     return LoadModelConfig(folder).status();
   };
-  EXPECT_THAT(refusal("architectures", {"LlamaForCausalLM"}).message(), HasSubstr("architectures = [\"LlamaForCausalLM\"]"));
-  EXPECT_THAT(refusal("rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}).message(), HasSubstr("rope_scaling"));
+  EXPECT_THAT(refusal("architectures", {"LlamaForCausalLM"}).message(),
+              HasSubstr("architectures = [\"LlamaForCausalLM\"]"));
+  EXPECT_THAT(refusal("rope_scaling", {{"type", "yarn"}, {"factor", 4.0}}).message(),
+              HasSubstr("rope_scaling"));
   EXPECT_THAT(refusal("use_sliding_window", true).message(), HasSubstr("use_sliding_window"));
   EXPECT_THAT(refusal("hidden_size", -3).message(), HasSubstr("hidden_size = -3"));
-  EXPECT_THAT(refusal("num_key_value_heads", 3).message(), HasSubstr("a divisor of num_attention_heads"));
+  EXPECT_THAT(refusal("num_key_value_heads", 3).message(),
+              HasSubstr("a divisor of num_attention_heads"));
   EXPECT_TRUE(refusal("rope_scaling", nullptr).ok());
 }
 

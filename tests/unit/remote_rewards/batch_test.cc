@@ -15,7 +15,10 @@ TEST(EncodeBatch, HoldsEveryFieldAndIsAlwaysJson) {
   VerifyRequest request{"p", "r\xff", "a", R"({"level": 3})", true};
   request.source = "gsm8k";
   const json batch = json::parse(EncodeBatch({&request, 1}));
-  EXPECT_EQ(batch, json::parse(R"({"items": [{"prompt": "p", "response": "r\ufffd", "answer": "a", "source": "gsm8k",
+  EXPECT_EQ(
+      batch,
+      json::parse(
+          R"({"items": [{"prompt": "p", "response": "r\ufffd", "answer": "a", "source": "gsm8k",
                                   "row": {"level": 3}, "truncated": true}]})"));
   request.extra_json = "no json";
   EXPECT_EQ(json::parse(EncodeBatch({&request, 1}))["items"][0]["row"], json::object());
@@ -23,9 +26,11 @@ TEST(EncodeBatch, HoldsEveryFieldAndIsAlwaysJson) {
 
 TEST(DecodeResults, AScoreIsCorrectFromItsThresholdUnlessTheReplySays) {
   const auto verdicts = DecodeResults(
-      R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, {"score": 2, "correct": false}, {"score": -1.5}]})", 5, 1);
+      R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, {"score": 2, "correct": false}, {"score": -1.5}]})",
+      5, 1);
   ASSERT_EQ(verdicts.size(), 5U);
-  const Outcome outcomes[] = {Outcome::kCorrect, Outcome::kWrong, Outcome::kCorrect, Outcome::kWrong, Outcome::kWrong};
+  const Outcome outcomes[] = {Outcome::kCorrect, Outcome::kWrong, Outcome::kCorrect,
+                              Outcome::kWrong, Outcome::kWrong};
   const double rewards[] = {1, 0.5, 0.5, 2, -1.5};
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(verdicts[i].outcome, outcomes[i]) << i;
@@ -34,25 +39,40 @@ TEST(DecodeResults, AScoreIsCorrectFromItsThresholdUnlessTheReplySays) {
 }
 
 TEST(DecodeResults, WhatIsNoScoreIsUnscorableWithItsReason) {
-  const char* results[] = {"null", "0", "[]", "{}", R"({"score": null})", R"({"score": "1"})", R"({"score": true})", R"({"score": 1e999})",
-                           R"({"error": "it broke"})", R"({"error": null})", R"({"score": 1, "correct": 1})"};
+  const char* results[] = {"null",
+                           "0",
+                           "[]",
+                           "{}",
+                           R"({"score": null})",
+                           R"({"score": "1"})",
+                           R"({"score": true})",
+                           R"({"score": 1e999})",
+                           R"({"error": "it broke"})",
+                           R"({"error": null})",
+                           R"({"score": 1, "correct": 1})"};
   for (const char* result : results) {
-    const auto verdicts = DecodeResults(R"({"results": [)" + std::string(result) + R"(, {"score": 1}]})", 2, 1);
+    const auto verdicts =
+        DecodeResults(R"({"results": [)" + std::string(result) + R"(, {"score": 1}]})", 2, 1);
     ASSERT_EQ(verdicts.size(), 2U) << result;
     EXPECT_EQ(verdicts[0].outcome, Outcome::kUnscorable) << result;
     EXPECT_FALSE(verdicts[0].unscorable_reason.empty()) << result;
   }
-  EXPECT_EQ(DecodeResults(R"({"results": [{"error": "it broke"}]})", 1, 1)[0].unscorable_reason, "it broke");
+  EXPECT_EQ(DecodeResults(R"({"results": [{"error": "it broke"}]})", 1, 1)[0].unscorable_reason,
+            "it broke");
 }
 
 TEST(DecodeResults, AReplyThatIsNoAnswerMakesAllUnscorable) {
-  for (const std::string& reply : {std::string(), std::string("x"), std::string("[]"), std::string("{}"), std::string(R"({"results": 1})"),
-                                   std::string(R"({"results": [{"score": 1}]})"), std::string(200000, '[')}) {
+  for (const std::string& reply :
+       {std::string(), std::string("x"), std::string("[]"), std::string("{}"),
+        std::string(R"({"results": 1})"), std::string(R"({"results": [{"score": 1}]})"),
+        std::string(200000, '[')}) {
     const auto verdicts = DecodeResults(reply, 2, 1);
     ASSERT_EQ(verdicts.size(), 2U);
-    for (const Verdict& verdict : verdicts) EXPECT_EQ(verdict.outcome, Outcome::kUnscorable) << reply.substr(0, 40);
+    for (const Verdict& verdict : verdicts)
+      EXPECT_EQ(verdict.outcome, Outcome::kUnscorable) << reply.substr(0, 40);
   }
-  EXPECT_THAT(DecodeResults(R"({"results": [{"score": 1}]})", 2, 1)[0].unscorable_reason, HasSubstr("1 results for 2 completions"));
+  EXPECT_THAT(DecodeResults(R"({"results": [{"score": 1}]})", 2, 1)[0].unscorable_reason,
+              HasSubstr("1 results for 2 completions"));
 }
 
 }  // namespace

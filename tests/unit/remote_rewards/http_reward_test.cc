@@ -29,7 +29,8 @@ std::vector<Verdict> Score(const RewardConfig& config, std::size_t count) {
   std::vector<std::string> responses;
   for (std::size_t i = 0; i < count; ++i) responses.push_back(std::to_string(i));
   std::vector<VerifyRequest> requests;
-  for (const std::string& response : responses) requests.push_back({"p", response, "1", "{}", false});
+  for (const std::string& response : responses)
+    requests.push_back({"p", response, "1", "{}", false});
   return (*verifier)->VerifyBatch(requests);
 }
 
@@ -37,7 +38,8 @@ std::vector<Verdict> Score(const RewardConfig& config, std::size_t count) {
 void Reply(const ScriptedRequest& request, ScriptedConnection& connection) {
   const json batch = json::parse(request.body);
   json results = json::array();
-  for (const json& item : batch["items"]) results.push_back({{"score", item["response"] == item["answer"] ? 1 : 0}});
+  for (const json& item : batch["items"])
+    results.push_back({{"score", item["response"] == item["answer"] ? 1 : 0}});
   connection.Reply(200, json{{"results", results}}.dump());
 }
 
@@ -46,7 +48,8 @@ TEST(HttpReward, ScoresABatchInItsOrderWithTheToken) {
   ASSERT_TRUE(WriteFileAtomic(JoinPath(dir.path(), "token"), "secret\n").ok());
   std::string seen;
   ScriptedHttpServer server([&](const ScriptedRequest& request, ScriptedConnection& connection) {
-    seen = request.method + " " + request.target + " " + request.headers.at("authorization") + " " + request.headers.at("content-type");
+    seen = request.method + " " + request.target + " " + request.headers.at("authorization") + " " +
+           request.headers.at("content-type");
     Reply(request, connection);
   });
   RewardConfig config = Config(server.url());
@@ -87,7 +90,8 @@ TEST(HttpReward, GivesUpAfterItsAttemptsAndAtItsDeadline) {
   EXPECT_THAT(Score(Config(broken.url()), 1)[0].unscorable_reason, HasSubstr("status 500"));
   EXPECT_EQ(calls, 3);
   StopSignal over;
-  ScriptedHttpServer silent([&](const ScriptedRequest&, ScriptedConnection&) { over.WaitFor(std::chrono::seconds(60)); });
+  ScriptedHttpServer silent(
+      [&](const ScriptedRequest&, ScriptedConnection&) { over.WaitFor(std::chrono::seconds(60)); });
   RewardConfig config = Config(silent.url());
   config.timeout_ms = 200;
   const auto verdicts = Score(config, 2);
@@ -98,13 +102,15 @@ TEST(HttpReward, GivesUpAfterItsAttemptsAndAtItsDeadline) {
 
 TEST(HttpReward, ARedirectIsNotFollowed) {
   ScriptedHttpServer server([](const ScriptedRequest&, ScriptedConnection& connection) {
-    connection.SendRaw("HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
+    connection.SendRaw(
+        "HTTP/1.1 302 Found\r\nLocation: http://127.0.0.1:1/\r\nContent-Length: 0\r\n\r\n");
   });
   EXPECT_THAT(Score(Config(server.url()), 1)[0].unscorable_reason, HasSubstr("status 302"));
 }
 
 TEST(HttpReward, NeedsAUrlAndATokenThatCanBeRead) {
-  EXPECT_THAT(MakeVerifier("http", RewardConfig{}).status().message(), HasSubstr("run.reward.http.url = ''"));
+  EXPECT_THAT(MakeVerifier("http", RewardConfig{}).status().message(),
+              HasSubstr("run.reward.http.url = ''"));
   RewardConfig config = Config("http://127.0.0.1:1");
   config.http.token_file = "/no/such/token";
   EXPECT_EQ(MakeVerifier("http", config).status().code(), StatusCode::kNotFound);

@@ -64,12 +64,14 @@ class PythonRewardTest : public ::testing::Test {
   std::string Path() const { return JoinPath(dir_.path(), "rewards.py"); }
 
   std::unique_ptr<Verifier> Make(const std::string& function) {
-    Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("python:" + Path() + ":" + function, config_);
+    Result<std::unique_ptr<Verifier>> verifier =
+        MakeVerifier("python:" + Path() + ":" + function, config_);
     EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
     return verifier.ok() ? *std::move(verifier) : nullptr;
   }
 
-  static std::vector<Verdict> Score(const Verifier& verifier, const std::vector<std::string>& responses) {
+  static std::vector<Verdict> Score(const Verifier& verifier,
+                                    const std::vector<std::string>& responses) {
     std::vector<VerifyRequest> requests;
     for (const std::string& response : responses) {
       requests.push_back({"7", response, "7", R"({"level": 3, "bonus": 0.25})", false});
@@ -89,7 +91,8 @@ TEST_F(PythonRewardTest, VerlFunctionsRunUnchangedAndFailuresAreUnscorable) {
   ASSERT_EQ(verdicts.size(), 7U);
   EXPECT_EQ(verdicts[0].outcome, Outcome::kCorrect);
   EXPECT_EQ(verdicts[1].outcome, Outcome::kWrong);
-  for (const std::size_t i : {2U, 3U, 4U}) EXPECT_EQ(verdicts[i].outcome, Outcome::kUnscorable) << i;
+  for (const std::size_t i : {2U, 3U, 4U})
+    EXPECT_EQ(verdicts[i].outcome, Outcome::kUnscorable) << i;
   EXPECT_THAT(verdicts[2].unscorable_reason, HasSubstr("KeyError"));
   EXPECT_THAT(verdicts[3].unscorable_reason, HasSubstr("None"));
   EXPECT_THAT(verdicts[4].unscorable_reason, HasSubstr("nan"));
@@ -112,8 +115,10 @@ TEST_F(PythonRewardTest, TrlFunctionsRunUnchanged) {
 }
 
 TEST_F(PythonRewardTest, ABatchThatFailsAsAWholeIsUnscorableWithTheReason) {
-  for (const Verdict& verdict : Score(*Make("reward_raises"), {"7", "8"})) EXPECT_EQ(verdict.unscorable_reason, "ValueError: a bug");
-  for (const Verdict& verdict : Score(*Make("reward_short"), {"7", "8"})) EXPECT_THAT(verdict.unscorable_reason, HasSubstr("1 rewards for 2"));
+  for (const Verdict& verdict : Score(*Make("reward_raises"), {"7", "8"}))
+    EXPECT_EQ(verdict.unscorable_reason, "ValueError: a bug");
+  for (const Verdict& verdict : Score(*Make("reward_short"), {"7", "8"}))
+    EXPECT_THAT(verdict.unscorable_reason, HasSubstr("1 rewards for 2"));
 }
 
 TEST_F(PythonRewardTest, AProcessThatEndsIsStartedAgain) {
@@ -125,7 +130,8 @@ TEST_F(PythonRewardTest, AProcessThatEndsIsStartedAgain) {
 TEST_F(PythonRewardTest, AProcessThatIsTooSlowIsKilled) {
   config_.timeout_ms = 500;
   const auto verifier = Make("compute_score");
-  for (const Verdict& verdict : Score(*verifier, {"7", "sleep"})) EXPECT_EQ(verdict.unscorable_reason, "timeout");
+  for (const Verdict& verdict : Score(*verifier, {"7", "sleep"}))
+    EXPECT_EQ(verdict.unscorable_reason, "timeout");
 }
 
 TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
@@ -134,16 +140,21 @@ TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
   std::vector<std::jthread> threads;
   std::vector<Outcome> outcomes(6, Outcome::kUnspecified);
   for (std::size_t i = 0; i < outcomes.size(); ++i) {
-    threads.emplace_back([&, i] { outcomes[i] = Score(*verifier, {i % 2 == 0 ? "7" : "8"})[0].outcome; });
+    threads.emplace_back(
+        [&, i] { outcomes[i] = Score(*verifier, {i % 2 == 0 ? "7" : "8"})[0].outcome; });
   }
   threads.clear();
-  for (std::size_t i = 0; i < outcomes.size(); ++i) EXPECT_EQ(outcomes[i], i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+  for (std::size_t i = 0; i < outcomes.size(); ++i)
+    EXPECT_EQ(outcomes[i], i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
 }
 
 TEST_F(PythonRewardTest, AFileThatCannotBeUsedIsKnownAtStart) {
-  const auto error = [&](const std::string& name) { return MakeVerifier(name, config_).status().message(); };
+  const auto error = [&](const std::string& name) {
+    return MakeVerifier(name, config_).status().message();
+  };
   EXPECT_THAT(error("python:" + Path() + ":no_such"), HasSubstr("no_such"));
-  EXPECT_THAT(error("python:" + Path() + ":neither"), HasSubstr("parameters text are neither verl's"));
+  EXPECT_THAT(error("python:" + Path() + ":neither"),
+              HasSubstr("parameters text are neither verl's"));
   EXPECT_THAT(error("python:/no/such/file.py:f"), HasSubstr("/no/such/file.py"));
   EXPECT_THAT(error("python:rewards.py"), HasSubstr("expected python:FILE:FUNCTION"));
   config_.python.interpreter = "no-such-python";

@@ -13,7 +13,8 @@ constexpr Outcome kC = Outcome::kCorrect;
 constexpr Outcome kW = Outcome::kWrong;
 constexpr Outcome kU = Outcome::kUnscorable;
 
-CollapseClass Classify(const std::vector<double>& rewards, const std::vector<Outcome>& outcomes = {}) {
+CollapseClass Classify(const std::vector<double>& rewards,
+                       const std::vector<Outcome>& outcomes = {}) {
   return ClassifyGroup(rewards, outcomes);
 }
 
@@ -51,8 +52,9 @@ TEST(ClassifyGroupTest, EqualRewardsAreConstantWhateverTheyAre) {
 TEST(CollapseCountsTest, AcrLeavesUnscorableGroupsOutOfBothSides) {
   CollapseCounts counts;
   EXPECT_EQ(counts.acr(), 0.0);
-  for (const CollapseClass c : {CollapseClass::kAllCorrect, CollapseClass::kAllWrong, CollapseClass::kOtherConstant, CollapseClass::kMixed,
-                                CollapseClass::kUnscorable}) {
+  for (const CollapseClass c :
+       {CollapseClass::kAllCorrect, CollapseClass::kAllWrong, CollapseClass::kOtherConstant,
+        CollapseClass::kMixed, CollapseClass::kUnscorable}) {
     counts.Add(c);
   }
   EXPECT_EQ(counts.groups, 5);
@@ -74,10 +76,12 @@ TEST(CollapseCountsTest, ShardsAddUpToTheWhole) {
 }
 
 TEST(ExpectedCollapseTest, IsTheBetaBinomialProbability) {
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({0, 0}, 8), 2.0 / 9.0);              // uniform prior: 1/(n+1) at either end
+  EXPECT_DOUBLE_EQ(ExpectedCollapse({0, 0}, 8), 2.0 / 9.0);  // uniform prior: 1/(n+1) at either end
   EXPECT_DOUBLE_EQ(ExpectedCollapse({0, 0}, 2), 2.0 / 3.0);
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({1, 1}, 2), 0.5 + 1.0 / 6.0);        // Beta(2, 1): E p^2 = 2/4, E (1-p)^2 = 2/12
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({4, 4}, 2), 5.0 / 7.0 + 1.0 / 21.0); // Beta(5, 1): 30/42 and 2/42
+  EXPECT_DOUBLE_EQ(ExpectedCollapse({1, 1}, 2),
+                   0.5 + 1.0 / 6.0);  // Beta(2, 1): E p^2 = 2/4, E (1-p)^2 = 2/12
+  EXPECT_DOUBLE_EQ(ExpectedCollapse({4, 4}, 2),
+                   5.0 / 7.0 + 1.0 / 21.0);  // Beta(5, 1): 30/42 and 2/42
   EXPECT_EQ(ExpectedCollapse({3, 9}, 1), 1.0);
 }
 

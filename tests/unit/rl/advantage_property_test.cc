@@ -22,7 +22,9 @@ std::vector<std::optional<double>> RandomGroup(RandomStream& random) {
   std::vector<std::optional<double>> group(2 + random.Below(15));
   for (auto& reward : group) {
     if (random.Below(10) == 0) continue;
-    reward = kind == 0 ? constant : kind == 1 ? random.Uniform() : static_cast<double>(random.Below(2));
+    reward = kind == 0   ? constant
+             : kind == 1 ? random.Uniform()
+                         : static_cast<double>(random.Below(2));
   }
   return group;
 }
@@ -106,14 +108,16 @@ TEST(GroupBaselineProperty, PermutingAGroupPermutesItsAdvantages) {
 }
 
 TEST(GroupBaselineProperty, EqualRewardsGiveExactlyZeroWhateverTheyAre) {
-  // 0.7 and 0.9 cannot be written in binary: sums of eight or sixteen float32 of them show a standard deviation of 6e-8, and with eps
-  // 1e-9 an advantage of 0.92.
+  // 0.7 and 0.9 cannot be written in binary: sums of eight or sixteen float32 of them show a
+  // standard deviation of 6e-8, and with eps 1e-9 an advantage of 0.92.
   RandomStream random({20260101, 14});
   for (const std::size_t size : {2U, 7U, 8U, 16U, 64U}) {
-    for (const double reward : {0.7, 0.9, 0.1, 1.0 / 3.0, 1e9 + 0.1, random.Uniform(), static_cast<double>(0.7F)}) {
+    for (const double reward :
+         {0.7, 0.9, 0.1, 1.0 / 3.0, 1e9 + 0.1, random.Uniform(), static_cast<double>(0.7F)}) {
       AlgorithmConfig options;
       options.eps = 0;
-      const auto advantages = Advantages({std::vector<std::optional<double>>(size, reward)}, options);
+      const auto advantages =
+          Advantages({std::vector<std::optional<double>>(size, reward)}, options);
       EXPECT_EQ(advantages, std::vector<double>(size, 0.0)) << size << " x " << reward;
     }
   }
@@ -131,7 +135,8 @@ TEST(GroupBaselineProperty, UnscorableCompletionsAreZeroAndChangeNothing) {
       const auto all = Advantages({group}, options);
       const auto alone = Advantages({scorable}, options);
       std::size_t next = 0;
-      for (std::size_t i = 0; i < group.size(); ++i) EXPECT_EQ(all[i], group[i] ? alone[next++] : 0.0);
+      for (std::size_t i = 0; i < group.size(); ++i)
+        EXPECT_EQ(all[i], group[i] ? alone[next++] : 0.0);
     }
   }
 }
@@ -139,7 +144,8 @@ TEST(GroupBaselineProperty, UnscorableCompletionsAreZeroAndChangeNothing) {
 TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   RandomStream random({20260101, 16});
   std::vector<AlgorithmConfig> all = GroupBaselines();
-  for (const char* name : {"opo", "pass_k", "ngrpo", "rl_zvp", "reinforce_rej", "raft"}) all.emplace_back().advantage = name;
+  for (const char* name : {"opo", "pass_k", "ngrpo", "rl_zvp", "reinforce_rej", "raft"})
+    all.emplace_back().advantage = name;
   for (int trial = 0; trial < kTrials / 10; ++trial) {
     const TestGroups groups = RandomGroups(random);
     for (const AlgorithmConfig& options : all) {
@@ -216,7 +222,9 @@ TEST(AvspoProperty, OppositeTouchesNothingButAllCorrectAndAllWrongGroups) {
     ASSERT_TRUE(out.ok());
     for (std::size_t k = 0; k < groups.size(); ++k) {
       const CollapseClass collapse = out->collapse[k];
-      const double sign = collapse == CollapseClass::kAllCorrect ? 1.0 : collapse == CollapseClass::kAllWrong ? -1.0 : 0.0;
+      const double sign = collapse == CollapseClass::kAllCorrect ? 1.0
+                          : collapse == CollapseClass::kAllWrong ? -1.0
+                                                                 : 0.0;
       const auto begin = static_cast<std::size_t>(input.group_offsets[k]);
       for (std::size_t i = 0; i < groups[k].size(); ++i) {
         const double advantage = out->advantages[begin + i];
@@ -268,16 +276,19 @@ TEST(EstimatorProperty, WithAConstantGroupEveryRowOfTheTableKeepsItsWord) {
       options.advantage = estimator.name;
       const auto out = ComputeAdvantages(input, options);
       ASSERT_TRUE(out.ok()) << out.status().message();
-      for (const double advantage : GroupRows(std::span<const double>(out->advantages), input.group_offsets, k)) {
+      for (const double advantage :
+           GroupRows(std::span<const double>(out->advantages), input.group_offsets, k)) {
         EXPECT_EQ(advantage, 0.0) << estimator.name;
       }
     }
   }
 }
 
-// Those that read rewards and nothing else: TestBatch gives partial credit its outcome by position. A tie at the top of pass_k goes to either.
+// Those that read rewards and nothing else: TestBatch gives partial credit its outcome by position.
+// A tie at the top of pass_k goes to either.
 bool ReadsRewardsAlone(const AdvantageEstimator& estimator) {
-  static constexpr std::string_view kOthers[] = {"pass_k", "rl_zvp", "w_reinforce", "a_grae", "avspo", "gdpo"};
+  static constexpr std::string_view kOthers[] = {"pass_k", "rl_zvp", "w_reinforce",
+                                                 "a_grae", "avspo",  "gdpo"};
   return std::ranges::find(kOthers, estimator.name) == std::end(kOthers);
 }
 
@@ -286,7 +297,8 @@ TEST(EstimatorProperty, ReversingABatchReversesItsAdvantages) {
   for (int trial = 0; trial < kTrials / 4; ++trial) {
     const TestGroups groups = RandomGroups(random);
     TestGroups reversed;
-    for (auto group = groups.rbegin(); group != groups.rend(); ++group) reversed.emplace_back(group->rbegin(), group->rend());
+    for (auto group = groups.rbegin(); group != groups.rend(); ++group)
+      reversed.emplace_back(group->rbegin(), group->rend());
     for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
       if (!ReadsRewardsAlone(estimator)) continue;
       AlgorithmConfig options;
@@ -294,7 +306,8 @@ TEST(EstimatorProperty, ReversingABatchReversesItsAdvantages) {
       const auto a = Advantages(groups, options);
       const auto b = Advantages(reversed, options);
       ASSERT_EQ(a.size(), b.size());
-      for (std::size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[b.size() - 1 - i], 1e-9) << estimator.name;
+      for (std::size_t i = 0; i < a.size(); ++i)
+        EXPECT_NEAR(a[i], b[b.size() - 1 - i], 1e-9) << estimator.name;
     }
   }
 }

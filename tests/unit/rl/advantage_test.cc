@@ -25,7 +25,8 @@ TestGroups GroupsOf(const nlohmann::json& json) {
   for (const auto& group : json) {
     auto& out = groups.emplace_back();
     for (const auto& reward : group) {
-      out.push_back(reward.is_null() ? std::optional<double>() : std::optional<double>(reward.get<double>()));
+      out.push_back(reward.is_null() ? std::optional<double>()
+                                     : std::optional<double>(reward.get<double>()));
     }
   }
   return groups;
@@ -51,7 +52,8 @@ TestBatch BatchOf(const nlohmann::json& row) {
   if (row.contains("history")) {
     std::vector<PromptHistory> history;
     for (std::size_t k = 0; k < row["groups"].size(); ++k) {
-      history.push_back({row["history"][k][0].get<std::int64_t>(), row["history"][k][1].get<std::int64_t>()});
+      history.push_back(
+          {row["history"][k][0].get<std::int64_t>(), row["history"][k][1].get<std::int64_t>()});
     }
     batch.set_history(history);
   }
@@ -67,7 +69,8 @@ void ExpectValues(const std::vector<double>& values, const nlohmann::json& expec
   }
 }
 
-void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input, const AdvantageOutput& out) {
+void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input,
+                  const AdvantageOutput& out) {
   EXPECT_NEAR(input.collapse.step.acr(), row["acr"].get<double>(), kTolerance);
   for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
     EXPECT_EQ(CollapseClassName(out.collapse[k]), row["collapse"][k].get<std::string>());
@@ -95,14 +98,17 @@ TEST(ComputeAdvantagesTest, GivesTheGoldenVectors) {
     const auto out = ComputeAdvantages(input, *options);
     ASSERT_TRUE(out.ok()) << out.status().message();
     ExpectGolden(row, input, *out);
-    seen.insert(options->advantage + (options->advantage == "avspo" ? " " + options->avspo.mode : ""));
+    seen.insert(options->advantage +
+                (options->advantage == "avspo" ? " " + options->avspo.mode : ""));
   }
   for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
     if (estimator.name == "avspo") continue;
-    EXPECT_TRUE(seen.contains(std::string(estimator.name))) << estimator.name << " has no golden vector";
+    EXPECT_TRUE(seen.contains(std::string(estimator.name)))
+        << estimator.name << " has no golden vector";
   }
   for (const AvspoMode& mode : AvspoModes()) {
-    EXPECT_TRUE(seen.contains("avspo " + std::string(mode.name))) << mode.name << " has no golden vector";
+    EXPECT_TRUE(seen.contains("avspo " + std::string(mode.name)))
+        << mode.name << " has no golden vector";
   }
 }
 
@@ -143,14 +149,16 @@ TEST(ComputeAdvantagesTest, RefusesNamesThatItDoesNotKnow) {
   AlgorithmConfig options;
   options.advantage = "gpro";
   EXPECT_TRUE(ErrorOf(batch.input(), options)
-                  .starts_with("algorithm.advantage = 'gpro' is not an estimator; choose one of: grpo, dr_grpo, rloo, "));
+                  .starts_with("algorithm.advantage = 'gpro' is not an estimator; choose one of: "
+                               "grpo, dr_grpo, rloo, "));
   options.advantage = "grpo";
   options.std = "biased";
   EXPECT_NE(ErrorOf(batch.input(), options).find("sample, population, none"), std::string::npos);
   options.advantage = "avspo";
   options.std = "sample";
   options.avspo.mode = "ladder?";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("noise, opposite, ladder, prior"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("noise, opposite, ladder, prior"),
+            std::string::npos);
 }
 
 TEST(ComputeAdvantagesTest, RefusesShapesAndNumbersThatMakeNoSense) {
@@ -168,13 +176,15 @@ TEST(ComputeAdvantagesTest, RefusesShapesAndNumbersThatMakeNoSense) {
   EXPECT_EQ(ErrorOf(input), "raw_rewards has 3 entries; expected 4");
   input = batch.input();
   input.rewards = infinite;
-  EXPECT_NE(ErrorOf(input).find("completion 1 of the batch: reward = inf"), std::string::npos) << ErrorOf(input);
+  EXPECT_NE(ErrorOf(input).find("completion 1 of the batch: reward = inf"), std::string::npos)
+      << ErrorOf(input);
   input = batch.input();
   input.outcomes = unset;
   EXPECT_NE(ErrorOf(input).find("outcome is not set"), std::string::npos) << ErrorOf(input);
   input = batch.input();
   input.history = backwards;
-  EXPECT_NE(ErrorOf(input).find("history of group 0: 2 correct of 1"), std::string::npos) << ErrorOf(input);
+  EXPECT_NE(ErrorOf(input).find("history of group 0: 2 correct of 1"), std::string::npos)
+      << ErrorOf(input);
   input = batch.input();
   input.components = short_rewards;
   EXPECT_NE(ErrorOf(input).find("components has 3 entries"), std::string::npos) << ErrorOf(input);
@@ -184,14 +194,16 @@ TEST(ComputeAdvantagesTest, RefusesCollapseCountsOfAnotherBatch) {
   const TestBatch batch({{1, 0}, {1, 1}});
   AdvantageInput input = batch.input();
   input.collapse.step = {};
-  EXPECT_NE(ErrorOf(input).find("a recount of the batch gives 1 of 2"), std::string::npos) << ErrorOf(input);
+  EXPECT_NE(ErrorOf(input).find("a recount of the batch gives 1 of 2"), std::string::npos)
+      << ErrorOf(input);
 }
 
 TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
   const TestBatch batch({{1e-200, 2e-200}});  // differ, but their squared difference underflows
   AlgorithmConfig options;
   options.eps = 0;
-  EXPECT_NE(ErrorOf(batch.input(), options).find("no finite advantage for completion 0"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("no finite advantage for completion 0"),
+            std::string::npos);
 }
 
 TEST(ComputeAdvantagesTest, ABatchWithNothingToScoreIsZeroForEveryEstimator) {
@@ -216,10 +228,14 @@ TEST(ComputeAdvantagesTest, AnEmptyBatchHasNoAdvantages) {
 
 TEST(AdvantageEstimatorsTest, TheConfigurationKnowsTheSameNames) {
   for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
-    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.advantage=" + std::string(estimator.name)}).ok()) << estimator.name;
-    EXPECT_FALSE(estimator.paper.empty() || estimator.formula.empty() || estimator.on_constant_group.empty()) << estimator.name;
+    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.advantage=" + std::string(estimator.name)}).ok())
+        << estimator.name;
+    EXPECT_FALSE(estimator.paper.empty() || estimator.formula.empty() ||
+                 estimator.on_constant_group.empty())
+        << estimator.name;
   }
-  for (const AvspoMode& mode : AvspoModes()) EXPECT_TRUE(ParseAlgorithm({"run.algorithm.avspo.mode=" + std::string(mode.name)}).ok());
+  for (const AvspoMode& mode : AvspoModes())
+    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.avspo.mode=" + std::string(mode.name)}).ok());
   const auto unknown = ParseAlgorithm({"run.algorithm.advantage=gpro"});
   ASSERT_FALSE(unknown.ok());
   for (const AdvantageEstimator& estimator : AdvantageEstimators()) {

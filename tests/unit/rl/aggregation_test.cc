@@ -9,14 +9,17 @@ namespace buttress {
 namespace {
 
 // Token losses a, b, c, d of the specification's vectors: 18 tokens.
-const std::vector<std::vector<double>> kLosses = {{1, .5}, std::vector<double>(8, .25), {.5, -.5, .5, 1}, {2, 2, 1, -1}};
+const std::vector<std::vector<double>> kLosses = {
+    {1, .5}, std::vector<double>(8, .25), {.5, -.5, .5, 1}, {2, 2, 1, -1}};
 const std::vector<std::int32_t> kLengths = {2, 8, 4, 4};
 const std::vector<std::int32_t> kGroups = {0, 1, 2, 4};  // a | b | c, d
 
 // Completions [first, last) as one part of the step, made of whole groups.
-double Aggregate(Aggregation aggregation, double length_norm = 0, std::size_t first = 0, std::size_t last = 4) {
+double Aggregate(Aggregation aggregation, double length_norm = 0, std::size_t first = 0,
+                 std::size_t last = 4) {
   const LossDenominators whole = CountDenominators(kLengths, kGroups);
-  const std::span<const std::int32_t> part = std::span<const std::int32_t>(kLengths).subspan(first, last - first);
+  const std::span<const std::int32_t> part =
+      std::span<const std::int32_t>(kLengths).subspan(first, last - first);
   std::vector<std::int32_t> offsets;
   for (const std::int32_t offset : kGroups) {
     const auto at = static_cast<std::size_t>(offset);
@@ -42,10 +45,12 @@ TEST(TokenWeightsTest, GiveTheSpecificationsValues) {
 TEST(TokenWeightsTest, PartsAddUpToTheWholeHoweverTheStepIsSplit) {
   EXPECT_NEAR(Aggregate(Aggregation::kTokenMean, 0, 0, 2), 0.194444, 1e-6);
   EXPECT_NEAR(Aggregate(Aggregation::kTokenMean, 0, 2, 4), 0.305556, 1e-6);
-  for (const Aggregation aggregation : {Aggregation::kTokenMean, Aggregation::kTokenSum, Aggregation::kGroupTokenMean,
-                                        Aggregation::kSeqMeanTokenMean, Aggregation::kSeqMeanTokenSum}) {
+  for (const Aggregation aggregation :
+       {Aggregation::kTokenMean, Aggregation::kTokenSum, Aggregation::kGroupTokenMean,
+        Aggregation::kSeqMeanTokenMean, Aggregation::kSeqMeanTokenSum}) {
     for (const std::size_t cut : {0u, 1u, 2u, 4u}) {
-      EXPECT_NEAR(Aggregate(aggregation, 0, 0, cut) + Aggregate(aggregation, 0, cut, 4), Aggregate(aggregation), 1e-12);
+      EXPECT_NEAR(Aggregate(aggregation, 0, 0, cut) + Aggregate(aggregation, 0, cut, 4),
+                  Aggregate(aggregation), 1e-12);
     }
   }
 }
@@ -54,8 +59,9 @@ TEST(CountDenominatorsTest, LeavesOutCompletionsWithoutTrainedTokens) {
   const std::vector<std::int32_t> lengths = {2, 0, 8, 0};
   const std::vector<std::int32_t> offsets = {0, 2, 3, 4};
   EXPECT_EQ(CountDenominators(lengths, offsets), (LossDenominators{10, 2, 2}));
-  const auto weights = TokenWeights(Aggregation::kSeqMeanTokenMean, std::vector<std::int32_t>{2, 0, 8}, std::vector<std::int32_t>{0, 3},
-                                    {10, 2, 2}, 0);
+  const auto weights =
+      TokenWeights(Aggregation::kSeqMeanTokenMean, std::vector<std::int32_t>{2, 0, 8},
+                   std::vector<std::int32_t>{0, 3}, {10, 2, 2}, 0);
   EXPECT_EQ(weights, (std::vector<double>{0.25, 0.0, 0.0625}));  // 1/(2*2), -, 1/(2*8)
 }
 
@@ -63,7 +69,8 @@ TEST(ParseAggregationTest, UnknownNamesAreAnsweredWithTheChoices) {
   ASSERT_TRUE(ParseAggregation("token_mean").ok());
   const auto unknown = ParseAggregation("mean");
   ASSERT_FALSE(unknown.ok());
-  EXPECT_NE(unknown.status().message().find("choose one of: token_mean"), std::string::npos) << unknown.status().message();
+  EXPECT_NE(unknown.status().message().find("choose one of: token_mean"), std::string::npos)
+      << unknown.status().message();
 }
 
 }  // namespace

@@ -63,7 +63,8 @@ TEST(AvspoTest, TheLadderThresholdFollowsAcrByTheSignOfTheRewardsChange) {
   EXPECT_EQ(first->gate->threshold, 0.5);
   EXPECT_TRUE(first->gate->open);
   EXPECT_EQ(first->next_gate, (GateState{0.5, 0.625}));  // no step before: it stays
-  for (const auto& [before, expected] : {std::pair{0.5, 0.5625}, {0.625, 0.5}, {0.75, 0.4375}}) {  // 0.5 +- 0.25 (0.75 - 0.5)
+  for (const auto& [before, expected] :
+       {std::pair{0.5, 0.5625}, {0.625, 0.5}, {0.75, 0.4375}}) {  // 0.5 +- 0.25 (0.75 - 0.5)
     input.gate = {0.5, before};
     const auto next = ComputeAdvantages(input, Ladder());
     ASSERT_TRUE(next.ok());
@@ -108,7 +109,8 @@ TEST(AvspoTest, EstimatorsWithoutAMemoryHandItOn) {
 
 TEST(AvspoTest, PriorIsSilentOnAPromptThatItKnows) {
   TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}});
-  batch.set_history({{9, 9}, {0, 9}, {0, 9}, {9, 9}, {0, 0}});  // always, never, never, always solved; never seen
+  batch.set_history(
+      {{9, 9}, {0, 9}, {0, 9}, {9, 9}, {0, 0}});  // always, never, never, always solved; never seen
   AlgorithmConfig options;
   options.advantage = "avspo";
   options.avspo.mode = "prior";

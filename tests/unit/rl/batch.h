@@ -13,8 +13,9 @@ namespace buttress {
 
 using TestGroups = std::vector<std::vector<std::optional<double>>>;
 
-// Owns what AdvantageInput views. An absent reward belongs to an unscorable completion; 1 is correct, 0 wrong, and partial credit either in
-// turn, so that a constant 0.5 is neither all-correct nor all-wrong.
+// Owns what AdvantageInput views. An absent reward belongs to an unscorable completion; 1 is
+// correct, 0 wrong, and partial credit either in turn, so that a constant 0.5 is neither
+// all-correct nor all-wrong.
 class TestBatch {
  public:
   explicit TestBatch(const TestGroups& groups) {
@@ -38,8 +39,11 @@ class TestBatch {
 
   // [N], [N, C], [K]: what estimators read beside rewards.
   void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
+
   void set_components(std::vector<double> components) { components_ = std::move(components); }
+
   void set_history(std::vector<PromptHistory> history) { history_ = std::move(history); }
+
   void set_acr_ema(double acr_ema) { collapse_.acr_ema = acr_ema; }
 
   // Change a field of the result to make a broken batch.

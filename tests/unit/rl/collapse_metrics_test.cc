@@ -13,7 +13,9 @@ constexpr Outcome kC = Outcome::kCorrect;
 constexpr Outcome kW = Outcome::kWrong;
 constexpr Outcome kU = Outcome::kUnscorable;
 
-bool Near(const std::vector<double>& rewards, const std::vector<Outcome>& outcomes = {}) { return IsNearCollapse(rewards, outcomes); }
+bool Near(const std::vector<double>& rewards, const std::vector<Outcome>& outcomes = {}) {
+  return IsNearCollapse(rewards, outcomes);
+}
 
 TEST(NearCollapseTest, IsOneCompletionAwayFromConstant) {
   EXPECT_TRUE(Near({1, 0, 0, 0}));
@@ -46,7 +48,8 @@ TEST(VarianceThresholdAcrTest, IsTheBriefsAndMistakesOneSuccessInAHundredAndOneF
   rewards[150] = 1.0;  // 1 / 99
   const std::vector<std::int32_t> offsets = {0, 101, 200};
   EXPECT_EQ(VarianceThresholdAcr(rewards, {}, offsets, 0.01), 0.5);
-  EXPECT_EQ(MakeCollapseSnapshot(rewards, {}, offsets, std::vector<PromptHistory>(2)).step.acr(), 0.0);
+  EXPECT_EQ(MakeCollapseSnapshot(rewards, {}, offsets, std::vector<PromptHistory>(2)).step.acr(),
+            0.0);
 }
 
 TEST(VarianceThresholdAcrTest, LeavesOutGroupsWithoutAVariance) {
@@ -66,7 +69,8 @@ TEST(CollapseSnapshotTest, CountsTheBatchAndExpectsFromTheHistories) {
   EXPECT_EQ(snapshot.step.unscorable, 1);
   EXPECT_EQ(snapshot.cumulative, snapshot.step);
   EXPECT_DOUBLE_EQ(snapshot.acr_ema, 2.0 / 3.0);
-  EXPECT_DOUBLE_EQ(snapshot.expected_acr, 2.0 / 3.0);  // 2/3, 1/2 + 1/6, 2/3; the unscorable group is in neither
+  EXPECT_DOUBLE_EQ(snapshot.expected_acr,
+                   2.0 / 3.0);  // 2/3, 1/2 + 1/6, 2/3; the unscorable group is in neither
   EXPECT_NEAR(ExcessAcr(snapshot), 0.0, 1e-15);
 }
 

@@ -27,7 +27,8 @@ TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
   batch.set_components({1, 0.5, 0, 0.5});
   EXPECT_EQ(ErrorOf(batch.input(), options), "");
   options.gdpo.weights = {1, 2, 3};
-  EXPECT_NE(ErrorOf(batch.input(), options).find("has 3 weights, the reward has 2 components"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("has 3 weights, the reward has 2 components"),
+            std::string::npos);
 }
 
 TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
@@ -37,7 +38,8 @@ TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
   options.advantage = "w_reinforce";
   EXPECT_EQ(ErrorOf(input, options), "");
   input.outcomes = {};
-  EXPECT_NE(ErrorOf(input, options).find("completion 1 of the batch has raw reward 0.5"), std::string::npos);
+  EXPECT_NE(ErrorOf(input, options).find("completion 1 of the batch has raw reward 0.5"),
+            std::string::npos);
   options.advantage = "a_grae";
   EXPECT_EQ(ErrorOf(input, options), "");  // a rate may be partial credit
   const std::vector<double> signed_rewards = {1, -1, 0, 0};
@@ -51,10 +53,12 @@ TEST(EstimatorsTest, RefuseFormsThatTheyDoNotKnow) {
   AlgorithmConfig options;
   options.advantage = "gpg";
   options.gpg.form = "verI";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: verl, official"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: verl, official"),
+            std::string::npos);
   options.advantage = "a_grae";
   options.a_grae.form = "code";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: paper, released"), std::string::npos);
+  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: paper, released"),
+            std::string::npos);
 }
 
 TEST(EstimatorsTest, GpgWithoutAnyRewardGivesZero) {
@@ -63,7 +67,8 @@ TEST(EstimatorsTest, GpgWithoutAnyRewardGivesZero) {
   options.advantage = "gpg";
   for (const char* form : {"verl", "official"}) {
     options.gpg.form = form;
-    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(4, 0.0)) << form;
+    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(4, 0.0))
+        << form;
   }
 }
 
@@ -73,7 +78,8 @@ TEST(EstimatorsTest, CompletionsWithoutTokensWeighNothing) {
   AlgorithmConfig options;
   for (const char* name : {"opo", "reinforce_pp", "reinforce_pp_baseline"}) {
     options.advantage = name;
-    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(6, 0.0)) << name;
+    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(6, 0.0))
+        << name;
   }
 }
 
@@ -85,7 +91,7 @@ std::vector<double> OfTokens(double scale) {
 }
 
 TEST(RlZvpTest, TokensOfConstantGroupsGoByTheirEntropy) {
-  const std::vector<double> correct = {.01, .05, .12, 0};       // algorithms.md 5
+  const std::vector<double> correct = {.01, .05, .12, 0};  // algorithms.md 5
   const std::vector<double> wrong = {-.11, -.07, 0, -.12};
   for (std::size_t t = 0; t < 4; ++t) {
     EXPECT_NEAR(OfTokens(0.1)[t], correct[t], 1e-15);
@@ -96,8 +102,9 @@ TEST(RlZvpTest, TokensOfConstantGroupsGoByTheirEntropy) {
   EXPECT_EQ(advantages, std::vector<double>(4, 0.5));
 }
 
-// w(p) with E[g] = w(p) grad p, for a group of 8 completions that are each correct with probability p: given k successes the score of a
-// correct completion has mean grad p / p, that of a wrong one -grad p / (1 - p). On-policy and before clipping.
+// w(p) with E[g] = w(p) grad p, for a group of 8 completions that are each correct with probability
+// p: given k successes the score of a correct completion has mean grad p / p, that of a wrong one
+// -grad p / (1 - p). On-policy and before clipping.
 double GradientWeight(double p, const AlgorithmConfig& options) {
   constexpr int kSize = 8;
   double weight = 0;
@@ -109,9 +116,12 @@ double GradientWeight(double p, const AlgorithmConfig& options) {
     batch.set_acr_ema(1.0);
     const auto out = ComputeAdvantages(batch.input(), options);
     if (!out.ok()) return std::nan("");
-    const double ways = std::exp(std::lgamma(kSize + 1) - std::lgamma(k + 1) - std::lgamma(kSize - k + 1));
+    const double ways =
+        std::exp(std::lgamma(kSize + 1) - std::lgamma(k + 1) - std::lgamma(kSize - k + 1));
     double gradient = 0;
-    for (int i = 0; i < kSize; ++i) gradient += out->advantages[static_cast<std::size_t>(i)] * (i < k ? 1 / p : -1 / (1 - p)) / kSize;
+    for (int i = 0; i < kSize; ++i)
+      gradient +=
+          out->advantages[static_cast<std::size_t>(i)] * (i < k ? 1 / p : -1 / (1 - p)) / kSize;
     weight += ways * std::pow(p, k) * std::pow(1 - p, kSize - k) * gradient;
   }
   return weight;
@@ -119,50 +129,62 @@ double GradientWeight(double p, const AlgorithmConfig& options) {
 
 TEST(ExpectedGradientTest, IsThatOfTheSpecificationsTable) {
   const std::vector<double> p = {.01, .05, .10, .25, .50, .75, .90, .99};
+
   struct Row {
     std::vector<std::string> set;
     std::vector<double> weights;
   };
+
   const std::string avspo = "run.algorithm.advantage=avspo";
   const std::string population = "run.algorithm.std=population";
   const std::vector<Row> rows = {
-      {{population}, {2.608862, 2.473063, 2.327689, 2.026116, 1.855656, 2.026116, 2.327689, 2.608862}},
+      {{population},
+       {2.608862, 2.473063, 2.327689, 2.026116, 1.855656, 2.026116, 2.327689, 2.608862}},
       {{}, {2.440367, 2.313338, 2.177354, 1.895258, 1.735807, 1.895258, 2.177354, 2.440367}},
       {{"run.algorithm.advantage=dr_grpo"}, std::vector<double>(8, .875)},
       {{"run.algorithm.advantage=rloo"}, std::vector<double>(8, 1.0)},
-      {{"run.algorithm.advantage=ngrpo"}, {2.079275, 2.013478, 1.943380, 1.803262, 1.767810, 1.998752, 2.327574, 2.627446}},
-      {{avspo, population, "run.algorithm.avspo.mode=prior", "run.algorithm.avspo.prior.confidence_count=1e-9"},
+      {{"run.algorithm.advantage=ngrpo"},
+       {2.079275, 2.013478, 1.943380, 1.803262, 1.767810, 1.998752, 2.327574, 2.627446}},
+      {{avspo, population, "run.algorithm.avspo.mode=prior",
+        "run.algorithm.avspo.prior.confidence_count=1e-9"},
        {2.639948, 2.525259, 2.378388, 2.048697, 1.859446, 2.048697, 2.378388, 2.639948}},
-      {{avspo, population, "run.algorithm.avspo.mode=prior", "run.algorithm.avspo.prior.confidence_count=1e-9",
-        "run.algorithm.avspo.prior.kappa=8"},
+      {{avspo, population, "run.algorithm.avspo.mode=prior",
+        "run.algorithm.avspo.prior.confidence_count=1e-9", "run.algorithm.avspo.prior.kappa=8"},
        {2.674935, 2.584886, 2.437418, 2.076615, 1.864677, 2.076615, 2.437418, 2.674935}},
   };
   for (const Row& row : rows) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
     for (std::size_t i = 0; i < row.weights.size(); ++i) {
-      EXPECT_NEAR(GradientWeight(p[i], *options), row.weights[i], 2e-5) << row.set.size() << " settings, p = " << p[i];
+      EXPECT_NEAR(GradientWeight(p[i], *options), row.weights[i], 2e-5)
+          << row.set.size() << " settings, p = " << p[i];
     }
   }
 }
 
 TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollapse) {
-  // grpo's own weight by the specification's table, and the size a of the virtual advantages by its other one: a (p^7 + (1 - p)^7).
+  // grpo's own weight by the specification's table, and the size a of the virtual advantages by its
+  // other one: a (p^7 + (1 - p)^7).
   struct Row {
     std::vector<std::string> set;
     double base;
     double size;
   };
+
   const std::string avspo = "run.algorithm.advantage=avspo";
   const std::vector<Row> rows = {
-      {{avspo, "run.algorithm.avspo.mode=ladder", "run.algorithm.avspo.ladder.symmetric=true", "run.algorithm.std=population"}, 2.327689,
+      {{avspo, "run.algorithm.avspo.mode=ladder", "run.algorithm.avspo.ladder.symmetric=true",
+        "run.algorithm.std=population"},
+       2.327689,
        0.811503},
       {{avspo, "run.algorithm.avspo.mode=opposite"}, 2.177354, 0.333333},
   };
   for (const Row& row : rows) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
-    EXPECT_NEAR(GradientWeight(0.1, *options), row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5) << options->avspo.mode;
+    EXPECT_NEAR(GradientWeight(0.1, *options),
+                row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5)
+        << options->avspo.mode;
   }
 }
 

@@ -19,15 +19,17 @@ struct Step {
   std::vector<CollapseClass> classes = {kMixed, kAllCorrect, kAllCorrect, kAllWrong};
   std::vector<VirtualDecision> decisions = {{}, {true, 1, 1}, {}, {}};
 
-  GradientMass Mass() const { return PolicyGradientMass(advantages, rewards, weights, lengths, offsets, classes, decisions); }
+  GradientMass Mass() const {
+    return PolicyGradientMass(advantages, rewards, weights, lengths, offsets, classes, decisions);
+  }
 };
 
 TEST(GradientShareTest, MassIsCountedBySource) {
   const GradientMass mass = Step().Mass();
   EXPECT_DOUBLE_EQ(mass.virtual_samples, 0.2);  // 4 tokens * .5 * .1
-  EXPECT_DOUBLE_EQ(mass.shaping, 0.4);          // 2 tokens * 2 * .1: raw rewards alike, shaped ones not
-  EXPECT_DOUBLE_EQ(mass.estimator, 0.2);        // 8 tokens * .25 * .1
-  EXPECT_DOUBLE_EQ(mass.all, 1.2);              // and 4 tokens * 1 * .1 of the mixed group
+  EXPECT_DOUBLE_EQ(mass.shaping, 0.4);    // 2 tokens * 2 * .1: raw rewards alike, shaped ones not
+  EXPECT_DOUBLE_EQ(mass.estimator, 0.2);  // 8 tokens * .25 * .1
+  EXPECT_DOUBLE_EQ(mass.all, 1.2);        // and 4 tokens * 1 * .1 of the mixed group
   EXPECT_DOUBLE_EQ(mass.share(mass.collapsed()), 0.8 / 1.2);
 }
 

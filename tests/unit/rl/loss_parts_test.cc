@@ -14,7 +14,9 @@ namespace buttress {
 namespace {
 
 TEST(OverlongPenaltyTest, GivesTheSpecificationsValues) {
-  const auto penalty = [](std::int64_t tokens) { return OverlongPenalty(tokens, 20480, 4096, 1.0); };
+  const auto penalty = [](std::int64_t tokens) {
+    return OverlongPenalty(tokens, 20480, 4096, 1.0);
+  };
   EXPECT_EQ(penalty(16384), 0);
   EXPECT_NEAR(penalty(16385), -0.000244, 5e-7);
   EXPECT_NEAR(penalty(17000), -0.150391, 5e-7);
@@ -57,7 +59,8 @@ TEST(WeightQuantileTest, IsRightToHalfABin) {
   for (const double log_weight : {-3.0, -0.4, -0.02, 0.0, 0.001, 0.1, 2.0}) {
     std::fill(counts.begin(), counts.end(), 0.0);
     counts[bin(log_weight)] = 5;
-    EXPECT_NEAR(std::log(WeightQuantile(counts, 0.5)), log_weight, 0.045 * std::abs(log_weight) + 1e-4);
+    EXPECT_NEAR(std::log(WeightQuantile(counts, 0.5)), log_weight,
+                0.045 * std::abs(log_weight) + 1e-4);
   }
   std::fill(counts.begin(), counts.end(), 0.0);
   counts[bin(-1)] = 1;

@@ -13,7 +13,9 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string ErrorOf(const AlgorithmConfig& algorithm) { return ValidateAlgorithmConfig(algorithm).message(); }
+std::string ErrorOf(const AlgorithmConfig& algorithm) {
+  return ValidateAlgorithmConfig(algorithm).message();
+}
 
 TEST(LossTableTest, IsInTheOrderOfItsEnumerationAndItsNamesAreThoseOfTheConfiguration) {
   for (std::size_t i = 0; i < PolicyLosses().size(); ++i) {
@@ -54,7 +56,8 @@ TEST(LossTableTest, ChoicesAreThoseOfTheConfiguration) {
 }
 
 TEST(LossTableTest, UnknownNamesAreAnsweredWithTheChoices) {
-  EXPECT_THAT(FindPolicyLoss("pop").status().message(), HasSubstr("algorithm.loss = 'pop' is not a loss; choose one of: ppo, "));
+  EXPECT_THAT(FindPolicyLoss("pop").status().message(),
+              HasSubstr("algorithm.loss = 'pop' is not a loss; choose one of: ppo, "));
   EXPECT_EQ(FindChoice(KlEstimators(), "kl_estimator", "k4").status().message(),
             "algorithm.kl_estimator = 'k4' is not known; choose one of: k1, k2, k3, k3+");
 }
@@ -62,10 +65,12 @@ TEST(LossTableTest, UnknownNamesAreAnsweredWithTheChoices) {
 TEST(LossRulesTest, CombinationsThatMakeNoSenseAreRefusedWithTheMend) {
   AlgorithmConfig algorithm;
   algorithm.correction.mode = "tis";
-  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.correction.mode = tis: weighs the learner's old policy"));
+  EXPECT_THAT(ErrorOf(algorithm),
+              HasSubstr("run.algorithm.correction.mode = tis: weighs the learner's old policy"));
   algorithm = {};
   algorithm.loss = "decoupled_ppo";
-  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.loss = decoupled_ppo: is ppo with old_policy: learner and a correction.mode"));
+  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.loss = decoupled_ppo: is ppo with "
+                                            "old_policy: learner and a correction.mode"));
   algorithm = {};
   algorithm.loss = "clip_cov";
   algorithm.advantage = "rl_zvp";
@@ -75,14 +80,19 @@ TEST(LossRulesTest, CombinationsThatMakeNoSenseAreRefusedWithTheMend) {
   EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.kl_in = reward: needs kl_coef above 0"));
   algorithm.kl_coef = 0.1;
   algorithm.advantage = "gdpo";
-  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.advantage = gdpo: reads reward components"));
+  EXPECT_THAT(ErrorOf(algorithm),
+              HasSubstr("run.algorithm.advantage = gdpo: reads reward components"));
   algorithm = {};
   algorithm.length_norm = 8;
-  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.length_norm = 8: is read by aggregation: seq_mean_token_sum_norm alone"));
+  EXPECT_THAT(
+      ErrorOf(algorithm),
+      HasSubstr(
+          "run.algorithm.length_norm = 8: is read by aggregation: seq_mean_token_sum_norm alone"));
   algorithm = {};
   algorithm.adaptive_entropy.target = 0.2;
   algorithm.entropy_coef = 2;
-  EXPECT_THAT(ErrorOf(algorithm), HasSubstr("run.algorithm.entropy_coef = 2: where adaptive_entropy starts"));
+  EXPECT_THAT(ErrorOf(algorithm),
+              HasSubstr("run.algorithm.entropy_coef = 2: where adaptive_entropy starts"));
 }
 
 TEST(LossRulesTest, GroupsOfOlderWeightsNeedARatioOrACorrection) {
@@ -90,11 +100,14 @@ TEST(LossRulesTest, GroupsOfOlderWeightsNeedARatioOrACorrection) {
   config.run.data.prompts = "p.jsonl";
   config.run.model.path = "m";
   config.run.algorithm.loss = "gpg";
-  EXPECT_THAT(ValidateRunConfig(config).message(), HasSubstr("run.algorithm.loss = gpg: has no ratio"));
+  EXPECT_THAT(ValidateRunConfig(config).message(),
+              HasSubstr("run.algorithm.loss = gpg: has no ratio"));
   config.run.batch.max_age = 0;
   EXPECT_TRUE(ValidateRunConfig(config).ok()) << ValidateRunConfig(config).message();
   config.run.algorithm.overlong.cache = 1000;
-  EXPECT_THAT(ValidateRunConfig(config).message(), HasSubstr("run.algorithm.overlong.cache = 1000: at most the length that it ends at, 256"));
+  EXPECT_THAT(
+      ValidateRunConfig(config).message(),
+      HasSubstr("run.algorithm.overlong.cache = 1000: at most the length that it ends at, 256"));
 }
 
 TEST(ZeroAdvantageTest, HasAGradientWhereALossDoesNotMultiplyByIt) {
@@ -109,7 +122,8 @@ TEST(ZeroAdvantageTest, HasAGradientWhereALossDoesNotMultiplyByIt) {
 
 TEST(LossTablesTest, HaveARowForEveryLossAndNoCellThatABarEnds) {
   const std::string tables = LossTables();
-  for (const PolicyLossEntry& entry : PolicyLosses()) EXPECT_THAT(tables, HasSubstr("| `" + std::string(entry.name) + "` |"));
+  for (const PolicyLossEntry& entry : PolicyLosses())
+    EXPECT_THAT(tables, HasSubstr("| `" + std::string(entry.name) + "` |"));
   EXPECT_THAT(tables, HasSubstr("KL(policy \\|\\| start model)"));
 }
 

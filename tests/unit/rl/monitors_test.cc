@@ -61,14 +61,16 @@ TEST(MonitorsTest, AFallingEntropyIsAlarmedBeforeItIsLow) {
   EXPECT_THAT(raised, ElementsAre(Alarm::kEntropyFalling));
   EXPECT_EQ(at, 10);  // 0.92^9 is below a half, as is the line's end
   AlarmMonitor steady{config};
-  for (int step = 1; step <= 40; ++step) EXPECT_THAT(steady.Observe({.entropy = 2.0 - 0.01 * step}), IsEmpty());
+  for (int step = 1; step <= 40; ++step)
+    EXPECT_THAT(steady.Observe({.entropy = 2.0 - 0.01 * step}), IsEmpty());
 }
 
 TEST(MonitorsTest, KlDriftLooksAtTheLargerOfTheTwo) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(monitor.Observe({.entropy = 1, .sampler_kl = 0.01, .reference_kl = 0.05}), IsEmpty());
   EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.05);
-  EXPECT_THAT(monitor.Observe({.entropy = 1, .sampler_kl = 0.9, .reference_kl = 0.05}), ElementsAre(Alarm::kKlDrift));
+  EXPECT_THAT(monitor.Observe({.entropy = 1, .sampler_kl = 0.9, .reference_kl = 0.05}),
+              ElementsAre(Alarm::kKlDrift));
   EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.9 * 0.05 + 0.1 * 0.9);
 }
 
@@ -76,28 +78,35 @@ TEST(MonitorsTest, AValueAtItsLimitRingsOnce) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.11}), ElementsAre(Alarm::kKlDrift));
   for (int step = 0; step < 20; ++step) {
-    EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = step % 2 == 0 ? 0.09 : 0.11}), IsEmpty());
+    EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = step % 2 == 0 ? 0.09 : 0.11}),
+                IsEmpty());
   }
   EXPECT_TRUE(monitor.active(Alarm::kKlDrift));
-  for (int step = 0; step < 20; ++step) EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.05}), IsEmpty());
+  for (int step = 0; step < 20; ++step)
+    EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.05}), IsEmpty());
   EXPECT_FALSE(monitor.active(Alarm::kKlDrift));
 }
 
 TEST(MonitorsTest, ANumberThatIsNoneIsLeftOut) {
   AlarmMonitor monitor{AlarmConfig()};
-  EXPECT_THAT(monitor.Observe({.entropy = kNaN, .sampler_kl = kNaN, .reference_kl = kNaN, .distinct_share = kNaN}), IsEmpty());
+  EXPECT_THAT(
+      monitor.Observe(
+          {.entropy = kNaN, .sampler_kl = kNaN, .reference_kl = kNaN, .distinct_share = kNaN}),
+      IsEmpty());
   EXPECT_EQ(monitor.kl_average(), 0);
   EXPECT_THAT(monitor.Observe({.entropy = 1, .distinct_share = 0.2}), IsEmpty());
 }
 
 TEST(MonitorsTest, ResponsesThatAreAllAlikeAreAlarmed) {
   AlarmMonitor monitor{AlarmConfig()};
-  EXPECT_THAT(monitor.Observe({.entropy = 1, .distinct_share = 0.2}), ElementsAre(Alarm::kResponsesAlike));
+  EXPECT_THAT(monitor.Observe({.entropy = 1, .distinct_share = 0.2}),
+              ElementsAre(Alarm::kResponsesAlike));
 }
 
 TEST(ResponseProbeTest, CountsDistinctAndWellFormedResponsesOfTheScorable) {
   Group group;
-  const auto add = [&](std::vector<std::int32_t> tokens, const std::string& answer, Outcome outcome) {
+  const auto add = [&](std::vector<std::int32_t> tokens, const std::string& answer,
+                       Outcome outcome) {
     Completion& completion = group.completions.emplace_back();
     completion.token_ids = std::move(tokens);
     completion.extracted_answer = answer;

@@ -23,7 +23,8 @@ Batch RandomBatch(RandomStream& random) {
       CompletionLoad load;
       load.prompt_tokens = static_cast<std::int32_t>(random.Below(20));
       load.completion_tokens = static_cast<std::int32_t>(random.Below(200));
-      load.trained_tokens = static_cast<std::int32_t>(random.Below(static_cast<std::uint64_t>(load.completion_tokens) + 1));
+      load.trained_tokens = static_cast<std::int32_t>(
+          random.Below(static_cast<std::uint64_t>(load.completion_tokens) + 1));
       load.scorable = random.Below(10) > 0;
       load.has_advantage = has_advantage && random.Below(2) > 0;
       batch.loads.push_back(load);
@@ -38,7 +39,8 @@ bool MustRun(const Batch& batch, std::size_t group, std::size_t row, const PackO
   if (!load.scorable || load.trained_tokens == 0) return false;
   const auto begin = batch.loads.begin() + batch.offsets[group];
   const auto end = batch.loads.begin() + batch.offsets[group + 1];
-  return options.run_zero_advantage_groups || std::any_of(begin, end, [](const CompletionLoad& other) {
+  return options.run_zero_advantage_groups ||
+         std::any_of(begin, end, [](const CompletionLoad& other) {
            return other.scorable && other.trained_tokens > 0 && other.has_advantage;
          });
 }
@@ -47,9 +49,10 @@ TEST(PackBatchProperty, RunsEachCompletionThatMustRunExactlyOnce) {
   RandomStream random({20260101, 1});
   for (int trial = 0; trial < 2000; ++trial) {
     const Batch batch = RandomBatch(random);
-    const PackOptions options = {.ranks = static_cast<std::int32_t>(1 + random.Below(5)),
-                                 .micro_batch_tokens = static_cast<std::int64_t>(1 + random.Below(500)),
-                                 .run_zero_advantage_groups = random.Below(2) == 0};
+    const PackOptions options = {
+        .ranks = static_cast<std::int32_t>(1 + random.Below(5)),
+        .micro_batch_tokens = static_cast<std::int64_t>(1 + random.Below(500)),
+        .run_zero_advantage_groups = random.Below(2) == 0};
     const auto packing = PackBatch(batch.loads, batch.offsets, options);
     ASSERT_TRUE(packing.ok()) << packing.status().message();
     std::vector<int> seen(batch.loads.size(), 0);
@@ -70,7 +73,8 @@ TEST(PackBatchProperty, RunsEachCompletionThatMustRunExactlyOnce) {
     }
     EXPECT_EQ(packing->rounds, static_cast<std::int32_t>(most));
     for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
-      for (auto row = static_cast<std::size_t>(batch.offsets[k]); row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
+      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
+           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
         const bool must = MustRun(batch, k, row, options);
         ASSERT_EQ(seen[row], must ? 1 : 0) << "trial " << trial << " row " << row;
         EXPECT_EQ(rank_of_row[row], must ? packing->rank_of_group[k] : -1);
@@ -89,7 +93,8 @@ TEST(PackBatchProperty, RanksDifferByAtMostTheHeaviestGroup) {
     std::int64_t heaviest = 0;
     for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
       std::int64_t tokens = 0;
-      for (auto row = static_cast<std::size_t>(batch.offsets[k]); row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
+      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
+           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
         if (MustRun(batch, k, row, options)) tokens += batch.loads[row].forward_tokens();
       }
       heaviest = std::max(heaviest, tokens);

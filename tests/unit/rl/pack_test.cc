@@ -9,13 +9,19 @@ namespace buttress {
 namespace {
 
 CompletionLoad Load(std::int32_t tokens, bool has_advantage = true, bool scorable = true) {
-  return {.prompt_tokens = 0, .completion_tokens = tokens, .trained_tokens = tokens, .scorable = scorable, .has_advantage = has_advantage};
+  return {.prompt_tokens = 0,
+          .completion_tokens = tokens,
+          .trained_tokens = tokens,
+          .scorable = scorable,
+          .has_advantage = has_advantage};
 }
 
 TEST(PackBatchTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
-  // Groups of 7, 5, 4, 3, 1 tokens on two ranks: 7 | 5, then 4 to the second, 3 to the first, and 1 to the second.
+  // Groups of 7, 5, 4, 3, 1 tokens on two ranks: 7 | 5, then 4 to the second, 3 to the first, and 1
+  // to the second.
   const std::vector<CompletionLoad> loads = {Load(3), Load(7), Load(1), Load(5), Load(4)};
-  const auto packing = PackBatch(loads, std::vector<std::int32_t>{0, 1, 2, 3, 4, 5}, {.ranks = 2, .micro_batch_tokens = 10});
+  const auto packing = PackBatch(loads, std::vector<std::int32_t>{0, 1, 2, 3, 4, 5},
+                                 {.ranks = 2, .micro_batch_tokens = 10});
   ASSERT_TRUE(packing.ok()) << packing.status().message();
   EXPECT_EQ(packing->rank_of_group, (std::vector<std::int32_t>{0, 0, 1, 1, 1}));
   EXPECT_EQ(packing->rank_tokens(0), 10);
@@ -25,11 +31,12 @@ TEST(PackBatchTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
 
 TEST(PackBatchTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
   const std::vector<CompletionLoad> loads = {Load(30), Load(4), Load(6), Load(5)};
-  const auto packing = PackBatch(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 2, .micro_batch_tokens = 10});
+  const auto packing =
+      PackBatch(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 2, .micro_batch_tokens = 10});
   ASSERT_TRUE(packing.ok());
   EXPECT_EQ(packing->rank_of_group, (std::vector<std::int32_t>{0}));
   ASSERT_EQ(packing->micro_batches[0].size(), 3U);
-  EXPECT_EQ(packing->micro_batches[0][0].completions, (std::vector<std::int32_t>{0}));     // 30 alone
+  EXPECT_EQ(packing->micro_batches[0][0].completions, (std::vector<std::int32_t>{0}));  // 30 alone
   EXPECT_EQ(packing->micro_batches[0][1].completions, (std::vector<std::int32_t>{1, 2}));  // 6 + 4
   EXPECT_EQ(packing->micro_batches[0][2].completions, (std::vector<std::int32_t>{3}));
   EXPECT_TRUE(packing->micro_batches[1].empty());
@@ -37,7 +44,8 @@ TEST(PackBatchTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
 }
 
 TEST(PackBatchTest, LeavesOutGroupsWithoutAnyAdvantageUnlessToldToRunThem) {
-  const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false), Load(3, true)};
+  const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false),
+                                             Load(3, true)};
   const std::vector<std::int32_t> offsets = {0, 2, 4};
   const auto skipped = PackBatch(loads, offsets, {});
   ASSERT_TRUE(skipped.ok());
@@ -58,7 +66,8 @@ TEST(PackBatchTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens) 
 }
 
 TEST(PackBatchTest, AStepWithNothingToRunHasNoRounds) {
-  const auto packing = PackBatch(std::vector<CompletionLoad>{Load(2, false)}, std::vector<std::int32_t>{0, 1}, {.ranks = 3});
+  const auto packing = PackBatch(std::vector<CompletionLoad>{Load(2, false)},
+                                 std::vector<std::int32_t>{0, 1}, {.ranks = 3});
   ASSERT_TRUE(packing.ok());
   EXPECT_EQ(packing->rounds, 0);
   EXPECT_EQ(packing->micro_batches.size(), 3U);

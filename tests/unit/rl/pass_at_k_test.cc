@@ -16,7 +16,12 @@ TEST(PassAtKTest, GivesTheSpecificationsVectors) {
     std::int64_t n, c, k;
     double expected;
   };
-  for (const auto& [n, c, k, expected] : {Row{8, 1, 1, .125}, {8, 1, 4, .5}, {8, 3, 4, .928571}, {8, 5, 4, 1}, {16, 2, 8, .766667},
+
+  for (const auto& [n, c, k, expected] : {Row{8, 1, 1, .125},
+                                          {8, 1, 4, .5},
+                                          {8, 3, 4, .928571},
+                                          {8, 5, 4, 1},
+                                          {16, 2, 8, .766667},
                                           {256, 3, 64, .579782}}) {
     EXPECT_NEAR(PassAtK({c, n}, k), expected, 5e-7) << n << " " << c << " " << k;
   }
@@ -51,7 +56,9 @@ TEST(MajAtKTest, AgreesWithTryingEveryDraw) {
       successes.correct += answer.correct ? answer.count : 0;
     }
     const auto k = row["k"].get<std::int64_t>();
-    EXPECT_NEAR(MajAtK(answers, row["blank"].get<std::int64_t>(), k), row["maj"].get<double>(), 1e-14) << row.dump();
+    EXPECT_NEAR(MajAtK(answers, row["blank"].get<std::int64_t>(), k), row["maj"].get<double>(),
+                1e-14)
+        << row.dump();
     EXPECT_NEAR(PassAtK(successes, k), row["pass"].get<double>(), 1e-14) << row.dump();
   }
 }
@@ -64,7 +71,8 @@ TEST(MajAtKTest, OfAllCompletionsIsTheirPlurality) {
 }
 
 TEST(MajAtKTest, OfOneCompletionIsTheAccuracy) {
-  EXPECT_DOUBLE_EQ(MajAtK(std::vector<AnswerVotes>{{100, true}, {300, false}, {20, true}}, 80, 1), 120.0 / 500.0);
+  EXPECT_DOUBLE_EQ(MajAtK(std::vector<AnswerVotes>{{100, true}, {300, false}, {20, true}}, 80, 1),
+                   120.0 / 500.0);
 }
 
 TEST(MajAtKTest, HoldsForManyDifferentAnswers) {

@@ -29,28 +29,45 @@ TEST(PromptSelection, GresoSkipsWithTheChancesOfItsCode) {
 
 TEST(PromptSelection, RecordsCountTheLastGroupsInARow) {
   const PromptRecord record = After({{kWrong, kWrong}, {kCorrect, kCorrect}, {kCorrect, kCorrect}});
-  EXPECT_EQ(record, (PromptRecord{.easy_in_a_row = 2, .hard_in_a_row = 0, .last_constant = true, .last_pass = 2, .correct = 4, .wrong = 2}));
+  EXPECT_EQ(record, (PromptRecord{.easy_in_a_row = 2,
+                                  .hard_in_a_row = 0,
+                                  .last_constant = true,
+                                  .last_pass = 2,
+                                  .correct = 4,
+                                  .wrong = 2}));
   const PromptRecord mixed = After({{kWrong, kWrong}, {kCorrect, kWrong}});
-  EXPECT_EQ(mixed, (PromptRecord{.easy_in_a_row = 0, .hard_in_a_row = 0, .last_constant = false, .last_pass = 1, .correct = 1, .wrong = 3}));
+  EXPECT_EQ(mixed, (PromptRecord{.easy_in_a_row = 0,
+                                 .hard_in_a_row = 0,
+                                 .last_constant = false,
+                                 .last_pass = 1,
+                                 .correct = 1,
+                                 .wrong = 3}));
 }
 
 TEST(PromptSelection, UnscorableCompletionsAreInNoRecord) {
-  EXPECT_EQ(After({{kWrong, kUnscorable, kWrong}}),
-            (PromptRecord{.easy_in_a_row = 0, .hard_in_a_row = 1, .last_constant = true, .last_pass = 0, .correct = 0, .wrong = 2}));
+  EXPECT_EQ(After({{kWrong, kUnscorable, kWrong}}), (PromptRecord{.easy_in_a_row = 0,
+                                                                  .hard_in_a_row = 1,
+                                                                  .last_constant = true,
+                                                                  .last_pass = 0,
+                                                                  .correct = 0,
+                                                                  .wrong = 2}));
   const PromptRecord kept = After({{kWrong, kWrong}, {kUnscorable, kUnscorable}});
   EXPECT_EQ(kept.hard_in_a_row, 1);
   EXPECT_EQ(kept.last_pass, 1u);
 }
 
 TEST(PromptSelection, OlderGroupsDecay) {
-  const PromptRecord record = After({{kCorrect, kCorrect}, {kCorrect, kWrong}, {kWrong, kWrong}}, 0.5);
+  const PromptRecord record =
+      After({{kCorrect, kCorrect}, {kCorrect, kWrong}, {kWrong, kWrong}}, 0.5);
   EXPECT_DOUBLE_EQ(record.correct, 1.0);  // (2 * .5 + 1) * .5
   EXPECT_DOUBLE_EQ(record.wrong, 2.5);    // (0 * .5 + 1) * .5 + 2
 }
 
-// Released code: move by .01, down where the share has reached its target; targets .25/3 and .25*2/3; bounds [.05, .95].
+// Released code: move by .01, down where the share has reached its target; targets .25/3 and
+// .25*2/3; bounds [.05, .95].
 TEST(PromptSelection, GresoBasesFollowTheSharesOfConstantGroups) {
-  CollapseCounts step{.groups = 12, .all_correct = 1, .all_wrong = 1, .mixed = 10};  // shares 1/12 = .25/3
+  CollapseCounts step{
+      .groups = 12, .all_correct = 1, .all_wrong = 1, .mixed = 10};  // shares 1/12 = .25/3
   GresoBases bases = AdaptGreso({0.5, 0.5}, step, 0.25);
   EXPECT_DOUBLE_EQ(bases.easy, 0.49);
   EXPECT_DOUBLE_EQ(bases.hard, 0.51);
@@ -88,7 +105,8 @@ TEST(PromptSelection, BetaVariatesHaveTheMomentsOfTheirDistribution) {
     }
     const double mean = a / (a + b), variance = mean * (1 - mean) / (a + b + 1);
     EXPECT_NEAR(sum / kDraws, mean, 4 * std::sqrt(variance / kDraws)) << a << " " << b;
-    EXPECT_NEAR(squares / kDraws - sum / kDraws * sum / kDraws, variance, 0.05 * variance) << a << " " << b;
+    EXPECT_NEAR(squares / kDraws - sum / kDraws * sum / kDraws, variance, 0.05 * variance)
+        << a << " " << b;
   }
   EXPECT_EQ(SampleBeta(2, 3, {1, 1}), SampleBeta(2, 3, {1, 1}));
   EXPECT_NE(SampleBeta(2, 3, {1, 1}), SampleBeta(2, 3, {1, 2}));

@@ -1,4 +1,5 @@
-// A pipeline in small, driven in random order: no trained group is older than MaxAge, and some group is exactly that old.
+// A pipeline in small, driven in random order: no trained group is older than MaxAge, and some
+// group is exactly that old.
 #include "lib/rl/staleness.h"
 
 #include <gtest/gtest.h>
@@ -20,17 +21,25 @@ struct Waiting {
 
 class Pipeline {
  public:
-  Pipeline(std::int64_t prompts, std::int64_t max_age, std::int64_t window, bool drops, std::uint64_t seed)
+  Pipeline(std::int64_t prompts, std::int64_t max_age, std::int64_t window, bool drops,
+           std::uint64_t seed)
       : prompts_(prompts), max_age_(max_age), window_(window), drops_(drops), random_({seed, 0}) {}
 
-  // Oldest group trained in `steps` steps. Leases greedily, as a scheduler with hungry workers does.
+  // Oldest group trained in `steps` steps. Leases greedily, as a scheduler with hungry workers
+  // does.
   std::int64_t OldestOf(std::int64_t steps) {
     while (version_ < steps) {
       LeaseAll();
       switch (random_.Below(3)) {
-        case 0: FinishOne(); break;
-        case 1: TakeOne(); break;
-        default: DropOne(); break;
+        case 0:
+          FinishOne();
+          break;
+        case 1:
+          TakeOne();
+          break;
+        default:
+          DropOne();
+          break;
       }
     }
     return oldest_;
@@ -46,11 +55,13 @@ class Pipeline {
 
   void FinishOne() { waiting_[random_.Below(waiting_.size())].ready = true; }
 
-  // The assembler takes one ready group whose elders may all be passed once more; P of them make a step, whose version frees their slots.
+  // The assembler takes one ready group whose elders may all be passed once more; P of them make a
+  // step, whose version frees their slots.
   void TakeOne() {
     const std::size_t i = random_.Below(waiting_.size());
-    const bool may_pass = std::all_of(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(i),
-                                      [&](const Waiting& elder) { return elder.passed < window_ - 1; });
+    const bool may_pass =
+        std::all_of(waiting_.begin(), waiting_.begin() + static_cast<std::ptrdiff_t>(i),
+                    [&](const Waiting& elder) { return elder.passed < window_ - 1; });
     if (!waiting_[i].ready || !may_pass) return;
     oldest_ = std::max(oldest_, version_ - waiting_[i].version);
     for (std::size_t elder = 0; elder < i; ++elder) ++waiting_[elder].passed;
@@ -91,7 +102,8 @@ TEST(StalenessProperty, NoTrainedGroupIsOlderThanTheBoundAndTheBoundIsReached) {
           oldest = std::max(oldest, Pipeline(prompts, max_age, window, false, seed).OldestOf(60));
           EXPECT_LE(Pipeline(prompts, max_age, window, true, seed).OldestOf(60), bound);
         }
-        EXPECT_EQ(oldest, max_age == 0 ? 0 : bound) << "P = " << prompts << ", S = " << max_age << ", W = " << window;
+        EXPECT_EQ(oldest, max_age == 0 ? 0 : bound)
+            << "P = " << prompts << ", S = " << max_age << ", W = " << window;
       }
     }
   }
@@ -100,7 +112,8 @@ TEST(StalenessProperty, NoTrainedGroupIsOlderThanTheBoundAndTheBoundIsReached) {
 TEST(StalenessTest, TheHeadroomIsTheSlotBudgetUnlessStepsAreTrainedAgain) {
   const std::int64_t active = 5;
   EXPECT_EQ(LeaseHeadroom(4, 1, 3, 3 * 4 + active), ActiveSlotBudget(4, 1) - active);
-  // Back from step 3 to step 1: two planned steps stand before every new group, and none may be leased until one is trained.
+  // Back from step 3 to step 1: two planned steps stand before every new group, and none may be
+  // leased until one is trained.
   EXPECT_EQ(LeaseHeadroom(4, 1, 1, 1 * 4 + 2 * 4), 0);
   EXPECT_EQ(LeaseHeadroom(4, 1, 2, 2 * 4 + 1 * 4), 4);
 }

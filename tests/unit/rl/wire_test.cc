@@ -23,7 +23,12 @@ Completion GoodCompletion(std::int32_t index) {
   completion.index = index;
   completion.token_ids = {5, 6, 7, 2};
   completion.logprobs = {-0.5F, -1.25F, 0.0F, -3.0F};
-  completion.sampling = {.temperature = 0.7, .top_p = 0.95, .top_k = 20, .max_tokens = 64, .stop_token_ids = {2, 9}, .seed = 0xFEDCBA9876543210};
+  completion.sampling = {.temperature = 0.7,
+                         .top_p = 0.95,
+                         .top_k = 20,
+                         .max_tokens = 64,
+                         .stop_token_ids = {2, 9},
+                         .seed = 0xFEDCBA9876543210};
   completion.segments = {{0, {1, 3, std::string(32, 'a')}}, {2, {1, 4, std::string(32, 'b')}}};
   completion.trained_spans = {{0, 1}, {2, 4}};
   completion.finish_reason = FinishReason::kStop;
@@ -66,7 +71,8 @@ TEST(WireTest, DecodingGivesBackWhatWasEncoded) {
 }
 
 TEST(WireTest, SmallTypesGoThereAndBack) {
-  const PolicyVersion version = {3, std::numeric_limits<std::uint64_t>::max(), std::string(32, '\xFF')};
+  const PolicyVersion version = {3, std::numeric_limits<std::uint64_t>::max(),
+                                 std::string(32, '\xFF')};
   EXPECT_EQ(*FromProto(ToProto(version)), version);
   const PromptHistory history = {7, 24};
   EXPECT_EQ(*FromProto(ToProto(history)), history);
@@ -81,11 +87,13 @@ TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
   group.mutable_completions(1)->set_token_ids(0, 0x80000000U);
   const auto refused = FromProto(group);
   ASSERT_FALSE(refused.ok());
-  EXPECT_EQ(refused.status().message(), "completion 1: token_ids = 2147483648; expected at most 2147483647");
+  EXPECT_EQ(refused.status().message(),
+            "completion 1: token_ids = 2147483648; expected at most 2147483647");
 
   v1::PolicyVersion version;
   version.set_digest("short");
-  EXPECT_EQ(FromProto(version).status().message(), "version.digest has 5 bytes; expected 32 or none");
+  EXPECT_EQ(FromProto(version).status().message(),
+            "version.digest has 5 bytes; expected 32 or none");
 
   v1::PromptHistory history;
   history.set_correct(2);
@@ -98,7 +106,8 @@ TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
   counts.set_groups(2);
   counts.set_mixed(1);
   EXPECT_FALSE(FromProto(counts).ok());
-  counts.set_all_wrong(std::numeric_limits<std::uint64_t>::max());  // 1 + (2^64 - 1) wraps round to 0
+  counts.set_all_wrong(
+      std::numeric_limits<std::uint64_t>::max());  // 1 + (2^64 - 1) wraps round to 0
   EXPECT_FALSE(FromProto(counts).ok());
 
   v1::CollapseSnapshot snapshot;
@@ -116,7 +125,8 @@ TEST(WireTest, SamplingParametersMustBeUsable) {
   };
   EXPECT_FALSE(refused([](v1::SamplingParams&) {}));
   EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_temperature(-1); }));
-  EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_temperature(std::numeric_limits<double>::quiet_NaN()); }));
+  EXPECT_TRUE(refused(
+      [](v1::SamplingParams& s) { s.set_temperature(std::numeric_limits<double>::quiet_NaN()); }));
   EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_top_p(0); }));
   EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_top_p(1.5); }));
   EXPECT_TRUE(refused([](v1::SamplingParams& s) { s.set_max_tokens(0); }));
@@ -134,7 +144,10 @@ TEST_P(CheckGroupTest, Refuses) {
   Group group = GoodGroup();
   ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
   GetParam().change(group);
-  const Status status = CheckGroup(group, {.max_completions = 3, .max_prompt_tokens = 4, .max_completion_tokens = 5, .vocab_size = 100});
+  const Status status = CheckGroup(group, {.max_completions = 3,
+                                           .max_prompt_tokens = 4,
+                                           .max_completion_tokens = 5,
+                                           .vocab_size = 100});
   ASSERT_FALSE(status.ok());
   EXPECT_NE(status.message().find(GetParam().message), std::string::npos) << status.message();
 }
@@ -143,48 +156,89 @@ const Refusal kRefusals[] = {
     {"no prompt id", [](Group& g) { g.prompt_id.clear(); }, "prompt_id is empty"},
     {"no source", [](Group& g) { g.source.clear(); }, "source is empty"},
     {"no worker", [](Group& g) { g.worker_id.clear(); }, "worker_id is empty"},
-    {"text that proto3 cannot read again", [](Group& g) { g.prompt_id = "\xFF"; }, "prompt_id is not valid UTF-8"},
+    {"text that proto3 cannot read again", [](Group& g) { g.prompt_id = "\xFF"; },
+     "prompt_id is not valid UTF-8"},
     {"no prompt", [](Group& g) { g.prompt_token_ids.clear(); }, "prompt_token_ids is empty"},
-    {"long prompt", [](Group& g) { g.prompt_token_ids.assign(5, 1); }, "prompt_token_ids has 5 tokens; expected at most 4"},
-    {"token outside the vocabulary", [](Group& g) { g.prompt_token_ids[1] = 100; }, "prompt_token_ids[1] = 100"},
+    {"long prompt", [](Group& g) { g.prompt_token_ids.assign(5, 1); },
+     "prompt_token_ids has 5 tokens; expected at most 4"},
+    {"token outside the vocabulary", [](Group& g) { g.prompt_token_ids[1] = 100; },
+     "prompt_token_ids[1] = 100"},
     {"no completions", [](Group& g) { g.completions.clear(); }, "0 completions; expected 1 to 3"},
-    {"many completions", [](Group& g) { g.completions.push_back(GoodCompletion(3)); }, "4 completions"},
-    {"index twice", [](Group& g) { g.completions[1].index = 1; }, "completion 1: index = 1; expected each of 0 to 2 once"},
+    {"many completions", [](Group& g) { g.completions.push_back(GoodCompletion(3)); },
+     "4 completions"},
+    {"index twice", [](Group& g) { g.completions[1].index = 1; },
+     "completion 1: index = 1; expected each of 0 to 2 once"},
     {"index out of range", [](Group& g) { g.completions[1].index = 3; }, "completion 1: index = 3"},
     {"negative index", [](Group& g) { g.completions[1].index = -1; }, "completion 1: index = -1"},
-    {"long completion", [](Group& g) { g.completions[0].token_ids.assign(6, 1); }, "completion 0: token_ids has 6 tokens"},
+    {"long completion", [](Group& g) { g.completions[0].token_ids.assign(6, 1); },
+     "completion 0: token_ids has 6 tokens"},
     {"negative token", [](Group& g) { g.completions[0].token_ids[2] = -1; }, "token_ids[2] = -1"},
-    {"log-prob missing", [](Group& g) { g.completions[0].logprobs.pop_back(); }, "3 log-probs for 4 tokens"},
-    {"NaN log-prob", [](Group& g) { g.completions[1].logprobs[3] = kNan; }, "completion 1: logprobs[3] = nan"},
-    {"infinite log-prob", [](Group& g) { g.completions[1].logprobs[0] = -kInfinity; }, "logprobs[0] = -inf"},
-    {"positive log-prob", [](Group& g) { g.completions[1].logprobs[0] = 0.5F; }, "logprobs[0] = 0.500000"},
+    {"log-prob missing", [](Group& g) { g.completions[0].logprobs.pop_back(); },
+     "3 log-probs for 4 tokens"},
+    {"NaN log-prob", [](Group& g) { g.completions[1].logprobs[3] = kNan; },
+     "completion 1: logprobs[3] = nan"},
+    {"infinite log-prob", [](Group& g) { g.completions[1].logprobs[0] = -kInfinity; },
+     "logprobs[0] = -inf"},
+    {"positive log-prob", [](Group& g) { g.completions[1].logprobs[0] = 0.5F; },
+     "logprobs[0] = 0.500000"},
     {"no segments", [](Group& g) { g.completions[0].segments.clear(); }, "0 segments for 4 tokens"},
-    {"segments without tokens", [](Group& g) { g.completions[2].segments = {{0, {1, 1, ""}}}; }, "1 segments for 0 tokens"},
-    {"segments begin late", [](Group& g) { g.completions[0].segments[0].first_token = 1; }, "segments[0].first_token = 1"},
-    {"segments out of order", [](Group& g) { g.completions[0].segments[1].first_token = 0; }, "segments[1].first_token = 0"},
-    {"segment past the end", [](Group& g) { g.completions[0].segments[1].first_token = 4; }, "segments[1].first_token = 4"},
-    {"version becomes older", [](Group& g) { g.completions[0].segments[1].version.step = 2; }, "is older than the segment before it"},
-    {"span empty", [](Group& g) { g.completions[0].trained_spans[0] = {1, 1}; }, "trained_spans[0] = [1, 1)"},
-    {"spans overlap", [](Group& g) { g.completions[0].trained_spans = {{0, 3}, {2, 4}}; }, "trained_spans[1] = [2, 4)"},
-    {"span past the end", [](Group& g) { g.completions[0].trained_spans[1].end = 5; }, "trained_spans[1] = [2, 5)"},
-    {"negative span", [](Group& g) { g.completions[0].trained_spans[0].begin = -1; }, "trained_spans[0] = [-1, 1)"},
-    {"no finish reason", [](Group& g) { g.completions[0].finish_reason = FinishReason::kUnspecified; }, "finish_reason is not set"},
-    {"no outcome", [](Group& g) { g.completions[0].outcome = Outcome::kUnspecified; }, "outcome is not set"},
-    {"NaN reward", [](Group& g) { g.completions[0].reward = kNan; }, "reward = nan; expected finite numbers"},
-    {"infinite raw reward", [](Group& g) { g.completions[0].raw_reward = kInfinity; }, "raw_reward = inf"},
-    {"scored nothing", [](Group& g) { g.completions[2].outcome = Outcome::kWrong; }, "completion 2: no tokens"},
-    {"unscorable without a reason", [](Group& g) { g.completions[2].unscorable_reason.clear(); }, "unscorable_reason is empty"},
-    {"NaN component", [](Group& g) { g.completions[0].components[1].value = kNan; }, "component 'length' = nan"},
-    {"component without a name", [](Group& g) { g.completions[0].components[1].name.clear(); }, "components.name is empty"},
-    {"other components", [](Group& g) { g.completions[1].components.pop_back(); }, "components differ from those of completion 1"},
-    {"negative duration", [](Group& g) { g.completions[0].generation_seconds = -1; }, "generation_seconds"},
+    {"segments without tokens",
+     [](Group& g) {
+       g.completions[2].segments = {{0, {1, 1, ""}}};
+     },
+     "1 segments for 0 tokens"},
+    {"segments begin late", [](Group& g) { g.completions[0].segments[0].first_token = 1; },
+     "segments[0].first_token = 1"},
+    {"segments out of order", [](Group& g) { g.completions[0].segments[1].first_token = 0; },
+     "segments[1].first_token = 0"},
+    {"segment past the end", [](Group& g) { g.completions[0].segments[1].first_token = 4; },
+     "segments[1].first_token = 4"},
+    {"version becomes older", [](Group& g) { g.completions[0].segments[1].version.step = 2; },
+     "is older than the segment before it"},
+    {"span empty",
+     [](Group& g) {
+       g.completions[0].trained_spans[0] = {1, 1};
+     },
+     "trained_spans[0] = [1, 1)"},
+    {"spans overlap",
+     [](Group& g) {
+       g.completions[0].trained_spans = {{0, 3}, {2, 4}};
+     },
+     "trained_spans[1] = [2, 4)"},
+    {"span past the end", [](Group& g) { g.completions[0].trained_spans[1].end = 5; },
+     "trained_spans[1] = [2, 5)"},
+    {"negative span", [](Group& g) { g.completions[0].trained_spans[0].begin = -1; },
+     "trained_spans[0] = [-1, 1)"},
+    {"no finish reason",
+     [](Group& g) { g.completions[0].finish_reason = FinishReason::kUnspecified; },
+     "finish_reason is not set"},
+    {"no outcome", [](Group& g) { g.completions[0].outcome = Outcome::kUnspecified; },
+     "outcome is not set"},
+    {"NaN reward", [](Group& g) { g.completions[0].reward = kNan; },
+     "reward = nan; expected finite numbers"},
+    {"infinite raw reward", [](Group& g) { g.completions[0].raw_reward = kInfinity; },
+     "raw_reward = inf"},
+    {"scored nothing", [](Group& g) { g.completions[2].outcome = Outcome::kWrong; },
+     "completion 2: no tokens"},
+    {"unscorable without a reason", [](Group& g) { g.completions[2].unscorable_reason.clear(); },
+     "unscorable_reason is empty"},
+    {"NaN component", [](Group& g) { g.completions[0].components[1].value = kNan; },
+     "component 'length' = nan"},
+    {"component without a name", [](Group& g) { g.completions[0].components[1].name.clear(); },
+     "components.name is empty"},
+    {"other components", [](Group& g) { g.completions[1].components.pop_back(); },
+     "components differ from those of completion 1"},
+    {"negative duration", [](Group& g) { g.completions[0].generation_seconds = -1; },
+     "generation_seconds"},
 };
 
-INSTANTIATE_TEST_SUITE_P(Everything, CheckGroupTest, testing::ValuesIn(kRefusals), [](const auto& refusal) {
-  std::string name = refusal.param.what;
-  for (char& c : name) c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-});
+INSTANTIATE_TEST_SUITE_P(Everything, CheckGroupTest, testing::ValuesIn(kRefusals),
+                         [](const auto& refusal) {
+                           std::string name = refusal.param.what;
+                           for (char& c : name)
+                             c = std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
+                           return name;
+                         });
 
 TEST(WireTest, AnUnscorableCompletionMayHaveNoReward) {
   Group group = GoodGroup();
@@ -202,8 +256,9 @@ Result<Group> ParsedByProtobuf(const std::string& bytes) {
 // So that the outline of a group is the group, whatever is added to experience.proto.
 TEST(Wire, TheOutlinesHaveTheFieldsOfTheirMessages) {
   using google::protobuf::FieldDescriptor;
-  const std::pair<const google::protobuf::Descriptor*, const google::protobuf::Descriptor*> pairs[] = {
-      {v1::Group::descriptor(), v1::GroupOutline::descriptor()}, {v1::Completion::descriptor(), v1::CompletionOutline::descriptor()}};
+  const std::pair<const google::protobuf::Descriptor*, const google::protobuf::Descriptor*>
+      pairs[] = {{v1::Group::descriptor(), v1::GroupOutline::descriptor()},
+                 {v1::Completion::descriptor(), v1::CompletionOutline::descriptor()}};
   for (const auto& [message, outline] : pairs) {
     ASSERT_EQ(message->field_count(), outline->field_count());
     for (int i = 0; i < message->field_count(); ++i) {
@@ -211,7 +266,8 @@ TEST(Wire, TheOutlinesHaveTheFieldsOfTheirMessages) {
       const FieldDescriptor& twin = *outline->field(i);
       EXPECT_EQ(twin.name(), field.name());
       EXPECT_EQ(twin.number(), field.number());
-      EXPECT_EQ(twin.type(), field.is_packed() ? FieldDescriptor::TYPE_BYTES : field.type()) << field.full_name();
+      EXPECT_EQ(twin.type(), field.is_packed() ? FieldDescriptor::TYPE_BYTES : field.type())
+          << field.full_name();
       EXPECT_EQ(twin.is_repeated(), field.is_repeated() && !field.is_packed()) << field.full_name();
     }
   }
@@ -222,7 +278,7 @@ TEST(Wire, AGroupIsTheSameHoweverItsTokensAreWritten) {
   v1::Group proto = ToProto(GoodGroup());
   const std::string rest = proto.SerializeAsString();
   const std::string one_by_one = "\x20\x07\x20\x96\x01";  // field 4: 7, 150
-  const std::string second_piece = "\x22\x02\x05\x06";   // field 4, packed: 5, 6
+  const std::string second_piece = "\x22\x02\x05\x06";    // field 4, packed: 5, 6
   for (const std::string& more : {one_by_one, second_piece}) {
     const auto group = DecodeGroup(rest + more);
     ASSERT_TRUE(group.ok()) << group.status().message();
@@ -231,9 +287,11 @@ TEST(Wire, AGroupIsTheSameHoweverItsTokensAreWritten) {
   }
   const std::string half_a_number = "\x22\x01\x96";
   proto.clear_prompt_token_ids();
-  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + half_a_number).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + half_a_number).status().code(),
+            StatusCode::kInvalidArgument);
   const std::string above_int32 = std::string("\x22\x05\xFF\xFF\xFF\xFF\x0F");
-  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + above_int32).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(DecodeGroup(proto.SerializeAsString() + above_int32).status().code(),
+            StatusCode::kInvalidArgument);
 }
 
 TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
@@ -248,7 +306,9 @@ TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
       bytes[random.Below(bytes.size())] = static_cast<char>(random.Below(256));
     }
     if (random.Below(4) == 0) bytes.resize(random.Below(bytes.size() + 1));
-    if (random.Below(8) == 0) bytes.insert(random.Below(bytes.size() + 1), std::string(random.Below(20), static_cast<char>(random.Below(256))));
+    if (random.Below(8) == 0)
+      bytes.insert(random.Below(bytes.size() + 1),
+                   std::string(random.Below(20), static_cast<char>(random.Below(256))));
     const auto group = DecodeGroup(bytes);
     if (!group.ok()) {
       EXPECT_EQ(group.status().code(), StatusCode::kInvalidArgument);

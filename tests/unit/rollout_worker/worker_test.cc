@@ -27,12 +27,15 @@ TEST_F(WorkerTest, LeasedGroupsComeBackCompleteScoredAndSeeded) {
     const Completion& completion = group.completions[static_cast<std::size_t>(i)];
     EXPECT_EQ(completion.index, i);
     EXPECT_EQ(completion.sampling.seed, MixSeed(3, static_cast<std::uint64_t>(i)));
-    EXPECT_EQ(completion.outcome, completion.token_ids.front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
+    EXPECT_EQ(completion.outcome,
+              completion.token_ids.front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
   }
   // Every acknowledged group is reported once, and once only.
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.finished.size() == 10 && seen.last.held_size() == 0; }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.finished.size() == 10 && seen.last.held_size() == 0; }));
   for (const auto& [key, times] : coordinator_.seen().finished) EXPECT_EQ(times, 1);
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_completions_total{finish_reason=\"stop\"} 40"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_completions_total{finish_reason=\"stop\"} 40"));
   EXPECT_TRUE(Stop().ok());
 }
 
@@ -41,13 +44,17 @@ TEST_F(WorkerTest, TheHealthOfTheEnginesServersIsMeasured) {
   coordinator_.Offer(LeaseOf(1));
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://a:1\"} 1\n"));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 0\n"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_server_healthy{server=\"http://a:1\"} 1\n"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 0\n"));
   engine_.SetServers({{"http://a:1", true, true}, {"http://b:1", true, false}});
   coordinator_.Offer(LeaseOf(2));
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 2; }));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 1\n"));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_server_serving{server=\"http://b:1\"} 0\n"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 1\n"));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_server_serving{server=\"http://b:1\"} 0\n"));
 }
 
 TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {
@@ -77,7 +84,8 @@ TEST_F(WorkerTest, RegistersAgainWhenTheCoordinatorHasForgottenIt) {
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.registrations == 1; }));
   coordinator_.Forget();
   coordinator_.Offer(LeaseOf(1));
-  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
+  EXPECT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
 }
 
 TEST_F(WorkerTest, RevokedLeasesAreCancelledInTheEngine) {
@@ -100,8 +108,9 @@ TEST_F(WorkerTest, ANewerLeaseOfAGroupTakesTheOldOnesPlace) {
   Start();
   ASSERT_TRUE(engine_.WaitForInFlight(4));
   coordinator_.Offer(LeaseOf(1, 2));
-  ASSERT_TRUE(coordinator_.WaitUntil(
-      [](const Seen& seen) { return seen.last.held_size() == 1 && seen.last.held(0).lease_epoch() == 2; }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.last.held_size() == 1 && seen.last.held(0).lease_epoch() == 2;
+  }));
   engine_.Stall(false);
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
   EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 2}));
@@ -148,12 +157,14 @@ TEST_F(WorkerTest, ALeaseThatMakesNoSenseIsGivenBack) {
   coordinator_.Offer(lease);
   coordinator_.Offer(LeaseOf(2));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 1 && seen.accepted.size() == 1; }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.returned.size() == 1 && seen.accepted.size() == 1; }));
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
 }
 
 TEST_F(WorkerTest, SubmissionsAreRepeatedUntilTheyAreAcknowledged) {
-  // The client's own attempts end at codes that it does not repeat; the worker repeats those that a restart mends.
+  // The client's own attempts end at codes that it does not repeat; the worker repeats those that a
+  // restart mends.
   coordinator_.RefuseSubmissions(2, grpc::StatusCode::RESOURCE_EXHAUSTED);
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -165,7 +176,9 @@ TEST_F(WorkerTest, AGroupThatTheCoordinatorRefusesForGoodIsGivenBack) {
   coordinator_.RefuseSubmissions(1, grpc::StatusCode::INVALID_ARGUMENT);
   coordinator_.Offer(LeaseOf(1));
   Start();
-  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.contains({1, 1}); }));
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.returned.contains({1, 1});
+  }));
 }
 
 TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
@@ -178,7 +191,8 @@ TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
   ASSERT_TRUE(engine_.WaitForInFlight(4));
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
   worker_->RequestDrain();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.draining() && seen.last.capacity() == 0; }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.draining() && seen.last.capacity() == 0; }));
   engine_.Stall(false);
   EXPECT_TRUE(Join().ok());
   EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 1}));

@@ -23,12 +23,18 @@ TEST_F(WorkerWeightsTest, ALeaseThatDemandsNewerWeightsWaitsForThem) {
   coordinator_.Offer(LeaseAt(1, 2));
   coordinator_.Offer(LeaseOf(2));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({2, 1}); }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.accepted.contains({2, 1});
+  }));
   EXPECT_FALSE(coordinator_.seen().accepted.contains({1, 1}));
   coordinator_.Announce(ManifestToProto(ManifestAt(2)));
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({1, 1}); }));
-  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[0].segments[0].version, ManifestAt(2).version);
-  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.accepted.contains({1, 1});
+  }));
+  EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[0].segments[0].version,
+            ManifestAt(2).version);
+  EXPECT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weights_version 2"));
 }
 
@@ -37,17 +43,23 @@ TEST_F(WorkerWeightsTest, OldWeightsServeWhileNewOnesCannotBeHad) {
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   coordinator_.Offer(LeaseOf(1));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({1, 1}); }));
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weight_update_failures_total{stage=\"checksum\"} 2"));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.accepted.contains({1, 1});
+  }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_weight_update_failures_total{stage=\"checksum\"} 2"));
 }
 
 TEST_F(WorkerWeightsTest, AnEngineThatRefusesWeightsIsAskedAgain) {
   engine_.FailUpdates(1);
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weight_update_failures_total{stage=\"apply\"} 1"));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 1; }));
+  EXPECT_THAT(metrics_.Expose(),
+              HasSubstr("buttress_worker_weight_update_failures_total{stage=\"apply\"} 1"));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weights_unchanged_total 1"));
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_canary_difference_nats 0.25"));
 }
@@ -59,7 +71,9 @@ TEST_F(WorkerWeightsTest, LeasesAreGivenBackWhenTheirWeightsCannotBeHad) {
   coordinator_.Announce(ManifestToProto(ManifestAt(3)));
   coordinator_.Offer(LeaseAt(1, 3));
   Start(options);
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.contains({1, 1}); }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.returned.contains({1, 1});
+  }));
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
   // And no more are asked for, or they would go to and fro.
   EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.capacity() == 0; }));
@@ -70,14 +84,18 @@ TEST_F(WorkerWeightsTest, WeightsStayWhileAGroupWantsExactlyThem) {
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   coordinator_.Offer(LeaseAt(1, 1, /*exact=*/true));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil(
-      [](const Seen& seen) { return seen.last.held_size() == 1 && seen.last.loaded_version().step() == 1; }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.last.held_size() == 1 && seen.last.loaded_version().step() == 1;
+  }));
   coordinator_.Announce(ManifestToProto(ManifestAt(2)));
   coordinator_.Offer(LeaseOf(2));
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.held_size() == 2; }));
   engine_.Stall(false);
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({1, 1}); }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.accepted.contains({1, 1});
+  }));
   EXPECT_EQ(coordinator_.seen().accepted.at({1, 1}).completions[3].segments[0].version.step, 1U);
   EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(1).version, ManifestAt(2).version));
 }
@@ -85,9 +103,12 @@ TEST_F(WorkerWeightsTest, WeightsStayWhileAGroupWantsExactlyThem) {
 TEST_F(WorkerWeightsTest, AnExactVersionThatHasPassedIsGivenBack) {
   coordinator_.Announce(ManifestToProto(ManifestAt(2)));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.loaded_version().step() == 2; }));
   coordinator_.Offer(LeaseAt(1, 1, /*exact=*/true));
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.contains({1, 1}); }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.returned.contains({1, 1});
+  }));
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
 }
 
@@ -97,7 +118,9 @@ TEST_F(WorkerWeightsTest, AManifestThatMakesNoSenseIsCountedAndIgnored) {
   coordinator_.Announce(broken);
   coordinator_.Offer(LeaseOf(1));
   Start();
-  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.contains({1, 1}); }));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) {
+    return seen.accepted.contains({1, 1});
+  }));
   EXPECT_TRUE(engine_.updates().empty());
   EXPECT_THAT(metrics_.Expose(), HasSubstr("stage=\"checksum\""));
 }

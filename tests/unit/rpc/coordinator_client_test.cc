@@ -18,8 +18,8 @@ TEST(CoordinatorClientTest, WithoutACoordinatorItGivesUpAndSaysWhatToDo) {
   const Status status = client.GetRunStatus().status();
   EXPECT_EQ(status.code(), StatusCode::kUnavailable);
   EXPECT_THAT(status.message(),
-              testing::AllOf(
-                  HasSubstr("gave up"), HasSubstr("coordinator.address"), HasSubstr("local.out")));
+              testing::AllOf(HasSubstr("gave up"), HasSubstr("coordinator.address"),
+                             HasSubstr("local.out")));
 }
 
 TEST(CoordinatorClientTest, AnAddressWhereNobodyListensIsNamed) {

@@ -50,7 +50,9 @@ class SecurePortTest : public ::testing::Test {
     return status;
   }
 
-  std::string Address(const std::string& host = "127.0.0.1") const { return host + ":" + std::to_string(port_); }
+  std::string Address(const std::string& host = "127.0.0.1") const {
+    return host + ":" + std::to_string(port_);
+  }
 
   const MadeCertificates made_;
   v1::Coordinator::Service coordinator_;
@@ -80,12 +82,15 @@ TEST_F(SecurePortTest, NoMethodOfAnyServiceAnswersWithoutTheToken) {
 }
 
 TEST_F(SecurePortTest, WithoutACertificateOfTheRunNobodyConnects) {
-  EXPECT_EQ(Call(MakeChannel(Address())).error_code(), grpc::StatusCode::UNAVAILABLE) << "plain text";
+  EXPECT_EQ(Call(MakeChannel(Address())).error_code(), grpc::StatusCode::UNAVAILABLE)
+      << "plain text";
   const MadeCertificates other;
   Credentials foreign = other.Load();
-  EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE) << "another authority on both sides";
+  EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
+      << "another authority on both sides";
   foreign.ca = made_.Load().ca;
-  EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE) << "a client of another authority";
+  EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
+      << "a client of another authority";
   grpc::SslCredentialsOptions no_certificate;
   no_certificate.pem_root_certs = made_.Load().ca;
   EXPECT_EQ(Call(grpc::CreateChannel(Address(), grpc::SslCredentials(no_certificate))).error_code(),
@@ -93,13 +98,16 @@ TEST_F(SecurePortTest, WithoutACertificateOfTheRunNobodyConnects) {
 }
 
 TEST_F(SecurePortTest, AServerWhoseCertificateDoesNotNameItsAddressIsNotTrusted) {
-  EXPECT_EQ(Call(MakeChannel(Address("localhost"), made_.Load())).error_code(), grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load())).error_code(), grpc::StatusCode::UNAVAILABLE);
+  EXPECT_EQ(Call(MakeChannel(Address("localhost"), made_.Load())).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load())).error_code(),
+            grpc::StatusCode::UNAVAILABLE);
 }
 
 // Body, then the HTTP code; curl's error where there is none.
 std::string Curl(const std::string& arguments) {
-  FILE* const pipe = ::popen(("curl -sS --max-time 10 -w '%{http_code}' " + arguments + " 2>&1").c_str(), "r");
+  FILE* const pipe =
+      ::popen(("curl -sS --max-time 10 -w '%{http_code}' " + arguments + " 2>&1").c_str(), "r");
   std::string text(1 << 16, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), pipe));
   ::pclose(pipe);
@@ -114,9 +122,11 @@ TEST(MetricsPortTest, WithCredentialsMetricsWantHttpsAndTheToken) {
   const std::string trust = "--cacert " + made.Path("ca.pem") + " ";
   const std::string bearer = "-H \"Authorization: Bearer $(cat " + made.Path("token") + ")\" ";
   EXPECT_THAT(Curl(trust + bearer + "https://" + host + "/metrics"),
-              testing::AllOf(HasSubstr("buttress_build_info{component=\"coordinator\""), testing::EndsWith("200")));
+              testing::AllOf(HasSubstr("buttress_build_info{component=\"coordinator\""),
+                             testing::EndsWith("200")));
   EXPECT_THAT(Curl(trust + "https://" + host + "/metrics"), testing::EndsWith("401"));
-  EXPECT_THAT(Curl(trust + "-H 'Authorization: Bearer 0' https://" + host + "/metrics"), testing::EndsWith("401"));
+  EXPECT_THAT(Curl(trust + "-H 'Authorization: Bearer 0' https://" + host + "/metrics"),
+              testing::EndsWith("401"));
   EXPECT_THAT(Curl(trust + "https://" + host + "/healthz"), "ok\n200");
   EXPECT_THAT(Curl(bearer + "https://" + host + "/metrics"), HasSubstr("certificate"));
   EXPECT_THAT(Curl(bearer + "http://" + host + "/metrics"), testing::Not(HasSubstr("buttress_")));
@@ -127,8 +137,9 @@ TEST(MetricsPortTest, WithoutCredentialsMetricsArePlainAndIdleConnectionsDelayNo
   ASSERT_TRUE(metrics.Serve("127.0.0.1:0").ok());
   const std::string port = std::to_string(metrics.port());
   // 16 connections that say nothing stay open while curl asks.
-  const std::string script = "bash -c 'for i in $(seq 10 25); do eval \"exec $i<>/dev/tcp/127.0.0.1/" + port +
-                             "\"; done; curl -sS --max-time 5 -w \"%{http_code}\" http://127.0.0.1:" + port + "/metrics'";
+  const std::string script =
+      "bash -c 'for i in $(seq 10 25); do eval \"exec $i<>/dev/tcp/127.0.0.1/" + port +
+      "\"; done; curl -sS --max-time 5 -w \"%{http_code}\" http://127.0.0.1:" + port + "/metrics'";
   FILE* const pipe = ::popen(script.c_str(), "r");
   std::string text(1 << 16, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), pipe));

@@ -25,56 +25,77 @@ class CodeTest : public ::testing::Test {
   // From here on `config` holds. Skips the test where programs may not be run.
   void Use(const RewardConfig& config) {
     Result<std::unique_ptr<Verifier>> made = MakeVerifier("code", config);
-    if (made.status().code() == StatusCode::kFailedPrecondition) GTEST_SKIP() << made.status().message();
+    if (made.status().code() == StatusCode::kFailedPrecondition)
+      GTEST_SKIP() << made.status().message();
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     verifier_ = *std::move(made);
   }
 
-  Verdict Judge(std::string_view response, std::string_view answer) const { return verifier_->Verify({{}, response, answer, {}, false}); }
+  Verdict Judge(std::string_view response, std::string_view answer) const {
+    return verifier_->Verify({{}, response, answer, {}, false});
+  }
 
   RewardConfig config_;
   std::unique_ptr<Verifier> verifier_;
 };
 
 constexpr std::string_view kSums = R"({"inputs": ["1 2\n", "3 4\n"], "outputs": ["3\n", "7\n"]})";
-constexpr std::string_view kCalls = R"({"fn_name": "add", "inputs": [[1, 2], [0.1, 0.2]], "outputs": [3, 0.3]})";
-constexpr std::string_view kAsserts = R"({"test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4"], "test_setup_code": "import math"})";
-constexpr std::string_view kAdd = "```python\ndef add(a, b):\n    print('noise')\n    return a + b\n```";
+constexpr std::string_view kCalls =
+    R"({"fn_name": "add", "inputs": [[1, 2], [0.1, 0.2]], "outputs": [3, 0.3]})";
+constexpr std::string_view kAsserts =
+    R"({"test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4"], "test_setup_code": "import math"})";
+constexpr std::string_view kAdd =
+    "```python\ndef add(a, b):\n    print('noise')\n    return a + b\n```";
 
 TEST_F(CodeTest, ProgramsPassOrFail) {
-  EXPECT_EQ(Judge("Here:\n```python\na, b = map(int, input().split())\nprint(a + b)\n```\nDone.", kSums).outcome, Outcome::kCorrect);
+  EXPECT_EQ(
+      Judge("Here:\n```python\na, b = map(int, input().split())\nprint(a + b)\n```\nDone.", kSums)
+          .outcome,
+      Outcome::kCorrect);
   const Verdict one = Judge("print(3)", kSums);
   EXPECT_EQ(one.outcome, Outcome::kWrong);
   EXPECT_EQ(one.given, "1 of 2 tests: another output");
-  EXPECT_THAT(Judge("raise ValueError('no')", kSums).given, StartsWith("0 of 2 tests: exit code 1"));
+  EXPECT_THAT(Judge("raise ValueError('no')", kSums).given,
+              StartsWith("0 of 2 tests: exit code 1"));
   EXPECT_EQ(Judge("", kSums).outcome, Outcome::kWrong);
 }
 
 TEST_F(CodeTest, CallsPassOrFail) {
   EXPECT_EQ(Judge(kAdd, kCalls).outcome, Outcome::kCorrect);
-  EXPECT_EQ(Judge("class Solution:\n  def add(self, a, b): return a + b", kCalls).outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge("class Solution:\n  def add(self, a, b): return a + b", kCalls).outcome,
+            Outcome::kCorrect);
   EXPECT_EQ(Judge("def add(a, b): return 3", kCalls).given, "1 of 2 tests: another value");
   EXPECT_THAT(Judge("def add(a, b): return a / 0", kCalls).given, HasSubstr("ZeroDivisionError"));
   EXPECT_EQ(Judge("def sub(a, b): return a", kCalls).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("def add(a, b): return float('nan')", kCalls).outcome, Outcome::kWrong);
-  EXPECT_EQ(Judge("def f(a, b): return [a, {'k': b}]", R"({"fn_name": "f", "inputs": ["1\n\"x\""], "outputs": ["[1, {\"k\": \"x\"}]"]})").outcome,
+  EXPECT_EQ(Judge("def f(a, b): return [a, {'k': b}]",
+                  R"({"fn_name": "f", "inputs": ["1\n\"x\""], "outputs": ["[1, {\"k\": \"x\"}]"]})")
+                .outcome,
             Outcome::kCorrect);
 }
 
 TEST_F(CodeTest, AssertsPassOrFail) {
   EXPECT_EQ(Judge(kAdd, kAsserts).outcome, Outcome::kCorrect);
-  EXPECT_THAT(Judge("def add(a, b): return 3", kAsserts).given, StartsWith("1 of 2 tests: exit code 1"));
-  EXPECT_EQ(Judge(kAdd, R"({"test": "def check(f):\n  assert f(1, 1) == 2\n", "entry_point": "add"})").outcome, Outcome::kCorrect);
+  EXPECT_THAT(Judge("def add(a, b): return 3", kAsserts).given,
+              StartsWith("1 of 2 tests: exit code 1"));
+  EXPECT_EQ(
+      Judge(kAdd, R"({"test": "def check(f):\n  assert f(1, 1) == 2\n", "entry_point": "add"})")
+          .outcome,
+      Outcome::kCorrect);
 }
 
 TEST_F(CodeTest, CheatsDoNotPass) {
   for (const std::string_view cheat :
-       {"import os\nos._exit(0)", "import sys\nsys.exit(0)", "quit()", "def add(a, b):\n  import os\n  os._exit(0)",
-        "print('0 0\\n1 1')\ndef add(a, b): return None", "import builtins\nbuiltins.AssertionError = None\ndef add(a, b): return 0",
-        "def add(a, b):\n  raise SystemExit(0)", "class Any:\n  def __eq__(self, other): return True\ndef add(a, b): return Any()"}) {
+       {"import os\nos._exit(0)", "import sys\nsys.exit(0)", "quit()",
+        "def add(a, b):\n  import os\n  os._exit(0)",
+        "print('0 0\\n1 1')\ndef add(a, b): return None",
+        "import builtins\nbuiltins.AssertionError = None\ndef add(a, b): return 0",
+        "def add(a, b):\n  raise SystemExit(0)",
+        "class Any:\n  def __eq__(self, other): return True\ndef add(a, b): return Any()"}) {
     EXPECT_EQ(Judge(cheat, kCalls).outcome, Outcome::kWrong) << cheat;
     EXPECT_EQ(Judge(cheat, kSums).outcome, Outcome::kWrong) << cheat;
-    if (cheat.find("__eq__") != std::string_view::npos) continue;  // asserts cannot see this one: tests.h
+    if (cheat.find("__eq__") != std::string_view::npos)
+      continue;  // asserts cannot see this one: tests.h
     EXPECT_EQ(Judge(cheat, kAsserts).outcome, Outcome::kWrong) << cheat;
   }
 }
@@ -87,7 +108,8 @@ TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
   config_.code.cpu_seconds = 1;
   Use(config_);
   EXPECT_EQ(Judge("while True: print('x' * 1000)", kSums).given, "0 of 2 tests: too much output");
-  EXPECT_THAT(Judge("while True: pass", kSums).given, EndsWith("time"));  // of the CPU, unless other programs take it
+  EXPECT_THAT(Judge("while True: pass", kSums).given,
+              EndsWith("time"));  // of the CPU, unless other programs take it
   config_.code.cpu_seconds = 30;
   config_.timeout_ms = 1000;
   Use(config_);
@@ -99,18 +121,24 @@ TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
 TEST_F(CodeTest, CppCompilesAndRuns) {
   config_.code.language = "cpp";
   Use(config_);
-  EXPECT_EQ(Judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, &b); std::printf(\"%d\", a + b); }\n```", kSums).outcome,
+  EXPECT_EQ(Judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, "
+                  "&b); std::printf(\"%d\", a + b); }\n```",
+                  kSums)
+                .outcome,
             Outcome::kCorrect);
-  EXPECT_EQ(Judge("int main() { return *static_cast<int*>(nullptr); }", kSums).outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge("int main() { return *static_cast<int*>(nullptr); }", kSums).outcome,
+            Outcome::kWrong);
   EXPECT_THAT(Judge("int main() {", kSums).given, HasSubstr("does not compile"));
-  EXPECT_THAT(Judge("#include \"/etc/passwd\"\nint main() {}", kSums).given, HasSubstr("No such file"));
+  EXPECT_THAT(Judge("#include \"/etc/passwd\"\nint main() {}", kSums).given,
+              HasSubstr("No such file"));
   EXPECT_EQ(Judge("int main() {}", kCalls).outcome, Outcome::kUnscorable);
 }
 
 TEST(ParseCodeTests, RefusesWhatIsNoTest) {
   for (const std::string_view answer :
-       {"", "42", "[]", "{}", "[1]", R"([{"input": "1"}])", R"({"inputs": ["1"], "outputs": []})", R"({"inputs": [1], "outputs": [2]})",
-        R"({"fn_name": 3, "inputs": [[1]], "outputs": [2]})", R"({"fn_name": "f", "inputs": ["{"], "outputs": ["1"]})", R"({"test_list": [1]})",
+       {"", "42", "[]", "{}", "[1]", R"([{"input": "1"}])", R"({"inputs": ["1"], "outputs": []})",
+        R"({"inputs": [1], "outputs": [2]})", R"({"fn_name": 3, "inputs": [[1]], "outputs": [2]})",
+        R"({"fn_name": "f", "inputs": ["{"], "outputs": ["1"]})", R"({"test_list": [1]})",
         R"({"test": "x"})"}) {
     EXPECT_EQ(ParseCodeTests(answer).status().code(), StatusCode::kInvalidArgument) << answer;
   }

@@ -1,4 +1,5 @@
-// The escape list: each program tries to do harm, and is held. They run in the sandbox only; where it is not permitted nothing runs.
+// The escape list: each program tries to do harm, and is held. They run in the sandbox only; where
+// it is not permitted nothing runs.
 #include "lib/verify/sandbox/sandbox.h"
 
 #include <gmock/gmock.h>
@@ -35,9 +36,12 @@ class SandboxTest : public ::testing::Test {
     if (sandbox_ == nullptr) GTEST_SKIP() << *why_;
   }
 
-  static SandboxResult Python(std::string_view program, SandboxLimits limits = {.cpu_seconds = 10, .wall = milliseconds(20000)},
+  static SandboxResult Python(std::string_view program,
+                              SandboxLimits limits = {.cpu_seconds = 10,
+                                                      .wall = milliseconds(20000)},
                               std::string_view input = {}) {
-    const Result<SandboxResult> result = sandbox_->Run({{"/usr/bin/python3", "-I", "/work/main.py"}, {{"/work/main.py", program}}, input, limits});
+    const Result<SandboxResult> result = sandbox_->Run(
+        {{"/usr/bin/python3", "-I", "/work/main.py"}, {{"/work/main.py", program}}, input, limits});
     EXPECT_TRUE(result.ok()) << result.status().ToString();
     return result.ok() ? *result : SandboxResult();
   }
@@ -47,7 +51,8 @@ class SandboxTest : public ::testing::Test {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
       std::ifstream file(entry.path() / "cmdline");
-      const std::string line((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+      const std::string line((std::istreambuf_iterator<char>(file)),
+                             std::istreambuf_iterator<char>());
       count += line.find(marker) != std::string::npos ? 1 : 0;
     }
     return count;
@@ -61,14 +66,18 @@ Sandbox* SandboxTest::sandbox_ = nullptr;
 std::string* SandboxTest::why_ = nullptr;
 
 TEST_F(SandboxTest, RunsAProgramWithItsInputAndFiles) {
-  const SandboxResult result = Python("import sys\nprint(sys.stdin.read().upper())\nsys.stderr.write('e')\nsys.exit(3)", {}, "hello");
+  const SandboxResult result =
+      Python("import sys\nprint(sys.stdin.read().upper())\nsys.stderr.write('e')\nsys.exit(3)", {},
+             "hello");
   EXPECT_EQ(result.end, SandboxEnd::kExited);
   EXPECT_EQ(result.exit_code, 3);
   EXPECT_EQ(result.output, "HELLO\n");
   EXPECT_EQ(result.errors, "e");
 }
 
-TEST_F(SandboxTest, ASignalIsAnExitCode) { EXPECT_EQ(Python("import os\nos.abort()").exit_code, 134); }
+TEST_F(SandboxTest, ASignalIsAnExitCode) {
+  EXPECT_EQ(Python("import os\nos.abort()").exit_code, 134);
+}
 
 TEST_F(SandboxTest, AForkBombStaysInItsBoundAndEndsWithTheRun) {
   const SandboxResult result = Python(
@@ -99,7 +108,8 @@ TEST_F(SandboxTest, AForkBombThatGoesOnIsKilledWhole) {
 }
 
 TEST_F(SandboxTest, MemoryIsBounded) {
-  const SandboxResult result = Python("try:\n  x = bytearray(1 << 30)\n  print('got it')\nexcept MemoryError:\n  print('refused')");
+  const SandboxResult result = Python(
+      "try:\n  x = bytearray(1 << 30)\n  print('got it')\nexcept MemoryError:\n  print('refused')");
   EXPECT_EQ(result.output, "refused\n");
 }
 
@@ -125,7 +135,9 @@ TEST_F(SandboxTest, DiskIsBounded) {
 }
 
 TEST_F(SandboxTest, OneFileIsBounded) {
-  const SandboxResult result = Python("open('/work/x', 'wb').write(bytes(20 << 20))", {.cpu_seconds = 10, .wall = milliseconds(20000), .disk_bytes = 8 << 20});
+  const SandboxResult result =
+      Python("open('/work/x', 'wb').write(bytes(20 << 20))",
+             {.cpu_seconds = 10, .wall = milliseconds(20000), .disk_bytes = 8 << 20});
   EXPECT_NE(result.exit_code, 0);
 }
 
@@ -137,7 +149,8 @@ TEST_F(SandboxTest, ThereIsNoNetwork) {
       "    socket.socket(family, socket.SOCK_DGRAM)\n"
       "    print('socket', family)\n"
       "  except OSError: pass\n"
-      "print(sorted(line.split(':')[0].strip() for line in open('/proc/net/dev').readlines()[2:]))\n");
+      "print(sorted(line.split(':')[0].strip() for line in "
+      "open('/proc/net/dev').readlines()[2:]))\n");
   EXPECT_EQ(result.output, "['lo']\n");
 }
 
@@ -164,7 +177,8 @@ TEST_F(SandboxTest, ProcShowsTheSandboxOnly) {
       "    try: text += open('/proc/%s/%s' % (pid, name), 'rb').read()\n"
       "    except OSError: pass\n"
       "print(b'hunter2' in text, os.environ.get('BUTTRESS_SECRET'))\n"
-      "for path in ['/proc/1/root/etc/passwd', '/proc/1/cwd/../etc/passwd', '/proc/self/root/root', '/proc/kcore', '/proc/sysrq-trigger']:\n"
+      "for path in ['/proc/1/root/etc/passwd', '/proc/1/cwd/../etc/passwd', "
+      "'/proc/self/root/root', '/proc/kcore', '/proc/sysrq-trigger']:\n"
       "  try:\n"
       "    open(path, 'rb' if 'trigger' not in path else 'wb').read(1)\n"
       "    print('opened', path)\n"
@@ -175,7 +189,8 @@ TEST_F(SandboxTest, ProcShowsTheSandboxOnly) {
 TEST_F(SandboxTest, SymlinksLeadNowhere) {
   const SandboxResult result = Python(
       "import os\n"
-      "for target in ['/etc/passwd', '/etc/shadow', '/root/.bashrc', '../../../../etc/passwd', '/proc/1/root/etc/hostname']:\n"
+      "for target in ['/etc/passwd', '/etc/shadow', '/root/.bashrc', '../../../../etc/passwd', "
+      "'/proc/1/root/etc/hostname']:\n"
       "  os.symlink(target, '/work/link')\n"
       "  try: print('read', open('/work/link').read())\n"
       "  except OSError: pass\n"
@@ -195,7 +210,8 @@ TEST_F(SandboxTest, SignalsReachNobodyOutside) {
                               "  except OSError: pass\n"
                               "print('still here')\n";
   const SandboxResult result = Python(program, {.cpu_seconds = 10, .wall = milliseconds(3000)});
-  EXPECT_TRUE(result.end == SandboxEnd::kWallTime || result.output == "still here\n") << result.output;
+  EXPECT_TRUE(result.end == SandboxEnd::kWallTime || result.output == "still here\n")
+      << result.output;
 }
 
 TEST_F(SandboxTest, ProgramsThatIgnoreSignalsAreKilled) {
@@ -211,14 +227,17 @@ TEST_F(SandboxTest, ProgramsThatIgnoreSignalsAreKilled) {
 
 TEST_F(SandboxTest, AFloodOfOutputEndsTheProgram) {
   for (const char* stream : {"stdout", "stderr"}) {
-    const SandboxResult result = Python(std::string("import sys\nwhile True: sys.") + stream + ".write('x' * 65536)");
+    const SandboxResult result =
+        Python(std::string("import sys\nwhile True: sys.") + stream + ".write('x' * 65536)");
     EXPECT_EQ(result.end, SandboxEnd::kOutput) << stream;
-    EXPECT_EQ((stream == std::string("stdout") ? result.output : result.errors).size(), std::size_t{64} << 10);
+    EXPECT_EQ((stream == std::string("stdout") ? result.output : result.errors).size(),
+              std::size_t{64} << 10);
   }
 }
 
 TEST_F(SandboxTest, ABusyLoopEndsAtItsCpuTime) {
-  const SandboxResult result = Python("while True: pass", {.cpu_seconds = 1, .wall = milliseconds(200000)});
+  const SandboxResult result =
+      Python("while True: pass", {.cpu_seconds = 1, .wall = milliseconds(200000)});
   EXPECT_EQ(result.end, SandboxEnd::kCpuTime);
 }
 
@@ -227,15 +246,18 @@ TEST_F(SandboxTest, NoDescriptorOfOursIsInherited) {
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);  // without close-on-exec
   const OwnedFd ours(sockets[0]);
   const OwnedFd theirs(sockets[1]);
-  EXPECT_EQ(Python("import os\nprint(sorted(os.listdir('/proc/self/fd')))").output, "['0', '1', '2', '3']\n");  // 3 lists the folder
+  EXPECT_EQ(Python("import os\nprint(sorted(os.listdir('/proc/self/fd')))").output,
+            "['0', '1', '2', '3']\n");  // 3 lists the folder
 }
 
 TEST_F(SandboxTest, NamespacesMountsAndFilesInMemoryAreRefused) {
   const SandboxResult result = Python(
       "import ctypes\n"
       "libc = ctypes.CDLL(None)\n"
-      "print(libc.unshare(0x10000000), libc.mount(b'x', b'/tmp', b'tmpfs', 0, None), libc.memfd_create(b'x', 0), libc.shmget(0, 4096, 0o600))\n"
-      "print(libc.syscall(425, 8, 0), libc.syscall(321, 0, 0, 0), libc.syscall(56, 0x10000000 | 17, 0, 0, 0, 0))\n"
+      "print(libc.unshare(0x10000000), libc.mount(b'x', b'/tmp', b'tmpfs', 0, None), "
+      "libc.memfd_create(b'x', 0), libc.shmget(0, 4096, 0o600))\n"
+      "print(libc.syscall(425, 8, 0), libc.syscall(321, 0, 0, 0), libc.syscall(56, 0x10000000 | "
+      "17, 0, 0, 0, 0))\n"
       "print(libc.setresuid(0, 0, 0))\n");
   EXPECT_EQ(result.output, "-1 -1 -1 -1\n-1 -1 -1\n-1\n");
 }
@@ -243,7 +265,8 @@ TEST_F(SandboxTest, NamespacesMountsAndFilesInMemoryAreRefused) {
 TEST_F(SandboxTest, FilesOfTheRunCannotBeChanged) {
   const SandboxResult result = Python(
       "import os\n"
-      "for action in [lambda: open('/work/main.py', 'a'), lambda: os.unlink('/work/main.py'), lambda: os.chmod('/work/main.py', 0o777),\n"
+      "for action in [lambda: open('/work/main.py', 'a'), lambda: os.unlink('/work/main.py'), "
+      "lambda: os.chmod('/work/main.py', 0o777),\n"
       "               lambda: os.rename('/work/main.py', '/work/x')]:\n"
       "  try:\n"
       "    action()\n"
@@ -259,7 +282,8 @@ TEST_F(SandboxTest, AProgramThatDoesNotExistIsTheProgramsFailure) {
 }
 
 TEST_F(SandboxTest, AFolderThatDoesNotExistIsTheSandboxsFailure) {
-  const auto sandbox = Sandbox::Open({.python = "/usr/bin/python3", .read_only = {"/no/such/folder"}});
+  const auto sandbox =
+      Sandbox::Open({.python = "/usr/bin/python3", .read_only = {"/no/such/folder"}});
   ASSERT_FALSE(sandbox.ok());
   EXPECT_EQ(sandbox.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(sandbox.status().message(), HasSubstr("/no/such/folder"));

@@ -15,11 +15,12 @@ void Add(EvalScores& scores, std::int64_t row, Outcome outcome, const std::strin
 TEST(EvalScoresTest, RatesAreMeansOverPrompts) {
   EvalScores scores;
   for (int i = 0; i < 8; ++i) {
-    Add(scores, 0, i < 3 ? Outcome::kCorrect : Outcome::kWrong, i < 3 ? "7" : "x" + std::to_string(i));
+    Add(scores, 0, i < 3 ? Outcome::kCorrect : Outcome::kWrong,
+        i < 3 ? "7" : "x" + std::to_string(i));
     Add(scores, 1, i < 1 ? Outcome::kCorrect : Outcome::kWrong, i < 1 ? "7" : "8");
   }
   EXPECT_NEAR(scores.PassAt(4).mean, (13.0 / 14 + 0.5) / 2, 1e-12);
-  EXPECT_NEAR(scores.Avg().mean, 0.25, 1e-12);  // (3/8 + 1/8) / 2
+  EXPECT_NEAR(scores.Avg().mean, 0.25, 1e-12);    // (3/8 + 1/8) / 2
   EXPECT_NEAR(scores.MajAt(8).mean, 0.5, 1e-12);  // 7 leads with three votes; 8 leads with seven
   EXPECT_NEAR(scores.MajAt(1).mean, scores.Avg().mean, 1e-12);
   EXPECT_NEAR(scores.PassAt(1).mean, scores.Avg().mean, 1e-12);
@@ -47,7 +48,8 @@ TEST(EvalScoresTest, AnAnswerIsWhatItsCompletionsMostlyAre) {
 
 TEST(EvalScoresTest, TheIntervalComesFromTheSpreadBetweenPrompts) {
   EvalScores scores;
-  for (std::int64_t row = 0; row < 100; ++row) Add(scores, row, row < 36 ? Outcome::kCorrect : Outcome::kWrong, "1");
+  for (std::int64_t row = 0; row < 100; ++row)
+    Add(scores, row, row < 36 ? Outcome::kCorrect : Outcome::kWrong, "1");
   const Estimate estimate = scores.PassAt(1);
   EXPECT_DOUBLE_EQ(estimate.mean, 0.36);
   // 1.96 sqrt(.36 * .64 / 99)

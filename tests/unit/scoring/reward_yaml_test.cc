@@ -1,4 +1,5 @@
-// Rewards as a run's YAML names them, by data source, on real data: GSM8K's model outputs with their labels, and MATH's own solutions.
+// Rewards as a run's YAML names them, by data source, on real data: GSM8K's model outputs with
+// their labels, and MATH's own solutions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -43,13 +44,15 @@ std::string DataPath(const std::string& name) {
 std::vector<json> Rows(const std::string& path) {
   std::vector<json> rows;
   std::ifstream lines(path);
-  for (std::string line; rows.size() < kRows && std::getline(lines, line);) rows.push_back(json::parse(line));
+  for (std::string line; rows.size() < kRows && std::getline(lines, line);)
+    rows.push_back(json::parse(line));
   return rows;
 }
 
 class RewardYaml : public ::testing::Test {
  protected:
-  void Submit(const std::string& source, const std::string& response, const std::string& answer, Outcome expected) {
+  void Submit(const std::string& source, const std::string& response, const std::string& answer,
+              Outcome expected) {
     ScoreRequest request;
     request.id.index = static_cast<std::int32_t>(expected_.size());
     request.source = source;
@@ -71,39 +74,51 @@ TEST_F(RewardYaml, ScoresGsm8kAndMathAsTheirSourcesSay) {
   const std::string gsm8k = DataPath("gsm8k/example_model_solutions.jsonl");
   const std::string math = DataPath("math/test.jsonl");
   if (!std::filesystem::exists(gsm8k) || !std::filesystem::exists(math))
-    GTEST_SKIP() << gsm8k << " or " << math << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+    GTEST_SKIP() << gsm8k << " or " << math
+                 << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const Result<RunConfig> config = ParseRunConfig(kYaml, "run.yaml", {});
   ASSERT_TRUE(config.ok()) << config.status().ToString();
   auto verifiers = VerifierSet::Make(config->run.reward);
   ASSERT_TRUE(verifiers.ok()) << verifiers.status().ToString();
-  pool_ = ScoringPool::Start(*std::move(verifiers), tokenizer_, {.threads = 2, .timeout = std::chrono::milliseconds(20000)}, metrics_);
+  pool_ = ScoringPool::Start(*std::move(verifiers), tokenizer_,
+                             {.threads = 2, .timeout = std::chrono::milliseconds(20000)}, metrics_);
   for (const json& row : Rows(gsm8k)) {
     const json& sample = row["175b_verification"];
-    Submit("gsm8k", sample["solution"], row["ground_truth"], sample["is_correct"] ? Outcome::kCorrect : Outcome::kWrong);
+    Submit("gsm8k", sample["solution"], row["ground_truth"],
+           sample["is_correct"] ? Outcome::kCorrect : Outcome::kWrong);
   }
-  for (const json& row : Rows(math)) Submit("math", row["solution"], row["solution"], Outcome::kCorrect);
+  for (const json& row : Rows(math))
+    Submit("math", row["solution"], row["solution"], Outcome::kCorrect);
   ASSERT_EQ(expected_.size(), 2 * kRows);
   std::size_t scored = 0;
   while (scored < expected_.size()) {
     for (const ScoredCompletion& one : pool_->Poll(std::chrono::milliseconds(20000))) {
       const Completion& completion = one.completion;
-      EXPECT_EQ(completion.outcome, expected_[static_cast<std::size_t>(one.id.index)]) << one.id.index << " " << completion.unscorable_reason;
+      EXPECT_EQ(completion.outcome, expected_[static_cast<std::size_t>(one.id.index)])
+          << one.id.index << " " << completion.unscorable_reason;
       EXPECT_EQ(completion.reward, completion.raw_reward + 0.25);
       ++scored;
     }
   }
   const auto correct = std::count(expected_.begin(), expected_.end(), Outcome::kCorrect);
   EXPECT_GT(correct, static_cast<std::ptrdiff_t>(kRows));
+  EXPECT_THAT(
+      metrics_.Expose(),
+      HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"math\"} " +
+                std::to_string(correct) + "\n"));
   EXPECT_THAT(metrics_.Expose(),
-              HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"math\"} " + std::to_string(correct) + "\n"));
-  EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"length\"} 100"));
+              HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"length\"} 100"));
 }
 
 TEST(RewardYamlErrors, ARewardThatCannotBeUsedIsSaidWithItsPlace) {
-  const Result<RunConfig> config = ParseRunConfig(kYaml, "run.yaml", {"run.reward.by_source.gsm8k=math + two * format"});
-  EXPECT_THAT(config.status().message(), HasSubstr("run.reward.by_source.gsm8k = math + two * format: 'two' is no weight"));
-  EXPECT_THAT(ParseReward({"run.reward.code.language=rust"}).status().message(), HasSubstr("run.reward.code.language = rust"));
-  EXPECT_THAT(ParseReward({"run.steps=3"}).status().message(), HasSubstr("only settings of run.reward count here"));
+  const Result<RunConfig> config =
+      ParseRunConfig(kYaml, "run.yaml", {"run.reward.by_source.gsm8k=math + two * format"});
+  EXPECT_THAT(config.status().message(),
+              HasSubstr("run.reward.by_source.gsm8k = math + two * format: 'two' is no weight"));
+  EXPECT_THAT(ParseReward({"run.reward.code.language=rust"}).status().message(),
+              HasSubstr("run.reward.code.language = rust"));
+  EXPECT_THAT(ParseReward({"run.steps=3"}).status().message(),
+              HasSubstr("only settings of run.reward count here"));
 }
 
 }  // namespace

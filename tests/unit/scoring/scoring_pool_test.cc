@@ -82,7 +82,8 @@ class ScriptedVerifiers : public VerifierSet, public Verifier {
 // Takes up to four requests at once and tells `on_batch` how many came.
 class BatchingVerifiers : public VerifierSet, public Verifier {
  public:
-  explicit BatchingVerifiers(std::function<void(std::size_t)> on_batch) : on_batch_(std::move(on_batch)) {}
+  explicit BatchingVerifiers(std::function<void(std::size_t)> on_batch)
+      : on_batch_(std::move(on_batch)) {}
 
   const Verifier& For(std::string_view /*source*/) const override { return *this; }
 
@@ -90,7 +91,9 @@ class BatchingVerifiers : public VerifierSet, public Verifier {
 
   std::vector<std::string> names() const override { return {"batching"}; }
 
-  Verdict Verify(const VerifyRequest& request) const override { return Wrong(std::string(request.response), ""); }
+  Verdict Verify(const VerifyRequest& request) const override {
+    return Wrong(std::string(request.response), "");
+  }
 
   std::size_t batch() const override { return 4; }
 
@@ -103,8 +106,7 @@ class BatchingVerifiers : public VerifierSet, public Verifier {
   std::function<void(std::size_t)> on_batch_;
 };
 
-ScoreRequest Request(std::int32_t index,
-                     std::string_view response,
+ScoreRequest Request(std::int32_t index, std::string_view response,
                      FinishReason reason = FinishReason::kStop) {
   ScoreRequest request{.id = {.group_id = 3, .lease_epoch = 1, .index = index},
                        .source = "puzzle",
@@ -131,11 +133,8 @@ class ScoringPoolTest : public ::testing::Test {
 
   std::unique_ptr<ScoringPool> StartScripted(std::function<Verdict(const VerifyRequest&)> judge,
                                              const ScoringOptions& options = {}) {
-    return ScoringPool::Start(std::make_unique<ScriptedVerifiers>(std::move(judge)),
-                              tokenizer_,
-                              options,
-                              metrics_,
-                              clock_);
+    return ScoringPool::Start(std::make_unique<ScriptedVerifiers>(std::move(judge)), tokenizer_,
+                              options, metrics_, clock_);
   }
 
   // The one completion that comes back.
@@ -198,11 +197,18 @@ TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeBesideTheTotalAndIsCountedByPart) 
   EXPECT_EQ(completion.outcome, Outcome::kWrong);
   EXPECT_EQ(completion.raw_reward, 0);
   EXPECT_EQ(completion.reward, 0.5);
-  const std::vector<RewardComponent> parts = {{"countdown", 0, 1}, {"length", 1, 0.5}, {"exact", 0, -0.25}};
+  const std::vector<RewardComponent> parts = {
+      {"countdown", 0, 1}, {"length", 1, 0.5}, {"exact", 0, -0.25}};
   EXPECT_EQ(completion.components, parts);
   const std::string exposed = metrics_.Expose();
-  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 1"));
-  EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_results_total{result=\"correct\",verifier=\"length\"} 1"));
+  EXPECT_THAT(
+      exposed,
+      HasSubstr(
+          "buttress_worker_verifier_results_total{result=\"wrong\",verifier=\"countdown\"} 1"));
+  EXPECT_THAT(
+      exposed,
+      HasSubstr(
+          "buttress_worker_verifier_results_total{result=\"correct\",verifier=\"length\"} 1"));
   EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"exact\"} 1"));
 }
 
@@ -210,15 +216,14 @@ TEST_F(ScoringPoolTest, ABatchHoldsWhatWaitsForOneVerifierAndKeepsTheOrder) {
   std::latch first_taken(1);
   std::latch go(1);
   std::vector<std::size_t> sizes;
-  const auto pool = ScoringPool::Start(std::make_unique<BatchingVerifiers>([&](std::size_t size) {
-                                         sizes.push_back(size);
-                                         if (sizes.size() > 1) return;
-                                         first_taken.count_down();
-                                         go.wait();
-                                       }),
-                                       tokenizer_,
-                                       {.threads = 1, .timeout = kLong, .capacity = 64},
-                                       metrics_);
+  const auto pool =
+      ScoringPool::Start(std::make_unique<BatchingVerifiers>([&](std::size_t size) {
+                           sizes.push_back(size);
+                           if (sizes.size() > 1) return;
+                           first_taken.count_down();
+                           go.wait();
+                         }),
+                         tokenizer_, {.threads = 1, .timeout = kLong, .capacity = 64}, metrics_);
   const auto submit = [&](std::int32_t index, std::string response) {
     ScoreRequest request = Request(index, response);
     ASSERT_TRUE(pool->Submit(request).ok());
@@ -229,7 +234,8 @@ TEST_F(ScoringPoolTest, ABatchHoldsWhatWaitsForOneVerifierAndKeepsTheOrder) {
   go.count_down();
   std::map<std::int32_t, std::string> given;
   while (given.size() < 8) {
-    for (const ScoredCompletion& one : pool->Poll(kLong)) given[one.id.index] = one.completion.extracted_answer;
+    for (const ScoredCompletion& one : pool->Poll(kLong))
+      given[one.id.index] = one.completion.extracted_answer;
   }
   EXPECT_EQ(sizes, (std::vector<std::size_t>{1, 4, 3}));
   for (const auto& [index, text] : given) EXPECT_EQ(text, std::to_string(index));

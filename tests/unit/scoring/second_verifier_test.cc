@@ -30,10 +30,18 @@ TEST(SecondVerifier, CountsAgreementAndExportsTheRateOfDisagreement) {
   second.Check(Id(3), {}, Wrong("2", "1"));
   second.Check(Id(4), {}, Unscorable("no reference"));
   const std::string text = metrics.Expose();
-  EXPECT_THAT(text, HasSubstr("buttress_worker_second_verdicts_total{result=\"agree\",second=\"always\"} 3"));
-  EXPECT_THAT(text, HasSubstr("buttress_worker_second_verdicts_total{result=\"disagree\",second=\"always\"} 1"));
-  EXPECT_THAT(text, HasSubstr("buttress_worker_second_verdicts_total{result=\"unscorable\",second=\"always\"} 1"));
-  EXPECT_THAT(text, HasSubstr("buttress_worker_verifier_disagreement_rate{second=\"always\"} 0.25"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("buttress_worker_second_verdicts_total{result=\"agree\",second=\"always\"} 3"));
+  EXPECT_THAT(
+      text,
+      HasSubstr("buttress_worker_second_verdicts_total{result=\"disagree\",second=\"always\"} 1"));
+  EXPECT_THAT(
+      text,
+      HasSubstr(
+          "buttress_worker_second_verdicts_total{result=\"unscorable\",second=\"always\"} 1"));
+  EXPECT_THAT(text,
+              HasSubstr("buttress_worker_verifier_disagreement_rate{second=\"always\"} 0.25"));
 }
 
 TEST(SecondVerifier, SeesItsShareAndTheSameCompletionsAgain) {
@@ -44,7 +52,10 @@ TEST(SecondVerifier, SeesItsShareAndTheSameCompletionsAgain) {
     double before = 0;
     for (int i = 0; i < 10000; ++i) {
       second.Check(Id(i), {}, Correct("1", "1"));
-      const double after = metrics.Counter("buttress_worker_second_verdicts_total", "", {{"second", "always"}, {"result", "agree"}}).Value();
+      const double after = metrics
+                               .Counter("buttress_worker_second_verdicts_total", "",
+                                        {{"second", "always"}, {"result", "agree"}})
+                               .Value();
       if (after > before) seen.push_back(i);
       before = after;
     }
@@ -63,7 +74,8 @@ TEST(SecondVerifier, IsMadeByItsSettings) {
   config.second = {.verifier = "number", .share = 0.5};
   EXPECT_NE(*SecondVerifier::Make(config, metrics), nullptr);
   config.second.verifier = "nubmer";
-  EXPECT_THAT(SecondVerifier::Make(config, metrics).status().message(), HasSubstr("run.reward.second.verifier: unknown verifier 'nubmer'"));
+  EXPECT_THAT(SecondVerifier::Make(config, metrics).status().message(),
+              HasSubstr("run.reward.second.verifier: unknown verifier 'nubmer'"));
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ struct Fraction {
   std::int64_t bottom;
 };
 
-// Whether some way of combining all the values two by two gives `target`: an independent search, in plain fractions.
+// Whether some way of combining all the values two by two gives `target`: an independent search, in
+// plain fractions.
 bool Reaches(const std::vector<Fraction>& values, std::int64_t target) {
   if (values.size() == 1) return values[0].top == target * values[0].bottom;
   for (std::size_t i = 0; i < values.size(); ++i) {

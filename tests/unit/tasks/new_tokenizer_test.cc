@@ -33,7 +33,8 @@ class NewTokenizerTest : public ::testing::Test {
 };
 
 TEST_F(NewTokenizerTest, LearnsTheMergesThatHuggingFaceLearns) {
-  const auto made = TrainTokenizer(path_, golden_["tokens"].get<std::int64_t>() + 3);  // and the special ones
+  const auto made =
+      TrainTokenizer(path_, golden_["tokens"].get<std::int64_t>() + 3);  // and the special ones
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   const json model = made->json["model"];
   EXPECT_EQ(model["merges"], golden_["merges"]);
@@ -63,7 +64,8 @@ TEST_F(NewTokenizerTest, RefusesWhatCannotBeLearnedFrom) {
   EXPECT_THAT(TrainTokenizer(path_ + "x", 300).status().message(), HasSubstr("cannot open"));
   ASSERT_TRUE(WriteFileAtomic(path_, "{\"question\": \"a\"}\n{broken\n").ok());
   EXPECT_THAT(TrainTokenizer(path_, 300).status().message(), HasSubstr("line 2: not JSON"));
-  EXPECT_THAT(WriteNewModel({.text = path_, .tokens = 300, .vocab = 259}, dir_.path()).message(), HasSubstr("line 2"));
+  EXPECT_THAT(WriteNewModel({.text = path_, .tokens = 300, .vocab = 259}, dir_.path()).message(),
+              HasSubstr("line 2"));
 }
 
 }  // namespace

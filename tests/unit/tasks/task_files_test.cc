@@ -72,8 +72,8 @@ TEST(TaskFiles, ATenthOfTheProblemsIsHeldOut) {
   RandomStream random({.seed = 9, .stream = 0});
   const auto task = Quickstart();
   while (forms.size() < 2000) forms.insert(task->Draw(random)->canonical);
-  const auto held_out = std::count_if(
-      forms.begin(), forms.end(), [](const std::string& form) { return IsHeldOut(form, 0.1); });
+  const auto held_out = std::count_if(forms.begin(), forms.end(),
+                                      [](const std::string& form) { return IsHeldOut(form, 0.1); });
   EXPECT_NEAR(static_cast<double>(held_out), 200, 68);  // five standard deviations
 }
 

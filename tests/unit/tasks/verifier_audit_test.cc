@@ -14,7 +14,8 @@ class LastCharacter : public Verifier {
     const auto box = InLastBox(request.answer);
     const std::string_view answer = box ? *box : request.answer;
     const bool holds = request.response.find(answer.back()) != std::string_view::npos;
-    return holds ? Correct(std::string(request.response), std::string(answer)) : Wrong("", std::string(answer));
+    return holds ? Correct(std::string(request.response), std::string(answer))
+                 : Wrong("", std::string(answer));
   }
 };
 
@@ -36,10 +37,13 @@ const AuditCheck& Named(const VerifierAudit& audit, std::string_view name) {
 TEST(VerifierAudit, TheMathVerifierPassesOnPlainAnswers) {
   const auto verifier = MakeVerifier("math", RewardConfig{});
   VerifierAudit audit(**verifier, true);
-  for (const char* answer : {"12", "#### 1,234", "so $x = \\boxed{\\frac{3}{4}}$", "(1, 2)", "\\boxed{5\\text{ cm}}"}) audit.Add(Row(answer));
+  for (const char* answer :
+       {"12", "#### 1,234", "so $x = \\boxed{\\frac{3}{4}}$", "(1, 2)", "\\boxed{5\\text{ cm}}"})
+    audit.Add(Row(answer));
   for (const AuditCheck& check : audit.checks()) {
     EXPECT_GT(check.tried, 0) << check.name;
-    EXPECT_EQ(check.failed, 0) << check.name << ": " << (check.examples.empty() ? "" : check.examples.front().response);
+    EXPECT_EQ(check.failed, 0) << check.name << ": "
+                               << (check.examples.empty() ? "" : check.examples.front().response);
   }
 }
 

@@ -1,4 +1,5 @@
-// Rendering against transformers' Jinja (tests/golden/make_chat_template_golden.py), refusals and bounds.
+// Rendering against transformers' Jinja (tests/golden/make_chat_template_golden.py), refusals and
+// bounds.
 #include "lib/tokenizer/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -16,8 +17,7 @@ using nlohmann::json;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-Result<std::string> Render(std::string_view source,
-                           const json& messages = json::array(),
+Result<std::string> Render(std::string_view source, const json& messages = json::array(),
                            bool add_generation_prompt = false,
                            const json& variables = json::object()) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<ChatTemplate> chat_template,
@@ -36,9 +36,7 @@ TEST(ChatTemplateTest, TemplatesOfQwenRenderAsInTransformers) {
   for (const json& chat : golden["chats"]) {
     const std::string name = chat["template"];
     const Result<std::string> text = Render(ReadGolden("chat_template/" + name + ".jinja"),
-                                            chat["messages"],
-                                            chat["prompt"],
-                                            chat["variables"]);
+                                            chat["messages"], chat["prompt"], chat["variables"]);
     ASSERT_TRUE(text.ok()) << name << ": " << text.status().ToString();
     EXPECT_EQ(*text, chat["text"].get<std::string>()) << name << " " << chat["messages"];
   }

@@ -1,4 +1,5 @@
-// Encoding and decoding against Hugging Face's tokenizers (tests/golden/make_tokenizer_golden.py), and properties that hold for any text.
+// Encoding and decoding against Hugging Face's tokenizers (tests/golden/make_tokenizer_golden.py),
+// and properties that hold for any text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -23,8 +24,7 @@ std::unique_ptr<Tokenizer> LoadGolden(const json& patch = json::object()) {
   return *std::move(tokenizer);
 }
 
-void ExpectEncoding(const Tokenizer& tokenizer,
-                    const std::string& text,
+void ExpectEncoding(const Tokenizer& tokenizer, const std::string& text,
                     const std::vector<std::int32_t>& ids) {
   const auto encoded = tokenizer.Encode(text);
   ASSERT_TRUE(encoded.ok()) << encoded.status().ToString() << " for " << json(text);
@@ -87,14 +87,9 @@ TEST(TokenizerEncodeTest, DecodeOfEncodeIsTheNormalizedText) {
 TEST(TokenizerEncodeTest, LongWordsTakeNoQuadraticTime) {
   const auto tokenizer = LoadGolden();
   constexpr std::size_t kBytes = 1 << 20;
-  for (const std::string& unit : {std::string("a"),
-                                  std::string("the"),
-                                  std::string(" "),
-                                  std::string("\n"),
-                                  std::string("="),
-                                  std::string("\u0301\u0323"),
-                                  std::string("一"),
-                                  std::string("\r \n")}) {
+  for (const std::string& unit :
+       {std::string("a"), std::string("the"), std::string(" "), std::string("\n"), std::string("="),
+        std::string("\u0301\u0323"), std::string("一"), std::string("\r \n")}) {
     std::string text;
     while (text.size() < kBytes) text += unit;
     const auto ids = tokenizer->Encode(text);
@@ -107,13 +102,10 @@ TEST(TokenizerEncodeTest, LongWordsTakeNoQuadraticTime) {
 
 TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
   const auto tokenizer = LoadGolden();
-  for (const std::string& bad : {std::string("\xff"),
-                                 std::string("\xc3"),
-                                 std::string("\xed\xa0\x80"),
-                                 std::string("\xc0\x80"),
-                                 std::string("\xf4\x90\x80\x80"),
-                                 std::string("\x80"),
-                                 std::string("\xe2\x82")}) {
+  for (const std::string& bad :
+       {std::string("\xff"), std::string("\xc3"), std::string("\xed\xa0\x80"),
+        std::string("\xc0\x80"), std::string("\xf4\x90\x80\x80"), std::string("\x80"),
+        std::string("\xe2\x82")}) {
     const auto ids = tokenizer->Encode("abc" + bad);
     ASSERT_FALSE(ids.ok());
     EXPECT_EQ(ids.status().code(), StatusCode::kInvalidArgument);

@@ -115,21 +115,9 @@ std::string RefusalOfPattern(const std::string& pattern) {
 }
 
 TEST(TokenizerLoadTest, PatternsThatMeanSomethingElseInOnigurumaAreRefused) {
-  for (const char* pattern : {R"(\w+)",
-                              R"(\h)",
-                              "(?i)a",
-                              "(?m:.)",
-                              "[a-z&&b]",
-                              "[[:alpha:]]",
-                              "a{,3}",
-                              "a{1,2}+",
-                              R"([^\S])",
-                              R"(\K)",
-                              R"((a)\1)",
-                              "(*ACCEPT)",
-                              "[]a]",
-                              R"(\pL)",
-                              R"(\x41)"}) {
+  for (const char* pattern :
+       {R"(\w+)", R"(\h)", "(?i)a", "(?m:.)", "[a-z&&b]", "[[:alpha:]]", "a{,3}", "a{1,2}+",
+        R"([^\S])", R"(\K)", R"((a)\1)", "(*ACCEPT)", "[]a]", R"(\pL)", R"(\x41)"}) {
     EXPECT_THAT(RefusalOfPattern(pattern), HasSubstr("may read it otherwise than Oniguruma"))
         << pattern;
   }

@@ -13,9 +13,10 @@ Verdict Judge(std::string_view response, std::string_view answer, bool truncated
 
 TEST(Choice, ReadsTheLetterWhereAnAnswerIsMeant) {
   for (const std::string_view response :
-       {"B", "(B)", "**B**", "B.", "\\boxed{B}", "so $\\boxed{\\text{(B)}}$.", "<answer> B </answer>", "The answer is B.", "Answer: (B)",
-        "**Answer:** B", "The correct answer is option B, because A is too small.", "First A looks right.\nB", "answer is: B) the second",
-        "The answer is B, A is wrong."}) {
+       {"B", "(B)", "**B**", "B.", "\\boxed{B}", "so $\\boxed{\\text{(B)}}$.",
+        "<answer> B </answer>", "The answer is B.", "Answer: (B)", "**Answer:** B",
+        "The correct answer is option B, because A is too small.", "First A looks right.\nB",
+        "answer is: B) the second", "The answer is B, A is wrong."}) {
     const Verdict verdict = Judge(response, "B");
     EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << response << " gave " << verdict.given;
     EXPECT_FALSE(verdict.anchor.empty()) << response;
@@ -23,8 +24,9 @@ TEST(Choice, ReadsTheLetterWhereAnAnswerIsMeant) {
 }
 
 TEST(Choice, ADifferentLetterTwoLettersAndNoLetterAreWrong) {
-  for (const std::string_view response : {"A", "The answer is A or B", "Answer: B, C", "B/D", "The answer is Berlin", "A B test", "B-12", "",
-                                          "It could be B or something else.", "The answer is b2"}) {
+  for (const std::string_view response :
+       {"A", "The answer is A or B", "Answer: B, C", "B/D", "The answer is Berlin", "A B test",
+        "B-12", "", "It could be B or something else.", "The answer is b2"}) {
     EXPECT_EQ(Judge(response, "B").outcome, Outcome::kWrong) << response;
   }
 }
@@ -36,7 +38,8 @@ TEST(Choice, ALetterThatTheCutTouchesIsNoAnswer) {
 }
 
 TEST(Choice, AReferenceThatIsNoLetterIsUnscorable) {
-  for (const std::string_view answer : {"", "1", "the second", "b"}) EXPECT_EQ(Judge("B", answer).outcome, Outcome::kUnscorable) << answer;
+  for (const std::string_view answer : {"", "1", "the second", "b"})
+    EXPECT_EQ(Judge("B", answer).outcome, Outcome::kUnscorable) << answer;
 }
 
 }  // namespace

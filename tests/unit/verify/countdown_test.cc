@@ -10,9 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-Verdict Judge(std::string_view response,
-              std::string_view answer,
-              bool use_all = false,
+Verdict Judge(std::string_view response, std::string_view answer, bool use_all = false,
               bool truncated = false) {
   RewardConfig config;
   config.use_all = use_all;
@@ -23,10 +21,9 @@ Verdict Judge(std::string_view response,
 
 TEST(Countdown, ReadsBothFormsOfAProblem) {
   const CountdownProblem problem{{7, 7, 1, 5}, 4};
-  for (const char* text : {"7 7 1 5 > 4",
-                           " 7  7 1 5>4\n",
-                           R"({"numbers": [7, 7, 1, 5], "target": 4})",
-                           R"({"nums": [7,7,1,5], "target": 4})"}) {
+  for (const char* text :
+       {"7 7 1 5 > 4", " 7  7 1 5>4\n", R"({"numbers": [7, 7, 1, 5], "target": 4})",
+        R"({"nums": [7,7,1,5], "target": 4})"}) {
     const Result<CountdownProblem> parsed = ParseCountdown(text);
     ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status().ToString();
     EXPECT_EQ(*parsed, problem) << text;
@@ -36,22 +33,12 @@ TEST(Countdown, ReadsBothFormsOfAProblem) {
 }
 
 TEST(Countdown, ProblemsThatMakeNoSenseAreUnscorable) {
-  for (const char* answer : {"",
-                             "4",
-                             "> 4",
-                             "7 7 > x",
-                             "7 x > 4",
-                             "7 7 > 99999999999999999999",
-                             "[7, 7]",
-                             "{",
-                             R"({"numbers": [7]})",
-                             R"({"numbers": [7.5], "target": 4})",
-                             R"({"numbers": ["7"], "target": 4})",
-                             R"({"numbers": 7, "target": 4})",
-                             R"({"numbers": [7], "target": "4"})",
-                             R"({"numbers": [18446744073709551615], "target": 4})",
-                             R"({"numbers": [], "target": 4})",
-                             R"({"numbers": [7], "target": 7, "operators": 1})"}) {
+  for (const char* answer :
+       {"", "4", "> 4", "7 7 > x", "7 x > 4", "7 7 > 99999999999999999999", "[7, 7]", "{",
+        R"({"numbers": [7]})", R"({"numbers": [7.5], "target": 4})",
+        R"({"numbers": ["7"], "target": 4})", R"({"numbers": 7, "target": 4})",
+        R"({"numbers": [7], "target": "4"})", R"({"numbers": [18446744073709551615], "target": 4})",
+        R"({"numbers": [], "target": 4})", R"({"numbers": [7], "target": 7, "operators": 1})"}) {
     const Verdict verdict = Judge("7", answer);
     EXPECT_EQ(verdict.outcome, Outcome::kUnscorable) << answer;
     EXPECT_THAT(verdict.unscorable_reason, HasSubstr("answer: ")) << answer;

@@ -24,6 +24,7 @@ TEST(JsonSchema, AcceptsAndRefusesByEachKeyword) {
     const char* fits;
     const char* does_not;
   };
+
   const Case cases[] = {
       {R"({"type": "integer"})", "3", "3.5"},
       {R"({"type": "integer"})", "3.0", "\"3\""},
@@ -42,37 +43,49 @@ TEST(JsonSchema, AcceptsAndRefusesByEachKeyword) {
       {R"({"uniqueItems": true})", "[1, 2]", "[1, 2, 1.0]"},
       {R"({"contains": {"const": 5}})", "[1, 5]", "[1]"},
       {R"({"required": ["a"]})", R"({"a": null})", R"({"b": 1})"},
-      {R"({"properties": {"a": {"type": "string"}}, "additionalProperties": false})", R"({"a": "x"})", R"({"a": "x", "b": 1})"},
+      {R"({"properties": {"a": {"type": "string"}}, "additionalProperties": false})",
+       R"({"a": "x"})", R"({"a": "x", "b": 1})"},
       {R"({"minProperties": 1, "maxProperties": 1})", R"({"a": 1})", "{}"},
       {R"({"propertyNames": {"maxLength": 1}})", R"({"a": 1})", R"({"ab": 1})"},
       {R"({"allOf": [{"minimum": 1}, {"maximum": 2}]})", "2", "3"},
       {R"({"anyOf": [{"type": "string"}, {"minimum": 5}]})", "7", "4"},
       {R"({"oneOf": [{"minimum": 1}, {"minimum": 5}]})", "3", "7"},
       {R"({"not": {"type": "string"}})", "1", "\"a\""},
-      {R"({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}})", R"({"a": 1})", R"({"a": "1"})"},
-      {R"({"properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}})", R"({"next": {"v": 1}})", R"({"next": {"v": "1"}})"},
+      {R"({"$defs": {"n": {"type": "integer"}}, "properties": {"a": {"$ref": "#/$defs/n"}}})",
+       R"({"a": 1})", R"({"a": "1"})"},
+      {R"({"properties": {"next": {"$ref": "#"}, "v": {"type": "integer"}}})",
+       R"({"next": {"v": 1}})", R"({"next": {"v": "1"}})"},
   };
   for (const Case& c : cases) {
-    EXPECT_TRUE(Check(c.schema, c.fits).ok()) << c.schema << " of " << c.fits << ": " << Check(c.schema, c.fits).ToString();
-    EXPECT_EQ(Check(c.schema, c.does_not).code(), StatusCode::kInvalidArgument) << c.schema << " of " << c.does_not;
+    EXPECT_TRUE(Check(c.schema, c.fits).ok())
+        << c.schema << " of " << c.fits << ": " << Check(c.schema, c.fits).ToString();
+    EXPECT_EQ(Check(c.schema, c.does_not).code(), StatusCode::kInvalidArgument)
+        << c.schema << " of " << c.does_not;
   }
-  EXPECT_TRUE(Check(R"({"minimum": 3, "minLength": 9, "required": ["a"]})", "[]").ok()) << "keywords of other types do not apply";
+  EXPECT_TRUE(Check(R"({"minimum": 3, "minLength": 9, "required": ["a"]})", "[]").ok())
+      << "keywords of other types do not apply";
 }
 
 TEST(JsonSchema, RefusesWhatItCouldNotHold) {
   for (const char* schema :
-       {R"({"dependentRequired": {}})", R"({"properties": {"a": {"minimun": 3}}})", R"({"type": "int"})", R"({"minimum": "3"})", R"([])",
-        R"({"pattern": "(a"})", R"({"pattern": "(a)\\1"})", R"({"$ref": "http://example.com"})", R"({"$ref": "#/default"})", R"({"minLength": -1})",
-        R"({"multipleOf": 0})", R"({"required": "a"})", R"({"anyOf": []})", R"({"items": [{}]})"}) {
+       {R"({"dependentRequired": {}})", R"({"properties": {"a": {"minimun": 3}}})",
+        R"({"type": "int"})", R"({"minimum": "3"})", R"([])", R"({"pattern": "(a"})",
+        R"({"pattern": "(a)\\1"})", R"({"$ref": "http://example.com"})", R"({"$ref": "#/default"})",
+        R"({"minLength": -1})", R"({"multipleOf": 0})", R"({"required": "a"})", R"({"anyOf": []})",
+        R"({"items": [{}]})"}) {
     const auto compiled = JsonSchema::Compile(json::parse(schema));
     EXPECT_EQ(compiled.status().code(), StatusCode::kInvalidArgument) << schema;
   }
-  EXPECT_THAT(JsonSchema::Compile(json::parse(R"({"properties": {"a": {"minimun": 3}}})")).status().message(), HasSubstr("'/properties/a': keyword 'minimun'"));
+  EXPECT_THAT(JsonSchema::Compile(json::parse(R"({"properties": {"a": {"minimun": 3}}})"))
+                  .status()
+                  .message(),
+              HasSubstr("'/properties/a': keyword 'minimun'"));
 }
 
 TEST(JsonSchema, EndlessReferencesAndAlternativesEnd) {
   EXPECT_EQ(Check(R"({"$ref": "#"})", "1").code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(Check(R"({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]})", "1").code(), StatusCode::kResourceExhausted);
+  EXPECT_EQ(Check(R"({"anyOf": [{"$ref": "#"}, {"$ref": "#"}]})", "1").code(),
+            StatusCode::kResourceExhausted);
 }
 
 TEST(BoundedJson, RefusesWhatIsTooDeepOrTooLarge) {
@@ -86,7 +99,9 @@ TEST(BoundedJson, RefusesWhatIsTooDeepOrTooLarge) {
 
 TEST(JsonSchemaVerifier, FindsTheValue) {
   const auto verifier = *MakeVerifier("json_schema", RewardConfig{});
-  const auto judge = [&](std::string_view response) { return verifier->Verify({{}, response, R"({"type": "integer"})", {}, false}); };
+  const auto judge = [&](std::string_view response) {
+    return verifier->Verify({{}, response, R"({"type": "integer"})", {}, false});
+  };
   EXPECT_EQ(judge("7").outcome, Outcome::kCorrect);
   EXPECT_EQ(judge("Here:\n```json\n7\n```\ndone").anchor, "fence");
   EXPECT_EQ(judge("<answer>7</answer>").anchor, "tags");

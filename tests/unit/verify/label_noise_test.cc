@@ -5,7 +5,8 @@
 namespace buttress {
 namespace {
 
-// Newcombe (1998), "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17, table I, method 3 (Wilson).
+// Newcombe (1998), "Two-sided confidence intervals for the single proportion", Statistics in
+// Medicine 17, table I, method 3 (Wilson).
 TEST(LabelNoise, IntervalsAreThoseOfNewcombesTable) {
   const ErrorRate rates[] = {{81, 263}, {15, 148}, {0, 20}, {1, 29}};
   const double low[] = {0.2553, 0.0624, 0.0000, 0.0061};

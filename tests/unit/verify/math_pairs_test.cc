@@ -1,4 +1,5 @@
-// Every form of answers, by tests/golden/math_pairs.txt: pairs that are the same in both modes, in the lenient one only, or in none.
+// Every form of answers, by tests/golden/math_pairs.txt: pairs that are the same in both modes, in
+// the lenient one only, or in none.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +21,8 @@ struct AnswerPair {
 };
 
 std::string WithLineEnds(std::string text) {
-  for (std::size_t at = text.find("\\n "); at != std::string::npos; at = text.find("\\n ", at)) text.replace(at, 3, "\n");
+  for (std::size_t at = text.find("\\n "); at != std::string::npos; at = text.find("\\n ", at))
+    text.replace(at, 3, "\n");
   return text;
 }
 
@@ -38,7 +40,8 @@ std::vector<AnswerPair> ReadPairs() {
       continue;
     }
     const char sign = line[at + 2];
-    pairs.push_back({form, WithLineEnds(line.substr(0, at)), WithLineEnds(line.substr(at + 6)), sign != '!', sign == '='});
+    pairs.push_back({form, WithLineEnds(line.substr(0, at)), WithLineEnds(line.substr(at + 6)),
+                     sign != '!', sign == '='});
   }
   return pairs;
 }
@@ -58,23 +61,25 @@ TEST(MathPairs, AreJudgedAsTheirFileSaysInBothModesAndBothWays) {
         const std::string answer = "\\boxed{" + gold + "}";
         const Verdict verdict = (*verifier)->Verify({{}, response, answer, {}, false});
         EXPECT_EQ(verdict.outcome, same ? Outcome::kCorrect : Outcome::kWrong)
-            << pair.form << ", " << config.math.mode << ": " << given << " to " << gold << ": " << verdict.given
-            << " | " << verdict.gold << " " << verdict.unscorable_reason;
+            << pair.form << ", " << config.math.mode << ": " << given << " to " << gold << ": "
+            << verdict.given << " | " << verdict.gold << " " << verdict.unscorable_reason;
       }
     }
   }
 }
 
-// Of a sentence that cannot be read as a whole the first number counts, so that different answers may look the same here.
+// Of a sentence that cannot be read as a whole the first number counts, so that different answers
+// may look the same here.
 TEST(MathPairs, TheSameOnesAreTheSameInASentence) {
   const auto verifier = MakeVerifier("math", RewardConfig{});
   ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
   for (const AnswerPair& pair : ReadPairs()) {
     if (!pair.lenient) continue;
     const std::string answer = "\\boxed{" + pair.b + "}";
-    const Verdict verdict = (*verifier)->Verify({{}, "The final answer is $" + pair.a + "$.", answer, {}, false});
-    EXPECT_EQ(verdict.outcome, Outcome::kCorrect)
-        << pair.form << ": " << pair.a << " to " << pair.b << ": " << verdict.given << " | " << verdict.gold;
+    const Verdict verdict =
+        (*verifier)->Verify({{}, "The final answer is $" + pair.a + "$.", answer, {}, false});
+    EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << pair.form << ": " << pair.a << " to " << pair.b
+                                                  << ": " << verdict.given << " | " << verdict.gold;
   }
 }
 

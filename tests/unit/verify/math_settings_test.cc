@@ -7,7 +7,8 @@
 namespace buttress {
 namespace {
 
-Verdict Judge(const MathConfig& math, std::string_view response, std::string_view answer, bool truncated = false) {
+Verdict Judge(const MathConfig& math, std::string_view response, std::string_view answer,
+              bool truncated = false) {
   RewardConfig config;
   config.math = math;
   const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("math", config);
@@ -27,12 +28,14 @@ TEST(MathSettings, WhatNoAnchorFindsIsWrong) {
   EXPECT_EQ(Judge({.anchors = {"boxed"}}, "So it is 4.", "4").outcome, Outcome::kWrong);
   EXPECT_EQ(Judge({.anchors = {"last expression"}}, "So it is 4.", "4").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge({.anchors = {"whole"}}, "4", "4").outcome, Outcome::kCorrect);
-  EXPECT_EQ(Judge({.anchors = {"whole"}}, "As we have seen before, it is 4", "4").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge({.anchors = {"whole"}}, "As we have seen before, it is 4", "4").outcome,
+            Outcome::kWrong);
 }
 
 TEST(MathSettings, TheReferenceIsReadByAllAnchors) {
   EXPECT_EQ(Judge({.anchors = {"boxed"}}, "\\boxed{4}", "4").outcome, Outcome::kCorrect);
-  EXPECT_EQ(Judge({.anchors = {"boxed"}}, "\\boxed{4}", "2 + 2 = 4\n#### 4").outcome, Outcome::kCorrect);
+  EXPECT_EQ(Judge({.anchors = {"boxed"}}, "\\boxed{4}", "2 + 2 = 4\n#### 4").outcome,
+            Outcome::kCorrect);
 }
 
 TEST(MathSettings, StrictTakesNoRoundingForTheValue) {
@@ -45,8 +48,11 @@ TEST(MathSettings, UnknownModesAndAnchorsAreRefused) {
   EXPECT_FALSE(ParseReward({"run.reward.math.anchors=[boxed, bold]"}).ok());
   EXPECT_FALSE(ParseReward({"run.reward.math.anchors=[]"}).ok());
   EXPECT_FALSE(ParseReward({"run.reward.second.share=0.1"}).ok());
-  EXPECT_FALSE(ParseReward({"run.reward.second.share=1.5", "run.reward.second.verifier=number"}).ok());
-  EXPECT_TRUE(ParseReward({"run.reward.math.mode=strict", "run.reward.math.anchors=[boxed, 'answer:']"}).ok());
+  EXPECT_FALSE(
+      ParseReward({"run.reward.second.share=1.5", "run.reward.second.verifier=number"}).ok());
+  EXPECT_TRUE(
+      ParseReward({"run.reward.math.mode=strict", "run.reward.math.anchors=[boxed, 'answer:']"})
+          .ok());
 }
 
 // Lists of expressions that are dear to compare: without a bound on the steps this takes minutes.
@@ -58,7 +64,8 @@ TEST(MathSettings, AComparisonThatTakesTooManyStepsIsWrong) {
     given += (i > 0 ? ", " : "") + member;
     gold = member + (i > 0 ? ", " : "") + gold;
   }
-  EXPECT_NE(Judge({}, "\\boxed{" + given + "}", "\\boxed{" + gold + "z}").outcome, Outcome::kCorrect);
+  EXPECT_NE(Judge({}, "\\boxed{" + given + "}", "\\boxed{" + gold + "z}").outcome,
+            Outcome::kCorrect);
 }
 
 }  // namespace

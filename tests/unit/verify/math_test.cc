@@ -234,10 +234,9 @@ TEST(Math, AdversarialResponsesTakeLinearTime) {
         "±",        "\\\\", "1 ",     "\xff", "\\overline{1", "_"}) {
     std::string response;
     while (response.size() < (1U << 18)) response += piece;
-    for (const std::string& whole : {response,
-                                     "\\boxed{" + response + "}",
-                                     "\\boxed{" + response.substr(0, 4000) + "}",
-                                     "answer: " + response.substr(0, 4000)})
+    for (const std::string& whole :
+         {response, "\\boxed{" + response + "}", "\\boxed{" + response.substr(0, 4000) + "}",
+          "answer: " + response.substr(0, 4000)})
       EXPECT_NE(Judge(whole, "7").outcome, Outcome::kCorrect) << piece;
   }
 }

@@ -46,7 +46,9 @@ std::vector<std::string> MathSolutions() {
 
 TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
   const std::vector<std::string> solutions = MathSolutions();
-  if (solutions.empty()) GTEST_SKIP() << DataPath("math") << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  if (solutions.empty())
+    GTEST_SKIP() << DataPath("math")
+                 << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const auto verifier = MathVerifier();
   std::map<std::string, int, std::less<>> judged;
   int correct = 0;
@@ -55,12 +57,14 @@ TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
     const auto box = InLastBox(solution);
     if (!box) continue;
     for (const NearMiss& miss : NearMisses(*box, kMisses)) {
-      const Verdict verdict = verifier->Verify({{}, "\\boxed{" + miss.text + "}", solution, {}, false});
+      const Verdict verdict =
+          verifier->Verify({{}, "\\boxed{" + miss.text + "}", solution, {}, false});
       ++judged[std::string(miss.rule)];
       ++all;
       if (verdict.outcome != Outcome::kCorrect) continue;
       ++correct;
-      ADD_FAILURE() << miss.rule << ": given " << miss.text << " gold " << *box << ": " << verdict.given << " | " << verdict.gold;
+      ADD_FAILURE() << miss.rule << ": given " << miss.text << " gold " << *box << ": "
+                    << verdict.given << " | " << verdict.gold;
     }
   }
   EXPECT_EQ(correct, 0);
@@ -73,14 +77,18 @@ TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
 
 TEST(NearMiss, FormatsOfEveryMathAnswerAreJudgedAlike) {
   const std::vector<std::string> solutions = MathSolutions();
-  if (solutions.empty()) GTEST_SKIP() << DataPath("math") << " is absent; set BUTTRESS_DATA to the folder of the data sets";
+  if (solutions.empty())
+    GTEST_SKIP() << DataPath("math")
+                 << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const auto verifier = MathVerifier();
   for (std::size_t i = 0; i < solutions.size(); i += 10) {
     const auto box = InLastBox(solutions[i]);
     if (!box) continue;
     for (const FormatVariant& variant : FormatVariants(*box)) {
       const Verdict verdict = verifier->Verify({{}, variant.response, solutions[i], {}, false});
-      EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << variant.name << ": " << variant.response << " gold " << *box << ": " << verdict.given << " | " << verdict.gold;
+      EXPECT_EQ(verdict.outcome, Outcome::kCorrect)
+          << variant.name << ": " << variant.response << " gold " << *box << ": " << verdict.given
+          << " | " << verdict.gold;
     }
   }
 }
@@ -93,7 +101,8 @@ TEST(NearMiss, EveryRuleMakesItsMiss) {
   };
   const auto has = [&](std::string_view answer, std::string_view rule, const std::string& miss) {
     const auto made = misses(answer)[rule];
-    EXPECT_NE(std::find(made.begin(), made.end(), miss), made.end()) << rule << ": " << miss << " of " << answer;
+    EXPECT_NE(std::find(made.begin(), made.end(), miss), made.end())
+        << rule << ": " << miss << " of " << answer;
   };
   has("12", "sign", "-12");
   has("-12", "sign", "12");

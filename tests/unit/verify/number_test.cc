@@ -12,9 +12,7 @@
 namespace buttress {
 namespace {
 
-Verdict Judge(std::string_view name,
-              std::string_view response,
-              std::string_view answer,
+Verdict Judge(std::string_view name, std::string_view response, std::string_view answer,
               bool truncated = false) {
   const Result<std::unique_ptr<Verifier>> verifier = MakeVerifier(name, RewardConfig{});
   EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
@@ -84,7 +82,8 @@ TEST(Number, ComparesExactly) {
 
 // What takes quadratic time runs into the test's time limit.
 TEST(Number, LongAdversarialResponsesTakeLinearTime) {
-  for (const std::string piece : {"1,", "1.", "1/", "-", "1,111", "\\boxed{", "{", "answer is ", "####", "$-1", ".1."}) {
+  for (const std::string piece :
+       {"1,", "1.", "1/", "-", "1,111", "\\boxed{", "{", "answer is ", "####", "$-1", ".1."}) {
     std::string response;
     while (response.size() < (1U << 20)) response += piece;
     for (const bool truncated : {false, true}) {

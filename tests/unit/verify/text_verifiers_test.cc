@@ -21,7 +21,8 @@ TEST(Normalized, ComparesWordsOnly) {
   const auto judge = [&](std::string_view response, std::string_view answer) {
     return verifier->Verify({{}, response, answer, {}, false}).outcome;
   };
-  EXPECT_EQ(judge("The answer is: The Great Wall, of China!", "great wall of china"), Outcome::kCorrect);
+  EXPECT_EQ(judge("The answer is: The Great Wall, of China!", "great wall of china"),
+            Outcome::kCorrect);
   EXPECT_EQ(judge("STRASSE", "straße"), Outcome::kCorrect);
   EXPECT_EQ(judge("ﬁne", "fine"), Outcome::kCorrect);
   EXPECT_EQ(judge("cafe\xCC\x81", "caf\xC3\xA9"), Outcome::kCorrect);
@@ -37,24 +38,40 @@ TEST(Normalized, ComparesWordsOnly) {
 
 TEST(Format, TagsStandOnceInTheirOrderAndNothingBeside) {
   const auto verifier = Make("format");
-  const auto judge = [&](std::string_view response) { return verifier->Verify({{}, response, {}, {}, false}); };
+  const auto judge = [&](std::string_view response) {
+    return verifier->Verify({{}, response, {}, {}, false});
+  };
   EXPECT_EQ(judge("<think>a</think><answer>b</answer>").outcome, Outcome::kCorrect);
   EXPECT_EQ(judge("\n<think>\na\n</think>\n\n<answer>b</answer>\n").outcome, Outcome::kCorrect);
   for (const std::string_view response :
-       {"", "<think>a</think>", "<answer>b</answer><think>a</think>", "<think>a</think><answer>b</answer> more", "so <think>a</think><answer>b</answer>",
-        "<think>a<answer>b</answer></think>", "<think>a</think>x<answer>b</answer>", "<think><think>a</think></think><answer>b</answer>",
+       {"", "<think>a</think>", "<answer>b</answer><think>a</think>",
+        "<think>a</think><answer>b</answer> more", "so <think>a</think><answer>b</answer>",
+        "<think>a<answer>b</answer></think>", "<think>a</think>x<answer>b</answer>",
+        "<think><think>a</think></think><answer>b</answer>",
         "<think>a</think><answer>b</answer><answer>c</answer>"}) {
     const Verdict verdict = judge(response);
     EXPECT_EQ(verdict.outcome, Outcome::kWrong) << response;
     EXPECT_FALSE(verdict.given.empty()) << response;
   }
-  EXPECT_EQ(verifier->Verify({{}, "<think>a</think><answer>b</answer>", {}, {}, true}).outcome, Outcome::kWrong);
+  EXPECT_EQ(verifier->Verify({{}, "<think>a</think><answer>b</answer>", {}, {}, true}).outcome,
+            Outcome::kWrong);
 }
 
 TEST(Format, APromptMayOpenTheFirstTag) {
   const auto verifier = Make("format");
-  EXPECT_EQ(verifier->Verify({"user: hi\nassistant: <think>\n", "a</think><answer>b</answer>", {}, {}, false}).outcome, Outcome::kCorrect);
-  EXPECT_EQ(verifier->Verify({"user: hi\nassistant: <think>\n", "<think>a</think><answer>b</answer>", {}, {}, false}).outcome, Outcome::kWrong);
+  EXPECT_EQ(
+      verifier
+          ->Verify({"user: hi\nassistant: <think>\n", "a</think><answer>b</answer>", {}, {}, false})
+          .outcome,
+      Outcome::kCorrect);
+  EXPECT_EQ(verifier
+                ->Verify({"user: hi\nassistant: <think>\n",
+                          "<think>a</think><answer>b</answer>",
+                          {},
+                          {},
+                          false})
+                .outcome,
+            Outcome::kWrong);
 }
 
 TEST(Format, WithAFreeEndAnyTextMayFollow) {
@@ -62,8 +79,10 @@ TEST(Format, WithAFreeEndAnyTextMayFollow) {
   config.format.tags = {"think"};
   config.format.free_end = true;
   const auto verifier = Make("format", config);
-  EXPECT_EQ(verifier->Verify({{}, "<think>a</think> So it is 4.", {}, {}, false}).outcome, Outcome::kCorrect);
-  EXPECT_EQ(verifier->Verify({{}, "So <think>a</think> it is 4.", {}, {}, false}).outcome, Outcome::kWrong);
+  EXPECT_EQ(verifier->Verify({{}, "<think>a</think> So it is 4.", {}, {}, false}).outcome,
+            Outcome::kCorrect);
+  EXPECT_EQ(verifier->Verify({{}, "So <think>a</think> it is 4.", {}, {}, false}).outcome,
+            Outcome::kWrong);
 }
 
 TEST(Length, CountsWordsCharactersOrTokens) {

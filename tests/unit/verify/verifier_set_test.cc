@@ -29,10 +29,10 @@ TEST(VerifierSet, PicksByDataSource) {
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   EXPECT_EQ((*set)->NameFor("puzzle"), "countdown");
   EXPECT_EQ((*set)->NameFor("anything"), "number");
-  const auto judge =
-      [&](std::string_view source, std::string_view response, std::string_view answer) {
-        return (*set)->For(source).Verify({{}, response, answer, {}, false}).outcome;
-      };
+  const auto judge = [&](std::string_view source, std::string_view response,
+                         std::string_view answer) {
+    return (*set)->For(source).Verify({{}, response, answer, {}, false}).outcome;
+  };
   EXPECT_EQ(judge("puzzle", "7+1", "7 1 > 8"), Outcome::kCorrect);
   EXPECT_EQ(judge("anything", "so 8", "8"), Outcome::kCorrect);
 }
@@ -47,7 +47,8 @@ TEST(VerifierSet, AnUnknownNameSaysWhereItStandsAndWhatIsKnown) {
 }
 
 TEST(VerifierSet, ASumScoresUnderItsFirstPartsNameAndListsAllParts) {
-  const auto set = VerifierSet::Make(Config("number + 0.2 * format", {{"puzzle", "countdown - 0.1 * format"}}));
+  const auto set =
+      VerifierSet::Make(Config("number + 0.2 * format", {{"puzzle", "countdown - 0.1 * format"}}));
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   EXPECT_EQ((*set)->NameFor("puzzle"), "countdown");
   EXPECT_EQ((*set)->NameFor("anything"), "number");
@@ -55,10 +56,12 @@ TEST(VerifierSet, ASumScoresUnderItsFirstPartsNameAndListsAllParts) {
 }
 
 TEST(VerifierSet, ANameThatTakesNoArgumentRefusesOne) {
-  EXPECT_THAT(MakeVerifier("math:strict", RewardConfig{}).status().message(), HasSubstr("'strict': this verifier takes nothing"));
+  EXPECT_THAT(MakeVerifier("math:strict", RewardConfig{}).status().message(),
+              HasSubstr("'strict': this verifier takes nothing"));
 }
 
-// What these judge hangs on their settings, or on processes and servers; they are tested on their own.
+// What these judge hangs on their settings, or on processes and servers; they are tested on their
+// own.
 bool KnowsItselfOnlyByItsSettings(std::string_view name) {
   constexpr std::string_view kNames[] = {"format", "length", "overlong", "code", "python", "http"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);

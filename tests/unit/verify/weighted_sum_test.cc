@@ -15,7 +15,8 @@ Verdict Judge(std::string_view sum, std::string_view response, std::string_view 
 }
 
 TEST(WeightedSum, TheFirstPartDecidesAndTheTotalIsTheSum) {
-  const Verdict good = Judge("number + 0.25 * format", "<think>so</think><answer>#### 12</answer>", "12");
+  const Verdict good =
+      Judge("number + 0.25 * format", "<think>so</think><answer>#### 12</answer>", "12");
   EXPECT_EQ(good.outcome, Outcome::kCorrect);
   EXPECT_EQ(good.raw_reward, 1);
   EXPECT_EQ(ShapedReward(good), 1.25);
@@ -23,7 +24,8 @@ TEST(WeightedSum, TheFirstPartDecidesAndTheTotalIsTheSum) {
   EXPECT_EQ(unformed.outcome, Outcome::kCorrect);
   EXPECT_EQ(unformed.raw_reward, 1);
   EXPECT_EQ(ShapedReward(unformed), 1);
-  const Verdict wrong = Judge("number - 0.5 * format", "<think>so</think><answer>13</answer>", "12");
+  const Verdict wrong =
+      Judge("number - 0.5 * format", "<think>so</think><answer>13</answer>", "12");
   EXPECT_EQ(wrong.outcome, Outcome::kWrong);
   EXPECT_EQ(wrong.raw_reward, 0);
   EXPECT_EQ(ShapedReward(wrong), -0.5);

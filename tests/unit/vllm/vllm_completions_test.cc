@@ -88,22 +88,13 @@ TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionComesWhole) {
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s0-a1"));
 }
 
-INSTANTIATE_TEST_SUITE_P(All,
-                         RetriedFaultTest,
-                         ::testing::Values(Fault::kHttp500,
-                                           Fault::kEmpty503,
-                                           Fault::kCloseAtOnce,
-                                           Fault::kCloseMidway,
-                                           Fault::kStallAtOnce,
-                                           Fault::kStallMidway,
-                                           Fault::kHalfJson,
-                                           Fault::kNotJson,
-                                           Fault::kErrorEvent,
-                                           Fault::kFewerLogprobs,
-                                           Fault::kMinusInfinity,
-                                           Fault::kTwoChoices,
-                                           Fault::kWrongUsage,
-                                           Fault::kNoFinish,
+INSTANTIATE_TEST_SUITE_P(All, RetriedFaultTest,
+                         ::testing::Values(Fault::kHttp500, Fault::kEmpty503, Fault::kCloseAtOnce,
+                                           Fault::kCloseMidway, Fault::kStallAtOnce,
+                                           Fault::kStallMidway, Fault::kHalfJson, Fault::kNotJson,
+                                           Fault::kErrorEvent, Fault::kFewerLogprobs,
+                                           Fault::kMinusInfinity, Fault::kTwoChoices,
+                                           Fault::kWrongUsage, Fault::kNoFinish,
                                            Fault::kTooManyTokens));
 
 class FinalFaultTest : public ::testing::TestWithParam<std::pair<Fault, StatusCode>> {};
@@ -120,8 +111,7 @@ TEST_P(FinalFaultTest, WhatNoRetryCanMendFailsAtOnce) {
 }
 
 INSTANTIATE_TEST_SUITE_P(
-    All,
-    FinalFaultTest,
+    All, FinalFaultTest,
     ::testing::Values(std::pair(Fault::kHttp400, StatusCode::kInvalidArgument),
                       std::pair(Fault::kNoLogprobs, StatusCode::kFailedPrecondition),
                       std::pair(Fault::kNoTokenIds, StatusCode::kFailedPrecondition),

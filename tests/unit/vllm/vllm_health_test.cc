@@ -23,7 +23,8 @@ bool WaitForServers(const InferenceEngine& engine, const std::vector<ServerState
   return false;
 }
 
-void ExpectCompletionsOf(const WeightManifest& manifest, InferenceEngine& engine, std::int32_t count) {
+void ExpectCompletionsOf(const WeightManifest& manifest, InferenceEngine& engine,
+                         std::int32_t count) {
   for (std::int32_t i = 0; i < count; ++i) ASSERT_TRUE(engine.Submit(RequestOf(i)).ok());
   for (const EngineResult& result : PollFor(engine, static_cast<std::size_t>(count))) {
     EXPECT_TRUE(result.status.ok()) << result.status.ToString();
@@ -71,20 +72,22 @@ TEST_P(HealthFaultTest, AServerThatFailsItsCheckIsLeftUntilItPassesOne) {
   ASSERT_TRUE(engine->Submit(RequestOf(9)).ok());
   ASSERT_TRUE(a.WaitForCompletions(1));
   a.FailHealth(GetParam());
-  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(manifest.folder, 3, 8));
+  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids,
+            ScriptedVllm::Tokens(manifest.folder, 3, 8));
   EXPECT_TRUE(a.WaitForLeft(1));
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), false, false}, {b.url(), true, true}}));
   ExpectCompletionsOf(manifest, *engine, 6);
   EXPECT_EQ(a.completions().size(), 1U);
-  EXPECT_EQ(Reloads(a), 2);  // at the start and for the manifest: what is not healthy is not revived
+  EXPECT_EQ(Reloads(a),
+            2);  // at the start and for the manifest: what is not healthy is not revived
   a.FailHealth(HealthFault::kNone);
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
   EXPECT_EQ(Reloads(a), 3);
 }
 
-INSTANTIATE_TEST_SUITE_P(All,
-                         HealthFaultTest,
-                         ::testing::Values(HealthFault::kEmpty503, HealthFault::kHang, HealthFault::kTrickle));
+INSTANTIATE_TEST_SUITE_P(All, HealthFaultTest,
+                         ::testing::Values(HealthFault::kEmpty503, HealthFault::kHang,
+                                           HealthFault::kTrickle));
 
 TEST(VllmHealthTest, WeightsReachTheOthersWhileAServerHangs) {
   ScriptedVllm a;
@@ -122,7 +125,8 @@ TEST(VllmHealthTest, AServerThatIsNotHealthyIsRefusedAtTheStart) {
   config.health_timeout_ms = 100;
   const Status refused = MakeVllmEngine(StartModel(), config, PolicyVersion()).status();
   EXPECT_EQ(refused.code(), StatusCode::kUnavailable);
-  EXPECT_THAT(refused.message(), HasSubstr("/health: no whole reply in 100 ms (whole-reply deadline)"));
+  EXPECT_THAT(refused.message(),
+              HasSubstr("/health: no whole reply in 100 ms (whole-reply deadline)"));
   EXPECT_THAT(server.control_calls(), ElementsAre());
 }
 

@@ -85,11 +85,8 @@ TEST(VllmStartTest, AServerStartsWithTheRunsModelWhateverItHeld) {
   const auto engine = StartEngine(ConfigOf({server.url()}));
   EXPECT_EQ(server.weights(), kModelFolder);
   EXPECT_THAT(server.control_calls(),
-              ElementsAre("/resume",
-                          "/pause?mode=abort&clear_cache=true",
-                          "/collective_rpc",
-                          "/reset_prefix_cache",
-                          "/resume"));
+              ElementsAre("/resume", "/pause?mode=abort&clear_cache=true", "/collective_rpc",
+                          "/reset_prefix_cache", "/resume"));
 }
 
 }  // namespace

@@ -120,7 +120,9 @@ TEST(VllmWeightsTest, AVersionWhoseLogprobsAreNotTheLearnersIsNotUsed) {
   server.ShiftLogprobs(-0.01);
   const Status refused = engine->UpdateWeights(ManifestOf(1), InFlight::kKeep);
   EXPECT_EQ(refused.code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(refused.message(), HasSubstr("differ from the learner's by 0.01 nats on average; expected at most 0.001"));
+  EXPECT_THAT(
+      refused.message(),
+      HasSubstr("differ from the learner's by 0.01 nats on average; expected at most 0.001"));
   EXPECT_EQ(engine->version(), PolicyVersion());
   EXPECT_EQ(engine->stats().unchanged_weights, 0);
   EXPECT_NEAR(engine->stats().canary_difference, 0.01, 1e-4);
@@ -131,7 +133,8 @@ TEST(VllmWeightsTest, TheBoundFollowsThePrecisionOfServerAndWeightsOrTheSetting)
   settings.dtype = "torch.bfloat16";
   ScriptedVllm rough(settings);
   rough.ShiftLogprobs(-0.01);
-  EXPECT_TRUE(StartEngine(ConfigOf({rough.url()}))->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_TRUE(
+      StartEngine(ConfigOf({rough.url()}))->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
   ScriptedVllm exact;
   exact.ShiftLogprobs(-0.01);
   WeightManifest rounded = ManifestOf(1);
@@ -147,7 +150,8 @@ TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
   const auto engine = StartEngine(ConfigOf({server.url()}));
   WeightManifest manifest = ManifestOf(1);
   manifest.canaries.clear();
-  EXPECT_THAT(engine->UpdateWeights(manifest, InFlight::kKeep).message(), HasSubstr("without canaries"));
+  EXPECT_THAT(engine->UpdateWeights(manifest, InFlight::kKeep).message(),
+              HasSubstr("without canaries"));
   EXPECT_EQ(server.weights(), kModelFolder);
 }
 

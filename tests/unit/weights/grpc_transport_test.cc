@@ -33,7 +33,8 @@ constexpr std::int64_t kPatienceMs = 30000;
 class ScriptedServer : public v1::Weights::Service {
  public:
   using Writer = grpc::ServerWriter<v1::WeightChunk>;
-  using Script = std::function<grpc::Status(grpc::ServerContext& context, std::uint64_t offset, Writer& writer)>;
+  using Script = std::function<grpc::Status(grpc::ServerContext& context, std::uint64_t offset,
+                                            Writer& writer)>;
 
   explicit ScriptedServer(Script script) : script_(std::move(script)) {
     grpc::ServerBuilder builder;
@@ -44,7 +45,8 @@ class ScriptedServer : public v1::Weights::Service {
     address_ = "127.0.0.1:" + std::to_string(port);
   }
 
-  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchWeightsRequest* request, Writer* writer) override {
+  grpc::Status Fetch(grpc::ServerContext* context, const v1::FetchWeightsRequest* request,
+                     Writer* writer) override {
     {
       MutexLock lock(mutex_);
       offsets_.push_back(request->offset());
@@ -82,7 +84,8 @@ v1::WeightChunk Chunk(const std::string& file, std::uint64_t offset, std::size_t
 class GrpcTransportTest : public ::testing::Test {
  protected:
   GrpcTransportTest() {
-    publisher_ = *MakeFolderPublisher({.folder = published_.path(), .durable = false, .sources = {}});
+    publisher_ =
+        *MakeFolderPublisher({.folder = published_.path(), .durable = false, .sources = {}});
     manifest_ = PublishLarge(*publisher_, {1, 5, ""}, 3 << 20);
     file_ = *ReadFile(JoinPath(manifest_.folder, "model.safetensors"));
   }
@@ -90,11 +93,15 @@ class GrpcTransportTest : public ::testing::Test {
   std::unique_ptr<WeightFetcher> Fetcher(std::int64_t progress_timeout_ms = kPatienceMs) {
     GrpcFetcherOptions options;
     options.progress_timeout_ms = progress_timeout_ms;
-    options.on_transfer = [this](const WeightTransfer& transfer) { transfers_.push_back(transfer); };
-    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}}, std::move(options));
+    options.on_transfer = [this](const WeightTransfer& transfer) {
+      transfers_.push_back(transfer);
+    };
+    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}},
+                           std::move(options));
   }
 
-  Result<WeightManifest> FetchFrom(std::vector<std::string> sources, std::int64_t progress_timeout_ms = kPatienceMs) {
+  Result<WeightManifest> FetchFrom(std::vector<std::string> sources,
+                                   std::int64_t progress_timeout_ms = kPatienceMs) {
     WeightManifest manifest = manifest_;
     manifest.sources = std::move(sources);
     manifest.folder = "/not/here";
@@ -125,7 +132,8 @@ TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
   TempDir second;
   WeightManifest manifest = manifest_;
   manifest.sources = {relay->address()};
-  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, {})->Fetch(manifest);
+  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, {})
+                         ->Fetch(manifest);
   ASSERT_TRUE(local.ok()) << local.status().ToString();
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
 }
@@ -140,31 +148,35 @@ TEST_F(GrpcTransportTest, AServerWithCredentialsServesThoseThatHaveThemAlone) {
   WeightManifest manifest = manifest_;
   manifest.sources = {learner->address()};
   const WeightStoreOptions store{.folder = fetched_.path(), .durable = false, .sources = {}};
-  EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(), StatusCode::kUnauthenticated);
+  EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(),
+            StatusCode::kUnauthenticated);
   options.credentials = made.Load();
   ExpectHere(MakeGrpcFetcher(store, options)->Fetch(manifest));
 }
 
 TEST_F(GrpcTransportTest, ABrokenTransferGoesOnWhereItEnded) {
-  ScriptedServer server([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    writer.Write(Chunk(file_, offset, 1 << 20));
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "told to break");
-  });
+  ScriptedServer server(
+      [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        writer.Write(Chunk(file_, offset, 1 << 20));
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "told to break");
+      });
   EXPECT_EQ(FetchFrom({server.address()}).status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(ListVersions(fetched_.path()).empty());
-  EXPECT_EQ(FetchFrom({server.address(), server.address()}).status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(FetchFrom({server.address(), server.address()}).status().code(),
+            StatusCode::kUnavailable);
   ExpectHere(FetchFrom({server.address()}));
   EXPECT_THAT(server.offsets(), ElementsAre(0, 1 << 20, 2 << 20, 3 << 20));
 }
 
 TEST_F(GrpcTransportTest, AWrongChunkIsRefusedAndTheNextSourceGoesOn) {
-  ScriptedServer liar([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    writer.Write(Chunk(file_, offset, 1000));
-    v1::WeightChunk chunk = Chunk(file_, offset + 1000, 1000);
-    chunk.mutable_data()->front() ^= 1;
-    writer.Write(chunk);
-    return grpc::Status::OK;
-  });
+  ScriptedServer liar(
+      [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        writer.Write(Chunk(file_, offset, 1000));
+        v1::WeightChunk chunk = Chunk(file_, offset + 1000, 1000);
+        chunk.mutable_data()->front() ^= 1;
+        writer.Write(chunk);
+        return grpc::Status::OK;
+      });
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner->address(), liar.address()}));
   ASSERT_EQ(transfers_.size(), 2U);
@@ -199,12 +211,14 @@ TEST_F(GrpcTransportTest, AWorkerThatIsGoneCostsOneAttemptAndIsAskedLastFromThen
 }
 
 TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
-  ScriptedServer forger([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    std::string forged = file_;
-    forged.back() = static_cast<char>(forged.back() ^ 1);
-    for (; offset < forged.size(); offset += 1 << 20) writer.Write(Chunk(forged, offset, 1 << 20));
-    return grpc::Status::OK;
-  });
+  ScriptedServer forger(
+      [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        std::string forged = file_;
+        forged.back() = static_cast<char>(forged.back() ^ 1);
+        for (; offset < forged.size(); offset += 1 << 20)
+          writer.Write(Chunk(forged, offset, 1 << 20));
+        return grpc::Status::OK;
+      });
   const auto refused = FetchFrom({forger.address()});
   EXPECT_EQ(refused.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(refused.status().message(), HasSubstr("SHA-256"));
@@ -215,27 +229,31 @@ TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
 }
 
 TEST_F(GrpcTransportTest, ChunksThatDoNotFitAreRefused) {
-  ScriptedServer elsewhere([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    writer.Write(Chunk(file_, offset + 1, 10));
-    return grpc::Status::OK;
-  });
+  ScriptedServer elsewhere(
+      [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        writer.Write(Chunk(file_, offset + 1, 10));
+        return grpc::Status::OK;
+      });
   EXPECT_EQ(FetchFrom({elsewhere.address()}).status().code(), StatusCode::kDataLoss);
-  ScriptedServer endless([this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    const std::string longer = file_ + std::string(1 << 20, 'x');
-    for (; offset < longer.size(); offset += 1 << 20) writer.Write(Chunk(longer, offset, 1 << 20));
-    return grpc::Status::OK;
-  });
+  ScriptedServer endless(
+      [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        const std::string longer = file_ + std::string(1 << 20, 'x');
+        for (; offset < longer.size(); offset += 1 << 20)
+          writer.Write(Chunk(longer, offset, 1 << 20));
+        return grpc::Status::OK;
+      });
   EXPECT_EQ(FetchFrom({endless.address()}).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(GrpcTransportTest, ASourceThatStandsStillIsLeftForTheNext) {
   StopSignal fetched;
   std::atomic<bool> ended_by_itself = false;
-  ScriptedServer still([&](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
-    writer.Write(Chunk(file_, offset, 1000));
-    ended_by_itself = !fetched.WaitFor(std::chrono::milliseconds(kPatienceMs));
-    return grpc::Status::OK;
-  });
+  ScriptedServer still(
+      [&](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
+        writer.Write(Chunk(file_, offset, 1000));
+        ended_by_itself = !fetched.WaitFor(std::chrono::milliseconds(kPatienceMs));
+        return grpc::Status::OK;
+      });
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   const auto fetcher = Fetcher(/*progress_timeout_ms=*/200);
   WeightManifest manifest = manifest_;
@@ -259,13 +277,15 @@ TEST_F(GrpcTransportTest, AVersionThatIsHereIsNotFetchedAgainUnlessItsBytesAreWr
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner->address()}));
   ExpectHere(FetchFrom({"127.0.0.1:1"}));
-  std::filesystem::resize_file(JoinPath(VersionFolder(fetched_.path(), manifest_.version), "model.safetensors"), 10);
+  std::filesystem::resize_file(
+      JoinPath(VersionFolder(fetched_.path(), manifest_.version), "model.safetensors"), 10);
   EXPECT_EQ(FetchFrom({"127.0.0.1:1"}).status().code(), StatusCode::kUnavailable);
   ExpectHere(FetchFrom({learner->address()}));
 }
 
 // What the server answers to a request as it came from the wire.
-grpc::Status Ask(const WeightServer& server, const PolicyVersion& version, const std::string& file, std::uint64_t offset) {
+grpc::Status Ask(const WeightServer& server, const PolicyVersion& version, const std::string& file,
+                 std::uint64_t offset) {
   const auto stub = v1::Weights::NewStub(MakeChannel(server.address()));
   grpc::ClientContext context;
   v1::FetchWeightsRequest request;
@@ -284,12 +304,16 @@ TEST_F(GrpcTransportTest, TheServerGivesOutOnlyFilesThatAManifestNames) {
   const PolicyVersion version = manifest_.version;
   EXPECT_TRUE(Ask(*server, version, "model.safetensors", file_.size()).ok());
   EXPECT_EQ(Ask(*server, version, "manifest.json", 0).error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(Ask(*server, version, "../v1-5/model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "../v1-5/model.safetensors", 0).error_code(),
+            grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Ask(*server, version, "/etc/passwd", 0).error_code(), grpc::StatusCode::NOT_FOUND);
   EXPECT_EQ(Ask(*server, version, "", 0).error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(Ask(*server, {1, 6, ""}, "model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(Ask(*server, {1, 5, std::string(32, 'x')}, "model.safetensors", 0).error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_EQ(Ask(*server, version, "model.safetensors", file_.size() + 1).error_code(), grpc::StatusCode::OUT_OF_RANGE);
+  EXPECT_EQ(Ask(*server, {1, 6, ""}, "model.safetensors", 0).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, {1, 5, std::string(32, 'x')}, "model.safetensors", 0).error_code(),
+            grpc::StatusCode::NOT_FOUND);
+  EXPECT_EQ(Ask(*server, version, "model.safetensors", file_.size() + 1).error_code(),
+            grpc::StatusCode::OUT_OF_RANGE);
 }
 
 }  // namespace

@@ -29,7 +29,8 @@ std::vector<std::string> Names(const std::vector<PolicyVersion>& versions) {
 class PublisherTest : public ::testing::Test {
  protected:
   std::unique_ptr<WeightPublisher> Publisher(int keep = 3) {
-    return *MakeFolderPublisher({.folder = dir_.path(), .keep = keep, .durable = false, .sources = {"host:1"}});
+    return *MakeFolderPublisher(
+        {.folder = dir_.path(), .keep = keep, .durable = false, .sources = {"host:1"}});
   }
 
   TempDir dir_;
@@ -109,10 +110,12 @@ TEST_F(PublisherTest, OldVersionsGoTheNewestStays) {
 
 TEST_F(PublisherTest, DeletionKeepsWhatIsNoVersionAndAnAttemptThatIsNewer) {
   const auto publisher = Publisher(/*keep=*/1);
-  for (const char* name : {"v1-1", "v9-9", "v1-x", "other"}) ASSERT_TRUE(MakeFolders(JoinPath(dir_.path(), name)).ok());
+  for (const char* name : {"v1-1", "v9-9", "v1-x", "other"})
+    ASSERT_TRUE(MakeFolders(JoinPath(dir_.path(), name)).ok());
   PublishSmall(*publisher, {2, 1, ""}, "aaaa");
   EXPECT_FALSE(std::filesystem::exists(JoinPath(dir_.path(), "v1-1")));
-  for (const char* name : {"v9-9", "v1-x", "other"}) EXPECT_TRUE(std::filesystem::exists(JoinPath(dir_.path(), name))) << name;
+  for (const char* name : {"v9-9", "v1-x", "other"})
+    EXPECT_TRUE(std::filesystem::exists(JoinPath(dir_.path(), name))) << name;
 }
 
 TEST_F(PublisherTest, SharedFetcherRefusesTornFilesAndWrongBytes) {
@@ -166,14 +169,18 @@ TEST_F(ManifestTest, AnyChangedEntryIsNoticed) {
       [](WeightManifest& m) { m.files.clear(); },
       [](WeightManifest& m) { m.files.push_back(m.files[0]); },
       [](WeightManifest& m) { m.tensors[0].name = "u"; },
-      [](WeightManifest& m) { m.tensors[0].shape = {2, 1}; },
+      [](WeightManifest& m) {
+        m.tensors[0].shape = {2, 1};
+      },
       [](WeightManifest& m) { m.tensors[0].end = 11; },
       [](WeightManifest& m) { m.tensors[0].begin = 11; },
       [](WeightManifest& m) { m.tensors[0].file = "b"; },
       [](WeightManifest& m) { m.tensors.push_back(m.tensors[0]); },
       [](WeightManifest& m) { m.version.digest.clear(); },
       [](WeightManifest& m) { m.canaries[0].logprobs.pop_back(); },
-      [](WeightManifest& m) { m.canaries[0].logprobs[0] = std::numeric_limits<float>::quiet_NaN(); },
+      [](WeightManifest& m) {
+        m.canaries[0].logprobs[0] = std::numeric_limits<float>::quiet_NaN();
+      },
       [](WeightManifest& m) { m.canaries[0].logprobs[0] = 0.5F; },
       [](WeightManifest& m) { m.canaries[0].token_ids[0] = -1; },
       [](WeightManifest& m) { m.canaries[0].prompt_token_ids.clear(); },
@@ -191,7 +198,8 @@ TEST_F(ManifestTest, AnyChangedEntryIsNoticed) {
 
 TEST_F(ManifestTest, JsonCutAtAnyByteIsRefused) {
   const std::string json = ManifestToJson(manifest_);
-  for (std::size_t size = 0; size + 2 < json.size(); ++size) EXPECT_FALSE(ManifestFromJson(json.substr(0, size)).ok()) << size;
+  for (std::size_t size = 0; size + 2 < json.size(); ++size)
+    EXPECT_FALSE(ManifestFromJson(json.substr(0, size)).ok()) << size;
 }
 
 }  // namespace

@@ -43,7 +43,8 @@ class SafetensorsTest : public ::testing::Test {
 
 TEST_F(SafetensorsTest, WhatIsWrittenIsReadAndTheDigestIsTheFiles) {
   const std::string path = JoinPath(dir_.path(), "model.safetensors");
-  const std::vector<SafetensorsWriter::Declared> table = {{"b", "F32", {2, 2}}, {"a", "U8", {3}}, {"empty", "F32", {0, 4}}};
+  const std::vector<SafetensorsWriter::Declared> table = {
+      {"b", "F32", {2, 2}}, {"a", "U8", {3}}, {"empty", "F32", {0, 4}}};
   auto writer = SafetensorsWriter::Create(path, table, {{"format", "pt"}});
   ASSERT_TRUE(writer.ok()) << writer.status().ToString();
   ASSERT_TRUE((*writer)->Append(FloatBytes({1, 2, 3, 4})).ok());
@@ -94,8 +95,10 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
       {R"({"a":{"dtype":"F32","shape":[-2],"data_offsets":[0,8]}})", "-2"},
       {R"({"a":{"dtype":"F32","shape":[1.5],"data_offsets":[0,8]}})", "1.5"},
       {R"({"a":{"dtype":"F32","shape":[3],"data_offsets":[0,8]}})", "12"},
-      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})", "overflows"},
-      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})", "whole numbers"},
+      {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
+       "overflows"},
+      {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})",
+       "whole numbers"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", "outside"},
       {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "outside"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", "two whole numbers"},
@@ -116,8 +119,11 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
 }
 
 TEST_F(SafetensorsTest, AHeaderLengthBeyondTheFileIsRefused) {
-  EXPECT_FALSE(SafetensorsFile::Open(Write("huge", std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8) + "{}")).ok());
-  EXPECT_FALSE(SafetensorsFile::Open(Write("more", std::string("\x03\0\0\0\0\0\0\0", 8) + "{}")).ok());
+  EXPECT_FALSE(SafetensorsFile::Open(
+                   Write("huge", std::string("\xff\xff\xff\xff\xff\xff\xff\xff", 8) + "{}"))
+                   .ok());
+  EXPECT_FALSE(
+      SafetensorsFile::Open(Write("more", std::string("\x03\0\0\0\0\0\0\0", 8) + "{}")).ok());
 }
 
 TEST_F(SafetensorsTest, WriterRefusesTablesAndBytesThatDoNotFit) {
@@ -137,14 +143,16 @@ TEST_F(SafetensorsTest, WriterRefusesTablesAndBytesThatDoNotFit) {
 class SafetensorsFolderTest : public SafetensorsTest {
  protected:
   void WriteTensor(const std::string& file, const std::string& name) {
-    Write(file, FileBytes(R"({")" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"));
+    Write(file,
+          FileBytes(R"({")" + name + R"(":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})", "x"));
   }
 };
 
 TEST_F(SafetensorsFolderTest, ShardsAreFoundThroughTheIndex) {
   WriteTensor("one.safetensors", "a");
   WriteTensor("two.safetensors", "b");
-  Write("model.safetensors.index.json", R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
+  Write("model.safetensors.index.json",
+        R"({"weight_map":{"a":"one.safetensors","b":"two.safetensors"}})");
   auto folder = SafetensorsFolder::Open(dir_.path());
   ASSERT_TRUE(folder.ok()) << folder.status().ToString();
   EXPECT_THAT((*folder)->names(), ElementsAre("a", "b"));
@@ -155,7 +163,8 @@ TEST_F(SafetensorsFolderTest, ShardsAreFoundThroughTheIndex) {
 TEST_F(SafetensorsFolderTest, AnIndexThatLiesOrLeavesTheFolderIsRefused) {
   WriteTensor("one.safetensors", "a");
   Write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
-  EXPECT_THAT(SafetensorsFolder::Open(dir_.path()).status().message(), HasSubstr("lacks tensor 'b'"));
+  EXPECT_THAT(SafetensorsFolder::Open(dir_.path()).status().message(),
+              HasSubstr("lacks tensor 'b'"));
   Write("model.safetensors.index.json", R"({"weight_map":{"a":"../one.safetensors"}})");
   EXPECT_EQ(SafetensorsFolder::Open(dir_.path()).status().code(), StatusCode::kDataLoss);
   Write("model.safetensors.index.json", R"({"weight_map":[]})");

@@ -30,7 +30,8 @@ TEST(SourceOrderTest, WhatFailedIsAskedLastUntilItWorkedOrAMinuteHasPassed) {
   order.Failed("a", 1000);
   EXPECT_THAT(order.Order(sources, 1000), ElementsAre("learner", "a"));
   order.Failed("learner", 2000);
-  EXPECT_THAT(order.Order(sources, 2000), ElementsAre("a", "learner")) << "all have failed: as if none had";
+  EXPECT_THAT(order.Order(sources, 2000), ElementsAre("a", "learner"))
+      << "all have failed: as if none had";
   order.Worked("learner");
   EXPECT_THAT(order.Order(sources, 2000), ElementsAre("learner", "a"));
   EXPECT_THAT(order.Order(sources, 1000 + SourceOrder::kAvoidMs), ElementsAre("a", "learner"));
