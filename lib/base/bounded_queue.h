@@ -1,4 +1,4 @@
-// A queue between two threads with a bound, so that a slow reader slows its writer instead of
+// A bounded queue between threads. The bound makes a slow reader slow its writers down instead of
 // filling memory.
 #pragma once
 
@@ -12,26 +12,28 @@
 
 namespace buttress {
 
-// Thread-safe. After Close() pushes fail and pops drain what is left.
+// Thread-safe. After Close, pushes fail and pops return the remaining items.
 template <class T>
 class BoundedQueue {
  public:
   explicit BoundedQueue(std::size_t capacity) : capacity_(capacity) {}
 
-  // False if the queue stayed full for `timeout`, or is closed; `item` is then unchanged.
+  // Moves `item` into the queue. Returns false, and leaves `item` unchanged, if the queue stayed
+  // full for `timeout` or is closed.
   bool Push(T& item, std::chrono::milliseconds timeout) {
     MutexLock lock(mutex_);
-    const auto room = [this] { return closed_ || items_.size() < capacity_; };
+    const auto room = [this]() REQUIRES(mutex_) { return closed_ || items_.size() < capacity_; };
     if (!changed_.WaitFor(mutex_, timeout, room) || closed_) return false;
     items_.push_back(std::move(item));
     changed_.NotifyAll();
     return true;
   }
 
-  // Nothing if the queue stayed empty for `timeout`, or is closed and drained.
+  // Removes the oldest item. Returns nullopt if the queue stayed empty for `timeout`, or is closed
+  // and empty.
   std::optional<T> Pop(std::chrono::milliseconds timeout) {
     MutexLock lock(mutex_);
-    const auto any = [this] { return closed_ || !items_.empty(); };
+    const auto any = [this]() REQUIRES(mutex_) { return closed_ || !items_.empty(); };
     if (!changed_.WaitFor(mutex_, timeout, any) || items_.empty()) return std::nullopt;
     std::optional<T> item(std::move(items_.front()));
     items_.pop_front();

@@ -1,11 +1,12 @@
-// BUTTRESS_CHECK(condition, message): a broken invariant of ours ends the process. Never for input
-// from outside.
+// BUTTRESS_CHECK(condition, message) aborts the process when an invariant of this program is
+// broken. Input from outside the process is reported with a Status instead.
 #pragma once
 
 #include <string_view>
 
 namespace buttress {
 
+// Prints the place, the condition and the message on stderr, then aborts.
 [[noreturn]] void CheckFailed(const char* file, int line, const char* condition,
                               std::string_view message);
 

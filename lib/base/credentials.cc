@@ -7,7 +7,7 @@
 namespace buttress {
 
 bool Credentials::Admits(std::string_view authorization) const {
-  // Digests, because memory of different lengths cannot be compared in constant time.
+  // Digests have equal lengths, which CRYPTO_memcmp needs for a comparison in constant time.
   const std::string expected = Sha256Of("Bearer " + token), offered = Sha256Of(authorization);
   return !token.empty() && CRYPTO_memcmp(expected.data(), offered.data(), expected.size()) == 0;
 }

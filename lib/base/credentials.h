@@ -1,4 +1,4 @@
-// What a port of ours shows and asks for, on gRPC and on HTTP.
+// The TLS certificate and the bearer token of a process, for its gRPC and HTTP ports.
 #pragma once
 
 #include <string>
@@ -6,17 +6,17 @@
 
 namespace buttress {
 
-// All four, or none: then ports are plain text, which is for loopback. Value type; LoadCredentials
-// (lib/config/credentials.h) makes it.
+// Either all four fields are set, or none: ports without credentials speak plain text, which is
+// meant for the loopback interface. A value type; LoadCredentials in lib/config reads the files.
 struct Credentials {
-  std::string certificate;  // PEM: this machine's, then whatever stands between it and `ca`
-  std::string key;          // PEM
-  std::string ca;           // PEM: signs every certificate of the run
-  std::string token;        // a client sends it as "authorization: Bearer <token>"
+  std::string certificate;  // PEM: the chain from the certificate of this machine up to `ca`
+  std::string key;          // PEM: the private key of the certificate
+  std::string ca;           // PEM: the authority that signs every certificate of the run
+  std::string token;        // clients send it as "authorization: Bearer <token>"
 
   bool empty() const { return certificate.empty(); }
 
-  // Whether an authorization header carries the token. Takes as long whatever the header holds.
+  // Returns whether an authorization header carries the token. Runs in constant time.
   bool Admits(std::string_view authorization) const;
 };
 

@@ -1,4 +1,4 @@
-// SHA-256, streamed: what says that weights, groups and checkpoints are what they were.
+// SHA-256, which identifies the content of weights, groups and checkpoints.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace buttress {
 
-// Not thread-safe. REQUIRES: no Update after Finish.
+// Hashes a stream of bytes. Not thread-safe. REQUIRES: neither Update nor Finish after Finish.
 class Sha256 {
  public:
   Sha256();
@@ -17,7 +17,7 @@ class Sha256 {
 
   void Update(std::string_view bytes);
 
-  // 32 bytes.
+  // Returns the digest, 32 bytes.
   std::string Finish();
 
  private:
@@ -25,9 +25,10 @@ class Sha256 {
   std::unique_ptr<Context> context_;
 };
 
-// 32 bytes.
+// Returns the digest of `bytes`, 32 bytes.
 std::string Sha256Of(std::string_view bytes);
 
+// Two lower-case hexadecimal digits a byte.
 std::string ToHex(std::string_view bytes);
 
 }  // namespace buttress

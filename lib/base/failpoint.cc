@@ -1,5 +1,7 @@
 #include "lib/base/failpoint.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <charconv>
@@ -36,8 +38,10 @@ Status ArmFailpoints() {
     int hits = 0;
     const auto parsed = std::from_chars(count.data(), count.data() + count.size(), hits);
     if (hits < 1 || parsed.ptr != count.data() + count.size()) {
-      return InvalidArgument("BUTTRESS_FAILPOINTS: '" + std::string(entry) +
-                             "'; expected name:crash:count, for example after_commit:crash:20");
+      return InvalidArgument(fmt::format(
+          "BUTTRESS_FAILPOINTS: '{}' is malformed; expected name:crash:count, for example "
+          "after_commit:crash:20",
+          entry));
     }
     armed.emplace_back(entry.substr(0, at), hits);
   }
@@ -49,7 +53,7 @@ int ArmedFailpoints() { return static_cast<int>(armed.size()); }
 void Failpoint(std::string_view name) {
   for (Armed& point : armed) {
     if (point.name != name || --point.hits_left != 0) continue;
-    Log(kWarn, "failpoint reached, the process kills itself", {{"name", name}});
+    Log(kWarn, "failpoint reached; killing the process", {{"name", name}});
     std::raise(SIGKILL);
   }
 }

@@ -1,6 +1,6 @@
-// Named points where a test may have the process die, as if by kill -9:
-// BUTTRESS_FAILPOINTS="after_commit:crash:20" ends it when the point is reached for the 20th time.
-// Several are separated by commas. Without the variable a point costs one branch.
+// Named points at which a test kills the process with SIGKILL. BUTTRESS_FAILPOINTS lists
+// name:crash:count entries, separated by commas: "after_commit:crash:20" kills the process when it
+// reaches the point after_commit for the 20th time. Without the variable a point costs one branch.
 #pragma once
 
 #include <string_view>
@@ -9,13 +9,13 @@
 
 namespace buttress {
 
-// Reads the variable; called once, at start. kInvalidArgument if it is malformed.
+// Reads the variable. Called once, at the start of main. kInvalidArgument if an entry is malformed.
 Status ArmFailpoints();
 
-// Points that are armed, for buttress_failpoints_active.
+// The number of armed points, for the metric buttress_failpoints_active.
 int ArmedFailpoints();
 
-// Thread-safe once ArmFailpoints has returned.
+// Marks the point `name`. Thread-safe once ArmFailpoints has returned.
 void Failpoint(std::string_view name);
 
 }  // namespace buttress

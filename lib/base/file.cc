@@ -1,6 +1,7 @@
 #include "lib/base/file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -11,9 +12,9 @@
 namespace buttress {
 namespace {
 
-Status FromErrno(const std::string& what, const std::string& path) {
+Status FromErrno(const char* what, const std::string& path) {
   const int error = errno;
-  const std::string message = what + " " + path + ": " + std::strerror(error);
+  const std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error));
   if (error == ENOENT) return NotFound(message);
   if (error == ENOSPC) return ResourceExhausted(message);
   return Unavailable(message);
@@ -55,10 +56,10 @@ Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
   struct stat info {};
 
   if (::fstat(file.get(), &info) != 0) return FromErrno("stat", path);
-  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; a file is expected");
+  if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; expected a file");
   if (info.st_size > max_bytes) {
-    return ResourceExhausted(path + " has " + std::to_string(info.st_size) + " bytes; at most " +
-                             std::to_string(max_bytes) + " are read");
+    return ResourceExhausted(
+        fmt::format("{} has {} bytes; the limit is {}", path, info.st_size, max_bytes));
   }
   std::string bytes(static_cast<std::size_t>(info.st_size), '\0');
   std::size_t done = 0;
@@ -95,7 +96,7 @@ Status AppendToFile(const std::string& path, std::string_view bytes) {
 Status MakeFolders(const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
-  if (error) return Unavailable("cannot make folder " + path + ": " + error.message());
+  if (error) return Unavailable("cannot create folder " + path + ": " + error.message());
   return OkStatus();
 }
 

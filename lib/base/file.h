@@ -1,4 +1,4 @@
-// Whole-file reads and writes that survive a crash: write beside, fsync, rename, fsync the folder.
+// Reads and writes of whole files.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,23 @@
 
 namespace buttress {
 
-// kNotFound if there is no such file; kResourceExhausted above `max_bytes`.
+// Returns the content of the file. kNotFound if it does not exist, kInvalidArgument for a folder,
+// kResourceExhausted if it is larger than `max_bytes`.
 Result<std::string> ReadFile(const std::string& path,
                              std::int64_t max_bytes = std::int64_t{1} << 40);
 
-// After OK the file holds exactly `bytes`, even if the machine dies; before that the old content
-// stands.
+// Replaces the file with `bytes` atomically and durably: writes a temporary file in the same
+// folder, syncs it, renames it and syncs the folder. A crash before the return leaves either
+// content.
 Status WriteFileAtomic(const std::string& path, std::string_view bytes);
 
+// Appends `bytes`, and creates the file if it does not exist. Does not sync.
 Status AppendToFile(const std::string& path, std::string_view bytes);
 
-// Makes `path` and its parents.
+// Creates the folder `path` and its missing parents.
 Status MakeFolders(const std::string& path);
 
+// Makes file creations and renames in the folder durable.
 Status SyncFolder(const std::string& path);
 
 // `folder` + "/" + `name`.

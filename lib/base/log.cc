@@ -1,10 +1,10 @@
 #include "lib/base/log.h"
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <array>
 #include <atomic>
-#include <cstdio>
 
 #include "lib/base/clock.h"
 #include "lib/base/sync.h"
@@ -14,7 +14,7 @@ namespace {
 
 struct LogState {
   Mutex mutex;
-  std::string role = "buttress";
+  std::string role GUARDED_BY(mutex) = "buttress";
   std::atomic<std::int64_t> step{-1};
   std::atomic<std::int64_t> version{-1};
   std::array<std::atomic<std::int64_t>, 3> counts{};
@@ -42,15 +42,12 @@ std::string Quoted(std::string_view text) {
 
 }  // namespace
 
-std::string LogField::Text(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.6g", v);
-  return text;
-}
+LogField::LogField(std::string_view n, double v) : name(n), value(fmt::format("{:.6g}", v)) {}
 
 void SetLogRole(std::string_view role) {
-  MutexLock lock(State().mutex);
-  State().role = role;
+  LogState& state = State();
+  MutexLock lock(state.mutex);
+  state.role = role;
 }
 
 void SetLogStep(std::int64_t step, std::int64_t version) {
@@ -73,7 +70,7 @@ void Log(LogLevel level, std::string_view message, std::initializer_list<LogFiel
   line += message;
   for (const LogField& field : fields) line += ' ' + field.name + '=' + Quoted(field.value);
   line += '\n';
-  // One write call a line keeps lines of several threads and processes whole.
+  // A line is one write call, so that threads and processes do not interleave within lines.
   std::string_view rest = line;
   while (!rest.empty()) {
     const ssize_t n = ::write(STDERR_FILENO, rest.data(), rest.size());

@@ -29,7 +29,7 @@ double OpenFileCount() {
     while (::readdir(folder) != nullptr) ++count;
     ::closedir(folder);
   }
-  return count - 3;  // ".", ".." and the folder itself
+  return count - 3;  // without ".", ".." and the descriptor of the folder
 }
 
 class ProcessCollector : public prometheus::Collectable {
@@ -43,8 +43,8 @@ class ProcessCollector : public prometheus::Collectable {
     };
     rlimit files{};
     ::getrlimit(RLIMIT_NOFILE, &files);
-    double resident_pages = 0, ignored = 0;
-    std::ifstream("/proc/self/statm") >> ignored >> resident_pages;
+    double total_pages = 0, resident_pages = 0;
+    std::ifstream("/proc/self/statm") >> total_pages >> resident_pages;
     std::vector<prometheus::MetricFamily> families = {
         Single("process_cpu_seconds_total", "User and system CPU time.", Counter,
                seconds(usage.ru_utime) + seconds(usage.ru_stime)),
@@ -76,7 +76,7 @@ class ProcessCollector : public prometheus::Collectable {
 
 Metrics::Metrics(std::string_view component) : registry_(std::make_shared<prometheus::Registry>()) {
   collectables_ = {registry_, std::make_shared<ProcessCollector>()};
-  Gauge("buttress_build_info", "Identity of the program; always 1.",
+  Gauge("buttress_build_info", "Component and version of the program; always 1.",
         {{"component", std::string(component)}, {"version", BUTTRESS_VERSION}})
       .Set(1);
 }

@@ -1,5 +1,5 @@
-// Prometheus for every program: one registry, one HTTP port with /metrics, the standard process_*
-// families.
+// The Prometheus metrics of a program: a registry, the standard process_* families, and an HTTP
+// port that serves them at /metrics.
 #pragma once
 
 #include <prometheus/collectable.h>
@@ -22,25 +22,25 @@ namespace buttress {
 
 using MetricLabels = std::map<std::string, std::string>;
 
-// Owns the registry and, once Serve has been called, the HTTP port. Thread-safe.
+// Owns the registry and, after Serve, the HTTP port. Thread-safe.
 class Metrics {
  public:
-  // `component` is coordinator, worker or learner; it labels buttress_build_info.
+  // `component` is coordinator, worker or learner; it is a label of buttress_build_info.
   explicit Metrics(std::string_view component);
   ~Metrics();
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Serves /metrics on `address` ("127.0.0.1:9500"; port 0 picks a free one, read it from port()),
-  // with `credentials` by HTTPS and for the token. kUnavailable if the port is taken: count it, log
-  // it and go on, a run must not die for its metrics.
+  // Serves /metrics on `address`, as in "127.0.0.1:9500"; port 0 picks a free port, which port()
+  // returns. With `credentials`, the port speaks HTTPS and asks for the token. kUnavailable if the
+  // port is taken, which callers log and survive: metrics must not end a run.
   Status Serve(const std::string& address, const Credentials& credentials = {});
 
-  // Port in use, 0 before Serve.
+  // The bound port; 0 before Serve.
   int port() const;
 
-  // Series with fixed labels, made once at start and kept by reference; the same name and labels
-  // give the same series.
+  // Return the series with this name and these labels, and create it on the first call. References
+  // live as long as this object.
   prometheus::Counter& Counter(std::string_view name, std::string_view help,
                                const MetricLabels& labels = {});
   prometheus::Gauge& Gauge(std::string_view name, std::string_view help,
@@ -49,11 +49,11 @@ class Metrics {
                                    const std::vector<double>& upper_bounds,
                                    const MetricLabels& labels = {});
 
-  // Families that must come from one consistent snapshot; called at each scrape, on the scraping
-  // thread.
+  // Adds a collectable, for families that must come from one consistent snapshot. Each scrape calls
+  // it on the thread of the scrape.
   void Register(const std::shared_ptr<prometheus::Collectable>& collectable);
 
-  // What a scrape would return, for tests.
+  // Returns the text of a scrape.
   std::string Expose() const;
 
  private:

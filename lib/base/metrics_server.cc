@@ -1,5 +1,6 @@
 #include "lib/base/metrics_server.h"
 
+#include <fmt/core.h>
 #include <microhttpd.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -20,7 +21,7 @@ struct AddressFree {
   void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
 };
 
-// "host:port", "[::1]:port"; an empty host is every interface.
+// Resolves "host:port" or "[::1]:port". An empty host stands for every interface.
 Result<std::unique_ptr<addrinfo, AddressFree>> Resolve(const std::string& address) {
   const std::size_t colon = address.rfind(':');
   if (colon == std::string::npos)
@@ -52,7 +53,7 @@ MHD_Result Reply(MHD_Connection* connection, unsigned code, std::string text) {
 }  // namespace
 
 struct MetricsRequest {
-  // The signature is libmicrohttpd's.
+  // libmicrohttpd prescribes the signature.
   static MHD_Result Answer(void* self, MHD_Connection* connection, const char* url,
                            const char* method, const char*, const char*, std::size_t*, void**) {
     const auto& server = *static_cast<MetricsServer*>(self);
@@ -61,7 +62,8 @@ struct MetricsRequest {
       return Reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
     if (path == "/healthz") return Reply(connection, MHD_HTTP_OK, "ok\n");
     if (path != "/metrics")
-      return Reply(connection, MHD_HTTP_NOT_FOUND, "/metrics and /healthz are here\n");
+      return Reply(connection, MHD_HTTP_NOT_FOUND,
+                   "not found; this port serves /metrics and /healthz\n");
     const char* const sent =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
     if (!server.credentials_.empty() && !server.credentials_.Admits(sent == nullptr ? "" : sent)) {
@@ -103,10 +105,9 @@ Status MetricsServer::Listen(const std::string& address) {
   daemon_ = MHD_start_daemon(flags, 0, nullptr, nullptr, &MetricsRequest::Answer, this,
                              MHD_OPTION_ARRAY, options.data(), MHD_OPTION_END);
   if (daemon_ == nullptr) {
-    return Unavailable(
-        "cannot serve /metrics on " + address + ": " +
-        (errno != 0 ? std::strerror(errno) : "the certificate or its key cannot be used") +
-        "; choose another port, or 0 for any");
+    return Unavailable(fmt::format(
+        "cannot serve /metrics on {}: {}; choose another port, or 0 for any", address,
+        errno != 0 ? std::strerror(errno) : "the certificate or its key cannot be used"));
   }
   port_ = MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_BIND_PORT)->port;
   return OkStatus();

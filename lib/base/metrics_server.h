@@ -1,5 +1,4 @@
-// The HTTP port of a program: /metrics for Prometheus, /healthz for whoever asks whether the
-// process is there.
+// The HTTP port of a program: /metrics for Prometheus, /healthz for liveness probes.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +13,14 @@ struct MHD_Daemon;
 
 namespace buttress {
 
-// One thread serves all connections, so idle ones delay nothing. With credentials: HTTPS, and
-// /metrics wants the token (/healthz, which says nothing but "ok", does not: a kubelet cannot send
-// one).
+// One thread serves all connections with epoll, so an idle connection delays no other. With
+// credentials the port speaks HTTPS and /metrics asks for the token. /healthz, which answers only
+// "ok", never does, because a kubelet cannot send one.
 class MetricsServer {
  public:
-  // "127.0.0.1:9500"; port 0 picks a free one. `expose` gives the text of /metrics and is called on
-  // the server's thread. kUnavailable: the port is taken, or the certificate cannot be used.
+  // Listens on `address`, as in "127.0.0.1:9500"; port 0 picks a free port. `expose` returns the
+  // text of /metrics and runs on the thread of the server. kUnavailable if the port is taken or the
+  // certificate cannot be used.
   static Result<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                       Credentials credentials,
                                                       std::function<std::string()> expose);

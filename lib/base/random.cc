@@ -76,8 +76,8 @@ std::uint64_t HashText(std::string_view text) {
 }
 
 std::uint64_t RandomStream::Below(std::uint64_t bound) {
-  BUTTRESS_CHECK(bound > 0, "Below(0)");
-  // Rejection keeps every value equally likely.
+  BUTTRESS_CHECK(bound > 0, "Below needs a positive bound");
+  // The modulo of a number in an incomplete last interval would favour small values.
   const std::uint64_t limit = UINT64_MAX - UINT64_MAX % bound;
   while (true) {
     const auto bits = Philox(key_, next_++);

@@ -1,6 +1,6 @@
-// Counter-based random numbers (Philox4x32-10; Salmon et al., "Parallel random numbers: as easy as
-// 1, 2, 3", SC11): the n-th number of a key can be had without the ones before it, so a sample's
-// stream depends on nothing but its key.
+// Counter-based random numbers: Philox4x32-10 of Salmon et al., "Parallel Random Numbers: As Easy
+// as 1, 2, 3" (SC 2011). Number n of a key is computed without the numbers before it, so the random
+// numbers of a sample depend on its key alone. Every free function here is pure.
 #pragma once
 
 #include <array>
@@ -17,26 +17,26 @@ struct RandomKey {
   bool operator==(const RandomKey&) const = default;
 };
 
-// 128 random bits for block `counter` of `key`. Pure.
+// Returns block `counter` of `key`, 128 random bits.
 std::array<std::uint32_t, 4> Philox(RandomKey key, std::uint64_t counter);
 
-// Uniform in [0, 1) with 53 bits, number `index` of `key`. Pure.
+// Returns number `index` of `key`, uniform in [0, 1) with 53 random bits.
 double UniformAt(RandomKey key, std::uint64_t index);
 
-// Standard normal, number `index` of `key`: Box-Muller on block index / 2, the cosine's for an even
-// index, the sine's for an odd one. Pure.
+// Returns number `index` of `key`, standard normal, by the Box-Muller transform of block index / 2:
+// an even index takes the cosine, an odd one the sine.
 double NormalAt(RandomKey key, std::uint64_t index);
 
-// The same for numbers 0, 1, ..., in half the time.
+// Fills normals[i] with NormalAt(key, i); computes each block once for its two numbers.
 void FillNormals(RandomKey key, std::span<double> normals);
 
-// Mixes values into one key part (SplitMix64 finaliser).
+// Combines two values into a seed with the finaliser of SplitMix64.
 std::uint64_t MixSeed(std::uint64_t a, std::uint64_t b);
 
-// FNV-1a, for turning ids into seeds; not for integrity.
+// The 64-bit FNV-1a hash, which turns ids into seeds. It does not protect integrity.
 std::uint64_t HashText(std::string_view text);
 
-// Successive numbers of one key. Not thread-safe.
+// The successive numbers of one key. Not thread-safe.
 class RandomStream {
  public:
   explicit RandomStream(RandomKey key) : key_(key) {}
@@ -45,7 +45,7 @@ class RandomStream {
 
   double Normal() { return NormalAt(key_, next_++); }
 
-  // Uniform integer in [0, bound). REQUIRES: bound > 0.
+  // Returns an integer that is uniform in [0, bound). REQUIRES: bound > 0.
   std::uint64_t Below(std::uint64_t bound);
 
  private:

@@ -12,8 +12,7 @@ namespace {
 
 std::atomic<bool> shutdown_requested{false};
 std::atomic<bool> checkpoint_requested{false};
-// A byte is written, never read: once shutdown is requested the read end stays readable for every
-// waiter.
+// Its bytes are never read, so that the read end stays readable for every waiter after a request.
 int wake_pipe[2] = {-1, -1};
 
 void Wake() {

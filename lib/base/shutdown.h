@@ -1,5 +1,5 @@
-// Turns SIGINT and SIGTERM into a flag that loops look at, and SIGUSR1 into a second one
-// ("checkpoint, then leave").
+// Flags that signals set and that the loops of a program poll: SIGINT and SIGTERM request a
+// shutdown, SIGUSR1 requests a checkpoint before it.
 #pragma once
 
 #include <chrono>
@@ -9,15 +9,17 @@ namespace buttress {
 // Installs the handlers. Called once, at the start of main, before any thread.
 void InstallShutdownHandlers();
 
-// True once SIGINT or SIGTERM has come, or RequestShutdown was called. Thread-safe.
+// Returns whether SIGINT or SIGTERM was received or RequestShutdown was called. Thread-safe.
 bool ShutdownRequested();
 
-// True once SIGUSR1 has come: finish the step, checkpoint, leave. Thread-safe.
+// Returns whether SIGUSR1 was received: the learner finishes the step, writes a checkpoint and
+// ends. Thread-safe.
 bool CheckpointRequested();
 
+// Requests a shutdown as SIGTERM does. Thread-safe.
 void RequestShutdown();
 
-// Waits until shutdown is requested or `timeout` has passed; returns ShutdownRequested().
+// Waits until a shutdown is requested or `timeout` has passed. Returns ShutdownRequested().
 bool WaitForShutdown(std::chrono::milliseconds timeout);
 
 }  // namespace buttress

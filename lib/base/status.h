@@ -1,8 +1,8 @@
-// Status and Result<T>: how every function of ours reports failure. No exceptions.
+// Status and Result<T>, which every function that can fail returns. The project throws no
+// exceptions.
 //
-// Codes equal gRPC's numbers, so the wire converts by cast. A message says what, the value, what
-//   was expected, and the mend: learner.batch_groups = 48 is not divisible by 5 ranks; use a
-//   multiple of 5, or run with -np 4 or 6
+// A message names what failed, the value found, the value expected and the remedy, for example
+//   learner.batch_groups = 48 is not divisible by 5 ranks; use a multiple of 5, or run with -np 4
 #pragma once
 
 #include <optional>
@@ -14,6 +14,7 @@
 
 namespace buttress {
 
+// The numbers are gRPC's, so that a cast converts between the two.
 enum class StatusCode : int {
   kOk = 0,
   kCancelled = 1,
@@ -34,8 +35,10 @@ enum class StatusCode : int {
   kUnauthenticated = 16,
 };
 
+// "OK", "INVALID_ARGUMENT", ...; "UNKNOWN" for a number that is not in the list.
 std::string_view StatusCodeName(StatusCode code);
 
+// Success, or a code with a message. A value type.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -51,10 +54,10 @@ class [[nodiscard]] Status {
   // "INVALID_ARGUMENT: message", or "OK".
   std::string ToString() const;
 
-  // Puts `context: ` before the message. OK stays OK.
+  // Returns this status with "`context`: " before its message. An OK status is returned unchanged.
   Status Annotate(std::string_view context) const;
 
-  // Says on purpose that a failure does not matter here.
+  // States that the caller ignores a failure deliberately.
   void IgnoreError() const {}
 
  private:
@@ -96,19 +99,21 @@ inline Status OutOfRange(std::string m) { return {StatusCode::kOutOfRange, std::
 
 inline Status Aborted(std::string m) { return {StatusCode::kAborted, std::move(m)}; }
 
-// The process's exit code for a failure that ends it: 0 done, 2 config, 3 peer or environment (a
-// restart helps), 4 data.
+// Returns the exit code of a process that ends with `status`: 0 for success, 2 for invalid
+// configuration, 4 for damaged data, and 3 for a failed peer or environment, where a restart may
+// help.
 int ExitCode(const Status& status);
 
-// A value, or the reason why there is none.
+// A T, or the status that says why there is none.
 template <class T>
 class [[nodiscard]] Result {
  public:
-  Result(T value)
-      : value_(std::move(value)) {
-  }  // NOLINT(google-explicit-constructor): returns read as the value
+  // Both constructors are implicit, so that a function returns a value or a status as it is.
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}
 
-  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
+  // NOLINTNEXTLINE(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {
     BUTTRESS_CHECK(!status_.ok(), "Result made from an OK status without a value");
   }
 
@@ -116,22 +121,25 @@ class [[nodiscard]] Result {
 
   const Status& status() const { return status_; }
 
-  // REQUIRES: ok().
-  T& operator*() & { return Get(); }
-
-  const T& operator*() const& { return const_cast<Result*>(this)->Get(); }
-
-  T&& operator*() && { return std::move(Get()); }
-
-  T* operator->() { return &Get(); }
-
-  const T* operator->() const { return &const_cast<Result*>(this)->Get(); }
-
- private:
-  T& Get() {
-    BUTTRESS_CHECK(value_.has_value(), status_.ToString());
+  // The value. REQUIRES: ok(); otherwise the process aborts with the status.
+  T& operator*() & {
+    CheckHasValue();
     return *value_;
   }
+
+  const T& operator*() const& {
+    CheckHasValue();
+    return *value_;
+  }
+
+  T&& operator*() && { return std::move(**this); }
+
+  T* operator->() { return &**this; }
+
+  const T* operator->() const { return &**this; }
+
+ private:
+  void CheckHasValue() const { BUTTRESS_CHECK(value_.has_value(), status_.ToString()); }
 
   std::optional<T> value_;
   Status status_;
@@ -142,6 +150,7 @@ class [[nodiscard]] Result {
 #define BUTTRESS_CONCAT_INNER(a, b) a##b
 #define BUTTRESS_CONCAT(a, b) BUTTRESS_CONCAT_INNER(a, b)
 
+// Evaluates a Status, and returns it from the enclosing function if it is not OK.
 #define BUTTRESS_RETURN_IF_ERROR(expression)                        \
   do {                                                              \
     if (::buttress::Status status_ = (expression); !status_.ok()) { \
@@ -149,7 +158,8 @@ class [[nodiscard]] Result {
     }                                                               \
   } while (false)
 
-// BUTTRESS_ASSIGN_OR_RETURN(auto x, Make()): declares or assigns x, or returns Make's status.
+// BUTTRESS_ASSIGN_OR_RETURN(auto x, Make()) moves the value of the Result into x, or returns its
+// status from the enclosing function.
 #define BUTTRESS_ASSIGN_OR_RETURN(target, expression) \
   BUTTRESS_ASSIGN_OR_RETURN_INNER(BUTTRESS_CONCAT(result_, __LINE__), target, expression)
 #define BUTTRESS_ASSIGN_OR_RETURN_INNER(result, target, expression) \

@@ -1,5 +1,9 @@
-// Mutex, lock and condition variable with Clang's thread-safety annotations, so that a missed lock
-// is a lint error.
+// Mutex, MutexLock and CondVar carry Clang's thread-safety annotations, so that clang reports a
+// missing lock at compile time (-Wthread-safety). g++ ignores the annotations.
+//
+// A predicate that reads guarded fields states the lock, because clang analyses a lambda apart from
+// the function around it:
+//   changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return done_; });
 #pragma once
 
 #include <chrono>
@@ -13,7 +17,7 @@
 #endif
 #define CAPABILITY(x) BUTTRESS_ANNOTATION(capability(x))
 #define SCOPED_CAPABILITY BUTTRESS_ANNOTATION(scoped_lockable)
-#ifndef GUARDED_BY  // abseil, which gRPC's headers bring in, defines the same
+#ifndef GUARDED_BY  // abseil, which gRPC's headers include, defines the same macro
 #define GUARDED_BY(x) BUTTRESS_ANNOTATION(guarded_by(x))
 #endif
 #define REQUIRES(...) BUTTRESS_ANNOTATION(requires_capability(__VA_ARGS__))
@@ -23,6 +27,7 @@
 
 namespace buttress {
 
+// A std::mutex that the analysis knows.
 class CAPABILITY("mutex") Mutex {
  public:
   void Lock() ACQUIRE() { mutex_.lock(); }
@@ -34,6 +39,7 @@ class CAPABILITY("mutex") Mutex {
   std::mutex mutex_;
 };
 
+// Holds a mutex for the lifetime of the object.
 class SCOPED_CAPABILITY MutexLock {
  public:
   explicit MutexLock(Mutex& mutex) ACQUIRE(mutex) : mutex_(mutex) { mutex_.Lock(); }
@@ -47,9 +53,11 @@ class SCOPED_CAPABILITY MutexLock {
   Mutex& mutex_;
 };
 
+// A condition variable for Mutex. It has no wait without a timeout.
 class CondVar {
  public:
-  // Waits until notified, `ready()` holds, or `timeout` has passed; returns ready().
+  // Releases `mutex` and waits until a notification finds that `ready()` holds, or until `timeout`
+  // has passed. Returns ready(). `ready` runs with the mutex held.
   template <class Ready>
   bool WaitFor(Mutex& mutex, std::chrono::milliseconds timeout, Ready ready) REQUIRES(mutex) {
     std::unique_lock<std::mutex> lock(mutex.mutex_, std::adopt_lock);
@@ -66,7 +74,7 @@ class CondVar {
   std::condition_variable condition_;
 };
 
-// Tells threads to leave, once and for all. Thread-safe.
+// Asks threads to stop; a signal that is given stays given. Thread-safe.
 class StopSignal {
  public:
   void Stop() {
@@ -80,10 +88,10 @@ class StopSignal {
     return stopped_;
   }
 
-  // Waits until stopped or `timeout` has passed; returns stopped().
+  // Waits until Stop is called or `timeout` has passed. Returns stopped().
   bool WaitFor(std::chrono::milliseconds timeout) const {
     MutexLock lock(mutex_);
-    return changed_.WaitFor(mutex_, timeout, [this] { return stopped_; });
+    return changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return stopped_; });
   }
 
  private:
