@@ -2,7 +2,7 @@
 
 #include <torch/types.h>
 
-#include "lib/policy/short_attention.h"
+#include "lib/policy/cpu/short_attention.h"
 
 namespace buttress {
 namespace {

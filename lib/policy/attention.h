@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "lib/policy/packing.h"
+#include "lib/policy/packed_layout.h"
 
 namespace buttress {
 

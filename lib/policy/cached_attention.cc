@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "lib/policy/cpu_rows.h"
+#include "lib/policy/cpu/for_rows.h"
 
 namespace buttress {
 namespace {

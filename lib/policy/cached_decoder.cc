@@ -8,8 +8,8 @@
 
 #include "lib/policy/attention.h"
 #include "lib/policy/cached_attention.h"
+#include "lib/policy/cpu/short_attention.h"
 #include "lib/policy/norm.h"
-#include "lib/policy/short_attention.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {

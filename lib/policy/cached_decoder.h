@@ -8,9 +8,9 @@
 #include <span>
 #include <vector>
 
+#include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/kv_cache.h"
-#include "lib/policy/packed_linear.h"
-#include "lib/policy/packing.h"
+#include "lib/policy/packed_layout.h"
 #include "lib/policy/rope.h"
 #include "lib/policy/transformer.h"
 

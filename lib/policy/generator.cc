@@ -9,7 +9,7 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/cached_decoder.h"
-#include "lib/policy/cpu_rows.h"
+#include "lib/policy/cpu/for_rows.h"
 #include "lib/policy/kv_cache.h"
 #include "lib/policy/sampler.h"
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/policy/cpu/paged_kernels.h"
 #include "lib/policy/model_config.h"
-#include "lib/policy/paged_kernels.h"
 
 namespace buttress {
 

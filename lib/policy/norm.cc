@@ -3,7 +3,7 @@
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "lib/policy/cpu_rows.h"
+#include "lib/policy/cpu/for_rows.h"
 
 namespace buttress {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <numeric>
 
-#include "lib/policy/softmax_row.h"
+#include "lib/policy/cpu/softmax_row.h"
 
 namespace buttress {
 namespace {

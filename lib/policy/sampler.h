@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 #include "lib/rl/types.h"
 
 namespace buttress {

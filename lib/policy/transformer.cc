@@ -9,11 +9,11 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/attention.h"
+#include "lib/policy/cpu/short_attention.h"
 #include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
 #include "lib/policy/rope.h"
-#include "lib/policy/short_attention.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {

@@ -2,7 +2,7 @@
 #include <chrono>
 #include <thread>
 
-#include "tests/unit/vllm/vllm_fixture.h"
+#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
 
 namespace buttress {
 namespace {

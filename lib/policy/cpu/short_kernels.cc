@@ -1,12 +1,12 @@
 // For a query row i and key rows j <= i of one head, with s = scale:
 //   S = s q k^T   P = exp(S - logsum)   O = P V
 //   dV = P^T dO   dP = dO V^T   dS = P * (dP - rowsum(dO * O))   dq = s dS k   dk = s dS^T q
-#include "lib/policy/short_kernels.h"
+#include "lib/policy/cpu/short_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "lib/policy/cpu_vector.h"
+#include "lib/policy/cpu/vector.h"
 
 namespace buttress {
 namespace {

@@ -1,10 +1,10 @@
 // Causal attention within one short sequence on CPUs, forward and backward, straight from packed
-// rows. Torch-free; see cpu_kernels.h.
+// rows. Torch-free; see layer_kernels.h.
 #pragma once
 
 #include <cstdint>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 

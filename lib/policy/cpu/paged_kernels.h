@@ -1,10 +1,10 @@
 // The paged key-value cache of one layer on CPUs: storing a row, and attention of a row over what
-// is stored. Torch-free; see cpu_kernels.h.
+// is stored. Torch-free; see layer_kernels.h.
 #pragma once
 
 #include <cstdint>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 
@@ -12,7 +12,8 @@ namespace buttress {
 inline constexpr std::int64_t kCacheBlock = 16;
 
 // K key-value heads of C values each.
-//   keys   [blocks, K, C, kCacheBlock]: a block's positions lie side by side, so that one query value meets sixteen keys at once
+//   keys   [blocks, K, C, kCacheBlock]: the positions of a block are adjacent, so that one query
+//          value is multiplied with sixteen keys at once
 //   values [blocks, K, kCacheBlock, C]
 template <class T>
 struct PagedLayer {

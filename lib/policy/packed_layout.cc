@@ -1,4 +1,4 @@
-#include "lib/policy/packing.h"
+#include "lib/policy/packed_layout.h"
 
 #include <torch/autograd.h>
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-#include "tests/unit/vllm/vllm_fixture.h"
+#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
 
 namespace buttress {
 namespace {

@@ -1,10 +1,10 @@
-#include "lib/policy/short_attention.h"
+#include "lib/policy/cpu/short_attention.h"
 
 #include <torch/autograd.h>
 #include <torch/types.h>
 
-#include "lib/policy/cpu_rows.h"
-#include "lib/policy/short_kernels.h"
+#include "lib/policy/cpu/for_rows.h"
+#include "lib/policy/cpu/short_kernels.h"
 
 namespace buttress {
 namespace {

@@ -1,9 +1,9 @@
-#include "lib/policy/softmax_row.h"
+#include "lib/policy/cpu/softmax_row.h"
 
 #include <algorithm>
 #include <limits>
 
-#include "lib/policy/cpu_vector.h"
+#include "lib/policy/cpu/vector.h"
 
 namespace buttress {
 namespace {

@@ -1,6 +1,6 @@
 #include "lib/base/file.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/vllm/vllm_fixture.h"
+#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
 
 namespace buttress {
 namespace {

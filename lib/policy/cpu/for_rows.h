@@ -1,4 +1,4 @@
-// Runs the row kernels of cpu_kernels.h over tensors. Included by the operators that have one.
+// Runs the row kernels of this folder over tensors. Included by the operators that have one.
 #pragma once
 
 #include <ATen/Parallel.h>
@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 

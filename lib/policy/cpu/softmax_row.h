@@ -1,9 +1,9 @@
-// The exponentials that sampling draws from. Torch-free; see cpu_kernels.h.
+// The exponentials that sampling draws from. Torch-free; see layer_kernels.h.
 #pragma once
 
 #include <cstdint>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 

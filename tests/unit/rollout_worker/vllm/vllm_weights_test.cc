@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "tests/unit/vllm/vllm_fixture.h"
+#include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
 
 namespace buttress {
 namespace {

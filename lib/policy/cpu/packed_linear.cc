@@ -1,4 +1,4 @@
-#include "lib/policy/packed_linear.h"
+#include "lib/policy/cpu/packed_linear.h"
 
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/types.h>

@@ -5,7 +5,7 @@
 #include <ATen/core/Tensor.h>
 
 #include "lib/policy/attention.h"
-#include "lib/policy/packing.h"
+#include "lib/policy/packed_layout.h"
 
 namespace buttress {
 

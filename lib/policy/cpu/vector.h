@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 // Bodies are templates over the storage, inlined into one function per instruction set and storage.
 #define BUTTRESS_INLINE [[gnu::always_inline]] static inline

@@ -1,9 +1,9 @@
-#include "lib/policy/paged_kernels.h"
+#include "lib/policy/cpu/paged_kernels.h"
 
 #include <algorithm>
 #include <cmath>
 
-#include "lib/policy/cpu_vector.h"
+#include "lib/policy/cpu/vector.h"
 
 namespace buttress {
 namespace {

@@ -1,8 +1,8 @@
-#include "lib/policy/cpu_kernels.h"
+#include "lib/policy/cpu/layer_kernels.h"
 
 #include <cmath>
 
-#include "lib/policy/cpu_vector.h"
+#include "lib/policy/cpu/vector.h"
 
 namespace buttress {
 namespace {
