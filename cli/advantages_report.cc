@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/avspo.h"
 #include "lib/rl/collapse_metrics.h"
-#include "lib/rl/group_offsets.h"
 
 namespace buttress {
 namespace {

@@ -11,9 +11,9 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/data/prompt_file.h"
+#include "lib/experience/codec.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
-#include "lib/rl/wire.h"
 
 namespace grpc {
 class Server;

@@ -3,7 +3,7 @@
 
 #include "coordinator/requests.h"
 #include "lib/base/log.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <map>
 
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

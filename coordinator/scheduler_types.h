@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "lib/config/sampling_config.h"
+#include "lib/experience/types.h"
 #include "lib/ledger/rows.h"
 #include "lib/rl/acr.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

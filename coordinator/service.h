@@ -7,8 +7,8 @@
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/submit_budget.h"
 #include "coordinator/submit_stream.h"
+#include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
-#include "lib/rl/wire.h"
 
 namespace buttress {
 

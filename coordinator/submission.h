@@ -7,7 +7,7 @@
 
 #include "coordinator/scheduler.h"
 #include "lib/base/status.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 

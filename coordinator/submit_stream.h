@@ -9,7 +9,7 @@
 #include "coordinator/call.h"
 #include "coordinator/submit_budget.h"
 #include "lib/base/sync.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 

@@ -5,7 +5,7 @@
 #include "coordinator/requests.h"
 #include "lib/base/log.h"
 #include "lib/base/random.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/rl/acr.h"
-#include "lib/rl/types.h"
+#include "lib/experience/collapse.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

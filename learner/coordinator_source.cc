@@ -1,6 +1,6 @@
 #include "learner/coordinator_source.h"
 
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/manifest_wire.h"
 

@@ -10,9 +10,9 @@
 #include <span>
 #include <vector>
 
+#include "lib/experience/types.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

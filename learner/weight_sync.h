@@ -12,7 +12,7 @@
 #include "lib/base/bounded_queue.h"
 #include "lib/base/status.h"
 #include "lib/base/sync.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "lib/weights/transport.h"
 
 namespace buttress {

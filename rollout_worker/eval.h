@@ -7,7 +7,7 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "rollout_worker/eval_scores.h"
 
 namespace buttress {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/experience/types.h"
 #include "lib/rl/pass_at_k.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

@@ -1,7 +1,7 @@
 #include "rollout_worker/lease.h"
 
 #include "lib/base/random.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 namespace {

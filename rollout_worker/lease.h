@@ -7,7 +7,7 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/status.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
 

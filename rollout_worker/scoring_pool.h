@@ -16,7 +16,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/metrics.h"
 #include "lib/base/status.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/engine.h"

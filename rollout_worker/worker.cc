@@ -5,7 +5,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "lib/base/metrics.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "lib/weights/transport.h"
 #include "rollout_worker/engine.h"
 

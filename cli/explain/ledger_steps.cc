@@ -7,9 +7,9 @@
 
 #include "cli/explain/step_source.h"
 #include "lib/base/file.h"
+#include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
-#include "lib/rl/wire.h"
 
 namespace buttress {
 namespace {

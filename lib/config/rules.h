@@ -36,7 +36,7 @@ class Rules {
   std::string broken_;
 };
 
-// Of a prompt or completion; lib/rl/wire.h refuses longer ones.
+// Of a prompt or completion; lib/experience/codec.h refuses longer ones.
 inline constexpr std::int64_t kMaxTokens = 1 << 20;
 
 // run.reward (validate_reward.cc).

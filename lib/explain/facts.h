@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/experience/types.h"
 #include "lib/explain/text_facts.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/experience/types.h"
 #include "lib/rl/acr.h"
 #include "lib/rl/prompt_selection.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/experience/types.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

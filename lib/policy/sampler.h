@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "lib/experience/types.h"
 #include "lib/policy/cpu/layer_kernels.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

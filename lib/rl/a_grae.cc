@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/lanes.h"
 
 namespace buttress {

@@ -6,26 +6,10 @@
 #include <limits>
 
 #include "lib/base/check.h"
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/lanes.h"
 
 namespace buttress {
-
-std::string_view CollapseClassName(CollapseClass collapse) {
-  switch (collapse) {
-    case CollapseClass::kMixed:
-      return "mixed";
-    case CollapseClass::kAllCorrect:
-      return "all_correct";
-    case CollapseClass::kAllWrong:
-      return "all_wrong";
-    case CollapseClass::kOtherConstant:
-      return "other_constant";
-    case CollapseClass::kUnscorable:
-      break;
-  }
-  return "unscorable";
-}
 
 CollapseClass ClassifyGroup(std::span<const double> raw_rewards,
                             std::span<const Outcome> outcomes) {
@@ -107,41 +91,6 @@ BUTTRESS_KERNEL CollapseCounts CountClasses(std::span<const CollapseClass> class
   counts.mixed = count(CollapseClass::kMixed);
   counts.unscorable = count(CollapseClass::kUnscorable);
   return counts;
-}
-
-void CollapseCounts::Add(CollapseClass collapse) {
-  ++groups;
-  switch (collapse) {
-    case CollapseClass::kMixed:
-      ++mixed;
-      break;
-    case CollapseClass::kAllCorrect:
-      ++all_correct;
-      break;
-    case CollapseClass::kAllWrong:
-      ++all_wrong;
-      break;
-    case CollapseClass::kOtherConstant:
-      ++other_constant;
-      break;
-    case CollapseClass::kUnscorable:
-      ++unscorable;
-      break;
-  }
-}
-
-void CollapseCounts::Add(const CollapseCounts& other) {
-  groups += other.groups;
-  all_correct += other.all_correct;
-  all_wrong += other.all_wrong;
-  other_constant += other.other_constant;
-  mixed += other.mixed;
-  unscorable += other.unscorable;
-}
-
-double CollapseCounts::acr() const {
-  const std::int64_t classed = constant() + mixed;
-  return classed == 0 ? 0.0 : static_cast<double>(constant()) / static_cast<double>(classed);
 }
 
 double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n) {

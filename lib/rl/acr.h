@@ -7,23 +7,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string_view>
 
-#include "lib/rl/types.h"
+#include "lib/experience/collapse.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
-
-enum class CollapseClass : std::uint8_t {
-  kMixed,
-  kAllCorrect,
-  kAllWrong,
-  kOtherConstant,
-  kUnscorable
-};
-
-// "mixed", "all_correct", "all_wrong", "other_constant", "unscorable": labels of metrics, columns
-// of steps.jsonl.
-std::string_view CollapseClassName(CollapseClass collapse);
 
 inline constexpr double kCollapseTolerance = 0.0;
 
@@ -44,38 +32,8 @@ void ClassifyScorableGroups(std::span<const double> raw_rewards, std::span<const
                             std::span<const std::int32_t> group_offsets,
                             std::span<CollapseClass> classes);
 
-// Integer counts; sums of shards are the whole.
-struct CollapseCounts {
-  std::int64_t groups = 0;
-  std::int64_t all_correct = 0;
-  std::int64_t all_wrong = 0;
-  std::int64_t other_constant = 0;
-  std::int64_t mixed = 0;
-  std::int64_t unscorable = 0;
-
-  void Add(CollapseClass collapse);
-  void Add(const CollapseCounts& other);
-
-  std::int64_t constant() const { return all_correct + all_wrong + other_constant; }
-
-  // constant / (constant + mixed); 0 when there is no such group.
-  double acr() const;
-
-  bool operator==(const CollapseCounts&) const = default;
-};
-
 // Of a batch. Pure.
 CollapseCounts CountClasses(std::span<const CollapseClass> classes);
-
-// What every gate of a step sees.
-struct CollapseSnapshot {
-  CollapseCounts step;  // of all groups drawn for it, replaced ones included
-  CollapseCounts cumulative;
-  double acr_ema = 0;
-  double expected_acr = 0;
-
-  bool operator==(const CollapseSnapshot&) const = default;
-};
 
 // Probability that a group of `n` scorable completions is constant, from the prompt's history under
 // a Beta(1, 1) prior (Beta-binomial): E[p^n + (1-p)^n]. 1 for n < 2, where nothing can differ.

@@ -3,11 +3,11 @@
 #include <array>
 #include <string>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/a_grae.h"
 #include "lib/rl/avspo.h"
 #include "lib/rl/check_batch.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/rl_zvp.h"
 #include "lib/rl/scorable_rows.h"
 

@@ -13,8 +13,8 @@
 #include "lib/base/random.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/experience/types.h"
 #include "lib/rl/acr.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "lib/base/check.h"
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 
 namespace buttress {
 namespace {

@@ -1,9 +1,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/avspo.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <string>
 
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/lanes.h"
 
 namespace buttress {

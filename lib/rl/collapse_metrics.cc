@@ -4,7 +4,7 @@
 #include <cmath>
 #include <vector>
 
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

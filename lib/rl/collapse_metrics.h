@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
+#include "lib/experience/types.h"
 #include "lib/rl/acr.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <vector>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 #include "lib/rl/whiten.h"
 

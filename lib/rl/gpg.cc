@@ -1,8 +1,8 @@
 // gpg: rewards relative to their group's mean, scaled up for the groups that teach nothing.
 #include <algorithm>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

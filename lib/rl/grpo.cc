@@ -1,6 +1,6 @@
 // grpo, dr_grpo: rewards relative to their group's mean.
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

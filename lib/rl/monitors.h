@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "lib/config/sampling_config.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

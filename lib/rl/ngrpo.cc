@@ -1,7 +1,7 @@
 // ngrpo: every group is compared with one virtual best completion, so an all-wrong group is pushed
 // away from what it did.
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

@@ -1,7 +1,7 @@
 // opo: rewards relative to the group's mean per token, the baseline of least variance when
 // gradients of tokens are orthogonal.
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

@@ -4,7 +4,7 @@
 #include <numeric>
 #include <string>
 
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 
 namespace buttress {
 namespace {

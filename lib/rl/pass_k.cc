@@ -2,8 +2,8 @@
 #include <limits>
 #include <utility>
 
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

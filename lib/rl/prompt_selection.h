@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "lib/base/random.h"
+#include "lib/experience/types.h"
 #include "lib/rl/acr.h"
-#include "lib/rl/types.h"
 
 namespace buttress {
 

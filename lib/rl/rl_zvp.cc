@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "lib/base/check.h"
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 
 namespace buttress {
 

@@ -1,6 +1,6 @@
 // rloo: rewards relative to the mean of the group's others.
+#include "lib/experience/group_offsets.h"
 #include "lib/rl/estimators.h"
-#include "lib/rl/group_offsets.h"
 #include "lib/rl/group_stats.h"
 
 namespace buttress {

@@ -17,8 +17,8 @@
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/rl/types.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

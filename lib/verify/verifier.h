@@ -17,7 +17,7 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

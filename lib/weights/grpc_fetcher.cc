@@ -10,7 +10,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/sync.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/weights/source_order.h"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 
 namespace buttress {
 

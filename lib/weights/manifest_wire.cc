@@ -1,6 +1,6 @@
 #include "lib/weights/manifest_wire.h"
 
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 

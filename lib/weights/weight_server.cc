@@ -11,7 +11,7 @@
 #include "buttress/v1/weights.grpc.pb.h"
 #include "lib/base/address.h"
 #include "lib/base/file.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/weights/transport.h"

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {

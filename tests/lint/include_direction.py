@@ -8,21 +8,22 @@ PROGRAMS = ("coordinator", "rollout_worker", "learner", "cli")
 LIBRARIES = {
     "base": set(),
     "config": {"base"},
-    "rl": {"base", "config"},
-    "explain": {"base", "config", "rl"},
-    "verify": {"base", "config", "rl"},
+    "experience": {"base"},
+    "rl": {"base", "config", "experience"},
+    "explain": {"base", "config", "experience", "rl"},
+    "verify": {"base", "config", "experience"},
     "tokenizer": {"base"},
     "data": {"base", "config", "tokenizer"},
-    "weights": {"base", "rl", "rpc"},
+    "weights": {"base", "experience", "rpc"},
     "collectives": {"base"},
-    "ledger": {"base", "rl"},
-    "rpc": {"base", "config", "rl", "weights"},
-    "policy": {"base", "config", "rl", "weights"},
+    "ledger": {"base", "experience", "rl"},
+    "rpc": {"base", "config", "experience", "weights"},
+    "policy": {"base", "config", "experience", "weights"},
 }
 TORCH = re.compile(r'#include [<"](torch|ATen|c10)/')
 TORCH_FILES = ("lib/policy/", "lib/rl/losses", "lib/collectives/cuda/", "learner/", "rollout_worker/embedded_engine", "rollout_worker/eval",
                "tests/", "bench/")
-MESSAGE_USERS = ("lib/rl/wire", "lib/weights/", "lib/rpc/", "coordinator/", "rollout_worker/", "learner/", "cli/status", "tests/", "bench/")
+MESSAGE_USERS = ("lib/experience/codec", "lib/weights/", "lib/rpc/", "coordinator/", "rollout_worker/", "learner/", "cli/status", "tests/", "bench/")
 
 problems = []
 for path in sources():

@@ -6,7 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 namespace {

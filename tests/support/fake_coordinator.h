@@ -13,7 +13,7 @@
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/sync.h"
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 #include "rollout_worker/lease.h"
 
 namespace buttress {

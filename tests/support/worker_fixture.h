@@ -10,7 +10,7 @@
 
 #include "lib/base/digest.h"
 #include "lib/base/metrics.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/weights/manifest_wire.h"
 #include "rollout_worker/worker.h"
 #include "tests/support/fake_coordinator.h"

@@ -7,10 +7,10 @@
 
 #include "cli/explain/step_source.h"
 #include "lib/base/digest.h"
+#include "lib/experience/codec.h"
 #include "lib/explain/post_mortem.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
-#include "lib/rl/wire.h"
 #include "tests/support/quickstart_run.h"
 #include "tests/support/temp_dir.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/base/random.h"
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 #include "tests/unit/rl/batch.h"
 
 namespace buttress {

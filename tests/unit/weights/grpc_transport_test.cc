@@ -12,7 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/sync.h"
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"

@@ -1,4 +1,4 @@
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 #include <google/protobuf/arena.h>
 #include <google/protobuf/message.h>

@@ -1,10 +1,12 @@
-// CheckGroup: what arrives is checked here.
+#include "lib/experience/check.h"
+
 #include <utf8proc.h>
 
 #include <cmath>
 #include <cstddef>
-
-#include "lib/rl/wire.h"
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace buttress {
 namespace {

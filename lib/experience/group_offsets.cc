@@ -1,4 +1,4 @@
-#include "lib/rl/group_offsets.h"
+#include "lib/experience/group_offsets.h"
 
 #include <string>
 

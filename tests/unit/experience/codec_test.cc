@@ -1,4 +1,4 @@
-#include "lib/rl/wire.h"
+#include "lib/experience/codec.h"
 
 #include <google/protobuf/stubs/logging.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "lib/rl/types.h"
+#include "lib/experience/types.h"
 
 #include <gtest/gtest.h>
 
