@@ -30,7 +30,7 @@ double MeanSimilarity(const GroupFacts& group) {
     for (std::size_t j = i + 1; a.known() && j < group.completions.size(); ++j) {
       const TextFacts& b = group.completions[j].text;
       if (!b.known()) continue;
-      sum += a.digest == b.digest ? 1.0 : Similarity(a, b);
+      sum += a.digest == b.digest ? 1.0 : Similarity(a.sketch, b.sketch);
       ++pairs;
     }
   }

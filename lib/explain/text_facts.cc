@@ -7,9 +7,6 @@
 namespace buttress {
 namespace {
 
-constexpr int kBinBits = 5;
-static_assert(TextFacts::kBins == std::size_t{1} << kBinBits);
-
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 bool IsWord(char c) {
@@ -41,72 +38,40 @@ std::size_t WordLength(std::string_view text) {
   return end;
 }
 
-class Sketcher {
- public:
-  void Add(std::uint64_t word) {
-    third_ = second_;
-    second_ = first_;
-    first_ = word;
-    ++facts_.words;
-    if (facts_.words >= 3) Place(MixSeed(MixSeed(third_, second_), first_));
-  }
-
-  TextFacts Finish(std::uint64_t digest, std::size_t length) {
-    if (facts_.words < 3) Place(MixSeed(MixSeed(0, second_), first_));
-    facts_.digest = digest == 0 ? 1 : digest;
-    facts_.length = static_cast<std::int32_t>(std::min<std::size_t>(length, INT32_MAX));
-    return facts_;
-  }
-
- private:
-  void Place(std::uint64_t hash) {
-    std::uint32_t& least = facts_.sketch[hash >> (64 - kBinBits)];
-    const auto value = std::max<std::uint32_t>(1, static_cast<std::uint32_t>(hash));
-    least = least == 0 ? value : std::min(least, value);
-  }
-
-  TextFacts facts_;
-  std::uint64_t first_ = 0, second_ = 0, third_ = 0;
-};
+TextFacts Facts(std::uint64_t digest, std::int32_t words, std::size_t length,
+                const MinHash& sketch) {
+  return {.digest = digest == 0 ? 1 : digest,
+          .words = words,
+          .length = static_cast<std::int32_t>(std::min<std::size_t>(length, INT32_MAX)),
+          .sketch = sketch};
+}
 
 }  // namespace
 
 TextFacts FactsOfText(std::string_view text) {
-  Sketcher sketcher;
+  MinHasher words;
+  std::int32_t count = 0;
   for (std::size_t at = 0; at < text.size();) {
     if (IsSpace(text[at])) {
       ++at;
       continue;
     }
     const std::size_t size = WordLength(text.substr(at));
-    sketcher.Add(HashText(text.substr(at, size)));
+    words.Add(HashText(text.substr(at, size)));
+    ++count;
     at += size;
   }
-  TextFacts facts = sketcher.Finish(HashText(text), text.size());
+  TextFacts facts = Facts(HashText(text), count, text.size(), words.Finish());
   facts.ends_midway = EndsMidway(text);
   return facts;
 }
 
 TextFacts FactsOfTokens(std::span<const std::int32_t> token_ids) {
-  Sketcher sketcher;
   std::uint64_t digest = token_ids.size();
-  for (const std::int32_t token : token_ids) {
-    const auto word = MixSeed(1, static_cast<std::uint64_t>(token));
-    sketcher.Add(word);
-    digest = MixSeed(digest, word);
-  }
-  return sketcher.Finish(digest, token_ids.size());
-}
-
-double Similarity(const TextFacts& a, const TextFacts& b) {
-  int filled = 0;
-  int equal = 0;
-  for (std::size_t i = 0; i < TextFacts::kBins; ++i) {
-    if (a.sketch[i] == 0 && b.sketch[i] == 0) continue;
-    ++filled;
-    equal += a.sketch[i] == b.sketch[i] ? 1 : 0;
-  }
-  return filled == 0 ? 0.0 : static_cast<double>(equal) / filled;
+  for (const std::int32_t token : token_ids)
+    digest = MixSeed(digest, MixSeed(1, static_cast<std::uint64_t>(token)));
+  const std::size_t tokens = token_ids.size();
+  return Facts(digest, static_cast<std::int32_t>(tokens), tokens, SketchTokens(token_ids));
 }
 
 }  // namespace buttress

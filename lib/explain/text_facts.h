@@ -2,10 +2,11 @@
 // number of bytes.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 #include <string_view>
+
+#include "lib/base/minhash.h"
 
 namespace buttress {
 
@@ -16,11 +17,7 @@ struct TextFacts {
   std::int32_t length = 0;   // of a text: bytes; else tokens
   bool ends_midway = false;  // the text's last character is none that ends an answer
 
-  // MinHash of its runs of three words (Broder, "On the resemblance and containment of documents",
-  // 1997), one permutation in kBins bins (Li, Owen and Zhang, NIPS 2012): the smallest hash that
-  // falls into each bin, 0 for none.
-  static constexpr std::size_t kBins = 32;
-  std::array<std::uint32_t, kBins> sketch{};
+  MinHash sketch{};  // of its words or tokens
 
   bool known() const { return digest != 0; }
 };
@@ -28,8 +25,5 @@ struct TextFacts {
 // Pure, linear in the text.
 TextFacts FactsOfText(std::string_view text);
 TextFacts FactsOfTokens(std::span<const std::int32_t> token_ids);
-
-// Estimate of the share that the runs of three words of two texts have in common, in [0, 1]. Pure.
-double Similarity(const TextFacts& a, const TextFacts& b);
 
 }  // namespace buttress

@@ -28,8 +28,9 @@ TEST(TextFactsTest, WordsNumbersAndOtherCharactersCountOneEach) {
 }
 
 TEST(TextFactsTest, SimilarityIsOneForEqualTextsAndNoughtForUnrelatedOnes) {
-  EXPECT_EQ(Similarity(FactsOfText(Words(0, 100)), FactsOfText(Words(0, 100))), 1.0);
-  EXPECT_LT(Similarity(FactsOfText(Words(0, 100)), FactsOfText(Words(500, 100))), 0.05);
+  const MinHash sketch = FactsOfText(Words(0, 100)).sketch;
+  EXPECT_EQ(Similarity(sketch, FactsOfText(Words(0, 100)).sketch), 1.0);
+  EXPECT_LT(Similarity(sketch, FactsOfText(Words(500, 100)).sketch), 0.05);
 }
 
 TEST(TextFactsTest, SimilarityEstimatesTheShareOfCommonRuns) {
@@ -37,7 +38,7 @@ TEST(TextFactsTest, SimilarityEstimatesTheShareOfCommonRuns) {
   constexpr int kPairs = 100;
   for (int pair = 0; pair < kPairs; ++pair) {
     const int at = 10000 * pair;
-    sum += Similarity(FactsOfText(Words(at, 200)), FactsOfText(Words(at + 100, 200)));
+    sum += Similarity(FactsOfText(Words(at, 200)).sketch, FactsOfText(Words(at + 100, 200)).sketch);
   }
   EXPECT_NEAR(sum / kPairs, 98.0 / 298.0, 0.03);  // 98 runs of three in common, 298 in all
 }
@@ -56,7 +57,7 @@ TEST(TextFactsTest, TokensAreComparedLikeWords) {
   EXPECT_EQ(FactsOfTokens(a).words, 6);
   EXPECT_EQ(FactsOfTokens(a).digest, FactsOfTokens(a).digest);
   EXPECT_NE(FactsOfTokens(a).digest, FactsOfTokens(b).digest);
-  EXPECT_GT(Similarity(FactsOfTokens(a), FactsOfTokens(b)), 0.3);
+  EXPECT_GT(Similarity(FactsOfTokens(a).sketch, FactsOfTokens(b).sketch), 0.3);
 }
 
 }  // namespace
