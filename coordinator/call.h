@@ -14,7 +14,7 @@ namespace buttress {
 
 struct LongPoll {
   std::int64_t hold_ms = 0;
-  std::function<bool(const LedgerBatch& changes)> concerned;  // as in Command
+  std::function<bool(const LedgerChanges& changes)> concerned;  // as in Command
 };
 
 // A call's reactor; `Reactor` is grpc::ServerUnaryReactor or one of its streaming siblings. Owned

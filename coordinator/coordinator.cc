@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <chrono>
 
-#include "coordinator/submission.h"
 #include "lib/base/address.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
@@ -68,7 +67,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
   coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(
       metrics, config, RunConfigHash(config), config.local.out);
-  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts, limits));
+  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
   coordinator->service_ = std::make_unique<CoordinatorService>(
       *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
@@ -79,13 +78,12 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
 
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
-Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts,
-                               const GroupLimits& limits) {
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
   const std::string config_sha256 = RunConfigHash(config);
-  LedgerBatch changes;
+  LedgerChanges changes;
   auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
                                      RealClock().MonotonicMs(), changes);
   // A ledger of another run stays one however often this process is restarted.
@@ -93,7 +91,10 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
     return InvalidArgument(restored.status().message());
   }
   BUTTRESS_ASSIGN_OR_RETURN(Scheduler scheduler, std::move(restored));
-  BUTTRESS_RETURN_IF_ERROR(OpenPayloads(config, limits, scheduler, changes));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      payloads_, PayloadStore::Open(
+                     JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
+                     static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
   PromptSource source(prompts, {config.run.seed, config.run.data.shuffle,
                                 static_cast<std::int32_t>(config.run.sampling.group_size),
                                 config.run.data.selection});
@@ -105,24 +106,6 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
       TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source), *ledger_,
       *payloads_, *metrics_, RealClock(), last_batch, config.local.coordinator.keep_payloads});
-  return OkStatus();
-}
-
-Status Coordinator::OpenPayloads(const RunConfig& config, const GroupLimits& limits,
-                                 Scheduler& scheduler, LedgerBatch& changes) {
-  std::int64_t taken = 0;
-  const auto take = [&](const PayloadRef& payload, std::string_view bytes) -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const bool again,
-                              TakeAgain(payload, bytes, limits, scheduler, changes));
-    taken += again ? 1 : 0;
-    return OkStatus();
-  };
-  BUTTRESS_ASSIGN_OR_RETURN(
-      payloads_,
-      PayloadStore::Open(JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
-                         static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes),
-                         take));
-  if (taken > 0) Log(kInfo, "acknowledged groups were taken into the ledger", {{"groups", taken}});
   return OkStatus();
 }
 

@@ -47,9 +47,7 @@ class Coordinator {
  private:
   Coordinator() = default;
 
-  Status OpenLedger(const RunConfig& config, const PromptFile& prompts, const GroupLimits& limits);
-  Status OpenPayloads(const RunConfig& config, const GroupLimits& limits, Scheduler& scheduler,
-                      LedgerBatch& changes);
+  Status OpenLedger(const RunConfig& config, const PromptFile& prompts);
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;

@@ -1,7 +1,5 @@
 #include "coordinator/coordinator_loop.h"
 
-#include <sys/resource.h>
-
 #include <algorithm>
 #include <chrono>
 #include <utility>
@@ -19,17 +17,6 @@ constexpr std::size_t kQueueBound = 4096;
 constexpr std::size_t kTurnBound = 512;
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
-// Rows that the ledger may be behind before they are written in the background, and for how long
-// they may wait.
-constexpr std::size_t kCatchUpGroups = 4096;
-constexpr std::int64_t kCatchUpMs = 200;
-constexpr std::int64_t kCatchUpPollMs = 20;
-// A burst of groups comes first: its rows are written with what the burst leaves of the processor,
-// unless they are too many.
-constexpr int kCatchUpNice = 10;
-constexpr std::size_t kBurstGroups = 4 * kCatchUpGroups;
-// With so many the loop waits for the writing.
-constexpr std::size_t kBehindBound = 16 * kCatchUpGroups;
 // Slower than any sync: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
 
@@ -69,15 +56,10 @@ void CoordinatorLoop::Run() {
     if (!first && queue_.closed() && parked_.empty()) break;
     RunTurn(std::move(first));
   }
-  // A restart would take the groups from the payload files; whoever reads the ledger now should
-  // find them.
-  Status status = EndCatchUp();
-  if (status.ok() && failed_.ok()) status = parts_.ledger.Write(behind_);
-  if (failed_.ok()) failed_ = status.Annotate("writing the ledger");
 }
 
 void CoordinatorLoop::RunTurn(std::optional<Command> first) {
-  LedgerBatch changes;
+  LedgerChanges changes;
   Turn turn{parts_.terms,   parts_.scheduler, parts_.prompts, parts_.payloads,
             parts_.metrics, changes,          NowMs(),        draining_};
   std::vector<Answer> answers;
@@ -116,7 +98,6 @@ void CoordinatorLoop::RunTurn(std::optional<Command> first) {
     if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
   }
   for (const Answer& answer : answers) answer.command.finish(answer.status);
-  StartCatchUp(turn.now_ms);
 }
 
 void CoordinatorLoop::Fail(Status status) {
@@ -166,43 +147,16 @@ void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
   parked_ = std::move(still);
 }
 
-Status CoordinatorLoop::Persist(Turn& turn) {
+Status CoordinatorLoop::Persist(const Turn& turn) {
   if (turn.changes.empty()) return OkStatus();
   const double begin = MonotonicSeconds();
-  const auto sync = [&] { return turn.payloads_appended ? parts_.payloads.Sync() : OkStatus(); };
-  const bool payloads_suffice = turn.changes.accepts_only();
-  if (behind_.empty()) behind_since_ms_ = turn.now_ms;
-  behind_.Append(std::move(turn.changes));
-  Status status;
-  if (payloads_suffice) {
-    status = sync();
-  } else {
-    if (turn.payloads_appended) parts_.payloads.StartSync();
-    status = EndCatchUp();
-    if (status.ok()) status = parts_.ledger.Write(std::exchange(behind_, {}), sync);
-  }
+  Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
+  if (turn.payloads_appended) Failpoint("before_transaction");
+  if (status.ok()) status = parts_.ledger.Write(turn.changes);
   parts_.metrics.store_commit_seconds.Observe(MonotonicSeconds() - begin);
   (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
   return status.Annotate("writing the ledger");
 }
-
-void CoordinatorLoop::StartCatchUp(std::int64_t now_ms) {
-  const bool too_far = behind_.accepted.size() >= kBehindBound;
-  const bool writing = !too_far && catch_up_.valid() &&
-                       catch_up_.wait_for(milliseconds(0)) != std::future_status::ready;
-  const bool due =
-      behind_.accepted.size() >= kCatchUpGroups || now_ms >= behind_since_ms_ + kCatchUpMs;
-  if (writing || behind_.empty() || !due || !failed_.ok()) return;
-  if (Status status = EndCatchUp(); !status.ok())
-    return Fail(status.Annotate("writing the ledger"));
-  catch_up_ = std::async(std::launch::async, [this, batch = std::exchange(behind_, {})] {
-    const int nice = batch.accepted.size() < kBurstGroups ? kCatchUpNice : 0;
-    setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0) + nice);  // of this thread
-    return parts_.ledger.Write(batch);
-  });
-}
-
-Status CoordinatorLoop::EndCatchUp() { return catch_up_.valid() ? catch_up_.get() : OkStatus(); }
 
 void CoordinatorLoop::DeleteSettledPayloads() {
   // PayloadStore::Open wants the segment of the last reference, needed or not.
@@ -231,13 +185,9 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
-  const std::int64_t wake_ms = last_wake_ms_ - stalled_ms_;
-  std::int64_t next_ms = wake_ms + kLongestWaitMs;
+  std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
-  // What is due may have to wait for what is being written.
-  if (!behind_.empty())
-    next_ms = std::min(next_ms, std::max(behind_since_ms_ + kCatchUpMs, wake_ms + kCatchUpPollMs));
   return std::clamp<std::int64_t>(next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0,
                                   kLongestWaitMs);
 }

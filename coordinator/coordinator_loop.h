@@ -1,19 +1,23 @@
 // The coordinator's one thread: applies requests to the scheduler, writes what they changed, then
 // answers them.
 //
-// Each turn takes everything that waits in the queue, applies it, and makes all of it durable with
-// one sync (group commit): while one turn is being synced the next one gathers. A call is answered
-// only after what it changed is durable. Groups that come in are durable in the payload files, from
-// which a restart takes them again (submission.h); their rows enter the ledger in the background,
-// and at the latest in the transaction of the next turn that changes anything else. Calls that have
-// nothing to say yet (long polls) are parked and asked again when a turn has changed what concerns
-// them, until their deadline.
+// A turn applies everything that waits in the queue, makes all of it durable (group commit), and
+// then answers:
+//
+//   1. Apply each request to the scheduler; payloads of accepted groups are appended to the segment.
+//   2. One fdatasync of the segment.
+//   3. One transaction of the ledger with every row that the turn changed.
+//   4. Answer.
+//
+// Requests that arrive during a turn wait for the next one. The ledger is never behind an answer: a
+// payload without a row in the ledger was never acknowledged. Calls that have no answer yet (long
+// polls) are parked; a parked call is applied again after a turn that concerns it, and answered at
+// its deadline at the latest.
 #pragma once
 
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <future>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -45,7 +49,7 @@ struct Turn {
   PromptSource& prompts;
   PayloadStore& payloads;
   CoordinatorMetrics& metrics;
-  LedgerBatch& changes;
+  LedgerChanges& changes;
   std::int64_t now_ms = 0;
   bool draining = false;  // no new leases, long polls are answered
   bool payloads_appended = false;
@@ -63,7 +67,7 @@ struct Command {
   // How long it may be parked.
   std::int64_t hold_ms = 0;
   // Whether a parked command should be asked again after these changes; empty: after any.
-  std::function<bool(const LedgerBatch& changes)> concerned;
+  std::function<bool(const LedgerChanges& changes)> concerned;
 };
 
 class CoordinatorLoop {
@@ -116,13 +120,9 @@ class CoordinatorLoop {
   // True if prompts were admitted.
   bool AdmitPrompts(Turn& turn);
   void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
-  // Takes the turn's changes.
-  Status Persist(Turn& turn);
+  // Makes the turn's payloads and changes durable.
+  Status Persist(const Turn& turn);
   void Fail(Status status);
-  // Begins to write what the ledger is behind, if there is enough of it or it is old.
-  void StartCatchUp(std::int64_t now_ms);
-  // Waits for the write that StartCatchUp began.
-  Status EndCatchUp();
   void DeleteSettledPayloads();
   void Publish(std::int64_t now_ms);
   std::int64_t WaitMs() const;
@@ -131,9 +131,6 @@ class CoordinatorLoop {
   Parts parts_;
   BoundedQueue<Command> queue_;
   std::vector<Parked> parked_;
-  LedgerBatch behind_;  // durable, not in the ledger yet
-  std::int64_t behind_since_ms_ = 0;
-  std::future<Status> catch_up_;  // writes what was behind before
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;
   std::size_t counted_workers_ = 0;

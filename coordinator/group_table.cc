@@ -34,7 +34,7 @@ GroupTable::GroupTable(const LedgerSnapshot& snapshot)
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
 
-void GroupTable::Add(const GroupRow& row, LedgerBatch& out) {
+void GroupTable::Add(const GroupRow& row, LedgerChanges& out) {
   BUTTRESS_CHECK(row.state == GroupState::kPending, "a group begins as pending");
   BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id,
                  "group ids rise in admission order");
@@ -49,7 +49,7 @@ const GroupRow* GroupTable::Find(std::uint64_t group_id) const {
   return row == rows_.end() ? nullptr : &row->second;
 }
 
-void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out,
+void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerChanges& out,
                       std::uint64_t replaced_in) {
   ++dropped_[static_cast<std::size_t>(reason)];
   Move(group_id, GroupState::kDropped, out, [&](GroupRow& row) {
@@ -58,7 +58,7 @@ void GroupTable::Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& ou
   });
 }
 
-void GroupTable::Accept(AcceptedRow accepted, LedgerBatch& out) {
+void GroupTable::Accept(AcceptedRow accepted, LedgerChanges& out) {
   const std::uint64_t id = accepted.group_id;
   out.accepted.push_back(accepted);
   accepted_.emplace(id, std::move(accepted));
@@ -104,7 +104,7 @@ GroupRow& GroupTable::Take(std::uint64_t group_id) {
   return row->second;
 }
 
-void GroupTable::Put(GroupRow& row, GroupState state, LedgerBatch& out) {
+void GroupTable::Put(GroupRow& row, GroupState state, LedgerChanges& out) {
   const std::uint64_t id = row.group_id;
   row.state = state;
   if (state == GroupState::kLeased) row.holds_slot = true;

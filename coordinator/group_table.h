@@ -15,14 +15,14 @@
 
 namespace buttress {
 
-// Not thread-safe. Every change is appended to the LedgerBatch that it is given.
+// Not thread-safe. Every change is appended to the LedgerChanges that it is given.
 class GroupTable {
  public:
   GroupTable() = default;
   explicit GroupTable(const LedgerSnapshot& snapshot);
 
   // REQUIRES: pending, with an id above all before it.
-  void Add(const GroupRow& row, LedgerBatch& out);
+  void Add(const GroupRow& row, LedgerChanges& out);
 
   // Null if the group ended or never was. Pointers and rows stay valid until the group ends.
   const GroupRow* Find(std::uint64_t group_id) const;
@@ -30,28 +30,28 @@ class GroupTable {
   // The one place where a group changes state. `change` edits further fields of the row first.
   // Settled and dropped groups leave the table; `row` is then gone.
   template <class Change>
-  void Move(std::uint64_t group_id, GroupState state, LedgerBatch& out, Change change) {
+  void Move(std::uint64_t group_id, GroupState state, LedgerChanges& out, Change change) {
     GroupRow& row = Take(group_id);
     change(row);
     Put(row, state, out);
   }
 
-  void Move(std::uint64_t group_id, GroupState state, LedgerBatch& out) {
+  void Move(std::uint64_t group_id, GroupState state, LedgerChanges& out) {
     Move(group_id, state, out, [](GroupRow&) {});
   }
 
   // `replaced_in`: for kNoSignal, the step that another group takes its place in.
-  void Drop(std::uint64_t group_id, DropReason reason, LedgerBatch& out,
+  void Drop(std::uint64_t group_id, DropReason reason, LedgerChanges& out,
             std::uint64_t replaced_in = 0);
 
   // Changes a row without a change of state.
   template <class Change>
-  void Edit(std::uint64_t group_id, LedgerBatch& out, Change change) {
+  void Edit(std::uint64_t group_id, LedgerChanges& out, Change change) {
     Move(group_id, Find(group_id)->state, out, change);
   }
 
   // leased -> ready, with what was accepted.
-  void Accept(AcceptedRow accepted, LedgerBatch& out);
+  void Accept(AcceptedRow accepted, LedgerChanges& out);
 
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;
@@ -90,7 +90,7 @@ class GroupTable {
 
  private:
   GroupRow& Take(std::uint64_t group_id);
-  void Put(GroupRow& row, GroupState state, LedgerBatch& out);
+  void Put(GroupRow& row, GroupState state, LedgerChanges& out);
   // Adds to, or takes from, everything that is derived from the row.
   void Enter(const GroupRow& row);
   void Leave(const GroupRow& row);

@@ -104,7 +104,7 @@ std::optional<Status> PlanBatch(Turn& turn, bool last, const v1::PlanBatchReques
   return std::nullopt;
 }
 
-bool MayFillBatch(const LedgerBatch& changes) {
+bool MayFillBatch(const LedgerChanges& changes) {
   return !changes.accepted.empty() || !changes.commits.empty() || !changes.learners.empty() ||
          std::ranges::any_of(changes.groups, [](const GroupRow& group) {
            return group.state == GroupState::kDropped;

@@ -21,8 +21,8 @@ std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest&
 
 // Whether an Exchange, or a PlanBatch, that had nothing to say may have something to say after
 // these changes.
-bool MayBringWork(const LedgerBatch& changes);
-bool MayFillBatch(const LedgerBatch& changes);
+bool MayBringWork(const LedgerChanges& changes);
+bool MayFillBatch(const LedgerChanges& changes);
 
 // `bytes` is the serialized group, checked already.
 Status SubmitGroup(Turn& turn, Submission& submission, const std::string& bytes,

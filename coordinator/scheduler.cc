@@ -43,7 +43,7 @@ PromptMemory Scheduler::memory() const {
 }
 
 void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
-                      const PromptCursor& cursor, LedgerBatch& out) {
+                      const PromptCursor& cursor, LedgerChanges& out) {
   BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(),
                  "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
@@ -62,7 +62,7 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
 
 void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
                                const WorkerAddresses& addresses, std::int64_t now_ms,
-                               LedgerBatch& out) {
+                               LedgerChanges& out) {
   for (const std::uint64_t id : groups_.LeasedBy(worker_id)) {
     if (groups_.Find(id)->incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
   }
@@ -74,7 +74,7 @@ void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incar
 }
 
 Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms,
-                                          LedgerBatch& out) {
+                                          LedgerChanges& out) {
   const auto worker = workers_.find(request.worker_id);
   if (worker == workers_.end() || worker->second.incarnation != request.incarnation) {
     return NotFound("worker '" + request.worker_id +
@@ -97,7 +97,7 @@ bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const 
          group->incarnation == request.incarnation;
 }
 
-void Scheduler::TakeBack(const WorkerExchange& request, LedgerBatch& out) {
+void Scheduler::TakeBack(const WorkerExchange& request, LedgerChanges& out) {
   for (const ReturnedLease& returned : request.returned) {
     if (!Holds(request, returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
@@ -134,7 +134,7 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
 }
 
 void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
-                         LedgerBatch& out) {
+                         LedgerChanges& out) {
   const std::int64_t leasable = LeasableLine();
   std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
   const auto& pending = groups_.pending();
@@ -178,7 +178,7 @@ Lease Scheduler::MakeLease(const GroupRow& group) const {
   return lease;
 }
 
-void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out) {
+void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& out) {
   switch (end) {
     case LeaseEnd::kExpired:
       ++events_.leases_expired;
@@ -203,7 +203,7 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out)
   });
 }
 
-void Scheduler::Expire(std::int64_t now_ms, LedgerBatch& out) {
+void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   for (const std::uint64_t id : deadlines_.Due(now_ms)) EndLease(id, LeaseEnd::kExpired, out);
 
   if (now_ms < forgotten_ms_ + options_.lease_ms) return;

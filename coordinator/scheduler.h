@@ -18,10 +18,9 @@
 //  Announce          a manifest                     freed slots, newest version     -                    NeedsPrompts, Exchange
 //  Checkpointed      trained groups                 settled groups                  -                    the end of the run
 //
-// Every call appends what it changed to a LedgerBatch. The caller makes that batch durable before
+// Every call appends what it changed to a LedgerChanges. The caller makes those rows durable before
 // it answers, and ends the process if it cannot; Restore builds the same scheduler from what was
-// written. A batch of accepted groups alone may be durable as their payloads: to Submit them again,
-// in order and before anything else, gives the same state.
+// written.
 //
 // Thread safety: none. One thread owns it, or one mutex stands around every call.
 //
@@ -91,7 +90,7 @@ class Scheduler {
   // and leases keep their epochs with a fresh time to live. kFailedPrecondition if the ledger is of
   // another run or configuration; kDataLoss if it contradicts itself.
   static Result<Scheduler> Restore(const SchedulerOptions& options, const LedgerSnapshot& snapshot,
-                                   std::int64_t now_ms, LedgerBatch& out);
+                                   std::int64_t now_ms, LedgerChanges& out);
 
   // How many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
@@ -102,27 +101,27 @@ class Scheduler {
   // Prompts drawn, in order, and those passed over on the way; `cursor` is where the source goes
   // on. REQUIRES: at most NeedsPrompts().
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
-             const PromptCursor& cursor, LedgerBatch& out);
+             const PromptCursor& cursor, LedgerChanges& out);
 
   // A worker joins. A new incarnation drops the leases of the old one; the same one keeps them.
   void RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
-                      const WorkerAddresses& addresses, std::int64_t now_ms, LedgerBatch& out);
+                      const WorkerAddresses& addresses, std::int64_t now_ms, LedgerChanges& out);
 
   // Renews what the worker holds, takes back what it returns, grants again (same epoch) what it did
   // not name and new leases up to its capacity. Safe to repeat. kNotFound: this incarnation is not
   // registered, it must register again.
   Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms,
-                                 LedgerBatch& out);
+                                 LedgerChanges& out);
 
   // Outcome that Submit would have now: only kAccepted needs its payload written.
   SubmitOutcome Check(const Submission& submission) const;
 
   // Takes a group in: history, ACR and state in one. Outcomes are described at SubmitOutcome.
-  SubmitOutcome Submit(Submission submission, LedgerBatch& out);
+  SubmitOutcome Submit(Submission submission, LedgerChanges& out);
 
   // Leases that ran out go back to pending, or are dropped as poison. Forgets workers that have not
   // been heard of for long.
-  void Expire(std::int64_t now_ms, LedgerBatch& out);
+  void Expire(std::int64_t now_ms, LedgerChanges& out);
 
   // Milliseconds on the caller's clock when the next lease runs out; none without leases.
   std::optional<std::int64_t> NextExpiryMs() const;
@@ -132,11 +131,11 @@ class Scheduler {
   // versions after it are dropped; what the checkpoint holds is settled. kFailedPrecondition: its
   // step lies before what is settled or after what was committed.
   Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size,
-                                       LedgerBatch& out);
+                                       LedgerChanges& out);
 
   // The plan of `step`, the same until it is settled. kFailedPrecondition: an old learner epoch, a
   // settled step, or one that does not follow the last planned one.
-  Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out);
+  Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
   // Where the payloads of `group_ids`, all of the plan of `step`, lie; in the order asked.
   // kNotFound names a group that is not of it.
@@ -145,15 +144,15 @@ class Scheduler {
 
   // The optimizer step is done; the last one ends the run's need for groups. Repeating the last
   // commit changes nothing.
-  Status Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out);
+  Status Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
   // A version can be fetched: slots of groups trained up to it are free. An older one than
   // announced changes nothing.
-  Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerBatch& out);
+  Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerChanges& out);
 
   // A checkpoint of `step` is durable: everything trained up to it is settled.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest,
-                      LedgerBatch& out);
+                      LedgerChanges& out);
 
   // Payload segments before this one hold only settled and dropped groups.
   std::uint64_t FirstNeededSegment() const;
@@ -197,31 +196,32 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
 
   // scheduler.cc: workers.
-  void EndLease(std::uint64_t group_id, LeaseEnd end, LedgerBatch& out);
+  void EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& out);
   bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
-  void TakeBack(const WorkerExchange& request, LedgerBatch& out);
+  void TakeBack(const WorkerExchange& request, LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
-                LedgerBatch& out);
+                LedgerChanges& out);
   Lease MakeLease(const GroupRow& group) const;
   std::int64_t LeasableLine() const;
 
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
-  void Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerBatch& out);
+  void Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
 
   // scheduler_learner.cc
   Status CheckLearner(std::uint64_t learner_epoch) const;
   Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
   std::vector<BatchCandidate> Line() const;
-  void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids, LedgerBatch& out);
+  void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
+                 LedgerChanges& out);
   BatchPlan ReadPlan(const PlanRow& row) const;
   bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
-  void Abandon(LedgerBatch& out);
-  void EndRun(LedgerBatch& out);
-  void Settle(std::uint64_t step, LedgerBatch& out);
+  void Abandon(LedgerChanges& out);
+  void EndRun(LedgerChanges& out);
+  void Settle(std::uint64_t step, LedgerChanges& out);
 
   SchedulerOptions options_;
   BatchRules rules_;

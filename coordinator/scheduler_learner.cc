@@ -45,7 +45,7 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
 }
 
 Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
-                                                std::uint32_t world_size, LedgerBatch& out) {
+                                                std::uint32_t world_size, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
   ++run_.learner_epoch;
   run_.committed_step = checkpoint.step;
@@ -62,7 +62,7 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
 }
 
 // Leases granted and groups sampled after the checkpoint go; planned groups stay with their plan.
-void Scheduler::Abandon(LedgerBatch& out) {
+void Scheduler::Abandon(LedgerChanges& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
     if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
     deadlines_.Erase(id);
@@ -74,7 +74,7 @@ void Scheduler::Abandon(LedgerBatch& out) {
 }
 
 Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step,
-                                       LedgerBatch& out) {
+                                       LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   PlanReply reply;
   if (step > options_.steps) {
@@ -112,7 +112,7 @@ std::vector<BatchCandidate> Scheduler::Line() const {
 }
 
 void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
-                          LedgerBatch& out) {
+                          LedgerChanges& out) {
   std::vector<const AcceptedRow*> contents;
   for (std::size_t i = 0; i < group_ids.size(); ++i) {
     groups_.Move(group_ids[i], GroupState::kBatched, out, [&](GroupRow& group) {
@@ -169,7 +169,7 @@ Result<std::vector<PayloadRef>> Scheduler::Payloads(
   return payloads;
 }
 
-Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerBatch& out) {
+Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step <= run_.committed_step) return OkStatus();
   if (step != run_.committed_step + 1 || !plans_.contains(step)) {
@@ -188,7 +188,7 @@ Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, Ledger
 }
 
 // Nothing will train what is not trained by now.
-void Scheduler::EndRun(LedgerBatch& out) {
+void Scheduler::EndRun(LedgerChanges& out) {
   using enum GroupState;
   for (const GroupState state : {kPending, kLeased, kReady, kBatched}) {
     for (const std::uint64_t id : groups_.InState(state))
@@ -198,7 +198,7 @@ void Scheduler::EndRun(LedgerBatch& out) {
 }
 
 Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights,
-                           LedgerBatch& out) {
+                           LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   const PolicyVersion& version = weights.version;
   if (version.learner_epoch != learner_epoch || version.step < lineage_.StartStep(learner_epoch) ||
@@ -226,7 +226,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
 }
 
 Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
-                               const std::string& digest, LedgerBatch& out) {
+                               const std::string& digest, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step > run_.committed_step) {
     return FailedPrecondition("a checkpoint of step " + std::to_string(step) +
@@ -246,7 +246,7 @@ std::uint64_t Scheduler::FirstNeededSegment() const {
   return first;
 }
 
-void Scheduler::Settle(std::uint64_t step, LedgerBatch& out) {
+void Scheduler::Settle(std::uint64_t step, LedgerChanges& out) {
   for (auto plan = plans_.begin(); plan != plans_.end() && plan->first <= step;
        plan = plans_.erase(plan)) {
     for (const std::uint64_t id : plan->second.group_ids)

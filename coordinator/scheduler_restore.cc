@@ -76,7 +76,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
 
 Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
                                      const LedgerSnapshot& snapshot, std::int64_t now_ms,
-                                     LedgerBatch& out) {
+                                     LedgerChanges& out) {
   if (snapshot.run) {
     if (snapshot.run->config_sha256 != options.config_sha256) {
       return FailedPrecondition(

@@ -59,7 +59,7 @@ bool Scheduler::AnyAbandoned(const std::vector<PolicyVersion>& versions) const {
       versions, [this](const PolicyVersion& version) { return lineage_.Abandoned(version); });
 }
 
-SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
+SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const SubmitOutcome outcome = Check(submission);
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
@@ -93,7 +93,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerBatch& out) {
   return outcome;
 }
 
-void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerBatch& out) {
+void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
   if (options_.selection.mode == "none") return;
   PromptRecord& record = records_[group.prompt.row];
   AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass,

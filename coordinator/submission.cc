@@ -34,24 +34,4 @@ Result<Submission> ReadSubmission(const SubmitClaim& claim, std::string_view byt
   return SubmissionOf(claim, group);
 }
 
-Result<bool> TakeAgain(const PayloadRef& payload, std::string_view bytes, const GroupLimits& limits,
-                       Scheduler& scheduler, LedgerBatch& out) {
-  const auto group = DecodeGroup(bytes, limits);
-  if (!group.ok())
-    return DataLoss("a payload behind the ledger's last: " + group.status().message() +
-                    "; start the program that wrote it, or restore the run folder from a copy");
-  const GroupRow* row = scheduler.groups().Find(group->group_id);
-  if (row == nullptr) return false;
-  // It was checked against its lease when it came, and no lease has changed since: that would be in
-  // the ledger, and this group before it.
-  const std::string sha256 = Sha256Of(bytes);
-  const SubmitClaim claim{
-      group->worker_id, row->incarnation, {group->group_id, row->lease_epoch}, sha256};
-  Submission submission = SubmissionOf(claim, *group);
-  if (scheduler.Check(submission) != SubmitOutcome::kAccepted) return false;
-  submission.accepted.payload = payload;
-  scheduler.Submit(std::move(submission), out);
-  return true;
-}
-
 }  // namespace buttress

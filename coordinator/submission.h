@@ -24,10 +24,4 @@ struct SubmitClaim {
 Result<Submission> ReadSubmission(const SubmitClaim& claim, std::string_view bytes,
                                   const GroupLimits& limits);
 
-// Takes in a group that was acknowledged but is not in the ledger yet: the coordinator died between
-// the two. `bytes` lie at `payload`. A group that nobody was told to be accepted is left alone;
-// false then.
-Result<bool> TakeAgain(const PayloadRef& payload, std::string_view bytes, const GroupLimits& limits,
-                       Scheduler& scheduler, LedgerBatch& out);
-
 }  // namespace buttress

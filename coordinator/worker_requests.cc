@@ -158,7 +158,7 @@ std::optional<Status> Exchange(Turn& turn, bool last, const v1::ExchangeRequest&
   return std::nullopt;
 }
 
-bool MayBringWork(const LedgerBatch& changes) {
+bool MayBringWork(const LedgerChanges& changes) {
   // Groups that are handed out or come in take room; only groups that return, end or are drawn, and
   // new weights, give some.
   return !changes.manifests.empty() || !changes.plans.empty() || !changes.commits.empty() ||

@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "lib/base/file.h"
-#include "lib/ledger/completion_text.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/read_rows.h"
 #include "lib/ledger/schema.h"
@@ -19,22 +18,25 @@
 namespace buttress {
 namespace {
 
-// wal_autocheckpoint: pages of 4 KiB that the write-ahead log may hold before it is copied into the
-// file. cache_size: KiB, negated; the rows of all groups under way should fit.
-constexpr const char* kPragmas =
-    "PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA wal_autocheckpoint = 8000; "
-    "PRAGMA foreign_keys = ON; "
-    "PRAGMA cache_size = -65536;";
+// The write-ahead log may hold 8,000 pages of 4 KiB before SQLite copies it into the file. The
+// cache of 64 MiB (a negative cache_size is in KiB) holds the rows of all groups under way.
+constexpr const char* kPragmas = R"sql(
+  PRAGMA journal_mode = WAL;
+  PRAGMA synchronous = FULL;
+  PRAGMA wal_autocheckpoint = 8000;
+  PRAGMA foreign_keys = ON;
+  PRAGMA cache_size = -65536;
+)sql";
 
-// The lock goes with the process, however it dies, so a second coordinator on this host is refused
-// and none is ever refused wrongly.
+// The kernel releases the lock when the process ends, however it ends: a second coordinator on this
+// host is always refused, and a restarted one never is.
 Result<int> LockLedger(const std::string& path) {
   const std::string lock_path = path + ".lock";
   const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (lock < 0) return Unavailable(lock_path + ": " + std::strerror(errno));
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
     const std::string pid = std::to_string(getpid()) + "\n";
-    // Only the message below reads it, so a full disk does not matter.
+    // Only the message below reads the process id, so a full disk does not matter.
     if (ftruncate(lock, 0) == 0 && pwrite(lock, pid.data(), pid.size(), 0) < 0) errno = 0;
     return lock;
   }
@@ -62,26 +64,25 @@ Status PrepareFile(Database& database, const std::string& path) {
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, group, accepted, collapse, record, skip, plan, plan_group,
-      learner, commit, forget_manifests, manifest, checkpoint;
+  std::unique_ptr<Statement> run, group, accepted, completion, collapse, record, skip, plan,
+      plan_group, learner, commit, forget_manifests, manifest, checkpoint;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
         {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
-        {&group,
-         "INSERT INTO groups VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, "
-         "?) ON CONFLICT (group_id) DO UPDATE SET "
-         "state = excluded.state, reason = excluded.reason, attempts = excluded.attempts, "
-         "lease_epoch = excluded.lease_epoch, "
-         "worker_id = excluded.worker_id, incarnation = excluded.incarnation, min_epoch = "
-         "excluded.min_epoch, "
-         "min_step = excluded.min_step, granted_epoch = excluded.granted_epoch, granted_step = "
-         "excluded.granted_step, "
-         "step = excluded.step, position = excluded.position, passed = excluded.passed, holds_slot "
-         "= excluded.holds_slot, "
-         "under_way = excluded.under_way"},
-        {&accepted,
-         "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&group, R"sql(
+           INSERT INTO groups
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (group_id) DO UPDATE SET
+             state = excluded.state, reason = excluded.reason, attempts = excluded.attempts,
+             lease_epoch = excluded.lease_epoch, worker_id = excluded.worker_id,
+             incarnation = excluded.incarnation, min_epoch = excluded.min_epoch,
+             min_step = excluded.min_step, granted_epoch = excluded.granted_epoch,
+             granted_step = excluded.granted_step, step = excluded.step,
+             position = excluded.position, passed = excluded.passed,
+             holds_slot = excluded.holds_slot, under_way = excluded.under_way)sql"},
+        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
@@ -110,12 +111,19 @@ struct Ledger::Statements {
 
   Status WriteAccepted(const AcceptedRow& a) {
     const PromptHistory own = a.own_history();
-    return accepted->Run(a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens,
-                         JoinNames(a.component_names), Blob{EncodeDoubles(a.components)},
-                         EncodeVersions(a.versions), CollapseClassName(a.collapse),
-                         a.history.correct, a.history.scored, own.correct, own.scored,
-                         a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check,
-                         EncodeCompletions(a.completions));
+    BUTTRESS_RETURN_IF_ERROR(accepted->Run(
+        a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens,
+        JoinNames(a.component_names), Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions),
+        CollapseClassName(a.collapse), a.history.correct, a.history.scored, own.correct, own.scored,
+        a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check));
+    std::int64_t position = 0;
+    for (const CompletionRow& c : a.completions) {
+      BUTTRESS_RETURN_IF_ERROR(completion->Run(
+          a.group_id, position++, static_cast<int>(c.outcome), static_cast<int>(c.finish_reason),
+          c.raw_reward, c.reward, c.trained_tokens, c.total_tokens, c.version_epoch, c.version_step,
+          c.logprob_sum, Blob{c.token_digest}, Blob{EncodeSketch(c.token_sketch)}));
+    }
+    return OkStatus();
   }
 
   Status WritePlan(const PlanRow& p) {
@@ -131,48 +139,48 @@ struct Ledger::Statements {
     return OkStatus();
   }
 
-  Status WriteLearnerSide(const LedgerBatch& batch) {
-    for (const PlanRow& row : batch.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
-    for (const LearnerRow& row : batch.learners) {
+  Status WriteLearnerSide(const LedgerChanges& changes) {
+    for (const PlanRow& row : changes.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
+    for (const LearnerRow& row : changes.learners) {
       BUTTRESS_RETURN_IF_ERROR(learner->Run(row.learner_epoch, row.start_step,
                                             Blob{row.checkpoint_digest}, row.world_size));
     }
-    for (const CommitRow& row : batch.commits)
+    for (const CommitRow& row : changes.commits)
       BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
-    for (const ManifestRow& row : batch.manifests) {
+    for (const ManifestRow& row : changes.manifests) {
       BUTTRESS_RETURN_IF_ERROR(forget_manifests->Run());
       BUTTRESS_RETURN_IF_ERROR(manifest->Run(row.version.learner_epoch, row.version.step,
                                              Blob{row.version.digest}, Blob{row.bytes}));
     }
-    for (const CheckpointRow& row : batch.checkpoints) {
+    for (const CheckpointRow& row : changes.checkpoints) {
       BUTTRESS_RETURN_IF_ERROR(checkpoint->Run(row.learner_epoch, row.step, Blob{row.digest}));
     }
     return OkStatus();
   }
 
-  Status WriteAll(const LedgerBatch& batch) {
-    if (batch.run) {
-      const RunRow& r = *batch.run;
+  Status WriteAll(const LedgerChanges& changes) {
+    if (changes.run) {
+      const RunRow& r = *changes.run;
       BUTTRESS_RETURN_IF_ERROR(run->Run(
           r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
           r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step, r.settled_step,
           r.acr_ema, r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
           r.greso ? std::optional(r.greso->hard) : std::nullopt));
     }
-    for (const GroupRow& row : batch.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
-    for (const AcceptedRow& row : batch.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
-    for (const auto& [source, c] : batch.collapse) {
+    for (const GroupRow& row : changes.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
+    for (const AcceptedRow& row : changes.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
+    for (const auto& [source, c] : changes.collapse) {
       BUTTRESS_RETURN_IF_ERROR(collapse->Run(source, c.groups, c.all_correct, c.all_wrong,
                                              c.other_constant, c.mixed, c.unscorable));
     }
-    for (const auto& [dataset_row, r] : batch.records) {
+    for (const auto& [dataset_row, r] : changes.records) {
       BUTTRESS_RETURN_IF_ERROR(record->Run(dataset_row, r.easy_in_a_row, r.hard_in_a_row,
                                            r.last_constant, r.last_pass, r.correct, r.wrong));
     }
-    for (const SkipRow& row : batch.skipped) {
+    for (const SkipRow& row : changes.skipped) {
       BUTTRESS_RETURN_IF_ERROR(skip->Run(row.pass, row.row, SkipReasonName(row.reason)));
     }
-    return WriteLearnerSide(batch);
+    return WriteLearnerSide(changes);
   }
 };
 
@@ -228,24 +236,25 @@ Result<LedgerSnapshot> Ledger::Load() {
   return snapshot;
 }
 
-Status Ledger::Write(const LedgerBatch& batch, const std::function<Status()>& before_commit) {
-  if (batch.empty()) return OkStatus();
+Status Ledger::Write(const LedgerChanges& changes) {
+  if (changes.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
-  Status status = statements_->WriteAll(batch);
-  if (status.ok() && before_commit) status = before_commit();
+  Status status = statements_->WriteAll(changes);
   if (status.ok()) status = database_->Execute("COMMIT");
-  // SQLite rolls back by itself on some errors; a second ROLLBACK then has nothing to do and says
-  // so.
-  if (!status.ok()) database_->Execute("ROLLBACK").IgnoreError();
-  if (status.ok() && !batch.accepted.empty())
-    payload_end_ = std::max(payload_end_, batch.accepted.back().payload.end());
-  return status;
+  if (!status.ok()) {
+    // SQLite itself rolls back after some errors; ROLLBACK then fails, which does not matter.
+    database_->Execute("ROLLBACK").IgnoreError();
+    return status;
+  }
+  if (!changes.accepted.empty())
+    payload_end_ = std::max(payload_end_, changes.accepted.back().payload.end());
+  return OkStatus();
 }
 
 Status Ledger::FindPayloadEnd() {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> last,
-                            database_->Prepare("SELECT segment, offset, bytes FROM accepted ORDER "
-                                               "BY segment DESC, offset DESC LIMIT 1"));
+                            database_->Prepare("SELECT segment, offset, bytes FROM accepted "
+                                               "ORDER BY segment DESC, offset DESC LIMIT 1"));
   BUTTRESS_ASSIGN_OR_RETURN(const bool found, last->Next());
   if (found)
     payload_end_ = PayloadRef{last->Unsigned(0), last->Unsigned(1),

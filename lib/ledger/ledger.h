@@ -1,9 +1,8 @@
-// The run's memory: one SQLite file (WAL, synchronous FULL). One process writes it, through one
-// connection; others may read it (reader.h). Tables in schema.h.
+// The run's memory: one SQLite file (WAL, synchronous FULL) with the tables of schema.h. One
+// process writes it through one connection; others may read it at the same time (reader.h).
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -15,26 +14,27 @@ namespace buttress {
 
 class Database;
 
-// For one thread at a time.
+// Not thread-safe.
 class Ledger {
  public:
-  // Opens or makes the file `path`. kFailedPrecondition: another coordinator has it open, or it is
-  // no ledger of this version. kDataLoss: SQLite finds it damaged.
+  // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open,
+  // if it is not a ledger, or if it is a ledger of another version. kDataLoss if SQLite finds it
+  // damaged.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
 
-  // What a coordinator restarts from.
+  // Returns what a coordinator restarts from.
   Result<LedgerSnapshot> Load();
 
-  // One transaction; durable when OK. An error leaves the file as it was: kResourceExhausted when
-  // the disk is full. Whoever has already acted on the batch in memory must then end and restart
-  // from the file. `before_commit` may make durable what the batch refers to, while its rows are
-  // already being written; if it fails, nothing is committed.
-  Status Write(const LedgerBatch& batch, const std::function<Status()>& before_commit = {});
+  // Writes `changes` in one transaction; they are durable when it returns OK. An error leaves the
+  // file as it was (kResourceExhausted if the disk is full); a caller that has applied the changes
+  // in memory must then end and restart from the file. REQUIRES: the payloads that `changes` names
+  // are durable (PayloadStore::Sync).
+  Status Write(const LedgerChanges& changes);
 
-  // End of the last payload that is referenced, for PayloadStore::Open.
+  // Returns the end of the last payload that is referenced, for PayloadStore::Open.
   const PayloadEnd& payload_end() const { return payload_end_; }
 
  private:
@@ -43,7 +43,7 @@ class Ledger {
   Ledger(int lock, std::unique_ptr<Database> database);
   Status FindPayloadEnd();
 
-  const int lock_;  // flock on <path>.lock, held as long as this object
+  const int lock_;  // flock on <path>.lock, held as long as this object lives
   std::unique_ptr<Database> database_;
   std::unique_ptr<Statements> statements_;
   PayloadEnd payload_end_;

@@ -1,6 +1,7 @@
 #include "lib/ledger/payload_store.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -23,7 +24,7 @@
 namespace buttress {
 namespace {
 
-// Segments kept open for reading.
+// The number of segments that stay open for reading.
 constexpr std::size_t kOpenSegments = 16;
 
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
@@ -32,7 +33,7 @@ std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
   return JoinPath(folder, name.data());
 }
 
-// Number of a segment file; 0 for any other name.
+// Returns the number in a segment file's name, 0 for any other name.
 std::uint64_t SegmentNumber(const std::string& name) {
   unsigned long long number = 0;
   int used = 0;
@@ -48,7 +49,7 @@ Status FileError(const std::string& path, int error) {
 }
 
 static_assert(std::endian::native == std::endian::little,
-              "a record's header is the machine's bytes");
+              "a record's header holds numbers as they are in memory");
 
 using Header = std::array<char, kPayloadHeaderBytes>;
 
@@ -80,7 +81,7 @@ Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& f
 
 }  // namespace
 
-// One open segment; closed when the last user lets go.
+// An open segment; the last owner closes it.
 class PayloadStore::File {
  public:
   File(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
@@ -116,7 +117,7 @@ class PayloadStore::File {
     return OkStatus();
   }
 
-  // Reads up to `size` bytes; fewer only at the end of the file.
+  // Reads `size` bytes, or fewer at the end of the file.
   Result<std::string> Read(std::uint64_t offset, std::size_t size) const {
     std::string bytes(size, '\0');
     std::size_t got = 0;
@@ -137,9 +138,6 @@ class PayloadStore::File {
                                                                  : FileError(path_, errno);
   }
 
-  // A hint: what goes wrong shows in Sync.
-  void StartSync() { sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE); }
-
   Status Sync() { return fdatasync(descriptor_) == 0 ? OkStatus() : FileError(path_, errno); }
 
  private:
@@ -153,31 +151,27 @@ PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
 PayloadStore::~PayloadStore() = default;
 
 Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& folder, PayloadEnd end,
-                                                         std::uint64_t segment_bytes,
-                                                         const Take& take) {
+                                                         std::uint64_t segment_bytes) {
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
   const auto last = sizes.find(end.segment);
   if (end.segment != 0 && (last == sizes.end() || last->second < end.offset)) {
     return DataLoss(
-        SegmentPath(folder, end.segment) + " ends before byte " + std::to_string(end.offset) +
-        ", which the ledger names; restore the folder from a copy, or start a new run folder");
+        fmt::format("{} ends before byte {}, which the ledger names; restore the folder "
+                    "from a copy, or start a new run folder",
+                    SegmentPath(folder, end.segment), end.offset));
   }
-  std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
-  if (take) {
-    BUTTRESS_ASSIGN_OR_RETURN(end, store->TakeTail(end, take));
-  }
-  std::uint64_t cut = 0;
+  std::uint64_t cut_bytes = 0;
   for (const auto& [segment, size] : sizes) {
-    if (segment >= end.segment) cut += size - (segment == end.segment ? end.offset : 0);
-  }
-  if (take && cut > 0)
-    Log(kWarn, "the payload files end with bytes that are no whole record; they are cut off",
-        {{"folder", folder}, {"bytes", cut}});
-  for (const auto& [segment, size] : sizes) {
+    if (segment < end.segment) continue;
+    cut_bytes += size - (segment == end.segment ? end.offset : 0);
     const std::string path = SegmentPath(folder, segment);
     if (segment > end.segment && unlink(path.c_str()) != 0) return FileError(path, errno);
   }
+  if (cut_bytes > 0)
+    Log(kInfo, "payloads that were never acknowledged are cut off",
+        {{"folder", folder}, {"bytes", cut_bytes}});
+  std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
   if (end.segment == 0) {
     BUTTRESS_RETURN_IF_ERROR(store->StartSegment(1));
     return store;
@@ -202,38 +196,10 @@ Status PayloadStore::StartSegment(std::uint64_t segment) {
   return SyncFolder(folder_);
 }
 
-Result<PayloadEnd> PayloadStore::TakeTail(PayloadEnd end, const Take& take) const {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder_));
-  // A segment is synced before the next one is begun, so records go on there exactly where this one
-  // ends.
-  for (auto segment = sizes.lower_bound(std::max<std::uint64_t>(end.segment, 1));
-       segment != sizes.end(); ++segment) {
-    PayloadEnd at = {segment->first, segment->first == end.segment ? end.offset : 0};
-    BUTTRESS_ASSIGN_OR_RETURN(const auto file,
-                              File::Open(SegmentPath(folder_, at.segment), O_RDONLY));
-    while (at.offset < segment->second) {
-      PayloadRef ref{at.segment, at.offset, 0, 0};
-      BUTTRESS_ASSIGN_OR_RETURN(const std::string header,
-                                file->Read(at.offset, kPayloadHeaderBytes));
-      if (header.size() < kPayloadHeaderBytes) return end;
-      std::memcpy(&ref.bytes, header.data(), sizeof(ref.bytes));
-      std::memcpy(&ref.check, header.data() + sizeof(ref.bytes), sizeof(ref.check));
-      if (ref.bytes > segment->second - at.offset - kPayloadHeaderBytes) return end;
-      BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes,
-                                file->Read(at.offset + kPayloadHeaderBytes, ref.bytes));
-      if (CheckOf(Sha256Of(bytes)) != ref.check) return end;
-      BUTTRESS_RETURN_IF_ERROR(take(ref, bytes));
-      at.offset += kPayloadHeaderBytes + ref.bytes;
-      end = at;
-    }
-  }
-  return end;
-}
-
 Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view sha256) {
   if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
-    return InvalidArgument("a payload of " + std::to_string(bytes.size()) +
-                           " bytes is above the 4 GiB of a record");
+    return InvalidArgument(
+        fmt::format("payload has {} bytes; expected at most the 4 GiB of a record", bytes.size()));
   }
   if (end_ > 0 && end_ + kPayloadHeaderBytes + bytes.size() > segment_bytes_) {
     BUTTRESS_RETURN_IF_ERROR(StartSegment(segment_ + 1));
@@ -249,8 +215,6 @@ Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view
   return ref;
 }
 
-void PayloadStore::StartSync() { current_->StartSync(); }
-
 Status PayloadStore::Sync() { return current_->Sync(); }
 
 Result<std::string> PayloadStore::Read(const PayloadRef& ref) const {
@@ -264,19 +228,18 @@ Result<std::string> PayloadStore::Read(const PayloadRef& ref) const {
     }
     file = open_.at(ref.segment);
   }
-  BUTTRESS_ASSIGN_OR_RETURN(std::string record,
-                            file->Read(ref.offset, kPayloadHeaderBytes + ref.bytes));
-  const bool whole = record.size() == kPayloadHeaderBytes + ref.bytes;
-  const std::string_view bytes =
-      std::string_view(record).substr(std::min<std::size_t>(record.size(), kPayloadHeaderBytes));
-  if (!whole || std::memcmp(HeaderOf(ref).data(), record.data(), kPayloadHeaderBytes) != 0 ||
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string header, file->Read(ref.offset, kPayloadHeaderBytes));
+  BUTTRESS_ASSIGN_OR_RETURN(std::string bytes,
+                            file->Read(ref.offset + kPayloadHeaderBytes, ref.bytes));
+  const Header expected = HeaderOf(ref);
+  if (header != std::string_view(expected.data(), expected.size()) || bytes.size() != ref.bytes ||
       CheckOf(Sha256Of(bytes)) != ref.check) {
     return DataLoss(
-        SegmentPath(folder_, ref.segment) + ": the record at byte " + std::to_string(ref.offset) +
-        " is not what was written; restore the folder from a copy, or start a new run folder");
+        fmt::format("{}: the record at byte {} is not what was written; restore the "
+                    "folder from a copy, or start a new run folder",
+                    SegmentPath(folder_, ref.segment), ref.offset));
   }
-  record.erase(0, kPayloadHeaderBytes);
-  return record;
+  return bytes;
 }
 
 Result<int> PayloadStore::DeleteBefore(std::uint64_t first_needed) {

@@ -1,24 +1,25 @@
 #include "lib/ledger/read_rows.h"
 
+#include <fmt/core.h>
+
 #include <bit>
 #include <cstring>
 #include <utility>
 
-#include "lib/ledger/completion_text.h"
 #include "lib/ledger/schema.h"
 
 namespace buttress {
 namespace {
 
 static_assert(std::endian::native == std::endian::little,
-              "EncodeDoubles writes the machine's bytes");
+              "EncodeDoubles and EncodeSketch write numbers as they are in memory");
 
 Status Damaged(const std::string& what, const std::string& value) {
-  return DataLoss("the ledger's " + what + " '" + value +
-                  "' is unknown; restore ledger.db from a copy");
+  return DataLoss(
+      fmt::format("ledger has unknown {} '{}'; restore ledger.db from a copy", what, value));
 }
 
-// The value below `count` whose name is `name`.
+// Returns the value below `count` that has this name.
 template <class Enum>
 Result<Enum> FromName(std::string_view (*name_of)(Enum), std::size_t count,
                       const std::string& name) {
@@ -71,14 +72,14 @@ CollapseCounts CountsAt(const Statement& row, int column) {
           .unscorable = row.Int(column + 5)};
 }
 
-// Calls `take(row)` -> Status for each row of `sql`.
-template <class Take>
-Status ForEachRow(Database& database, const std::string& sql, Take take) {
+// Calls `visit(row)`, which returns a Status, for each row that `sql` selects.
+template <class Visit>
+Status ForEachRow(Database& database, const std::string& sql, Visit visit) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> statement, database.Prepare(sql));
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, statement->Next());
     if (!found) return OkStatus();
-    BUTTRESS_RETURN_IF_ERROR(take(*statement));
+    BUTTRESS_RETURN_IF_ERROR(visit(*statement));
   }
 }
 
@@ -115,7 +116,27 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.history = {row.Int(8), row.Int(9)};
   accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
                       static_cast<std::uint32_t>(row.Int(13))};
-  BUTTRESS_ASSIGN_OR_RETURN(accepted.completions, DecodeCompletions(row.Text(14)));
+  return OkStatus();
+}
+
+Status ReadCompletion(const Statement& row, std::map<std::uint64_t, AcceptedRow>& accepted) {
+  const auto group = accepted.find(row.Unsigned(0));
+  if (group == accepted.end()) return Damaged("completion of group", row.Text(0));
+  CompletionRow& completion = group->second.completions.emplace_back();
+  completion.outcome = static_cast<Outcome>(row.Int(2));
+  completion.finish_reason = static_cast<FinishReason>(row.Int(3));
+  completion.raw_reward = row.Double(4);
+  completion.reward = row.Double(5);
+  completion.trained_tokens = static_cast<std::int32_t>(row.Int(6));
+  completion.total_tokens = static_cast<std::int32_t>(row.Int(7));
+  completion.version_epoch = row.Unsigned(8);
+  completion.version_step = row.Unsigned(9);
+  completion.logprob_sum = row.Double(10);
+  completion.token_digest = row.Text(11);
+  const std::string sketch = row.Text(12);
+  if (sketch.size() != sizeof(completion.token_sketch))
+    return Damaged("sketch size in group", row.Text(0));
+  std::memcpy(completion.token_sketch.data(), sketch.data(), sketch.size());
   return OkStatus();
 }
 
@@ -131,6 +152,10 @@ std::string EncodeDoubles(const std::vector<double>& values) {
   return {reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double)};
 }
 
+std::string EncodeSketch(const MinHash& sketch) {
+  return {reinterpret_cast<const char*>(sketch.data()), sizeof(sketch)};
+}
+
 std::string EncodeVersions(const std::vector<PolicyVersion>& versions) {
   std::string text;
   for (const PolicyVersion& version : versions)
@@ -144,17 +169,18 @@ Status CheckLedgerFile(Database& database, const std::string& path) {
   if (id != kLedgerApplicationId)
     return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
   if (version == kLedgerVersion) return OkStatus();
-  return FailedPrecondition(path + " is a ledger of version " + std::to_string(version) +
-                            ", this program reads version " + std::to_string(kLedgerVersion) +
-                            "; use the program that wrote it, or a new run folder");
+  return FailedPrecondition(
+      fmt::format("{} is a ledger of version {}, this program reads version {}; use the program "
+                  "that wrote it, or a new run folder (local.out)",
+                  path, version, kLedgerVersion));
 }
 
 Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
       "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, "
-      "cursor_index, learner_epoch, planned_step, "
-      "committed_step, settled_step, acr_ema, finished, greso_easy, greso_hard FROM run";
+      "cursor_index, learner_epoch, planned_step, committed_step, settled_step, acr_ema, "
+      "finished, greso_easy, greso_hard FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
     run->run_name = row.Text(0);
@@ -185,16 +211,20 @@ Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const s
 Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
                                                           const std::string& where) {
   std::map<std::uint64_t, AcceptedRow> accepted;
-  // CROSS JOIN keeps SQLite from walking over all contents to find the few groups asked for.
-  const std::string from = " FROM groups CROSS JOIN accepted USING (group_id) ";
+  // CROSS JOIN makes SQLite begin with the few groups of `where` instead of all contents.
+  const std::string of_groups = " USING (group_id) WHERE " + where;
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, "
-      "components, versions, collapse, "
-      "history_correct, history_scored, segment, offset, bytes, payload_check, "
-      "accepted.completions" +
-          from + "WHERE " + where,
+      "components, versions, collapse, history_correct, history_scored, segment, offset, bytes, "
+      "payload_check FROM groups CROSS JOIN accepted" +
+          of_groups,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database,
+                 "SELECT completions.* FROM groups CROSS JOIN completions" + of_groups +
+                     " ORDER BY group_id, completions.position",
+                 [&](const Statement& row) { return ReadCompletion(row, accepted); }));
   return accepted;
 }
 
@@ -219,8 +249,8 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
   std::map<std::string, PromptHistory> history;
   const char* sql =
-      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) FROM accepted JOIN groups USING "
-      "(group_id) GROUP BY prompt_id";
+      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) "
+      "FROM accepted JOIN groups USING (group_id) GROUP BY prompt_id";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     history[row.Text(0)] = {row.Int(1), row.Int(2)};
     return OkStatus();
@@ -310,8 +340,8 @@ Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
 Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database) {
   std::map<std::uint64_t, std::uint64_t> tags;
   const char* sql =
-      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) WHERE state = "
-      "'settled' OR reason = 'no_signal'";
+      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) "
+      "WHERE state = 'settled' OR reason = 'no_signal'";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     const std::string sha256 = row.Text(1);
     if (sha256.size() != 32) return Damaged("content hash of group", std::to_string(row.Int(0)));

@@ -1,5 +1,5 @@
-// Rows from tables, for the coordinator's restart and for the command line's reader. `where` is SQL
-// of ours, never from outside.
+// Reads rows of the ledger's tables, for the coordinator's restart and for LedgerReader. A `where`
+// is an SQL condition written in this library, never text from outside.
 #pragma once
 
 #include <cstdint>
@@ -14,15 +14,15 @@
 
 namespace buttress {
 
-// kFailedPrecondition if the file is no ledger of this version; `path` is for the message.
+// kFailedPrecondition if the file is not a ledger of this version; the message names `path`.
 Status CheckLedgerFile(Database& database, const std::string& path);
 
 Result<std::optional<RunRow>> ReadRun(Database& database);
 
-// By id. kDataLoss for a state or reason that has no such name.
+// By id. kDataLoss for an unknown state or reason.
 Result<std::map<std::uint64_t, GroupRow>> ReadGroups(Database& database, const std::string& where);
 
-// By id, with their completions; `where` may name columns of `groups` and `accepted`.
+// By id, with their completions; `where` may name columns of `groups`.
 Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
                                                           const std::string& where);
 
@@ -31,28 +31,30 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
+
 // By row of the dataset.
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
 
-// Prompts passed over, by reason.
+// Counts the prompts that were passed over, by reason.
 Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
 
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
 Result<std::vector<CommitRow>> ReadCommits(Database& database);
 Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
 
-// The version announced last; none before the first.
+// The version that was announced last; nullopt before the first.
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);
 
-// ContentTag of every settled or replaced group, by id.
+// ContentTag of every settled and every replaced group, by id.
 Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database);
 
-// Dropped groups by reason.
+// Counts the dropped groups, by reason.
 Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database);
 
-// Encoding of lists inside one column.
+// Encodings of a list in one column.
 std::string JoinNames(const std::vector<std::string>& names);
 std::string EncodeDoubles(const std::vector<double>& values);
 std::string EncodeVersions(const std::vector<PolicyVersion>& versions);
+std::string EncodeSketch(const MinHash& sketch);
 
 }  // namespace buttress

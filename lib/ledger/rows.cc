@@ -1,8 +1,12 @@
 #include "lib/ledger/rows.h"
 
 #include <algorithm>
+#include <bit>
+#include <numeric>
+#include <span>
 
 #include "lib/base/check.h"
+#include "lib/base/digest.h"
 
 namespace buttress {
 namespace {
@@ -11,12 +15,21 @@ PolicyVersion WithoutDigest(const PolicyVersion& version) {
   return {version.learner_epoch, version.step, ""};
 }
 
+static_assert(std::endian::native == std::endian::little,
+              "TokenDigest hashes token ids as they are in memory");
+
+std::string TokenDigest(std::span<const std::int32_t> token_ids) {
+  constexpr std::size_t kDigestBytes = 16;
+  return Sha256Of({reinterpret_cast<const char*>(token_ids.data()), token_ids.size_bytes()})
+      .substr(0, kDigestBytes);
+}
+
 CompletionRow SummarizeCompletion(const Completion& completion) {
   const bool scorable = completion.outcome != Outcome::kUnscorable;
   CompletionRow row;
   row.outcome = completion.outcome;
   row.finish_reason = completion.finish_reason;
-  // The rewards of an unscorable completion mean nothing and may be NaN; no reader looks at them.
+  // The rewards of an unscorable completion have no meaning and may be NaN; nothing reads them.
   row.raw_reward = scorable ? completion.raw_reward : 0.0;
   row.reward = scorable ? completion.reward : 0.0;
   row.trained_tokens = TrainedLength(completion);
@@ -25,6 +38,9 @@ CompletionRow SummarizeCompletion(const Completion& completion) {
     row.version_epoch = completion.segments.front().version.learner_epoch;
     row.version_step = completion.segments.front().version.step;
   }
+  row.logprob_sum = std::accumulate(completion.logprobs.begin(), completion.logprobs.end(), 0.0);
+  row.token_digest = TokenDigest(completion.token_ids);
+  row.token_sketch = SketchTokens(completion.token_ids);
   return row;
 }
 
@@ -92,37 +108,10 @@ PromptHistory AcceptedRow::own_history() const {
   return own;
 }
 
-bool LedgerBatch::empty() const {
+bool LedgerChanges::empty() const {
   return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() &&
          skipped.empty() && plans.empty() && learners.empty() && commits.empty() &&
          manifests.empty() && checkpoints.empty();
-}
-
-bool LedgerBatch::accepts_only() const {
-  const bool others = run || !skipped.empty() || !plans.empty() || !learners.empty() ||
-                      !commits.empty() || !manifests.empty() || !checkpoints.empty();
-  return !others && !accepted.empty() && std::ranges::all_of(groups, [](const GroupRow& group) {
-    return group.state == GroupState::kReady || group.reason == DropReason::kNoSignal;
-  });
-}
-
-void LedgerBatch::Append(LedgerBatch&& later) {
-  const auto append = [](auto& rows, auto& more) {
-    if (rows.empty()) return rows.swap(more);
-    rows.insert(rows.end(), std::make_move_iterator(more.begin()),
-                std::make_move_iterator(more.end()));
-  };
-  if (later.run) run = std::move(later.run);
-  append(groups, later.groups);
-  append(accepted, later.accepted);
-  for (auto& [source, counts] : later.collapse) collapse[source] = counts;
-  for (auto& [row, record] : later.records) records[row] = record;
-  append(skipped, later.skipped);
-  append(plans, later.plans);
-  append(learners, later.learners);
-  append(commits, later.commits);
-  append(manifests, later.manifests);
-  append(checkpoints, later.checkpoints);
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

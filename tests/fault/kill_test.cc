@@ -41,9 +41,9 @@ TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
   KillDuringARun("learner", 8);
 }
 
-TEST(KillTest, ACoordinatorKilledBetweenFsyncAndAcknowledgementLosesAndRepeatsNothing) {
+void CrashTheCoordinatorAt(const char* failpoint) {
   ASSERT_EQ(TinyTask::Get().error(), "");
-  ::setenv("BUTTRESS_FAILPOINTS", "after_commit:crash:40", 1);
+  ::setenv("BUTTRESS_FAILPOINTS", failpoint, 1);
   LaunchedRun run(kSteps, {"--no-eval"});
   run.Start();
   ::unsetenv("BUTTRESS_FAILPOINTS");
@@ -52,6 +52,14 @@ TEST(KillTest, ACoordinatorKilledBetweenFsyncAndAcknowledgementLosesAndRepeatsNo
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
   EXPECT_GE(summary["restarts"], 1);
+}
+
+TEST(KillTest, ACoordinatorKilledBetweenPayloadSyncAndTransactionLosesAndRepeatsNothing) {
+  CrashTheCoordinatorAt("before_transaction:crash:25");
+}
+
+TEST(KillTest, ACoordinatorKilledBetweenTransactionAndAcknowledgementLosesAndRepeatsNothing) {
+  CrashTheCoordinatorAt("after_commit:crash:40");
 }
 
 }  // namespace

@@ -39,7 +39,7 @@ bool Allowed(GroupState from, GroupState to) {
 
 }  // namespace
 
-RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written)
+RunSimulation::RunSimulation(std::uint64_t seed, std::function<void(const LedgerChanges&)> written)
     : written_(std::move(written)),
       random_({seed, 0}),
       options_(MakeOptions(random_)),
@@ -67,21 +67,16 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
 }
 
 Scheduler RunSimulation::Start() {
-  LedgerBatch batch;
+  LedgerChanges batch;
   Result<Scheduler> scheduler = Scheduler::Restore(options_, ledger_.Load(), now_ms_, batch);
   BUTTRESS_CHECK(scheduler.ok(), scheduler.status().ToString());
   Write(batch);
   return *std::move(scheduler);
 }
 
-void RunSimulation::Write(const LedgerBatch& batch) {
+void RunSimulation::Write(const LedgerChanges& batch) {
   ledger_.Write(batch);
   if (written_) written_(batch);
-  if (batch.empty()) return;
-  behind_.Append(LedgerBatch(batch));
-  if (batch.accepts_only() && !Chance(20)) return;
-  lagging_.Write(std::exchange(behind_, {}));
-  acknowledged_.clear();
 }
 
 void RunSimulation::Expect(bool holds, const std::string& what) {
@@ -141,14 +136,14 @@ void RunSimulation::Admit() {
     const std::uint64_t number = next_prompt_++;
     skip = {number / 7, number % 7, static_cast<SkipReason>(Below(kSkipReasons))};
   }
-  LedgerBatch batch;
+  LedgerChanges batch;
   scheduler_.Admit(prompts, skipped, {next_prompt_ / 7, next_prompt_ % 7}, batch);
   Finish(batch);
 }
 
 void RunSimulation::Register(Worker& worker) {
   if (worker.incarnation == 0) worker.incarnation = next_incarnation_++;
-  LedgerBatch batch;
+  LedgerChanges batch;
   scheduler_.RegisterWorker(worker.id, worker.incarnation, {}, now_ms_, batch);
   Finish(batch);
 }
@@ -167,7 +162,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   }
   request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
   request.loaded_version = worker.loaded;
-  LedgerBatch batch;
+  LedgerChanges batch;
   Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, batch);
   Finish(batch);
   if (!reply.ok()) return Register(worker);
@@ -228,13 +223,12 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
   if (lossy && Chance(5))
     submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
   sent_.push_back(submission);
-  LedgerBatch batch;
+  LedgerChanges batch;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
   const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
   const SubmitOutcome expected = scheduler_.Check(submission);
   const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
   Finish(batch);
-  if (outcome == SubmitOutcome::kAccepted && !behind_.empty()) acknowledged_.push_back(submission);
   Expect(expected == outcome, "Check says what Submit does");
   ++outcomes_[static_cast<std::size_t>(outcome)];
   if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
@@ -276,12 +270,11 @@ void RunSimulation::SubmitLate() {
   if (sent_.empty()) return;
   Submission submission = sent_[Below(sent_.size())];
   if (Chance(30)) submission.content_sha256 = Sha256Of("forged");
-  LedgerBatch batch;
+  LedgerChanges batch;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
   const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
   const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
   Finish(batch);
-  if (outcome == SubmitOutcome::kAccepted && !behind_.empty()) acknowledged_.push_back(submission);
   if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
 }
 
@@ -298,33 +291,14 @@ void RunSimulation::ReplaceWorker(Worker& worker) {
 
 void RunSimulation::PassTime() {
   now_ms_ += static_cast<std::int64_t>(Below(150));
-  LedgerBatch batch;
+  LedgerChanges batch;
   scheduler_.Expire(now_ms_, batch);
   Finish(batch);
   const std::optional<std::int64_t> next = scheduler_.NextExpiryMs();
   Expect(!next || *next > now_ms_, "no lease lives on after its end");
 }
 
-// A crash after acknowledgements that the ledger has not heard of: their payloads, in order, bring
-// back the same state.
-void RunSimulation::RestartFromBehind() {
-  LedgerBatch batch;
-  Result<Scheduler> restored = Scheduler::Restore(options_, lagging_.Load(), now_ms_, batch);
-  BUTTRESS_CHECK(restored.ok(), restored.status().ToString());
-  for (Submission submission : acknowledged_) {
-    const GroupRow* const group = restored->groups().Find(submission.lease.group_id);
-    Expect(group != nullptr, "a group that was acknowledged is under way in the ledger behind");
-    if (group == nullptr) continue;
-    submission.incarnation = group->incarnation;
-    submission.lease.lease_epoch = group->lease_epoch;
-    Expect(restored->Submit(submission, batch) == SubmitOutcome::kAccepted,
-           "what was acknowledged is accepted again");
-  }
-  Expect(restored->SameState(scheduler_), "ledger and payloads give back the same state");
-}
-
 void RunSimulation::RestartCoordinator() {
-  RestartFromBehind();
   Scheduler restored = Start();
   Expect(restored.SameState(scheduler_), "the ledger gives back the same state");
   Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1,
@@ -339,7 +313,7 @@ void RunSimulation::StartLearner() {
   PolicyVersion checkpoint;
   if (!learner_.checkpoints.empty())
     checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, batch);
   Expect(start.ok(), "a learner may start from any checkpoint that is not before a settled step");
   if (!start.ok()) return;
@@ -355,7 +329,7 @@ void RunSimulation::StartLearner() {
 
 void RunSimulation::Plan(std::uint64_t step) {
   if (step > scheduler_.run().planned_step + 1) return;
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Result<PlanReply> reply = scheduler_.PlanBatch(learner_.epoch, step, batch);
   Finish(batch);
   Expect(reply.ok(), "the next step can be planned");
@@ -399,7 +373,7 @@ void RunSimulation::CheckWindow() {
 
 void RunSimulation::Train() {
   const std::uint64_t step = learner_.step + 1;
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Status status = scheduler_.Commit(learner_.epoch, step, batch);
   Finish(batch);
   Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step),
@@ -411,7 +385,7 @@ void RunSimulation::Announce() {
   if (learner_.epoch == 0) return;
   const PolicyVersion version{learner_.epoch, learner_.step,
                               Sha256Of("weights " + std::to_string(learner_.step))};
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
   for (const auto& [id, group] : ledger_.groups) {
     if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
@@ -421,7 +395,7 @@ void RunSimulation::Announce() {
   Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version,
          "(6) versions only rise");
   announced_ = version;
-  LedgerBatch old;
+  LedgerChanges old;
   Expect(scheduler_.Announce(learner_.epoch - 1, {version, ""}, old).code() ==
                  StatusCode::kFailedPrecondition &&
              old.empty(),
@@ -431,20 +405,20 @@ void RunSimulation::Announce() {
 void RunSimulation::Checkpoint(bool lossy) {
   learner_.checkpoints.push_back({learner_.epoch, learner_.step, ""});
   if (lossy && Chance(30)) return;  // it dies before it can say so
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Status status =
       scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), batch);
   Finish(batch);
   Expect(status.ok(), "what was committed can be checkpointed");
 }
 
-void RunSimulation::Finish(const LedgerBatch& batch) {
+void RunSimulation::Finish(const LedgerChanges& batch) {
   CheckMoves(batch);
   Write(batch);
   CheckSlots();
 }
 
-void RunSimulation::CheckMoves(const LedgerBatch& batch) {
+void RunSimulation::CheckMoves(const LedgerChanges& batch) {
   std::map<std::uint64_t, GroupState> state;
   for (const GroupRow& row : batch.groups) {
     const auto known = ledger_.groups.find(row.group_id);

@@ -21,7 +21,8 @@ namespace buttress {
 class RunSimulation {
  public:
   // `written` is given every batch that the scheduler makes, the first one included.
-  explicit RunSimulation(std::uint64_t seed, std::function<void(const LedgerBatch&)> written = {});
+  explicit RunSimulation(std::uint64_t seed,
+                         std::function<void(const LedgerChanges&)> written = {});
 
   // One random event.
   void Step();
@@ -66,7 +67,7 @@ class RunSimulation {
   void Expect(bool holds, const std::string& what);
   static SchedulerOptions MakeOptions(RandomStream& random);
   Scheduler Start();
-  void Write(const LedgerBatch& batch);
+  void Write(const LedgerChanges& batch);
 
   void Admit();
   void Register(Worker& worker);
@@ -81,27 +82,23 @@ class RunSimulation {
   void ReplaceWorker(Worker& worker);
   void PassTime();
   void RestartCoordinator();
-  void RestartFromBehind();
   void StartLearner();
   void Plan(std::uint64_t step);
   void Train();
   void Announce();
   void Checkpoint(bool lossy);
 
-  void Finish(const LedgerBatch& batch);
-  void CheckMoves(const LedgerBatch& batch);
+  void Finish(const LedgerChanges& batch);
+  void CheckMoves(const LedgerChanges& batch);
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
   bool Abandoned(const PolicyVersion& version) const;
 
-  const std::function<void(const LedgerBatch&)> written_;
+  const std::function<void(const LedgerChanges&)> written_;
   RandomStream random_;
   SchedulerOptions options_;
   MemoryLedger ledger_;
-  MemoryLedger lagging_;  // a ledger that is behind by what the payload files hold
-  LedgerBatch behind_;
-  std::vector<Submission> acknowledged_;  // those of behind_
   std::int64_t now_ms_ = 0;
   Scheduler scheduler_;
   std::vector<Worker> workers_;

@@ -21,7 +21,7 @@ struct MemoryLedger {
   std::vector<LearnerRow> learners;
   std::optional<ManifestRow> announced;
 
-  void Write(const LedgerBatch& batch) {
+  void Write(const LedgerChanges& batch) {
     if (batch.run) run = batch.run;
     for (const GroupRow& row : batch.groups) groups[row.group_id] = row;
     for (const AcceptedRow& row : batch.accepted) {

@@ -248,7 +248,7 @@ TEST(SchedulerRestore, AnotherConfigurationIsRefusedWithBothHashes) {
   SchedulerRig rig = SchedulerRig::Started();
   SchedulerOptions other = SmallRun();
   other.config_sha256 = "bb";
-  LedgerBatch batch;
+  LedgerChanges batch;
   const Result<Scheduler> restored = Scheduler::Restore(other, rig.ledger.Load(), 0, batch);
   EXPECT_EQ(restored.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(restored.status().message(), HasSubstr("aa"));
@@ -259,7 +259,7 @@ TEST(SchedulerRestore, ALedgerThatContradictsItselfIsDataLoss) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
   ASSERT_TRUE(rig.Plan(1).ok());
-  LedgerBatch batch;
+  LedgerChanges batch;
   LedgerSnapshot torn = rig.ledger.Load();
   torn.accepted.erase(1);
   EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);

@@ -41,7 +41,7 @@ class SchedulerRig {
   }
 
   Scheduler Restore() {
-    LedgerBatch written;
+    LedgerChanges written;
     Result<Scheduler> restored = Scheduler::Restore(options, ledger.Load(), now_ms, written);
     BUTTRESS_CHECK(restored.ok(), restored.status().ToString());
     ledger.Write(written);
@@ -176,7 +176,7 @@ class SchedulerRig {
   std::int64_t now_ms = 1000;
   MemoryLedger ledger;
   Scheduler scheduler;
-  LedgerBatch batch;
+  LedgerChanges batch;
   std::uint64_t drawn = 0;
   std::uint64_t epoch = 0;
 };

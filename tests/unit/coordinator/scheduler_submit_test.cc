@@ -14,7 +14,7 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
   const Lease lease = rig.LeaseAll().at(1);
   const Submission submission =
       SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
-  LedgerBatch batch;
+  LedgerChanges batch;
   EXPECT_EQ(rig.scheduler.Submit(submission, batch), SubmitOutcome::kAccepted);
   ASSERT_EQ(batch.groups.size(), 1);
   EXPECT_EQ(batch.groups[0].state, GroupState::kReady);

@@ -108,7 +108,7 @@ class LedgerRun {
   TempDir folder_;
   std::unique_ptr<Ledger> ledger_;
   std::unique_ptr<PayloadStore> payloads_;
-  LedgerBatch batch_;
+  LedgerChanges batch_;
   std::uint64_t last_id_ = 0;
   RandomStream random_{{3, 4}};
 };

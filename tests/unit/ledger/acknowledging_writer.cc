@@ -23,13 +23,13 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
   GroupRow group;
   group.group_id = id;
   group.state = GroupState::kReady;
-  LedgerBatch batch;
-  batch.groups = {group};
-  batch.accepted = {accepted};
-  batch.run.emplace();
-  batch.run->next_group_id = id + 1;
-  batch.collapse["s"].groups = static_cast<std::int64_t>(id);
-  return ledger.Write(batch);
+  LedgerChanges changes;
+  changes.groups = {group};
+  changes.accepted = {accepted};
+  changes.run.emplace();
+  changes.run->next_group_id = id + 1;
+  changes.collapse["s"].groups = static_cast<std::int64_t>(id);
+  return ledger.Write(changes);
 }
 
 Status Run(const std::string& folder) {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "lib/ledger/completion_text.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "tests/property/run_simulation.h"
@@ -32,9 +31,16 @@ AcceptedRow Accepted(std::uint64_t id) {
   row.group_id = id;
   row.lease_epoch = 1;
   row.content_sha256 = std::string(32, static_cast<char>(id));
-  row.completions = {
-      {.outcome = Outcome::kCorrect, .raw_reward = 1, .reward = 1, .total_tokens = 7},
-      {.outcome = Outcome::kWrong, .version_epoch = 1, .version_step = 3}};
+  row.completions = {{.outcome = Outcome::kCorrect,
+                      .finish_reason = FinishReason::kLength,
+                      .raw_reward = 0.1,
+                      .reward = -1e-300,
+                      .trained_tokens = 6,
+                      .total_tokens = 7,
+                      .logprob_sum = -12.5,
+                      .token_digest = std::string(16, '\xff'),
+                      .token_sketch = {65535, 0, 1}},
+                     {.outcome = Outcome::kWrong, .version_epoch = UINT64_MAX, .version_step = 3}};
   row.component_names = {"format", "answer"};
   row.components = {0.5, 1, 0.25, 0};
   row.versions = {{1, 3, ""}, {2, 4, ""}};
@@ -71,9 +77,9 @@ TEST_F(LedgerTest, ANewLedgerHasNoRun) {
 }
 
 TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.run->acr_ema = 0.1;
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.run->acr_ema = 0.1;
   GroupRow group = Pending(1);
   group.state = GroupState::kReady;
   group.incarnation = UINT64_MAX;
@@ -82,65 +88,43 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   group.granted_version = {1, 3, ""};
   group.passed = 4;
   group.holds_slot = true;
-  batch.groups = {group};
-  batch.accepted = {Accepted(1)};
-  ASSERT_TRUE(Open()->Write(batch).ok());
+  changes.groups = {group};
+  changes.accepted = {Accepted(1)};
+  ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
-  EXPECT_EQ(snapshot.run, batch.run);
+  EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
-  EXPECT_EQ(snapshot.accepted.at(1), batch.accepted[0]);
+  EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
   const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);
   EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
 }
 
 TEST_F(LedgerTest, CompletionsCanBeAskedForWithTheSqliteProgram) {
-  LedgerBatch batch;
-  batch.run = FirstRun();
+  LedgerChanges changes;
+  changes.run = FirstRun();
   GroupRow group = Pending(1);
   group.state = GroupState::kReady;
-  batch.groups = {group};
-  batch.accepted = {Accepted(1)};
-  ASSERT_TRUE(Open()->Write(batch).ok());
+  changes.groups = {group};
+  changes.accepted = {Accepted(1)};
+  ASSERT_TRUE(Open()->Write(changes).ok());
   const auto database = *Database::Open(path_, DatabaseMode::kReadOnly);
   EXPECT_EQ(*database->QueryInt("SELECT COUNT(*) FROM completions WHERE group_id = 1"), 2);
   EXPECT_EQ(
       *database->QueryInt(
-          "SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward = 1"),
+          "SELECT total_tokens FROM completions WHERE position = 0 AND outcome = 1 AND reward < 0"),
       7);
   EXPECT_EQ(*database->QueryInt("SELECT version_step FROM completions WHERE position = 1 AND "
-                                "outcome = 2 AND version_epoch = 1"),
+                                "outcome = 2 AND version_epoch = -1"),
             3);
-}
-
-TEST(CompletionText, WhatWasWrittenIsReadAndAnythingElseIsDataLoss) {
-  const std::vector<CompletionRow> rows = {{.outcome = Outcome::kCorrect,
-                                            .finish_reason = FinishReason::kLength,
-                                            .raw_reward = 0.1,
-                                            .reward = -1e-300,
-                                            .trained_tokens = 3,
-                                            .total_tokens = 4,
-                                            .version_epoch = UINT64_MAX,
-                                            .version_step = 9},
-                                           {}};
-  const std::string text = EncodeCompletions(rows);
-  EXPECT_EQ(*DecodeCompletions(text), rows);
-  EXPECT_TRUE(DecodeCompletions(EncodeCompletions({}))->empty());
-  for (std::size_t size = 0; size < text.size(); ++size) {
-    EXPECT_EQ(DecodeCompletions(text.substr(0, size)).status().code(), StatusCode::kDataLoss)
-        << size;
-  }
-  for (const char* bad : {"[[1,2,3]]", "[[1,2,a,0,0,0,0,0]]", "[] ", "[[1,2,0,0,0,0,0,0],]"}) {
-    EXPECT_EQ(DecodeCompletions(bad).status().code(), StatusCode::kDataLoss) << bad;
-  }
 }
 
 TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
   for (std::uint64_t seed = 1; seed <= 6; ++seed) {
     TempDir folder;
     std::unique_ptr<Ledger> ledger = *Ledger::Open(folder.path() + "/ledger.db");
-    RunSimulation simulation(seed, [&](const LedgerBatch& batch) {
-      const Status status = ledger->Write(batch);
+    RunSimulation simulation(seed, [&](const LedgerChanges& changes) {
+      const Status status = ledger->Write(changes);
       ASSERT_TRUE(status.ok()) << status.ToString();
     });
     for (int event = 0; event < 150; ++event) simulation.Step();
@@ -157,30 +141,30 @@ TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
 }
 
 TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOverOnce) {
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.run->greso = GresoBases{0.51, 0.49};
-  batch.groups = {Pending(1)};
-  batch.records[UINT64_MAX] = {.easy_in_a_row = 3,
-                               .hard_in_a_row = 4,
-                               .last_constant = true,
-                               .last_pass = 5,
-                               .correct = 0.5,
-                               .wrong = 6};
-  batch.skipped = {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.run->greso = GresoBases{0.51, 0.49};
+  changes.groups = {Pending(1)};
+  changes.records[UINT64_MAX] = {.easy_in_a_row = 3,
+                                 .hard_in_a_row = 4,
+                                 .last_constant = true,
+                                 .last_pass = 5,
+                                 .correct = 0.5,
+                                 .wrong = 6};
+  changes.skipped = {
       {0, 8, SkipReason::kEasy}, {1, 8, SkipReason::kFarther}, {1, 9, SkipReason::kFarther}};
-  ASSERT_TRUE(Open()->Write(batch).ok());
+  ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
-  EXPECT_EQ(snapshot.run, batch.run);
-  EXPECT_EQ(snapshot.records, batch.records);
+  EXPECT_EQ(snapshot.run, changes.run);
+  EXPECT_EQ(snapshot.records, changes.records);
   EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2}));
-  LedgerBatch again;
+  LedgerChanges again;
   again.skipped = {{1, 9, SkipReason::kHard}};
   EXPECT_FALSE(Open()->Write(again).ok());
 
   EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations, IsEmpty());
-  LedgerBatch both;
-  both.skipped = {{batch.groups[0].prompt.pass, batch.groups[0].prompt.row, SkipReason::kHard}};
+  LedgerChanges both;
+  both.skipped = {{changes.groups[0].prompt.pass, changes.groups[0].prompt.row, SkipReason::kHard}};
   ASSERT_TRUE(Open()->Write(both).ok());
   EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations,
               testing::ElementsAre(HasSubstr("in the same pass")));
@@ -188,13 +172,13 @@ TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOv
 
 TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
   std::unique_ptr<Ledger> ledger = Open();
-  LedgerBatch first;
+  LedgerChanges first;
   first.run = FirstRun();
   first.groups = {Pending(1)};
   first.groups[0].state = GroupState::kReady;
   first.accepted = {Accepted(1)};
   ASSERT_TRUE(ledger->Write(first).ok());
-  LedgerBatch second;
+  LedgerChanges second;
   second.run = FirstRun();
   second.run->next_group_id = 3;
   second.groups = {Pending(2)};
@@ -206,30 +190,15 @@ TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
   EXPECT_TRUE(ledger->Write(second).ok());
 }
 
-TEST_F(LedgerTest, NothingIsCommittedIfWhatTheBatchRefersToIsNotDurable) {
-  std::unique_ptr<Ledger> ledger = Open();
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.groups = {Pending(1)};
-  int asked = 0;
-  const Status failed =
-      ledger->Write(batch, [&] { return ++asked, Unavailable("the disk is gone"); });
-  EXPECT_EQ(failed.message(), "the disk is gone");
-  EXPECT_FALSE(ledger->Load()->run.has_value());
-  ASSERT_TRUE(ledger->Write(batch, [&] { return ++asked, OkStatus(); }).ok());
-  EXPECT_TRUE(ledger->Load()->run.has_value());
-  EXPECT_EQ(asked, 2);
-}
-
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.groups = {Pending(1)};
-  batch.accepted = {Accepted(1)};
-  batch.plans = {{1, {1}, {}}};
-  ASSERT_TRUE(ledger->Write(batch).ok());
-  LedgerBatch again;
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {Pending(1)};
+  changes.accepted = {Accepted(1)};
+  changes.plans = {{1, {1}, {}}};
+  ASSERT_TRUE(ledger->Write(changes).ok());
+  LedgerChanges again;
   again.plans = {{2, {1}, {}}};
   EXPECT_FALSE(ledger->Write(again).ok());
 }
@@ -244,12 +213,12 @@ TEST_F(LedgerTest, ASecondCoordinatorIsRefusedAndNamesTheFirst) {
 
 TEST_F(LedgerTest, AReaderWorksBesideTheCoordinatorAndAfterIt) {
   std::unique_ptr<Ledger> ledger = Open();
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.groups = {Pending(1)};
-  ASSERT_TRUE(ledger->Write(batch).ok());
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {Pending(1)};
+  ASSERT_TRUE(ledger->Write(changes).ok());
   const std::unique_ptr<LedgerReader> early = *LedgerReader::Open(path_);
-  LedgerBatch more;
+  LedgerChanges more;
   more.groups = {Pending(2)};
   ASSERT_TRUE(ledger->Write(more).ok());
   EXPECT_EQ(early->Groups(1, 10)->size(), 1);  // as it was when it was opened
@@ -259,13 +228,13 @@ TEST_F(LedgerTest, AReaderWorksBesideTheCoordinatorAndAfterIt) {
 }
 
 TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
-  LedgerBatch batch;
-  batch.run = FirstRun();
-  batch.groups = {Pending(1)};
-  batch.groups[0].state = GroupState::kReady;
-  batch.accepted = {Accepted(1)};
-  batch.collapse["s"].Add(CollapseClass::kAllWrong);
-  ASSERT_TRUE(Open()->Write(batch).ok());
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {Pending(1)};
+  changes.groups[0].state = GroupState::kReady;
+  changes.accepted = {Accepted(1)};
+  changes.collapse["s"].Add(CollapseClass::kAllWrong);
+  ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerAudit audit = *AuditLedger(**LedgerReader::Open(path_));
   ASSERT_EQ(audit.violations.size(), 1);
   EXPECT_THAT(audit.violations[0], HasSubstr("1 all wrong, 0 otherwise constant, 0 mixed"));
@@ -282,18 +251,18 @@ TEST_F(LedgerTest, AFullDiskRefusesTheBatchAndLosesNothing) {
   std::uint64_t id = 0;
   Status status;
   while (status.ok() && id < 10000) {
-    LedgerBatch batch;
-    batch.run = FirstRun();
-    batch.groups = {Pending(++id)};
-    batch.accepted = {Accepted(id)};
-    status = ledger->Write(batch);
+    LedgerChanges changes;
+    changes.run = FirstRun();
+    changes.groups = {Pending(++id)};
+    changes.accepted = {Accepted(id)};
+    status = ledger->Write(changes);
   }
   EXPECT_EQ(status.code(), StatusCode::kResourceExhausted) << status.ToString();
   std::filesystem::remove(disk + "/filler");
   EXPECT_EQ(ledger->Load()->accepted.size(), id - 1);
-  LedgerBatch batch;
-  batch.groups = {Pending(id)};
-  EXPECT_TRUE(ledger->Write(batch).ok());
+  LedgerChanges changes;
+  changes.groups = {Pending(id)};
+  EXPECT_TRUE(ledger->Write(changes).ok());
   ledger.reset();
   EXPECT_EQ(umount(disk.c_str()), 0);
 }
@@ -307,6 +276,18 @@ TEST_F(LedgerTest, AForeignOrBrokenFileIsRefused) {
   ASSERT_TRUE(
       (*Database::Open(other, DatabaseMode::kReadWrite))->Execute("CREATE TABLE t (x)").ok());
   EXPECT_THAT(Ledger::Open(other).status().message(), HasSubstr("is not a ledger"));
+}
+
+TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
+  Open().reset();
+  ASSERT_TRUE(
+      (*Database::Open(path_, DatabaseMode::kReadWrite))->Execute("PRAGMA user_version = 3").ok());
+  for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(),
+                HasSubstr("is a ledger of version 3, this program reads version 4; use the "
+                          "program that wrote it, or a new run folder"));
+  }
 }
 
 }  // namespace

@@ -117,59 +117,6 @@ TEST_F(PayloadStoreTest, SegmentsBehindTheLastReferenceAreRemoved) {
   EXPECT_EQ(*store->Read(first), "acknowledged");
 }
 
-TEST_F(PayloadStoreTest, WhatTheLedgerDoesNotKnowYetIsGivenOutUpToTheFirstRecordThatIsNotWhole) {
-  PayloadRef known;
-  std::vector<PayloadRef> later;
-  {
-    const std::unique_ptr<PayloadStore> store = Open({}, 60);
-    known = *Append(*store, "known");
-    for (const char* bytes : {"second", "third, in the next segment", "", "last"})
-      later.push_back(*Append(*store, bytes));
-  }
-  ASSERT_EQ(later.back().segment, 2);
-  const std::string second_segment = path_ + "/00000002.seg";
-  const auto whole = std::filesystem::file_size(second_segment);
-  std::ofstream(second_segment, std::ios::app)
-      << std::string(4, '\1') + "torn header and bytes that are too short";
-  std::vector<std::pair<PayloadRef, std::string>> taken;
-  const auto store = PayloadStore::Open(path_, EndOf(known), 60,
-                                        [&](const PayloadRef& ref, std::string_view bytes) {
-                                          taken.emplace_back(ref, bytes);
-                                          return OkStatus();
-                                        });
-  ASSERT_TRUE(store.ok()) << store.status().ToString();
-  EXPECT_THAT(taken, ::testing::ElementsAre(::testing::Pair(later[0], "second"),
-                                            ::testing::Pair(later[1], "third, in the next segment"),
-                                            ::testing::Pair(later[2], ""),
-                                            ::testing::Pair(later[3], "last")));
-  EXPECT_EQ(std::filesystem::file_size(second_segment), whole);
-  EXPECT_EQ(*(*store)->Read(*Append(**store, "next")), "next");
-}
-
-TEST_F(PayloadStoreTest, ARecordThatIsNotWhatWasWrittenEndsTheTail) {
-  std::vector<PayloadRef> refs;
-  {
-    const std::unique_ptr<PayloadStore> store = Open();
-    for (const char* bytes : {"first", "second", "third"}) refs.push_back(*Append(*store, bytes));
-  }
-  std::fstream(first_segment_, std::ios::in | std::ios::out | std::ios::binary)
-      .seekp(static_cast<std::streamoff>(refs[1].offset) + 9)
-      .put('X');
-  int taken = 0;
-  const auto count = [&](const PayloadRef&, std::string_view) {
-    ++taken;
-    return OkStatus();
-  };
-  ASSERT_TRUE(PayloadStore::Open(path_, {}, kSegmentBytes, count).ok());
-  EXPECT_EQ(taken, 1);
-  EXPECT_EQ(std::filesystem::file_size(first_segment_), EndOf(refs[0]).offset);
-  EXPECT_EQ(PayloadStore::Open(path_, {}, kSegmentBytes,
-                               [](const PayloadRef&, std::string_view) { return Internal("no"); })
-                .status()
-                .code(),
-            StatusCode::kInternal);
-}
-
 TEST_F(PayloadStoreTest, ARecordThatDoesNotFitOnTheDiskLeavesTheStoreUsable) {
   const std::unique_ptr<PayloadStore> store = Open();
   const PayloadRef kept = *Append(*store, "kept");

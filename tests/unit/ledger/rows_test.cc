@@ -5,6 +5,8 @@
 
 #include <limits>
 
+#include "lib/base/digest.h"
+
 namespace buttress {
 namespace {
 
@@ -15,6 +17,7 @@ Completion Make(std::int32_t index, Outcome outcome, double reward,
   Completion completion;
   completion.index = index;
   completion.token_ids = {1, 2, 3};
+  completion.logprobs = {-0.5F, -0.25F, -1};
   completion.trained_spans = {{0, 2}};
   completion.outcome = outcome;
   completion.raw_reward = reward;
@@ -44,6 +47,21 @@ TEST(SummarizeGroup, KeepsCompletionsByIndexAndEveryVersionOnce) {
   EXPECT_THAT(row.component_names, ElementsAre("answer", "format"));
   EXPECT_THAT(row.components, ElementsAre(1, 7, 0, 7));
   EXPECT_EQ(row.collapse, CollapseClass::kMixed);
+}
+
+TEST(SummarizeGroup, KeepsDigestSketchAndLogprobSumOfTheTokens) {
+  Group group;
+  group.completions = {Make(0, Outcome::kCorrect, 1, {}), Make(1, Outcome::kWrong, 0, {}),
+                       Make(2, Outcome::kWrong, 0, {})};
+  group.completions[2].token_ids.back() = 4;
+  const AcceptedRow row = SummarizeGroup(group);
+  EXPECT_EQ(row.completions[0].logprob_sum, -1.75);
+  // SHA-256 of 01 00 00 00 02 00 00 00 03 00 00 00.
+  EXPECT_EQ(ToHex(row.completions[0].token_digest), "4636993d3e1da4e9d6b8f87b79e8f7c6");
+  EXPECT_EQ(row.completions[0].token_digest, row.completions[1].token_digest);
+  EXPECT_NE(row.completions[0].token_digest, row.completions[2].token_digest);
+  EXPECT_EQ(Similarity(row.completions[0].token_sketch, row.completions[1].token_sketch), 1);
+  EXPECT_EQ(Similarity(row.completions[0].token_sketch, row.completions[2].token_sketch), 0);
 }
 
 TEST(SummarizeGroup, AnUnscorableCompletionDoesNotDecideTheClass) {
