@@ -1,10 +1,11 @@
-// What every call has in common: it is posted to the loop, answered once, and counted.
+// The part that all RPCs share: a call is posted to the loop, answered once, and counted.
 #pragma once
 
 #include <atomic>
 #include <functional>
 #include <optional>
 #include <string_view>
+#include <utility>
 
 #include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
@@ -12,15 +13,10 @@
 
 namespace buttress {
 
-struct LongPoll {
-  std::int64_t hold_ms = 0;
-  std::function<bool(const LedgerChanges& changes)> concerned;  // as in Command
-};
-
-// A call's reactor; `Reactor` is grpc::ServerUnaryReactor or one of its streaming siblings. Owned
-// by itself until gRPC is done with it.
+// The reactor of a call; `Reactor` is grpc::ServerUnaryReactor or a streaming one. A call deletes
+// itself when gRPC is done with it.
 template <class Reactor>
-class Call : public Reactor {
+class Call : public Reactor, public LoopRequest {
  public:
   Call(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method)
       : loop_(loop), metrics_(metrics), method_(method) {}
@@ -29,20 +25,19 @@ class Call : public Reactor {
 
   void OnDone() override { delete this; }
 
- protected:
-  using Apply = std::function<std::optional<Status>(Turn& turn, bool last)>;
+  bool cancelled() const override { return cancelled_; }
 
-  // Has the loop apply the request; `then` runs on the loop's thread once it is durable.
-  void Post(Apply apply, std::function<void(const Status&)> then, LongPoll poll = {}) {
-    Command command{std::move(apply), then, [this] { return cancelled_.load(); }, poll.hold_ms,
-                    std::move(poll.concerned)};
-    if (!loop_.Post(command)) {
-      then(Unavailable("the coordinator has too many calls waiting, or is closing; try again"));
-    }
+ protected:
+  // Posts the call to the loop, which calls Apply and then Answer.
+  void Post() {
+    if (loop_.Post(this)) return;
+    Answer(
+        Unavailable("the coordinator has too many calls waiting, or is "
+                    "closing; try again"));
   }
 
-  // Once; nothing of this object may be touched afterwards.
-  void Answer(const Status& status) {
+  // Counts and ends the call. REQUIRES: called once, as the last use of this object.
+  void FinishCall(const Status& status) {
     metrics_.Handled(method_, status.code());
     this->Finish(ToGrpc(status));
   }
@@ -53,6 +48,35 @@ class Call : public Reactor {
  private:
   const std::string_view method_;
   std::atomic<bool> cancelled_ = false;
+};
+
+// A call with one request and one response, which lives as long as its handler's captures.
+class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
+ public:
+  using Handler = std::function<std::optional<Status>(Turn& turn, bool last)>;
+  using Concern = bool (*)(const LedgerChanges& changes);
+
+  UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
+            std::int64_t hold_ms, Handler handler, Concern concerned)
+      : Call(loop, metrics, method),
+        hold_ms_(hold_ms),
+        handler_(std::move(handler)),
+        concerned_(concerned) {
+    Post();
+  }
+
+  std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
+
+  bool ConcernedBy(const LedgerChanges& changes) const override { return concerned_(changes); }
+
+  std::int64_t hold_ms() const override { return hold_ms_; }
+
+  void Answer(const Status& status) override { FinishCall(status); }
+
+ private:
+  const std::int64_t hold_ms_;
+  const Handler handler_;
+  const Concern concerned_;
 };
 
 }  // namespace buttress

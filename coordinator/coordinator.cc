@@ -101,11 +101,11 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 
-  const CollapseCounts last_batch =
+  const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
       TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source), *ledger_,
-      *payloads_, *metrics_, RealClock(), last_batch, config.local.coordinator.keep_payloads});
+      *payloads_, *metrics_, RealClock(), last_plan, config.local.coordinator.keep_payloads});
   return OkStatus();
 }
 

@@ -14,17 +14,17 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kQueueBound = 4096;
-constexpr std::size_t kTurnBound = 512;
+constexpr std::size_t kTurnBound = 512;  // requests of one turn
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
-// Slower than any sync: the process was stopped, or the machine slept.
+// No sync takes this long: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
 
 }  // namespace
 
 CoordinatorLoop::CoordinatorLoop(Parts parts)
     : parts_(std::move(parts)), queue_(kQueueBound), last_wake_ms_(parts_.clock.MonotonicMs()) {
-  Publish(last_wake_ms_);  // a scrape before the first turn sees the ledger's counts
+  Publish(last_wake_ms_);  // so that a scrape before the first turn reads the ledger's counts
   thread_ = std::thread([this] { Run(); });
 }
 
@@ -33,18 +33,16 @@ CoordinatorLoop::~CoordinatorLoop() {
   Stop().IgnoreError();
 }
 
-bool CoordinatorLoop::Post(Command& command) { return queue_.Push(command, milliseconds(0)); }
+bool CoordinatorLoop::Post(LoopRequest* request) { return queue_.Push(request, milliseconds(0)); }
 
 void CoordinatorLoop::Drain() {
   draining_ = true;
-  Command wake;
-  wake.apply = [](Turn&, bool) { return OkStatus(); };
-  wake.finish = [](const Status&) {};
+  LoopRequest* wake = nullptr;
   queue_.Push(wake, milliseconds(kLongestWaitMs));
 }
 
 Status CoordinatorLoop::Stop() {
-  BUTTRESS_CHECK(draining_, "Stop before Drain would leave long polls without an answer");
+  BUTTRESS_CHECK(draining_, "Drain is called before Stop, so that long polls are answered");
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   return failed_;
@@ -52,67 +50,66 @@ Status CoordinatorLoop::Stop() {
 
 void CoordinatorLoop::Run() {
   while (true) {
-    std::optional<Command> first = queue_.Pop(milliseconds(WaitMs()));
+    const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
     if (!first && queue_.closed() && parked_.empty()) break;
-    RunTurn(std::move(first));
+    RunTurn(first.value_or(nullptr));
   }
 }
 
-void CoordinatorLoop::RunTurn(std::optional<Command> first) {
+void CoordinatorLoop::RunTurn(LoopRequest* first) {
   LedgerChanges changes;
   Turn turn{parts_.terms,   parts_.scheduler, parts_.prompts, parts_.payloads,
             parts_.metrics, changes,          NowMs(),        draining_};
   std::vector<Answer> answers;
-  bool changed = false;
-  bool settled = false;
   if (failed_.ok()) {
     parts_.scheduler.Expire(turn.now_ms, changes);
-    for (std::size_t n = 0; first; ++n) {
-      Apply(std::move(*first), turn, answers);
-      first = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
-    }
+    ApplyPosted(first, turn, answers);
     AdmitPrompts(turn);
-    // A plan may drop groups, which makes room for prompts, which a worker may be waiting for.
+    // A plan may drop groups; that makes room for prompts, for which a parked worker may wait.
     do {
-      AskParkedAgain(turn, answers);
+      ApplyParked(turn, answers);
     } while (AdmitPrompts(turn));
-    changed = !changes.empty();
-    settled = !changes.checkpoints.empty();
-    if (!changes.plans.empty()) parts_.last_batch = changes.plans.back().collapse.step;
     if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok())
       Fail(std::move(status));
+  } else if (first != nullptr) {
+    answers.push_back({first, OkStatus()});
   }
-  if (!failed_.ok()) {
-    // Memory is ahead of the ledger: nobody may hear what is in it.
-    for (Parked& parked : parked_) answers.push_back({std::move(parked.command), OkStatus()});
-    parked_.clear();
-    if (first) answers.push_back({std::move(*first), OkStatus()});
-    for (Answer& answer : answers) {
-      answer.status = Unavailable("the coordinator restarts: " + failed_.message());
-    }
-  } else {
-    if (changed) Failpoint("after_commit");
-    if (settled && !parts_.keep_payloads) DeleteSettledPayloads();
-    // While calls wait the next turn comes at once, and copying the status again and again would
-    // slow them.
+
+  if (failed_.ok()) {
+    if (!changes.empty()) Failpoint("after_commit");
+    if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
+    if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+    // While requests wait the next turn begins at once, and publishing every turn would slow it.
     if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
+  } else {
+    // The state in memory is ahead of the ledger, so no caller may learn anything of it.
+    for (const Parked& parked : parked_) answers.push_back({parked.request, OkStatus()});
+    parked_.clear();
+    for (Answer& answer : answers)
+      answer.status = Unavailable("the coordinator restarts: " + failed_.message());
   }
-  for (const Answer& answer : answers) answer.command.finish(answer.status);
+  for (const Answer& answer : answers) answer.request->Answer(answer.status);
+}
+
+void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers) {
+  std::optional<LoopRequest*> next = first;
+  for (std::size_t n = 0; next; ++n) {
+    LoopRequest* const request = *next;
+    next = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
+    if (request == nullptr) continue;
+    if (std::optional<Status> status = request->Apply(turn, request->hold_ms() == 0)) {
+      answers.push_back({request, std::move(*status)});
+    } else {
+      const std::int64_t hold_ms = std::min(request->hold_ms(), parts_.terms.max_hold_ms);
+      parked_.push_back({request, turn.now_ms + hold_ms});
+    }
+  }
 }
 
 void CoordinatorLoop::Fail(Status status) {
   failed_ = std::move(status);
-  Log(kError, "the coordinator cannot go on", {{"error", failed_.ToString()}});
+  Log(kError, "the coordinator stops", {{"error", failed_.ToString()}});
   RequestShutdown();
-}
-
-void CoordinatorLoop::Apply(Command command, Turn& turn, std::vector<Answer>& answers) {
-  if (std::optional<Status> status = command.apply(turn, command.hold_ms == 0)) {
-    answers.push_back({std::move(command), std::move(*status)});
-  } else {
-    const std::int64_t hold_ms = std::min(command.hold_ms, parts_.terms.max_hold_ms);
-    parked_.push_back({std::move(command), turn.now_ms + hold_ms});
-  }
 }
 
 bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
@@ -127,24 +124,18 @@ bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
   return true;
 }
 
-void CoordinatorLoop::AskParkedAgain(Turn& turn, std::vector<Answer>& answers) {
-  std::vector<Parked> still;
-  for (Parked& parked : parked_) {
+void CoordinatorLoop::ApplyParked(Turn& turn, std::vector<Answer>& answers) {
+  std::erase_if(parked_, [&](const Parked& parked) {
     const bool last = turn.draining || turn.now_ms >= parked.deadline_ms;
     std::optional<Status> status;
-    if (parked.command.cancelled && parked.command.cancelled()) {
+    if (parked.request->cancelled()) {
       status = Cancelled("the caller has left");
-    } else if (last || (parked.command.concerned ? parked.command.concerned(turn.changes)
-                                                 : !turn.changes.empty())) {
-      status = parked.command.apply(turn, last);
+    } else if (last || parked.request->ConcernedBy(turn.changes)) {
+      status = parked.request->Apply(turn, last);
     }
-    if (status) {
-      answers.push_back({std::move(parked.command), std::move(*status)});
-    } else {
-      still.push_back(std::move(parked));
-    }
-  }
-  parked_ = std::move(still);
+    if (status) answers.push_back({parked.request, std::move(*status)});
+    return status.has_value();
+  });
 }
 
 Status CoordinatorLoop::Persist(const Turn& turn) {
@@ -159,12 +150,12 @@ Status CoordinatorLoop::Persist(const Turn& turn) {
 }
 
 void CoordinatorLoop::DeleteSettledPayloads() {
-  // PayloadStore::Open wants the segment of the last reference, needed or not.
+  // PayloadStore::Open expects the segment of the last reference, whether it is needed or not.
   const std::uint64_t last = parts_.ledger.payload_end().segment;
   const Status status =
       parts_.payloads.DeleteBefore(std::min(parts_.scheduler.FirstNeededSegment(), last)).status();
   if (!status.ok())
-    Log(kWarn, "payloads of settled groups stay on the disk", {{"error", status.ToString()}});
+    Log(kWarn, "payloads of settled groups could not be deleted", {{"error", status.ToString()}});
 }
 
 void CoordinatorLoop::Publish(std::int64_t now_ms) {
@@ -175,8 +166,8 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
   }
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
   parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),
-                             parts_.last_batch);
-  // Going through a thousand workers at every turn would cost more than the turn.
+                             parts_.last_plan);
+  // A walk over a thousand workers at every turn would cost more than the turn.
   const auto& workers = parts_.scheduler.workers();
   if (workers.size() == counted_workers_ && now_ms < counted_workers_ms_ + kPublishMs) return;
   counted_workers_ = workers.size();
@@ -197,10 +188,10 @@ std::int64_t CoordinatorLoop::NowMs() {
   const std::int64_t away_ms = now_ms - last_wake_ms_;
   last_wake_ms_ = now_ms;
   if (away_ms > kLongestWaitMs + kStallMs) {
-    // Workers could not renew while nobody listened.
+    // Workers could not renew their leases in this time.
     stalled_ms_ += away_ms;
     parts_.metrics.stalls.Increment();
-    Log(kWarn, "the process stood still, leases are prolonged", {{"ms", away_ms}});
+    Log(kWarn, "the process did not run for a while; leases are prolonged", {{"ms", away_ms}});
   }
   return now_ms - stalled_ms_;
 }

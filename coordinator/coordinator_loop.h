@@ -1,12 +1,12 @@
-// The coordinator's one thread: applies requests to the scheduler, writes what they changed, then
-// answers them.
+// The coordinator's one thread: it applies requests to the scheduler, makes what they changed
+// durable, and answers them.
 //
 // A turn applies everything that waits in the queue, makes all of it durable (group commit), and
 // then answers:
 //
-//   1. Apply each request to the scheduler; payloads of accepted groups are appended to the segment.
-//   2. One fdatasync of the segment.
-//   3. One transaction of the ledger with every row that the turn changed.
+//   1. Apply each request to the scheduler. Payloads of accepted groups are appended to the segment.
+//   2. Sync the segment once (fdatasync).
+//   3. Write every row that the turn changed in one transaction of the ledger.
 //   4. Answer.
 //
 // Requests that arrive during a turn wait for the next one. The ledger is never behind an answer: a
@@ -17,7 +17,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -32,17 +31,16 @@
 
 namespace buttress {
 
-// What every request may ask about the run; constant.
+// The constants of the run that requests read.
 struct RunTerms {
   std::string run_name;
   std::string config_sha256;
   std::uint64_t seed = 1;
   SamplingParams sampling;
-  // Of a long poll: leases are renewed by calls, so none may outlast them.
-  std::int64_t max_hold_ms = 10000;
+  std::int64_t max_hold_ms = 10000;  // bound of a long poll: its caller renews leases between calls
 };
 
-// What a request sees while it is applied.
+// What a request reads and changes while it is applied.
 struct Turn {
   const RunTerms& terms;
   Scheduler& scheduler;
@@ -51,23 +49,32 @@ struct Turn {
   CoordinatorMetrics& metrics;
   LedgerChanges& changes;
   std::int64_t now_ms = 0;
-  bool draining = false;  // no new leases, long polls are answered
-  bool payloads_appended = false;
-  Status failed = {};  // set by what must end the process
+  bool draining = false;           // no new leases are granted and long polls are answered
+  bool payloads_appended = false;  // set by a request that appends a payload
+  Status failed = {};              // set by a request after which the process must end
 };
 
-struct Command {
-  // Applies the request. Nothing: it has no answer yet; never so with `last`, nor when the turn is
-  // draining.
-  std::function<std::optional<Status>(Turn& turn, bool last)> apply;
-  // Answers the call, on the loop's thread.
-  std::function<void(const Status& status)> finish;
-  // True once nobody waits for the answer; may be empty.
-  std::function<bool()> cancelled;
-  // How long it may be parked.
-  std::int64_t hold_ms = 0;
-  // Whether a parked command should be asked again after these changes; empty: after any.
-  std::function<bool(const LedgerChanges& changes)> concerned;
+// A call that waits for the loop. The loop calls all methods on its own thread. The object lives
+// until Answer is called.
+class LoopRequest {
+ public:
+  virtual ~LoopRequest() = default;
+
+  // Applies the request to the run and returns its answer, or nullopt to keep a long poll parked.
+  // REQUIRES: returns an answer if `last` or if the turn is draining.
+  virtual std::optional<Status> Apply(Turn& turn, bool last) = 0;
+
+  // Returns true if a parked request may have an answer after these changes.
+  virtual bool ConcernedBy(const LedgerChanges& /*changes*/) const { return true; }
+
+  // How long the request may be parked, in milliseconds.
+  virtual std::int64_t hold_ms() const { return 0; }
+
+  // Returns true once nobody waits for the answer.
+  virtual bool cancelled() const = 0;
+
+  // Receives the answer once everything that Apply changed is durable. May delete the request.
+  virtual void Answer(const Status& status) = 0;
 };
 
 class CoordinatorLoop {
@@ -80,7 +87,7 @@ class CoordinatorLoop {
     PayloadStore& payloads;
     CoordinatorMetrics& metrics;
     const Clock& clock;
-    CollapseCounts last_batch;  // of the newest plan in the ledger
+    CollapseCounts last_plan;  // collapse of the newest plan in the ledger
     bool keep_payloads = false;
   };
 
@@ -90,36 +97,37 @@ class CoordinatorLoop {
   CoordinatorLoop(const CoordinatorLoop&) = delete;
   CoordinatorLoop& operator=(const CoordinatorLoop&) = delete;
 
-  // False when the queue is full or closed; `command` is then unchanged. Thread-safe.
-  bool Post(Command& command);
+  // Queues a request. Returns false, without keeping it, if the queue is full or closed.
+  // Thread-safe.
+  bool Post(LoopRequest* request);
 
-  // Stops leasing and answers every long poll; other calls are served on. Thread-safe.
+  // Stops leasing and answers every long poll; other calls are still served. Thread-safe.
   void Drain();
 
-  // Answers what has been posted, ends the thread, and gives what made it fail, if something did.
-  // REQUIRES: Drain().
+  // Answers what was posted, ends the thread, and returns the error that stopped the loop, if there
+  // was one. REQUIRES: Drain() was called.
   Status Stop();
 
-  // The run's last step is settled. Thread-safe.
+  // Returns true once the last step of the run is settled. Thread-safe.
   bool finished() const { return finished_; }
 
  private:
   struct Answer {
-    Command command;
+    LoopRequest* request;
     Status status;
   };
 
   struct Parked {
-    Command command;
+    LoopRequest* request;
     std::int64_t deadline_ms;
   };
 
   void Run();
-  void RunTurn(std::optional<Command> first);
-  void Apply(Command command, Turn& turn, std::vector<Answer>& answers);
-  // True if prompts were admitted.
+  void RunTurn(LoopRequest* first);
+  void ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers);
+  void ApplyParked(Turn& turn, std::vector<Answer>& answers);
+  // Draws the prompts that the scheduler needs; returns true if it admitted any.
   bool AdmitPrompts(Turn& turn);
-  void AskParkedAgain(Turn& turn, std::vector<Answer>& answers);
   // Makes the turn's payloads and changes durable.
   Status Persist(const Turn& turn);
   void Fail(Status status);
@@ -129,14 +137,14 @@ class CoordinatorLoop {
   std::int64_t NowMs();
 
   Parts parts_;
-  BoundedQueue<Command> queue_;
+  BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
   std::vector<Parked> parked_;
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;
   std::size_t counted_workers_ = 0;
   std::int64_t counted_workers_ms_ = 0;
-  std::int64_t stalled_ms_ = 0;  // in which this process did not run; leases do not age in it
-  Status failed_;                // read after the thread has ended
+  std::int64_t stalled_ms_ = 0;  // time in which this process did not run; leases do not age in it
+  Status failed_;                // other threads read it after the loop's thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;
   std::thread thread_;

@@ -1,18 +1,26 @@
-// The gRPC side of the coordinator: calls become commands of the loop, which answers them. No
-// handler waits.
+// The gRPC service of the coordinator. Each RPC is one function, which reads from top to bottom:
+//
+//   worker_rpcs.cc    RegisterWorker, Exchange
+//   submit_groups.cc  SubmitGroups
+//   learner_rpcs.cc   RegisterLearner, PlanBatch, Commit, AnnounceWeights, Checkpointed
+//   fetch_groups.cc   FetchGroups
+//   service.cc        GetRunStatus
+//
+// The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.
 #pragma once
 
 #include "buttress/v1/coordinator.grpc.pb.h"
+#include "coordinator/call.h"
 #include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/submit_budget.h"
-#include "coordinator/submit_stream.h"
+#include "coordinator/submit_streams.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
 
 namespace buttress {
 
-// Thread-safe. `loop` and `payloads` outlive the server that it is registered with.
+// Thread-safe. `loop` and `payloads` outlive the server that the service is registered with.
 class CoordinatorService final : public v1::Coordinator::CallbackService {
  public:
   CoordinatorService(CoordinatorLoop& loop, const PayloadStore& payloads,
@@ -48,10 +56,19 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                                          const v1::GetRunStatusRequest* request,
                                          v1::GetRunStatusResponse* response) override;
 
-  // Ends the calls that no answer of the loop would end.
+  // Ends the streams; the loop answers all other calls.
   void EndStreams() { streams_.End(); }
 
  private:
+  // Answers a call with the status of `handler`, once what it changed is durable.
+  grpc::ServerUnaryReactor* Handle(std::string_view method,
+                                   std::function<Status(Turn& turn)> handler);
+
+  // Answers a long poll. `handler` returns nullopt while it has nothing to say, unless `last`; it
+  // runs again after a turn whose changes `concerned` accepts, for at most `wait_ms`.
+  grpc::ServerUnaryReactor* Poll(std::string_view method, std::int64_t wait_ms,
+                                 UnaryCall::Handler handler, UnaryCall::Concern concerned);
+
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;
   CoordinatorMetrics& metrics_;
@@ -59,5 +76,11 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   SubmitBudget budget_;
   SubmitStreams streams_;
 };
+
+// The state of the run as calls report it.
+v1::RunState RunStateOf(const Turn& turn);
+
+// Counts calls of a learner that another learner has replaced, and returns `status`.
+Status CountFenced(const Turn& turn, Status status);
 
 }  // namespace buttress

@@ -4,7 +4,7 @@
 
 namespace buttress {
 
-bool SubmitBudget::Take(const std::string& worker_id, std::uint64_t bytes) {
+bool SubmitBudget::Reserve(const std::string& worker_id, std::uint64_t bytes) {
   MutexLock lock(mutex_);
   std::uint64_t& held = by_worker_[worker_id];
   const bool fits = bytes <= kTotalBytes - total_ && bytes <= kWorkerBytes - held;
@@ -17,11 +17,11 @@ bool SubmitBudget::Take(const std::string& worker_id, std::uint64_t bytes) {
   return fits;
 }
 
-void SubmitBudget::GiveBack(const std::string& worker_id, std::uint64_t bytes) {
+void SubmitBudget::Release(const std::string& worker_id, std::uint64_t bytes) {
   MutexLock lock(mutex_);
   const auto held = by_worker_.find(worker_id);
   BUTTRESS_CHECK(held != by_worker_.end() && held->second >= bytes && total_ >= bytes,
-                 "more bytes given back than taken");
+                 "no more bytes are released than were reserved");
   total_ -= bytes;
   held->second -= bytes;
   if (held->second == 0) by_worker_.erase(held);

@@ -1,4 +1,4 @@
-// Bounds what submissions may hold in memory.
+// Bounds the memory that submissions hold.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,20 @@
 
 namespace buttress {
 
-// Bytes of a submitted group at most.
+// The size of a submitted group in bytes, at most.
 inline constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{256} << 20;
 
-// Bytes of groups that are being received or written, together and from one worker. Thread-safe.
+// Counts the bytes of the groups in submission, of all workers and of each one. Thread-safe.
 class SubmitBudget {
  public:
   static constexpr std::uint64_t kTotalBytes = std::uint64_t{1} << 30;
   static constexpr std::uint64_t kWorkerBytes = kMaxGroupBytes;
 
-  // False if it is spent.
-  bool Take(const std::string& worker_id, std::uint64_t bytes);
-  void GiveBack(const std::string& worker_id, std::uint64_t bytes);
+  // Returns false, without a change, if either bound would be exceeded.
+  bool Reserve(const std::string& worker_id, std::uint64_t bytes);
+
+  // REQUIRES: the bytes are reserved.
+  void Release(const std::string& worker_id, std::uint64_t bytes);
 
  private:
   Mutex mutex_;

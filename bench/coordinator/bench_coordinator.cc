@@ -1,38 +1,82 @@
-// Simulated workers for bench/coordinator/run.py: takes leases for all groups of a run, makes their
-// completions, then submits them, one group of each worker at a time, and prints groups accepted,
-// seconds, and the 50th and 99th percentile of a submission in milliseconds.
-#include <sys/epoll.h>
-#include <unistd.h>
+// Simulated workers for bench/coordinator/run.py: leases all groups of a run, makes their
+// completions, and then submits them, each worker one group after another. Prints the accepted
+// groups, the seconds, and the 50th and 99th percentile of a submission in milliseconds.
+#include <grpcpp/create_channel.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cstdio>
+#include <future>
 #include <memory>
 #include <vector>
 
-#include "bench/coordinator/http2_call.h"
-#include "buttress/v1/coordinator.pb.h"
+#include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/rpc/coordinator_client.h"
+#include "lib/rpc/grpc_status.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::int32_t kVocabulary = 1000;
-constexpr int kPatienceMs = 60000;
+constexpr std::chrono::seconds kDeadline(300);
 
 struct Flags {
   std::int64_t workers = 1;
   std::int64_t tokens = 128;
 };
 
-// One worker, which submits the groups it holds, one after another, on a connection of its own.
+// A stream that submits groups, each after the answer to the one before.
+class SubmitCall final
+    : public grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
+ public:
+  SubmitCall(v1::Coordinator::Stub& stub, const std::vector<v1::SubmitGroupsRequest>& groups)
+      : groups_(groups) {
+    context_.set_deadline(std::chrono::system_clock::now() + kDeadline);
+    stub.async()->SubmitGroups(&context_, this);
+    StartRead(&response_);
+    SubmitNext();
+    StartCall();
+  }
+
+  void OnReadDone(bool ok) override {
+    if (!ok) return;  // OnDone has the status
+    milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
+    if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) return context_.TryCancel();
+    StartRead(&response_);
+    milliseconds_.size() == groups_.size() ? StartWritesDone() : SubmitNext();
+  }
+
+  void OnDone(const grpc::Status& status) override { done_.set_value(FromGrpc(status)); }
+
+  // Waits for the end of the stream.
+  Status Wait() {
+    const Status status = done_.get_future().get();
+    if (!status.ok() || milliseconds_.size() == groups_.size()) return status;
+    return Internal("a group was not accepted: " + response_.ShortDebugString());
+  }
+
+  const std::vector<double>& milliseconds() const { return milliseconds_; }
+
+ private:
+  void SubmitNext() {
+    begin_ = MonotonicSeconds();
+    StartWrite(&groups_[milliseconds_.size()]);
+  }
+
+  const std::vector<v1::SubmitGroupsRequest>& groups_;
+  grpc::ClientContext context_;
+  v1::SubmitGroupsResponse response_;
+  std::promise<Status> done_;
+  double begin_ = 0;
+  std::vector<double> milliseconds_;  // of the groups answered so far
+};
+
 class SimulatedWorker {
  public:
   explicit SimulatedWorker(std::int64_t index)
@@ -52,55 +96,36 @@ class SimulatedWorker {
     request.set_worker_id(id_);
     request.set_incarnation(incarnation_);
     request.set_capacity(static_cast<std::uint32_t>(count));
-    request.mutable_held()->Add(keys_.begin(), keys_.end());
+    for (const v1::SubmitGroupsRequest& group : groups_)
+      *request.add_held() = group.header().lease();
     BUTTRESS_ASSIGN_OR_RETURN(const v1::ExchangeResponse response, client.Exchange(request));
     if (response.leases_size() != count) {
       return Internal(id_ + " got " + std::to_string(response.leases_size()) + " of " +
                       std::to_string(count) + " leases");
     }
-    for (const v1::Lease& lease : response.leases()) {
-      keys_.push_back(lease.ref());
-      messages_.push_back(Http2Call::Frames(Message(lease, flags.tokens)));
-    }
+    for (const v1::Lease& lease : response.leases())
+      groups_.push_back(Submission(lease, flags.tokens));
     return OkStatus();
   }
 
-  Status Connect(const std::string& address) {
-    BUTTRESS_ASSIGN_OR_RETURN(call_,
-                              Http2Call::Open(address, "/buttress.v1.Coordinator/SubmitGroups"));
-    return OkStatus();
+  // Begins to submit all groups, over a connection of this worker alone.
+  void Submit(const std::string& address) {
+    grpc::ChannelArguments arguments;
+    arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+    stub_ = v1::Coordinator::NewStub(
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
+    call_ = std::make_unique<SubmitCall>(*stub_, groups_);
   }
 
-  int descriptor() const { return call_->descriptor(); }
+  Status Wait() { return call_->Wait().Annotate(id_); }
 
-  // Submits the next group.
-  Status Submit() {
-    begin_ = MonotonicSeconds();
-    return call_->Send(messages_[next_]);
-  }
+  const std::vector<double>& milliseconds() const { return call_->milliseconds(); }
 
-  // Takes what has come, and submits the next group after an answer. True when all are answered.
-  Result<bool> Read() {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> answers, call_->Read());
-    for (const std::string& answer : answers) {
-      milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
-      v1::SubmitGroupsResponse response;
-      const bool parsed = response.ParseFromString(answer);
-      if (!parsed || response.result() != v1::SUBMIT_RESULT_ACCEPTED)
-        return Internal(id_ + ": " + response.ShortDebugString());
-      if (++next_ == messages_.size()) return true;
-      BUTTRESS_RETURN_IF_ERROR(Submit());
-    }
-    return false;
-  }
-
-  const std::vector<double>& milliseconds() const { return milliseconds_; }
-
-  std::size_t payload_bytes() const { return payload_bytes_; }
+  std::uint64_t payload_bytes() const { return groups_.front().header().total_bytes(); }
 
  private:
-  std::string Message(const v1::Lease& lease, std::int64_t tokens) {
-    const EncodedGroup group = EncodedGroup::Of(Sampled(lease, tokens));
+  v1::SubmitGroupsRequest Submission(const v1::Lease& lease, std::int64_t tokens) const {
+    EncodedGroup group = EncodedGroup::Of(Sample(lease, tokens));
     v1::SubmitGroupsRequest message;
     v1::SubmitHeader& header = *message.mutable_header();
     header.set_worker_id(id_);
@@ -108,20 +133,18 @@ class SimulatedWorker {
     *header.mutable_lease() = lease.ref();
     header.set_content_sha256(group.sha256);
     header.set_total_bytes(group.bytes.size());
-    message.set_data(group.bytes);
-    payload_bytes_ = group.bytes.size();
-    return message.SerializeAsString();
+    message.set_data(std::move(group.bytes));
+    return message;
   }
 
-  Group Sampled(const v1::Lease& lease, std::int64_t tokens) const {
+  Group Sample(const v1::Lease& lease, std::int64_t tokens) const {
     RandomStream random({lease.ref().group_id(), 0});
     Group group;
     group.group_id = lease.ref().group_id();
     group.prompt_id = lease.prompt_id();
     group.source = lease.source();
     group.worker_id = id_;
-    for (const std::uint32_t token : lease.prompt_token_ids())
-      group.prompt_token_ids.push_back(static_cast<std::int32_t>(token));
+    group.prompt_token_ids.assign(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end());
     for (std::int32_t i = 0; i < static_cast<std::int32_t>(lease.completions()); ++i) {
       Completion completion;
       completion.index = i;
@@ -144,16 +167,12 @@ class SimulatedWorker {
 
   const std::string id_;
   const std::uint64_t incarnation_;
-  std::unique_ptr<Http2Call> call_;
-  std::vector<v1::LeaseRef> keys_;
-  std::vector<std::vector<std::string>> messages_;  // frames of each
-  std::size_t payload_bytes_ = 0;
-  std::size_t next_ = 0;
-  double begin_ = 0;
-  std::vector<double> milliseconds_;
+  std::vector<v1::SubmitGroupsRequest> groups_;
+  std::unique_ptr<v1::Coordinator::Stub> stub_;
+  std::unique_ptr<SubmitCall> call_;
 };
 
-// A learner with weights of version 0, so that groups may be leased.
+// Announces weights of version 0 as a learner does, so that groups can be leased.
 Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
   v1::RegisterLearnerRequest learner;
   learner.set_config_sha256(config_sha256);
@@ -170,7 +189,7 @@ Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
   return client.AnnounceWeights(announcement);
 }
 
-// As in a run, neighbours in the order of admission are on different workers.
+// Leases in turns, so that neighbours in admission order are on different workers, as in a run.
 Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<SimulatedWorker>>& workers,
                 std::int64_t groups, const Flags& flags) {
   constexpr std::int64_t kRounds = 32;
@@ -184,48 +203,26 @@ Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<Simulated
   return OkStatus();
 }
 
-// One thread for all workers, as redis-benchmark has it.
-Status SubmitAll(std::vector<std::unique_ptr<SimulatedWorker>>& workers) {
-  const int events = epoll_create1(0);
-  for (const auto& worker : workers) {
-    epoll_event event{.events = EPOLLIN, .data = {.ptr = worker.get()}};
-    if (epoll_ctl(events, EPOLL_CTL_ADD, worker->descriptor(), &event) != 0)
-      return Unavailable("epoll_ctl");
-    BUTTRESS_RETURN_IF_ERROR(worker->Submit());
-  }
-  std::array<epoll_event, 256> ready{};
-  for (std::size_t ended = 0; ended < workers.size();) {
-    const int count = epoll_wait(events, ready.data(), static_cast<int>(ready.size()), kPatienceMs);
-    if (count <= 0) return DeadlineExceeded("the submissions did not end");
-    for (int i = 0; i < count; ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(
-          const bool done,
-          static_cast<SimulatedWorker*>(ready[static_cast<std::size_t>(i)].data.ptr)->Read());
-      ended += done ? 1 : 0;
-    }
-  }
-  close(events);
-  return OkStatus();
-}
-
 Status Run(const RunConfig& config, const Flags& flags) {
   const std::string config_sha256 = RunConfigHash(config);
   CoordinatorClient client(CoordinatorClientOptionsFrom(config.local));
   BUTTRESS_RETURN_IF_ERROR(Announce(client, config_sha256));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string address,
+  BUTTRESS_ASSIGN_OR_RETURN(std::string address,
                             ReadFile(JoinPath(config.local.out, "coordinator.address")));
+  address.resize(std::min(address.find('\n'), address.size()));
   std::vector<std::unique_ptr<SimulatedWorker>> workers;
   for (std::int64_t i = 0; i < flags.workers; ++i) {
     workers.push_back(std::make_unique<SimulatedWorker>(i));
     BUTTRESS_RETURN_IF_ERROR(workers.back()->Join(client, config_sha256));
   }
   BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, config.run.batch.prompts, flags));
-  for (const auto& worker : workers)
-    BUTTRESS_RETURN_IF_ERROR(worker->Connect(address.substr(0, address.find('\n'))));
-  std::fprintf(stderr, "leases are taken, %zu workers submit\n", workers.size());
+  std::fprintf(stderr, "leases are granted, %zu workers submit\n", workers.size());
+
   const double begin = MonotonicSeconds();
-  BUTTRESS_RETURN_IF_ERROR(SubmitAll(workers));
+  for (const auto& worker : workers) worker->Submit(address);
+  for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Wait());
   const double seconds = MonotonicSeconds() - begin;
+
   std::vector<double> milliseconds;
   for (const auto& worker : workers) {
     milliseconds.insert(milliseconds.end(), worker->milliseconds().begin(),
@@ -236,10 +233,10 @@ Status Run(const RunConfig& config, const Flags& flags) {
     return milliseconds[static_cast<std::size_t>(q * static_cast<double>(milliseconds.size() - 1))];
   };
   std::printf(
-      "{\"groups\": %zu, \"seconds\": %.6f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, \"payload_bytes\": "
-      "%zu}\n",
+      "{\"groups\": %zu, \"seconds\": %.6f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
+      "\"payload_bytes\": %lu}\n",
       milliseconds.size(), seconds, quantile(0.5), quantile(0.99),
-      workers.front()->payload_bytes());
+      static_cast<unsigned long>(workers.front()->payload_bytes()));
   return OkStatus();
 }
 
@@ -259,5 +256,5 @@ int main(int argc, char** argv) {
   const buttress::Status status = config.ok() ? buttress::Run(*config, flags) : config.status();
   if (!status.ok()) std::fprintf(stderr, "bench_coordinator: %s\n", status.message().c_str());
   std::fflush(stdout);
-  std::_Exit(buttress::ExitCode(status));  // not waiting for a thousand connections to close
+  std::_Exit(buttress::ExitCode(status));  // without waiting until a thousand connections close
 }

@@ -1,9 +1,14 @@
-"""Durable accepts per second and their 99th percentile with 1, 64 and 1,024 simulated workers, beside Redis streams with AOF fsync always.
-A worker submits one group at a time, over a connection of its own, and counts it when it is acknowledged: checked, hashed, under its lease,
-once, counted and synced to disk. Its leases, completions and HTTP/2 frames were made before the clock starts, and one thread serves all
-connections, as in redis-benchmark, which sends as many bytes in the same way, twice: `redis` is the same accept as a script (lease, once,
-entry, counts; nobody looks at the content), `redis xadd` only appends. A group has 8 completions of 128 tokens, the load of the `tiny` case of
-bench/step. All run in turn; the median of the rounds counts."""
+"""Durable accepts per second and their 99th percentile with 1, 64 and 1,024 simulated workers,
+beside Redis streams with AOF fsync always.
+
+A worker submits one group at a time over a gRPC stream and connection of its own, and counts it
+when it is acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk
+and in the ledger. Its leases and completions are made before the clock starts. The clients of all
+workers are one process of the gRPC library, which shares the machine with the coordinator.
+redis-benchmark sends as many bytes, twice: `redis` is the same accept as a script (lease, once,
+entry, counts; nobody looks at the content), `redis xadd` only appends. A group has 8 completions
+of 128 tokens, the load of the `tiny` case of bench/step. All run in turn; the median of the rounds
+counts."""
 import json
 import os
 import random
@@ -27,11 +32,13 @@ def write_run(folder, groups):
     texts = models.prompts(model, 256)
     with open(f"{folder}/prompts.jsonl", "w") as file:
         for i in range(groups):
-            file.write(json.dumps({"id": f"prompt-{i}", "prompt": texts[i % len(texts)], "answer": "42"}) + "\n")
+            row = {"id": f"prompt-{i}", "prompt": texts[i % len(texts)], "answer": "42"}
+            file.write(json.dumps(row) + "\n")
     settings = {
         "run": {"steps": 1, "lease_ms": 3600000,
                 "data": {"prompts": f"{folder}/prompts.jsonl"}, "model": {"path": str(model)},
-                "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS}, "batch": {"prompts": groups, "max_age": 0}},
+                "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS},
+                "batch": {"prompts": groups, "max_age": 0}},
         "local": {"out": f"{folder}/out"},
     }
     with open(f"{folder}/run.yaml", "w") as file:
@@ -42,13 +49,15 @@ def ours(workers, groups):
     with tempfile.TemporaryDirectory() as folder:
         write_run(folder, groups)
         with open(f"{folder}/log", "w") as log:
-            coordinator = subprocess.Popen([models.BIN / "coordinator", "--config", f"{folder}/run.yaml"], stderr=log)
+            command = [models.BIN / "coordinator", "--config", f"{folder}/run.yaml"]
+            coordinator = subprocess.Popen(command, stderr=log)
         try:
             while not os.path.exists(f"{folder}/out/coordinator.address"):
                 if coordinator.poll() is not None:
                     raise SystemExit(open(f"{folder}/log").read())
                 time.sleep(0.05)
-            command = [models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml", "--workers", str(workers), "--tokens", str(TOKENS)]
+            command = [models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml",
+                       "--workers", str(workers), "--tokens", str(TOKENS)]
             result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         finally:
             coordinator.terminate()
@@ -78,10 +87,13 @@ def main():
         for n in range(options.rounds):
             rate, p99, payload_bytes = ours(workers, GROUPS[workers])
             peers = peer(workers, GROUPS[workers], payload_bytes)
-            progress(f"{workers} workers, round {n + 1}: {rate:.0f}/s, p99 {p99:.1f} ms; Redis {peers[0]:.0f}/s, {peers[1]:.1f} ms; "
-                     f"XADD alone {peers[2]:.0f}/s, {peers[3]:.1f} ms; {payload_bytes} bytes a group")
+            progress(f"{workers} workers, round {n + 1}: {rate:.0f}/s, p99 {p99:.1f} ms; "
+                     f"Redis {peers[0]:.0f}/s, {peers[1]:.1f} ms; "
+                     f"XADD alone {peers[2]:.0f}/s, {peers[3]:.1f} ms; "
+                     f"{payload_bytes} bytes a group")
             runs.append((rate, p99, *peers))
-        rate, p99, accepts, accept_p99, appends, append_p99 = [statistics.median(column) for column in zip(*runs)]
+        medians = [statistics.median(column) for column in zip(*runs)]
+        rate, p99, accepts, accept_p99, appends, append_p99 = medians
         case = f"{workers} workers"
         report.add(case, "accepts/s", rate, accepts, "redis", more_is_better=True)
         report.add(case, "p99 ms", p99, accept_p99, "redis", more_is_better=False)

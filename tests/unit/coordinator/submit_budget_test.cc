@@ -7,18 +7,18 @@ namespace {
 
 TEST(SubmitBudgetTest, AWorkerCannotHoldMoreThanItsShare) {
   SubmitBudget budget;
-  EXPECT_TRUE(budget.Take("a", SubmitBudget::kWorkerBytes));
-  EXPECT_FALSE(budget.Take("a", 1));
-  EXPECT_TRUE(budget.Take("b", 1));
-  budget.GiveBack("a", 1);
-  EXPECT_TRUE(budget.Take("a", 1));
+  EXPECT_TRUE(budget.Reserve("a", SubmitBudget::kWorkerBytes));
+  EXPECT_FALSE(budget.Reserve("a", 1));
+  EXPECT_TRUE(budget.Reserve("b", 1));
+  budget.Release("a", 1);
+  EXPECT_TRUE(budget.Reserve("a", 1));
 }
 
 TEST(SubmitBudgetTest, AllTogetherAreBounded) {
   SubmitBudget budget;
   std::uint64_t taken = 0;
   for (int i = 0; i < 100; ++i) {
-    taken += budget.Take("w" + std::to_string(i), SubmitBudget::kWorkerBytes)
+    taken += budget.Reserve("w" + std::to_string(i), SubmitBudget::kWorkerBytes)
                  ? SubmitBudget::kWorkerBytes
                  : 0;
   }
@@ -27,8 +27,8 @@ TEST(SubmitBudgetTest, AllTogetherAreBounded) {
 
 TEST(SubmitBudgetTest, ASizeThatWouldOverflowIsRefused) {
   SubmitBudget budget;
-  EXPECT_TRUE(budget.Take("a", 1));
-  EXPECT_FALSE(budget.Take("a", ~std::uint64_t{0}));
+  EXPECT_TRUE(budget.Reserve("a", 1));
+  EXPECT_FALSE(budget.Reserve("a", ~std::uint64_t{0}));
 }
 
 }  // namespace

@@ -1,0 +1,151 @@
+// RPCs of the learner but FetchGroups, which fetch_groups.cc has.
+#include <fmt/core.h>
+
+#include <algorithm>
+
+#include "coordinator/service.h"
+#include "lib/base/log.h"
+
+namespace buttress {
+namespace {
+
+void FillPlanned(const PlannedGroup& planned, v1::PlannedGroup& out) {
+  const AcceptedRow& accepted = planned.accepted;
+  out.set_group_id(accepted.group_id);
+  out.set_prompt_id(planned.prompt.prompt_id);
+  out.set_source(planned.prompt.source);
+  out.set_prompt_tokens(static_cast<std::uint32_t>(accepted.prompt_tokens));
+  for (const CompletionRow& completion : accepted.completions) {
+    out.add_outcomes(static_cast<v1::Outcome>(completion.outcome));
+    out.add_raw_rewards(completion.raw_reward);
+    out.add_rewards(completion.reward);
+    out.add_lengths(static_cast<std::uint32_t>(completion.trained_tokens));
+    out.add_total_lengths(static_cast<std::uint32_t>(completion.total_tokens));
+    out.add_truncated(completion.finish_reason == FinishReason::kLength);
+  }
+  out.mutable_components()->Add(accepted.components.begin(), accepted.components.end());
+  for (const std::string& name : accepted.component_names) out.add_component_names(name);
+  if (!accepted.versions.empty()) {
+    *out.mutable_oldest_version() = ToProto(accepted.versions.front());
+  }
+  *out.mutable_history() = ToProto(accepted.history);
+  out.set_payload_bytes(accepted.payload.bytes);
+}
+
+void ObserveStaleness(const Turn& turn, const BatchPlan& plan) {
+  for (const PlannedGroup& planned : plan.groups) {
+    if (planned.accepted.versions.empty()) continue;
+    const double age = static_cast<double>(plan.step) - 1 -
+                       static_cast<double>(planned.accepted.versions.front().step);
+    turn.metrics.group_staleness_versions.Observe(age);
+  }
+}
+
+// Only groups that come in or leave the line, and a new position of the learner, can fill a plan.
+bool MayFillPlan(const LedgerChanges& changes) {
+  return !changes.accepted.empty() || !changes.commits.empty() || !changes.learners.empty() ||
+         std::ranges::any_of(changes.groups, [](const GroupRow& group) {
+           return group.state == GroupState::kDropped;
+         });
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
+    grpc::CallbackServerContext*, const v1::RegisterLearnerRequest* request,
+    v1::RegisterLearnerResponse* response) {
+  return Handle("RegisterLearner", [request, response](Turn& turn) -> Status {
+    if (request->config_sha256() != turn.terms.config_sha256) {
+      return FailedPrecondition(
+          fmt::format("the learner runs configuration {}, the coordinator {}; "
+                      "the `run` half of the file must "
+                      "be the same on both",
+                      request->config_sha256(), turn.terms.config_sha256));
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
+    BUTTRESS_ASSIGN_OR_RETURN(
+        const LearnerStart start,
+        turn.scheduler.RegisterLearner(checkpoint, request->world_size(), turn.changes));
+    response->set_learner_epoch(start.learner_epoch);
+    response->set_next_step(start.next_step);
+    Log(kInfo, "learner registered",
+        {{"learner_epoch", start.learner_epoch},
+         {"ranks", request->world_size()},
+         {"next_step", start.next_step}});
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerContext*,
+                                                        const v1::PlanBatchRequest* request,
+                                                        v1::PlanBatchResponse* response) {
+  const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    const std::size_t plans_before = turn.changes.plans.size();
+    const auto reply =
+        turn.scheduler.PlanBatch(request->learner_epoch(), request->step(), turn.changes);
+    if (!reply.ok()) return CountFenced(turn, reply.status());
+
+    response->Clear();
+    response->set_ready_groups(static_cast<std::uint32_t>(reply->ready_groups));
+    const bool finished = reply->phase == RunPhase::kFinished;
+    response->set_run_state(finished        ? v1::RUN_STATE_FINISHED
+                            : turn.draining ? v1::RUN_STATE_DRAINING
+                                            : v1::RUN_STATE_RUNNING);
+    if (reply->plan) {
+      if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
+      v1::BatchPlan& plan = *response->mutable_plan();
+      plan.set_step(reply->plan->step);
+      for (const PlannedGroup& planned : reply->plan->groups)
+        FillPlanned(planned, *plan.add_groups());
+      *plan.mutable_collapse() = ToProto(reply->plan->collapse);
+    }
+    if (reply->plan || finished || turn.draining || last) return OkStatus();
+    return std::nullopt;
+  };
+  return Poll("PlanBatch", request->wait_ms(), handler, MayFillPlan);
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext*,
+                                                     const v1::CommitRequest* request,
+                                                     v1::CommitResponse*) {
+  return Handle("Commit", [request](Turn& turn) -> Status {
+    if (request->version().step() != request->step()) {
+      return InvalidArgument(
+          fmt::format("commit of step {} names version step {}; the version "
+                      "after a step has the step's number",
+                      request->step(), request->version().step()));
+    }
+    BUTTRESS_RETURN_IF_ERROR(CountFenced(
+        turn, turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes)));
+    turn.metrics.last_batch_committed.Set(static_cast<double>(RealClock().UnixMs()) / 1000);
+    return OkStatus();
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
+    grpc::CallbackServerContext*, const v1::AnnounceWeightsRequest* request,
+    v1::AnnounceWeightsResponse*) {
+  return Handle("AnnounceWeights", [request](Turn& turn) -> Status {
+    constexpr std::size_t kDigestBytes = 32;
+    PublishedWeights weights;
+    BUTTRESS_ASSIGN_OR_RETURN(weights.version, FromProto(request->manifest().version()));
+    if (weights.version.digest.size() != kDigestBytes) {
+      return InvalidArgument(fmt::format("manifest of version {} has no digest; expected 32 bytes",
+                                         ToString(weights.version)));
+    }
+    weights.manifest = request->manifest().SerializeAsString();
+    return CountFenced(turn,
+                       turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
+  });
+}
+
+grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerContext*,
+                                                           const v1::CheckpointedRequest* request,
+                                                           v1::CheckpointedResponse*) {
+  return Handle("Checkpointed", [request](Turn& turn) {
+    return CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
+                                                         request->digest(), turn.changes));
+  });
+}
+
+}  // namespace buttress

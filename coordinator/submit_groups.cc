@@ -1,0 +1,299 @@
+// RPC SubmitGroups: the groups that one worker submits over one stream.
+//
+// A group is a header and chunks of at most 1 MiB; it is answered before the next one is read.
+// gRPC's threads assemble, hash, parse and check the group (OnReadDone), the loop accepts it
+// (Apply), and the answer follows once payload and ledger are durable (Answer). A group that is
+// refused is counted and ends the stream.
+#include <fmt/core.h>
+
+#include <cmath>
+#include <string>
+#include <utility>
+
+#include "coordinator/service.h"
+#include "lib/base/digest.h"
+#include "lib/base/log.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kDigestBytes = 32;
+
+Status Closing() { return Unavailable("the coordinator is closing; try again"); }
+
+// NaN without a scorable completion.
+double MeanRawReward(const AcceptedRow& accepted) {
+  double sum = 0;
+  double scorable = 0;
+  for (const CompletionRow& completion : accepted.completions) {
+    if (completion.outcome == Outcome::kUnscorable) continue;
+    sum += completion.raw_reward;
+    ++scorable;
+  }
+  return sum / scorable;
+}
+
+v1::SubmitResult ResultOf(SubmitOutcome outcome) {
+  switch (outcome) {
+    case SubmitOutcome::kAccepted:
+      return v1::SUBMIT_RESULT_ACCEPTED;
+    case SubmitOutcome::kDuplicate:
+      return v1::SUBMIT_RESULT_DUPLICATE;
+    case SubmitOutcome::kStaleFence:
+      return v1::SUBMIT_RESULT_STALE_FENCE;
+    case SubmitOutcome::kStalePolicy:
+      return v1::SUBMIT_RESULT_STALE_POLICY;
+    case SubmitOutcome::kConflict:
+    case SubmitOutcome::kMismatch:
+      break;
+  }
+  return v1::SUBMIT_RESULT_UNSPECIFIED;
+}
+
+}  // namespace
+
+class SubmitStream final
+    : public Call<grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>> {
+ public:
+  SubmitStream(CoordinatorLoop& loop, CoordinatorMetrics& metrics, SubmitBudget& budget,
+               const GroupLimits& limits, SubmitStreams& streams)
+      : Call(loop, metrics, "SubmitGroups"), budget_(budget), limits_(limits), streams_(streams) {
+    StartRead(&part_);
+    streams_.Add(this);
+  }
+
+  ~SubmitStream() override { ReleaseGroup(); }
+
+  void OnReadDone(bool ok) override;
+  std::optional<Status> Apply(Turn& turn, bool last) override;
+  void Answer(const Status& status) override;
+  void OnWriteDone(bool ok) override;
+  void OnDone() override;
+
+  // Ends the stream now if it is idle, else after the answer to its group. Thread-safe.
+  void End();
+
+ private:
+  enum class State { kIdle, kBusy, kEnding, kEnded };
+
+  bool BeginPart();
+  Status AddPart();
+  Status BeginGroup(v1::SubmitHeader& header);
+  Status ParseGroup();
+  void Reject(const Status& status);
+  void ReleaseGroup();
+  void ReadNextGroup();
+  void FinishOnce(const Status& status);
+
+  SubmitBudget& budget_;
+  const GroupLimits& limits_;
+  SubmitStreams& streams_;
+  v1::SubmitGroupsRequest part_;
+  v1::SubmitGroupsResponse response_;
+  v1::SubmitHeader header_;
+  bool has_header_ = false;  // and header_.total_bytes() are reserved in the budget
+  std::string bytes_;        // of the group so far
+  Submission submission_;
+  Mutex mutex_;
+  State state_ GUARDED_BY(mutex_) = State::kIdle;
+};
+
+grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>*
+CoordinatorService::SubmitGroups(grpc::CallbackServerContext*) {
+  return new SubmitStream(loop_, metrics_, budget_, limits_, streams_);
+}
+
+// Adds the part to the group, and posts the group to the loop once it is complete.
+void SubmitStream::OnReadDone(bool ok) {
+  if (!BeginPart()) return;
+  if (!ok && !has_header_) return FinishOnce(OkStatus());
+  if (ok) {
+    if (const Status added = AddPart(); !added.ok()) return Reject(added);
+    if (bytes_.size() < header_.total_bytes()) return StartRead(&part_);
+  }
+  if (const Status parsed = ParseGroup(); !parsed.ok()) return Reject(parsed);
+  Post();
+}
+
+// Appends the payload of a group that will be accepted, and submits it to the scheduler.
+std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
+  if (turn.scheduler.Check(submission_) == SubmitOutcome::kAccepted) {
+    auto payload = turn.payloads.Append(bytes_, submission_.content_sha256);
+    if (!payload.ok()) {
+      metrics_.Submitted("backpressure");
+      return Unavailable("the payload cannot be stored: " + payload.status().message());
+    }
+    submission_.accepted.payload = *payload;
+    turn.payloads_appended = true;
+    metrics_.submission_bytes.Increment(static_cast<double>(bytes_.size()));
+    if (const double mean = MeanRawReward(submission_.accepted); !std::isnan(mean))
+      metrics_.group_reward_mean.Observe(mean);
+  }
+  const LeaseRef lease = submission_.lease;
+  const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission_), turn.changes);
+  metrics_.Submitted(SubmitOutcomeName(outcome));
+  response_.set_result(ResultOf(outcome));
+  if (outcome == SubmitOutcome::kConflict) {
+    return AlreadyExists(
+        fmt::format("group {} under lease epoch {} was accepted with other content", lease.group_id,
+                    lease.lease_epoch));
+  }
+  if (outcome == SubmitOutcome::kMismatch) {
+    return InvalidArgument(
+        fmt::format("group {} under lease epoch {} is not what was leased: "
+                    "another prompt, too many "
+                    "completions, or a version that was never announced",
+                    lease.group_id, lease.lease_epoch));
+  }
+  return OkStatus();
+}
+
+void SubmitStream::Answer(const Status& status) {
+  status.ok() ? StartWrite(&response_) : FinishOnce(status);
+}
+
+void SubmitStream::OnWriteDone(bool ok) {
+  ReleaseGroup();
+  ok ? ReadNextGroup() : FinishOnce(Cancelled("the worker has left"));
+}
+
+void SubmitStream::OnDone() {
+  streams_.Remove(this);
+  Call::OnDone();
+}
+
+Status SubmitStream::AddPart() {
+  if (part_.has_header() == has_header_)
+    return InvalidArgument("a submission is one header, then data");
+  if (part_.has_header()) BUTTRESS_RETURN_IF_ERROR(BeginGroup(*part_.mutable_header()));
+  std::string& data = *part_.mutable_data();
+  if (data.size() > header_.total_bytes() - bytes_.size()) {
+    return InvalidArgument(
+        fmt::format("more data than the {} bytes of the header", header_.total_bytes()));
+  }
+  if (bytes_.empty()) {
+    bytes_ = std::move(data);
+  } else {
+    bytes_ += data;
+  }
+  return OkStatus();
+}
+
+Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
+  if (header.content_sha256().size() != kDigestBytes) {
+    return InvalidArgument(fmt::format("content_sha256 has {} bytes; expected {}",
+                                       header.content_sha256().size(), kDigestBytes));
+  }
+  if (header.total_bytes() > kMaxGroupBytes) {
+    metrics_.Submitted("too_large");
+    return OutOfRange(fmt::format("group has {} bytes; expected at most {}", header.total_bytes(),
+                                  kMaxGroupBytes));
+  }
+  if (!budget_.Reserve(header.worker_id(), header.total_bytes())) {
+    metrics_.Submitted("backpressure");
+    return Unavailable(
+        fmt::format("worker '{}', or all workers together, have "
+                    "too many bytes in submission; try again",
+                    header.worker_id()));
+  }
+  header_ = std::move(header);
+  has_header_ = true;
+  return OkStatus();
+}
+
+Status SubmitStream::ParseGroup() {
+  if (bytes_.size() != header_.total_bytes()) {
+    return InvalidArgument(
+        fmt::format("the stream ended after {} of {} bytes", bytes_.size(), header_.total_bytes()));
+  }
+  if (Sha256Of(bytes_) != header_.content_sha256())
+    return InvalidArgument("the bytes do not have the SHA-256 of the header");
+  BUTTRESS_ASSIGN_OR_RETURN(Group group, DecodeGroup(bytes_, limits_));
+  if (group.group_id != header_.lease().group_id() || group.worker_id != header_.worker_id()) {
+    return InvalidArgument(fmt::format(
+        "header names group {} of worker '{}', content is group {} of '{}'",
+        header_.lease().group_id(), header_.worker_id(), group.group_id, group.worker_id));
+  }
+  submission_.worker_id = header_.worker_id();
+  submission_.incarnation = header_.incarnation();
+  submission_.lease = {header_.lease().group_id(), header_.lease().lease_epoch()};
+  submission_.content_sha256 = header_.content_sha256();
+  submission_.accepted = SummarizeGroup(group);
+  submission_.prompt_id = std::move(group.prompt_id);
+  return OkStatus();
+}
+
+void SubmitStream::Reject(const Status& status) {
+  if (status.code() == StatusCode::kInvalidArgument) {
+    metrics_.Submitted("malformed");
+    Log(kWarn, "submission refused",
+        {{"worker", header_.worker_id()},
+         {"group", header_.lease().group_id()},
+         {"error", status.message()}});
+  }
+  FinishOnce(status);
+}
+
+void SubmitStream::ReleaseGroup() {
+  if (has_header_) budget_.Release(header_.worker_id(), header_.total_bytes());
+  has_header_ = false;
+  bytes_ = {};
+}
+
+// Returns false if the stream has ended.
+bool SubmitStream::BeginPart() {
+  MutexLock lock(mutex_);
+  if (state_ == State::kIdle) state_ = State::kBusy;
+  return state_ != State::kEnded;
+}
+
+void SubmitStream::ReadNextGroup() {
+  {
+    MutexLock lock(mutex_);
+    if (state_ == State::kBusy) {
+      state_ = State::kIdle;
+      return StartRead(&part_);  // under the lock: no read may start after the end
+    }
+  }
+  FinishOnce(Closing());
+}
+
+void SubmitStream::End() {
+  {
+    MutexLock lock(mutex_);
+    if (state_ == State::kBusy) state_ = State::kEnding;
+    if (state_ != State::kIdle) return;
+  }
+  FinishOnce(Closing());
+}
+
+void SubmitStream::FinishOnce(const Status& status) {
+  {
+    MutexLock lock(mutex_);
+    if (std::exchange(state_, State::kEnded) == State::kEnded) return;
+  }
+  FinishCall(status);
+}
+
+void SubmitStreams::Add(SubmitStream* stream) {
+  bool ended = false;
+  {
+    MutexLock lock(mutex_);
+    open_.insert(stream);
+    ended = ended_;
+  }
+  if (ended) stream->End();
+}
+
+void SubmitStreams::Remove(SubmitStream* stream) {
+  MutexLock lock(mutex_);
+  open_.erase(stream);
+}
+
+void SubmitStreams::End() {
+  MutexLock lock(mutex_);
+  ended_ = true;
+  for (SubmitStream* stream : open_) stream->End();
+}
+
+}  // namespace buttress
