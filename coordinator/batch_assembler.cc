@@ -8,7 +8,7 @@
 namespace buttress {
 namespace {
 
-// The weights that step `step` starts from are version step - 1.
+// Step `step` starts from the weights of version step - 1.
 std::int64_t AgeAt(std::uint64_t step, const BatchCandidate& candidate) {
   return static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(candidate.oldest_step);
 }
@@ -32,8 +32,8 @@ std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uin
 std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCandidate> line,
                                                         std::uint64_t step,
                                                         const BatchRules& rules) {
-  // Of the groups left behind, the oldest is passed by the most, so it alone decides whether the
-  // window allows more.
+  // The oldest group that is left behind is passed by the most groups, so it alone decides whether
+  // the window allows more.
   bool waiting = false;
   std::int64_t passed = 0;
   std::vector<std::uint64_t> chosen;
@@ -46,7 +46,7 @@ std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCan
     }
     if (waiting && ++passed > rules.window - 1) return std::nullopt;
     BUTTRESS_CHECK(AgeAt(step, candidate) <= OldestAllowed(rules),
-                   "no group of a batch is older than the staleness bound");
+                   "no group of a plan is older than the staleness bound");
     chosen.push_back(candidate.group_id);
   }
   if (static_cast<std::int64_t>(chosen.size()) < rules.prompts) return std::nullopt;

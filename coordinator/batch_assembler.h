@@ -1,5 +1,5 @@
-// Which groups make a batch: first in, first out, with a look-ahead window, and the staleness bound
-// asserted a second time.
+// Chooses the groups of a plan: first in, first out, with a look-ahead window. The staleness bound
+// is checked here a second time.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ struct BatchRules {
 struct BatchCandidate {
   std::uint64_t group_id = 0;
   bool ready = false;
-  std::uint64_t oldest_step = 0;  // of the versions that sampled it, if ready
-  std::int64_t passed = 0;        // younger groups that have a plan already
+  std::uint64_t oldest_step = 0;  // if ready, of the oldest version that sampled it
+  std::int64_t passed = 0;        // younger groups that already have a plan
 };
 
-// Ready groups that are older at `step` than MaxAge(P, S, W) allows (lib/rl/staleness.h); they are
-// dropped before a batch is chosen.
+// Returns the ready groups that are older at `step` than MaxAge(P, S, W) allows
+// (lib/rl/staleness.h). The scheduler drops them before it chooses a plan.
 std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uint64_t step,
                                   const BatchRules& rules);
 
-// The P oldest ready groups of `line` (all groups without a plan, in admission order), or nothing
-// while there are fewer or one that is not ready would be passed by more than W - 1 younger groups,
-// those of earlier plans included. Pure: the same line gives the same batch.
+// Returns the P oldest ready groups of `line` (all groups without a plan, in admission order), or
+// nullopt while there are fewer, or while a group that is not ready would be passed by more than
+// W - 1 younger groups, those of earlier plans included. Pure: the same line gives the same plan.
 std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCandidate> line,
                                                         std::uint64_t step,
                                                         const BatchRules& rules);

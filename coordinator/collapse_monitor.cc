@@ -6,8 +6,8 @@
 namespace buttress {
 namespace {
 
-// Mean collapse probability of the groups that ACR counts, from each prompt's history; 0 if there
-// is none.
+// Returns the mean collapse probability, from each prompt's history, of the groups that ACR counts;
+// 0 without such groups.
 double ExpectedRate(std::span<const AcceptedRow* const> groups) {
   double sum = 0;
   std::int64_t classed = 0;

@@ -1,5 +1,5 @@
-// Advantage collapse of the run, in integers: every accepted group once, by source; and what the
-// gates of a step see.
+// Counts the advantage collapse of the run in integers: every accepted group once, by source. Makes
+// the snapshot that the gates of a step read.
 #pragma once
 
 #include <map>
@@ -18,11 +18,11 @@ class CollapseMonitor {
   CollapseMonitor() = default;
   CollapseMonitor(std::map<std::string, CollapseCounts> by_source, std::optional<double> acr_ema);
 
-  // Counts an accepted group; returns the counts of its source.
+  // Counts an accepted group and returns the counts of its source.
   const CollapseCounts& Count(const std::string& source, CollapseClass collapse);
 
-  // Snapshot of a step's groups; takes their rate into the moving average, so it is called once per
-  // planned step. A step without a constant or mixed group leaves the average as it is.
+  // Returns the snapshot of a step's groups, and adds their rate to the moving average: called once
+  // for each planned step. A step without a constant or mixed group does not change the average.
   CollapseSnapshot Observe(std::span<const AcceptedRow* const> groups);
 
   // All accepted groups.
@@ -30,7 +30,8 @@ class CollapseMonitor {
 
   const std::map<std::string, CollapseCounts>& by_source() const { return by_source_; }
 
-  // Over the planned steps, decay kAcrEmaDecay; none before the first.
+  // Returns the moving average over the planned steps, with decay kAcrEmaDecay; nullopt before the
+  // first.
   std::optional<double> acr_ema() const { return acr_ema_; }
 
   bool operator==(const CollapseMonitor&) const = default;

@@ -1,5 +1,6 @@
 #include "coordinator/coordinator.h"
 
+#include <fmt/core.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
@@ -21,8 +22,8 @@ namespace {
 
 constexpr const char* kServiceName = "buttress.v1.Coordinator";
 constexpr std::chrono::seconds kShutdownTime(2);
-// A worker renews its leases with every Exchange, so the longest one is held for a fraction of a
-// lease.
+// A worker renews its leases with every Exchange, so an Exchange is held for a third of a lease
+// time at most.
 constexpr std::int64_t kHoldsPerLease = 3;
 
 SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256) {
@@ -86,7 +87,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   LedgerChanges changes;
   auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
                                      RealClock().MonotonicMs(), changes);
-  // A ledger of another run stays one however often this process is restarted.
+  // Restarting the process does not help when the ledger belongs to another run.
   if (restored.status().code() == StatusCode::kFailedPrecondition) {
     return InvalidArgument(restored.status().message());
   }
@@ -120,8 +121,9 @@ Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& c
   if (!server_ || port == 0) {
     server_.reset();
     return Unavailable(
-        "cannot listen on " + config.listen +
-        "; is another coordinator there? Set local.coordinator.listen to another port, or 0");
+        fmt::format("cannot listen on {}; stop the process that uses the port, or set "
+                    "local.coordinator.listen to another port or to 0",
+                    config.listen));
   }
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
   address_ = config.advertise.empty() ? BoundAddress(config.listen, port) : config.advertise;

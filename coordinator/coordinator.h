@@ -23,10 +23,10 @@ namespace buttress {
 
 class Coordinator {
  public:
-  // Opens <out>/ledger.db and <out>/payloads, takes up the run that stands there or starts one, and
-  // serves. `prompts` and `metrics` outlive it. kFailedPrecondition: another coordinator has the
-  // ledger; kInvalidArgument: it is of another run or configuration; kUnavailable: the port is
-  // taken.
+  // Opens <out>/ledger.db and <out>/payloads, resumes the run in them or starts one, and serves.
+  // `prompts` and `metrics` outlive the coordinator. kFailedPrecondition if another coordinator has
+  // the ledger open or if it is of another version; kInvalidArgument if it belongs to another run
+  // or configuration; kUnavailable if the port is taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
                                                     const GroupLimits& limits, Metrics& metrics,
@@ -35,13 +35,13 @@ class Coordinator {
   Coordinator(const Coordinator&) = delete;
   Coordinator& operator=(const Coordinator&) = delete;
 
-  // host:port that clients connect to.
+  // Returns the host:port that clients connect to.
   const std::string& address() const { return address_; }
 
   bool finished() const { return loop_->finished(); }
 
-  // Graceful: reports NOT_SERVING, stops leasing, answers long polls and what is in flight, writes
-  // the last of it, closes. Gives what made the coordinator fail, if something did. Once.
+  // Stops gracefully: reports NOT_SERVING, stops leasing, answers the calls in flight, and closes.
+  // Returns the error that stopped the coordinator, if there was one. REQUIRES: called once.
   Status Stop();
 
  private:

@@ -4,7 +4,7 @@
 // A turn applies everything that waits in the queue, makes all of it durable (group commit), and
 // then answers:
 //
-//   1. Apply each request to the scheduler. Payloads of accepted groups are appended to the segment.
+//   1. Apply each request to the scheduler, and append the payloads of accepted groups.
 //   2. Sync the segment once (fdatasync).
 //   3. Write every row that the turn changed in one transaction of the ledger.
 //   4. Answer.

@@ -34,9 +34,8 @@ std::map<std::string, prometheus::Counter*, std::less<>> SubmissionCounters(Metr
   }
   std::map<std::string, prometheus::Counter*, std::less<>> counters;
   for (const std::string& result : results) {
-    counters[result] =
-        &metrics.Counter("buttress_coordinator_submissions_total",
-                         "Submitted groups by what became of them.", {{"result", result}});
+    counters[result] = &metrics.Counter("buttress_coordinator_submissions_total",
+                                        "Submitted groups by result.", {{"result", result}});
   }
   return counters;
 }
@@ -62,7 +61,7 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
       last_batch_committed(m.Gauge("buttress_coordinator_last_batch_committed_timestamp_seconds",
                                    "When the last step was committed, Unix time.")),
       learner_fenced(m.Counter("buttress_coordinator_learner_fenced_total",
-                               "Calls of learners that are not the present one.")),
+                               "Calls of learners that another learner has replaced.")),
       store_commit_seconds(m.Histogram("buttress_coordinator_store_commit_seconds",
                                        "Payload sync and ledger transaction of one group commit.",
                                        {.0005, .001, .002, .005, .01, .02, .05, .1, .25, .5, 1})),
@@ -72,10 +71,11 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
                              {{"result", "error"}})),
       recovery_seconds(m.Gauge("buttress_coordinator_recovery_seconds",
                                "From the start of the process to serving.")),
-      parked_calls(m.Gauge("buttress_coordinator_parked_calls",
-                           "Long polls that wait for something to change.")),
-      stalls(m.Counter("buttress_coordinator_stalls_total",
-                       "Times that this process did not run for seconds; leases were prolonged.")) {
+      parked_calls(
+          m.Gauge("buttress_coordinator_parked_calls", "Long polls that wait for an answer.")),
+      stalls(m.Counter(
+          "buttress_coordinator_stalls_total",
+          "Times that this process did not run for seconds, so that leases were prolonged.")) {
   metrics.Register(run);
   metrics.Register(std::make_shared<FreeSpaceCollector>(store_folder));
   metrics.Gauge("buttress_failpoints_active", "Test failpoints that are armed.")
@@ -99,7 +99,7 @@ void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
 
 void CoordinatorMetrics::Submitted(std::string_view result) {
   const auto counter = submissions.find(result);
-  BUTTRESS_CHECK(counter != submissions.end(), "no counter for this result of a submission");
+  BUTTRESS_CHECK(counter != submissions.end(), "every result of a submission has a counter");
   counter->second->Increment();
 }
 

@@ -1,5 +1,4 @@
-// Everything that the coordinator measures; names follow operations.md 2.4 with the prefix
-// buttress_.
+// The metrics of the coordinator.
 #pragma once
 
 #include <cstdint>
@@ -16,13 +15,13 @@
 
 namespace buttress {
 
-// The families that come from the scheduler, all of them from one state: populations add up and the
-// numerators of ACR belong to their denominators at every scrape. Counters go on from the ledger
-// after a restart. Thread-safe.
+// The metric families of the scheduler. Every scrape reads one state, so that populations add up
+// and numerators of ACR match their denominators. After a restart the counters continue from the
+// ledger. Thread-safe.
 class RunCollector : public prometheus::Collectable {
  public:
-  // `batch`: collapse of the newest planned batch.
-  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& batch);
+  // `plan` is the collapse of the newest plan.
+  void Update(SchedulerStatus status, SchedulerEvents events, const CollapseCounts& plan);
   void UpdateWorkers(const std::map<std::string, WorkerInfo>& workers, std::int64_t now_ms);
 
   std::vector<prometheus::MetricFamily> Collect() const override;
@@ -31,21 +30,22 @@ class RunCollector : public prometheus::Collectable {
   mutable Mutex mutex_;
   SchedulerStatus status_ GUARDED_BY(mutex_);
   SchedulerEvents events_ GUARDED_BY(mutex_);
-  CollapseCounts batch_ GUARDED_BY(mutex_);
+  CollapseCounts plan_ GUARDED_BY(mutex_);
   std::int64_t workers_ GUARDED_BY(mutex_) = 0;
   std::int64_t alive_workers_ GUARDED_BY(mutex_) = 0;
 };
 
-// Made once, passed by reference. Thread-safe.
+// Thread-safe.
 struct CoordinatorMetrics {
-  // `store_folder`: whose file system buttress_coordinator_store_free_bytes is about.
+  // buttress_coordinator_store_free_bytes measures the file system of `store_folder`.
   CoordinatorMetrics(Metrics& metrics, const RunConfig& config, const std::string& config_sha256,
                      const std::string& store_folder);
 
-  // Counts a call that was answered.
+  // Counts an answered call.
   void Handled(std::string_view method, StatusCode code);
 
-  // `result`: a SubmitOutcomeName, "malformed", "too_large" or "backpressure".
+  // Counts a submission; `result` is a SubmitOutcomeName, "malformed", "too_large" or
+  // "backpressure".
   void Submitted(std::string_view result);
 
   Metrics& metrics;

@@ -1,4 +1,4 @@
-// Groups in admission order, with the place of each.
+// Groups in admission order, each with its place.
 #pragma once
 
 #include <cstddef>
@@ -9,14 +9,14 @@
 
 namespace buttress {
 
-// Ids of groups, rising.
+// A set of group ids in rising order.
 class GroupLine {
  public:
   void Insert(std::uint64_t group_id) { ids_.insert(group_id); }
 
   void Erase(std::uint64_t group_id) { ids_.erase(group_id); }
 
-  // How many ids are below `group_id`; O(log n).
+  // Returns how many ids are below `group_id`, in O(log n).
   std::size_t Place(std::uint64_t group_id) const { return ids_.order_of_key(group_id); }
 
   std::size_t size() const { return ids_.size(); }

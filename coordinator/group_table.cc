@@ -22,7 +22,7 @@ bool HasEnded(GroupState state) {
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
     : rows_(snapshot.groups), accepted_(snapshot.accepted), dropped_(snapshot.dropped) {
   for (const auto& [id, row] : rows_) {
-    Enter(row);
+    AddDerived(row);
     if (!HasPlan(row.state)) line_.Insert(id);
   }
   for (const auto& [id, tag] : snapshot.ended_tags) {
@@ -40,7 +40,7 @@ void GroupTable::Add(const GroupRow& row, LedgerChanges& out) {
                  "group ids rise in admission order");
   rows_.emplace(row.group_id, row);
   line_.Insert(row.group_id);
-  Enter(row);
+  AddDerived(row);
   out.groups.push_back(row);
 }
 
@@ -82,7 +82,7 @@ std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) co
   return {worker->second.begin(), worker->second.end()};
 }
 
-// The rest follows from these.
+// The other members are derived from these.
 bool GroupTable::operator==(const GroupTable& other) const {
   return rows_ == other.rows_ && accepted_ == other.accepted_ && ended_tags_ == other.ended_tags_ &&
          dropped_ == other.dropped_ && counts_ == other.counts_ &&
@@ -97,19 +97,19 @@ std::vector<std::uint64_t> GroupTable::InState(GroupState state) const {
   return ids;
 }
 
-GroupRow& GroupTable::Take(std::uint64_t group_id) {
+GroupRow& GroupTable::Detach(std::uint64_t group_id) {
   const auto row = rows_.find(group_id);
   BUTTRESS_CHECK(row != rows_.end(), "a group that moves is under way");
-  Leave(row->second);
+  RemoveDerived(row->second);
   return row->second;
 }
 
-void GroupTable::Put(GroupRow& row, GroupState state, LedgerChanges& out) {
+void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   const std::uint64_t id = row.group_id;
   row.state = state;
   if (state == GroupState::kLeased) row.holds_slot = true;
   if (state == GroupState::kPending || HasEnded(state)) row.holds_slot = false;
-  Enter(row);
+  AddDerived(row);
   out.groups.push_back(row);
   if (HasPlan(state) || HasEnded(state)) line_.Erase(id);
   if (!HasEnded(state)) return;
@@ -121,14 +121,14 @@ void GroupTable::Put(GroupRow& row, GroupState state, LedgerChanges& out) {
   rows_.erase(id);
 }
 
-void GroupTable::Enter(const GroupRow& row) {
+void GroupTable::AddDerived(const GroupRow& row) {
   ++counts_[Index(row.state)];
   if (row.holds_slot) ++active_slots_;
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (row.state == GroupState::kLeased) leased_[row.worker_id].insert(row.group_id);
 }
 
-void GroupTable::Leave(const GroupRow& row) {
+void GroupTable::RemoveDerived(const GroupRow& row) {
   --counts_[Index(row.state)];
   if (row.holds_slot) --active_slots_;
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);

@@ -1,4 +1,4 @@
-// All groups of the run: rows of those under way, what is remembered of those that ended, and the
+// All groups of the run: the rows of those under way, the content tags of those that ended, and the
 // counts of both.
 #pragma once
 
@@ -15,71 +15,73 @@
 
 namespace buttress {
 
-// Not thread-safe. Every change is appended to the LedgerChanges that it is given.
+// Not thread-safe. Every method that changes a group appends its row to `out`.
 class GroupTable {
  public:
   GroupTable() = default;
   explicit GroupTable(const LedgerSnapshot& snapshot);
 
-  // REQUIRES: pending, with an id above all before it.
+  // REQUIRES: the group is pending and its id is above all earlier ones.
   void Add(const GroupRow& row, LedgerChanges& out);
 
-  // Null if the group ended or never was. Pointers and rows stay valid until the group ends.
+  // Returns null if the group has ended or was never admitted. The pointer is valid until the group
+  // ends.
   const GroupRow* Find(std::uint64_t group_id) const;
 
-  // The one place where a group changes state. `change` edits further fields of the row first.
-  // Settled and dropped groups leave the table; `row` is then gone.
+  // Changes the state of a group; nothing else does. `change` edits further fields of the row
+  // first. Settled and dropped groups leave the table.
   template <class Change>
   void Move(std::uint64_t group_id, GroupState state, LedgerChanges& out, Change change) {
-    GroupRow& row = Take(group_id);
+    GroupRow& row = Detach(group_id);
     change(row);
-    Put(row, state, out);
+    Attach(row, state, out);
   }
 
   void Move(std::uint64_t group_id, GroupState state, LedgerChanges& out) {
     Move(group_id, state, out, [](GroupRow&) {});
   }
 
-  // `replaced_in`: for kNoSignal, the step that another group takes its place in.
+  // `replaced_in` is, for kNoSignal, the step in which another group replaces this one.
   void Drop(std::uint64_t group_id, DropReason reason, LedgerChanges& out,
             std::uint64_t replaced_in = 0);
 
-  // Changes a row without a change of state.
+  // Changes a row but not its state.
   template <class Change>
   void Edit(std::uint64_t group_id, LedgerChanges& out, Change change) {
     Move(group_id, Find(group_id)->state, out, change);
   }
 
-  // leased -> ready, with what was accepted.
+  // Moves a group from leased to ready, with its content.
   void Accept(AcceptedRow accepted, LedgerChanges& out);
 
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;
 
-  // Of all groups that were accepted and have not ended, by id.
+  // Returns the contents of all accepted groups that have not ended, by id.
   const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
 
-  // ContentTag of a settled or replaced group; none for any other.
+  // Returns the ContentTag of a settled or replaced group, nullopt for any other.
   std::optional<std::uint64_t> EndedTag(std::uint64_t group_id) const;
 
-  // Ids of groups in `state`, rising; not for settled and dropped.
+  // Returns the ids of the groups in `state`, in rising order. REQUIRES: a state of groups under
+  // way.
   std::vector<std::uint64_t> InState(GroupState state) const;
 
-  // Groups without a plan (pending, leased, ready), in admission order.
+  // Returns the groups without a plan (pending, leased, ready), in admission order.
   const GroupLine& line() const { return line_; }
 
-  // Those of the line that are pending.
+  // Returns the pending groups of the line.
   const std::set<std::uint64_t>& pending() const { return pending_; }
 
-  // Groups leased by each worker; workers without any are left out.
+  // Returns the groups leased by each worker; workers without leases are missing.
   const std::map<std::string, std::set<std::uint64_t>>& leased() const { return leased_; }
 
-  // Groups leased by `worker_id`, rising.
+  // Returns the groups leased by `worker_id`, in rising order.
   std::vector<std::uint64_t> LeasedBy(const std::string& worker_id) const;
 
   const std::map<std::uint64_t, GroupRow>& rows() const { return rows_; }
 
-  // Groups that hold a slot.
+  // Returns the number of groups that hold a slot.
   std::int64_t active_slots() const { return active_slots_; }
 
   const std::array<std::int64_t, kGroupStates>& counts() const { return counts_; }
@@ -89,18 +91,18 @@ class GroupTable {
   bool operator==(const GroupTable& other) const;
 
  private:
-  GroupRow& Take(std::uint64_t group_id);
-  void Put(GroupRow& row, GroupState state, LedgerChanges& out);
-  // Adds to, or takes from, everything that is derived from the row.
-  void Enter(const GroupRow& row);
-  void Leave(const GroupRow& row);
+  GroupRow& Detach(std::uint64_t group_id);
+  void Attach(GroupRow& row, GroupState state, LedgerChanges& out);
+  // Add the row to, and remove it from, everything that is derived from rows.
+  void AddDerived(const GroupRow& row);
+  void RemoveDerived(const GroupRow& row);
 
   std::map<std::uint64_t, GroupRow> rows_;
   std::map<std::uint64_t, AcceptedRow> accepted_;
   GroupLine line_;
   std::set<std::uint64_t> pending_;
   std::map<std::string, std::set<std::uint64_t>> leased_;
-  std::vector<std::uint64_t> ended_tags_;  // by group id, 0 where there is none
+  std::vector<std::uint64_t> ended_tags_;  // by group id, 0 without a tag
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};

@@ -1,4 +1,4 @@
-// When leases run out, by group and by time.
+// The deadlines of leases, by group and by time.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class LeaseDeadlines {
     by_time_.clear();
   }
 
-  // Groups whose lease has run out, in id order.
+  // Returns the groups whose lease has expired, in id order.
   std::vector<std::uint64_t> Due(std::int64_t now_ms) const {
     std::vector<std::uint64_t> ids;
     for (auto next = by_time_.begin(); next != by_time_.end() && next->first <= now_ms; ++next)

@@ -1,4 +1,4 @@
-// Which policy versions stand and which the learner went back behind.
+// Which policy versions are valid, and which the learner went back behind.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace buttress {
 // Not thread-safe.
 class Lineage {
  public:
-  // The learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES: epoch above all
-  // before it.
+  // Records that the learner of `epoch` starts from the checkpoint of `start_step`. REQUIRES:
+  // `epoch` is above all earlier ones.
   void Start(std::uint64_t epoch, std::uint64_t start_step);
 
-  // A later learner started from a checkpoint before `version`, so nothing trains on from it.
+  // Returns true if a later learner started from a checkpoint before `version`.
   bool Abandoned(const PolicyVersion& version) const;
 
-  // 0 for an epoch that never started.
+  // Returns the start step of `epoch`, 0 for an epoch that never started.
   std::uint64_t StartStep(std::uint64_t epoch) const;
 
   bool operator==(const Lineage&) const = default;

@@ -1,6 +1,6 @@
-// The coordinator: hands out prompts, takes groups in, makes batches, keeps the ledger.
+// The coordinator program: it leases prompts, accepts groups, makes plans and keeps the ledger.
 //
-// Exit codes: 0 stopped, 2 configuration, 3 environment (a restart helps), 4 damaged data.
+// Exit codes: 0 stopped, 2 configuration, 3 environment (a restart may help), 4 damaged data.
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
@@ -22,12 +22,12 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kTick(200);
-// Time in which workers and learner hear that the run is finished, before a coordinator that leaves
-// by itself does.
-constexpr std::chrono::milliseconds kFarewell(10000);
+// A coordinator that exits when the run is finished first gives workers and learner this time to
+// learn of it.
+constexpr std::chrono::milliseconds kFinishedTime(10000);
 
-// What a group of this run may hold at most. The vocabulary is the model's, which is often padded
-// beyond the tokenizer's.
+// Returns the limits of a group of this run. The vocabulary is that of the model, which is often
+// padded beyond that of the tokenizer.
 Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
   constexpr std::int64_t kMaxConfigBytes = 1 << 20;
   const std::string path = JoinPath(run.model.path, "config.json");
@@ -37,7 +37,7 @@ Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
   const auto vocabulary = model.is_object() ? model.find("vocab_size") : model.end();
   if (vocabulary == model.end() || !vocabulary->is_number_unsigned() || *vocabulary == 0U ||
       vocabulary->get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {
-    return InvalidArgument(path + ": no vocab_size above 0");
+    return InvalidArgument(path + ": vocab_size is missing or 0; expected the model's config.json");
   }
   GroupLimits limits;
   limits.max_completions = static_cast<std::int32_t>(run.sampling.group_size);
@@ -47,20 +47,20 @@ Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
   return limits;
 }
 
-// A run goes on without its metrics.
+// The run continues without metrics if they cannot be served.
 Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, Metrics& metrics) {
   if (const Status served = metrics.Serve(local.coordinator.metrics, credentials); !served.ok()) {
-    Log(kWarn, "no metrics", {{"error", served.message()}});
+    Log(kWarn, "metrics are not served", {{"error", served.message()}});
     return OkStatus();
   }
   return WriteFileAtomic(JoinPath(local.out, "coordinator.metrics"),
                          BoundAddress(local.coordinator.metrics, metrics.port()) + "\n");
 }
 
-void WaitUntilTold(const Coordinator& coordinator, bool exit_when_finished) {
+void WaitForStop(const Coordinator& coordinator, bool exit_when_finished) {
   while (!WaitForShutdown(kTick)) {
     if (!exit_when_finished || !coordinator.finished()) continue;
-    WaitForShutdown(kFarewell);
+    WaitForShutdown(kFinishedTime);
     return;
   }
 }
@@ -83,18 +83,19 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
       {{"address", coordinator->address()},
        {"prompts", prompts->size()},
        {"out", config.local.out}});
-  WaitUntilTold(*coordinator, exit_when_finished);
+  WaitForStop(*coordinator, exit_when_finished);
   const Status status = coordinator->Stop();
   Log(kInfo, "stopped");
   return status;
 }
 
-// A thousand workers are a thousand connections; the usual soft limit is 1,024 files.
+// A thousand workers need a thousand connections; the usual soft limit is 1,024 files.
 void AllowManyConnections() {
   rlimit files{};
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0) return;
   files.rlim_cur = files.rlim_max;
-  if (::setrlimit(RLIMIT_NOFILE, &files) != 0) Log(kWarn, "the limit of open files stays as it is");
+  if (::setrlimit(RLIMIT_NOFILE, &files) != 0)
+    Log(kWarn, "the limit of open files could not be raised");
 }
 
 int Run(int argc, char** argv) {
@@ -103,11 +104,11 @@ int Run(int argc, char** argv) {
   flags.AddTo(app);
   bool exit_when_finished = false;
   app.add_flag("--exit-when-finished", exit_when_finished,
-               "leave ten seconds after the last step is settled; otherwise FINISHED is answered "
-               "until SIGTERM");
+               "exit ten seconds after the last step is settled; otherwise answer FINISHED until "
+               "SIGTERM");
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // --help comes this way too
+  } catch (const CLI::ParseError& e) {  // --help throws as well
     return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
   }
   InstallShutdownHandlers();

@@ -1,5 +1,7 @@
 #include "coordinator/prompt_source.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -9,24 +11,25 @@
 namespace buttress {
 namespace {
 
-// Prompts kept between draw and lease; beyond them rows are read again, which is slower and gives
-// the same.
-constexpr std::size_t kMaxNotTaken = 16384;
+// Prompts that are kept between draw and lease. Further ones are read from the file again, with the
+// same result.
+constexpr std::size_t kMaxUnread = 16384;
 
 }  // namespace
 
 Status PromptSource::Resume(const PromptCursor& cursor) {
   if (cursor.index > file_.size()) {
-    return InvalidArgument("the run has drawn row " + std::to_string(cursor.index) +
-                           " of a dataset that now has " + std::to_string(file_.size()) +
-                           "; put the old dataset back, or start a new run");
+    return InvalidArgument(
+        fmt::format("the run has drawn row {} of a dataset that now has {} rows; "
+                    "put the old dataset back, or start a new run",
+                    cursor.index, file_.size()));
   }
   cursor_ = cursor;
   StartPass(cursor.pass);
   return OkStatus();
 }
 
-// Fisher-Yates with numbers that depend on (seed, pass) only.
+// Shuffles (Fisher-Yates) with random numbers that depend only on (seed, pass).
 void PromptSource::StartPass(std::uint64_t pass) {
   if (!options_.shuffle) return;
   order_.resize(file_.size());
@@ -98,19 +101,20 @@ std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
 Status PromptSource::Keep(std::uint64_t row, Draws& draws) {
   BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
   draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, row, options_.group_size});
-  if (not_taken_.size() < kMaxNotTaken) not_taken_.insert_or_assign(row, std::move(prompt));
+  if (unread_.size() < kMaxUnread) unread_.insert_or_assign(row, std::move(prompt));
   return OkStatus();
 }
 
-Result<Prompt> PromptSource::Take(const DrawnPrompt& drawn) {
-  if (const auto kept = not_taken_.extract(drawn.row)) return std::move(kept.mapped());
+Result<Prompt> PromptSource::Read(const DrawnPrompt& drawn) {
+  if (const auto kept = unread_.extract(drawn.row)) return std::move(kept.mapped());
   if (drawn.row < file_.size()) {
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(drawn.row));
     if (prompt.id == drawn.prompt_id) return prompt;
   }
   return InvalidArgument(
-      "prompt '" + drawn.prompt_id + "' was drawn from row " + std::to_string(drawn.row) +
-      ", which now holds another one; put the old dataset back, or start a new run");
+      fmt::format("prompt '{}' was drawn from row {}, which now holds another one; "
+                  "put the old dataset back, or start a new run",
+                  drawn.prompt_id, drawn.row));
 }
 
 }  // namespace buttress

@@ -1,7 +1,7 @@
-// Which prompt comes next: passes over the dataset, each in an order of its own that follows from
-// the run's seed. Prompts may be passed over by their history (run.data.selection; the formulas are
-// in lib/rl/prompt_selection.h): that depends on the seed, on the place in the order and on what
-// the ledger remembers at the moment of the draw, and every decision is journalled.
+// Decides which prompt is drawn next: it makes passes over the dataset, each in an order of its own
+// that follows from the run's seed. A prompt may be passed over because of its history
+// (run.data.selection; lib/rl/prompt_selection.h has the formulas). That decision depends on the
+// seed, the place in the order and the records at the time of the draw, and the ledger keeps it.
 #pragma once
 
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace buttress {
 
 struct PromptSourceOptions {
   std::uint64_t seed = 1;
-  bool shuffle = true;          // false: file order in every pass
+  bool shuffle = true;          // false for file order in every pass
   std::int32_t group_size = 8;  // completions of a prompt
   SelectionConfig selection = {};
 };
 
-// What a draw brought, in the order of the pass.
+// The result of a draw, in the order of the pass.
 struct Draws {
   std::vector<DrawnPrompt> prompts;
   std::vector<SkipRow> skipped;
@@ -40,24 +40,24 @@ class PromptSource {
     StartPass(0);
   }
 
-  // Goes on at `cursor`, which the ledger kept. kInvalidArgument: it lies behind the end of the
-  // file, so the dataset has changed.
+  // Resumes at `cursor`, which comes from the ledger. kInvalidArgument if it is behind the end of
+  // the file: the dataset has changed.
   Status Resume(const PromptCursor& cursor);
 
-  // The next `count` prompts that are not passed over; cursor() has then moved behind them.
+  // Draws the next `count` prompts that are not passed over, and moves cursor() behind them.
   Result<Draws> Draw(std::int64_t count, const PromptMemory& memory);
 
   const PromptCursor& cursor() const { return cursor_; }
 
-  // Tokens and answer of a drawn prompt. Rendered once: a draw keeps them until they are first
-  // asked for; asked again (a lease that was lost), they are read again. kInvalidArgument: the row
-  // is not the prompt that was drawn.
-  Result<Prompt> Take(const DrawnPrompt& drawn);
+  // Returns tokens and answer of a drawn prompt. A draw keeps them for the first call; a later call
+  // (after a lost lease) reads the row again. kInvalidArgument if the row is not the prompt that
+  // was drawn.
+  Result<Prompt> Read(const DrawnPrompt& drawn);
 
  private:
   std::uint64_t RowAt(std::uint64_t index) const;
   void StartPass(std::uint64_t pass);
-  // Why each of `rows`, which stand at the cursor, is passed over; none: it is drawn.
+  // Returns why each of `rows`, the ones at the cursor, is passed over; nullopt if it is drawn.
   std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows,
                                                const PromptMemory& memory) const;
   std::optional<SkipReason> JudgeOne(std::uint64_t row, const PromptMemory& memory) const;
@@ -66,8 +66,8 @@ class PromptSource {
   const PromptFile& file_;
   const PromptSourceOptions options_;
   PromptCursor cursor_;
-  std::vector<std::uint32_t> order_;           // of the pass, when shuffled
-  std::map<std::uint64_t, Prompt> not_taken_;  // by row
+  std::vector<std::uint32_t> order_;        // of the pass, when shuffled
+  std::map<std::uint64_t, Prompt> unread_;  // drawn and not yet leased, by row
 };
 
 }  // namespace buttress

@@ -7,9 +7,9 @@ using prometheus::ClientMetric;
 using prometheus::MetricFamily;
 using prometheus::MetricType;
 
-// A worker that was silent for longer is not counted as alive.
+// A worker that is silent for longer does not count as alive.
 constexpr std::int64_t kAliveMs = 60000;
-// Sources come from the dataset; one with more of them is counted by source in the ledger only.
+// A dataset with more sources than this is counted by source in the ledger alone.
 constexpr std::size_t kMaxSources = 32;
 
 ClientMetric Value(double value, std::vector<ClientMetric::Label> labels = {}) {
@@ -63,7 +63,7 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
         status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
   MetricFamily skipped = Counter("buttress_coordinator_prompts_skipped_total",
-                                 "Prompts passed over by their history, by why.", {});
+                                 "Prompts passed over because of their history, by reason.", {});
   for (std::size_t i = 0; i < kSkipReasons; ++i) {
     skipped.metric.push_back(Value(
         status.skipped[i], {{"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));
@@ -77,10 +77,11 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
   out.push_back(std::move(dropped));
   out.push_back(std::move(skipped));
   if (status.greso) {
-    out.push_back(Gauge("buttress_coordinator_greso_base",
-                        "Base of the chance to draw a prompt again that was constant in a row.",
-                        {Value(status.greso->easy, {{"kind", "easy"}}),
-                         Value(status.greso->hard, {{"kind", "hard"}})}));
+    out.push_back(
+        Gauge("buttress_coordinator_greso_base",
+              "Base of the probability to draw a prompt again after constant groups in a row.",
+              {Value(status.greso->easy, {{"kind", "easy"}}),
+               Value(status.greso->hard, {{"kind", "hard"}})}));
   }
   out.push_back(
       Gauge("buttress_coordinator_leases", "Live leases.", {Value(of(GroupState::kLeased))}));
@@ -92,7 +93,7 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
                       {Value(status.slot_budget)}));
 }
 
-void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& batch,
+void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan,
                      std::vector<MetricFamily>& out) {
   MetricFamily scored = Counter(
       "buttress_coordinator_groups_scored_total",
@@ -100,36 +101,35 @@ void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& batch,
   AddByClass(status.collapse, {}, scored);
   out.push_back(std::move(scored));
   if (status.collapse_by_source.size() <= kMaxSources) {
-    MetricFamily by_source =
-        Counter("buttress_coordinator_source_groups_scored_total", "The same by data source.", {});
+    MetricFamily by_source = Counter("buttress_coordinator_source_groups_scored_total",
+                                     "Accepted groups by class and data source.", {});
     for (const auto& [source, counts] : status.collapse_by_source) {
       AddByClass(counts, {{"source", source}}, by_source);
     }
     if (!by_source.metric.empty()) out.push_back(std::move(by_source));
   }
   out.push_back(Gauge("buttress_coordinator_acr_batch_groups",
-                      "Constant and mixed groups drawn for the newest planned batch.",
-                      {Value(batch.constant() + batch.mixed)}));
+                      "Constant and mixed groups drawn for the newest plan.",
+                      {Value(plan.constant() + plan.mixed)}));
   out.push_back(Gauge("buttress_coordinator_acr_batch_collapsed_groups",
-                      "Constant groups drawn for the newest planned batch.",
-                      {Value(batch.constant())}));
+                      "Constant groups drawn for the newest plan.", {Value(plan.constant())}));
   out.push_back(Gauge("buttress_coordinator_batch_drawn_groups",
-                      "Groups drawn for the newest planned batch: its own and those they replaced.",
-                      {Value(batch.groups)}));
+                      "Groups drawn for the newest plan: its own and those that they replaced.",
+                      {Value(plan.groups)}));
   if (status.acr_ema) {
     out.push_back(Gauge("buttress_coordinator_acr_ema_ratio",
-                        "Moving average of the planned batches' ACR.", {Value(*status.acr_ema)}));
+                        "Moving average of the ACR of the plans.", {Value(*status.acr_ema)}));
   }
 }
 
 }  // namespace
 
 void RunCollector::Update(SchedulerStatus status, SchedulerEvents events,
-                          const CollapseCounts& batch) {
+                          const CollapseCounts& plan) {
   MutexLock lock(mutex_);
   status_ = std::move(status);
   events_ = events;
-  batch_ = batch;
+  plan_ = plan;
 }
 
 void RunCollector::UpdateWorkers(const std::map<std::string, WorkerInfo>& workers,
@@ -146,20 +146,21 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   MutexLock lock(mutex_);
   std::vector<MetricFamily> out;
   CollectGroups(status_, out);
-  CollectCollapse(status_, batch_, out);
+  CollectCollapse(status_, plan_, out);
   const auto ended = [](std::int64_t count, const char* reason) {
     return Value(count, {{"reason", reason}});
   };
-  out.push_back(Counter("buttress_coordinator_leases_granted_total", "Leases handed out.",
+  out.push_back(Counter("buttress_coordinator_leases_granted_total", "Leases granted.",
                         {Value(events_.leases_granted)}));
   out.push_back(Counter(
-      "buttress_coordinator_leases_ended_total", "Leases that ended, by why.",
+      "buttress_coordinator_leases_ended_total", "Leases that ended, by reason.",
       {ended(events_.submissions[static_cast<std::size_t>(SubmitOutcome::kAccepted)], "completed"),
        ended(events_.leases_expired, "expired"), ended(events_.leases_returned, "released"),
        ended(events_.leases_lost_with_worker, "worker_replaced")}));
-  out.push_back(Counter("buttress_coordinator_batches_filled_total",
-                        "Batches with groups without a signal, because no more could be replaced.",
-                        {Value(events_.batches_filled)}));
+  out.push_back(
+      Counter("buttress_coordinator_batches_filled_total",
+              "Plans that hold groups without a signal, because no more could be replaced.",
+              {Value(events_.batches_filled)}));
   const auto number = [](std::uint64_t n) { return Value(static_cast<double>(n)); };
   out.push_back(Gauge("buttress_coordinator_epoch", "Starts of the coordinator in this run.",
                       {number(status_.coordinator_epoch)}));

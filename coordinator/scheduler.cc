@@ -1,6 +1,8 @@
-// The workers' side of the scheduler: prompts, leases, expiry. The learner's side is
-// scheduler_learner.cc.
+// The workers' side of the scheduler: prompts, leases and expiry. scheduler_submit.cc has
+// submissions, scheduler_learner.cc the learner's side.
 #include "coordinator/scheduler.h"
+
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <set>
@@ -12,13 +14,13 @@
 namespace buttress {
 namespace {
 
-// A worker without leases that was silent for this many lease times is forgotten; it registers
-// again if it comes back.
-constexpr std::int64_t kForgetAfterLeases = 20;
+// A worker that is silent for this many lease times is removed; it registers again if it comes
+// back.
+constexpr std::int64_t kRemoveAfterLeases = 20;
 
 }  // namespace
 
-// Groups of the line before this index may be leased (head of scheduler.h).
+// Returns the index in the line below which groups may be leased (see the head of scheduler.h).
 std::int64_t Scheduler::LeasableLine() const {
   if (weights() == nullptr) return 0;
   const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
@@ -29,8 +31,8 @@ std::int64_t Scheduler::LeasableLine() const {
 
 std::int64_t Scheduler::NeedsPrompts() const {
   if (run_.planned_step == options_.steps) return 0;
-  // Beyond what the last steps train, as many as may pass a slow group, so that the last batch need
-  // not wait for it either.
+  // The last steps need W - 1 prompts beyond those that they train, so that the last plan need not
+  // wait for a slow group either.
   const std::int64_t left =
       static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
   const std::int64_t wanted = std::min(LeasableLine(), left + options_.window - 1);
@@ -77,14 +79,14 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
                                           LedgerChanges& out) {
   const auto worker = workers_.find(request.worker_id);
   if (worker == workers_.end() || worker->second.incarnation != request.incarnation) {
-    return NotFound("worker '" + request.worker_id +
-                    "' is not registered with this incarnation; register again");
+    return NotFound(fmt::format(
+        "worker '{}' is not registered with this incarnation; register again", request.worker_id));
   }
   worker->second.loaded_version = request.loaded_version;
   worker->second.last_heard_ms = now_ms;
 
   ExchangeReply reply;
-  TakeBack(request, out);
+  EndReturned(request, out);
   Renew(request, now_ms, reply);
   GrantNew(request, now_ms, reply, out);
   return reply;
@@ -97,15 +99,14 @@ bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const 
          group->incarnation == request.incarnation;
 }
 
-void Scheduler::TakeBack(const WorkerExchange& request, LedgerChanges& out) {
+void Scheduler::EndReturned(const WorkerExchange& request, LedgerChanges& out) {
   for (const ReturnedLease& returned : request.returned) {
     if (!Holds(request, returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
                           returned.reason == ReturnReason::kWeightsUnavailable;
     EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, out);
   }
-  // What the worker calls finished and is still leased was never accepted: its submission was
-  // refused.
+  // A group that the worker has finished and that is still leased was refused.
   for (const LeaseRef& ref : request.finished) {
     if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, out);
   }
@@ -115,7 +116,7 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
   for (const LeaseRef& ref : request.held) {
     if (Holds(request, ref)) continue;
     const GroupRow* group = groups_.Find(ref.group_id);
-    // Accepted from this very lease: the worker has not yet taken note of the acknowledgement.
+    // The group was accepted under this lease; the worker does not know it yet.
     const bool accepted = group != nullptr && group->state != GroupState::kPending &&
                           group->state != GroupState::kLeased &&
                           group->lease_epoch == ref.lease_epoch &&
@@ -142,8 +143,8 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
     const std::uint64_t id = *pending.begin();
     const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
     if (index >= leasable) break;
-    // Planned at step planned + index / P + 1 when nothing passes it; that step starts from version
-    // planned + index / P.
+    // If no younger group passes it, the group trains in step planned + index / P + 1, which starts
+    // from version planned + index / P.
     const std::int64_t start_version =
         static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
     const std::uint64_t epoch = announced_->version.learner_epoch;
@@ -206,10 +207,10 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& ou
 void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   for (const std::uint64_t id : deadlines_.Due(now_ms)) EndLease(id, LeaseEnd::kExpired, out);
 
-  if (now_ms < forgotten_ms_ + options_.lease_ms) return;
-  forgotten_ms_ = now_ms;
+  if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
+  workers_checked_ms_ = now_ms;
   std::erase_if(workers_, [&](const auto& entry) {
-    return now_ms - entry.second.last_heard_ms > kForgetAfterLeases * options_.lease_ms;
+    return now_ms - entry.second.last_heard_ms > kRemoveAfterLeases * options_.lease_ms;
   });
 }
 
@@ -224,14 +225,14 @@ std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id,
   std::vector<std::string> relays;
   const PublishedWeights* const newest = weights();
   if (newest == nullptr) return relays;
-  // The ids are a ring, and each worker is given those that follow it.
+  // The ids form a ring, and each worker gets those that follow its own.
   auto next = workers_.upper_bound(worker_id);
   for (std::size_t seen = 0; seen < workers_.size() && relays.size() < kMaxRelays; ++seen, ++next) {
     if (next == workers_.end()) next = workers_.begin();
     const auto& [id, worker] = *next;
-    const bool has_it =
+    const bool has_weights =
         worker.loaded_version == newest->version && !worker.addresses.weights.empty();
-    if (has_it && id != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms) {
+    if (has_weights && id != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms) {
       relays.push_back(worker.addresses.weights);
     }
   }

@@ -100,92 +100,87 @@ namespace buttress {
 
 class Scheduler {
  public:
-  // Starts a run (snapshot.run is unset) or takes one up; either way the
-  // coordinator epoch rises, and leases keep their epochs with a fresh time to
-  // live. kFailedPrecondition if the ledger is of another run or configuration;
-  // kDataLoss if it contradicts itself.
+  // Starts a run (if snapshot.run is unset) or resumes one. The coordinator epoch rises in both
+  // cases, and leases keep their epochs with a fresh time to live. kFailedPrecondition if the
+  // ledger belongs to another run or configuration; kDataLoss if it contradicts itself.
   static Result<Scheduler> Restore(const SchedulerOptions& options, const LedgerSnapshot& snapshot,
                                    std::int64_t now_ms, LedgerChanges& out);
 
-  // How many prompts the prompt source may draw now.
+  // Returns how many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
 
-  // What the prompt source chooses by.
+  // Returns what the prompt source selects prompts by.
   PromptMemory memory() const;
 
-  // Prompts drawn, in order, and those passed over on the way; `cursor` is
-  // where the source goes on. REQUIRES: at most NeedsPrompts().
+  // Admits drawn prompts, in order, and records those that were passed over; the source resumes at
+  // `cursor`. REQUIRES: at most NeedsPrompts() prompts.
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              const PromptCursor& cursor, LedgerChanges& out);
 
-  // A worker joins. A new incarnation drops the leases of the old one; the same
-  // one keeps them.
+  // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
+  // keeps its leases.
   void RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
                       const WorkerAddresses& addresses, std::int64_t now_ms, LedgerChanges& out);
 
-  // Renews what the worker holds, takes back what it returns, grants again
-  // (same epoch) what it did not name and new leases up to its capacity. Safe
-  // to repeat. kNotFound: this incarnation is not registered, it must register
+  // Renews the leases that the worker holds, ends those that it returns, and grants leases up to
+  // its capacity: first (with the same epoch) those that it holds but did not name, then new ones.
+  // Safe to repeat. kNotFound if this incarnation is not registered; the worker must register
   // again.
   Result<ExchangeReply> Exchange(const WorkerExchange& request, std::int64_t now_ms,
                                  LedgerChanges& out);
 
-  // Outcome that Submit would have now: only kAccepted needs its payload
-  // written.
+  // Returns the outcome that Submit would have now. Only kAccepted needs a stored payload.
   SubmitOutcome Check(const Submission& submission) const;
 
-  // Takes a group in: history, ACR and state in one. Outcomes are described at
-  // SubmitOutcome.
+  // Submits a group: history, ACR and state change together. SubmitOutcome describes the outcomes.
   SubmitOutcome Submit(Submission submission, LedgerChanges& out);
 
-  // Leases that ran out go back to pending, or are dropped as poison. Forgets
-  // workers that have not been heard of for long.
+  // Ends leases that have expired: their groups become pending, or are dropped as poison. Removes
+  // workers that have been silent for long.
   void Expire(std::int64_t now_ms, LedgerChanges& out);
 
-  // Milliseconds on the caller's clock when the next lease runs out; none
-  // without leases.
+  // Returns when the next lease expires, in milliseconds of the caller's clock; nullopt without
+  // leases.
   std::optional<std::int64_t> NextExpiryMs() const;
 
-  // The learner job starts from `checkpoint`: trained groups of later steps go
-  // back to batched in the same composition; pending submissions, leased and
-  // ready groups that were sampled from versions after it are dropped; what the
-  // checkpoint holds is settled. kFailedPrecondition: its step lies before what
-  // is settled or after what was committed.
+  // Registers a learner job that starts from `checkpoint`. What the checkpoint contains is settled;
+  // trained groups of later steps become batched again, with unchanged plans; leased and ready
+  // groups of versions after the checkpoint are dropped. kFailedPrecondition if the checkpoint is
+  // older than a settled step or newer than the last committed one.
   Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size,
                                        LedgerChanges& out);
 
-  // The plan of `step`, the same until it is settled. kFailedPrecondition: an
-  // old learner epoch, a settled step, or one that does not follow the last
-  // planned one.
+  // Returns the plan of `step`, which is the same until the step is settled. kFailedPrecondition
+  // for an old learner epoch, a settled step, or a step that does not follow the last planned one.
   Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
-  // Where the payloads of `group_ids`, all of the plan of `step`, lie; in the
-  // order asked. kNotFound names a group that is not of it.
+  // Returns where the payloads of `group_ids`, all in the plan of `step`, are stored, in the same
+  // order. kNotFound names a group that is not in the plan.
   Result<std::vector<PayloadRef>> Payloads(std::uint64_t learner_epoch, std::uint64_t step,
                                            std::span<const std::uint64_t> group_ids) const;
 
-  // The optimizer step is done; the last one ends the run's need for groups.
-  // Repeating the last commit changes nothing.
+  // Records that `step` was trained. The last step drops all groups that are not trained. Repeating
+  // the last commit changes nothing.
   Status Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
-  // A version can be fetched: slots of groups trained up to it are free. An
-  // older one than announced changes nothing.
+  // Records that a version can be fetched, and frees the slots of the groups trained up to it. A
+  // version older than the newest changes nothing.
   Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerChanges& out);
 
-  // A checkpoint of `step` is durable: everything trained up to it is settled.
+  // Records that a checkpoint of `step` is durable, and settles everything trained up to it.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest,
                       LedgerChanges& out);
 
-  // Payload segments before this one hold only settled and dropped groups.
+  // Returns the first payload segment that holds a group which is neither settled nor dropped.
   std::uint64_t FirstNeededSegment() const;
 
-  // Newest version that workers should load; null before the first, and while
-  // the learner has not announced after going back behind it.
+  // Returns the newest version that workers should load; null before the first, and after the
+  // learner went back behind it until it announces the next one.
   const PublishedWeights* weights() const;
 
-  // Weights services of other workers that have loaded the newest version and
-  // were heard of within a lease; at most kMaxRelays, different ones for
-  // different workers, so that no worker serves all the others.
+  // Returns the Weights services of at most kMaxRelays other workers that have loaded the newest
+  // version and exchanged within a lease time. Different workers get different relays, so that no
+  // worker serves all the others.
   std::vector<std::string> WeightRelays(const std::string& worker_id, std::int64_t now_ms) const;
 
   static constexpr std::size_t kMaxRelays = 4;
@@ -202,14 +197,14 @@ class Scheduler {
 
   SchedulerStatus GetStatus() const;
 
-  // Those that are registered, by id.
+  // Returns the registered workers by id.
   const std::map<std::string, WorkerInfo>& workers() const { return workers_; }
 
-  // Live leases by worker id; workers without any are left out.
+  // Counts the live leases by worker id; workers without leases are missing.
   std::map<std::string, std::int64_t> LeasesByWorker() const;
 
-  // The same state but for what a restart loses: deadlines, registered workers,
-  // events. For tests of Restore.
+  // Returns true if the states are equal except for what a restart loses: deadlines, registered
+  // workers and events. For tests of Restore.
   bool SameState(const Scheduler& other) const;
 
  private:
@@ -217,10 +212,10 @@ class Scheduler {
 
   Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
 
-  // scheduler.cc: workers.
+  // scheduler.cc
   void EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& out);
   bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
-  void TakeBack(const WorkerExchange& request, LedgerChanges& out);
+  void EndReturned(const WorkerExchange& request, LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
                 LedgerChanges& out);
@@ -230,7 +225,7 @@ class Scheduler {
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
   SubmitOutcome CheckEnded(const Submission& submission) const;
-  void Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
+  void Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
 
   // scheduler_learner.cc
@@ -259,7 +254,7 @@ class Scheduler {
   CollapseMonitor collapse_;
   std::optional<PublishedWeights> announced_;
   std::map<std::string, WorkerInfo> workers_;
-  std::int64_t forgotten_ms_ = 0;  // when workers were last looked through
+  std::int64_t workers_checked_ms_ = 0;  // when silent workers were last removed
   SchedulerEvents events_;
 };
 

@@ -1,4 +1,6 @@
 // The learner's side of the scheduler: lineage, plans, commits, versions, checkpoints.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -9,7 +11,7 @@
 namespace buttress {
 namespace {
 
-// Version whose age counts: the one with the fewest optimizer steps behind it.
+// Returns the step of the version whose age counts: the one with the fewest optimizer steps.
 std::uint64_t OldestStep(const AcceptedRow& accepted) {
   return std::ranges::min(accepted.versions, {}, &PolicyVersion::step).step;
 }
@@ -18,24 +20,26 @@ std::uint64_t OldestStep(const AcceptedRow& accepted) {
 
 Status Scheduler::CheckLearner(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
-  return FailedPrecondition("learner epoch " + std::to_string(learner_epoch) +
-                            " is over, the present one is " + std::to_string(run_.learner_epoch) +
-                            "; another learner job has registered since: this process must leave");
+  return FailedPrecondition(
+      fmt::format("learner epoch {} has ended, the present one is {}; another learner job has "
+                  "registered since: "
+                  "this process must exit",
+                  learner_epoch, run_.learner_epoch));
 }
 
 Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
   const std::string named =
-      "the learner starts from checkpoint " + ToString(checkpoint) + " (epoch:step), but ";
+      fmt::format("the learner starts from checkpoint {} (epoch:step), but ", ToString(checkpoint));
   if (checkpoint.step < run_.settled_step) {
-    return FailedPrecondition(
-        named + "step " + std::to_string(run_.settled_step) +
-        " is settled and its groups may be deleted; start from the newest checkpoint");
+    return FailedPrecondition(fmt::format(
+        "{}step {} is settled and its groups may be deleted; start from the newest checkpoint",
+        named, run_.settled_step));
   }
   if (checkpoint.step > run_.committed_step || checkpoint.learner_epoch > run_.learner_epoch) {
-    return FailedPrecondition(
-        named + "the ledger has committed no more than step " +
-        std::to_string(run_.committed_step) + " in epoch " + std::to_string(run_.learner_epoch) +
-        "; start from a checkpoint of this run, or give the run a new folder");
+    return FailedPrecondition(fmt::format(
+        "{}the ledger has committed no more than step {} in epoch {}; start from a checkpoint of "
+        "this run, or give the run a new folder",
+        named, run_.committed_step, run_.learner_epoch));
   }
   if (lineage_.Abandoned(checkpoint)) {
     return FailedPrecondition(
@@ -61,7 +65,7 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   return LearnerStart{run_.learner_epoch, checkpoint.step + 1};
 }
 
-// Leases granted and groups sampled after the checkpoint go; planned groups stay with their plan.
+// Drops groups that were leased or sampled after the checkpoint; planned groups keep their plan.
 void Scheduler::Abandon(LedgerChanges& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
     if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
@@ -82,10 +86,9 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
     return reply;
   }
   if (step <= run_.settled_step || step > run_.planned_step + 1) {
-    return FailedPrecondition("step " + std::to_string(step) + " cannot be planned: steps up to " +
-                              std::to_string(run_.settled_step) +
-                              " are settled and the next new one is " +
-                              std::to_string(run_.planned_step + 1));
+    return FailedPrecondition(fmt::format(
+        "step {} cannot be planned: steps up to {} are settled and the next new one is {}", step,
+        run_.settled_step, run_.planned_step + 1));
   }
   if (!plans_.contains(step)) {
     for (const std::uint64_t id : TooOld(Line(), step, rules_))
@@ -160,9 +163,10 @@ Result<std::vector<PayloadRef>> Scheduler::Payloads(
   for (const std::uint64_t id : group_ids) {
     const GroupRow* group = groups_.Find(id);
     if (group == nullptr || group->step != step || step == 0) {
-      return NotFound("group " + std::to_string(id) + " is not of the plan of step " +
-                      std::to_string(step) +
-                      ", or the step is settled; ask for groups that PlanBatch named");
+      return NotFound(
+          fmt::format("group {} is not in the plan of step {}, or the step is settled; "
+                      "ask for groups that PlanBatch named",
+                      id, step));
     }
     payloads.push_back(groups_.accepted(id).payload);
   }
@@ -173,10 +177,9 @@ Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, Ledger
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step <= run_.committed_step) return OkStatus();
   if (step != run_.committed_step + 1 || !plans_.contains(step)) {
-    return FailedPrecondition("step " + std::to_string(step) +
-                              " cannot be committed: the last committed step is " +
-                              std::to_string(run_.committed_step) + ", the last planned one " +
-                              std::to_string(run_.planned_step));
+    return FailedPrecondition(fmt::format(
+        "step {} cannot be committed: the last committed step is {}, the last planned one {}", step,
+        run_.committed_step, run_.planned_step));
   }
   for (const std::uint64_t id : plans_.at(step).group_ids)
     groups_.Move(id, GroupState::kTrained, out);
@@ -187,7 +190,7 @@ Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, Ledger
   return OkStatus();
 }
 
-// Nothing will train what is not trained by now.
+// Drops every group that is not trained by the end of the run.
 void Scheduler::EndRun(LedgerChanges& out) {
   using enum GroupState;
   for (const GroupState state : {kPending, kLeased, kReady, kBatched}) {
@@ -203,17 +206,17 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
   const PolicyVersion& version = weights.version;
   if (version.learner_epoch != learner_epoch || version.step < lineage_.StartStep(learner_epoch) ||
       version.step > run_.committed_step) {
-    return FailedPrecondition(
-        "version " + ToString(version) + " (epoch:step) cannot be announced in epoch " +
-        std::to_string(learner_epoch) + ": expected a step between " +
-        std::to_string(lineage_.StartStep(learner_epoch)) + " and the last committed one, " +
-        std::to_string(run_.committed_step));
+    return FailedPrecondition(fmt::format(
+        "version {} (epoch:step) cannot be announced in epoch {}: expected a step between {} and "
+        "the "
+        "last committed one, {}",
+        ToString(version), learner_epoch, lineage_.StartStep(learner_epoch), run_.committed_step));
   }
   if (announced_ && !OlderThan(announced_->version, version)) {
     const bool same = announced_->version.step == version.step;
     if (!same || announced_->version.digest == version.digest) return OkStatus();
-    return FailedPrecondition("version " + ToString(version) +
-                              " was announced before with other weights");
+    return FailedPrecondition(
+        fmt::format("version {} was announced before with other weights", ToString(version)));
   }
   announced_ = weights;
   out.manifests.push_back({version, weights.manifest});
@@ -229,9 +232,9 @@ Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
                                const std::string& digest, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   if (step > run_.committed_step) {
-    return FailedPrecondition("a checkpoint of step " + std::to_string(step) +
-                              " cannot be: the last committed step is " +
-                              std::to_string(run_.committed_step));
+    return FailedPrecondition(
+        fmt::format("checkpoint of step {} is impossible: the last committed step is {}", step,
+                    run_.committed_step));
   }
   out.checkpoints.push_back({learner_epoch, step, digest});
   Settle(step, out);

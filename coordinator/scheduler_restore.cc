@@ -1,4 +1,6 @@
-// From the ledger's rows to a scheduler, and what the scheduler says of itself.
+// Restores a scheduler from the ledger's rows, and reports its status.
+#include <fmt/core.h>
+
 #include <string>
 #include <utility>
 
@@ -9,8 +11,10 @@ namespace buttress {
 namespace {
 
 Status Contradiction(const std::string& what) {
-  return DataLoss("the ledger contradicts itself: " + what +
-                  "; restore ledger.db from a copy, or start a new run folder");
+  return DataLoss(
+      fmt::format("the ledger contradicts itself: {}; restore ledger.db from a copy, or "
+                  "start a new run folder",
+                  what));
 }
 
 RunRow NewRun(const SchedulerOptions& options) {
@@ -35,7 +39,7 @@ Status CheckGroups(const LedgerSnapshot& snapshot) {
     if (group.state == kLeased && !snapshot.announced)
       return Contradiction(name + " before any version was announced");
     if (id >= snapshot.run->next_group_id)
-      return Contradiction(name + " but that id was never given");
+      return Contradiction(name + " but the run has not admitted it");
   }
   return OkStatus();
 }
@@ -48,7 +52,7 @@ Status CheckPlans(const LedgerSnapshot& snapshot, std::int64_t prompts) {
     for (const std::uint64_t id : plan.group_ids) {
       const auto group = snapshot.groups.find(id);
       if (group == snapshot.groups.end() || group->second.step != step) {
-        return Contradiction(name + " names group " + std::to_string(id) + ", which is not of it");
+        return Contradiction(fmt::format("{} names group {}, which is not in it", name, id));
       }
     }
   }
@@ -80,10 +84,11 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   if (snapshot.run) {
     if (snapshot.run->config_sha256 != options.config_sha256) {
       return FailedPrecondition(
-          "the ledger is of run '" + snapshot.run->run_name + "' with configuration " +
-          snapshot.run->config_sha256 + ", this coordinator has run '" + options.run_name +
-          "' with " + options.config_sha256 +
-          "; start it with the same `run` half, or give it a new folder (local.out)");
+          fmt::format("the ledger belongs to run '{}' with configuration {}, this coordinator has "
+                      "run '{}' with "
+                      "{}; start it with the same `run` half, or give it a new folder (local.out)",
+                      snapshot.run->run_name, snapshot.run->config_sha256, options.run_name,
+                      options.config_sha256));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));

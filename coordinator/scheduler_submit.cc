@@ -1,4 +1,4 @@
-// Groups that come in: which are taken, once, and what becomes of the others.
+// Submissions: which groups are accepted, once, and what happens to the others.
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +35,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
   return CheckVersions(*group, submission.accepted);
 }
 
-// Of a group that is no longer kept only a tag is known.
+// Only the content tag of a group that has ended is kept.
 SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
   const std::optional<std::uint64_t> tag = groups_.EndedTag(submission.lease.group_id);
   if (!tag) return SubmitOutcome::kStaleFence;
@@ -83,7 +83,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   history.correct += own.correct;
   history.scored += own.scored;
   out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
-  Remember(group, accepted, out);
+  Record(group, accepted, out);
   deadlines_.Erase(id);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(groups_.accepted(id))) {
@@ -93,7 +93,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   return outcome;
 }
 
-void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
+void Scheduler::Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
   if (options_.selection.mode == "none") return;
   PromptRecord& record = records_[group.prompt.row];
   AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass,
@@ -101,7 +101,7 @@ void Scheduler::Remember(const GroupRow& group, const AcceptedRow& accepted, Led
   out.records[group.prompt.row] = record;
 }
 
-// Every prompt drawn by now may be of the next plan, so nothing is replaced after the last one.
+// Nothing is replaced after the last plan, because no further plan needs a replacement.
 bool Scheduler::MayReplace(const AcceptedRow& accepted) const {
   if (!options_.resample || accepted.collapse == CollapseClass::kMixed ||
       run_.planned_step == options_.steps)

@@ -1,5 +1,5 @@
-// What goes into the scheduler and what comes out of it, as plain values; the service converts them
-// to and from the wire.
+// The arguments and results of the scheduler as plain values. The service converts them to and from
+// the wire.
 #pragma once
 
 #include <array>
@@ -26,18 +26,18 @@ struct SchedulerOptions {
   std::int64_t lease_ms = 30000;  // life of a lease that is not renewed
   std::int64_t max_attempts = 5;  // leases of a group before it is dropped as poison
   bool deterministic = false;     // leases name exact versions
-  // Groups without a signal are replaced: at most replace_cap between two plans, replace_budget in
-  // the run (0: no bound).
+  // With `resample`, groups without a signal are replaced: at most replace_cap between two plans
+  // and replace_budget in the run (0: no bound).
   bool resample = false;
   std::int64_t replace_cap = 0;
   std::int64_t replace_budget = 0;
-  SelectionConfig selection;  // what is remembered of prompts
+  SelectionConfig selection;  // decides what is recorded of prompts
 };
 
-// What the prompt source may know of earlier groups. Valid until the scheduler changes.
+// What the prompt source reads of earlier groups. Valid until the scheduler changes.
 struct PromptMemory {
-  const std::map<std::uint64_t, PromptRecord>&
-      records;  // by row of the dataset; without a row: no group of it came in
+  // By row of the dataset; a row is missing if no group of it was accepted.
+  const std::map<std::uint64_t, PromptRecord>& records;
   GresoBases greso;
 };
 
@@ -89,26 +89,25 @@ struct ExchangeReply {
   std::vector<LeaseRef> revoked;
 };
 
-// One group that a worker brings. `accepted` comes from SummarizeGroup; lease epoch, hash and
-// history are filled on acceptance.
+// A group that a worker submits. `accepted` comes from SummarizeGroup; the scheduler fills lease
+// epoch, hash and history when it accepts the group.
 struct Submission {
   std::string worker_id;
   std::uint64_t incarnation = 0;
   LeaseRef lease;
   std::string content_sha256;  // 32 bytes
   std::string prompt_id;       // as in the group
-  AcceptedRow accepted;        // with the payload's place for Submit; Check does not look at it
+  AcceptedRow accepted;        // Submit needs `payload`, Check does not
 };
 
 enum class SubmitOutcome : std::uint8_t {
   kAccepted,
   kDuplicate,    // the same content was accepted before
-  kStaleFence,   // the lease is over: nothing changes
-  kStalePolicy,  // sampled from a version too old or abandoned: the group is dropped
-  kConflict,     // other content than was accepted under this lease: refused
-  // not what was leased: another prompt, no or too many completions, a version that was never
-  // announced
-  kMismatch,
+  kStaleFence,   // the lease has ended; nothing changes
+  kStalePolicy,  // sampled from a version that is too old or abandoned; the group is dropped
+  kConflict,     // other content was accepted under this lease; refused
+  kMismatch,     // not what was leased: another prompt, no or too many completions, or a version
+                 // that was never announced; refused
 };
 
 inline constexpr std::size_t kSubmitOutcomes = 6;
@@ -140,7 +139,7 @@ struct LearnerStart {
   std::uint64_t next_step = 0;
 };
 
-// The newest weights that workers should have.
+// The newest weights that workers should load.
 struct PublishedWeights {
   PolicyVersion version;
   std::string manifest;  // v1::WeightManifest, serialized
@@ -161,16 +160,16 @@ struct WorkerInfo {
   std::int64_t last_heard_ms = 0;
 };
 
-// Events since this process started; for counters that restart with it.
+// Counts events since this process started, for metrics that restart with it.
 struct SchedulerEvents {
   std::int64_t prompts_admitted = 0;
   std::int64_t leases_granted = 0;
-  std::int64_t leases_granted_again = 0;  // same epoch, to a worker that did not name them
+  std::int64_t leases_granted_again = 0;  // with the same epoch, to a worker that did not name them
   std::int64_t leases_expired = 0;
   std::int64_t leases_returned = 0;
   std::int64_t leases_lost_with_worker = 0;  // its process was replaced
-  std::int64_t batches_filled =
-      0;  // plans with groups without a signal, because no more could be replaced
+  std::int64_t batches_filled = 0;           // plans that hold groups without a signal, because no
+                                             // more could be replaced
   std::array<std::int64_t, kSubmitOutcomes> submissions{};
 };
 
@@ -186,7 +185,7 @@ struct SchedulerStatus {
   std::array<std::int64_t, kGroupStates> groups{};   // by state; the sum is all prompts drawn
   std::array<std::int64_t, kDropReasons> dropped{};  // by reason
   std::array<std::int64_t, kSkipReasons> skipped{};  // prompts passed over, by reason
-  std::optional<GresoBases> greso;                   // with selection greso
+  std::optional<GresoBases> greso;                   // if the selection is greso
   std::int64_t active_slots = 0;
   std::int64_t slot_budget = 0;  // B
   CollapseCounts collapse;       // all accepted groups

@@ -42,7 +42,7 @@ void FillRef(const LeaseRef& ref, v1::LeaseRef& out) {
 // Fills `out` with the lease and its prompt. Each draw of a prompt has a seed of its own, which is
 // the same for every worker and every lease of it.
 Status FillLease(Turn& turn, const Lease& lease, v1::Lease& out) {
-  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Take(lease.prompt));
+  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(lease.prompt));
   FillRef(lease.ref, *out.mutable_ref());
   out.set_prompt_id(std::move(prompt.id));
   out.set_source(std::move(prompt.source));

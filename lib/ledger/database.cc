@@ -5,7 +5,7 @@
 namespace buttress {
 namespace {
 
-// A reader may hold the file for the blink of a checkpoint.
+// A reader may lock the file briefly, during a checkpoint of the write-ahead log.
 constexpr int kBusyTimeoutMs = 5000;
 
 Status SqliteError(sqlite3* database, int code) {
@@ -69,8 +69,8 @@ bool Statement::Null(int column) const {
   return sqlite3_column_type(statement_, column) == SQLITE_NULL;
 }
 
-// The bound bytes outlive the step: Run and the callers of Bind keep them. A null pointer would
-// bind NULL, so empty values point somewhere.
+// SQLITE_STATIC: the bound bytes outlive the step, because Run and the callers of Bind own them. A
+// null pointer would bind NULL, so an empty value is given another one.
 void Statement::BindOne(int index, std::string_view value) {
   const char* data = value.data() == nullptr ? "" : value.data();
   const int code =

@@ -1,4 +1,4 @@
-// SQLite behind RAII and Status: one connection and its prepared statements.
+// SQLite with RAII and Status: a connection and its prepared statements.
 #pragma once
 
 #include <concepts>
@@ -20,8 +20,8 @@ struct Blob {
   std::string_view bytes;
 };
 
-// A prepared statement. Not thread-safe; must not outlive its Database. 64-bit unsigned numbers are
-// stored as their signed bits.
+// A prepared statement. Unsigned 64-bit numbers are stored as signed ones with the same bits. Not
+// thread-safe. REQUIRES: the Database outlives it.
 class Statement {
  public:
   Statement(sqlite3* database, sqlite3_stmt* statement)
@@ -31,14 +31,14 @@ class Statement {
   Statement(const Statement&) = delete;
   Statement& operator=(const Statement&) = delete;
 
-  // Binds `values` to the parameters in order and runs to the end.
+  // Binds `values` to the parameters, in order, and runs the statement to its end.
   template <class... Values>
   Status Run(const Values&... values) {
     Bind(values...);
     return RunBound();
   }
 
-  // Binds `values` and gets ready for Next.
+  // Binds `values` to the parameters, in order, before a loop over Next.
   template <class... Values>
   void Bind(const Values&... values) {
     Reset();
@@ -46,10 +46,10 @@ class Statement {
     (BindOne(++index, values), ...);
   }
 
-  // True with a row, false at the end.
+  // Steps to the next row; returns false at the end.
   Result<bool> Next();
 
-  // Columns of the row, from 0. NULL is 0, 0.0 or empty.
+  // Return a column of the row, from 0. NULL reads as 0, 0.0 or an empty string.
   std::int64_t Int(int column) const;
 
   std::uint64_t Unsigned(int column) const { return static_cast<std::uint64_t>(Int(column)); }
@@ -82,7 +82,7 @@ class Statement {
 
   sqlite3* database_;
   sqlite3_stmt* statement_;
-  int bind_result_ = 0;  // first failure of a bind
+  int bind_result_ = 0;  // SQLite code of the first bind that failed
 };
 
 enum class DatabaseMode { kReadWrite, kReadOnly };
@@ -90,7 +90,7 @@ enum class DatabaseMode { kReadWrite, kReadOnly };
 // Not thread-safe.
 class Database {
  public:
-  // kReadWrite makes the file if there is none.
+  // kReadWrite creates the file if it is missing.
   static Result<std::unique_ptr<Database>> Open(const std::string& path, DatabaseMode mode);
   ~Database();
   Database(const Database&) = delete;
@@ -101,7 +101,7 @@ class Database {
 
   Result<std::unique_ptr<Statement>> Prepare(std::string_view sql);
 
-  // First column of the first row; kNotFound if there is none.
+  // Returns the first column of the first row; kNotFound without a row.
   Result<std::int64_t> QueryInt(std::string_view sql);
 
  private:

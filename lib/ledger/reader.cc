@@ -17,10 +17,10 @@ LedgerReader::~LedgerReader() = default;
 
 Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path) {
   if (access(path.c_str(), F_OK) != 0)
-    return NotFound(path + ": no such file; name the ledger.db of a run");
+    return NotFound(path + ": no such file; expected the ledger.db of a run");
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                             Database::Open(path, DatabaseMode::kReadOnly));
-  // One read transaction for all calls, so that they agree; it begins with the first read.
+  // All calls share one read transaction, so that they agree; it begins with the first read.
   BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
   BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
   return std::unique_ptr<LedgerReader>(new LedgerReader(std::move(database)));
@@ -73,8 +73,8 @@ Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Statement> rows,
       database_->Prepare("SELECT CASE WHEN step > 0 THEN step ELSE granted_step + 1 END AS at, "
-                         "group_id FROM accepted JOIN groups "
-                         "USING (group_id) ORDER BY at, group_id"));
+                         "group_id FROM accepted JOIN groups USING (group_id) "
+                         "ORDER BY at, group_id"));
   std::vector<StepOfGroup> groups;
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
