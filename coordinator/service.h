@@ -2,8 +2,7 @@
 //
 //   worker_rpcs.cc    RegisterWorker, Exchange
 //   submit_groups.cc  SubmitGroups
-//   learner_rpcs.cc   RegisterLearner, PlanBatch, Commit, AnnounceWeights, Checkpointed
-//   fetch_groups.cc   FetchGroups
+//   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights, Checkpointed
 //   service.cc        GetRunStatus
 //
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.

@@ -1,5 +1,4 @@
-// kill -9 of every kind of process while the run goes on: it finishes by itself and the ledger
-// balances.
+// Kills a process of each kind (SIGKILL) during a run: the run ends by itself and the ledger balances.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -19,7 +18,7 @@ void KillDuringARun(const std::string& program, std::int64_t at_step) {
   run.Start();
   ASSERT_TRUE(run.WaitForStep(at_step, kRunMs)) << run.Text();
   const std::vector<pid_t> pids = run.Pids(program);
-  ASSERT_FALSE(pids.empty()) << program << " is not there";
+  ASSERT_FALSE(pids.empty()) << program << " does not run";
   ASSERT_EQ(::kill(pids.back(), SIGKILL), 0);
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
@@ -29,14 +28,14 @@ void KillDuringARun(const std::string& program, std::int64_t at_step) {
   EXPECT_TRUE(Descendants().empty());
 }
 
-TEST(KillTest, AKilledWorkerCostsItsLeasesAndNothingElse) { KillDuringARun("rollout_worker", 3); }
+TEST(KillTest, AKilledWorkerLosesOnlyItsLeases) { KillDuringARun("rollout_worker", 3); }
 
-TEST(KillTest, AKilledCoordinatorComesBackWithEverythingItAcknowledged) {
+TEST(KillTest, AKilledCoordinatorRestartsWithEverythingItAcknowledged) {
   KillDuringARun("coordinator", 3);
 }
 
-// Step 8 lies after the checkpoint of step 5 and before that of step 10: steps 6 to 8 are trained
-// again from the same plans.
+// Step 8 is between the checkpoints of steps 5 and 10: steps 6 to 8 are trained again from the same
+// plans.
 TEST(KillTest, AKilledLearnerRankRestartsFromTheCheckpointWithTheSameBatches) {
   KillDuringARun("learner", 8);
 }

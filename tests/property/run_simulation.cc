@@ -67,16 +67,16 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
 }
 
 Scheduler RunSimulation::Start() {
-  LedgerChanges batch;
-  Result<Scheduler> scheduler = Scheduler::Restore(options_, ledger_.Load(), now_ms_, batch);
+  LedgerChanges changes;
+  Result<Scheduler> scheduler = Scheduler::Restore(options_, ledger_.Load(), now_ms_, changes);
   BUTTRESS_CHECK(scheduler.ok(), scheduler.status().ToString());
-  Write(batch);
+  Write(changes);
   return *std::move(scheduler);
 }
 
-void RunSimulation::Write(const LedgerChanges& batch) {
-  ledger_.Write(batch);
-  if (written_) written_(batch);
+void RunSimulation::Write(const LedgerChanges& changes) {
+  ledger_.Write(changes);
+  if (written_) written_(changes);
 }
 
 void RunSimulation::Expect(bool holds, const std::string& what) {
@@ -136,16 +136,16 @@ void RunSimulation::Admit() {
     const std::uint64_t number = next_prompt_++;
     skip = {number / 7, number % 7, static_cast<SkipReason>(Below(kSkipReasons))};
   }
-  LedgerChanges batch;
-  scheduler_.Admit(prompts, skipped, {next_prompt_ / 7, next_prompt_ % 7}, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  scheduler_.Admit(prompts, skipped, {next_prompt_ / 7, next_prompt_ % 7}, changes);
+  Finish(changes);
 }
 
 void RunSimulation::Register(Worker& worker) {
   if (worker.incarnation == 0) worker.incarnation = next_incarnation_++;
-  LedgerChanges batch;
-  scheduler_.RegisterWorker(worker.id, worker.incarnation, {}, now_ms_, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  scheduler_.RegisterWorker(worker.id, worker.incarnation, {}, now_ms_, changes);
+  Finish(changes);
 }
 
 void RunSimulation::Exchange(Worker& worker, bool lossy) {
@@ -162,9 +162,9 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   }
   request.capacity = static_cast<std::int64_t>(lossy ? Below(4) : 8);
   request.loaded_version = worker.loaded;
-  LedgerChanges batch;
-  Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, changes);
+  Finish(changes);
   if (!reply.ok()) return Register(worker);
   for (const Lease& lease : reply->leases) {
     Expect(!OlderThan(announced_, lease.min_version),
@@ -173,7 +173,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
     Expect(group.worker_id == worker.id && group.lease_epoch == lease.ref.lease_epoch,
            "(1) a lease has one holder");
   }
-  if (lossy && Chance(15)) return;  // the answer is lost
+  if (lossy && Chance(15)) return;  // the response is lost
   worker.finished.clear();
   for (const LeaseRef& ref : reply->revoked) worker.held.erase(ref);
   for (const Lease& lease : reply->leases)
@@ -223,22 +223,22 @@ void RunSimulation::Submit(Worker& worker, bool lossy) {
   if (lossy && Chance(5))
     submission.content_sha256 = Sha256Of("other " + std::to_string(Below(1000)));
   sent_.push_back(submission);
-  LedgerChanges batch;
+  LedgerChanges changes;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
   const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
   const SubmitOutcome expected = scheduler_.Check(submission);
-  const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
-  Finish(batch);
+  const SubmitOutcome outcome = scheduler_.Submit(submission, changes);
+  Finish(changes);
   Expect(expected == outcome, "Check says what Submit does");
   ++outcomes_[static_cast<std::size_t>(outcome)];
-  if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
+  if (outcome == SubmitOutcome::kAccepted) CheckAccepted(submission, was_accepted, replaced);
   if (lossy && Chance(20)) return;  // the acknowledgement is lost
   worker.finished.push_back(held->first);
   worker.held.erase(held);
 }
 
-void RunSimulation::TakeIn(const Submission& submission, bool was_accepted,
-                           std::int64_t replaced_before) {
+void RunSimulation::CheckAccepted(const Submission& submission, bool was_accepted,
+                                  std::int64_t replaced_before) {
   Expect(!was_accepted, "(8) a group counts once");
   Expect(!Abandoned(submission.accepted.versions.front()), "an abandoned version is not accepted");
   accepted_.Add(submission.accepted.collapse);
@@ -270,12 +270,12 @@ void RunSimulation::SubmitLate() {
   if (sent_.empty()) return;
   Submission submission = sent_[Below(sent_.size())];
   if (Chance(30)) submission.content_sha256 = Sha256Of("forged");
-  LedgerChanges batch;
+  LedgerChanges changes;
   const bool was_accepted = ledger_.accepted.contains(submission.lease.group_id);
   const std::int64_t replaced = ReplacedIn(scheduler_.run().planned_step + 1);
-  const SubmitOutcome outcome = scheduler_.Submit(submission, batch);
-  Finish(batch);
-  if (outcome == SubmitOutcome::kAccepted) TakeIn(submission, was_accepted, replaced);
+  const SubmitOutcome outcome = scheduler_.Submit(submission, changes);
+  Finish(changes);
+  if (outcome == SubmitOutcome::kAccepted) CheckAccepted(submission, was_accepted, replaced);
 }
 
 void RunSimulation::ReplaceWorker(Worker& worker) {
@@ -291,11 +291,11 @@ void RunSimulation::ReplaceWorker(Worker& worker) {
 
 void RunSimulation::PassTime() {
   now_ms_ += static_cast<std::int64_t>(Below(150));
-  LedgerChanges batch;
-  scheduler_.Expire(now_ms_, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  scheduler_.Expire(now_ms_, changes);
+  Finish(changes);
   const std::optional<std::int64_t> next = scheduler_.NextExpiryMs();
-  Expect(!next || *next > now_ms_, "no lease lives on after its end");
+  Expect(!next || *next > now_ms_, "no lease lives beyond its deadline");
 }
 
 void RunSimulation::RestartCoordinator() {
@@ -313,25 +313,25 @@ void RunSimulation::StartLearner() {
   PolicyVersion checkpoint;
   if (!learner_.checkpoints.empty())
     checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
-  LedgerChanges batch;
-  const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, batch);
+  LedgerChanges changes;
+  const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, changes);
   Expect(start.ok(), "a learner may start from any checkpoint that is not before a settled step");
   if (!start.ok()) return;
   learner_.epoch = start->learner_epoch;
   learner_.step = checkpoint.step;
   starts_[learner_.epoch] = checkpoint.step;
-  for (const GroupRow& group : batch.groups) {
+  for (const GroupRow& group : changes.groups) {
     if (group.state == GroupState::kBatched) released_.insert(group.group_id);
   }
-  Finish(batch);
+  Finish(changes);
   Expect(start->next_step == checkpoint.step + 1, "the learner goes on after its checkpoint");
 }
 
 void RunSimulation::Plan(std::uint64_t step) {
   if (step > scheduler_.run().planned_step + 1) return;
-  LedgerChanges batch;
-  const Result<PlanReply> reply = scheduler_.PlanBatch(learner_.epoch, step, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  const Result<PlanReply> reply = scheduler_.PlanBatch(learner_.epoch, step, changes);
+  Finish(changes);
   Expect(reply.ok(), "the next step can be planned");
   if (!reply.ok()) return;
   Expect((reply->phase == RunPhase::kFinished) == (step > options_.steps),
@@ -373,9 +373,9 @@ void RunSimulation::CheckWindow() {
 
 void RunSimulation::Train() {
   const std::uint64_t step = learner_.step + 1;
-  LedgerChanges batch;
-  const Status status = scheduler_.Commit(learner_.epoch, step, batch);
-  Finish(batch);
+  LedgerChanges changes;
+  const Status status = scheduler_.Commit(learner_.epoch, step, changes);
+  Finish(changes);
   Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step),
          "a planned step can be committed");
   if (status.ok()) learner_.step = step;
@@ -385,12 +385,12 @@ void RunSimulation::Announce() {
   if (learner_.epoch == 0) return;
   const PolicyVersion version{learner_.epoch, learner_.step,
                               Sha256Of("weights " + std::to_string(learner_.step))};
-  LedgerChanges batch;
-  const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, batch);
+  LedgerChanges changes;
+  const Status status = scheduler_.Announce(learner_.epoch, {version, "manifest"}, changes);
   for (const auto& [id, group] : ledger_.groups) {
     if (group.state == GroupState::kTrained && group.step <= version.step) released_.insert(id);
   }
-  Finish(batch);
+  Finish(changes);
   Expect(status.ok(), "a committed version can be announced");
   Expect(scheduler_.weights() != nullptr && scheduler_.weights()->version == version,
          "(6) versions only rise");
@@ -404,23 +404,23 @@ void RunSimulation::Announce() {
 
 void RunSimulation::Checkpoint(bool lossy) {
   learner_.checkpoints.push_back({learner_.epoch, learner_.step, ""});
-  if (lossy && Chance(30)) return;  // it dies before it can say so
-  LedgerChanges batch;
+  if (lossy && Chance(30)) return;  // it dies before it reports the checkpoint
+  LedgerChanges changes;
   const Status status =
-      scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), batch);
-  Finish(batch);
+      scheduler_.Checkpointed(learner_.epoch, learner_.step, Sha256Of("checkpoint"), changes);
+  Finish(changes);
   Expect(status.ok(), "what was committed can be checkpointed");
 }
 
-void RunSimulation::Finish(const LedgerChanges& batch) {
-  CheckMoves(batch);
-  Write(batch);
+void RunSimulation::Finish(const LedgerChanges& changes) {
+  CheckMoves(changes);
+  Write(changes);
   CheckSlots();
 }
 
-void RunSimulation::CheckMoves(const LedgerChanges& batch) {
+void RunSimulation::CheckMoves(const LedgerChanges& changes) {
   std::map<std::uint64_t, GroupState> state;
-  for (const GroupRow& row : batch.groups) {
+  for (const GroupRow& row : changes.groups) {
     const auto known = ledger_.groups.find(row.group_id);
     if (known != ledger_.groups.end()) state.try_emplace(row.group_id, known->second.state);
     const auto before = state.find(row.group_id);

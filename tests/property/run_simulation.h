@@ -1,6 +1,6 @@
-// A whole run around one Scheduler: workers, a learner and a ledger in memory, all driven by one
-// seed. Every event is followed by the checks of invariants 1 - 6 and 8 of coordinator/scheduler.h,
-// made from what the simulation itself has seen.
+// Simulates a whole run around one Scheduler: workers, a learner and a ledger in memory, all driven
+// by one seed. After every event it checks invariants 1 - 6 and 8 of coordinator/scheduler.h against
+// its own observations.
 #pragma once
 
 #include <array>
@@ -20,22 +20,22 @@ namespace buttress {
 
 class RunSimulation {
  public:
-  // `written` is given every batch that the scheduler makes, the first one included.
+  // Calls `written` with all changes that the scheduler makes, from the first on.
   explicit RunSimulation(std::uint64_t seed,
                          std::function<void(const LedgerChanges&)> written = {});
 
-  // One random event.
+  // Simulates one random event.
   void Step();
 
-  // Everyone behaves from here on; returns false if the run does not end.
+  // Drives the run to its end without faults; returns false if it does not end.
   bool DriveToEnd();
 
-  // Broken properties, in the words of the invariants; empty if all hold.
+  // Returns the violated properties, in the words of the invariants; empty if all hold.
   const std::vector<std::string>& failures() const { return failures_; }
 
   const MemoryLedger& ledger() const { return ledger_; }
 
-  // Submissions by outcome.
+  // Counts submissions by outcome.
   const std::array<std::int64_t, kSubmitOutcomes>& outcomes() const { return outcomes_; }
 
   const Scheduler& scheduler() const { return scheduler_; }
@@ -67,7 +67,7 @@ class RunSimulation {
   void Expect(bool holds, const std::string& what);
   static SchedulerOptions MakeOptions(RandomStream& random);
   Scheduler Start();
-  void Write(const LedgerChanges& batch);
+  void Write(const LedgerChanges& changes);
 
   void Admit();
   void Register(Worker& worker);
@@ -76,7 +76,7 @@ class RunSimulation {
   Submission Sample(const Worker& worker, const Lease& lease);
   void Submit(Worker& worker, bool lossy);
   void SubmitLate();
-  void TakeIn(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
+  void CheckAccepted(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
   std::int64_t Replaced() const;
   std::int64_t ReplacedIn(std::uint64_t step) const;
   void ReplaceWorker(Worker& worker);
@@ -88,8 +88,8 @@ class RunSimulation {
   void Announce();
   void Checkpoint(bool lossy);
 
-  void Finish(const LedgerChanges& batch);
-  void CheckMoves(const LedgerChanges& batch);
+  void Finish(const LedgerChanges& changes);
+  void CheckMoves(const LedgerChanges& changes);
   void CheckSlots();
   void CheckWindow();
   void CheckCollapse();
@@ -106,10 +106,10 @@ class RunSimulation {
   PolicyVersion announced_;
   std::uint64_t next_incarnation_ = 1;
   std::uint64_t next_prompt_ = 0;
-  std::set<std::uint64_t> released_;               // groups that gave their slot back
+  std::set<std::uint64_t> released_;               // groups whose slot is free again
   std::map<std::uint64_t, BatchPlan> plans_;       // as first seen
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
-  std::vector<Submission> sent_;                   // for late repeats
+  std::vector<Submission> sent_;                   // may be repeated late
   CollapseCounts accepted_;
   std::array<std::int64_t, kSubmitOutcomes> outcomes_{};
   std::vector<std::string> failures_;

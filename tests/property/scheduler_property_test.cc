@@ -1,5 +1,5 @@
-// Random interleavings of everything that can happen to a run, by seed. BUTTRESS_SEED=n runs that
-// seed alone.
+// Tests the scheduler under random interleavings of all events of a run, one for each seed.
+// BUTTRESS_SEED=n runs one seed alone.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -20,7 +20,7 @@ void RunSeed(std::uint64_t seed) {
   for (int event = 0; event < kEvents && simulation.failures().empty(); ++event) simulation.Step();
   for (const std::string& failure : simulation.failures()) ADD_FAILURE() << failure;
   if (!simulation.failures().empty()) return;
-  EXPECT_TRUE(simulation.DriveToEnd()) << "the run does not come to its end";
+  EXPECT_TRUE(simulation.DriveToEnd()) << "the run does not end";
   for (const std::string& failure : simulation.failures()) ADD_FAILURE() << failure;
   for (const auto& [id, group] : simulation.ledger().groups) {
     EXPECT_TRUE(group.state == GroupState::kSettled || group.state == GroupState::kDropped)
@@ -28,8 +28,8 @@ void RunSeed(std::uint64_t seed) {
   }
 }
 
-// Otherwise the property below would hold of nothing.
-TEST(SchedulerProperty, TheInterleavingsReachEveryWayThatAGroupCanGo) {
+// The property below means nothing unless the interleavings reach every path.
+TEST(SchedulerProperty, InterleavingsReachEveryPathOfAGroup) {
   std::array<std::int64_t, kDropReasons> dropped{};
   std::array<std::int64_t, kSubmitOutcomes> outcomes{};
   std::int64_t expired = 0;
@@ -55,7 +55,7 @@ TEST(SchedulerProperty, TheInterleavingsReachEveryWayThatAGroupCanGo) {
   EXPECT_GT(retrained, 0);
 }
 
-TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndComesToItsEnd) {
+TEST(SchedulerProperty, EveryInterleavingKeepsTheInvariantsAndEnds) {
   if (const char* seed = std::getenv("BUTTRESS_SEED"))
     return RunSeed(std::strtoull(seed, nullptr, 10));
   for (std::uint64_t seed = 1; seed <= kSeeds && !HasFailure(); ++seed) RunSeed(seed);

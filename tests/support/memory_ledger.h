@@ -1,5 +1,4 @@
-// A ledger in memory: what lib/ledger does with a batch, without SQLite, for tests of the
-// scheduler.
+// A ledger in memory, which applies changes as lib/ledger does, for tests of the scheduler.
 #pragma once
 
 #include <map>
@@ -21,22 +20,22 @@ struct MemoryLedger {
   std::vector<LearnerRow> learners;
   std::optional<ManifestRow> announced;
 
-  void Write(const LedgerChanges& batch) {
-    if (batch.run) run = batch.run;
-    for (const GroupRow& row : batch.groups) groups[row.group_id] = row;
-    for (const AcceptedRow& row : batch.accepted) {
+  void Write(const LedgerChanges& changes) {
+    if (changes.run) run = changes.run;
+    for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
+    for (const AcceptedRow& row : changes.accepted) {
       BUTTRESS_CHECK(accepted.emplace(row.group_id, row).second, "a group is accepted once");
       PromptHistory& sum = history[groups.at(row.group_id).prompt.prompt_id];
       sum.correct += row.own_history().correct;
       sum.scored += row.own_history().scored;
     }
-    for (const auto& [source, row] : batch.collapse) collapse[source] = row;
-    for (const auto& [dataset_row, row] : batch.records) records[dataset_row] = row;
-    skipped.insert(skipped.end(), batch.skipped.begin(), batch.skipped.end());
-    for (const PlanRow& row : batch.plans)
+    for (const auto& [source, row] : changes.collapse) collapse[source] = row;
+    for (const auto& [dataset_row, row] : changes.records) records[dataset_row] = row;
+    skipped.insert(skipped.end(), changes.skipped.begin(), changes.skipped.end());
+    for (const PlanRow& row : changes.plans)
       BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
-    learners.insert(learners.end(), batch.learners.begin(), batch.learners.end());
-    if (!batch.manifests.empty()) announced = batch.manifests.back();
+    learners.insert(learners.end(), changes.learners.begin(), changes.learners.end());
+    if (!changes.manifests.empty()) announced = changes.manifests.back();
   }
 
   LedgerSnapshot Load() const {

@@ -28,7 +28,7 @@ TEST(BatchAssembler, WaitsForASlowGroupWhenNothingMayPass) {
   EXPECT_EQ(AssembleBatch(line, 1, kFifo), std::nullopt);
 }
 
-TEST(BatchAssembler, GivesNothingForAShortLine) {
+TEST(BatchAssembler, ReturnsNulloptForAShortLine) {
   const std::vector<BatchCandidate> line = {Ready(3)};
   EXPECT_EQ(AssembleBatch(line, 1, kFifo), std::nullopt);
   EXPECT_EQ(AssembleBatch({}, 1, kFifo), std::nullopt);
@@ -46,7 +46,7 @@ TEST(BatchAssembler, AnOlderSlowGroupDecidesEvenIfAYoungerOneWasNeverPassed) {
   EXPECT_EQ(AssembleBatch(line, 2, kWindowed), std::nullopt);
 }
 
-TEST(BatchAssembler, NamesGroupsThatAreOlderThanTheBound) {
+TEST(BatchAssembler, ReturnsGroupsThatAreOlderThanTheBound) {
   const std::vector<BatchCandidate> line = {Ready(1, 0), Ready(2, 1), Waiting(3)};
   EXPECT_THAT(TooOld(line, 2, kFifo), ElementsAre());       // ages 1 and 0, bound 1
   EXPECT_THAT(TooOld(line, 3, kFifo), ElementsAre(1));      // ages 2 and 1

@@ -70,7 +70,7 @@ TEST_F(PromptSourceTest, TheOrderFollowsFromTheSeed) {
   EXPECT_NE(ids, Ids(c, kRows));
 }
 
-TEST_F(PromptSourceTest, ResumingAtACursorGivesWhatWouldHaveComeNext) {
+TEST_F(PromptSourceTest, ResumingAtACursorDrawsTheNextPrompts) {
   for (const std::int64_t before : {std::int64_t{0}, std::int64_t{13}, kRows, kRows + 21}) {
     PromptSource source(*file_, {7, true, 4});
     Ids(source, before);
@@ -80,13 +80,13 @@ TEST_F(PromptSourceTest, ResumingAtACursorGivesWhatWouldHaveComeNext) {
   }
 }
 
-TEST_F(PromptSourceTest, ADrawnPromptCanBeTakenMoreThanOnce) {
+TEST_F(PromptSourceTest, ADrawnPromptCanBeReadMoreThanOnce) {
   PromptSource source(*file_, {7, true, 4});
   const auto drawn = source.Draw(1, kNoMemory);
   ASSERT_TRUE(drawn.ok());
   EXPECT_EQ(drawn->prompts.front().completions, 4);
   for (int i = 0; i < 2; ++i) {
-    const auto prompt = source.Take(drawn->prompts.front());
+    const auto prompt = source.Read(drawn->prompts.front());
     ASSERT_TRUE(prompt.ok());
     EXPECT_EQ(prompt->id, drawn->prompts.front().prompt_id);
   }
@@ -99,7 +99,7 @@ TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
   const auto other = Open("{\"id\": \"other\", \"prompt\": \"x\", \"answer\": \"1\"}\n");
   PromptSource resumed(*other, {7, true, 4});
   EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(resumed.Take(drawn->prompts.front()).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(resumed.Read(drawn->prompts.front()).status().code(), StatusCode::kInvalidArgument);
 }
 
 SelectionConfig Mode(const std::string& mode) {
@@ -108,7 +108,7 @@ SelectionConfig Mode(const std::string& mode) {
   return selection;
 }
 
-TEST_F(PromptSourceTest, GresoPassesOverWhatIsConstantInARowAndSaysWhy) {
+TEST_F(PromptSourceTest, GresoPassesOverPromptsThatAreConstantInARowWithTheReason) {
   std::map<std::uint64_t, PromptRecord> records;
   for (std::uint64_t row = 0; row < 20; ++row) records[row].easy_in_a_row = 30;
   for (std::uint64_t row = 20; row < 40; ++row) records[row].hard_in_a_row = 30;
@@ -128,7 +128,7 @@ TEST_F(PromptSourceTest, GresoPassesOverWhatIsConstantInARowAndSaysWhy) {
   EXPECT_GT(hard, 10);
 }
 
-TEST_F(PromptSourceTest, SpeedLetsAConstantPromptRestForAPass) {
+TEST_F(PromptSourceTest, SpeedSkipsAConstantPromptForOnePass) {
   std::map<std::uint64_t, PromptRecord> records;
   for (std::uint64_t row = 0; row < 10; ++row) records[row].last_constant = true;  // in pass 0
   PromptSource source(*file_, {7, false, 4, Mode("speed")});
@@ -158,7 +158,7 @@ TEST_F(PromptSourceTest, MoppsDrawsOneOfEachFewAndPrefersTheWantedRate) {
   for (const SkipRow& skip : draws->skipped) EXPECT_EQ(skip.reason, SkipReason::kFarther);
 }
 
-TEST_F(PromptSourceTest, ASelectionGoesOnAsIfItHadNotStopped) {
+TEST_F(PromptSourceTest, ASelectionResumesAsIfItHadNotStopped) {
   std::map<std::uint64_t, PromptRecord> records;
   for (std::uint64_t row = 0; row < kRows; ++row) {
     records[row] = {.easy_in_a_row = static_cast<std::int64_t>(row % 3),

@@ -1,4 +1,4 @@
-// The learner's side: plans, commits, versions, checkpoints, lineage.
+// Tests the learner's side: plans, commits, versions, checkpoints and lineage.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -105,16 +105,16 @@ TEST(SchedulerLearner, AnnouncedWeightsFreeTheSlotsOfTheirGroups) {
 TEST(SchedulerLearner, AnOlderAnnouncementChangesNothingAndAnotherDigestIsRefused) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
-  EXPECT_TRUE(rig.scheduler.Announce(1, {{1, 0, Sha256Of("0")}, ""}, rig.batch).ok());
+  EXPECT_TRUE(rig.scheduler.Announce(1, {{1, 0, Sha256Of("0")}, ""}, rig.changes).ok());
   EXPECT_EQ(rig.scheduler.weights()->version.step, 1);
-  EXPECT_TRUE(rig.batch.empty());
-  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 1, Sha256Of("x")}, ""}, rig.batch).code(),
+  EXPECT_TRUE(rig.changes.empty());
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 1, Sha256Of("x")}, ""}, rig.changes).code(),
             StatusCode::kFailedPrecondition);
-  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 2, Sha256Of("2")}, ""}, rig.batch).code(),
+  EXPECT_EQ(rig.scheduler.Announce(1, {{1, 2, Sha256Of("2")}, ""}, rig.changes).code(),
             StatusCode::kFailedPrecondition);
 }
 
-TEST(SchedulerLearner, ACheckpointSettlesWhatItHolds) {
+TEST(SchedulerLearner, ACheckpointSettlesItsGroups) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   EXPECT_EQ(rig.Checkpoint(2).code(), StatusCode::kFailedPrecondition);
@@ -132,7 +132,7 @@ TEST(SchedulerLearner, AnOldLearnerIsRefusedEverywhere) {
   rig.epoch = 1;
   const Result<PlanReply> plan = rig.Plan(1);
   EXPECT_EQ(plan.status().code(), StatusCode::kFailedPrecondition);
-  EXPECT_THAT(plan.status().message(), HasSubstr("learner epoch 1 is over, the present one is 2"));
+  EXPECT_THAT(plan.status().message(), HasSubstr("learner epoch 1 has ended, the present one is 2"));
   EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(rig.Checkpoint(1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(rig.scheduler.Payloads(1, 1, {}).status().code(), StatusCode::kFailedPrecondition);
@@ -170,7 +170,7 @@ TEST(SchedulerLearner, GoingBackDropsReadyAndLeasedGroupsOfAbandonedVersions) {
   EXPECT_THAT(rig.Exchange(0, {leases.at(6).ref}).revoked, ElementsAre(leases.at(6).ref));
 }
 
-TEST(SchedulerLearner, RegisteringSettlesWhatTheCheckpointHolds) {
+TEST(SchedulerLearner, RegisteringSettlesTheGroupsOfTheCheckpoint) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   rig.StartLearner({1, 1, ""});  // the checkpoint was written, its report was lost
@@ -183,12 +183,12 @@ TEST(SchedulerLearner, ACheckpointThatDoesNotFitTheLedgerIsRefused) {
   rig.RunStep(1);
   ASSERT_TRUE(rig.Checkpoint(1).ok());
   const auto refusal = [&](PolicyVersion checkpoint) {
-    return std::string(rig.scheduler.RegisterLearner(checkpoint, 1, rig.batch).status().message());
+    return std::string(rig.scheduler.RegisterLearner(checkpoint, 1, rig.changes).status().message());
   };
   EXPECT_THAT(refusal({1, 0, ""}), HasSubstr("step 1 is settled"));
   EXPECT_THAT(refusal({1, 2, ""}), HasSubstr("committed no more than step 1"));
   EXPECT_THAT(refusal({7, 1, ""}), HasSubstr("in epoch 1"));
-  EXPECT_TRUE(rig.batch.empty());
+  EXPECT_TRUE(rig.changes.empty());
 }
 
 TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {
@@ -201,7 +201,7 @@ TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {
   EXPECT_EQ(rig.scheduler.Payloads(1, 1, foreign).status().code(), StatusCode::kNotFound);
 }
 
-TEST(SchedulerLearner, TheLastCommitDropsWhatIsLeftAndTheFinalCheckpointEndsTheRun) {
+TEST(SchedulerLearner, TheLastCommitDropsTheOtherGroupsAndTheFinalCheckpointEndsTheRun) {
   SchedulerOptions options = SmallRun();
   options.steps = 1;
   options.window = 3;
@@ -222,7 +222,7 @@ TEST(SchedulerLearner, TheLastCommitDropsWhatIsLeftAndTheFinalCheckpointEndsTheR
   EXPECT_TRUE(rig.Restore().finished());
 }
 
-TEST(SchedulerLearner, AStepThatDoesNotFollowCannotBePlanned) {
+TEST(SchedulerLearner, AStepThatDoesNotFollowTheLastPlannedOneIsRefused) {
   SchedulerRig rig = SchedulerRig::Started();
   EXPECT_EQ(rig.Plan(0).status().code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(rig.Plan(2).status().code(), StatusCode::kFailedPrecondition);
@@ -248,8 +248,8 @@ TEST(SchedulerRestore, AnotherConfigurationIsRefusedWithBothHashes) {
   SchedulerRig rig = SchedulerRig::Started();
   SchedulerOptions other = SmallRun();
   other.config_sha256 = "bb";
-  LedgerChanges batch;
-  const Result<Scheduler> restored = Scheduler::Restore(other, rig.ledger.Load(), 0, batch);
+  LedgerChanges changes;
+  const Result<Scheduler> restored = Scheduler::Restore(other, rig.ledger.Load(), 0, changes);
   EXPECT_EQ(restored.status().code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(restored.status().message(), HasSubstr("aa"));
   EXPECT_THAT(restored.status().message(), HasSubstr("bb"));
@@ -259,16 +259,19 @@ TEST(SchedulerRestore, ALedgerThatContradictsItselfIsDataLoss) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
   ASSERT_TRUE(rig.Plan(1).ok());
-  LedgerChanges batch;
+  LedgerChanges changes;
   LedgerSnapshot torn = rig.ledger.Load();
   torn.accepted.erase(1);
-  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, changes).status().code(),
+            StatusCode::kDataLoss);
   torn = rig.ledger.Load();
   torn.plans.clear();
-  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, changes).status().code(),
+            StatusCode::kDataLoss);
   torn = rig.ledger.Load();
   torn.plans.at(1).group_ids.pop_back();
-  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, batch).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(Scheduler::Restore(SmallRun(), torn, 0, changes).status().code(),
+            StatusCode::kDataLoss);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Leases: who gets which prompt, until when, and with which weights.
+// Tests leases: which worker gets which prompt, until when, and with which weights.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,7 +20,7 @@ std::vector<std::uint64_t> Ids(const std::vector<Lease>& leases) {
 TEST(SchedulerLease, NothingIsLeasedBeforeTheFirstVersionIsAnnounced) {
   SchedulerRig rig;
   rig.StartLearner({});
-  rig.scheduler.RegisterWorker("a", 1, {}, 0, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, 0, rig.changes);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
   EXPECT_THAT(rig.Exchange(10).leases, IsEmpty());
   rig.Announce(0);
@@ -42,11 +42,11 @@ TEST(SchedulerLease, AWorkerThatIsNotRegisteredMustRegister) {
   SchedulerRig rig = SchedulerRig::Started();
   WorkerExchange request;
   request.worker_id = "b";
-  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.batch).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.changes).status().code(), StatusCode::kNotFound);
   request.worker_id = "a";
   request.incarnation = 2;
-  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.batch).status().code(), StatusCode::kNotFound);
-  EXPECT_TRUE(rig.batch.empty());
+  EXPECT_EQ(rig.scheduler.Exchange(request, 0, rig.changes).status().code(), StatusCode::kNotFound);
+  EXPECT_TRUE(rig.changes.empty());
 }
 
 TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpoch) {
@@ -61,13 +61,13 @@ TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpo
               ElementsAre(3));
 }
 
-TEST(SchedulerLease, ExpiredLeaseIsHandedOutAgainWithANewEpoch) {
+TEST(SchedulerLease, AnExpiredLeaseIsGrantedAgainWithANewEpoch) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   const Lease first = rig.Exchange(1).leases[0];
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1100);
   rig.now_ms = 1100;
-  rig.scheduler.Expire(rig.now_ms, rig.batch);
+  rig.scheduler.Expire(rig.now_ms, rig.changes);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
   const Lease second = rig.Exchange(1).leases[0];
@@ -77,14 +77,14 @@ TEST(SchedulerLease, ExpiredLeaseIsHandedOutAgainWithANewEpoch) {
   EXPECT_EQ(rig.Submit(second), SubmitOutcome::kAccepted);
 }
 
-TEST(SchedulerLease, AnExchangeRenewsWhatTheWorkerHolds) {
+TEST(SchedulerLease, AnExchangeRenewsTheLeasesOfTheWorker) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   const Lease lease = rig.Exchange(1).leases[0];
   rig.now_ms = 1090;
   rig.Exchange(0, {lease.ref});
-  rig.scheduler.Expire(1150, rig.batch);
-  EXPECT_TRUE(rig.batch.empty());
+  rig.scheduler.Expire(1150, rig.changes);
+  EXPECT_TRUE(rig.changes.empty());
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1190);
 }
 
@@ -119,7 +119,7 @@ TEST(SchedulerLease, ADrainingWorkerDoesNotPoisonItsPrompts) {
   EXPECT_EQ(rig.ledger.groups.at(1).lease_epoch, 10);
 }
 
-TEST(SchedulerLease, WhatIsCalledFinishedButWasNotAcceptedGoesBack) {
+TEST(SchedulerLease, AFinishedGroupThatWasNotAcceptedBecomesPending) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   WorkerExchange request;
@@ -142,10 +142,10 @@ TEST(SchedulerLease, ANewIncarnationDropsTheLeasesOfTheOldOneAndTheSameOneKeepsT
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
   const Lease lease = rig.Exchange(1).leases[0];
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
-  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.changes);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
@@ -196,15 +196,15 @@ TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
   rig.now_ms = 5000;
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 5100);
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kAccepted);
 }
 
-TEST(SchedulerLease, WorkersThatHaveTheNewestVersionServeItToTheOthersOfTheRing) {
+TEST(SchedulerLease, WorkersThatHaveTheNewestVersionRelayItToTheNextOnesOfTheRing) {
   SchedulerRig rig = SchedulerRig::Started();
   const std::vector<std::string> ids = {"b", "c", "d", "e", "f", "g"};
   for (const std::string& id : ids)
-    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.batch);
+    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.changes);
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms), IsEmpty()) << "nobody has loaded it";
   for (const std::string& id : ids) {
     WorkerExchange loaded;
@@ -218,7 +218,7 @@ TEST(SchedulerLease, WorkersThatHaveTheNewestVersionServeItToTheOthersOfTheRing)
   EXPECT_THAT(rig.scheduler.WeightRelays("e", rig.now_ms), ElementsAre("f:1", "g:1", "b:1", "d:1"));
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
       << "silent for longer than a lease";
-  rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.batch);
+  rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.changes);
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
       << "a new process has nothing loaded";
 }

@@ -1,4 +1,4 @@
-// Groups without a signal are replaced (zero_variance: resample).
+// Tests that groups without a signal are replaced (zero_variance: resample).
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -82,7 +82,7 @@ TEST(SchedulerResample, AGroupWithTooFewScorableCompletionsIsReplacedToo) {
   EXPECT_EQ(rig.scheduler.GetStatus().collapse.unscorable, 1);
 }
 
-TEST(SchedulerResample, ARestartForgetsNeitherTheCapNorWhatWasAccepted) {
+TEST(SchedulerResample, ARestartKeepsTheCapAndTheAcceptedGroups) {
   SchedulerRig rig = SchedulerRig::Started(Resampling());
   const auto leases = rig.LeaseAll();
   rig.Submit(Constant(leases.at(1)));
@@ -90,7 +90,7 @@ TEST(SchedulerResample, ARestartForgetsNeitherTheCapNorWhatWasAccepted) {
   EXPECT_EQ(rig.Submit(Constant(leases.at(1))), SubmitOutcome::kDuplicate);
   rig.Submit(Constant(leases.at(2)));
   rig.scheduler = rig.Restore();
-  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(Constant(lease));
   const Result<PlanReply> reply = rig.Plan(1);
   ASSERT_TRUE(reply.ok() && reply->plan);
@@ -136,7 +136,7 @@ std::pair<std::vector<std::uint64_t>, std::int64_t> StepInOrder(std::uint64_t se
   return {trained, rig.Plan(1)->plan->collapse.step.groups};
 }
 
-TEST(SchedulerResample, WhatAStepTrainsDoesNotDependOnTheOrderInWhichGroupsComeIn) {
+TEST(SchedulerResample, TheGroupsThatAStepTrainsDoNotDependOnTheOrderOfSubmissions) {
   const auto first = StepInOrder(1);
   EXPECT_THAT(first.first, ElementsAre(3, 6, 9));
   EXPECT_EQ(first.second, 10);

@@ -1,4 +1,4 @@
-// A scheduler with its ledger in memory and short ways to say what happens to it.
+// A scheduler with a ledger in memory, and shorthands for its calls.
 #pragma once
 
 #include <map>
@@ -35,7 +35,7 @@ class SchedulerRig {
     SchedulerRig rig(run);
     rig.StartLearner({});
     rig.Announce(0);
-    rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.batch);
+    rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
     rig.Commit();
     return rig;
   }
@@ -49,8 +49,8 @@ class SchedulerRig {
   }
 
   void Commit() {
-    ledger.Write(batch);
-    batch = {};
+    ledger.Write(changes);
+    changes = {};
   }
 
   // Draws what is needed, named p0, p1, ...
@@ -60,12 +60,12 @@ class SchedulerRig {
       prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
       ++drawn;
     }
-    scheduler.Admit(prompts, {}, {0, drawn}, batch);
+    scheduler.Admit(prompts, {}, {0, drawn}, changes);
     Commit();
   }
 
   ExchangeReply Exchange(const WorkerExchange& request) {
-    Result<ExchangeReply> reply = scheduler.Exchange(request, now_ms, batch);
+    Result<ExchangeReply> reply = scheduler.Exchange(request, now_ms, changes);
     BUTTRESS_CHECK(reply.ok(), reply.status().ToString());
     Commit();
     return *std::move(reply);
@@ -110,7 +110,7 @@ class SchedulerRig {
   }
 
   SubmitOutcome Submit(const Submission& submission) {
-    const SubmitOutcome outcome = scheduler.Submit(submission, batch);
+    const SubmitOutcome outcome = scheduler.Submit(submission, changes);
     Commit();
     return outcome;
   }
@@ -121,7 +121,7 @@ class SchedulerRig {
   }
 
   void StartLearner(const PolicyVersion& checkpoint) {
-    const Result<LearnerStart> start = scheduler.RegisterLearner(checkpoint, 1, batch);
+    const Result<LearnerStart> start = scheduler.RegisterLearner(checkpoint, 1, changes);
     BUTTRESS_CHECK(start.ok(), start.status().ToString());
     epoch = start->learner_epoch;
     Commit();
@@ -129,13 +129,13 @@ class SchedulerRig {
 
   void Announce(std::uint64_t step) {
     const Status status = scheduler.Announce(
-        epoch, {{epoch, step, Sha256Of(std::to_string(step))}, "manifest"}, batch);
+        epoch, {{epoch, step, Sha256Of(std::to_string(step))}, "manifest"}, changes);
     BUTTRESS_CHECK(status.ok(), status.ToString());
     Commit();
   }
 
   Result<PlanReply> Plan(std::uint64_t step) {
-    Result<PlanReply> reply = scheduler.PlanBatch(epoch, step, batch);
+    Result<PlanReply> reply = scheduler.PlanBatch(epoch, step, changes);
     Commit();
     return reply;
   }
@@ -149,13 +149,13 @@ class SchedulerRig {
   }
 
   Status Train(std::uint64_t step) {
-    const Status status = scheduler.Commit(epoch, step, batch);
+    const Status status = scheduler.Commit(epoch, step, changes);
     Commit();
     return status;
   }
 
   Status Checkpoint(std::uint64_t step) {
-    const Status status = scheduler.Checkpointed(epoch, step, "", batch);
+    const Status status = scheduler.Checkpointed(epoch, step, "", changes);
     Commit();
     return status;
   }
@@ -176,7 +176,7 @@ class SchedulerRig {
   std::int64_t now_ms = 1000;
   MemoryLedger ledger;
   Scheduler scheduler;
-  LedgerChanges batch;
+  LedgerChanges changes;
   std::uint64_t drawn = 0;
   std::uint64_t epoch = 0;
 };

@@ -1,4 +1,4 @@
-// Submissions: accepted once, whatever comes again, late or wrong.
+// Tests submissions: a group is accepted once, whatever is repeated, late or wrong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,15 +14,15 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
   const Lease lease = rig.LeaseAll().at(1);
   const Submission submission =
       SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
-  LedgerChanges batch;
-  EXPECT_EQ(rig.scheduler.Submit(submission, batch), SubmitOutcome::kAccepted);
-  ASSERT_EQ(batch.groups.size(), 1);
-  EXPECT_EQ(batch.groups[0].state, GroupState::kReady);
-  ASSERT_EQ(batch.accepted.size(), 1);
-  EXPECT_EQ(batch.accepted[0].content_sha256, submission.content_sha256);
-  EXPECT_EQ(batch.accepted[0].history, (PromptHistory{0, 0}));
-  EXPECT_EQ(batch.accepted[0].own_history(), (PromptHistory{2, 2}));
-  EXPECT_EQ(batch.collapse.at("source").all_correct, 1);
+  LedgerChanges changes;
+  EXPECT_EQ(rig.scheduler.Submit(submission, changes), SubmitOutcome::kAccepted);
+  ASSERT_EQ(changes.groups.size(), 1);
+  EXPECT_EQ(changes.groups[0].state, GroupState::kReady);
+  ASSERT_EQ(changes.accepted.size(), 1);
+  EXPECT_EQ(changes.accepted[0].content_sha256, submission.content_sha256);
+  EXPECT_EQ(changes.accepted[0].history, (PromptHistory{0, 0}));
+  EXPECT_EQ(changes.accepted[0].own_history(), (PromptHistory{2, 2}));
+  EXPECT_EQ(changes.collapse.at("source").all_correct, 1);
 }
 
 TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
@@ -39,7 +39,7 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   EXPECT_EQ(rig.ledger.history.at("p0"), (PromptHistory{1, 3}));
 }
 
-TEST(SchedulerSubmit, TheSameContentAgainIsADuplicateInEveryLaterState) {
+TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {
   SchedulerRig rig = SchedulerRig::Started();
   const auto leases = rig.LeaseAll();
   for (const auto& [id, lease] : leases) rig.Submit(lease);
@@ -86,7 +86,7 @@ TEST(SchedulerSubmit, AGroupThatWasNeverDrawnIsStale) {
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
 }
 
-TEST(SchedulerSubmit, WhatWasNotLeasedIsAMismatchAndChangesNothing) {
+TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) {
   SchedulerRig rig = SchedulerRig::Started();
   const Lease lease = rig.LeaseAll().at(1);
   Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});

@@ -1,5 +1,5 @@
-// The coordinator in this process, over gRPC on a free port, with a real ledger: what workers and
-// learners see of it.
+// Tests the coordinator as workers and learners see it: over gRPC on a free port, in this process,
+// with a real ledger.
 #include <gmock/gmock.h>
 #include <grpcpp/client_context.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -28,8 +28,8 @@ using testing::HasSubstr;
 constexpr int kPrompts = 2;      // P
 constexpr int kCompletions = 2;  // G
 constexpr std::uint64_t kIncarnation = 11;
-constexpr std::uint32_t kHoldMs =
-    20000;  // longer than any test takes: a call that is held this long shows as a failure
+// Longer than any test takes, so that a call that is held this long fails its test.
+constexpr std::uint32_t kHoldMs = 20000;
 
 class ServiceTest : public testing::Test {
  protected:
@@ -246,7 +246,7 @@ TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
   EXPECT_TRUE(coordinator_->finished());
 }
 
-TEST_F(ServiceTest, PayloadsOfSettledGroupsLeaveTheDisk) {
+TEST_F(ServiceTest, PayloadsOfSettledGroupsAreDeleted) {
   config_.local.coordinator.payload_segment_bytes = 1;  // a file a group
   Restart();
   Begin();
@@ -264,7 +264,7 @@ TEST_F(ServiceTest, PayloadsOfSettledGroupsLeaveTheDisk) {
   Restart();
 }
 
-TEST_F(ServiceTest, PayloadsAreKeptWhereTheRunSaysSo) {
+TEST_F(ServiceTest, KeepPayloadsKeepsThePayloadsOfSettledGroups) {
   config_.local.coordinator.payload_segment_bytes = 1;
   config_.local.coordinator.keep_payloads = true;
   Restart();
@@ -289,7 +289,7 @@ TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
   EXPECT_EQ(lease.min_version().learner_epoch(), epoch_);
 }
 
-TEST_F(ServiceTest, PlanAndPayloadsAreTheSameHoweverOftenAsked) {
+TEST_F(ServiceTest, PlanAndPayloadsAreTheSameForEveryRequest) {
   Begin();
   FillBatch();
   const auto first = Plan(1);
@@ -321,7 +321,7 @@ TEST_F(ServiceTest, ARepeatedSubmissionIsADuplicateAndCountsOnce) {
               HasSubstr("buttress_coordinator_submissions_total{result=\"duplicate\"} 1"));
 }
 
-TEST_F(ServiceTest, AWorkerHearsOfTheOthersThatHaveTheWeights) {
+TEST_F(ServiceTest, AWorkerLearnsWhichOthersHaveTheWeights) {
   Begin();
   v1::RegisterWorkerRequest relay;
   relay.set_worker_id("relay");
@@ -348,7 +348,7 @@ TEST_F(ServiceTest, ASubmissionUnderAnOldLeaseIsDropped) {
   EXPECT_EQ(GroupsByState().at("leased"), 1U);
 }
 
-TEST_F(ServiceTest, BadGroupsAreRefusedAndCounted) {
+TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
   Begin();
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
@@ -426,7 +426,7 @@ TEST_F(ServiceTest, AnotherConfigurationIsRefusedWithBothHashes) {
   EXPECT_EQ(client_.RegisterLearner(request).status().code(), StatusCode::kFailedPrecondition);
 }
 
-TEST_F(ServiceTest, AnUnknownWorkerIsToldToRegister) {
+TEST_F(ServiceTest, AnUnknownWorkerMustRegister) {
   EXPECT_EQ(client_.Exchange(ExchangeOf("stranger", 1)).status().code(), StatusCode::kNotFound);
 }
 
@@ -507,7 +507,7 @@ TEST_F(ServiceTest, ALearnerOfAnOldEpochIsFenced) {
   EXPECT_THAT(metrics_->Expose(), HasSubstr("buttress_coordinator_learner_fenced_total 2"));
 }
 
-TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsThereIsSomethingToSay) {
+TEST_F(ServiceTest, ALongPollIsAnsweredAsSoonAsItsAnswerExists) {
   ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
   StartLearner();
   // Without announced weights nothing is leased; both polls wait.
@@ -544,8 +544,8 @@ TEST_F(ServiceTest, StoppingAnswersLongPolls) {
   learner.join();
 }
 
-// The answer of grpc.health.v1.Health/Check, whose messages Debian does not ship: SERVING is field
-// 1 with value 1.
+// Returns the serialized response of grpc.health.v1.Health/Check, whose messages Debian does not
+// ship. SERVING is field 1 with value 1.
 std::string CheckHealth(const std::string& address, const std::string& service) {
   grpc::GenericStub stub(MakeChannel(address));
   grpc::ClientContext context;
@@ -566,7 +566,7 @@ std::string CheckHealth(const std::string& address, const std::string& service) 
   return {bytes.begin(), bytes.end()};
 }
 
-TEST_F(ServiceTest, TheHealthServiceSaysServing) {
+TEST_F(ServiceTest, TheHealthServiceReportsServing) {
   EXPECT_EQ(CheckHealth(coordinator_->address(), ""), "\x08\x01");
   EXPECT_EQ(CheckHealth(coordinator_->address(), "buttress.v1.Coordinator"), "\x08\x01");
 }

@@ -1,11 +1,11 @@
-#include <gtest/gtest.h>
+#include "coordinator/submit_budget.h"
 
-#include "coordinator/service.h"
+#include <gtest/gtest.h>
 
 namespace buttress {
 namespace {
 
-TEST(SubmitBudgetTest, AWorkerCannotHoldMoreThanItsShare) {
+TEST(SubmitBudgetTest, AWorkerCannotReserveMoreThanItsBound) {
   SubmitBudget budget;
   EXPECT_TRUE(budget.Reserve("a", SubmitBudget::kWorkerBytes));
   EXPECT_FALSE(budget.Reserve("a", 1));
@@ -14,15 +14,15 @@ TEST(SubmitBudgetTest, AWorkerCannotHoldMoreThanItsShare) {
   EXPECT_TRUE(budget.Reserve("a", 1));
 }
 
-TEST(SubmitBudgetTest, AllTogetherAreBounded) {
+TEST(SubmitBudgetTest, AllWorkersTogetherAreBounded) {
   SubmitBudget budget;
-  std::uint64_t taken = 0;
+  std::uint64_t reserved = 0;
   for (int i = 0; i < 100; ++i) {
-    taken += budget.Reserve("w" + std::to_string(i), SubmitBudget::kWorkerBytes)
-                 ? SubmitBudget::kWorkerBytes
-                 : 0;
+    reserved += budget.Reserve("w" + std::to_string(i), SubmitBudget::kWorkerBytes)
+                    ? SubmitBudget::kWorkerBytes
+                    : 0;
   }
-  EXPECT_EQ(taken, SubmitBudget::kTotalBytes);
+  EXPECT_EQ(reserved, SubmitBudget::kTotalBytes);
 }
 
 TEST(SubmitBudgetTest, ASizeThatWouldOverflowIsRefused) {

@@ -1,4 +1,4 @@
-// What was acknowledged is durable, however the process dies.
+// Tests that an acknowledged group is durable when the process is killed.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -55,8 +55,8 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
     const LedgerSnapshot snapshot = *ledger->Load();
     const auto durable = static_cast<std::int64_t>(snapshot.accepted.size());
     ASSERT_GE(durable, acknowledged);
-    ASSERT_LE(durable,
-              acknowledged + 1 + round);  // one a life may be durable without its acknowledgement
+    // In each round one group may be durable without its acknowledgement.
+    ASSERT_LE(durable, acknowledged + 1 + round);
     ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
     const std::unique_ptr<PayloadStore> payloads =
         *PayloadStore::Open(folder.path() + "/payloads", ledger->payload_end(), 4096);

@@ -100,7 +100,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
 }
 
-TEST_F(LedgerTest, CompletionsCanBeAskedForWithTheSqliteProgram) {
+TEST_F(LedgerTest, CompletionsAreRowsForTheSqliteProgram) {
   LedgerChanges changes;
   changes.run = FirstRun();
   GroupRow group = Pending(1);
@@ -140,7 +140,7 @@ TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
   }
 }
 
-TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOverOnce) {
+TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   LedgerChanges changes;
   changes.run = FirstRun();
   changes.run->greso = GresoBases{0.51, 0.49};
@@ -170,7 +170,7 @@ TEST_F(LedgerTest, WhatTheSelectionRemembersComesBackAndAPromptIsDrawnOrPassedOv
               testing::ElementsAre(HasSubstr("in the same pass")));
 }
 
-TEST_F(LedgerTest, ABatchIsWrittenWholeOrNotAtAll) {
+TEST_F(LedgerTest, ChangesAreWrittenCompletelyOrNotAtAll) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges first;
   first.run = FirstRun();
@@ -211,7 +211,7 @@ TEST_F(LedgerTest, ASecondCoordinatorIsRefusedAndNamesTheFirst) {
               HasSubstr("is open in another coordinator, process " + std::to_string(getpid())));
 }
 
-TEST_F(LedgerTest, AReaderWorksBesideTheCoordinatorAndAfterIt) {
+TEST_F(LedgerTest, AReaderWorksDuringAndAfterTheCoordinator) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;
   changes.run = FirstRun();
@@ -241,7 +241,7 @@ TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
   EXPECT_EQ(audit.recounted.mixed, 1);
 }
 
-TEST_F(LedgerTest, AFullDiskRefusesTheBatchAndLosesNothing) {
+TEST_F(LedgerTest, AFullDiskRefusesTheChangesAndLosesNothing) {
   const std::string disk = folder_.path() + "/disk";
   std::filesystem::create_directory(disk);
   if (mount("none", disk.c_str(), "tmpfs", 0, "size=1m") != 0)

@@ -38,7 +38,7 @@ class PayloadStoreTest : public ::testing::Test {
   const std::string first_segment_ = path_ + "/00000001.seg";
 };
 
-TEST_F(PayloadStoreTest, WhatWasAppendedIsReadBack) {
+TEST_F(PayloadStoreTest, AppendedPayloadsAreReadBack) {
   const std::unique_ptr<PayloadStore> store = Open();
   const PayloadRef a = *Append(*store, "first");
   const PayloadRef b = *Append(*store, "");
