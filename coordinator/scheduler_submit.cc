@@ -96,7 +96,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
 void Scheduler::Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
   if (options_.selection.mode == "none") return;
   PromptRecord& record = records_[group.prompt.row];
-  AddGroup(accepted.raw_rewards(), accepted.outcomes(), group.prompt.pass,
+  AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, group.prompt.pass,
            options_.selection.mopps.decay, record);
   out.records[group.prompt.row] = record;
 }

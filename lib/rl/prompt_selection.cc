@@ -47,7 +47,7 @@ std::string_view SkipReasonName(SkipReason reason) {
 }
 
 void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
-              std::uint64_t pass, double decay, PromptRecord& record) {
+              CollapseClass collapse, std::uint64_t pass, double decay, PromptRecord& record) {
   record.last_pass = pass;
   double sum = 0;
   double correct = 0, wrong = 0;
@@ -63,7 +63,6 @@ void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outc
   const double mean = sum / static_cast<double>(scorable);
   record.easy_in_a_row = mean >= kEasyReward ? record.easy_in_a_row + 1 : 0;
   record.hard_in_a_row = mean <= kHardReward ? record.hard_in_a_row + 1 : 0;
-  const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
   record.last_constant =
       collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
   record.correct = decay * record.correct + correct;

@@ -43,11 +43,11 @@ inline constexpr std::size_t kSkipReasons = 4;
 // "easy", "hard", "constant", "farther".
 std::string_view SkipReasonName(SkipReason reason);
 
-// Takes an accepted group of the prompt into its record. `outcomes` and `raw_rewards` are [n];
-// unscorable completions count nowhere, and a group without a scorable one changes last_pass alone.
-// `decay` is MoPPS's weight of what was known before.
+// Adds an accepted group of a prompt to the prompt's record. `raw_rewards` and `outcomes` are [n],
+// `collapse` is their class; unscorable completions count nowhere, and a group without a scorable
+// completion changes last_pass alone. `decay` is MoPPS's weight of the earlier groups.
 void AddGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
-              std::uint64_t pass, double decay, PromptRecord& record);
+              CollapseClass collapse, std::uint64_t pass, double decay, PromptRecord& record);
 
 // GRESO (arXiv 2506.02177): 1 - max(base^in_a_row, 0.01).
 double GresoSkipProbability(std::int64_t in_a_row, double base);

@@ -16,7 +16,7 @@ PromptRecord After(const std::vector<std::vector<Outcome>>& groups, double decay
   for (const auto& outcomes : groups) {
     std::vector<double> rewards;
     for (const Outcome outcome : outcomes) rewards.push_back(outcome == kCorrect ? 1.0 : 0.0);
-    AddGroup(rewards, outcomes, pass++, decay, record);
+    AddGroup(rewards, outcomes, ClassifyGroup(rewards, outcomes), pass++, decay, record);
   }
   return record;
 }
