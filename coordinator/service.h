@@ -12,8 +12,7 @@
 #include "coordinator/call.h"
 #include "coordinator/coordinator_loop.h"
 #include "coordinator/coordinator_metrics.h"
-#include "coordinator/submit_budget.h"
-#include "coordinator/submit_streams.h"
+#include "coordinator/submit_groups.h"
 #include "lib/experience/codec.h"
 #include "lib/ledger/payload_store.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/submit_budget.h"
+#include "coordinator/submit_groups.h"
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,9 @@
-// Bounds the memory that submissions hold.
+// What the SubmitGroups streams share: a bound of their memory, and the list of the open ones.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 
 #include "lib/base/sync.h"
@@ -28,6 +29,24 @@ class SubmitBudget {
   Mutex mutex_;
   std::uint64_t total_ GUARDED_BY(mutex_) = 0;
   std::map<std::string, std::uint64_t> by_worker_ GUARDED_BY(mutex_);
+};
+
+class SubmitStream;
+
+// The open streams. Thread-safe.
+class SubmitStreams {
+ public:
+  void Add(SubmitStream* stream);
+  void Remove(SubmitStream* stream);
+
+  // Ends every stream: an idle one at once, a busy one after the answer to its group, one that is
+  // added later at once.
+  void End();
+
+ private:
+  Mutex mutex_;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  std::set<SubmitStream*> open_ GUARDED_BY(mutex_);
 };
 
 }  // namespace buttress
