@@ -175,7 +175,7 @@ TEST(CauseTest, ASourceThatIsSuddenlyConstantHasABrokenVerifier) {
 TEST(CauseTest, EveryCauseHasANameAMeaningAndAMend) {
   for (std::size_t i = 0; i < kCauses; ++i) {
     const CauseInfo& info = InfoOf(static_cast<Cause>(i));
-    EXPECT_FALSE(info.name.empty() || info.meaning.empty() || info.mend.empty()) << i;
+    EXPECT_FALSE(info.name.empty() || info.meaning.empty() || info.fix.empty()) << i;
   }
 }
 

@@ -1,4 +1,4 @@
-#include "tests/unit/explain/synthetic_dump.h"
+#include "tests/unit/cli/explain/synthetic_dump.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>

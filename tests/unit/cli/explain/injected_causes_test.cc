@@ -7,7 +7,7 @@
 #include "cli/explain/step_source.h"
 #include "lib/explain/post_mortem.h"
 #include "tests/support/temp_dir.h"
-#include "tests/unit/explain/synthetic_dump.h"
+#include "tests/unit/cli/explain/synthetic_dump.h"
 
 namespace buttress {
 namespace {

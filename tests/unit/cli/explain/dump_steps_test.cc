@@ -189,7 +189,7 @@ TEST_F(DumpStepsTest, BadRowsAreNamedWithFileAndLineOrLeftOutAndCounted) {
   EXPECT_THAT(error, HasSubstr("4 bad rows"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:3: reward = \"high\"; expected a number or null"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:4: no field 'prompt'"));
-  EXPECT_THAT(error, HasSubstr("1.jsonl:5: step 4 behind step 5"));
+  EXPECT_THAT(error, HasSubstr("1.jsonl:5: step 4 after step 5"));
   EXPECT_THAT(error, HasSubstr("1.jsonl:6: not a JSON object: the file ends inside this line"));
   options_.skip_bad = true;
   const Result<Steps> steps = ReadAll();
@@ -200,7 +200,7 @@ TEST_F(DumpStepsTest, BadRowsAreNamedWithFileAndLineOrLeftOutAndCounted) {
 
 TEST_F(DumpStepsTest, AFileOfAnotherKindIsRefusedWithWhatItHas) {
   Write("1.jsonl", "{\"loss\":1,\"lr\":2}\n");
-  EXPECT_THAT(ErrorOf(), HasSubstr("fields loss, lr are of no dump known"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("the fields loss, lr belong to no known dump"));
 }
 
 TEST_F(DumpStepsTest, ParquetIsRefusedWithTheCommandThatConvertsIt) {
@@ -209,7 +209,7 @@ TEST_F(DumpStepsTest, ParquetIsRefusedWithTheCommandThatConvertsIt) {
 }
 
 TEST_F(DumpStepsTest, AnEmptyFolderSaysWhatItLookedFor) {
-  EXPECT_THAT(ErrorOf(), HasSubstr("neither a ledger.db nor *.jsonl"));
+  EXPECT_THAT(ErrorOf(), HasSubstr("neither ledger.db nor *.jsonl"));
 }
 
 TEST_F(DumpStepsTest, LinesLongerThanTheBufferAreWhole) {

@@ -176,7 +176,7 @@ TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
   std::vector<std::string> remarks;
   EXPECT_EQ(run.Explain(&remarks), (Named{{Cause::kTooEasy, 5}}));
   ASSERT_EQ(remarks.size(), 1);
-  EXPECT_NE(remarks[0].find("of 5 groups the tokens are deleted"), std::string::npos);
+  EXPECT_NE(remarks[0].find("the tokens of 5 groups are deleted"), std::string::npos);
 }
 
 // Runs `buttress explain` in an empty folder and returns what it printed; `left` is what it left
