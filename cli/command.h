@@ -1,4 +1,4 @@
-// The commands of `buttress`. One is a row of the table in main.cc and a file of its own.
+// The commands of `buttress`. Each command is a row of the table in main.cc and a file of its own.
 #pragma once
 
 #include <functional>
@@ -11,11 +11,11 @@ class App;
 
 namespace buttress {
 
-// Declares a command's options on `app` and returns what runs it once they are parsed. kCancelled
-// means: interrupted, stopped cleanly.
+// Declares the options of a command on `app` and returns the function that runs the command after
+// the options are parsed. That function returns kCancelled after an interrupt and a clean stop.
 using AddCommand = std::function<Status()> (*)(CLI::App& app);
 
-struct Command {
+struct CommandEntry {
   const char* name;
   const char* summary;
   AddCommand add;

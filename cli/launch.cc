@@ -1,15 +1,24 @@
-#include "cli/launch.h"
-
+// `buttress launch FILE`: starts the coordinator, the rollout workers and `mpirun ... learner` on
+// this machine and supervises them until the run is finished.
+//
+// A process that dies is restarted, with backoff and a bound. The loss of one learner rank ends
+// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration) and 4 (data) are not
+// restarted, because a second attempt cannot succeed. On SIGINT or SIGTERM the learner writes a
+// checkpoint first (SIGUSR1, which mpirun forwards), because mpirun kills its ranks one second
+// after it receives a SIGTERM itself.
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/file.h>
 #include <unistd.h>
 
+#include <CLI/CLI.hpp>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+#include <memory>
 #include <optional>
 
+#include "cli/command.h"
 #include "cli/process.h"
 #include "cli/steps_file.h"
 #include "cli/summary.h"
@@ -17,33 +26,43 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
+#include "lib/config/load.h"
 
 namespace buttress {
 namespace {
 
+namespace fs = std::filesystem;
+
 constexpr std::chrono::milliseconds kTick(100);
 constexpr std::int64_t kEvalTimeoutMs = 3600 * 1000;
 
-void Say(const std::string& line) {
+struct LaunchOptions {
+  std::string config_path;
+  std::vector<std::string> overrides;
+  bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
+  bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
+};
+
+void PrintLine(const std::string& line) {
   std::printf("%s\n", line.c_str());
   std::fflush(stdout);
 }
 
-// One launch at a time in a run's folder; the lock goes with the process.
-Status LockRun(const std::string& out) {
+// Locks the run folder against a second launch. The kernel releases the lock when this process
+// ends, so the descriptor stays open.
+Status LockRunFolder(const std::string& out) {
   const std::string path = JoinPath(out, "launch.lock");
   const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
   if (fd < 0) return Unavailable("cannot write " + path);
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return FailedPrecondition("another `buttress launch` works in " + out +
+    return FailedPrecondition("another `buttress launch` uses " + out +
                               "; stop it, or set local.out to another folder");
   }
   return OkStatus();
 }
 
-// Moves runs/x to runs/x.1 (.2, ...).
-Status MoveAside(const std::string& out) {
-  namespace fs = std::filesystem;
+// Renames runs/x to runs/x.1, or to the first free number.
+Status MoveEarlierRunAside(const std::string& out) {
   if (!fs::exists(out)) return OkStatus();
   int n = 1;
   while (fs::exists(out + "." + std::to_string(n))) ++n;
@@ -51,8 +70,16 @@ Status MoveAside(const std::string& out) {
   std::error_code error;
   fs::rename(out, target, error);
   if (error) return Unavailable("cannot move " + out + " to " + target + ": " + error.message());
-  Say("launch: an earlier run was moved to " + target);
+  PrintLine("launch: moved the earlier run to " + target);
   return OkStatus();
+}
+
+// The path of this program as a user types it: relative to the working folder where that is
+// shorter.
+std::string OwnCommand() {
+  const std::string path = SiblingProgram("buttress");
+  const std::string relative = fs::path(path).lexically_proximate(fs::current_path()).string();
+  return relative.size() < path.size() ? relative : path;
 }
 
 class Launcher {
@@ -63,31 +90,33 @@ class Launcher {
         out_(config.local.out),
         supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)) {}
 
+  // Returns OK when the last step is settled and the summary is written, and kCancelled after an
+  // interrupt and a clean stop.
   Status Run() {
     BUTTRESS_RETURN_IF_ERROR(Prepare());
-    const Status status = RunInside();
+    const Status status = RunToTheEnd();
     supervisor_.ExpectExits();
-    // Whatever happened above, nothing of ours outlives this process.
+    // Whatever happened above, no process of this run outlives this one.
     if (const int killed = KillDescendants(); killed > 0)
-      Say("launch: killed " + std::to_string(killed) + " processes that did not stop");
+      PrintLine(fmt::format("launch: killed {} processes that did not stop", killed));
     return status;
   }
 
  private:
   Status Prepare() {
-    if (options_.fresh) BUTTRESS_RETURN_IF_ERROR(MoveAside(out_));
+    if (options_.fresh) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside(out_));
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
-    BUTTRESS_RETURN_IF_ERROR(LockRun(out_));
-    if (std::filesystem::exists(JoinPath(out_, "summary.json"))) {
+    BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
+    if (fs::exists(JoinPath(out_, "summary.json"))) {
       return FailedPrecondition(
           "the run in " + out_ +
           " is finished; start it again with --fresh, or set local.out to another folder");
     }
-    BecomeSubreaper();
+    SetChildSubreaper();
     return OkStatus();
   }
 
-  Status RunInside() {
+  Status RunToTheEnd() {
     BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, accuracy_before_));
     started_ = MonotonicSeconds();
     BUTTRESS_RETURN_IF_ERROR(StartAll());
@@ -97,27 +126,30 @@ class Launcher {
       StopAll();
       return status;
     }
-    Finish();
+    WaitForExits();
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), accuracy_after_));
-    return Conclude();
+    return WriteResults();
   }
 
   Status StartAll() {
-    Say("launch: " + config_.run.name + ": 1 coordinator, " +
-        std::to_string(config_.local.launch.workers) + " rollout workers, " +
-        std::to_string(config_.local.launch.learner_ranks) + " learner ranks; folder " + out_);
+    const LaunchConfig& launch = config_.local.launch;
+    PrintLine(
+        fmt::format("launch: {}: 1 coordinator, {} rollout workers, {} learner ranks; folder {}",
+                    config_.run.name, launch.workers, launch.learner_ranks, out_));
     BUTTRESS_RETURN_IF_ERROR(
-        supervisor_.Start("coordinator", Command({SiblingProgram("coordinator")}, {})));
-    for (std::int64_t i = 0; i < config_.local.launch.workers; ++i) {
+        supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")}, {})));
+    for (std::int64_t i = 0; i < launch.workers; ++i) {
       const std::string id = "w" + std::to_string(i);
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Start(
-          "worker-" + id, Command({SiblingProgram("rollout_worker")}, {"local.worker.id=" + id})));
+          "worker-" + id,
+          CommandLine({SiblingProgram("rollout_worker")}, {"local.worker.id=" + id})));
     }
-    return supervisor_.Start("learner", LearnerCommand());
+    return supervisor_.Start("learner", LearnerCommandLine());
   }
 
-  std::vector<std::string> Command(std::vector<std::string> argv,
-                                   const std::vector<std::string>& more) const {
+  // Appends the configuration file, the overrides of the user and `more` overrides to `argv`.
+  std::vector<std::string> CommandLine(std::vector<std::string> argv,
+                                       const std::vector<std::string>& more) const {
     argv.insert(argv.end(), {"--config", options_.config_path});
     for (const auto* list : {&options_.overrides, &more}) {
       for (const std::string& override : *list) argv.insert(argv.end(), {"--set", override});
@@ -125,7 +157,7 @@ class Launcher {
     return argv;
   }
 
-  std::vector<std::string> LearnerCommand() const {
+  std::vector<std::string> LearnerCommandLine() const {
     const LaunchConfig& launch = config_.local.launch;
     const std::string ranks = std::to_string(launch.learner_ranks);
     std::vector<std::string> argv = {launch.mpirun, "-np",  ranks,
@@ -139,93 +171,92 @@ class Launcher {
     argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
     argv.push_back(SiblingProgram("learner"));
     argv.insert(argv.end(), {"--expect-world", ranks});
-    return Command(std::move(argv), {});
+    return CommandLine(std::move(argv), {});
   }
 
-  // Until the learner has done the last step.
+  // Returns OK when the learner has finished the last step.
   Status Watch() {
     while (!supervisor_.Done("learner")) {
       if (WaitForShutdown(kTick)) return Cancelled("interrupted");
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Tick());
-      BUTTRESS_RETURN_IF_ERROR(ShowNewSteps());
+      BUTTRESS_RETURN_IF_ERROR(PrintNewSteps());
     }
-    return ShowNewSteps();
+    return PrintNewSteps();
   }
 
-  Status ShowNewSteps() {
+  Status PrintNewSteps() {
     std::error_code error;
-    const std::uintmax_t bytes = std::filesystem::file_size(JoinPath(out_, "steps.jsonl"), error);
+    const std::uintmax_t bytes = fs::file_size(JoinPath(out_, "steps.jsonl"), error);
     if (error || bytes == steps_bytes_) return OkStatus();
     steps_bytes_ = bytes;
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> records,
                               ReadSteps(JoinPath(out_, "steps.jsonl")));
     for (const StepRecord& record : records) {
-      // Steps done again after a restart were shown before.
-      if (record.step <= shown_step_) continue;
-      shown_step_ = record.step;
-      Say(StepLine(record, config_.run.steps, SecondsLeft(records, config_.run.steps)));
+      // A restarted learner repeats the steps after its checkpoint; they are printed once.
+      if (record.step <= printed_step_) continue;
+      printed_step_ = record.step;
+      PrintLine(StepLine(record, config_.run.steps, SecondsLeft(records, config_.run.steps)));
     }
     return OkStatus();
   }
 
-  // The run is done: workers hear it from the coordinator and leave by themselves.
-  void Finish() {
+  // The coordinator tells the workers that the run is finished, and they exit by themselves.
+  void WaitForExits() {
+    constexpr std::int64_t kExitMs = 5000;
     supervisor_.ExpectExits();
-    constexpr std::int64_t kLeaveMs = 5000;
-    if (!supervisor_.Stop("worker-", 0, kLeaveMs))
+    if (!supervisor_.Stop("worker-", 0, kExitMs))
       supervisor_.Stop("worker-", SIGTERM, config_.local.launch.stop_timeout_ms);
     supervisor_.Stop("coordinator", SIGTERM, config_.local.launch.stop_timeout_ms);
   }
 
-  // A second Ctrl-C ends this process at once; the children see their parent die.
+  // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.
   void StopAll() {
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
     supervisor_.ExpectExits();
     const std::int64_t timeout_ms = config_.local.launch.stop_timeout_ms;
-    Say("launch: stopping: the learner checkpoints, then everything leaves");
+    PrintLine("launch: stopping; the learner writes a checkpoint, then every process exits");
     if (!supervisor_.Stop("learner", SIGUSR1, timeout_ms))
       supervisor_.Stop("learner", SIGTERM, timeout_ms);
     supervisor_.Stop("worker-", SIGTERM, timeout_ms);
     supervisor_.Stop("coordinator", SIGTERM, timeout_ms);
   }
 
-  // Accuracy of a model folder on the held-out prompts, remembered in <out>/eval_<when>.json so
-  // that a resumed run does not repeat it.
+  // Measures the accuracy of a model folder on the held-out prompts and stores it in
+  // <out>/eval_<when>.json, so that a resumed run does not repeat the evaluation.
   Status Evaluate(const std::string& when, const std::string& model,
                   std::optional<Accuracy>& accuracy) {
     if (!options_.evaluate || config_.run.data.held_out.empty()) return OkStatus();
     const std::string path = JoinPath(out_, "eval_" + when + ".json");
-    if (!std::filesystem::exists(path)) {
-      Say("launch: held-out accuracy " + when + " training ...");
-      const std::string log = JoinPath(out_, "logs/eval_" + when + ".log");
-      const std::string part = path + ".part";
-      auto argv = Command({SiblingProgram("rollout_worker"), "eval", "--model", model, "--prompts",
-                           config_.run.data.held_out, "--json", "--out", part},
-                          {});
-      BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
-      const bool ended =
-          WaitUntil(kEvalTimeoutMs, [&] { return !process.Running() || ShutdownRequested(); });
-      if (ShutdownRequested()) return Cancelled("interrupted");
-      if (!ended || process.exit_code() != 0) {
-        return Unavailable("the evaluation of " + model + " failed: " + LastWords(log) +
-                           "; whole log: " + log);
-      }
-      std::error_code error;
-      std::filesystem::rename(part, path, error);
-      if (error) return Unavailable("the evaluation wrote no " + part + ": " + error.message());
-    }
+    if (!fs::exists(path)) BUTTRESS_RETURN_IF_ERROR(RunEvaluation(when, model, path));
     BUTTRESS_ASSIGN_OR_RETURN(accuracy, ReadAccuracy(path));
-    char line[120];
-    std::snprintf(line, sizeof line,
-                  "launch: held-out accuracy %s training: %.1f %% of %lld prompts (greedy)",
-                  when.c_str(), 100 * accuracy->accuracy,
-                  static_cast<long long>(accuracy->prompts));
-    Say(line);
+    PrintLine(fmt::format("launch: held-out accuracy {} training: {:.1f} % of {} prompts (greedy)",
+                          when, 100 * accuracy->accuracy, accuracy->prompts));
     return OkStatus();
   }
 
-  Status Conclude() {
+  Status RunEvaluation(const std::string& when, const std::string& model, const std::string& path) {
+    PrintLine("launch: held-out accuracy " + when + " training ...");
+    const std::string log = JoinPath(out_, "logs/eval_" + when + ".log");
+    const std::string part = path + ".part";
+    auto argv = CommandLine({SiblingProgram("rollout_worker"), "eval", "--model", model,
+                             "--prompts", config_.run.data.held_out, "--json", "--out", part},
+                            {});
+    BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
+    const bool ended =
+        WaitUntil(kEvalTimeoutMs, [&] { return !process.Running() || ShutdownRequested(); });
+    if (ShutdownRequested()) return Cancelled("interrupted");
+    if (!ended || process.exit_code() != 0) {
+      return Unavailable(fmt::format("the evaluation of {} failed: {}; whole log: {}", model,
+                                     LastErrorInLog(log), log));
+    }
+    std::error_code error;
+    fs::rename(part, path, error);
+    if (error) return Unavailable("the evaluation wrote no " + part + ": " + error.message());
+    return OkStatus();
+  }
+
+  Status WriteResults() {
     RunSummary summary;
     summary.before = accuracy_before_;
     summary.after = accuracy_after_;
@@ -233,8 +264,21 @@ class Launcher {
     summary.restarts = supervisor_.restarts();
     summary.peak_rss_bytes = supervisor_.peak_rss_bytes();
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, summary));
-    Say(text);
+    PrintLine(text + WhatToDoNext());
     return OkStatus();
+  }
+
+  std::string WhatToDoNext() const {
+    const std::string command = OwnCommand();
+    const std::string other = config_.run.algorithm.advantage == "grpo" ? "avspo" : "grpo";
+    return fmt::format(
+        "\nlook at it\n"
+        "  open {0}/curves.svg in a browser\n"
+        "  {1} explain {0}        # why groups gave no signal, and what to change\n"
+        "try next\n"
+        "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
+        "  your own model and data: README.md, \"Your own model and data\"",
+        out_, command, options_.config_path, other);
   }
 
   const LaunchOptions& options_;
@@ -243,7 +287,7 @@ class Launcher {
   Supervisor supervisor_;
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
-  std::int64_t shown_step_ = 0;
+  std::int64_t printed_step_ = 0;
   std::uintmax_t steps_bytes_ = 0;
   double started_ = 0;
   double wall_seconds_ = 0;
@@ -251,9 +295,20 @@ class Launcher {
 
 }  // namespace
 
-Status Launch(const LaunchOptions& options, const RunConfig& config) {
-  InstallShutdownHandlers();
-  return Launcher(options, config).Run();
+std::function<Status()> AddLaunch(CLI::App& app) {
+  const auto options = std::make_shared<LaunchOptions>();
+  app.add_option("config", options->config_path, "YAML file of the run")->required();
+  app.add_option("--set", options->overrides,
+                 "override a setting, for example run.optim.lr=1e-5; may be repeated");
+  app.add_flag("--fresh", options->fresh,
+               "move the folder of an earlier run aside instead of resuming it");
+  app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
+  return [options]() -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                              LoadRunConfig(options->config_path, options->overrides));
+    InstallShutdownHandlers();
+    return Launcher(*options, config).Run();
+  };
 }
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// `buttress`: one command each for what a person does. Without LibTorch, so that it starts at once.
+// The `buttress` program: a table of commands. It does not link LibTorch, so it starts at once.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -9,34 +9,35 @@ namespace {
 
 constexpr int kExitInterrupted = 130;
 
-constexpr Command kCommands[] = {
-    {"launch", "run coordinator, workers and learner on this machine until training is done",
+constexpr CommandEntry kCommands[] = {
+    {"launch", "start coordinator, workers and learner on this machine and train to the end",
      AddLaunch},
-    {"status", "what a run is doing", AddStatus},
-    {"sft", "cold start: cross-entropy on prompt and response pairs", AddSft},
-    {"eval", "accuracy of a model folder on a file of prompts", AddEval},
-    {"task", "write problems that verify themselves, as JSONL", AddTask},
+    {"status", "show the progress of a run", AddStatus},
+    {"sft", "supervised fine-tuning on pairs of prompt and response", AddSft},
+    {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval},
+    {"task", "generate problems with verifiable answers, as JSONL", AddTask},
     {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
-    {"verify", "score a JSONL of responses", AddVerify},
+    {"verify", "score the responses of a JSONL file", AddVerify},
     {"audit-verifier",
-     "metamorphic checks of a verifier on a file's answers, and its noise against labels",
+     "run metamorphic checks of a verifier on a file and measure its error against labels",
      AddAuditVerifier},
-    {"advantages", "what an estimator does with groups of rewards", AddAdvantages},
-    {"losses", "every policy loss: paper and formula", AddLosses},
-    {"explain", "why groups gave no signal: a run of ours, or a dump of verl or TRL", AddExplain},
+    {"advantages", "compute the advantages of groups of rewards", AddAdvantages},
+    {"losses", "list every policy loss with its paper and formula", AddLosses},
+    {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
+     AddExplain},
 };
 
 int Run(int argc, char** argv) {
   CLI::App app("Buttress: distributed RL training of language models");
   app.require_subcommand(1);
   std::function<Status()> run;
-  for (const Command& command : kCommands) {
+  for (const CommandEntry& command : kCommands) {
     CLI::App& sub = *app.add_subcommand(command.name, command.summary);
     sub.callback([&run, action = command.add(sub)] { run = action; });
   }
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // --help comes this way too
+  } catch (const CLI::ParseError& e) {  // --help also arrives here
     return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
   }
   const Status status = run();

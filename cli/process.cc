@@ -28,7 +28,7 @@ int DecodeExit(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// In the child, between fork and exec: async-signal-safe calls only.
+// Runs in the child between fork and exec, where only async-signal-safe calls are allowed.
 [[noreturn]] void Exec(char* const* argv, int log, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
@@ -57,7 +57,7 @@ bool ReadInfo(pid_t pid, ProcessInfo& info) {
     if (key == "PPid:") words >> info.parent;
     std::string state;
     if (key == "State:" && words >> state && state == "Z")
-      return false;  // dead already, waiting to be reaped
+      return false;  // the process has ended and waits to be reaped
     if (key == "VmHWM:") {
       words >> info.peak_rss_bytes;
       info.peak_rss_bytes *= 1024;
@@ -114,7 +114,7 @@ void Process::Signal(int signal) const {
   if (running_) ::kill(pid_, signal);
 }
 
-void BecomeSubreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
+void SetChildSubreaper() { ::prctl(PR_SET_CHILD_SUBREAPER, 1); }
 
 std::vector<ProcessInfo> Descendants() {
   const std::vector<ProcessInfo> all = AllProcesses();

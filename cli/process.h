@@ -1,5 +1,5 @@
-// A child process with its output in a log file. It is told to stop when its parent dies, and it
-// and all it started can be killed.
+// Child processes whose output goes to a log file. The kernel sends a child SIGTERM when its parent
+// dies, and KillDescendants() ends every process that a child has started.
 #pragma once
 
 #include <sys/types.h>
@@ -14,18 +14,19 @@
 
 namespace buttress {
 
-// REQUIRES: the calling process has one thread (fork); no gRPC or LibTorch object exists in it.
+// REQUIRES: the calling process has one thread and no gRPC or LibTorch object, because Start forks.
 class Process {
  public:
-  // Starts argv[0] in a process group of its own, standard output and error appended to `log_path`.
+  // Starts argv[0] in its own process group and appends its standard output and error to
+  // `log_path`.
   static Result<Process> Start(const std::vector<std::string>& argv, const std::string& log_path);
 
   pid_t pid() const { return pid_; }
 
-  // Looks whether it has ended, without waiting.
+  // Returns whether the process still runs; does not block.
   bool Running();
 
-  // 0 - 255, or 128 + signal. REQUIRES: !Running().
+  // The exit code, 0 to 255, or 128 + the signal that ended the process. REQUIRES: !Running().
   int exit_code() const { return exit_code_; }
 
   void Signal(int signal) const;
@@ -38,29 +39,31 @@ class Process {
   int exit_code_ = 0;
 };
 
-// Orphans of our children become our children, so that nothing can slip away.
-void BecomeSubreaper();
+// Makes this process the parent of orphaned descendants, so that Descendants() finds every process
+// of a run.
+void SetChildSubreaper();
 
 struct ProcessInfo {
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;                 // of the program
+  std::string name;                 // name of the program
   std::int64_t peak_rss_bytes = 0;  // VmHWM
 };
 
-// Every process below this one.
+// Returns every process that descends from this one.
 std::vector<ProcessInfo> Descendants();
 
-// Value of an environment variable of another process, empty if it has none.
+// Returns the value of an environment variable of another process, or "" if it is not set.
 std::string EnvironmentOf(pid_t pid, const std::string& name);
 
-// SIGKILLs every process below this one and reaps it; returns how many there were.
+// Kills (SIGKILL) and reaps every descendant of this process; returns their number.
 int KillDescendants();
 
-// Waits up to `timeout_ms` for `done()`, looking every 50 ms.
+// Polls `done` every 50 ms until it returns true or `timeout_ms` has passed; returns its last
+// result.
 bool WaitUntil(std::int64_t timeout_ms, const std::function<bool()>& done);
 
-// Path of a program beside this one.
+// Returns the path of a program in the folder of this program.
 std::string SiblingProgram(const std::string& name);
 
 }  // namespace buttress

@@ -1,5 +1,6 @@
-// `buttress sft` and `buttress eval`: they need LibTorch, which this program does not link, so they
-// become the program beside it that does.
+// `buttress sft` and `buttress eval`. Both need LibTorch, which `buttress` does not link, so they
+// replace this process by `learner sft` or `rollout_worker eval`.
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -12,8 +13,8 @@
 namespace buttress {
 namespace {
 
-Status Become(const std::string& program, const std::string& command,
-              const std::vector<std::string>& arguments) {
+Status ExecProgram(const std::string& program, const std::string& command,
+                   const std::vector<std::string>& arguments) {
   const std::string path = SiblingProgram(program);
   std::vector<std::string> words{path, command};
   words.insert(words.end(), arguments.begin(), arguments.end());
@@ -21,20 +22,20 @@ Status Become(const std::string& program, const std::string& command,
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execv(path.c_str(), argv.data());
-  return NotFound("cannot run " + path + ": " + std::strerror(errno) + "; build the target '" +
-                  program + "'");
+  return NotFound(
+      fmt::format("cannot run {}: {}; build the target '{}'", path, std::strerror(errno), program));
 }
 
-std::function<Status()> AddSibling(CLI::App& app, const std::string& program) {
-  app.set_help_flag();  // --help is the sibling's to answer
+std::function<Status()> AddForwarded(CLI::App& app, const std::string& program) {
+  app.set_help_flag();  // the other program answers --help
   app.prefix_command();
-  return [&app, program] { return Become(program, app.get_name(), app.remaining()); };
+  return [&app, program] { return ExecProgram(program, app.get_name(), app.remaining()); };
 }
 
 }  // namespace
 
-std::function<Status()> AddSft(CLI::App& app) { return AddSibling(app, "learner"); }
+std::function<Status()> AddSft(CLI::App& app) { return AddForwarded(app, "learner"); }
 
-std::function<Status()> AddEval(CLI::App& app) { return AddSibling(app, "rollout_worker"); }
+std::function<Status()> AddEval(CLI::App& app) { return AddForwarded(app, "rollout_worker"); }
 
 }  // namespace buttress

@@ -1,4 +1,6 @@
-// `buttress status run.yaml`: what a run is doing, asked of its coordinator.
+// `buttress status FILE`: asks the coordinator of a run for its progress and prints it.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -27,10 +29,10 @@ const char* StateText(v1::RunState state) {
   }
 }
 
-std::string Counts(const google::protobuf::Map<std::string, std::uint64_t>& counts) {
+std::string CountsText(const google::protobuf::Map<std::string, std::uint64_t>& counts) {
   std::string text;
   for (const auto& [name, count] : counts) {
-    if (count != 0) text += (text.empty() ? "" : ", ") + std::to_string(count) + " " + name;
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, name);
   }
   return text.empty() ? "none" : text;
 }
@@ -39,33 +41,20 @@ void Print(const v1::GetRunStatusResponse& run) {
   const v1::CollapseCounts& c = run.collapse();
   const std::uint64_t constant = c.all_correct() + c.all_wrong() + c.other_constant();
   const std::uint64_t scorable = constant + c.mixed();
-  std::printf("%s: %s, step %llu of %llu, version %llu:%llu\n", run.run_name().c_str(),
-              StateText(run.run_state()), static_cast<unsigned long long>(run.step()),
-              static_cast<unsigned long long>(run.total_steps()),
-              static_cast<unsigned long long>(run.version().learner_epoch()),
-              static_cast<unsigned long long>(run.version().step()));
-  std::printf("groups: %s; dropped: %s\n", Counts(run.groups()).c_str(),
-              Counts(run.dropped()).c_str());
-  std::printf(
-      "ACR %.4f = %llu of %llu groups (all-correct %llu, all-wrong %llu, other %llu); unscorable "
-      "%llu\n",
-      scorable == 0 ? 0.0 : static_cast<double>(constant) / static_cast<double>(scorable),
-      static_cast<unsigned long long>(constant), static_cast<unsigned long long>(scorable),
-      static_cast<unsigned long long>(c.all_correct()),
-      static_cast<unsigned long long>(c.all_wrong()),
-      static_cast<unsigned long long>(c.other_constant()),
-      static_cast<unsigned long long>(c.unscorable()));
+  fmt::print("{}: {}, step {} of {}, version {}:{}\n", run.run_name(), StateText(run.run_state()),
+             run.step(), run.total_steps(), run.version().learner_epoch(), run.version().step());
+  fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
+  fmt::print(
+      "ACR {:.4f} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}\n",
+      scorable == 0 ? 0.0 : static_cast<double>(constant) / static_cast<double>(scorable), constant,
+      scorable, c.all_correct(), c.all_wrong(), c.other_constant(), c.unscorable());
   for (const v1::WorkerStatus& worker : run.workers()) {
-    std::printf("worker %s: %u leases, version %llu:%llu, heard of %.1f s ago, metrics at %s\n",
-                worker.worker_id().c_str(), worker.leases(),
-                static_cast<unsigned long long>(worker.loaded_version().learner_epoch()),
-                static_cast<unsigned long long>(worker.loaded_version().step()),
-                static_cast<double>(worker.silent_ms()) / 1000,
-                worker.metrics_address().empty() ? "-" : worker.metrics_address().c_str());
+    fmt::print("worker {}: {} leases, version {}:{}, last contact {:.1f} s ago, metrics at {}\n",
+               worker.worker_id(), worker.leases(), worker.loaded_version().learner_epoch(),
+               worker.loaded_version().step(), static_cast<double>(worker.silent_ms()) / 1000,
+               worker.metrics_address().empty() ? "-" : worker.metrics_address());
   }
-  std::printf("coordinator started %llu times, learner %llu times\n",
-              static_cast<unsigned long long>(run.coordinator_epoch()),
-              static_cast<unsigned long long>(run.learner_epoch()));
+  fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
 }
 
 }  // namespace
@@ -73,7 +62,8 @@ void Print(const v1::GetRunStatusResponse& run) {
 std::function<Status()> AddStatus(CLI::App& app) {
   const auto flags = std::make_shared<ConfigFlags>();
   app.add_option("config", flags->path, "YAML file of the run")->required();
-  app.add_option("--set", flags->overrides, "override a setting, as given to launch");
+  app.add_option("--set", flags->overrides,
+                 "override a setting, as for `buttress launch`; may be repeated");
   return [flags]() -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags->path, flags->overrides));
     BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,

@@ -1,5 +1,7 @@
 #include "cli/summary.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
@@ -25,18 +27,13 @@ double TokensPerSecond(const std::vector<StepRecord>& steps) {
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const CollapseCounts& collapse, std::size_t steps) {
   const std::string& out = config.local.out;
-  char line[200];
-  std::snprintf(line, sizeof line,
-                "%zu steps in %.0f s; %lld groups accepted, %lld collapsed (ACR %.3f)", steps,
-                summary.wall_seconds, static_cast<long long>(collapse.groups),
-                static_cast<long long>(collapse.constant()), collapse.acr());
-  std::string text = std::string("\n") + line + "\n";
+  std::string text =
+      fmt::format("\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {:.3f})\n", steps,
+                  summary.wall_seconds, collapse.groups, collapse.constant(), collapse.acr());
   if (summary.before && summary.after) {
-    std::snprintf(line, sizeof line,
-                  "held-out accuracy, greedy, %lld prompts: %.1f %% before, %.1f %% after",
-                  static_cast<long long>(summary.after->prompts), 100 * summary.before->accuracy,
-                  100 * summary.after->accuracy);
-    text += std::string(line) + "\n";
+    text += fmt::format("held-out accuracy, greedy, {} prompts: {:.1f} % before, {:.1f} % after\n",
+                        summary.after->prompts, 100 * summary.before->accuracy,
+                        100 * summary.after->accuracy);
   }
   for (const auto& [what, path] : {std::pair{"model", "model/"},
                                    {"checkpoint", "checkpoint/"},
@@ -44,8 +41,7 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                                    {"curves", "curves.svg"},
                                    {"summary", "summary.json"},
                                    {"logs", "logs/"}}) {
-    std::snprintf(line, sizeof line, "  %-11s%s", what, JoinPath(out, path).c_str());
-    text += std::string(line) + "\n";
+    text += fmt::format("  {:<11}{}\n", what, JoinPath(out, path));
   }
   return text;
 }
@@ -71,9 +67,10 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));
   if (!audit.violations.empty()) {
-    return DataLoss("the ledger contradicts itself: " + audit.violations.front() + " (" +
-                    std::to_string(audit.violations.size()) + " in all); keep " + out +
-                    " and report it");
+    return DataLoss(
+        fmt::format("the ledger contradicts itself: {} ({} violations in total); keep {} and "
+                    "report it",
+                    audit.violations.front(), audit.violations.size(), out));
   }
   const CollapseCounts& collapse = audit.recounted;
   nlohmann::ordered_json json;

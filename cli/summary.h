@@ -1,4 +1,5 @@
-// What a finished run leaves: summary.json, curves.svg, and the text that ends `buttress launch`.
+// The results of a finished run: summary.json, curves.svg, and the closing text of
+// `buttress launch`.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +17,10 @@ struct Accuracy {
   std::int64_t prompts = 0;
 };
 
-// From the JSON that `rollout_worker eval --json` writes.
+// Reads the JSON that `rollout_worker eval --json` writes. kDataLoss if a field is missing.
 Result<Accuracy> ReadAccuracy(const std::string& path);
 
+// What `buttress launch` measured of the run.
 struct RunSummary {
   std::optional<Accuracy> before;
   std::optional<Accuracy> after;
@@ -27,8 +29,9 @@ struct RunSummary {
   std::map<std::string, std::int64_t> peak_rss_bytes;
 };
 
-// Adds what the ledger and steps.jsonl know (the run must be stopped), writes <out>/summary.json
-// and <out>/curves.svg, and returns the closing text.
+// Combines `summary` with the ledger and steps.jsonl, writes <out>/summary.json and
+// <out>/curves.svg, and returns the closing text. REQUIRES: every process of the run has ended.
+// kDataLoss if the ledger contradicts itself.
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary);
 
 }  // namespace buttress

@@ -1,5 +1,7 @@
 #include "cli/supervisor.h"
 
+#include <fmt/core.h>
+
 #include <csignal>
 #include <cstdio>
 #include <string_view>
@@ -12,8 +14,8 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kSampleMs = 500;
-// mpirun ends well within this after its last rank.
-constexpr std::int64_t kOrphanedMs = 15000;
+// mpirun ends well within this time after its last rank.
+constexpr std::int64_t kStuckMpirunMs = 15000;
 constexpr int kExitConfig = 2;
 constexpr int kExitData = 4;
 
@@ -22,9 +24,9 @@ std::string ExitText(int code) {
   return "exit " + std::to_string(code);
 }
 
-// "2026-... E learner/0 ..." of the log, or "learner: INVALID_ARGUMENT: ..." that a program leaves
-// with.
-bool BeginsError(std::string_view text) {
+// Returns whether `text` starts with an error: a log line of level E ("2026-... E learner/0 ...")
+// or the line that a program prints before it exits ("learner: INVALID_ARGUMENT: ...").
+bool StartsWithError(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
   for (const std::string_view program : {"coordinator: ", "rollout_worker: ", "learner: "}) {
     if (line.starts_with(program)) return true;
@@ -71,22 +73,22 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
   role.process.reset();
   if (code == 0) role.done = true;
   if (role.done || expect_exits_) return OkStatus();
-  const std::string what = name + " died (" + ExitText(code) + ")";
-  const std::string why =
-      "; its log ends: " + LastWords(LogPath(name)) + "; whole log: " + LogPath(name);
+  const std::string what = fmt::format("{} died ({})", name, ExitText(code));
+  const std::string why = fmt::format("; its log ends: {}; whole log: {}",
+                                      LastErrorInLog(LogPath(name)), LogPath(name));
   if (code == kExitConfig)
-    return InvalidArgument(what + ": configuration, so it is not started again" + why);
-  if (code == kExitData) return DataLoss(what + ": data, so it is not started again" + why);
+    return InvalidArgument(what + ": configuration error, which a restart cannot mend" + why);
+  if (code == kExitData)
+    return DataLoss(what + ": damaged data, which a restart cannot mend" + why);
   if (role.restarts >= max_restarts_) {
-    return Unavailable(what + " after " + std::to_string(role.restarts) +
-                       " restarts (local.launch.max_restarts)" + why);
+    return Unavailable(fmt::format("{} after {} restarts (local.launch.max_restarts){}", what,
+                                   role.restarts, why));
   }
   ++role.restarts;
   ++restarts_;
   const std::int64_t wait_ms = backoff_.NextMs();
   role.start_at_ms = RealClock().MonotonicMs() + wait_ms;
-  std::printf("launch: %s; starting it again (%d of %d)%s\n", what.c_str(), role.restarts,
-              max_restarts_, why.c_str());
+  fmt::print("launch: {}; restart {} of {}{}\n", what, role.restarts, max_restarts_, why);
   std::fflush(stdout);
   return OkStatus();
 }
@@ -94,16 +96,6 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
 bool Supervisor::Done(const std::string& role) const {
   const auto found = roles_.find(role);
   return found != roles_.end() && found->second.done;
-}
-
-bool Supervisor::Running(const std::string& role) {
-  const auto found = roles_.find(role);
-  return found != roles_.end() && found->second.process && found->second.process->Running();
-}
-
-void Supervisor::Signal(const std::string& role, int signal) {
-  const auto found = roles_.find(role);
-  if (found != roles_.end() && found->second.process) found->second.process->Signal(signal);
 }
 
 bool Supervisor::Stop(const std::string& prefix, int signal, std::int64_t timeout_ms) {
@@ -145,20 +137,19 @@ void Supervisor::SampleMemory() {
     if (info.peak_rss_bytes > peak) peak = info.peak_rss_bytes;
   }
   if (const auto learner = roles_.find("learner"); learner != roles_.end())
-    EndOrphaned(learner->second, has_ranks);
+    KillStuckMpirun(learner->second, has_ranks);
 }
 
-void Supervisor::EndOrphaned(Role& learner, bool has_ranks) {
+void Supervisor::KillStuckMpirun(Role& learner, bool has_ranks) {
   const std::int64_t now_ms = RealClock().MonotonicMs();
   if (!learner.process || has_ranks) {
     learner.had_ranks = has_ranks;
     learner.without_ranks_ms = 0;
   } else if (learner.had_ranks && learner.without_ranks_ms == 0) {
     learner.without_ranks_ms = now_ms;
-  } else if (learner.had_ranks && now_ms - learner.without_ranks_ms > kOrphanedMs) {
+  } else if (learner.had_ranks && now_ms - learner.without_ranks_ms > kStuckMpirunMs) {
     learner.had_ranks = false;
-    std::printf(
-        "launch: every rank on this machine has left and mpirun does not end; killing it\n");
+    std::printf("launch: all ranks on this machine have ended but mpirun has not; killing it\n");
     std::fflush(stdout);
     learner.process->Signal(SIGKILL);
   }
@@ -168,19 +159,19 @@ std::string Supervisor::LogPath(const std::string& role) const {
   return JoinPath(log_folder_, role + ".log");
 }
 
-std::string LastWords(const std::string& log_path) {
+std::string LastErrorInLog(const std::string& log_path) {
   constexpr std::size_t kTail = 64 << 10, kLongest = 600;
   auto text = ReadFile(log_path);
   if (!text.ok() || text->empty()) return "(empty)";
   std::string_view tail = *text;
   if (tail.size() > kTail) tail.remove_prefix(tail.size() - kTail);
   while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
-  // An error may have several lines: from the last line that begins one, to the end. Without one,
-  // the last line.
+  // An error may span several lines, so the result runs from the last line that starts an error to
+  // the end of the log.
   std::size_t error = std::string_view::npos, line = 0;
   for (std::size_t at = 0; at < tail.size(); at = tail.find('\n', at) + 1) {
     line = at;
-    if (BeginsError(tail.substr(at))) error = at;
+    if (StartsWithError(tail.substr(at))) error = at;
     if (tail.find('\n', at) == std::string_view::npos) break;
   }
   return std::string(

@@ -1,5 +1,5 @@
-// Keeps a set of processes running: restarts with backoff and bound, first failure in one line,
-// peak memory by process.
+// Keeps a set of processes running: restarts them with backoff up to a bound, reports the first
+// failure in one line, and records the peak memory of each process.
 #pragma once
 
 #include <cstdint>
@@ -19,30 +19,26 @@ class Supervisor {
  public:
   Supervisor(std::string log_folder, int max_restarts);
 
-  // Starts `argv` under the name `role`; its output goes to <log_folder>/<role>.log.
+  // Starts `argv` under the name `role` and writes its output to <log_folder>/<role>.log.
   Status Start(const std::string& role, std::vector<std::string> argv);
 
-  // Reaps, restarts what is due. Not OK: a role failed for good, the message is the first failure
-  // with the last line of its log.
+  // Reaps processes that ended and restarts those whose backoff has passed. Returns an error when a
+  // role cannot be restarted; the message holds the failure and the last error of the role's log.
   Status Tick();
 
-  // The role has ended with exit code 0.
+  // Returns whether the role has ended with exit code 0.
   bool Done(const std::string& role) const;
 
-  bool Running(const std::string& role);
-
-  void Signal(const std::string& role, int signal);
-
-  // From now on an exit is an exit, whatever its code.
+  // Accepts every exit from now on, whatever its code: nothing is restarted.
   void ExpectExits() { expect_exits_ = true; }
 
-  // Signals the roles whose names begin with `prefix` and waits for them; false if some are still
-  // running.
+  // Sends `signal` (0: none) to the roles whose names begin with `prefix` and waits for their end.
+  // Returns false if one of them still runs after `timeout_ms`.
   bool Stop(const std::string& prefix, int signal, std::int64_t timeout_ms);
 
   int restarts() const { return restarts_; }
 
-  // Largest VmHWM seen of each process, by role ("learner/1" for rank 1).
+  // Largest VmHWM, in bytes, that was seen of each process, by role ("learner/1" for rank 1).
   const std::map<std::string, std::int64_t>& peak_rss_bytes() const { return peaks_; }
 
  private:
@@ -52,16 +48,16 @@ class Supervisor {
     int restarts = 0;
     std::int64_t start_at_ms = 0;
     bool done = false;
-    bool had_ranks = false;             // of an mpirun, on this machine
-    std::int64_t without_ranks_ms = 0;  // since when it has none any more; 0: it has, or never had
+    bool had_ranks = false;             // an mpirun with ranks on this machine
+    std::int64_t without_ranks_ms = 0;  // time at which its last local rank ended; 0: none ended
   };
 
   Status StartNow(const std::string& name, Role& role);
   Status HandleExit(const std::string& name, Role& role);
   void SampleMemory();
-  // Kills an mpirun whose ranks here have all left and that does not end: cut off from another
-  // machine, it waits for that one for ever.
-  void EndOrphaned(Role& learner, bool has_ranks);
+  // Kills an mpirun that does not end although all its ranks on this machine have ended. When it
+  // has lost the connection to another machine, it would wait for that machine without bound.
+  void KillStuckMpirun(Role& learner, bool has_ranks);
   std::string LogPath(const std::string& role) const;
 
   std::string log_folder_;
@@ -74,8 +70,8 @@ class Supervisor {
   std::map<std::string, std::int64_t> peaks_;
 };
 
-// The last error of a log with the lines that belong to it, else its last line; at most 600
-// characters.
-std::string LastWords(const std::string& log_path);
+// Returns the last error of a log with its continuation lines, or the last line of a log without
+// errors; at most 600 bytes.
+std::string LastErrorInLog(const std::string& log_path);
 
 }  // namespace buttress

@@ -27,7 +27,7 @@ class LaunchedRun {
   ~LaunchedRun() { KillDescendants(); }
 
   void Start() {
-    BecomeSubreaper();
+    SetChildSubreaper();
     std::vector<std::string> argv = {SiblingProgram("buttress"), "launch", yaml_};
     argv.insert(argv.end(), more_.begin(), more_.end());
     auto process = Process::Start(argv, log());

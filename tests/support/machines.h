@@ -35,7 +35,7 @@ class Machines {
   }
 
   explicit Machines(const std::vector<std::string>& names) {
-    BecomeSubreaper();
+    SetChildSubreaper();
     switch_ = Start("switch");
     InSwitch(
         "ip link add br0 type bridge && ip link set br0 up && nft add table bridge faults && "
