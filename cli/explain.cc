@@ -1,5 +1,5 @@
-// `buttress explain PATH`: why groups gave no signal, in our own runs and in those of other
-// trainers.
+// `buttress explain PATH`: reports why groups gave no signal, for run folders and for dumps of
+// other trainers.
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -23,7 +23,7 @@ struct ExplainFlags {
   bool json = false;
 };
 
-// On a terminal one line that changes, else a line a minute.
+// Shows progress on stderr: one changing line on a terminal, one line per minute elsewhere.
 class Progress {
  public:
   void Show(double share, std::int64_t step) {
@@ -62,8 +62,8 @@ Result<Report> ReadAll(StepSource& source, const ExplainFlags& flags) {
   }
 }
 
-// Where the page with plots goes; empty: nowhere. A run has a folder of its own, a dump lies in
-// another program's.
+// Returns the path of the page with plots, or "" for no page. Only a run folder gets a page by
+// default; the folder of a dump belongs to another program.
 std::string PagePath(const ExplainFlags& flags) {
   if (flags.html == "none") return "";
   if (!flags.html.empty() || flags.json) return flags.html;
@@ -76,7 +76,7 @@ Status Run(const ExplainFlags& flags) {
                             OpenSteps(flags.path, flags.source));
   BUTTRESS_ASSIGN_OR_RETURN(const Report report, ReadAll(*source, flags));
   if (report.all.groups == 0)
-    return InvalidArgument(flags.path + ": no group with a reward in it yet");
+    return InvalidArgument(flags.path + " holds no group with a reward yet");
   const ReportHead head = {flags.path, source->description(), source->remarks()};
   std::fputs((flags.json ? ReportJson(head, report) : ReportText(head, report)).c_str(), stdout);
   const std::string page = PagePath(flags);
@@ -91,24 +91,24 @@ Status Run(const ExplainFlags& flags) {
 std::function<Status()> AddExplain(CLI::App& app) {
   const auto flags = std::make_shared<ExplainFlags>();
   app.add_option("path", flags->path,
-                 "run folder or ledger.db; folder or file of JSONL: verl's rollout_data_dir, TRL's "
-                 "completions, or rows with prompt, completion, reward")
+                 "run folder, ledger.db, or folder or file of JSONL: verl's rollout_data_dir, "
+                 "TRL's completions, or rows with prompt, completion and reward")
       ->required();
   app.add_option(
       "--html", flags->html,
-      "page with plots; 'none' for no page [explain.html in a run folder; none of a dump, "
-      "or with --json]");
+      "path of the page with plots, or 'none' [explain.html in a run folder; none for a dump or "
+      "with --json]");
   app.add_flag("--json", flags->json,
-               "one object for each group without a signal, then {\"summary\": ...}");
+               "print one object per group without a signal, then {\"summary\": ...}");
   app.add_option("--reward", flags->source.rewards,
-                 "TRL: a column of the reward (may stand several times) [all with numbers]");
+                 "TRL: a column of the reward; may be repeated [all numeric columns]");
   app.add_option("--max-tokens", flags->source.max_tokens,
-                 "the token limit of the run: completions of that length were cut");
+                 "token limit of the run: completions of that length count as truncated");
   app.add_option("--stale-after", flags->rules.stale_steps,
-                 "steps behind which weights count as stale")
+                 "age in steps above which weights count as stale")
       ->capture_default_str();
   app.add_flag("--skip-bad", flags->source.skip_bad,
-               "leave bad rows out instead of ending with a list of them");
+               "leave bad rows out instead of stopping with a list of them");
   return [flags] { return Run(*flags); };
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kWidth = 900, kPanelHeight = 200, kGap = 56, kLeft = 64, kRight = 170, kTop = 60;
 constexpr double kRightEdge = kWidth - kRight;
-constexpr std::size_t kMostPoints = 600;  // of a line: more are drawn upon one another
+constexpr std::size_t kMaxPoints = 600;  // of a line; more points would share pixels
 
 using Points = std::vector<std::pair<double, double>>;
 
@@ -48,9 +48,9 @@ Points Smoothed(const Points& points, std::size_t window) {
   return smoothed;
 }
 
-// Means of neighbours where there are too many points.
+// Averages neighbours so that at most kMaxPoints remain.
 Points Thinned(const Points& points) {
-  const std::size_t bucket = (points.size() + kMostPoints - 1) / kMostPoints;
+  const std::size_t bucket = (points.size() + kMaxPoints - 1) / kMaxPoints;
   if (bucket <= 1) return points;
   Points thinned;
   for (std::size_t begin = 0; begin < points.size(); begin += bucket) {
@@ -149,7 +149,7 @@ std::string DrawStack(const Plot& plot, const Frame& frame) {
   for (const PlotSeries& series : plot.stacked) {
     Points points = Thinned(series.points);
     if (points.size() == 1)
-      points.emplace_back(frame.first + frame.span, points[0].second);  // one step alone: a bar
+      points.emplace_back(frame.first + frame.span, points[0].second);  // one step becomes a bar
     below.resize(std::max(below.size(), points.size()));
     Points outline, floor;
     for (std::size_t i = 0; i < points.size(); ++i) {

@@ -1,5 +1,4 @@
-// Plots over steps as SVG: lines, and shares stacked upon one another. One look for every page that
-// has plots.
+// Plots over steps as SVG: lines, and stacked areas. Every page with plots uses this file.
 #pragma once
 
 #include <string>
@@ -8,7 +7,7 @@
 
 namespace buttress {
 
-// Values against steps, which rise.
+// Values at increasing steps: (step, value).
 struct PlotSeries {
   std::string name;
   std::string color;
@@ -17,16 +16,17 @@ struct PlotSeries {
 
 struct Plot {
   std::string title;
-  std::vector<PlotSeries> stacked;  // areas from 0 up, at the same steps
-  std::vector<PlotSeries>
-      lines;       // a mean over a window of steps, the thin line behind it the steps themselves
-  double top = 0;  // of the value axis; 0: the largest value
+  std::vector<PlotSeries> stacked;  // areas on top of one another, at the same steps
+  // Each line is drawn twice: thick, a running mean over a window of steps; thin, the values.
+  std::vector<PlotSeries> lines;
+  double top = 0;  // upper end of the value axis; 0: the largest value, rounded up
 };
 
-// <svg> of a fixed size with the plots under one another; plots without points are left out.
+// Returns an <svg> element of fixed width with the plots below one another. Plots without points
+// are left out.
 std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots);
 
-// For text inside XML and HTML.
+// Escapes text for XML and HTML.
 std::string EscapeXml(const std::string& text);
 
 }  // namespace buttress

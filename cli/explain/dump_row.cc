@@ -16,8 +16,8 @@ namespace {
 using nlohmann::json;
 
 constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
-constexpr std::size_t kShownPrompt = 100;
-constexpr std::size_t kLongestTruth = 400;  // a longer one is no final answer
+constexpr std::size_t kShownPrompt = 100;   // bytes
+constexpr std::size_t kLongestTruth = 400;  // bytes; a longer text is not a final answer
 
 constexpr Dialect kVerl = {.name = "verl",
                            .prompt = "input",
@@ -88,7 +88,7 @@ Status Unexpected(std::string_view field, const json& value, const std::string& 
                          "; expected " + expected);
 }
 
-// Of a string, or of a chat's messages.
+// Returns a string, or the joined contents of a list of chat messages.
 std::string TextOf(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_number()) return value.dump();
@@ -103,7 +103,7 @@ std::string TextOf(const json& value) {
   return text;
 }
 
-// A name for a prompt that people recognise: its digest, and the user's words.
+// Returns a readable name of a prompt: a digest and the start of the user's message.
 std::string PromptName(std::string_view prompt) {
   std::array<char, 24> digest{};
   std::snprintf(digest.data(), digest.size(), "%08llx ",
@@ -119,7 +119,7 @@ std::string PromptName(std::string_view prompt) {
   return name;
 }
 
-// verl's uid is <sample>_<rollout>_<output>; one without the numbers is the sample's own.
+// Returns the sample part of verl's uid, <sample>_<rollout>_<output>. The numbers may be missing.
 std::string_view SampleOf(std::string_view uid) {
   for (int part = 0; part < 2; ++part) {
     const std::size_t cut = uid.rfind('_');
@@ -143,10 +143,10 @@ Result<const Dialect*> FindDialect(const json& row) {
   if (has({"reward"}) && (has({"prompt"}) || has({"id"}) || has({"group"}))) return &kPlain;
   std::string fields;
   for (const auto& [field, value] : row.items()) fields += (fields.empty() ? "" : ", ") + field;
-  return InvalidArgument("fields " + fields +
-                         " are of no dump known: verl (input, output, score), TRL (prompt, "
-                         "completion, advantage and reward "
-                         "columns), plain (prompt or id, reward; completion), groups (rewards)");
+  return InvalidArgument("the fields " + fields +
+                         " belong to no known dump: verl (input, output, score), TRL (prompt, "
+                         "completion, advantage and reward columns), plain (prompt or id, reward; "
+                         "completion), groups (rewards)");
 }
 
 Result<RowReader> RowReader::Make(const Dialect& dialect, const StepSourceOptions& options) {
@@ -161,8 +161,8 @@ RowReader::RowReader(const Dialect& dialect, const StepSourceOptions& options,
       second_(std::move(second)),
       reward_columns_(options.rewards) {}
 
-// The sum of the reward functions' columns: TRL's weights are not in its log. A function that did
-// not apply has null; a completion to which none applied has no verdict.
+// Sums the columns of the reward functions, because TRL does not log its weights. A function that
+// did not apply has null; a completion to which no function applied has no verdict.
 Status RowReader::ReadColumns(const json& row, CompletionFacts& completion) {
   std::optional<double> sum;
   const auto add = [&](double value) { sum = sum.value_or(0) + value; };
@@ -209,7 +209,7 @@ Status RowReader::ReadOutcome(const json& row, CompletionFacts& completion) cons
     const double value =
         outcome->is_boolean() ? (outcome->get<bool>() ? 1.0 : 0.0) : outcome->get<double>();
     completion.outcome = value > 0.5 ? Outcome::kCorrect : Outcome::kWrong;
-    // What decides is the accuracy, whatever shaping made of it.
+    // The accuracy decides collapse; the score may be shaped.
     if (std::isfinite(completion.reward)) completion.raw_reward = value;
   } else {
     const std::string text = TextOf(*outcome);
@@ -292,9 +292,9 @@ Result<DumpRow> RowReader::Read(const json& row) {
     ReadTruth(completion_text, truth_text, completion);
     if (prompt == nullptr && id == nullptr && Find(row, dialect_->group) == nullptr) {
       return InvalidArgument("no field '" + std::string(dialect_->prompt) +
-                             "' that says which prompt this answers");
+                             "', which names the prompt of the completion");
     }
-    // The same question with another answer is another prompt.
+    // Equal questions with different answers are different prompts.
     const std::string prompt_text = prompt == nullptr ? "" : TextOf(*prompt);
     read.facts.prompt_id = id != nullptr ? TextOf(*id) : PromptName(prompt_text);
     read.group =
@@ -323,7 +323,7 @@ Result<DumpRow> RowReader::Read(const json& row) {
 json ParseLine(std::string_view line) {
   json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_discarded()) return parsed;
-  std::string mended;
+  std::string repaired;
   bool in_string = false;
   for (std::size_t at = 0; at < line.size();) {
     if (!in_string) {
@@ -332,16 +332,16 @@ json ParseLine(std::string_view line) {
       const auto word =
           std::ranges::find_if(words, [&](std::string_view w) { return rest.starts_with(w); });
       if (word != std::end(words)) {
-        mended += "null";
+        repaired += "null";
         at += word->size();
         continue;
       }
     }
     if (line[at] == '"') in_string = !in_string;
-    if (line[at] == '\\' && at + 1 < line.size()) mended += line[at++];
-    mended += line[at++];
+    if (line[at] == '\\' && at + 1 < line.size()) repaired += line[at++];
+    repaired += line[at++];
   }
-  return json::parse(mended, nullptr, /*allow_exceptions=*/false);
+  return json::parse(repaired, nullptr, /*allow_exceptions=*/false);
 }
 
 }  // namespace buttress

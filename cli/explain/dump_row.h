@@ -1,11 +1,13 @@
-// One row of a trainer's dump as facts of a completion, or of a whole group.
+// Reads one row of a trainer's dump as the facts of a completion or of a whole group.
 //
-// dialect  who writes it                                        a row is a completion with
-// verl     trainer.rollout_data_dir, <step>.jsonl               input, output, score, gts, step;
-// acc, uid and others where the reward gives them trl      log_completions, after parquet was made
-// JSONL        step, prompt, completion, advantage, a column for each reward function plain anyone
-// see kPlain in dump_row.cc; only prompt (or id) and reward must be there groups   the input of
-// `buttress advantages`, with "step"      "rewards": a row is a whole group
+// dialect  written by                           fields of a row
+// verl     trainer.rollout_data_dir             input, output, score, gts, step; optional: acc,
+//          (<step>.jsonl)                       uid and others that the reward function returns
+// trl      log_completions, converted to JSONL  step, prompt, completion, advantage, and a column
+//                                               for each reward function
+// plain    any program                          prompt or id, and reward; optional: the other
+//                                               names of kPlain in dump_row.cc
+// groups   the input of `buttress advantages`   rewards and step; a row is a whole group
 #pragma once
 
 #include <cstdint>
@@ -21,21 +23,21 @@
 
 namespace buttress {
 
-// The names of a dialect's fields; empty where it has none.
+// The field names of a dialect; "" for a field that the dialect lacks.
 struct Dialect {
   std::string_view name;
   std::string_view prompt, text, reward, raw_reward, outcome, truth, group, source;
   std::string_view tokens, finish_reason, logprob, version, sampler;
 };
 
-// By the fields of the first row. kInvalidArgument says what it looked for.
+// Recognises the dialect by the fields of the first row. kInvalidArgument lists the known dialects.
 Result<const Dialect*> FindDialect(const nlohmann::json& row);
 
 struct DumpRow {
   std::optional<std::int64_t> step;
-  std::uint64_t group = 0;  // rows of a step with the same one are a group
+  std::uint64_t group = 0;  // rows of a step with the same value form a group
   bool whole_group = false;
-  GroupFacts facts;  // one completion, or all of a whole group; step and where are the caller's
+  GroupFacts facts;  // one completion or a whole group; the caller sets `step` and `where`
 };
 
 // Reads rows of one dialect. Not thread-safe.
@@ -43,10 +45,10 @@ class RowReader {
  public:
   static Result<RowReader> Make(const Dialect& dialect, const StepSourceOptions& options);
 
-  // kInvalidArgument: "score = \"high\"; expected a number or null".
+  // kInvalidArgument names the field, its value and what is expected.
   Result<DumpRow> Read(const nlohmann::json& row);
 
-  // The columns that make TRL's reward, as far as rows have shown them.
+  // The columns that form TRL's reward, as far as the rows read so far have shown them.
   const std::vector<std::string>& reward_columns() const { return reward_columns_; }
 
   const Dialect& dialect() const { return *dialect_; }
@@ -65,11 +67,12 @@ class RowReader {
 
   const Dialect* dialect_;
   StepSourceOptions options_;
-  std::unique_ptr<Verifier> second_;  // lib/verify's mathematics, beside the trainer's own
+  std::unique_ptr<Verifier> second_;  // the math verifier, beside the trainer's own verdict
   std::vector<std::string> reward_columns_;
 };
 
-// JSON, also with the NaN and Infinity that Python writes, as null. Discarded if it is none.
+// Parses JSON and reads the NaN and Infinity that Python writes as null. The result is discarded if
+// the line is not JSON.
 nlohmann::json ParseLine(std::string_view line);
 
 }  // namespace buttress

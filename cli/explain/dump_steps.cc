@@ -1,4 +1,7 @@
-// Steps from the JSONL files of a dump, in order. A step is held in memory as facts, never as text.
+// Reads the steps of a dump from its JSONL files, in order. Only facts are kept in memory, not
+// texts.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cctype>
 #include <filesystem>
@@ -15,8 +18,8 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxErrors = 20;
-constexpr std::size_t kMaxCompletions = std::size_t{1} << 20;  // of a step
-constexpr std::size_t kGroupsWithoutStep = 128;  // shown as one step where rows have none
+constexpr std::size_t kMaxCompletions = std::size_t{1} << 20;  // per step
+constexpr std::size_t kGroupsWithoutStep = 128;  // groups per step if rows name no step
 
 class DumpSteps : public StepSource {
  public:
@@ -53,12 +56,11 @@ class DumpSteps : public StepSource {
     if (logged_again_ > 0) {
       remarks.push_back(std::to_string(logged_again_) +
                         " steps were left out because their rows equal those of the step before: "
-                        "TRL logs a batch again "
-                        "while it trains on it");
+                        "TRL logs a batch again while it trains on it");
     }
     if (no_step_)
-      remarks.push_back("the rows have no step: every " + std::to_string(kGroupsWithoutStep) +
-                        " groups are shown as one");
+      remarks.push_back("the rows name no step: every " + std::to_string(kGroupsWithoutStep) +
+                        " groups are shown as one step");
     if (rows_reader_ && rows_reader_->reward_columns().size() > 1) {
       std::string columns;
       for (const std::string& column : rows_reader_->reward_columns())
@@ -68,28 +70,27 @@ class DumpSteps : public StepSource {
     }
     if (merged_ > 0) {
       remarks.push_back(std::to_string(merged_) +
-                        " groups have twice the usual size or more: a prompt that stands twice in "
-                        "a step is one group where rows "
-                        "have no uid");
+                        " groups have twice the usual size or more: without a uid, two groups of "
+                        "one prompt in a step are read as one");
     }
     return remarks;
   }
 
  private:
-  // Groups of the step whose rows come next; the row behind them waits in held_.
+  // Reads the groups of the next step; pending_row_ keeps the row that follows them.
   Result<std::vector<GroupFacts>> ReadStep() {
     std::vector<GroupFacts> groups;
     std::unordered_map<std::uint64_t, std::size_t> of_key;
     std::size_t completions = 0;
     while (true) {
-      if (!held_) {
-        BUTTRESS_ASSIGN_OR_RETURN(held_, NextRow());
-        if (!held_) break;
+      if (!pending_row_) {
+        BUTTRESS_ASSIGN_OR_RETURN(pending_row_, NextRow());
+        if (!pending_row_) break;
       }
-      const std::int64_t step = held_->facts.step;
+      const std::int64_t step = pending_row_->facts.step;
       if (!groups.empty() && step != groups[0].step) break;
-      DumpRow row = std::move(*held_);
-      held_.reset();
+      DumpRow row = std::move(*pending_row_);
+      pending_row_.reset();
       completions += row.facts.completions.size();
       if (completions > kMaxCompletions) {
         return ResourceExhausted(row.facts.where + ": step " + std::to_string(step) +
@@ -112,7 +113,7 @@ class DumpSteps : public StepSource {
     return groups;
   }
 
-  // The next good row with its step set; none at the end. Bad ones are noted.
+  // Returns the next valid row with its step, or nullopt at the end. Records invalid rows.
   Result<std::optional<DumpRow>> NextRow() {
     while (true) {
       if (!reader_) {
@@ -130,13 +131,13 @@ class DumpSteps : public StepSource {
       const std::string where = std::filesystem::path(reader_->path()).filename().string() + ":" +
                                 std::to_string(reader_->number());
       Result<DumpRow> row = ReadRow(line);
-      if (row.ok()) row = WithStep(*std::move(row), where);
+      if (row.ok()) row = AssignStep(*std::move(row), where);
       if (row.ok()) return std::optional<DumpRow>(*std::move(row));
-      Note(where, row.status());
-      // A file of another kind would be all errors.
+      RecordError(where, row.status());
+      // A file of another kind consists of errors only.
       if (bad_rows_ > kMaxErrors && rows_ == 0)
-        return InvalidArgument("no row of the first " + std::to_string(bad_rows_) +
-                               " can be read:\n" + errors_);
+        return InvalidArgument("none of the first " + std::to_string(bad_rows_) +
+                               " rows can be read:\n" + errors_);
     }
   }
 
@@ -153,20 +154,20 @@ class DumpSteps : public StepSource {
     return rows_reader_->Read(json);
   }
 
-  Result<DumpRow> WithStep(DumpRow row, const std::string& where) {
+  Result<DumpRow> AssignStep(DumpRow row, const std::string& where) {
     if (rows_ > 0 && row.step.has_value() == no_step_)
-      return InvalidArgument(row.step ? "a step, unlike the rows before"
-                                      : "no step, unlike the rows before");
+      return InvalidArgument(row.step ? "the row has a step; the rows before it have none"
+                                      : "the row has no step; the rows before it have one");
     no_step_ = !row.step;
     if (no_step_) {
       if (rows_ == 0 || row.whole_group || row.group != last_group_) ++groups_without_step_;
       row.step = static_cast<std::int64_t>((groups_without_step_ - 1) / kGroupsWithoutStep);
-      // A prompt that comes again later in the same file is another group.
+      // A prompt that returns later in the file starts another group.
       row.group = MixSeed(last_group_ = row.group, groups_without_step_);
     }
     if (rows_ > 0 && *row.step < last_step_) {
-      return InvalidArgument("step " + std::to_string(*row.step) + " behind step " +
-                             std::to_string(last_step_) + "; sort the rows by step");
+      return InvalidArgument(
+          fmt::format("step {} after step {}; sort the rows by step", *row.step, last_step_));
     }
     ++rows_;
     last_step_ = *row.step;
@@ -176,7 +177,7 @@ class DumpSteps : public StepSource {
     return row;
   }
 
-  void Note(const std::string& where, const Status& status) {
+  void RecordError(const std::string& where, const Status& status) {
     if (++bad_rows_ <= kMaxErrors)
       errors_ += (errors_.empty() ? "" : "\n") + where + ": " + status.message();
   }
@@ -208,7 +209,7 @@ class DumpSteps : public StepSource {
   std::size_t next_file_ = 0;
   std::unique_ptr<LineReader> reader_;
   std::optional<RowReader> rows_reader_;
-  std::optional<DumpRow> held_;
+  std::optional<DumpRow> pending_row_;
   std::uintmax_t total_bytes_ = 0;
   std::int64_t finished_bytes_ = 0;
   std::int64_t rows_ = 0;

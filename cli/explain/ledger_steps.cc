@@ -1,6 +1,6 @@
-// Steps from our own ledger. Every accepted group counts: a group of a plan at its step, another at
-// the step that would have taken it first. Tokens and log-probs come from the payloads, as far as
-// those are not deleted yet.
+// Reads steps from the ledger of a run. Every accepted group counts: a planned group at its step,
+// another group at the first step that could have used it. Tokens and log-probs come from the
+// payloads that are not deleted yet.
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -44,7 +44,7 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
     if (row.finish_reason != FinishReason::kUnspecified)
       c.truncated = row.finish_reason == FinishReason::kLength;
   }
-  // Steps of another start of the learner are no age.
+  // Versions of another learner epoch say nothing about the age.
   for (const PolicyVersion& version : accepted.versions) {
     if (version.learner_epoch == record.group.granted_version.learner_epoch) {
       facts.version_step = static_cast<std::int64_t>(version.step);
@@ -89,9 +89,8 @@ class LedgerSteps : public StepSource {
 
   std::vector<std::string> remarks() const override {
     if (without_tokens_ == 0) return {};
-    return {
-        "of " + std::to_string(without_tokens_) +
-        " groups the tokens are deleted already: copies and mode collapse cannot be seen there"};
+    return {"the tokens of " + std::to_string(without_tokens_) +
+            " groups are deleted: copies and mode collapse cannot be seen there"};
   }
 
  private:
@@ -109,7 +108,7 @@ class LedgerSteps : public StepSource {
 
   const std::string path_;
   const std::unique_ptr<LedgerReader> reader_;
-  const std::vector<StepOfGroup> groups_;  // by step
+  const std::vector<StepOfGroup> groups_;  // sorted by step
   const std::unique_ptr<const PayloadStore> payloads_;
   std::size_t next_ = 0;
   std::int64_t without_tokens_ = 0;

@@ -1,5 +1,7 @@
 #include "cli/explain/line_reader.h"
 
+#include <fmt/core.h>
+
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -24,8 +26,8 @@ Result<bool> LineReader::Next(std::string_view& line) {
       return true;
     }
     if (buffer_.size() - begin_ > kMaxLineBytes) {
-      return ResourceExhausted(path_ + ":" + std::to_string(number_ + 1) + ": a line above " +
-                               std::to_string(kMaxLineBytes >> 20) + " MiB");
+      return ResourceExhausted(
+          fmt::format("{}:{}: a line above {} MiB", path_, number_ + 1, kMaxLineBytes >> 20));
     }
     buffer_.erase(0, begin_);
     begin_ = 0;
@@ -35,8 +37,7 @@ Result<bool> LineReader::Next(std::string_view& line) {
     const auto got = static_cast<std::size_t>(file_.gcount());
     buffer_.resize(searched + got);
     bytes_ += static_cast<std::int64_t>(got);
-    if (file_.bad())
-      return DataLoss(path_ + ": cannot read on behind byte " + std::to_string(bytes_));
+    if (file_.bad()) return DataLoss(path_ + ": cannot read after byte " + std::to_string(bytes_));
     if (got > 0) continue;
     if (buffer_.empty()) return false;
     line = std::string_view(buffer_);

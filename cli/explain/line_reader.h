@@ -1,4 +1,4 @@
-// The lines of a file, one at a time, in bounded memory.
+// Reads a file line by line in bounded memory.
 #pragma once
 
 #include <cstdint>
@@ -18,15 +18,15 @@ class LineReader {
 
   static Result<std::unique_ptr<LineReader>> Open(const std::string& path);
 
-  // The next line without its end, valid until the next call; false at the end of the file.
-  // kResourceExhausted for a line above kMaxLineBytes.
+  // Sets `line` to the next line without its newline, valid until the next call, and returns true;
+  // returns false at the end of the file. kResourceExhausted for a line above kMaxLineBytes.
   Result<bool> Next(std::string_view& line);
 
-  std::int64_t number() const { return number_; }  // of the line last read, from 1
+  std::int64_t number() const { return number_; }  // of the last line, from 1
 
   std::int64_t bytes() const { return bytes_; }  // read so far
 
-  bool ended() const { return ended_; }  // whether that line had an end
+  bool ended() const { return ended_; }  // whether the last line ended with a newline
 
   const std::string& path() const { return path_; }
 

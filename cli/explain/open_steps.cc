@@ -18,7 +18,7 @@ bool IsSqlite(const std::string& path) {
   return std::string_view(head.data(), 15) == "SQLite format 3";
 }
 
-// The number in a file's name, so that 10.jsonl stands behind 9.jsonl.
+// Returns the first number in a file name, so that 10.jsonl sorts after 9.jsonl.
 std::uint64_t NumberIn(const std::string& name) {
   std::uint64_t number = 0;
   bool any = false;
@@ -51,7 +51,7 @@ Result<std::vector<std::string>> FilesIn(const std::string& folder, std::string_
 Status ParquetNeedsJsonl(const std::string& folder) {
   return InvalidArgument(
       folder +
-      " has parquet files, which TRL's log_completions writes; make them JSONL where TRL is "
+      " has Parquet files, which TRL's log_completions writes; convert them where TRL is "
       "installed:\n  cd " +
       folder +
       " && python3 -c \"import glob, pandas; [pandas.read_parquet(f).to_json(f[:-7] + 'jsonl', "
@@ -63,8 +63,8 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
                                                const StepSourceOptions& options) {
   std::error_code ignored;
   if (!RunFolderOf(folder).empty()) return OpenLedgerSteps(JoinPath(folder, "ledger.db"));
-  for (const std::string& place :
-       {folder, JoinPath(folder, "completions")}) {  // TRL's output_dir has the latter
+  // TRL writes to <output_dir>/completions.
+  for (const std::string& place : {folder, JoinPath(folder, "completions")}) {
     if (!fs::is_directory(place, ignored)) continue;
     BUTTRESS_ASSIGN_OR_RETURN(std::vector<std::string> files, FilesIn(place, ".jsonl"));
     if (!files.empty()) return OpenDumpSteps(std::move(files), options);
@@ -72,8 +72,8 @@ Result<std::unique_ptr<StepSource>> OpenFolder(const std::string& folder,
     if (!files.empty()) return ParquetNeedsJsonl(place);
   }
   return InvalidArgument(folder +
-                         " has neither a ledger.db nor *.jsonl; name a run folder, or what verl's "
-                         "rollout_data_dir or TRL's log_completions wrote");
+                         " has neither ledger.db nor *.jsonl; name a run folder, or a folder that "
+                         "verl's rollout_data_dir or TRL's log_completions wrote");
 }
 
 }  // namespace

@@ -8,24 +8,25 @@
 
 namespace buttress {
 
-// What was read.
+// What the report is about.
 struct ReportHead {
   std::string path;
   std::string description;
   std::vector<std::string> remarks;
 };
 
-// For a terminal, about forty lines.
+// Formats the report for a terminal, about forty lines.
 std::string ReportText(const ReportHead& head, const Report& report);
 
-// One collapsed group on a line: {"step", "prompt", "source", "where", "collapse", "cause",
-// "evidence"}, "sampler" where it is known.
+// Formats one group without a signal as a line: {"step", "prompt", "source", "where", "collapse",
+// "cause", "evidence"}, and "sampler" if it is known.
 std::string CollapsedGroupJson(const CollapsedGroup& group);
 
-// {"summary": {...}} on a line: counts, causes, rates, steps, sources, remedies, next steps.
+// Formats {"summary": {...}} as a line: counts, causes, rates, steps, sources, remedies, next
+// steps.
 std::string ReportJson(const ReportHead& head, const Report& report);
 
-// One page without any address in it: plots as inline SVG, tables, examples of every cause.
+// Formats a page without external addresses: plots as inline SVG, tables, examples of every cause.
 std::string ReportHtml(const ReportHead& head, const Report& report);
 
 }  // namespace buttress

@@ -31,7 +31,7 @@ details { margin: 8px 0; }
 summary { cursor: pointer; font-weight: 600; }
 )css";
 
-// By cause; difficulty in calm colours, faults in loud ones.
+// Colors by cause: muted for difficulty, bright for faults.
 constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4a72c", "#6e7781",
                                                       "#8250df", "#bf3989", "#0969da", "#cf222e",
                                                       "#1b7c83", "#afb8c1"};
@@ -123,20 +123,22 @@ std::vector<Plot> Plots(const Report& report) {
               .stacked = {},
               .lines = {Line("mean length", "#0969da")},
               .top = 0};
-  Plot surprisal{.title = "surprisal of the samples (nats a token): an estimate of the entropy",
+  Plot surprisal{.title = "surprisal of the samples (nats per token), an estimate of the entropy",
                  .stacked = {},
                  .lines = {Line("surprisal", "#8250df")},
                  .top = 0};
-  Plot likeness{
-      .title = "likeness inside a group (share of common runs of three words) and cut completions",
+  Plot similarity{
+      .title =
+          "similarity within a group (share of common runs of three words), truncated completions",
       .stacked = {},
-      .lines = {Line("likeness", "#bf3989"), Line("cut", "#d4a72c")},
+      .lines = {Line("similarity", "#bf3989"), Line("truncated", "#d4a72c")},
       .top = 1};
   for (const StepPoint& p : report.steps) {
     const auto step = static_cast<double>(p.step);
     const std::int64_t classed = p.counts.constant() + p.counts.mixed;
     acr.lines[0].points.emplace_back(step, p.counts.acr());
-    // Where few prompts have a history, what they let expect is not of the step.
+    // With a history for less than half of the prompts, the expected rate does not describe the
+    // step.
     if (2 * p.with_history >= classed && classed > 0)
       acr.lines[1].points.emplace_back(step, p.expected_acr);
     acr.lines[2].points.emplace_back(step, Share(p.counts.all_correct, classed));
@@ -149,11 +151,11 @@ std::vector<Plot> Plots(const Report& report) {
     reward.lines[0].points.emplace_back(step, p.reward_mean);
     if (p.length_mean) length.lines[0].points.emplace_back(step, *p.length_mean);
     if (p.surprisal_mean) surprisal.lines[0].points.emplace_back(step, *p.surprisal_mean);
-    if (p.similarity) likeness.lines[0].points.emplace_back(step, *p.similarity);
+    if (p.similarity) similarity.lines[0].points.emplace_back(step, *p.similarity);
     if (p.similarity)
-      likeness.lines[1].points.emplace_back(step, Share(p.truncated, p.completions));
+      similarity.lines[1].points.emplace_back(step, Share(p.truncated, p.completions));
   }
-  return {acr, causes, reward, length, surprisal, likeness};
+  return {acr, causes, reward, length, surprisal, similarity};
 }
 
 std::string TallyTable(const char* what, const std::map<std::string, Tally>& tallies) {
@@ -197,9 +199,9 @@ std::string PromptTable(const Report& report) {
 std::string RemedyTable(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string html =
-      "<h2>What remedies would have made of the same groups</h2>\n<table><tr><th>estimator</th><th "
+      "<h2>Other estimators on the same groups</h2>\n<table><tr><th>estimator</th><th "
       "class=\"n\">groups with an advantage</th>"
-      "<th class=\"n\">constant ones of them</th><th class=\"n\">mean |A|</th></tr>\n";
+      "<th class=\"n\">constant groups with one</th><th class=\"n\">mean |A|</th></tr>\n";
   for (const EstimatorRemedy& e : r.estimators) {
     html += "<tr>" + Cell(e.name) +
             NumberCell(Format("%.1f %%", 100 * Share(e.with_advantage, r.groups))) +
@@ -209,8 +211,8 @@ std::string RemedyTable(const Report& report) {
                                           : e.sum_absolute / static_cast<double>(r.completions))) +
             "</tr>\n";
   }
-  html += "</table>\n<p>Resampling as DAPO does draws " + Format("%.2f", r.draws_for_full_batch) +
-          " prompts for each informative group. ";
+  html += "</table>\n<p>Resampling as in DAPO draws " + Format("%.2f", r.draws_for_full_batch) +
+          " prompts per informative group. ";
   if (r.skip.skipped > 0) {
     html += Format(
         "Skipping prompts whose last group was constant saves %lld of %lld visits, of which %.0f "
@@ -228,13 +230,13 @@ std::string RemedyTable(const Report& report) {
 std::string Examples(const Report& report) {
   std::string html = "<h2>Groups without a signal</h2>\n<p class=\"note\">At most " +
                      std::to_string(PostMortem::kExamples) +
-                     " of each cause; <code>--json</code> gives all.</p>\n";
+                     " of each cause; <code>--json</code> prints all.</p>\n";
   for (std::size_t i = 0; i < kCauses; ++i) {
     if (report.all.causes[i] == 0) continue;
     html += "<details><summary>" + Dot(i) + Name(i) +
             Format(" (%lld)", Number(report.all.causes[i])) +
-            "</summary>\n<p class=\"note\">Mend: " +
-            EscapeXml(std::string(InfoOf(static_cast<Cause>(i)).mend)) +
+            "</summary>\n<p class=\"note\">Fix: " +
+            EscapeXml(std::string(InfoOf(static_cast<Cause>(i)).fix)) +
             ".</p>\n<table><tr><th "
             "class=\"n\">step</th><th>where</th><th>prompt</th><th>evidence</th></tr>\n";
     for (const CollapsedGroup& group : report.examples) {

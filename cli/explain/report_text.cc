@@ -7,7 +7,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kBins = 12;  // of the run in the table over time
+constexpr std::size_t kBins = 12;  // rows of the table over time
 constexpr std::size_t kShownTallies = 8;
 constexpr std::size_t kShownPrompts = 5;
 
@@ -41,10 +41,10 @@ std::string Overview(const Report& report) {
       Number(c.all_wrong), Number(c.other_constant), Number(c.unscorable),
       Number(report.near_collapse), Number(report.rounding_only));
   if (report.with_history > 0) {
-    text += Format(
-        "of prompts with a history: observed %.3f, expected %.3f, excess %+.3f (%lld groups)\n",
-        report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
-        Number(report.with_history));
+    text +=
+        Format("prompts with a history: observed %.3f, expected %.3f, excess %+.3f (%lld groups)\n",
+               report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
+               Number(report.with_history));
   }
   return text + Format("ACR-100 %.3f, sigma-ACR %.3f\n", report.acr_100, report.sigma_acr);
 }
@@ -71,8 +71,8 @@ std::string Causes(const Report& report) {
 std::string OverTime(const Report& report) {
   const bool surprisal = std::ranges::any_of(
       report.steps, [](const StepPoint& p) { return p.surprisal_mean.has_value(); });
-  std::string text = "\n     steps          ACR  expected   cut   reward    length  " +
-                     std::string(surprisal ? "surprisal" : "likeness") + "  largest cause\n";
+  std::string text = "\n     steps          ACR  expected  trunc.  reward    length  " +
+                     std::string(surprisal ? " surprisal" : "similarity") + "  largest cause\n";
   const std::size_t bins = std::min(kBins, report.steps.size());
   for (std::size_t bin = 0; bin < bins; ++bin) {
     const std::size_t begin = bin * report.steps.size() / bins;
@@ -98,7 +98,7 @@ std::string OverTime(const Report& report) {
     };
     const std::int64_t worst = *std::ranges::max_element(sum.causes);
     text += Format(
-        "%7lld - %-7lld %5.2f  %8s  %3.0f %%  %7.3f  %8s  %9s  %s\n",
+        "%7lld - %-7lld %5.2f  %8s  %3.0f %%  %7.3f  %8s  %10s  %s\n",
         Number(report.steps[begin].step), Number(report.steps[end - 1].step), sum.counts.acr(),
         cell(sum.with_history > 0, "%.2f",
              expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history)))
@@ -147,14 +147,14 @@ std::string Prompts(const Report& report) {
 
 std::string WhatRemediesGive(const Report& report) {
   const RemedyReport& r = report.remedies;
-  std::string text = "\nwhat remedies would have made of the same groups:\n";
+  std::string text = "\nother estimators on the same groups:\n";
   for (const EstimatorRemedy& e : r.estimators) {
     text += Format(
         "  %-22s %5.1f %% of groups with an advantage, %lld of them constant; mean |A| %.3f\n",
         e.name.c_str(), 100 * Share(e.with_advantage, r.groups), Number(e.collapsed_with_advantage),
         r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions));
   }
-  text += Format("  %-22s %.2f prompts drawn for each informative group\n", "resample (DAPO)",
+  text += Format("  %-22s %.2f prompts drawn per informative group\n", "resample (DAPO)",
                  r.draws_for_full_batch);
   if (r.skip.visits > 0) {
     text += Format("  %-22s %lld of %lld visits saved, %.0f %% of them constant again\n",
@@ -174,8 +174,8 @@ std::string ReportText(const ReportHead& head, const Report& report) {
   std::string text = head.path + ": " + head.description + "\n";
   for (const std::string& remark : head.remarks) text += "  note: " + remark + "\n";
   if (report.prompts_left_out)
-    text += "  note: more than " + std::to_string(RunMemory::kMaxPrompts) +
-            " prompts: later ones have no history\n";
+    text += "  note: more than " + std::to_string(RunHistory::kMaxPrompts) +
+            " prompts; later prompts have no history\n";
   text += Overview(report);
   if (report.all.collapsed > 0) text += Causes(report);
   text += OverTime(report) + Tallies("sources", report.sources) +

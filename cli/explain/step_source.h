@@ -1,4 +1,4 @@
-// Where the groups of a post-mortem come from, a step at a time: a ledger, or the dump of another
+// Sources of groups for a post-mortem, one step at a time: a ledger, or the dump of another
 // trainer.
 #pragma once
 
@@ -17,33 +17,32 @@ class StepSource {
  public:
   virtual ~StepSource() = default;
 
-  // All groups of the next step; empty at the end. kInvalidArgument names every bad row with its
-  // file and line.
+  // Returns all groups of the next step, or an empty list at the end. kInvalidArgument names every
+  // bad row with its file and line.
   virtual Result<std::vector<GroupFacts>> Next() = 0;
 
-  // Share of the input that is read.
+  // The share of the input that has been read, in [0, 1].
   virtual double progress() const = 0;
 
-  // "verl dump, 120 files".
+  // Names the source, for example "verl dump, 120 files".
   virtual std::string description() const = 0;
 
-  // What the reader had to leave out or assume, a sentence each; complete at the end.
+  // What the reader left out or assumed, one sentence each; complete after the last step.
   virtual std::vector<std::string> remarks() const = 0;
 };
 
 struct StepSourceOptions {
-  std::vector<std::string>
-      rewards;  // TRL: the columns that make the reward; empty: every column that holds numbers
-  std::int64_t max_tokens = 0;  // a completion of so many tokens was cut; 0: unknown
-  bool skip_bad = false;        // leave bad rows out, and count them
+  std::vector<std::string> rewards;  // TRL: columns of the reward; empty: all numeric columns
+  std::int64_t max_tokens = 0;       // token limit of the run; 0: unknown
+  bool skip_bad = false;             // leaves bad rows out and counts them
 };
 
-// A run folder or ledger.db; a folder of JSONL files or one. kInvalidArgument says what else it
-// found.
+// Opens a run folder, a ledger.db, a folder of JSONL files, or one JSONL file. kInvalidArgument
+// says what was found instead.
 Result<std::unique_ptr<StepSource>> OpenSteps(const std::string& path,
                                               const StepSourceOptions& options);
 
-// The folder of the run that `path` (a run folder or its ledger.db) is; empty for a dump.
+// Returns the run folder that `path` names (a run folder or its ledger.db), or "" for a dump.
 std::string RunFolderOf(const std::string& path);
 
 Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path);

@@ -6,12 +6,11 @@
 namespace buttress {
 namespace {
 
-// Shares of all groups below which a cause is not worth a sentence, and an excess over the expected
-// rate that histories do not explain.
-constexpr double kWorthMending = 0.01;
+// Share of all groups below which a cause is not mentioned.
+constexpr double kMinShare = 0.01;
+// Excess over the expected rate above which the histories do not explain the collapse.
 constexpr double kExcess = 0.05;
-// Where steps before the hundredth are mostly collapsed the paper finds runs that end badly (arXiv
-// 2605.21125: ACR-100 above 0.5).
+// Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
 constexpr double kEarlyCollapse = 0.5;
 
 template <class... Args>
@@ -37,7 +36,7 @@ std::vector<std::string> NextSteps(const Report& report) {
   const auto groups = static_cast<double>(std::max<std::int64_t>(1, report.all.groups));
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < kCauses; ++i) {
-    if (static_cast<double>(report.all.causes[i]) / groups >= kWorthMending) order.push_back(i);
+    if (static_cast<double>(report.all.causes[i]) / groups >= kMinShare) order.push_back(i);
   }
   std::ranges::stable_sort(order, std::greater<>(),
                            [&](std::size_t i) { return report.all.causes[i]; });
@@ -46,12 +45,12 @@ std::vector<std::string> NextSteps(const Report& report) {
     steps.push_back(Format("%s (%lld groups, %.1f %% of all): %s.", std::string(info.name).c_str(),
                            static_cast<long long>(report.all.causes[i]),
                            100 * static_cast<double>(report.all.causes[i]) / groups,
-                           std::string(info.mend).c_str()));
+                           std::string(info.fix).c_str()));
   }
   if (report.with_history > 0 && report.observed_acr - report.expected_acr > kExcess) {
     steps.push_back(
-        Format("Of prompts seen before, %.0f %% collapse where their histories let expect %.0f %%: "
-               "something beside difficulty is at work.",
+        Format("Of the groups of prompts seen before, %.0f %% collapse where their histories "
+               "predict %.0f %%: something other than difficulty is the cause.",
                100 * report.observed_acr, 100 * report.expected_acr));
   }
   const double difficulty =
@@ -59,8 +58,8 @@ std::vector<std::string> NextSteps(const Report& report) {
                           report.all.causes[static_cast<std::size_t>(Cause::kTooHard)] +
                           report.all.causes[static_cast<std::size_t>(Cause::kUnknown)]) /
       groups;
-  if (difficulty >= kWorthMending) {
-    steps.push_back("A larger group, by the spread of success rates over prompts: ACR " +
+  if (difficulty >= kMinShare) {
+    steps.push_back("By the spread of success rates over prompts, a larger group gives ACR " +
                     Sizes(report) + ".");
     if (report.remedies.skip.skipped > 0) {
       const SkipRemedy& skip = report.remedies.skip;
@@ -73,11 +72,11 @@ std::vector<std::string> NextSteps(const Report& report) {
   }
   if (report.steps.size() >= 25 && report.acr_100 > kEarlyCollapse) {
     steps.push_back(
-        Format("The first steps have an ACR of %.2f; runs that begin above %.1f rarely recover by "
-               "themselves.",
+        Format("The first steps have an ACR of %.2f; runs that begin above %.1f rarely recover "
+               "without a change.",
                report.acr_100, kEarlyCollapse));
   }
-  if (steps.empty()) steps.push_back("Nothing to mend: hardly a group is without a signal.");
+  if (steps.empty()) steps.push_back("Nothing to fix: almost every group carries a signal.");
   return steps;
 }
 

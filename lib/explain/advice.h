@@ -1,5 +1,4 @@
-// What to do next, from a report: the largest causes first, each with what it cost and what mends
-// it. Pure.
+// Turns a report into advice: the largest causes first, each with its cost and its fix. Pure.
 #pragma once
 
 #include <string>
@@ -9,7 +8,7 @@
 
 namespace buttress {
 
-// Sentences, the most important first; one that says so if there is nothing to mend.
+// Returns sentences, the most important first. A report without problems gives one sentence.
 std::vector<std::string> NextSteps(const Report& report);
 
 }  // namespace buttress

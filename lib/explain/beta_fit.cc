@@ -20,14 +20,14 @@ double BetaFit::ExpectedAcr(std::int64_t n) const {
   if (groups_ == 0) return 0.0;
   const double m = mean();
   const double spread = m * (1 - m);
-  const double excess =
-      sum_square_ / static_cast<double>(groups_) - m * m;  // variance of p over prompts
-  // Every prompt is always or never solved: no group size helps.
+  // The variance of p over prompts.
+  const double excess = sum_square_ / static_cast<double>(groups_) - m * m;
+  // Every prompt is always or never solved, so no group size helps.
   if (spread <= 0 || excess >= spread) return 1.0;
-  // Var[p] = m (1 - m) rho with rho = 1 / (a + b + 1); all prompts alike where sampling noise
-  // explains the spread.
-  constexpr double kLeast = 1e-6;
-  const double rho = std::max(kLeast, excess / spread);
+  // Var[p] = m (1 - m) rho with rho = 1 / (a + b + 1). Where sampling noise explains the spread,
+  // rho takes its smallest value: all prompts are equally hard.
+  constexpr double kMinRho = 1e-6;
+  const double rho = std::max(kMinRho, excess / spread);
   const double a = m * (1 - rho) / rho;
   const double b = (1 - m) * (1 - rho) / rho;
   double all_correct = 1.0;

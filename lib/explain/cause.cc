@@ -12,31 +12,30 @@ namespace {
 
 constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"too easy", "the policy solves this prompt nearly always",
-     "draw it less often: skip prompts whose last group was all-correct, or mix in harder ones"},
+     "draw it less often: skip prompts whose last group was all-correct, or add harder prompts"},
     {"too hard", "the policy solves this prompt nearly never",
-     "more completions for it (a larger G), easier prompts first, partial credit, or leave it out "
-     "until the policy is better"},
+     "use a larger group, easier prompts first, or partial credit, or leave the prompt out until "
+     "the policy is better"},
     {"truncated", "most completions were cut at the token limit before they could answer",
-     "raise the token limit, or punish length softly; never score a cut completion as wrong"},
+     "raise the token limit, or penalise length softly; never score a truncated completion as "
+     "wrong"},
     {"unscorable", "the verifier could not judge the completions",
-     "mend the verifier or the dataset's answers; the reasons stand in the trainer's log"},
+     "fix the verifier or the answers of the dataset; `buttress verify` shows the reasons"},
     {"verifier constant", "the verdict does not depend on what the completion says",
-     "run the verifier on completions whose verdict you know; look for timeouts, crashes that "
-     "become 0, and a wrong answer field"},
-    {"duplicate samples", "completions are copies that independent sampling cannot have made",
-     "give every completion a seed of its own; look for n copies of one request and for caches "
-     "keyed by the prompt"},
-    {"mode-collapsed", "the policy gives nearly the same text every time",
-     "raise the temperature or the entropy bonus, clip higher, go back to a checkpoint with "
-     "entropy"},
+     "run the verifier on completions with known verdicts; look for timeouts, for errors that are "
+     "scored as 0, and for a wrong answer field"},
+    {"duplicate samples", "completions are copies that independent sampling cannot have produced",
+     "give each completion its own seed; look for repeated requests and for caches keyed by the "
+     "prompt"},
+    {"mode-collapsed", "the policy produces nearly the same text every time",
+     "raise the temperature, the entropy bonus or clip_high, or return to an earlier checkpoint"},
     {"stale weights", "the completions come from weights far behind the step",
-     "prove that new weights reach the sampler; bound the age of groups"},
+     "check that new weights reach the sampler, and bound the age of groups"},
     {"float noise",
-     "rewards differ by rounding only, which division by their deviation makes a signal",
-     "test the range of raw rewards in double precision instead of a deviation against an epsilon"},
-    {"unknown",
-     "nothing above explains it; at middling success rates a group is constant by chance",
-     "a larger G makes chance collapse rare"},
+     "rewards differ by rounding only, and division by their deviation turns that into a signal",
+     "compare raw rewards in double precision instead of a deviation with an epsilon"},
+    {"unknown", "no other cause applies; at middling success rates a group is constant by chance",
+     "a larger group makes collapse by chance rare"},
 }};
 
 template <class... Args>
@@ -71,7 +70,7 @@ bool IsRounding(const Range& range, const CauseRules& rules) {
          range.high - range.low <= rules.float_noise * size;
 }
 
-// Where a constant group stands among the rewards of the run.
+// The position of a constant group among the rewards of the run.
 enum class Level { kBest, kWorst, kBetween };
 
 Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context,
@@ -97,7 +96,7 @@ std::optional<Diagnosis> Unscorable(const GroupFacts& group, const Range& range,
   if (!many && range.scorable >= 2) return std::nullopt;
   if (lost == 0)
     return Diagnosis{Cause::kUnknown,
-                     Format("%lld completion: nothing to compare it with", Number(n))};
+                     Format("%lld completion, nothing to compare it with", Number(n))};
   return Diagnosis{Cause::kUnscorable,
                    Format("%lld of %lld completions have no verdict", Number(lost), Number(n))};
 }
@@ -106,7 +105,7 @@ std::optional<Diagnosis> OldWeights(const GroupFacts& group, const CauseRules& r
   if (!group.version_step || group.step - *group.version_step <= rules.stale_steps)
     return std::nullopt;
   return Diagnosis{Cause::kStaleWeights,
-                   Format("sampled by the weights of step %lld, %lld steps before",
+                   Format("sampled from the weights of step %lld, %lld steps earlier",
                           Number(*group.version_step), Number(group.step - *group.version_step))};
 }
 
@@ -122,16 +121,16 @@ std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContex
     if (*copies.chance >= rules.copies_chance) return std::nullopt;
     return Diagnosis{Cause::kDuplicateSamples,
                      CopiesText(copies) +
-                         Format("; by their log-probs that has probability %.1g", *copies.chance)};
+                         Format("; their log-probs give this probability %.1g", *copies.chance)};
   }
   if (copies.words < rules.room_words) return std::nullopt;
-  const bool alive = context.similarity && *context.similarity < rules.live_similarity;
-  // A policy that repeats itself makes near copies beside the copies; a sampler that repeats makes
-  // copies only.
+  const bool varied = context.similarity && *context.similarity < rules.live_similarity;
+  // A policy that repeats itself produces near copies beside exact copies; a faulty sampler
+  // produces exact copies only.
   const bool near_beside = copies.distinct > 1 && copies.similarity >= rules.near_similarity;
-  if (near_beside || (copies.words < rules.long_words && !alive)) return std::nullopt;
+  if (near_beside || (copies.words < rules.long_words && !varied)) return std::nullopt;
   std::string evidence = CopiesText(copies);
-  if (alive)
+  if (varied)
     evidence += Format("; recent groups share %.0f %% of their runs of three words",
                        100 * *context.similarity);
   return Diagnosis{Cause::kDuplicateSamples, evidence};
@@ -143,23 +142,23 @@ std::optional<Diagnosis> Repeated(const GroupCopies& copies, const GroupContext&
     return std::nullopt;
   if (copies.words < rules.room_words || 2 * copies.distinct < copies.known) return std::nullopt;
   return Diagnosis{Cause::kStaleWeights,
-                   Format("%.0f %% of the texts are those of step %lld for this prompt: weights "
-                          "and seeds have not moved",
+                   Format("%.0f %% of the texts equal those of step %lld for this prompt: weights "
+                          "and seeds have not changed",
                           100 * *context.repeated_share, Number(context.repeated_step))};
 }
 
 std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& context,
                                    const CauseRules& rules) {
-  std::int64_t cut = 0;
-  for (const CompletionFacts& c : group.completions) cut += IsCut(c, context) ? 1 : 0;
+  std::int64_t truncated = 0;
+  for (const CompletionFacts& c : group.completions) truncated += IsTruncated(c, context) ? 1 : 0;
   const auto n = static_cast<double>(group.completions.size());
-  if (static_cast<double>(cut) < rules.truncated_share * n) return std::nullopt;
-  const bool told = std::ranges::all_of(
+  if (static_cast<double>(truncated) < rules.truncated_share * n) return std::nullopt;
+  const bool reported = std::ranges::all_of(
       group.completions, [](const CompletionFacts& c) { return c.truncated.has_value(); });
   return Diagnosis{Cause::kTruncated,
-                   Format("%lld of %.0f completions %s", Number(cut), n,
-                          told ? "ended at the token limit"
-                               : "end in the middle, at the greatest lengths of the run")};
+                   Format("%lld of %.0f completions %s", Number(truncated), n,
+                          reported ? "ended at the token limit"
+                                   : "end midway, at the greatest lengths of the run")};
 }
 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
@@ -168,8 +167,7 @@ std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
   const bool certain =
       copies.chance &&
       static_cast<double>(copies.most) >= rules.one_text_share * static_cast<double>(copies.known);
-  // A right answer that is certain is an easy prompt; a wrong one that is certain is not explored
-  // any more.
+  // A certain right answer is an easy prompt. A certain wrong answer is no longer explored.
   const bool short_text = copies.words < rules.room_words;
   if (short_text && (!certain || level == Level::kBest)) return std::nullopt;
   if (copies.similarity < rules.near_similarity && !certain) return std::nullopt;
@@ -177,11 +175,11 @@ std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
       Format("%lld distinct texts of %lld, which share %.0f %% of their runs of three words",
              Number(copies.distinct), Number(copies.known), 100 * copies.similarity);
   if (certain)
-    evidence += Format("; by their log-probs such copies have probability %.2g", *copies.chance);
+    evidence += Format("; their log-probs give such copies probability %.2g", *copies.chance);
   return Diagnosis{Cause::kModeCollapsed, evidence};
 }
 
-// The second verifier contradicts a verdict that is the same for all.
+// Returns a diagnosis if the second verifier contradicts a verdict that is equal for all.
 std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
                                       const GroupContext& context, const CauseRules& rules) {
   std::int64_t known = 0;
@@ -190,17 +188,18 @@ std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
     known += c.states_truth.has_value() ? 1 : 0;
     stated += c.states_truth.value_or(false) ? 1 : 0;
   }
-  const bool believed =
+  const bool trusted =
       !context.truth_agreement || *context.truth_agreement >= rules.truth_agreement;
-  if (known < 2 || !believed) return std::nullopt;
+  if (known < 2 || !trusted) return std::nullopt;
   if (level == Level::kBest && context.truth_agreement && 2 * (known - stated) >= known) {
-    return Diagnosis{Cause::kVerifierConstant,
-                     Format("all are scored right, but %lld of %lld do not state the ground truth",
-                            Number(known - stated), Number(known))};
+    return Diagnosis{
+        Cause::kVerifierConstant,
+        Format("all are scored correct, but %lld of %lld do not state the ground truth",
+               Number(known - stated), Number(known))};
   }
   if (level == Level::kBest || stated < 2) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
-                   Format("all are scored alike, but %lld of %lld state the ground truth",
+                   Format("all are scored equally, but %lld of %lld state the ground truth",
                           Number(stated), Number(known))};
 }
 
@@ -216,7 +215,7 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
   }
   if (!context.constant_always) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
-                   Format("this source has never had another reward than %g", range.low)};
+                   Format("this source has only ever given reward %g", range.low)};
 }
 
 Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& context,
@@ -237,7 +236,7 @@ Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& cont
                   : Format(", %.2f at earlier visits", context.past_correct / context.past_scored);
   if (level == Level::kBest && rate >= rules.easy_rate) return {Cause::kTooEasy, evidence};
   if (level == Level::kWorst && rate <= rules.hard_rate) return {Cause::kTooHard, evidence};
-  return {Cause::kUnknown, evidence + ": chance, or a change that its history does not show"};
+  return {Cause::kUnknown, evidence + ": chance, or a change that the history does not show"};
 }
 
 }  // namespace
@@ -274,14 +273,14 @@ bool HasNoSignal(const GroupFacts& group, const CauseRules& rules) {
          DiffersByRounding(group, rules);
 }
 
-bool IsCut(const CompletionFacts& c, const GroupContext& context) {
+bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
   if (c.truncated) return *c.truncated;
   if (c.tokens && context.token_limit) return *c.tokens >= *context.token_limit;
   return context.long_length && c.text.ends_midway && c.text.length >= *context.long_length;
 }
 
 Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules) {
-  BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal needs no cause");
+  BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal has no cause of collapse");
   const Range range = RangeOf(group);
   if (IsRounding(range, rules)) {
     return {Cause::kFloatNoise, Format("rewards %.9g to %.9g differ by %.1g", range.low, range.high,

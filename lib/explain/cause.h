@@ -1,14 +1,18 @@
-// Why a group gave no signal: one cause of a fixed list, with its evidence. Pure.
+// Names the cause for which a group gave no signal, with evidence. Pure.
 //
-// The first that applies, in this order: what makes the rest meaningless stands first.
-//   float noise        rewards differ by rounding only: trainers that divide by the standard
-//   deviation see a signal that is not there unscorable         the verifier could not judge the
-//   completions stale weights      sampled from weights far behind the step, or the same texts as
-//   this prompt gave before duplicate samples  copies of one another that independent sampling
-//   cannot have made truncated          cut at the token limit before an answer mode-collapsed the
-//   policy gives nearly one text verifier constant  the verdict does not depend on the completion
-//   too easy, too hard by the prompt's success rate, this group counted
-//   unknown            none of these; at middling success rates mostly chance
+// The first cause that applies is taken, in this order, because each makes the later ones
+// meaningless:
+//   float noise         rewards differ by rounding only; trainers that divide by the standard
+//                       deviation see a signal that does not exist
+//   unscorable          the verifier could not judge the completions
+//   stale weights       sampled from weights far behind the step, or the same texts as at the
+//                       prompt's last visit
+//   duplicate samples   copies that independent sampling cannot have produced
+//   truncated           cut at the token limit before an answer
+//   mode-collapsed      the policy produces nearly one text
+//   verifier constant   the verdict does not depend on the completion
+//   too easy, too hard  by the prompt's success rate, this group included
+//   unknown             none of these; at middling success rates mostly chance
 #pragma once
 
 #include <array>
@@ -38,99 +42,100 @@ enum class Cause : std::uint8_t {
 inline constexpr std::size_t kCauses = 10;
 
 struct CauseInfo {
-  std::string_view name;     // "too easy": in text and JSON
+  std::string_view name;     // in text and JSON, for example "too easy"
   std::string_view meaning;  // one sentence
-  std::string_view mend;     // what to do next
+  std::string_view fix;      // what to do next
 };
 
 const CauseInfo& InfoOf(Cause cause);
 
-// Every threshold of this folder, and why it is where it is.
+// Every threshold of this folder, with its reason.
 struct CauseRules {
-  // Rewards are sums of a few float32 numbers: each addition is off by 6e-8 of its value, ten of
-  // them and a cast stay below 1e-6.
-  double float_noise = 1e-6;  // times max(1, |reward|)
+  // Rewards are sums of a few float32 numbers. Each addition has a relative error of 6e-8, so ten
+  // additions and a cast stay below 1e-6.
+  double float_noise = 1e-6;  // relative to max(1, |reward|)
 
-  // Where half of a group cannot be judged, its class is that of the rest, and a smaller group
-  // collapses more often whatever the prompt.
+  // If half of a group cannot be judged, the other half alone decides its class, and a smaller
+  // group collapses more often whatever the prompt.
   double unscorable_share = 0.5;
 
-  // Twice the largest staleness bound in use (AReaL's 8): no asynchronous trainer means to train on
-  // such weights.
+  // Twice the largest staleness bound in use (AReaL: 8). No asynchronous trainer intends to train
+  // on older weights.
   std::int64_t stale_steps = 16;
 
-  // Texts of fewer words have no room to differ: "42" eight times proves nothing about the sampler.
+  // Shorter texts cannot differ much: "42" eight times proves nothing about the sampler.
   std::int32_t room_words = 16;
 
-  // Shares of a group's completions that decide about the whole: copies, repeats of an earlier
-  // group, cut ends.
+  // Shares of a group's completions above which the whole group counts as copied, repeated from an
+  // earlier group, or truncated.
   double copied_share = 0.5;
   double repeated_share = 0.5;
   double truncated_share = 0.5;
 
-  // Probability of the copies under the sampler's own log-probs below which they are no accident:
-  // a run has 1e4 to 1e6 groups.
+  // Probability of the copies under the sampler's log-probs below which they are not accidental. A
+  // run has 1e4 to 1e6 groups.
   double copies_chance = 1e-6;
 
-  // Share of completions with one and the same text from which a policy that makes such copies
-  // likely has nearly one text left: below it the entropy of a whole completion is above a nat.
+  // Share of completions with one text from which the policy has nearly one text left. Below this
+  // share the entropy of a whole completion exceeds one nat.
   double one_text_share = 0.75;
 
-  // Without log-probs: at 0.05 nats a word, less than any healthy run has, 64 words come again with
-  // probability exp(-3.2) = 4 %.
+  // Without log-probs: at 0.05 nats per word, less than in any healthy run, a text of 64 words
+  // repeats with probability exp(-3.2) = 4 %.
   std::int32_t long_words = 64;
 
-  // Share of common runs of three words. Samples of one prompt at temperature 1 share 0.05 to 0.4;
-  // two texts that each differ from a third in one word of fifty share 0.8, of which an estimate
-  // from 32 bins is off by up to 0.15.
+  // Share of common runs of three words. Samples of one prompt at temperature 1 share 0.05 to 0.4.
+  // Two texts that each differ from a third in one word of fifty share 0.8; the estimate from 32
+  // bins has an error of up to 0.15.
   double near_similarity = 0.65;
-  // Where the groups around share less than this, the policy is alive, and equal texts of 16 to 64
-  // words are the sampler's fault.
+  // If recent groups share less than this, the policy still varies its texts, and equal texts of 16
+  // to 64 words are a fault of the sampler.
   double live_similarity = 0.5;
 
-  // Text-only dumps: a completion counts as cut if it ends midway and is among the longest, where
-  // short ones rarely end so.
-  double midway_base = 0.2;     // of the shorter half; above it endings say nothing
-  double long_quantile = 0.75;  // of recent lengths
+  // Dumps of texts alone: a completion counts as truncated if it ends midway and is among the
+  // longest, provided that short completions rarely end midway.
+  double midway_base = 0.2;     // share of the shorter half above which endings are not used
+  double long_quantile = 0.75;  // quantile of recent lengths from which a completion is long
 
-  // All groups of a source constant at one value by chance: below 1e-6 for at least four groups.
-  // Over 1e4 steps with ten sources that is one false alarm in ten runs.
+  // Probability, under chance, that all groups of a source are constant at one value; at least four
+  // groups. Over 1e4 steps with ten sources this gives one false alarm in ten runs.
   double verifier_chance = 1e-6;
   std::int64_t verifier_groups = 4;
-  // Groups of a source before its own rate of collapse is believed.
+  // Number of groups of a source from which its own rate of collapse is used.
   std::int64_t verifier_memory = 32;
 
-  // A second verifier is believed where it agreed with the rewards of mixed groups this often, over
-  // that many completions.
+  // A second verifier is used if it agreed with the rewards of mixed groups at this rate, over at
+  // least this many completions.
   double truth_agreement = 0.9;
   std::int64_t truth_count = 64;
 
-  // Success rate of the prompt, posterior mean under Beta(1, 1), with this group and its earlier
-  // ones, each visit counting half of the next. At 0.8 a group of eight is all-correct one time in
-  // six: collapse is then what to expect of the prompt. Three equal results without a history just
-  // reach it; two say nothing.
+  // Success rate of the prompt: the posterior mean under Beta(1, 1) over this group and earlier
+  // ones, where each visit has half the weight of the next. At 0.8 a group of eight is all-correct
+  // one time in six, so collapse is expected. Without a history three equal results just reach the
+  // threshold, and two do not.
   double easy_rate = 0.8;
   double hard_rate = 0.2;
 };
 
-// What the run says around a group (run_memory.h makes it).
+// What the run so far says about a group. RunHistory makes it.
 struct GroupContext {
-  double lowest = 0;  // raw rewards of the run so far
-  double highest = 0;
-  double past_correct = 0;  // of the prompt, older visits fading
-  double past_scored = 0;
-  std::optional<double> repeated_share;  // completions whose text the prompt gave at its last visit
-  std::int64_t repeated_step = 0;        // step of that visit
-  std::optional<double> similarity;      // mean over recent groups
-  std::optional<std::int32_t> token_limit;  // where many completions end
-  std::optional<std::int32_t>
-      long_length;  // long_quantile of recent lengths; none where endings say nothing
-  std::optional<double>
-      constant_chance;  // that all groups of the source at this step are constant at this value
+  double lowest = 0;        // smallest raw reward of the run so far
+  double highest = 0;       // largest raw reward of the run so far
+  double past_correct = 0;  // correct completions of the prompt; older visits weigh less
+  double past_scored = 0;   // scored completions of the prompt; older visits weigh less
+  // Share of completions whose text the prompt also gave at its last visit, and that visit's step.
+  std::optional<double> repeated_share;
+  std::int64_t repeated_step = 0;
+  std::optional<double> similarity;         // mean over recent groups
+  std::optional<std::int32_t> token_limit;  // length at which many completions end
+  // The long_quantile of recent lengths; nullopt if endings are not used.
+  std::optional<std::int32_t> long_length;
+  // Probability that all groups of the source at this step are constant at this value.
+  std::optional<double> constant_chance;
   std::int64_t constant_groups = 0;
-  bool constant_always = false;  // the source never gave another value, and it is neither the worst
-                                 // nor the best one can be
-  std::optional<double> truth_agreement;  // of the second verifier with mixed groups
+  // The source never gave another value, and the value is neither the worst nor the best possible.
+  bool constant_always = false;
+  std::optional<double> truth_agreement;  // agreement of the second verifier with mixed groups
 };
 
 struct Diagnosis {
@@ -138,17 +143,17 @@ struct Diagnosis {
   std::string evidence;
 };
 
-// Whether a group has no signal: constant or unscorable by ClassifyGroup, or mixed by rounding
-// only. Pure.
+// Returns whether a group has no signal: it is constant or unscorable by ClassifyGroup, or mixed by
+// rounding only. Pure.
 bool HasNoSignal(const GroupFacts& group, const CauseRules& rules);
 
-// Mixed by ClassifyGroup, but only by rounding. Pure.
+// Returns whether a group is mixed by ClassifyGroup, but only by rounding. Pure.
 bool DiffersByRounding(const GroupFacts& group, const CauseRules& rules);
 
-// Whether completion `c` was cut at the token limit, as far as one can know. Pure.
-bool IsCut(const CompletionFacts& c, const GroupContext& context);
+// Returns whether the facts show that `c` was truncated at the token limit. Pure.
+bool IsTruncated(const CompletionFacts& c, const GroupContext& context);
 
-// REQUIRES: HasNoSignal(group). Pure.
+// Returns the cause with its evidence. REQUIRES: HasNoSignal(group). Pure.
 Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules);
 
 }  // namespace buttress

@@ -12,8 +12,8 @@ struct Text {
   const CompletionFacts* first = nullptr;
 };
 
-// At most C(n - 1, m - 1) q^(m - 1): that a text of probability q, drawn once, comes m times among
-// n draws.
+// Bounds the probability that a text of probability q, sampled once, appears m times among n
+// samples: C(n - 1, m - 1) q^(m - 1).
 double ChanceOfCopies(std::int64_t n, std::int64_t m, double logprob) {
   const auto log_factorial = [](std::int64_t value) {
     return std::lgamma(static_cast<double>(value) + 1.0);

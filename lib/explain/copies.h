@@ -1,4 +1,4 @@
-// Copies and near copies inside a group. Pure.
+// Finds copies and near copies within a group. Pure.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,15 @@
 namespace buttress {
 
 struct GroupCopies {
-  std::int64_t known = 0;        // completions whose text is known
-  std::int64_t distinct = 0;     // texts
-  std::int64_t most = 0;         // completions with the most frequent text
-  std::int64_t copied = 0;       // completions that have an equal one
-  std::int32_t words = 0;        // of the longest copied text; of the longest text where none is
-  double similarity = 0;         // mean over pairs of completions; 1 for equal ones
-  std::optional<double> chance;  // that independent draws give as many copies, under the sampler's
-                                 // log-probs; none: unknown or no copies
+  std::int64_t known = 0;     // completions whose text is known
+  std::int64_t distinct = 0;  // distinct texts
+  std::int64_t most = 0;      // completions with the most frequent text
+  std::int64_t copied = 0;    // completions that equal another completion
+  std::int32_t words = 0;     // words of the longest copied text, or of the longest text
+  double similarity = 0;      // mean over pairs of completions; 1 for equal texts
+  // Probability that independent samples give as many copies, under the sampler's log-probs;
+  // nullopt without copies or without log-probs.
+  std::optional<double> chance;
 
   double copied_share() const {
     return known == 0 ? 0.0 : static_cast<double>(copied) / static_cast<double>(known);

@@ -1,5 +1,5 @@
-// What is known of a group, wherever it comes from: a ledger or another trainer's dump. What a
-// source does not tell stays unknown.
+// The facts about a group, from a ledger or from another trainer's dump. A fact that the source
+// does not hold is nullopt, empty or unspecified.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,13 @@
 namespace buttress {
 
 struct CompletionFacts {
-  double raw_reward = 0;                    // decides collapse; not a number: unscorable
-  double reward = 0;                        // shaped, what the trainer used
-  Outcome outcome = Outcome::kUnspecified;  // unspecified: unknown, judged by the reward
-  std::optional<bool> truncated;            // cut at the token limit
+  double raw_reward = 0;                    // decides collapse; NaN if unscorable
+  double reward = 0;                        // after shaping, as the trainer used it
+  Outcome outcome = Outcome::kUnspecified;  // unspecified: the raw reward decides
+  std::optional<bool> truncated;            // at the token limit
   std::optional<std::int32_t> tokens;
-  std::optional<double>
-      logprob;  // nats of the whole completion, under the distribution that was sampled from
-  std::optional<bool> states_truth;  // a second verifier finds the ground truth in it, or does not
+  std::optional<double> logprob;     // nats of the whole completion under the sampler
+  std::optional<bool> states_truth;  // whether a second verifier finds the ground truth in it
   TextFacts text;
 };
 
@@ -28,15 +27,15 @@ struct GroupFacts {
   std::int64_t step = 0;
   std::string prompt_id;
   std::string source;
-  std::string sampler;                       // worker; empty: unknown
-  std::string where;                         // "12.jsonl:33", "group 512"
-  std::optional<std::int64_t> version_step;  // of the oldest weights that sampled it
-  std::optional<PromptHistory> history;      // as the trainer recorded it before this group
+  std::string sampler;                       // worker id; "" if unknown
+  std::string where;                         // for example "12.jsonl:33" or "group 512"
+  std::optional<std::int64_t> version_step;  // step of the oldest weights that sampled the group
+  std::optional<PromptHistory> history;      // as the trainer recorded it before the group
   std::vector<CompletionFacts> completions;
 
   std::vector<double> raw_rewards() const;
   std::vector<double> rewards() const;
-  std::vector<Outcome> outcomes() const;  // empty unless all are known
+  std::vector<Outcome> outcomes() const;  // empty if one of them is unknown
 };
 
 }  // namespace buttress

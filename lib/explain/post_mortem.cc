@@ -34,14 +34,14 @@ std::int64_t CountScorable(const GroupFacts& group) {
   return std::ranges::count_if(group.completions, IsScorable);
 }
 
-// Means over the completions and groups of a step.
+// Adds the means over the completions and groups of a step.
 void AddMeans(const std::vector<GroupFacts>& groups, const std::vector<GroupContext>& contexts,
               const CauseRules& rules, StepPoint& point) {
   Mean reward, length, surprisal, similarity;
   for (std::size_t k = 0; k < groups.size(); ++k) {
     for (const CompletionFacts& c : groups[k].completions) {
       ++point.completions;
-      point.truncated += IsCut(c, contexts[k]) ? 1 : 0;
+      point.truncated += IsTruncated(c, contexts[k]) ? 1 : 0;
       if (IsScorable(c)) reward.Add(c.raw_reward);
       if (c.tokens) length.Add(*c.tokens);
       if (!c.tokens && c.text.known()) length.Add(c.text.length);
@@ -68,11 +68,11 @@ void Count(std::optional<Cause> cause, Tally& tally) {
 
 PostMortem::PostMortem(const CauseRules& rules,
                        std::function<void(const CollapsedGroup&)> on_collapsed)
-    : rules_(rules), on_collapsed_(std::move(on_collapsed)), memory_(rules) {}
+    : rules_(rules), on_collapsed_(std::move(on_collapsed)), run_history_(rules) {}
 
-// Observed and expected over the same groups: those whose prompt has a history.
-void PostMortem::Expect(const std::vector<GroupFacts>& groups,
-                        const std::vector<PromptHistory>& history, StepPoint& point) const {
+// Compares the observed and the expected rate over the same groups, those with a history.
+void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups,
+                                const std::vector<PromptHistory>& history, StepPoint& point) const {
   double expected = 0;
   std::int64_t constant = 0;
   for (std::size_t k = 0; k < groups.size(); ++k) {
@@ -87,8 +87,8 @@ void PostMortem::Expect(const std::vector<GroupFacts>& groups,
   point.expected_acr = expected / static_cast<double>(point.with_history);
 }
 
-std::optional<Cause> PostMortem::Judge(const GroupFacts& group, const GroupContext& context,
-                                       StepPoint& point) {
+std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupContext& context,
+                                          StepPoint& point) {
   const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
   point.counts.Add(collapse);
   std::optional<Cause> cause;
@@ -119,29 +119,29 @@ Status PostMortem::Add(const std::vector<GroupFacts>& groups) {
   std::vector<PromptHistory> history;
   std::vector<int> last_constant;
   for (const GroupFacts& group : groups) {
-    history.push_back(memory_.HistoryOf(group));
-    const auto found = memory_.prompts().find(group.prompt_id);
-    const bool seen = found != memory_.prompts().end();
+    history.push_back(run_history_.HistoryOf(group));
+    const auto found = run_history_.prompts().find(group.prompt_id);
+    const bool seen = found != run_history_.prompts().end();
     last_constant.push_back(!seen ? -1 : found->second.last_collapsed ? 1 : 0);
     ++sizes_[static_cast<std::int64_t>(group.completions.size())];
   }
   BUTTRESS_RETURN_IF_ERROR(remedies_.Add(groups[0].step, groups, history, last_constant));
   StepPoint& point = report_.steps.emplace_back();
   point.step = groups[0].step;
-  Expect(groups, history, point);
-  const std::vector<GroupContext> contexts = memory_.Contexts(groups);
+  AddExpectedAcr(groups, history, point);
+  const std::vector<GroupContext> contexts = run_history_.Contexts(groups);
   AddMeans(groups, contexts, rules_, point);
   std::vector<std::optional<Cause>> causes;
   for (std::size_t k = 0; k < groups.size(); ++k) {
-    causes.push_back(Judge(groups[k], contexts[k], point));
+    causes.push_back(Classify(groups[k], contexts[k], point));
     std::int64_t correct = 0;
     for (const CompletionFacts& c : groups[k].completions)
-      correct += IsScorable(c) && memory_.IsSuccess(c) ? 1 : 0;
+      correct += IsScorable(c) && run_history_.IsSuccess(c) ? 1 : 0;
     fit_.Add(correct, CountScorable(groups[k]));
     report_.lengths_are_tokens =
         report_.lengths_are_tokens || groups[k].completions[0].tokens.has_value();
   }
-  memory_.Remember(groups, causes);
+  run_history_.Record(groups, causes);
   return OkStatus();
 }
 
@@ -166,7 +166,7 @@ Report PostMortem::Finish() {
   report_.sigma_acr = SigmaAcr(acr);
   std::ranges::stable_sort(report_.examples, {},
                            [](const CollapsedGroup& group) { return group.diagnosis.cause; });
-  for (const auto& [prompt_id, record] : memory_.prompts()) {
+  for (const auto& [prompt_id, record] : run_history_.prompts()) {
     if (record.collapsed > 1) report_.worst_prompts.push_back({prompt_id, record});
   }
   const auto worse = [](const PromptSummary& a, const PromptSummary& b) {
@@ -181,7 +181,7 @@ Report PostMortem::Finish() {
   const auto common =
       std::ranges::max_element(sizes_, {}, [](const auto& size) { return size.second; });
   report_.remedies = remedies_.Finish(fit_, common == sizes_.end() ? 1 : common->first);
-  report_.prompts_left_out = memory_.prompts_left_out();
+  report_.prompts_left_out = run_history_.prompts_left_out();
   return std::move(report_);
 }
 

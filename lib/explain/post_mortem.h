@@ -1,10 +1,12 @@
-// The report of `buttress explain`, collected step by step: rates, causes with evidence, trends,
-// and what remedies would have changed.
+// Collects the report of `buttress explain` step by step: rates, causes with evidence, trends, and
+// what remedies would have changed.
 //
-//   for each step, in order:  PostMortem::Add(groups)  ->  every collapsed group, with its cause,
-//   to `on_collapsed` PostMortem::Finish()      ->  Report
+//   PostMortem::Add(groups)   for each step, in order; passes every group without a signal and its
+//                             cause to `on_collapsed`
+//   PostMortem::Finish()      returns the Report
 //
-// Memory: a StepPoint a step, kExamples groups a cause, and RunMemory's bounds. Not thread-safe.
+// Memory: one StepPoint per step, kExamples groups per cause, and the bounds of RunHistory. Not
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -20,7 +22,7 @@
 #include "lib/explain/cause.h"
 #include "lib/explain/facts.h"
 #include "lib/explain/remedies.h"
-#include "lib/explain/run_memory.h"
+#include "lib/explain/run_history.h"
 #include "lib/rl/acr.h"
 
 namespace buttress {
@@ -33,32 +35,33 @@ struct CollapsedGroup {
   std::string source;
   std::string sampler;
   std::string where;
-  CollapseClass collapse = CollapseClass::kUnscorable;  // mixed: by rounding only
+  CollapseClass collapse = CollapseClass::kUnscorable;  // kMixed: differs by rounding only
   Diagnosis diagnosis;
 };
 
-// One step, or what stands for one.
+// One step of the run.
 struct StepPoint {
   std::int64_t step = 0;
   CollapseCounts counts;
   std::int64_t near_collapse = 0;
   std::int64_t rounding_only = 0;  // groups mixed by rounding only; `counts` calls them mixed
   CauseCounts causes{};
-  // Over groups whose prompt has a history: their ACR and the one that the histories let expect.
+  // Over groups whose prompt has a history: the observed ACR and the one that the histories
+  // predict.
   std::int64_t with_history = 0;
   double observed_acr = 0;
   double expected_acr = 0;
   std::int64_t completions = 0;
   std::int64_t truncated = 0;
-  double reward_mean = 0;                // raw, over scorable completions
-  std::optional<double> length_mean;     // tokens, else bytes of text
-  std::optional<double> surprisal_mean;  // -logprob / tokens, nats: an estimate of the entropy
-  std::optional<double> similarity;      // mean over the groups whose texts have room
+  double reward_mean = 0;                // raw reward over scorable completions
+  std::optional<double> length_mean;     // tokens, or bytes of text if tokens are unknown
+  std::optional<double> surprisal_mean;  // -logprob / tokens in nats, an estimate of the entropy
+  std::optional<double> similarity;      // mean over the groups with texts of room_words or more
 };
 
 struct Tally {
   std::int64_t groups = 0;
-  std::int64_t collapsed = 0;  // by rounding too
+  std::int64_t collapsed = 0;  // without a signal, including groups that differ by rounding only
   CauseCounts causes{};
 };
 
@@ -75,17 +78,17 @@ struct Report {
   std::int64_t near_collapse = 0;
   std::int64_t with_history = 0;
   double observed_acr = 0;  // over groups with a history
-  double expected_acr = 0;
+  double expected_acr = 0;  // over groups with a history
   double acr_100 = 0;
   double sigma_acr = 0;
   bool lengths_are_tokens = false;
   std::vector<StepPoint> steps;
   std::map<std::string, Tally> sources;
   std::map<std::string, Tally> samplers;
-  std::vector<CollapsedGroup> examples;      // by cause, the first kExamples of each
-  std::vector<PromptSummary> worst_prompts;  // at least two groups without a signal, the most first
+  std::vector<CollapsedGroup> examples;      // sorted by cause, the first kExamples of each
+  std::vector<PromptSummary> worst_prompts;  // those with at least two groups without a signal
   RemedyReport remedies;
-  bool prompts_left_out = false;  // more prompts than are remembered
+  bool prompts_left_out = false;  // there were more than RunHistory::kMaxPrompts prompts
 };
 
 class PostMortem {
@@ -95,23 +98,24 @@ class PostMortem {
 
   PostMortem(const CauseRules& rules, std::function<void(const CollapsedGroup&)> on_collapsed);
 
-  // All groups of a step. Steps rise. kInvalidArgument: a group that no estimator accepts.
+  // Adds all groups of a step. Steps must increase. kInvalidArgument if no estimator accepts a
+  // group.
   Status Add(const std::vector<GroupFacts>& groups);
 
   Report Finish();
 
  private:
-  std::optional<Cause> Judge(const GroupFacts& group, const GroupContext& context,
-                             StepPoint& point);
-  void Expect(const std::vector<GroupFacts>& groups, const std::vector<PromptHistory>& history,
-              StepPoint& point) const;
+  std::optional<Cause> Classify(const GroupFacts& group, const GroupContext& context,
+                                StepPoint& point);
+  void AddExpectedAcr(const std::vector<GroupFacts>& groups,
+                      const std::vector<PromptHistory>& history, StepPoint& point) const;
 
   const CauseRules rules_;
   const std::function<void(const CollapsedGroup&)> on_collapsed_;
-  RunMemory memory_;
+  RunHistory run_history_;
   Remedies remedies_;
   BetaFit fit_;
-  std::map<std::int64_t, std::int64_t> sizes_;  // of groups, how often
+  std::map<std::int64_t, std::int64_t> sizes_;  // number of groups by size
   Report report_;
   CauseCounts shown_{};
 };

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::int64_t kSizes[] = {1, 2, 4};
 
-// The columns of a batch, as AdvantageInput views them.
+// The columns of a step that AdvantageInput views.
 struct Columns {
   std::vector<double> rewards, raw_rewards;
   std::vector<Outcome> outcomes;
@@ -31,7 +31,7 @@ Columns ColumnsOf(std::span<const GroupFacts> groups) {
     columns.group_offsets.push_back(static_cast<std::int32_t>(columns.rewards.size()));
   }
   if (outcomes_known) return columns;
-  // Where only some are known the rewards decide, and what has no verdict has no reward.
+  // If only some outcomes are known, the rewards decide, and an unscorable completion has none.
   for (std::size_t i = 0; i < columns.outcomes.size(); ++i) {
     if (columns.outcomes[i] == Outcome::kUnscorable)
       columns.raw_rewards[i] = std::numeric_limits<double>::quiet_NaN();

@@ -1,6 +1,6 @@
-// What other treatments of collapse would have made of the same groups: advantages by the learner's
-// own code (lib/rl), batch after batch, so that gates see the rates and remember the thresholds
-// that they would have in a run.
+// Computes what other treatments of collapse would have given for the same groups. The advantages
+// come from the learner's own code (lib/rl), step after step, so that gates see the rates and keep
+// the thresholds that they would have in a run.
 #pragma once
 
 #include <cstdint>
@@ -18,25 +18,25 @@ namespace buttress {
 
 // One estimator over all groups of a run.
 struct EstimatorRemedy {
-  std::string name;  // "avspo, mode ladder"
+  std::string name;  // for example "avspo, mode ladder"
   AlgorithmConfig options;
   GateState gate;
-  std::int64_t with_advantage = 0;            // groups with an advantage that is not 0
-  std::int64_t collapsed_with_advantage = 0;  // of these, constant ones
+  std::int64_t with_advantage = 0;            // groups with a nonzero advantage
+  std::int64_t collapsed_with_advantage = 0;  // constant groups with a nonzero advantage
   std::int64_t virtual_groups = 0;
-  double sum_absolute = 0;  // of advantages, over all completions
+  double sum_absolute = 0;  // sum of |advantage| over all completions
 };
 
 // Skipping a prompt whose last group was constant (GRESO, arXiv 2506.02177, without its probing).
 struct SkipRemedy {
   std::int64_t visits = 0;   // groups of prompts seen before
-  std::int64_t skipped = 0;  // after a constant group
-  std::int64_t rightly = 0;  // of these, constant again
+  std::int64_t skipped = 0;  // visits after a constant group
+  std::int64_t rightly = 0;  // skipped visits that were constant again
 };
 
-// What a group size would give.
+// The expected collapse rate of a larger group.
 struct SizeRemedy {
-  std::int64_t times = 1;  // as many completions for each prompt
+  std::int64_t times = 1;  // factor on the number of completions per prompt
   double expected_acr = 0;
 };
 
@@ -45,8 +45,7 @@ struct RemedyReport {
   std::int64_t completions = 0;
   std::vector<EstimatorRemedy> estimators;
   SkipRemedy skip;
-  double draws_for_full_batch =
-      1;  // prompts drawn for each informative group: dynamic sampling's cost
+  double draws_for_full_batch = 1;  // prompts drawn per informative group with dynamic sampling
   std::vector<SizeRemedy> sizes;
 };
 
@@ -54,18 +53,18 @@ class Remedies {
  public:
   Remedies();
 
-  // One step's groups, their histories before it, and whether the prompt's last group was constant
-  // (-1: never seen).
+  // Adds the groups of a step, their histories before the step, and whether the last group of each
+  // prompt was constant (1), not constant (0) or absent (-1).
   Status Add(std::int64_t step, std::span<const GroupFacts> groups,
              std::span<const PromptHistory> history, std::span<const int> last_constant);
 
-  // `fit` over the groups, `size` the common group size.
+  // Returns the report. `fit` covers the same groups; `size` is the most frequent group size.
   RemedyReport Finish(const BetaFit& fit, std::int64_t size) const;
 
  private:
   RemedyReport report_;
   CollapseCounts cumulative_;
-  std::optional<double> acr_ema_;  // as the coordinator keeps it
+  std::optional<double> acr_ema_;  // as the coordinator computes it
 };
 
 }  // namespace buttress

@@ -15,19 +15,19 @@ bool IsWord(char c) {
 
 bool IsContinuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
 
-// Letters, commas and open brackets: after them a text goes on. A digit or another character may
-// end an answer.
+// Returns whether a text ends with a letter, a comma, an operator or an open bracket, after which
+// more text is expected. A digit or another character may end an answer.
 bool EndsMidway(std::string_view text) {
   while (!text.empty() && IsSpace(text.back())) text.remove_suffix(1);
   if (text.empty()) return false;
-  constexpr std::string_view kGoesOn = ",;:([{<\\+-*/=&_^";
+  constexpr std::string_view kContinues = ",;:([{<\\+-*/=&_^";
   const char last = text.back();
   return (last >= 'a' && last <= 'z') || (last >= 'A' && last <= 'Z') ||
-         kGoesOn.find(last) != std::string_view::npos;
+         kContinues.find(last) != std::string_view::npos;
 }
 
-// The first word of `text`, which is not empty and begins with no space: letters and digits, else
-// one character.
+// Returns the length of the first word of `text`: letters and digits, or one other character.
+// REQUIRES: `text` is not empty and does not begin with a space.
 std::size_t WordLength(std::string_view text) {
   std::size_t end = 1;
   if (IsWord(text[0])) {

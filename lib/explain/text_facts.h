@@ -1,5 +1,5 @@
-// What is kept of a completion's text: enough to see copies, near copies and cut ends, in a fixed
-// number of bytes.
+// The facts about a completion's text: enough to find copies, near copies and truncated endings, in
+// a fixed number of bytes.
 #pragma once
 
 #include <cstdint>
@@ -10,19 +10,19 @@
 
 namespace buttress {
 
-// Of a text or of token ids; all 0 where neither is known.
+// Facts about a text or about token ids; all 0 if neither is known.
 struct TextFacts {
-  std::uint64_t digest = 0;  // equal for equal texts; 0: nothing is known
-  std::int32_t words = 0;    // of a text: words, numbers, other characters; else tokens
-  std::int32_t length = 0;   // of a text: bytes; else tokens
-  bool ends_midway = false;  // the text's last character is none that ends an answer
+  std::uint64_t digest = 0;  // equal for equal texts; 0 if nothing is known
+  std::int32_t words = 0;    // words, numbers and other characters of a text, or tokens
+  std::int32_t length = 0;   // bytes of a text, or tokens
+  bool ends_midway = false;  // the last character of the text does not end an answer
 
   MinHash sketch{};  // of its words or tokens
 
   bool known() const { return digest != 0; }
 };
 
-// Pure, linear in the text.
+// Computes the facts of a text or of token ids in linear time. Pure.
 TextFacts FactsOfText(std::string_view text);
 TextFacts FactsOfTokens(std::span<const std::int32_t> token_ids);
 

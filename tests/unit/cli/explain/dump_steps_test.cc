@@ -95,7 +95,8 @@ TEST_F(DumpStepsTest, PythonsNaNIsACompletionWithoutAVerdict) {
 
 TEST_F(DumpStepsTest, TrlRewardsAreTheSumOfTheirColumnsAndChatsAreText) {
   const std::string chat =
-      R"("prompt":[{"role":"user","content":"2+2?"}],"completion":[{"role":"assistant","content":"4"}])";
+      R"("prompt":[{"role":"user","content":"2+2?"}],)"
+      R"("completion":[{"role":"assistant","content":"4"}])";
   Write("completions/completions_00001.jsonl",
         "{\"step\":1," + chat +
             ",\"accuracy\":1.0,\"format\":0.5,\"advantage\":0.1}\n"

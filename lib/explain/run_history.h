@@ -1,5 +1,6 @@
 // What a run has shown up to a step: histories of prompts, rates of sources, recent lengths and
-// likeness. Bounded: kMaxPrompts prompts, the last kRecent completions. Not thread-safe.
+// similarities. Memory is bounded by kMaxPrompts prompts and the last kRecent completions. Not
+// thread-safe.
 #pragma once
 
 #include <array>
@@ -17,42 +18,42 @@
 
 namespace buttress {
 
-// Of one prompt over its visits.
+// The visits of one prompt.
 struct SeenPrompt {
   std::string source;
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
-  PromptHistory history;    // all earlier visits
-  double past_correct = 0;  // each visit counts half of the next
-  double past_scored = 0;
+  PromptHistory history;    // over all earlier visits
+  double past_correct = 0;  // each visit has half the weight of the next
+  double past_scored = 0;   // each visit has half the weight of the next
   std::int64_t last_step = 0;
   bool last_collapsed = false;
-  std::vector<std::uint32_t> last_texts;  // digests, shortened
+  std::vector<std::uint32_t> last_texts;  // shortened digests
 };
 
-class RunMemory {
+class RunHistory {
  public:
   static constexpr std::size_t kMaxPrompts = 200'000;
   static constexpr std::size_t kRecent = 8192;
   static constexpr std::size_t kRecentGroups = 512;
   static constexpr std::size_t kLastTexts = 16;
 
-  explicit RunMemory(const CauseRules& rules) : rules_(rules) {}
+  explicit RunHistory(const CauseRules& rules) : rules_(rules) {}
 
-  // The context of every group of a step, from earlier steps and from this one. Then Remember the
-  // same groups.
+  // Returns the context of every group of a step, from earlier steps and from this one. Call
+  // Record with the same groups afterwards.
   std::vector<GroupContext> Contexts(std::span<const GroupFacts> groups);
 
-  // The prompt's history before this step: the trainer's own record where there is one.
+  // Returns the prompt's history before this step; the trainer's own record takes precedence.
   PromptHistory HistoryOf(const GroupFacts& group) const;
 
-  // `causes` has one element a group, none for one with a signal. What a fault of sampler, verifier
-  // or limit did to a group says nothing about its prompt and source, so it stays out of their
-  // records.
-  void Remember(std::span<const GroupFacts> groups, std::span<const std::optional<Cause>> causes);
+  // Records the groups of a step. `causes` has one element per group, nullopt for a group with a
+  // signal. A fault of the sampler, the verifier or the token limit says nothing about a prompt and
+  // its source, so such groups do not enter their records.
+  void Record(std::span<const GroupFacts> groups, std::span<const std::optional<Cause>> causes);
 
-  // Whether `raw_reward` counts as a success: by outcome, else from the middle of the run's rewards
-  // on.
+  // Returns whether a completion is a success: by its outcome, or by a raw reward in the upper half
+  // of the run's range.
   bool IsSuccess(const CompletionFacts& completion) const;
 
   const std::unordered_map<std::string, SeenPrompt>& prompts() const { return prompts_; }
@@ -64,8 +65,8 @@ class RunMemory {
  private:
   struct Source {
     std::int64_t groups = 0;
-    std::int64_t all_high = 0;  // constant at the best reward of the run
-    std::int64_t all_low = 0;
+    std::int64_t all_high = 0;  // groups constant at the best reward of the run
+    std::int64_t all_low = 0;   // groups constant at the worst reward of the run
     std::int64_t completions = 0;
     double low = 0, high = 0;
   };
@@ -73,7 +74,7 @@ class RunMemory {
   // The groups of one source at one step.
   struct StepOfSource {
     std::int64_t groups = 0;
-    bool constant = true;  // all of them at `value`
+    bool constant = true;  // every group is constant at `value`
     double value = 0;
     double chance = 1;
   };
@@ -87,8 +88,8 @@ class RunMemory {
 
   bool IsBest(double value) const;
   bool IsWorst(double value) const;
-  void RememberRewards(const GroupFacts& group, SeenPrompt* prompt);
-  void Look(std::span<const GroupFacts> groups);
+  void RecordRewards(const GroupFacts& group, SeenPrompt* prompt);
+  void Observe(std::span<const GroupFacts> groups);
   std::map<std::string, StepOfSource> StepBySource(std::span<const GroupFacts> groups) const;
   void SetLengths(GroupContext& context) const;
   void SetRepeats(const GroupFacts& group, GroupContext& context) const;
@@ -100,7 +101,7 @@ class RunMemory {
   bool prompts_left_out_ = false;
   std::map<std::string, Source> sources_;
   std::deque<Recent> recent_;
-  std::deque<double> similarities_;  // of groups whose texts have room
+  std::deque<double> similarities_;  // of groups with texts of room_words or more
   std::int64_t truth_known_ = 0, truth_agrees_ = 0;
 };
 

@@ -1,4 +1,4 @@
-#include "lib/explain/run_memory.h"
+#include "lib/explain/run_history.h"
 
 #include <algorithm>
 #include <cmath>
@@ -16,7 +16,7 @@ std::uint32_t Shortened(std::uint64_t digest) {
   return static_cast<std::uint32_t>(digest ^ (digest >> 32));
 }
 
-// The common reward of a group with at least two scorable completions, if they have one.
+// Returns the common reward of a group with at least two scorable completions, if there is one.
 std::optional<double> ConstantOf(const GroupFacts& group) {
   std::int64_t scorable = 0;
   double value = 0;
@@ -28,7 +28,7 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
   return scorable >= 2 ? std::optional(value) : std::nullopt;
 }
 
-bool TellsAboutThePrompt(Cause cause) {
+bool DependsOnPrompt(Cause cause) {
   return cause == Cause::kTooEasy || cause == Cause::kTooHard || cause == Cause::kModeCollapsed ||
          cause == Cause::kUnknown;
 }
@@ -41,35 +41,35 @@ void Push(std::deque<Value>& values, Value value, std::size_t bound) {
 
 }  // namespace
 
-bool RunMemory::IsSuccess(const CompletionFacts& c) const {
+bool RunHistory::IsSuccess(const CompletionFacts& c) const {
   if (c.outcome != Outcome::kUnspecified) return c.outcome == Outcome::kCorrect;
   return highest_ > lowest_ ? c.raw_reward >= (lowest_ + highest_) / 2 : c.raw_reward > 0;
 }
 
-bool RunMemory::IsBest(double value) const {
+bool RunHistory::IsBest(double value) const {
   return highest_ > lowest_ &&
          value >= highest_ - rules_.float_noise * std::max(1.0, std::abs(highest_));
 }
 
-bool RunMemory::IsWorst(double value) const {
+bool RunHistory::IsWorst(double value) const {
   return !IsBest(value) && value <= lowest_ + rules_.float_noise * std::max(1.0, std::abs(lowest_));
 }
 
-PromptHistory RunMemory::HistoryOf(const GroupFacts& group) const {
+PromptHistory RunHistory::HistoryOf(const GroupFacts& group) const {
   if (group.history) return *group.history;
   const auto found = prompts_.find(group.prompt_id);
   return found == prompts_.end() ? PromptHistory{} : found->second.history;
 }
 
-std::optional<double> RunMemory::similarity() const {
+std::optional<double> RunHistory::similarity() const {
   if (similarities_.empty()) return std::nullopt;
   double sum = 0;
   for (const double value : similarities_) sum += value;
   return sum / static_cast<double>(similarities_.size());
 }
 
-// What this step adds before its groups are judged: ranges, lengths, likeness, agreement.
-void RunMemory::Look(std::span<const GroupFacts> groups) {
+// Adds what the contexts of this step need: ranges, lengths, similarities, agreement.
+void RunHistory::Observe(std::span<const GroupFacts> groups) {
   for (const GroupFacts& group : groups) {
     const bool mixed =
         ClassifyGroup(group.raw_rewards(), group.outcomes()) == CollapseClass::kMixed;
@@ -93,7 +93,7 @@ void RunMemory::Look(std::span<const GroupFacts> groups) {
   }
 }
 
-std::map<std::string, RunMemory::StepOfSource> RunMemory::StepBySource(
+std::map<std::string, RunHistory::StepOfSource> RunHistory::StepBySource(
     std::span<const GroupFacts> groups) const {
   std::map<std::string, StepOfSource> by_source;
   for (const GroupFacts& group : groups) {
@@ -104,7 +104,7 @@ std::map<std::string, RunMemory::StepOfSource> RunMemory::StepBySource(
     if (!step.constant) continue;
     const auto source = sources_.find(group.source);
     const bool best = IsBest(*value);
-    double rate = 1;  // of such groups so far: too little seen explains everything
+    double rate = 1;  // share of such groups so far; 1 until enough groups were seen
     if (source != sources_.end() && source->second.groups >= rules_.verifier_memory) {
       const std::int64_t alike = best              ? source->second.all_high
                                  : IsWorst(*value) ? source->second.all_low
@@ -123,9 +123,9 @@ std::map<std::string, RunMemory::StepOfSource> RunMemory::StepBySource(
   return by_source;
 }
 
-// Text-only dumps: where the shorter half ends midway too, endings say nothing. Token lengths: a
-// limit is where many end exactly.
-void RunMemory::SetLengths(GroupContext& context) const {
+// Finds the token limit, at which many completions end exactly. For dumps of texts alone it finds
+// the length of long completions, unless the shorter half ends midway as well.
+void RunHistory::SetLengths(GroupContext& context) const {
   constexpr std::size_t kEnough = 32;
   std::vector<std::int32_t> tokens, lengths;
   for (const Recent& r : recent_) {
@@ -152,7 +152,7 @@ void RunMemory::SetLengths(GroupContext& context) const {
                                                          static_cast<double>(lengths.size() - 1))];
 }
 
-void RunMemory::SetRepeats(const GroupFacts& group, GroupContext& context) const {
+void RunHistory::SetRepeats(const GroupFacts& group, GroupContext& context) const {
   const auto found = prompts_.find(group.prompt_id);
   if (found == prompts_.end()) return;
   const SeenPrompt& prompt = found->second;
@@ -174,8 +174,8 @@ void RunMemory::SetRepeats(const GroupFacts& group, GroupContext& context) const
   context.repeated_step = prompt.last_step;
 }
 
-std::vector<GroupContext> RunMemory::Contexts(std::span<const GroupFacts> groups) {
-  Look(groups);
+std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> groups) {
+  Observe(groups);
   const auto by_source = StepBySource(groups);
   GroupContext common;
   common.lowest = lowest_;
@@ -206,8 +206,8 @@ std::vector<GroupContext> RunMemory::Contexts(std::span<const GroupFacts> groups
   return contexts;
 }
 
-// Of a prompt that is not remembered the source's record grows alone.
-void RunMemory::RememberRewards(const GroupFacts& group, SeenPrompt* prompt) {
+// Records the rewards of a group for its source, and for its prompt unless `prompt` is null.
+void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   Source& source = sources_[group.source];
   ++source.groups;
   if (const auto value = ConstantOf(group)) {
@@ -229,8 +229,8 @@ void RunMemory::RememberRewards(const GroupFacts& group, SeenPrompt* prompt) {
   prompt->past_scored = prompt->past_scored / 2 + static_cast<double>(scored);
 }
 
-void RunMemory::Remember(std::span<const GroupFacts> groups,
-                         std::span<const std::optional<Cause>> causes) {
+void RunHistory::Record(std::span<const GroupFacts> groups,
+                        std::span<const std::optional<Cause>> causes) {
   for (std::size_t k = 0; k < groups.size(); ++k) {
     const GroupFacts& group = groups[k];
     SeenPrompt* prompt = nullptr;
@@ -239,7 +239,7 @@ void RunMemory::Remember(std::span<const GroupFacts> groups,
     } else {
       prompts_left_out_ = true;
     }
-    if (!causes[k] || TellsAboutThePrompt(*causes[k])) RememberRewards(group, prompt);
+    if (!causes[k] || DependsOnPrompt(*causes[k])) RecordRewards(group, prompt);
     if (prompt == nullptr) continue;
     prompt->source = group.source;
     ++prompt->groups;
