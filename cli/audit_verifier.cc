@@ -1,4 +1,4 @@
-// `buttress audit-verifier FILE`: what a verifier gets wrong that can be known without another one.
+// `buttress audit-verifier FILE`: finds errors of a verifier without a second verifier.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
@@ -14,8 +14,8 @@ namespace {
 
 using nlohmann::ordered_json;
 
-// Those that look for an answer in a text; the others take the response as it is.
-constexpr std::string_view kAnnounced[] = {"math", "number"};
+// The verifiers that search a text for an answer. The others compare the whole response.
+constexpr std::string_view kExtracting[] = {"math", "number"};
 
 struct AuditFlags {
   VerifierFlags verifier;
@@ -68,12 +68,12 @@ ordered_json RateJson(const ErrorRate& rate) {
 }
 
 void PrintRate(const char* name, const ErrorRate& rate) {
-  std::printf("%-24s %.4f [%.4f, %.4f]   %lld of %lld, interval of 95 %%\n", name, rate.rate(),
+  std::printf("%-24s %.4f [%.4f, %.4f]   %lld of %lld, 95 %% interval\n", name, rate.rate(),
               rate.low(), rate.high(), static_cast<long long>(rate.errors),
               static_cast<long long>(rate.trials));
 }
 
-// What noise of this size does to the collapse rate that a run would report.
+// Prints how label noise of this size changes the collapse rate that a run would report.
 void PrintNoise(const LabelNoise& noise, bool as_json) {
   const double true_acr = ExpectedAcr(noise.groups, 0, 0);
   const double expected =
@@ -94,7 +94,7 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
     return;
   }
   if (noise.false_positive.trials + noise.false_negative.trials == 0) {
-    std::printf("no labels: the noise is not known\n");
+    std::printf("the file has no labels, so the error rates are unknown\n");
     return;
   }
   PrintRate("false positive rate", noise.false_positive);
@@ -102,15 +102,16 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
   std::printf("%-24s %lld\n", "unscorable", static_cast<long long>(noise.unscorable));
   if (noise.groups.empty()) return;
   std::printf(
-      "%-24s %.4f by labels, %.4f measured; %.4f [%.4f, %.4f] expected of such noise, %zu groups\n",
+      "%-24s %.4f by labels, %.4f measured; %.4f [%.4f, %.4f] expected from this noise, %zu "
+      "groups\n",
       "ACR", true_acr, noise.measured.acr(), expected, range.low, range.high, noise.groups.size());
 }
 
 Status Audit(const AuditFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> verifier, flags.verifier.Make());
-  const bool announced = std::find(std::begin(kAnnounced), std::end(kAnnounced),
-                                   flags.verifier.verifier) != std::end(kAnnounced);
-  VerifierAudit audit(*verifier, announced);
+  const bool extracts =
+      std::ranges::find(kExtracting, flags.verifier.verifier) != std::end(kExtracting);
+  VerifierAudit audit(*verifier, extracts);
   BUTTRESS_RETURN_IF_ERROR(
       ForEachVerifyRow(flags.verifier.path, [&](const VerifyRow& row) { audit.Add(row); }));
   for (const AuditCheck& check : audit.checks()) {
@@ -125,10 +126,9 @@ Status Audit(const AuditFlags& flags) {
 std::function<Status()> AddAuditVerifier(CLI::App& app) {
   const auto flags = std::make_shared<AuditFlags>();
   flags->verifier.AddTo(app);
-  app.add_option("--examples", flags->examples,
-                 "failures that are shown of each check, 100 at most")
+  app.add_option("--examples", flags->examples, "number of failures to show per check, at most 100")
       ->capture_default_str();
-  app.add_flag("--json", flags->json, "one JSON object a check, and a summary object");
+  app.add_flag("--json", flags->json, "print one JSON object per check, then a summary object");
   return [flags] { return Audit(*flags); };
 }
 

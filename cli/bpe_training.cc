@@ -24,7 +24,7 @@ struct Candidate {
   std::int64_t count = 0;
   Pair pair;
 
-  // Of a queue the largest comes first.
+  // The queue returns the largest element first.
   bool operator<(const Candidate& other) const {
     return count != other.count ? count < other.count : pair > other.pair;
   }
@@ -49,7 +49,7 @@ class Trainer {
       queue_.pop();
       const auto use = uses_.find(best.pair);
       if (use == uses_.end() || use->second.count <= 0) continue;
-      if (use->second.count != best.count) {  // it has changed since it was queued
+      if (use->second.count != best.count) {  // the count has changed since the pair was queued
         queue_.push({use->second.count, best.pair});
         continue;
       }
@@ -64,7 +64,7 @@ class Trainer {
     std::set<std::size_t> words;
   };
 
-  // The alphabet's characters in their order in Unicode.
+  // Adds the characters of the byte-level alphabet in Unicode order.
   void AddAlphabet() {
     std::vector<std::pair<char32_t, std::size_t>> characters;
     for (std::size_t b = 0; b < kBytes; ++b)

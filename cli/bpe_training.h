@@ -10,14 +10,14 @@
 namespace buttress {
 
 struct TrainedBpe {
-  std::vector<std::string>
-      tokens;  // by id, in the byte-level alphabet: its 256 characters, then what merges made
-  std::vector<std::pair<std::string, std::string>> merges;  // first ones first
+  // Tokens by id in the byte-level alphabet: its 256 characters, then the merged tokens.
+  std::vector<std::string> tokens;
+  std::vector<std::pair<std::string, std::string>> merges;  // in the order of learning
 };
 
-// `words` (raw bytes) and how often each occurs. Merges the most frequent pair, of equally frequent
-// ones the pair with the smaller ids, until there are `tokens` tokens or no pairs; the same as
-// Hugging Face's BpeTrainer. REQUIRES: tokens >= 256.
+// Learns from `words` (raw bytes) with their counts. Each round merges the most frequent pair, and
+// among equally frequent pairs the one with the smaller ids, until there are `tokens` tokens or no
+// pairs. The result equals that of Hugging Face's BpeTrainer. REQUIRES: tokens >= 256.
 TrainedBpe TrainBpe(const std::map<std::string, std::int64_t>& words, std::size_t tokens);
 
 }  // namespace buttress

@@ -1,5 +1,7 @@
 #include "cli/new_model_folder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -40,8 +42,7 @@ ordered_json ModelConfigJson(const NewModelOptions& options, const NewTokenizer&
 Status Check(const NewModelOptions& options) {
   const auto range = [](const char* option, std::int64_t value) {
     if (value >= 1 && value <= kMaxSize) return OkStatus();
-    return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; 1 to " +
-                           std::to_string(kMaxSize) + " is expected");
+    return InvalidArgument(fmt::format("{} = {}; expected 1 to {}", option, value, kMaxSize));
   };
   BUTTRESS_RETURN_IF_ERROR(range("--layers", options.layers));
   BUTTRESS_RETURN_IF_ERROR(range("--hidden", options.hidden));
@@ -50,26 +51,25 @@ Status Check(const NewModelOptions& options) {
   BUTTRESS_RETURN_IF_ERROR(range("--max-positions", options.max_positions));
   if (options.kv_heads != 0) BUTTRESS_RETURN_IF_ERROR(range("--kv-heads", options.kv_heads));
   if (options.hidden % (2 * options.heads) != 0) {
-    return InvalidArgument("--hidden = " + std::to_string(options.hidden) + " does not make " +
-                           std::to_string(options.heads) +
-                           " heads of an even size; use a multiple of " +
-                           std::to_string(2 * options.heads));
+    return InvalidArgument(fmt::format(
+        "--hidden = {} cannot be split into {} heads of even size; use a multiple of {}",
+        options.hidden, options.heads, 2 * options.heads));
   }
   if (options.kv_heads != 0 && options.heads % options.kv_heads != 0) {
-    return InvalidArgument("--kv-heads = " + std::to_string(options.kv_heads) +
-                           " does not divide --heads = " + std::to_string(options.heads));
+    return InvalidArgument(fmt::format("--kv-heads = {} does not divide --heads = {}",
+                                       options.kv_heads, options.heads));
   }
   if (options.vocab != 0) BUTTRESS_RETURN_IF_ERROR(range("--vocab", options.vocab));
   if (!(options.rope_theta > 0)) {
-    return InvalidArgument("--rope-theta = " + std::to_string(options.rope_theta) +
-                           "; a number above 0 is expected");
+    return InvalidArgument(
+        fmt::format("--rope-theta = {}; expected a number above 0", options.rope_theta));
   }
   if (options.characters.empty() == options.text.empty()) {
     return InvalidArgument(
         options.text.empty()
-            ? "--characters is empty; name every character of the task, or a text to learn tokens "
-              "from (--text)"
-            : "--characters and --text are both given; the tokenizer is made of one of them");
+            ? "--characters is empty; name every character of the task, or a text to train a "
+              "tokenizer on (--text)"
+            : "--characters and --text are both given; use one of them");
   }
   return OkStatus();
 }
@@ -84,13 +84,12 @@ Result<NewTokenizer> MakeTokenizer(const NewModelOptions& options) {
 Status WriteNewModel(const NewModelOptions& options, const std::string& folder) {
   BUTTRESS_RETURN_IF_ERROR(Check(options));
   if (std::filesystem::exists(JoinPath(folder, "model.safetensors"))) {
-    return AlreadyExists(folder + " holds weights (model.safetensors); name another folder");
+    return AlreadyExists(folder + " already holds model.safetensors; name another folder");
   }
   BUTTRESS_ASSIGN_OR_RETURN(const NewTokenizer tokenizer, MakeTokenizer(options));
   if (options.vocab != 0 && options.vocab < tokenizer.tokens) {
-    return InvalidArgument("--vocab = " + std::to_string(options.vocab) +
-                           " is less than the tokenizer's " + std::to_string(tokenizer.tokens) +
-                           " tokens");
+    return InvalidArgument(fmt::format("--vocab = {} is less than the {} tokens of the tokenizer",
+                                       options.vocab, tokenizer.tokens));
   }
   const ordered_json generation{
       {"eos_token_id", tokenizer.end_id}, {"pad_token_id", tokenizer.pad_id}, {"do_sample", true}};

@@ -1,5 +1,7 @@
 #include "cli/new_tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <fstream>
 #include <map>
 #include <set>
@@ -15,11 +17,12 @@ using nlohmann::json;
 using nlohmann::ordered_json;
 
 constexpr const char* kStartToken = "<|im_start|>";
-constexpr std::int64_t kLeastTokens = 256 + 3;
+constexpr std::int64_t kMinTokens = 256 + 3;  // bytes and special tokens
 
-// Qwen2's tokenizer.json.
+// The pre-tokenizer pattern of Qwen2's tokenizer.json.
 constexpr const char* kQwen2Pattern =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
+    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N})"
+    R"(| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 
 constexpr const char* kChatMl =
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n{{ message['content'] "
@@ -41,11 +44,11 @@ ordered_json Qwen2PreTokenizer() {
   return {{"type", "Sequence"}, {"pretokenizers", ordered_json::array({split, ByteLevel()})}};
 }
 
-// The special tokens stand behind the others.
+// Assembles tokenizer.json. The special tokens follow the learned ones.
 NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special,
                   const ordered_json& pre_tokenizer) {
   ordered_json vocab = ordered_json::object();
-  // Appended, for operator[] looks through all of them; tokens are distinct.
+  // Appending avoids the linear search of operator[]; the tokens are distinct.
   auto& entries = vocab.get_ref<ordered_json::object_t&>();
   for (const std::string& token : bpe.tokens) entries.push_back({token, entries.size()});
   ordered_json merges = ordered_json::array();
@@ -85,7 +88,7 @@ NewTokenizer Make(const TrainedBpe& bpe, const std::vector<std::string>& special
   return made;
 }
 
-// Adds the words of every string in `value`.
+// Counts the words of every string in `value`.
 Status CountWords(const json& value, const PreTokenizer& pre_tokenizer,
                   std::map<std::string, std::int64_t>& words) {
   if (value.is_structured()) {
@@ -111,13 +114,12 @@ NewTokenizer CharacterTokenizer(const std::string& characters) {
 }
 
 Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens) {
-  if (tokens < kLeastTokens) {
-    return InvalidArgument("--tokens = " + std::to_string(tokens) + "; at least " +
-                           std::to_string(kLeastTokens) +
-                           " (bytes and special tokens) are expected");
+  if (tokens < kMinTokens) {
+    return InvalidArgument(fmt::format(
+        "--tokens = {}; expected at least {} (bytes and special tokens)", tokens, kMinTokens));
   }
   std::ifstream lines(path);
-  if (!lines) return NotFound("cannot open " + path + "; --text names a JSONL");
+  if (!lines) return NotFound("cannot open " + path + "; --text expects a JSONL file");
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizer pre_tokenizer,
                             PreTokenizer::FromJson(json(Qwen2PreTokenizer())));
   std::map<std::string, std::int64_t> words;
@@ -128,7 +130,7 @@ Result<NewTokenizer> TrainTokenizer(const std::string& path, std::int64_t tokens
     const Status counted =
         row.is_discarded() ? InvalidArgument("not JSON") : CountWords(row, pre_tokenizer, words);
     if (!counted.ok())
-      return InvalidArgument(path + ", line " + std::to_string(number) + ": " + counted.message());
+      return InvalidArgument(fmt::format("{}, line {}: {}", path, number, counted.message()));
   }
   const std::vector<std::string> special = {kPadToken, kStartToken, kEndToken};
   const auto learned = static_cast<std::size_t>(tokens) - special.size();

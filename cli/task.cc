@@ -1,5 +1,5 @@
-// `buttress task countdown` and `buttress task arithmetic`: problems with a split by canonical
-// form, and a cold start for them.
+// `buttress task countdown` and `buttress task arithmetic`: generate problems, split into training
+// and held-out problems by canonical form, and pairs for supervised fine-tuning.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
@@ -26,24 +26,24 @@ void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
   app.add_option("--out", flags.folder, "folder for train.jsonl, held_out.jsonl and sft.jsonl")
       ->required();
   app.add_option("--format", flags.format,
-                 "prompts: compact, for a small model of single characters, or words")
+                 "form of the prompts: compact, for a model of single characters, or words")
       ->check(CLI::IsMember({"compact", "words"}))
       ->capture_default_str();
   app.add_option("--train", flags.files.train, "rows of train.jsonl")
       ->check(CLI::NonNegativeNumber);
-  app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all different")
+  app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all distinct")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--sft", flags.files.sft, "rows of sft.jsonl")->check(CLI::NonNegativeNumber);
   app.add_option("--held-out-share", flags.files.held_out_share,
-                 "share of all problems that is kept from training")
+                 "share of all problems that is held out from training")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--solution-share", flags.files.solution_share,
-                 "share of sft.jsonl's responses that are right; the rest are random")
+                 "share of correct responses in sft.jsonl; the rest are random")
       ->check(CLI::Range(0.0, 1.0))
       ->capture_default_str();
   app.add_option("--seed", flags.files.seed,
-                 "seed of what is drawn; the split does not depend on it")
+                 "seed of the generated problems; the split does not depend on it")
       ->capture_default_str();
 }
 
@@ -73,8 +73,8 @@ std::function<Status()> AddCountdown(CLI::App& app) {
   app.add_option("--operators", flags->kind.operators, "operators of a problem")
       ->capture_default_str();
   app.add_option("--mix", flags->mix,
-                 "SHARE:NUMBERS:OPERATORS of one kind of problem, repeated; instead of --numbers "
-                 "and --operators");
+                 "SHARE:NUMBERS:OPERATORS of one kind of problem; may be repeated and replaces "
+                 "--numbers and --operators");
   app.add_option("--number-min", flags->countdown.min_number, "smallest number")
       ->capture_default_str();
   app.add_option("--number-max", flags->countdown.max_number, "largest number")
@@ -84,7 +84,7 @@ std::function<Status()> AddCountdown(CLI::App& app) {
   app.add_option("--target-max", flags->countdown.max_target, "largest target")
       ->capture_default_str();
   app.add_flag("--use-all", flags->use_all,
-               "every number exactly once (run.reward.use_all) instead of at most once");
+               "use every number exactly once (run.reward.use_all) instead of at most once");
   return [flags]() -> Status {
     flags->countdown.format = flags->task.prompt_format();
     flags->countdown.use = flags->use_all ? NumberUse::kExactlyOnce : NumberUse::kAtMostOnce;
@@ -106,9 +106,9 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
 
   const auto flags = std::make_shared<Flags>();
   AddTaskFlags(app, flags->task);
-  app.add_option("--digits", flags->arithmetic.digits, "digits of an operand, at most")
+  app.add_option("--digits", flags->arithmetic.digits, "maximum digits of an operand")
       ->capture_default_str();
-  app.add_option("--operators", flags->arithmetic.operators, "some of + - *")
+  app.add_option("--operators", flags->arithmetic.operators, "operators to use, from + - *")
       ->capture_default_str();
   return [flags] {
     flags->arithmetic.format = flags->task.prompt_format();
@@ -120,8 +120,7 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
 
 std::function<Status()> AddTask(CLI::App& app) {
   app.require_subcommand(1);
-  CLI::App& countdown_app =
-      *app.add_subcommand("countdown", "numbers, and a target to reach with them");
+  CLI::App& countdown_app = *app.add_subcommand("countdown", "reach a target with given numbers");
   CLI::App& arithmetic_app =
       *app.add_subcommand("arithmetic", "sums, differences and products of two numbers");
   return [&countdown_app, countdown = AddCountdown(countdown_app),

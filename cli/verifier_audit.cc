@@ -9,13 +9,13 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kMisses = 10;  // of an answer
+constexpr std::size_t kMisses = 10;  // near misses per answer
 
 enum Check { kGold, kNothing, kPerturbed, kFormats, kBothWays, kChecks };
 
 std::string Boxed(std::string_view answer) { return "\\boxed{" + std::string(answer) + "}"; }
 
-// The answer without the solution around it; empty if there is none.
+// Returns the answer without the solution around it, or "" if it holds none.
 std::string BareAnswer(const std::string& answer) {
   const std::vector<std::string> anchors(std::begin(kMathAnchors), std::end(kMathAnchors));
   const std::vector<AnswerCandidate> found = FindAnswers(answer, /*truncated=*/false, anchors);
@@ -24,16 +24,17 @@ std::string BareAnswer(const std::string& answer) {
 
 }  // namespace
 
-VerifierAudit::VerifierAudit(const Verifier& verifier, bool announced)
-    : verifier_(verifier), announced_(announced), checks_(kChecks) {
+VerifierAudit::VerifierAudit(const Verifier& verifier, bool extracts)
+    : verifier_(verifier), extracts_(extracts), checks_(kChecks) {
   checks_[kGold] = {.name = "gold equals gold", .meaning = "the answer itself is correct"};
   checks_[kNothing] = {.name = "nothing is wrong",
-                       .meaning = "an empty response, and one that gives up, are not correct"};
+                       .meaning = "an empty response and a refusal are not correct"};
   checks_[kPerturbed] = {
       .name = "perturbed gold differs",
-      .meaning = "near misses by rule are not correct (lib/verify/audit/near_miss.h)"};
-  checks_[kFormats] = {.name = "format variants agree",
-                       .meaning = "the answer in other dress is correct (format_variant.h)"};
+      .meaning = "near misses made by rule are not correct (lib/verify/audit/near_miss.h)"};
+  checks_[kFormats] = {
+      .name = "format variants agree",
+      .meaning = "the answer in another format is correct (lib/verify/audit/format_variant.h)"};
   checks_[kBothWays] = {.name = "both ways alike",
                         .meaning = "a near miss as the reference does not make the answer correct"};
 }
@@ -58,7 +59,7 @@ Outcome VerifierAudit::Judge(const VerifyRow& row, AuditCheck& check, std::strin
 void VerifierAudit::CheckAnswer(const VerifyRow& row) {
   for (const char* response : {"", "I do not know."})
     Judge(row, checks_[kNothing], "gives up", response, row.answer, false);
-  if (!announced_) {
+  if (!extracts_) {
     Judge(row, checks_[kGold], "as it is", row.answer, row.answer, true);
     return;
   }

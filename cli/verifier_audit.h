@@ -1,5 +1,5 @@
-// What can be said of a verifier without a second opinion: metamorphic checks on a file's answers,
-// and its errors against labels.
+// Checks of a verifier that need no second verifier: metamorphic checks on the answers of a file,
+// and error rates against labels.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@
 
 namespace buttress {
 
-// A verdict that a check did not expect.
+// A verdict that differs from what a check expects.
 struct AuditFailure {
   std::string id;
-  std::string what;  // the rule or variant
+  std::string what;  // the rule or format variant that made the response
   std::string answer;
   std::string response;
   Verdict verdict;
@@ -28,26 +28,27 @@ struct AuditCheck {
   std::string_view meaning;
   std::int64_t tried = 0;
   std::int64_t failed = 0;
-  std::vector<AuditFailure> examples = {};  // the first kMaxAuditExamples
+  std::vector<AuditFailure> examples = {};  // the first kMaxAuditExamples failures
 };
 
 inline constexpr std::size_t kMaxAuditExamples = 100;
 
-// Errors against labels. Unscorable completions are no trials: they never train.
+// Errors against labels. Unscorable completions are not counted as trials, because they are never
+// trained on.
 struct LabelNoise {
-  ErrorRate false_positive;  // of completions labelled wrong, judged correct
-  ErrorRate false_negative;  // of completions labelled correct, judged wrong
+  ErrorRate false_positive;  // labelled wrong, judged correct
+  ErrorRate false_negative;  // labelled correct, judged wrong
   std::int64_t unscorable = 0;
-  CollapseCounts measured;            // of groups, by verdicts
-  std::vector<LabelledGroup> groups;  // the same groups by labels
+  CollapseCounts measured;            // classes of the groups by the verdicts
+  std::vector<LabelledGroup> groups;  // the same groups by their labels
 };
 
 // Not thread-safe.
 class VerifierAudit {
  public:
-  // `announced`: the verifier looks for an answer in a text (math, number); others get the checks
-  // that hold for all.
-  VerifierAudit(const Verifier& verifier, bool announced);
+  // `extracts`: the verifier searches a text for an answer (math, number). Only such verifiers get
+  // the checks on near misses and format variants.
+  VerifierAudit(const Verifier& verifier, bool extracts);
 
   void Add(const VerifyRow& row);
 
@@ -62,7 +63,7 @@ class VerifierAudit {
   void CountLabels(const VerifyRow& row);
 
   const Verifier& verifier_;
-  const bool announced_;
+  const bool extracts_;
   std::vector<AuditCheck> checks_;
   LabelNoise noise_;
 };

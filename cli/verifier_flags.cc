@@ -19,19 +19,21 @@ void VerifierFlags::AddTo(CLI::App& app) {
                  "\"answer\", \"responses\": [...], \"labels\": [...]}; labels are optional");
   app.add_option(
          "--verifier", verifier,
-         "what scores, alone or as a sum (math + 0.2 * format): buttress verify --list names them")
+         "a verifier, or a weighted sum such as math + 0.2 * format; buttress verify --list "
+         "names the verifiers")
       ->capture_default_str();
   app.add_option("--set", overrides,
-                 "a setting of run.reward: run.reward.code.language=cpp (may stand several times)");
+                 "a setting of run.reward, for example run.reward.code.language=cpp; may be "
+                 "repeated");
   app.add_flag("--use-all", use_all, "countdown: every number exactly once");
   app.add_option("--mode", mode, "math: lenient | strict");
   app.add_option("--anchors", anchors,
-                 "math: where a response's answer is looked for, in this order: boxed,####,answer:")
+                 "math: the markers of an answer, in the order of search: boxed,####,answer:")
       ->delimiter(',');
 }
 
 Result<std::unique_ptr<Verifier>> VerifierFlags::Make() const {
-  if (path.empty()) return InvalidArgument("name a JSONL file");
+  if (path.empty()) return InvalidArgument("no JSONL file is named");
   std::vector<std::string> all = overrides;
   if (!mode.empty()) all.push_back("run.reward.math.mode=" + mode);
   if (use_all) all.emplace_back("run.reward.use_all=true");
@@ -57,8 +59,7 @@ Status ForEachVerifyRow(const std::string& path, const std::function<void(const 
       std::fprintf(stderr, "%lld rows, %lld responses\n", static_cast<long long>(number),
                    static_cast<long long>(responses));
   }
-  if (file.bad())
-    return DataLoss("cannot read on in " + path + " behind line " + std::to_string(number));
+  if (file.bad()) return DataLoss("cannot read " + path + " after line " + std::to_string(number));
   return OkStatus();
 }
 

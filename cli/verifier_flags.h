@@ -1,4 +1,4 @@
-// The options of the commands that score a file with one verifier.
+// The options of the commands that score a file with a verifier.
 #pragma once
 
 #include <cstdint>
@@ -25,15 +25,15 @@ struct VerifierFlags {
   std::string mode;
   std::vector<std::string> anchors;
 
-  // FILE, --verifier, --set, and short forms of some settings: --use-all, --mode, --anchors.
+  // Adds FILE, --verifier, --set, and short forms of some settings: --use-all, --mode, --anchors.
   void AddTo(CLI::App& app);
 
-  // kInvalidArgument for unknown names and settings that cannot be used.
+  // kInvalidArgument for an unknown name or an invalid setting.
   Result<std::unique_ptr<Verifier>> Make() const;
 };
 
-// Calls `row` with each row of the file, and says on stderr how far it is every ten thousand.
-// kNotFound; kDataLoss names the line.
+// Calls `row` with each row of the file and reports its progress on stderr every ten thousand rows.
+// kNotFound if the file cannot be opened; kDataLoss names the line of a bad row.
 Status ForEachVerifyRow(const std::string& path, const std::function<void(const VerifyRow&)>& row);
 
 }  // namespace buttress

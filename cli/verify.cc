@@ -1,5 +1,5 @@
-// `buttress verify FILE`: scores rows of responses or of groups, as the workers do, and says what
-// share of the groups teaches nothing.
+// `buttress verify FILE`: scores rows of responses or groups with the workers' own code and reports
+// the share of groups that give no gradient.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -28,7 +28,7 @@ struct Counts {
   std::int64_t unscorable = 0;
   std::int64_t labelled = 0;
   std::int64_t agreeing = 0;
-  CollapseCounts groups;  // of rows with several responses
+  CollapseCounts groups;  // over the rows with several responses
 
   std::int64_t responses() const { return correct + wrong + unscorable; }
 
@@ -51,7 +51,7 @@ void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdic
                               {"outcome", outcome},       {"reason", verdict.unscorable_reason},
                               {"anchor", verdict.anchor}, {"gold", verdict.gold},
                               {"given", verdict.given}};
-    // A response may hold half a character; JSON may not.
+    // A response may end inside a UTF-8 character, which JSON does not allow.
     std::printf("%s\n",
                 object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
   } else if (verdict.outcome == Outcome::kUnscorable) {
@@ -63,7 +63,7 @@ void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdic
   }
 }
 
-// To stderr, so that stdout stays one object a line.
+// Prints to stderr, so that stdout holds one object per line.
 void PrintDisagreement(const VerifyRow& row, std::size_t index, const Verdict& verdict) {
   std::fprintf(stderr,
                "label disagrees: %s response %zu is %s, labelled %s: given '%s', gold '%s'\n%s\n",
@@ -140,7 +140,7 @@ Status ScoreFile(const VerifyFlags& flags) {
 std::function<Status()> AddVerify(CLI::App& app) {
   const auto flags = std::make_shared<VerifyFlags>();
   flags->verifier.AddTo(app);
-  app.add_flag("--json", flags->json, "one JSON object a response, and a summary object");
+  app.add_flag("--json", flags->json, "print one JSON object per response, then a summary object");
   app.add_flag("--list", flags->list, "list the verifiers");
   return [flags]() -> Status {
     if (!flags->list) return ScoreFile(*flags);

@@ -1,5 +1,7 @@
 #include "cli/verify_rows.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -18,12 +20,13 @@ std::optional<bool> Label(const json& value) {
   return std::nullopt;
 }
 
-// `row`'s field as an array: "responses" as it is, or "response" as an array of one.
-Result<json> Several(const json& row, const std::string& one, bool is_group) {
+// Returns a field of `row` as an array: the plural field ("responses") as it is, or the singular
+// field ("response") as an array of one element.
+Result<json> FieldAsArray(const json& row, const std::string& one, bool is_group) {
   const std::string name = is_group ? one + "s" : one;
   if (!row.contains(name)) return DataLoss("no field '" + name + "'");
   if (!is_group) return json::array({row[name]});
-  if (!row[name].is_array()) return DataLoss("'" + name + "' is no array");
+  if (!row[name].is_array()) return DataLoss("'" + name + "' is not an array");
   return row[name];
 }
 
@@ -32,14 +35,14 @@ Status Read(const json& row, VerifyRow& parsed) {
   if (!row.contains("answer")) return DataLoss("no field 'answer'");
   parsed.answer = Text(row["answer"]);
   parsed.is_group = row.contains("responses");
-  BUTTRESS_ASSIGN_OR_RETURN(const json responses, Several(row, "response", parsed.is_group));
+  BUTTRESS_ASSIGN_OR_RETURN(const json responses, FieldAsArray(row, "response", parsed.is_group));
   for (const json& response : responses) parsed.responses.push_back(Text(response));
   const std::string labels_name = parsed.is_group ? "labels" : "label";
   if (!row.contains(labels_name) || row[labels_name].is_null()) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(const json labels, Several(row, "label", parsed.is_group));
+  BUTTRESS_ASSIGN_OR_RETURN(const json labels, FieldAsArray(row, "label", parsed.is_group));
   if (labels.size() != parsed.responses.size()) {
-    return DataLoss(std::to_string(labels.size()) + " labels for " +
-                    std::to_string(parsed.responses.size()) + " responses");
+    return DataLoss(
+        fmt::format("{} labels for {} responses", labels.size(), parsed.responses.size()));
   }
   for (const json& value : labels) {
     const std::optional<bool> label = Label(value);
@@ -56,7 +59,7 @@ Status Read(const json& row, VerifyRow& parsed) {
 Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number) {
   const std::string where = "line " + std::to_string(number);
   const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
-  if (!row.is_object()) return DataLoss(where + ": no JSON object");
+  if (!row.is_object()) return DataLoss(where + ": not a JSON object");
   VerifyRow parsed;
   parsed.json_id = number;
   if (row.contains("id")) parsed.json_id = row["id"];

@@ -1,5 +1,7 @@
 #include "cli/tasks/arithmetic_task.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace buttress {
@@ -53,7 +55,7 @@ class ArithmeticTask : public Task {
     return options_.format == PromptFormat::kCompact ? number : "<answer>" + number + "</answer>";
   }
 
-  // A number as long as `number`.
+  // Returns random digits of the same length.
   static std::string OtherDigits(std::string number, RandomStream& random) {
     bool first = true;
     for (char& c : number) {
@@ -73,12 +75,12 @@ class ArithmeticTask : public Task {
 
 Result<std::unique_ptr<Task>> MakeArithmeticTask(const ArithmeticOptions& options) {
   if (options.digits < 1 || options.digits > kMaxDigits) {
-    return InvalidArgument("--digits = " + std::to_string(options.digits) + "; 1 to " +
-                           std::to_string(kMaxDigits) + " is expected");
+    return InvalidArgument(
+        fmt::format("--digits = {}; expected 1 to {}", options.digits, kMaxDigits));
   }
   if (options.operators.empty() ||
       options.operators.find_first_not_of("+-*") != std::string::npos) {
-    return InvalidArgument("--operators = '" + options.operators + "'; some of + - * are expected");
+    return InvalidArgument("--operators = '" + options.operators + "'; expected some of + - *");
   }
   return std::unique_ptr<Task>(std::make_unique<ArithmeticTask>(options));
 }

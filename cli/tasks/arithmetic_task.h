@@ -10,13 +10,13 @@
 namespace buttress {
 
 struct ArithmeticOptions {
-  std::int64_t digits = 2;  // of an operand, at most
+  std::int64_t digits = 2;  // maximum digits of an operand
   std::string operators = "+-";
   // compact: "12+34=", solved by "46"; words: a sentence, solved in <answer> tags.
   PromptFormat format = PromptFormat::kCompact;
 };
 
-// kInvalidArgument names the option that is out of range.
+// Makes the task. kInvalidArgument names the option that is out of range.
 Result<std::unique_ptr<Task>> MakeArithmeticTask(const ArithmeticOptions& options);
 
 }  // namespace buttress

@@ -1,5 +1,7 @@
 #include "cli/tasks/countdown_task.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <optional>
@@ -29,7 +31,7 @@ std::string Join(const Numbers& numbers, std::string_view separator,
   return text;
 }
 
-// The numbers in a random order with random operators between them.
+// Returns the numbers in random order with random operators between them.
 std::string RandomExpression(Numbers numbers, std::string_view operators, RandomStream& random) {
   Shuffle(numbers, random);
   std::string text;
@@ -40,7 +42,7 @@ std::string RandomExpression(Numbers numbers, std::string_view operators, Random
   return text;
 }
 
-// Zeros put before it, so that all targets of a task are equally long.
+// Pads a number with zeros, so that all targets of a task have the same length.
 std::string Padded(std::int64_t value, std::size_t width) {
   std::string digits = std::to_string(value < 0 ? -value : value);
   if (digits.size() < width) digits.insert(0, width - digits.size(), '0');
@@ -75,11 +77,10 @@ class CountdownTask : public Task {
                          .guess = Response(RandomExpression(Subset(problem.numbers, random),
                                                             kind.operators, random))};
     }
-    return InvalidArgument("countdown: " + std::to_string(kMaxTries) + " expressions over " +
-                           std::to_string(kind.numbers) + " numbers with " + kind.operators +
-                           " gave no target from " + std::to_string(options_.min_target) + " to " +
-                           std::to_string(options_.max_target) +
-                           "; widen --target-min and --target-max");
+    return InvalidArgument(fmt::format(
+        "countdown: {} expressions over {} numbers with {} gave no target from {} to "
+        "{}; widen --target-min and --target-max",
+        kMaxTries, kind.numbers, kind.operators, options_.min_target, options_.max_target));
   }
 
  private:
@@ -101,7 +102,7 @@ class CountdownTask : public Task {
     return numbers;
   }
 
-  // What an expression uses of the numbers.
+  // Chooses the numbers that an expression uses.
   Numbers Subset(Numbers numbers, RandomStream& random) const {
     if (options_.use == NumberUse::kExactlyOnce || numbers.size() < 3) return numbers;
     Shuffle(numbers, random);
@@ -144,17 +145,15 @@ class CountdownTask : public Task {
 
 Status InRange(std::string_view option, std::int64_t value, std::int64_t low, std::int64_t high) {
   if (value >= low && value <= high) return OkStatus();
-  return InvalidArgument(std::string(option) + " = " + std::to_string(value) + "; " +
-                         std::to_string(low) + " to " + std::to_string(high) + " is expected");
+  return InvalidArgument(fmt::format("{} = {}; expected {} to {}", option, value, low, high));
 }
 
 Status CheckKind(const CountdownKind& kind) {
   if (!(kind.share > 0))
-    return InvalidArgument("share of a kind = " + std::to_string(kind.share) +
-                           "; above 0 is expected");
+    return InvalidArgument(fmt::format("share of a kind = {}; expected above 0", kind.share));
   BUTTRESS_RETURN_IF_ERROR(InRange("--numbers", kind.numbers, 2, kMaxCount));
   if (kind.operators.empty() || kind.operators.find_first_not_of("+-*/") != std::string::npos) {
-    return InvalidArgument("--operators = '" + kind.operators + "'; some of + - * / are expected");
+    return InvalidArgument("--operators = '" + kind.operators + "'; expected some of + - * /");
   }
   return OkStatus();
 }
@@ -165,7 +164,7 @@ Result<CountdownKind> ParseCountdownKind(const std::string& text) {
   const std::size_t first = text.find(':');
   const std::size_t second = first == std::string::npos ? first : text.find(':', first + 1);
   const Status malformed =
-      InvalidArgument("--mix '" + text + "'; SHARE:NUMBERS:OPERATORS is expected, as 0.3:4:+-");
+      InvalidArgument("--mix '" + text + "'; expected SHARE:NUMBERS:OPERATORS, such as 0.3:4:+-");
   if (second == std::string::npos) return malformed;
   CountdownKind kind;
   const char* data = text.data();
@@ -178,7 +177,7 @@ Result<CountdownKind> ParseCountdownKind(const std::string& text) {
 }
 
 Result<std::unique_ptr<Task>> MakeCountdownTask(const CountdownOptions& options) {
-  if (options.kinds.empty()) return InvalidArgument("countdown: no kind of problem");
+  if (options.kinds.empty()) return InvalidArgument("countdown: no kind of problem is given");
   for (const CountdownKind& kind : options.kinds) BUTTRESS_RETURN_IF_ERROR(CheckKind(kind));
   BUTTRESS_RETURN_IF_ERROR(InRange("--number-min", options.min_number, 0, kMaxValue));
   BUTTRESS_RETURN_IF_ERROR(

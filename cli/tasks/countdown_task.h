@@ -1,4 +1,4 @@
-// Countdown problems: numbers and a target that an expression over them reaches.
+// Countdown problems: numbers, and a target that an expression over them reaches.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +25,17 @@ struct CountdownOptions {
   std::int64_t min_target = 0;
   std::int64_t max_target = 999;
   NumberUse use = NumberUse::kAtMostOnce;
-  // compact: "7715>004:" (numbers above 9 are parted by commas), solved by "7-5+7-1"; words: a
+  // compact: "7715>004:" (numbers above 9 are separated by commas), solved by "7-5+7-1"; words: a
   // sentence, solved in <answer> tags.
   PromptFormat format = PromptFormat::kCompact;
 };
 
-// "0.3:4:+-" -> share 0.3, four numbers, plus and minus.
+// Parses SHARE:NUMBERS:OPERATORS; "0.3:4:+-" is share 0.3, four numbers, plus and minus.
 Result<CountdownKind> ParseCountdownKind(const std::string& text);
 
-// The target is the value of a random expression without parentheses over all the numbers (at most
-// once: over two or more of them), drawn again until it is an integer in range. kInvalidArgument
-// names the option that is out of range.
+// Makes the task. A target is the value of a random expression without parentheses over all
+// numbers, or over two or more of them with NumberUse::kAtMostOnce; it is drawn again until it is
+// an integer in range. kInvalidArgument names the option that is out of range.
 Result<std::unique_ptr<Task>> MakeCountdownTask(const CountdownOptions& options);
 
 }  // namespace buttress

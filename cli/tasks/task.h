@@ -1,5 +1,5 @@
-// Tasks that write themselves and need no download: a generator draws problems, task_files writes
-// them as JSONL.
+// Generated tasks, which need no download: a Task draws problems, and task_files.h writes them as
+// JSONL.
 #pragma once
 
 #include <memory>
@@ -15,21 +15,21 @@ enum class PromptFormat { kCompact, kWords };
 
 struct TaskProblem {
   std::string prompt;
-  std::string answer;     // for the verifier of the task's name
-  std::string canonical;  // equal for problems that are the same but for the order of their parts
-  std::string solution;   // a response that is right
-  std::string guess;      // a response of the right form, right only by chance
+  std::string answer;     // for the verifier with the task's name
+  std::string canonical;  // equal for problems that differ only in the order of their parts
+  std::string solution;   // a correct response
+  std::string guess;      // a response of the right form that is correct only by chance
 };
 
-// Immutable; Draw depends on nothing but its stream.
+// Immutable. Draw depends on its stream only.
 class Task {
  public:
   virtual ~Task() = default;
 
-  // Also the verifier's name and the source of the rows.
+  // The name of the task, of its verifier, and of the data source of its rows.
   virtual std::string_view name() const = 0;
 
-  // kInvalidArgument if thousands of draws gave no problem within the limits that were asked for.
+  // Draws one problem. kInvalidArgument if thousands of draws gave none within the limits.
   virtual Result<TaskProblem> Draw(RandomStream& random) const = 0;
 };
 

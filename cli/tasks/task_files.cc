@@ -1,5 +1,7 @@
 #include "cli/tasks/task_files.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -15,16 +17,17 @@ constexpr std::uint64_t kHashSalt = 0;
 
 enum class Split { kTraining, kHeldOut };
 
-// A problem of one side of the split.
+// Draws a problem from one side of the split.
 Result<TaskProblem> DrawFrom(const Task& task, Split split, double held_out_share,
                              RandomStream& random) {
   for (int i = 0; i < kMaxTries; ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(TaskProblem problem, task.Draw(random));
     if (IsHeldOut(problem.canonical, held_out_share) == (split == Split::kHeldOut)) return problem;
   }
-  return InvalidArgument(std::string(split == Split::kHeldOut ? "no" : "nothing but") +
-                         " held-out problems in " + std::to_string(kMaxTries) +
-                         " draws; make the problems larger or change --held-out-share");
+  return InvalidArgument(
+      fmt::format("{} held-out problems in {} draws; make the problems larger or change "
+                  "--held-out-share",
+                  split == Split::kHeldOut ? "no" : "only", kMaxTries));
 }
 
 std::string PromptRow(const Task& task, std::string_view split, std::int64_t index,
@@ -65,9 +68,9 @@ Result<std::string> HeldOutRows(const Task& task, const TaskFileOptions& options
       tries = 0;
     } else if (++tries == kMaxTries) {
       return InvalidArgument(
-          "--held-out = " + std::to_string(options.held_out) + ", but only " +
-          std::to_string(prompts.size()) +
-          " different held-out prompts were found; ask for fewer or make the problems larger");
+          fmt::format("--held-out = {}, but only {} distinct held-out prompts were found; ask for "
+                      "fewer or make the problems larger",
+                      options.held_out, prompts.size()));
     }
   }
   return rows;

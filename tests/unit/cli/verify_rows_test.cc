@@ -42,7 +42,8 @@ TEST(VerifyRows, ABadRowSaysWhereAndWhat) {
   EXPECT_THAT(why("[1]"), HasSubstr("line 9: not a JSON object"));
   EXPECT_THAT(why(R"({"response": "4"})"), HasSubstr("line 9: no field 'answer'"));
   EXPECT_THAT(why(R"({"answer": "4"})"), HasSubstr("no field 'response'"));
-  EXPECT_THAT(why(R"({"answer": "4", "responses": "4"})"), HasSubstr("'responses' is not an array"));
+  EXPECT_THAT(why(R"({"answer": "4", "responses": "4"})"),
+              HasSubstr("'responses' is not an array"));
   EXPECT_THAT(why(R"({"answer": "4", "responses": ["4", "5"], "labels": [true]})"),
               HasSubstr("1 labels for 2 responses"));
   EXPECT_THAT(why(R"({"answer": "4", "response": "4", "label": "maybe"})"),

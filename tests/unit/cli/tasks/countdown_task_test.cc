@@ -162,16 +162,16 @@ TEST(CountdownTask, OptionsOutOfRangeAreNamed) {
     return MakeCountdownTask(options).status().message();
   };
   EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].numbers = 1; }),
-              HasSubstr("--numbers = 1; 2 to 16"));
+              HasSubstr("--numbers = 1; expected 2 to 16"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = "+^"; }),
               HasSubstr("--operators = '+^'"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].operators = ""; }),
               HasSubstr("--operators = ''"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.kinds[0].share = 0; }), HasSubstr("share"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.max_number = 0; }),
-              HasSubstr("--number-max = 0; 1 to"));
+              HasSubstr("--number-max = 0; expected 1 to"));
   EXPECT_THAT(error([](CountdownOptions& o) { o.max_target = -1; }),
-              HasSubstr("--target-max = -1; 0 to"));
+              HasSubstr("--target-max = -1; expected 0 to"));
 }
 
 TEST(CountdownTask, UnreachableTargetsAreAnErrorAndNotALoop) {

@@ -141,7 +141,7 @@ TEST(TaskFiles, TooFewProblemsAreAnError) {
   options.train = 1;
   options.held_out_share = 1;
   EXPECT_THAT(WriteTask(*Quickstart(), options, dir.path()).message(),
-              HasSubstr("nothing but held-out problems"));
+              HasSubstr("only held-out problems"));
   options = {};
   options.held_out = 1;
   options.held_out_share = 0;
