@@ -1,11 +1,16 @@
 #!/usr/bin/env bash
-# Configures and builds a preset, or only some targets of it: deploy/build.sh [release|dev|asan|tsan [TARGET ...]]
+# Configures and builds a preset, or some of its targets:
+#
+#   deploy/build.sh [release|dev|asan|tsan [TARGET ...]]
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 preset=${1:-release}
 shift || true
 cd "$root"
-cmake --preset "$preset" -Wno-dev >/dev/null || { echo "build: cmake --preset $preset failed; run deploy/setup.sh first" >&2; exit 3; }
+if ! cmake --preset "$preset" -Wno-dev >/dev/null; then
+  echo "build: cmake --preset $preset failed; run deploy/setup.sh first" >&2
+  exit 3
+fi
 echo "build: preset $preset ${*:-, everything}"
 start=$SECONDS
 cmake --build --preset "$preset" ${1:+--target "$@"}

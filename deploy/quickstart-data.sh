@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Makes runs/quickstart-data: countdown problems and a cold-start model for them; about a minute, nothing if they are there.
+# Makes runs/quickstart-data: countdown problems and a model fine-tuned on their form, in about a
+# minute. Does nothing if they exist.
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 cd "$root"
@@ -7,8 +8,11 @@ buttress=$root/build/release/bin/buttress
 data=runs/quickstart-data
 
 [ ! -f $data/cold/model.safetensors ] || exit 0
-echo "quickstart: problems, and a cold-start model (about a minute)"
+echo "quickstart: making problems and a start model (about a minute)"
 rm -rf $data
-"$buttress" task countdown --out $data --numbers 4 --operators +- --use-all --format compact --train 32768 --held-out 1000 --sft 51200 --seed 1
-"$buttress" new-model --out $data/model --characters '0123456789+-:>' --layers 3 --hidden 96 --heads 3 --intermediate 256
-"$buttress" sft --model $data/model --data $data/sft.jsonl --out $data/cold --steps 400 --batch 128 --lr 3e-3 --warmup 20 --seed 1
+"$buttress" task countdown --out $data --numbers 4 --operators +- --use-all --format compact \
+  --train 32768 --held-out 1000 --sft 51200 --seed 1
+"$buttress" new-model --out $data/model --characters '0123456789+-:>' \
+  --layers 3 --hidden 96 --heads 3 --intermediate 256
+"$buttress" sft --model $data/model --data $data/sft.jsonl --out $data/cold \
+  --steps 400 --batch 128 --lr 3e-3 --warmup 20 --seed 1

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Sets up, builds, and runs the main job: a small model learns countdown with AVSPO on this machine, in about five minutes after the build.
+# Sets up, builds, and trains a small model on countdown with AVSPO on this machine, which takes
+# about five minutes after the build.
 #
 #   deploy/quickstart.sh [--set run.steps=100 ...]       arguments go to `buttress launch`
 set -euo pipefail

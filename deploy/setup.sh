@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Brings a Debian 12 machine (root, or a user with sudo) to a state where Buttress builds. Safe to run again: it asks the network only
-# for what is missing.
+# Installs what Buttress needs to build on Debian 12 (root, or a user with sudo). Safe to run again:
+# it downloads only what is missing.
 #
 #   deploy/setup.sh
 #
-# LibTorch goes to $BUTTRESS_CACHE (default ~/.cache/buttress). To use an unpacked LibTorch of your own, set BUTTRESS_TORCH to the folder
-# that holds its include/ and lib/ (it must be 2.11.0).
+# LibTorch is unpacked into $BUTTRESS_CACHE (default ~/.cache/buttress). To use another copy of
+# LibTorch 2.11.0, set BUTTRESS_TORCH to the folder that holds its include/ and lib/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -23,14 +23,16 @@ as_root() {
 }
 
 install_packages() {
-  local missing=()
+  local missing=() status
   for package in $(grep -v '^#' "$here/packages.txt"); do
-    [ "$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)" = "install ok installed" ] || missing+=("$package")
+    status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
+    [ "$status" = "install ok installed" ] || missing+=("$package")
   done
-  if [ ${#missing[@]} = 0 ]; then say "Debian packages: all there"; return; fi
+  if [ ${#missing[@]} = 0 ]; then say "Debian packages: all installed"; return; fi
   say "Debian packages: installing ${#missing[@]}: ${missing[*]}"
-  as_root apt-get update -qq || fail "apt-get update failed; check the network and /etc/apt/sources.list"
-  # `prometheus` is wanted for promtool alone: policy-rc.d keeps its service from starting on this machine.
+  as_root apt-get update -qq ||
+    fail "apt-get update failed; check the network and /etc/apt/sources.list"
+  # Only promtool of `prometheus` is needed: policy-rc.d keeps the service from starting.
   local policy=/usr/sbin/policy-rc.d guard=
   if [ ! -e $policy ]; then
     guard=yes
@@ -38,22 +40,26 @@ install_packages() {
     as_root chmod +x $policy
   fi
   local rc=0
-  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null || rc=$?
+  as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
+    "${missing[@]}" >/dev/null || rc=$?
   if [ -n "$guard" ]; then as_root rm -f $policy; fi
-  [ $rc = 0 ] || fail "apt-get install failed (exit $rc); the packages are those of Debian 12 (bookworm): see deploy/packages.txt"
+  [ $rc = 0 ] ||
+    fail "apt-get install failed (exit $rc); deploy/packages.txt lists packages of Debian 12"
 }
 
-# Downloads and unpacks one line of wheels.txt; its hash in $site/.wheels says that this is done.
+# Downloads and unpacks one line of wheels.txt, and records its hash in $site/.wheels.
 unpack_wheel() { # LINE
   local hash=${1##*sha256:} name=${1%% *} folder
   folder=$(mktemp -d -p "$cache")
   say "wheel $name: downloading"
   echo "$1" >"$folder/requirement"
-  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 --implementation cp \
-    --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
+  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 \
+    --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
+    --platform manylinux_2_18_x86_64 --platform manylinux_2_17_x86_64 \
+    --platform manylinux2014_x86_64 \
     --disable-pip-version-check -q -d "$folder" -r "$folder/requirement" ||
-    fail "$name could not be had from PyPI, or its hash differs from deploy/wheels.txt; check the network or pip's index settings"
+    fail "cannot download $name from PyPI, or its hash differs from deploy/wheels.txt;" \
+      "check the network and pip's index settings"
   unzip -q -o "$folder"/*.whl -d "$site"
   echo "$hash" >>"$site/.wheels"
   rm -rf "$folder"
@@ -61,7 +67,9 @@ unpack_wheel() { # LINE
 
 unpack_torch() {
   if [ -n "${BUTTRESS_TORCH:-}" ]; then
-    [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] || fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so; name the folder 'torch' of an unpacked torch 2.11.0"
+    [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] ||
+      fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so;" \
+        "name the folder 'torch' of an unpacked torch 2.11.0"
     say "LibTorch: using $BUTTRESS_TORCH"
   fi
   mkdir -p "$site"
@@ -71,17 +79,20 @@ unpack_torch() {
     case $line in '#'* | '') continue ;; torch==*) [ -z "${BUTTRESS_TORCH:-}" ] || continue ;; esac
     grep -q "${line##*sha256:}" "$site/.wheels" || missing+=("$line")
   done <"$here/wheels.txt"
-  if [ ${#missing[@]} = 0 ]; then say "LibTorch and CUDA wheels: all there ($site)"; return; fi
+  if [ ${#missing[@]} = 0 ]; then say "LibTorch and CUDA wheels: all unpacked ($site)"; return; fi
   local need=3000000 free
   free=$(df -k --output=avail "$cache" | tail -n 1)
-  [ "$free" -ge $need ] || fail "$cache has $((free / 1024)) MiB free, 3,000 are needed; free some, or set BUTTRESS_CACHE to another disk"
-  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB for all of them), unpacked into $site"
+  [ "$free" -ge $need ] ||
+    fail "$cache has $((free / 1024)) MiB free, 3,000 are needed;" \
+      "free some, or set BUTTRESS_CACHE to another disk"
+  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB for all), unpacking into $site"
   for line in "${missing[@]}"; do unpack_wheel "$line"; done
 }
 
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
 . /etc/os-release
-[ "${VERSION_CODENAME:-}" = bookworm ] || say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: package names and versions may differ"
+[ "${VERSION_CODENAME:-}" = bookworm ] ||
+  say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: packages may differ"
 install_packages
 unpack_torch
 say "done"

@@ -33,7 +33,7 @@ TEST(LaunchTest, OneCommandTrainsToTheEndAndLeavesItsResults) {
   EXPECT_THAT(TextOf(JoinPath(run.out(), "curves.svg")), HasSubstr("<polyline"));
   EXPECT_THAT(TextOf(run.log()), HasSubstr("step 12/12 100%"));
 
-  // `buttress eval` on the folder gives the accuracy of the summary again.
+  // `buttress eval` on the model folder reproduces the accuracy of the summary.
   const std::string log = JoinPath(run.out(), "eval.log"), json = JoinPath(run.out(), "eval.json");
   ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "eval", "--model", JoinPath(run.out(), "model"),
                       "--prompts", TinyTask::Get().folder() + "/held_out.jsonl", "--verifier",
@@ -60,12 +60,12 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   const auto after = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(after.ok());
-  // The clean stop made a checkpoint: no step was done twice.
+  // The clean stop wrote a checkpoint, so no step was repeated.
   for (std::size_t i = 0; i < before->size(); ++i)
     EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
 }
 
-// Dynamic sampling with prompts passed over, and a coordinator that is killed on the way.
+// Dynamic sampling with prompt selection, and a coordinator that is killed during the run.
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 6, kCap = 1;
@@ -90,7 +90,7 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
     EXPECT_LE(step.groups_replaced, kCap * kGroupsOfAStep);
     replaced += step.groups_replaced;
   }
-  // A countdown model of forty steps is wrong about most problems, so groups are constant.
+  // A model trained for forty steps is wrong about most problems, so most groups are constant.
   EXPECT_GT(replaced, 0);
   EXPECT_EQ((*AuditLedger(**reader)).dropped["no_signal"], replaced);
   EXPECT_GT((*reader)->Skipped()->at(static_cast<std::size_t>(SkipReason::kFarther)), 0);

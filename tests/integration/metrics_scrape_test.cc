@@ -1,5 +1,4 @@
-// /metrics of live programs: what promtool says of them, and the ACR against a recount from the
-// ledger.
+// Checks /metrics of running programs with promtool, and the ACR against a recount from the ledger.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -40,8 +39,8 @@ TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqu
     EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, 10000), 0)
         << file << ": " << TextOf(log);
   }
-  // A coordinator that comes back from the ledger counts on from there; with the learner and the
-  // workers gone nothing changes in between.
+  // A coordinator restored from the ledger continues its counters. Without learner and workers the
+  // counters do not change afterwards.
   run.process().Signal(SIGKILL);
   KillDescendants();
   const std::string log = JoinPath(out, "coordinator-again.log");

@@ -1,6 +1,6 @@
-// Two learner ranks, two workers and the coordinator on five machines that share no folder: weights
-// by gRPC and from worker to worker, TLS and token everywhere, and one link at a time that is cut,
-// slow or lossy.
+// Runs two learner ranks, two workers and the coordinator on five machines (network namespaces)
+// without a shared folder: weights travel by gRPC and from worker to worker, every connection uses
+// TLS and the token, and one link at a time is cut, slow or lossy.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -20,7 +20,7 @@ constexpr std::int64_t kCutMs = 30000;
 constexpr std::int64_t kPoorMs = 6000;
 constexpr std::int64_t kRunMs = 420000;
 
-// A link to the coordinator carries a few kB a step, one to the learner a version of 340 kB.
+// A link to the coordinator carries a few kB per step; one to the learner, a version of 340 kB.
 constexpr char kSlowControl[] = "limit rate over 2 kbytes/second burst 4 kbytes";
 constexpr char kSlowWeights[] = "limit rate over 60 kbytes/second burst 96 kbytes";
 constexpr char kLossy[] = "numgen random mod 100 < 15";
@@ -32,11 +32,11 @@ class NamespacesTest : public ::testing::Test {
   }
 };
 
-// The run of five machines; each program has the same `run` half and a `local` half of its own.
+// A run on five machines. The programs share the `run` half and have their own `local` half.
 class Cluster {
  public:
   Cluster() : machines_({"co", "l0", "l1", "wa", "wb"}), certificates_("co l0 l1 wa wb") {
-    for (const char* name : {"co", "l0", "l1", "wa", "wb"}) Furnish(name);
+    for (const char* name : {"co", "l0", "l1", "wa", "wb"}) Install(name);
   }
 
   void Start() {
@@ -66,7 +66,7 @@ class Cluster {
                "2"});
   }
 
-  // Last step that the learner has logged.
+  // Returns the last step that the learner has logged.
   std::int64_t step() const {
     const auto steps = ReadSteps(machines_.Path("l0", "/tmp/run/steps.jsonl"));
     return steps.ok() && !steps->empty() ? steps->back().step : 0;
@@ -82,14 +82,14 @@ class Cluster {
     return all;
   }
 
-  // Exit code of a machine's program, or -1 if it did not end in time.
+  // Returns the exit code of a machine's program, or -1 if it did not end in time.
   int Wait(const std::string& name, std::int64_t timeout_ms) {
     Process& process = programs_.at(name);
     return WaitUntil(timeout_ms, [&] { return !process.Running(); }) ? process.exit_code() : -1;
   }
 
-  // A series of a machine's /metrics, fetched on another machine as Prometheus does; -1 if it is
-  // not there.
+  // Returns the value of a series of a machine's /metrics, fetched from another machine as
+  // Prometheus does, or -1 if the series is missing.
   double Metric(const std::string& name, const std::string& series) {
     const std::string to = JoinPath(dir_.path(), "scrape." + name);
     std::remove(to.c_str());
@@ -120,8 +120,8 @@ class Cluster {
  private:
   static constexpr char kYaml[] = "/tmp/run.yaml";
 
-  // The image: model and prompts, the machine's own certificate, its configuration.
-  void Furnish(const std::string& name) {
+  // Installs model, prompts, certificate and configuration on a machine.
+  void Install(const std::string& name) {
     namespace fs = std::filesystem;
     const std::string tmp = machines_.Path(name, "/tmp");
     fs::create_directories(tmp + "/task");
@@ -174,9 +174,10 @@ class Cluster {
   std::map<std::string, Process> programs_;
 };
 
-// What a fault may cost is time: after it another step comes, and no program has left.
-void Suffer(Cluster& cluster, const std::string& a, const std::string& b, const std::string& match,
-            std::int64_t ms) {
+// Applies a fault to one link and checks that it costs time only: another step follows, and no
+// program has ended.
+void ApplyFault(Cluster& cluster, const std::string& a, const std::string& b,
+                const std::string& match, std::int64_t ms) {
   SCOPED_TRACE(a + " - " + b + ": " + (match.empty() ? "cut" : match));
   const std::int64_t before = cluster.step();
   const double started = MonotonicSeconds();
@@ -189,14 +190,13 @@ void Suffer(Cluster& cluster, const std::string& a, const std::string& b, const 
   ASSERT_TRUE(cluster.WaitForStep(cluster.step() + 1, 60000)) << cluster.Text();
   EXPECT_TRUE(dropped > 0 || !match.empty()) << "the link was not cut";
   std::printf(
-      "%s - %s %s: %.0f s, %d packets dropped, %lld steps meanwhile, the next %.1f s after it\n",
+      "%s - %s %s: %.0f s, %d packets dropped, %lld steps during it, the next %.1f s later\n",
       a.c_str(), b.c_str(), match.empty() ? "cut" : match.c_str(), healed - started, dropped,
       static_cast<long long>(meanwhile), MonotonicSeconds() - healed);
   std::fflush(stdout);
 }
 
-// The ledger in a folder that a coordinator has left, and a recount; `all_wrong` as its /metrics
-// said last.
+// Checks the ledger in `folder` against a recount. `all_wrong` is the last value in /metrics.
 void ExpectLedgerBalances(const std::string& folder, double all_wrong) {
   auto reader = LedgerReader::Open(JoinPath(folder, "ledger.db"));
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
@@ -215,7 +215,7 @@ void ExpectLedgerBalances(const std::string& folder, double all_wrong) {
 TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   Cluster cluster;
-  // wb never reaches the learner: what it knows of the policy it has from wa.
+  // wb never reaches the learner, so it fetches the policy from wa.
   cluster.machines().Drop("wb", "l0");
   cluster.Start();
   ASSERT_TRUE(cluster.WaitForStep(4, kStartMs)) << cluster.Text();
@@ -231,9 +231,9 @@ TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
   for (const auto& [a, b, slow] :
        {std::tuple("wa", "co", kSlowControl), std::tuple("l0", "co", kSlowControl),
         std::tuple("wa", "l0", kSlowWeights)}) {
-    Suffer(cluster, a, b, "", kCutMs);
-    Suffer(cluster, a, b, slow, kPoorMs);
-    Suffer(cluster, a, b, kLossy, kPoorMs);
+    ApplyFault(cluster, a, b, "", kCutMs);
+    ApplyFault(cluster, a, b, slow, kPoorMs);
+    ApplyFault(cluster, a, b, kLossy, kPoorMs);
     if (HasFatalFailure()) return;
   }
   EXPECT_EQ(cluster.Wait("l0", kRunMs), 0) << cluster.Text();
@@ -243,7 +243,7 @@ TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
       cluster.Metric("co", "buttress_coordinator_groups_scored_total{collapse=\"all_wrong\"}");
   cluster.Signal("co", SIGTERM);
   EXPECT_EQ(cluster.Wait("co", 60000), 0) << cluster.Text();
-  // A copy, because SQLite resolves the way through /proc to a folder of this machine.
+  // The ledger is copied, because SQLite resolves a path through /proc to a folder of this machine.
   const TempDir copy;
   std::filesystem::copy(cluster.machines().Path("co", "/tmp/run"), copy.path(),
                         std::filesystem::copy_options::recursive);
@@ -254,15 +254,15 @@ TEST_F(NamespacesTest, FaultsOfOneLinkAtATimeCostTimeAndNothingElse) {
   for (int i = 0; i < kSteps; ++i)
     EXPECT_EQ((*steps)[static_cast<std::size_t>(i)].step, i + 1)
         << "a step was done twice or left out";
-  // Nothing is shared: what one machine has written, no other one sees.
+  // No folder is shared: other machines do not see the ledger.
   for (const char* other : {"l0", "l1", "wa", "wb"}) {
     EXPECT_FALSE(std::filesystem::exists(cluster.machines().Path(other, "/tmp/run/ledger.db")))
         << other;
   }
 }
 
-// Two ranks on two machines; each says why it leaves in a file of its own machine, for mpirun
-// cannot hear the one that is cut off.
+// Two ranks on two machines. Each writes its reason for leaving to a file on its own machine,
+// because mpirun does not receive the output of a rank that is cut off.
 class TwoRanks {
  public:
   explicit TwoRanks(const std::string& mode) {

@@ -1,5 +1,6 @@
 #!/bin/sh
-# mpirun's way to another machine (plm_rsh_agent): agent.sh HOST COMMAND... The environment names the machine's process: MACHINE_<host>.
+# Runs a command of mpirun on another machine (plm_rsh_agent): agent.sh HOST COMMAND...
+# The environment variable MACHINE_<host> names the process of the machine.
 host=$1
 shift
 eval "pid=\$MACHINE_$host"

@@ -1,11 +1,12 @@
 #!/bin/sh
-# What a machine of the namespace tests is: a network, mount and host name of its own, with no folder that another one sees.
+# A machine of the namespace tests: its own network, mounts and host name, and no shared folder.
 #   unshare -n -m -u --propagation private machine.sh NAME
-# Prints "ready", then waits to be killed; programs enter by nsenter.
+# Prints "ready" and waits to be killed. Programs enter with nsenter.
 set -e
 hostname "$1"
 ip link set lo up
-# These are its own, everything else is the machine's image: only to be read. The checkout stays where it is, under /tmp too.
+# These mounts are private; everything else is read-only. The checkout keeps its path, even
+# below /tmp.
 checkout=$(cd "$(dirname "$0")/../../.." && pwd)
 mount --bind "$checkout" /mnt
 mount -t tmpfs tmpfs /tmp
