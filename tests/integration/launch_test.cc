@@ -15,7 +15,7 @@ constexpr int kSteps = 12;
 constexpr std::int64_t kRunMs = 100000;
 constexpr int kGroupsOfAStep = 8;
 
-TEST(LaunchTest, OneCommandTrainsToTheEndAndLeavesItsResults) {
+TEST(LaunchTest, OneCommandTrainsToTheEndAndWritesItsResults) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(kSteps);
   run.Start();
@@ -44,7 +44,7 @@ TEST(LaunchTest, OneCommandTrainsToTheEndAndLeavesItsResults) {
   EXPECT_EQ(nlohmann::json::parse(TextOf(json))["accuracy"], summary["accuracy_after"]);
 }
 
-TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchGoesOn) {
+TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(kSteps);
   run.Start();
@@ -107,7 +107,7 @@ TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
 }
 
-TEST(LaunchTest, ARoleThatCannotStartEndsTheRunWithItsReason) {
+TEST(LaunchTest, AProcessThatCannotStartEndsTheRunWithItsReason) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2, {"--no-eval", "--set", "run.data.answer_field=solution"});
   run.Start();

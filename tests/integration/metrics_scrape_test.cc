@@ -21,7 +21,7 @@ double ValueOf(const std::string& text, const std::string& series) {
   return std::stod(text.substr(at + series.size() + 2));
 }
 
-TEST(MetricsScrapeTest, EveryProgramServesMetricsThatPromtoolAcceptsAndTheAcrEqualsTheLedgers) {
+TEST(MetricsScrapeTest, PromtoolAcceptsAllMetricsAndTheAcrEqualsTheLedger) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(400, {"--no-eval"});
   run.Start();

@@ -20,7 +20,7 @@ json Read(const TempDir& dir, const std::string& name) {
   return json::parse(*text);
 }
 
-TEST(NewModel, WritesAFolderWhosePartsAgree) {
+TEST(NewModel, WritesAConsistentFolder) {
   const TempDir dir;
   ASSERT_TRUE(WriteNewModel({.characters = "0123456789+-:>"}, dir.path()).ok());
   const json config = Read(dir, "config.json");
@@ -41,7 +41,7 @@ TEST(NewModel, WritesAFolderWhosePartsAgree) {
 }
 
 // Expected names from GPT-2's bytes_to_unicode.
-TEST(NewModel, BytesAreWrittenAsByteLevelBpeWritesThem) {
+TEST(NewModel, BytesUseTheByteLevelAlphabet) {
   const TempDir dir;
   ASSERT_TRUE(WriteNewModel({.characters = " \nAé\x7f"
                                            "A"},
@@ -51,7 +51,7 @@ TEST(NewModel, BytesAreWrittenAsByteLevelBpeWritesThem) {
             json({{"Ġ", 0}, {"Ċ", 1}, {"A", 2}, {"Ã", 3}, {"©", 4}, {"ġ", 5}}));
 }
 
-TEST(NewModel, RefusesWhatDoesNotFit) {
+TEST(NewModel, RefusesInconsistentOptions) {
   const TempDir dir;
   const auto error = [&](NewModelOptions options) {
     return WriteNewModel(options, dir.path()).message();

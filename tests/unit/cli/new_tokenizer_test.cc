@@ -32,9 +32,9 @@ class NewTokenizerTest : public ::testing::Test {
   json golden_;
 };
 
-TEST_F(NewTokenizerTest, LearnsTheMergesThatHuggingFaceLearns) {
+TEST_F(NewTokenizerTest, LearnsTheMergesOfHuggingFaceTokenizers) {
   const auto made =
-      TrainTokenizer(path_, golden_["tokens"].get<std::int64_t>() + 3);  // and the special ones
+      TrainTokenizer(path_, golden_["tokens"].get<std::int64_t>() + 3);  // special tokens
   ASSERT_TRUE(made.ok()) << made.status().ToString();
   const json model = made->json["model"];
   EXPECT_EQ(model["merges"], golden_["merges"]);
@@ -44,7 +44,7 @@ TEST_F(NewTokenizerTest, LearnsTheMergesThatHuggingFaceLearns) {
   }
 }
 
-TEST_F(NewTokenizerTest, TheWrittenFolderEncodesAndDecodesWhatItWasLearnedFrom) {
+TEST_F(NewTokenizerTest, TheWrittenFolderEncodesAndDecodesItsTrainingText) {
   const std::string folder = JoinPath(dir_.path(), "model");
   const Status written = WriteNewModel({.text = path_, .tokens = 423, .vocab = 512}, folder);
   ASSERT_TRUE(written.ok()) << written.ToString();
@@ -59,7 +59,7 @@ TEST_F(NewTokenizerTest, TheWrittenFolderEncodesAndDecodesWhatItWasLearnedFrom) 
   EXPECT_THAT((*tokenizer)->chat_template(), HasSubstr("<|im_start|>"));
 }
 
-TEST_F(NewTokenizerTest, RefusesWhatCannotBeLearnedFrom) {
+TEST_F(NewTokenizerTest, RefusesUnusableText) {
   EXPECT_THAT(TrainTokenizer(path_, 100).status().message(), HasSubstr("at least 259"));
   EXPECT_THAT(TrainTokenizer(path_ + "x", 300).status().message(), HasSubstr("cannot open"));
   ASSERT_TRUE(WriteFileAtomic(path_, "{\"question\": \"a\"}\n{broken\n").ok());

@@ -7,7 +7,7 @@
 namespace buttress {
 namespace {
 
-// Correct is whatever holds the answer's last character: full of false positives.
+// Accepts every response that contains the last character of the answer.
 class LastCharacter : public Verifier {
  public:
   Verdict Verify(const VerifyRequest& request) const override {
@@ -34,7 +34,7 @@ const AuditCheck& Named(const VerifierAudit& audit, std::string_view name) {
   return audit.checks().front();
 }
 
-TEST(VerifierAudit, TheMathVerifierPassesOnPlainAnswers) {
+TEST(VerifierAudit, TheMathVerifierPassesForPlainAnswers) {
   const auto verifier = MakeVerifier("math", RewardConfig{});
   VerifierAudit audit(**verifier, true);
   for (const char* answer :
@@ -47,7 +47,7 @@ TEST(VerifierAudit, TheMathVerifierPassesOnPlainAnswers) {
   }
 }
 
-TEST(VerifierAudit, ACarelessVerifierIsFoundOut) {
+TEST(VerifierAudit, ACarelessVerifierFailsTheChecks) {
   const LastCharacter verifier;
   VerifierAudit audit(verifier, true);
   audit.Add(Row("12"));
@@ -58,7 +58,7 @@ TEST(VerifierAudit, ACarelessVerifierIsFoundOut) {
   EXPECT_EQ(misses.examples.front().verdict.outcome, Outcome::kCorrect);
 }
 
-TEST(VerifierAudit, LabelsGiveTheNoiseAndTheGroupsByLabels) {
+TEST(VerifierAudit, LabelsGiveErrorRatesAndGroups) {
   const LastCharacter verifier;
   VerifierAudit audit(verifier, true);
   VerifyRow row = Row("12");

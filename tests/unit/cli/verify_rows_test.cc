@@ -9,18 +9,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(VerifyRows, ARowOfOneResponseIsNoGroup) {
+TEST(VerifyRows, ARowWithOneResponseIsNotAGroup) {
   const auto row =
       ParseVerifyRow(R"({"id": 7, "answer": "4", "response": "2+2", "label": true})", 1);
   ASSERT_TRUE(row.ok()) << row.status().ToString();
   EXPECT_EQ(row->id, "7");
-  EXPECT_EQ(row->json_id, 7);  // --json gives it back as it was
+  EXPECT_EQ(row->json_id, 7);  // --json prints the id with its type
   EXPECT_FALSE(row->is_group);
   EXPECT_THAT(row->responses, ElementsAre("2+2"));
   EXPECT_THAT(row->labels, ElementsAre(true));
 }
 
-TEST(VerifyRows, AGroupHasAResponseALabel) {
+TEST(VerifyRows, AGroupHasOneLabelPerResponse) {
   const auto row =
       ParseVerifyRow(R"({"answer": 4, "responses": ["4", "5"], "labels": ["correct", 0]})", 3);
   ASSERT_TRUE(row.ok()) << row.status().ToString();
@@ -31,13 +31,13 @@ TEST(VerifyRows, AGroupHasAResponseALabel) {
   EXPECT_THAT(row->labels, ElementsAre(true, false));
 }
 
-TEST(VerifyRows, LabelsMayBeMissing) {
+TEST(VerifyRows, LabelsAreOptional) {
   const auto row = ParseVerifyRow(R"({"answer": "4", "responses": ["4"], "labels": null})", 1);
   ASSERT_TRUE(row.ok()) << row.status().ToString();
   EXPECT_TRUE(row->labels.empty());
 }
 
-TEST(VerifyRows, ABadRowSaysWhereAndWhat) {
+TEST(VerifyRows, ErrorsNameLineAndField) {
   const auto why = [](const char* line) { return ParseVerifyRow(line, 9).status().message(); };
   EXPECT_THAT(why("[1]"), HasSubstr("line 9: not a JSON object"));
   EXPECT_THAT(why(R"({"response": "4"})"), HasSubstr("line 9: no field 'answer'"));

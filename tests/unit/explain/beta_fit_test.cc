@@ -9,7 +9,7 @@
 namespace buttress {
 namespace {
 
-// Groups of `n` from prompts whose success rates are `rates`, one after another.
+// Fits groups of size `n` of prompts with the given success rates.
 BetaFit FitOf(const std::vector<double>& rates, int n, int groups) {
   RandomStream random({7, 1});
   BetaFit fit;
@@ -29,7 +29,7 @@ TEST(BetaFitTest, EqualPromptsGiveTheBinomialRate) {
   EXPECT_NEAR(fit.ExpectedAcr(2), 0.3 * 0.3 + 0.7 * 0.7, 0.01);
 }
 
-TEST(BetaFitTest, AUniformSpreadGivesTheUniformsOwnRate) {
+TEST(BetaFitTest, AUniformSpreadGivesTheRateOfTheUniformDistribution) {
   std::vector<double> rates;
   for (int i = 0; i < 1000; ++i) rates.push_back((i + 0.5) / 1000);
   const BetaFit fit = FitOf(rates, 8, 50000);

@@ -53,13 +53,13 @@ TEST(CauseTest, APromptThatIsOftenSolvedIsNotTooHardForOneBadGroup) {
   EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
 }
 
-TEST(CauseTest, TwoEqualRewardsWithoutAHistorySayNothing) {
+TEST(CauseTest, TwoEqualRewardsWithoutAHistoryAreUnknown) {
   GroupFacts group = Constant(1);
   group.completions.resize(2);
   EXPECT_EQ(Named(group), Cause::kUnknown);
 }
 
-TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasyToo) {
+TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
   GroupContext context = Ordinary();
   context.lowest = -1;
   EXPECT_EQ(Named(Constant(-1), context), Cause::kTooHard);
@@ -67,7 +67,7 @@ TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasyToo) {
   EXPECT_EQ(Named(Constant(0.3), context), Cause::kUnknown);
 }
 
-TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoiseAndNoSignal) {
+TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoise) {
   GroupFacts group = Constant(0.7);
   group.completions[3].raw_reward = static_cast<double>(0.7F);
   EXPECT_TRUE(HasNoSignal(group, kRules));
@@ -107,13 +107,13 @@ TEST(CauseTest, CopiesOfALongTextAreDuplicates) {
   EXPECT_EQ(Named(group), Cause::kDuplicateSamples);
 }
 
-TEST(CauseTest, CopiesOfAShortRightAnswerAreAnEasyPrompt) {
+TEST(CauseTest, CopiesOfAShortCorrectAnswerAreAnEasyPrompt) {
   GroupFacts group = Constant(1);
   for (CompletionFacts& c : group.completions) c.text = FactsOfText("42");
   EXPECT_EQ(Named(group), Cause::kTooEasy);
 }
 
-TEST(CauseTest, LogProbsTellWhetherCopiesAreTheSamplersOrThePolicys) {
+TEST(CauseTest, LogProbsAttributeCopiesToSamplerOrPolicy) {
   GroupFacts group = Constant(0);
   for (CompletionFacts& c : group.completions) {
     c.text = FactsOfText(LongText(0, 12));
@@ -123,10 +123,10 @@ TEST(CauseTest, LogProbsTellWhetherCopiesAreTheSamplersOrThePolicys) {
   for (CompletionFacts& c : group.completions) c.logprob = -0.05;
   EXPECT_EQ(Named(group), Cause::kModeCollapsed);
   for (CompletionFacts& c : group.completions) c.raw_reward = 1;
-  EXPECT_EQ(Named(group), Cause::kTooEasy);  // short, right and certain
+  EXPECT_EQ(Named(group), Cause::kTooEasy);  // short, correct and certain
 }
 
-TEST(CauseTest, AFewCopiesOfShortTextsAreNoModeCollapse) {
+TEST(CauseTest, AFewCopiesOfShortTextsAreNotModeCollapse) {
   GroupFacts group = Constant(0);
   for (std::size_t i = 0; i < 8; ++i) {
     group.completions[i].text = FactsOfText(LongText(static_cast<int>(i / 2), 8));
@@ -145,7 +145,7 @@ TEST(CauseTest, NearCopiesAreModeCollapse) {
   EXPECT_EQ(Named(group), Cause::kModeCollapsed);
 }
 
-TEST(CauseTest, CutCompletionsAreTruncatedUnlessTheyAreRight) {
+TEST(CauseTest, CompletionsAtTheLimitAreTruncatedUnlessCorrect) {
   GroupFacts group = Constant(0);
   for (std::size_t i = 0; i < 8; ++i) group.completions[i].truncated = i < 4;
   EXPECT_EQ(Named(group), Cause::kTruncated);
@@ -153,17 +153,17 @@ TEST(CauseTest, CutCompletionsAreTruncatedUnlessTheyAreRight) {
   EXPECT_EQ(Named(group), Cause::kTooEasy);
 }
 
-TEST(CauseTest, ASecondVerifierThatIsBelievedContradictsTheFirst) {
+TEST(CauseTest, ATrustedSecondVerifierContradictsTheFirst) {
   GroupFacts group = Constant(0);
   for (std::size_t i = 0; i < 8; ++i) group.completions[i].states_truth = i < 3;
   GroupContext context = Ordinary();
   context.truth_agreement = 0.99;
   EXPECT_EQ(Named(group, context), Cause::kVerifierConstant);
-  context.truth_agreement = 0.6;  // it does not understand this task
+  context.truth_agreement = 0.6;  // it cannot judge this task
   EXPECT_EQ(Named(group, context), Cause::kTooHard);
 }
 
-TEST(CauseTest, ASourceThatIsSuddenlyConstantHasABrokenVerifier) {
+TEST(CauseTest, ASuddenlyConstantSourceHasABrokenVerifier) {
   GroupContext context = Ordinary();
   context.constant_chance = 1e-9;
   context.constant_groups = 16;
@@ -172,7 +172,7 @@ TEST(CauseTest, ASourceThatIsSuddenlyConstantHasABrokenVerifier) {
   EXPECT_EQ(Named(Constant(0), context), Cause::kTooHard);
 }
 
-TEST(CauseTest, EveryCauseHasANameAMeaningAndAMend) {
+TEST(CauseTest, EveryCauseHasANameAMeaningAndAFix) {
   for (std::size_t i = 0; i < kCauses; ++i) {
     const CauseInfo& info = InfoOf(static_cast<Cause>(i));
     EXPECT_FALSE(info.name.empty() || info.meaning.empty() || info.fix.empty()) << i;

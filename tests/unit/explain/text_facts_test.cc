@@ -7,14 +7,14 @@
 namespace buttress {
 namespace {
 
-// `count` words that are all different.
+// Returns `count` distinct words.
 std::string Words(int first, int count) {
   std::string text;
   for (int i = 0; i < count; ++i) text += "w" + std::to_string(first + i) + " ";
   return text;
 }
 
-TEST(TextFactsTest, EqualTextsHaveEqualDigestsAndOthersDoNot) {
+TEST(TextFactsTest, OnlyEqualTextsHaveEqualDigests) {
   EXPECT_EQ(FactsOfText("a b c").digest, FactsOfText("a b c").digest);
   EXPECT_NE(FactsOfText("a b c").digest, FactsOfText("a b  c").digest);
   EXPECT_TRUE(FactsOfText("").known());
@@ -27,7 +27,7 @@ TEST(TextFactsTest, WordsNumbersAndOtherCharactersCountOneEach) {
   EXPECT_EQ(FactsOfText(" \n ").words, 0);
 }
 
-TEST(TextFactsTest, SimilarityIsOneForEqualTextsAndNoughtForUnrelatedOnes) {
+TEST(TextFactsTest, SimilarityIsOneForEqualTextsAndZeroForUnrelatedOnes) {
   const MinHash sketch = FactsOfText(Words(0, 100)).sketch;
   EXPECT_EQ(Similarity(sketch, FactsOfText(Words(0, 100)).sketch), 1.0);
   EXPECT_LT(Similarity(sketch, FactsOfText(Words(500, 100)).sketch), 0.05);

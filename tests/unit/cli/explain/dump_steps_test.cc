@@ -43,7 +43,7 @@ class DumpStepsTest : public ::testing::Test {
   std::vector<std::string> remarks_;
 };
 
-TEST_F(DumpStepsTest, VerlRowsOfOnePromptAreAGroupInWhateverOrderTheyCome) {
+TEST_F(DumpStepsTest, VerlRowsOfOnePromptFormAGroupInAnyOrder) {
   Write("10.jsonl", "{\"input\":\"p\",\"output\":\"a\",\"gts\":\"4\",\"score\":1.0,\"step\":10}\n");
   Write("9.jsonl",
         "{\"input\":\"p\",\"output\":\"the answer is 4\",\"gts\":\"4\",\"score\":1.0,\"step\":9}\n"
@@ -80,7 +80,7 @@ TEST_F(DumpStepsTest, VerlUidsSeparateGroupsOfOnePromptAndAccuracyDecides) {
   EXPECT_EQ(x.completions[0].outcome, Outcome::kCorrect);
 }
 
-TEST_F(DumpStepsTest, PythonsNaNIsACompletionWithoutAVerdict) {
+TEST_F(DumpStepsTest, NaNIsACompletionWithoutAVerdict) {
   Write("1.jsonl",
         "{\"input\":\"NaN \\\" NaN\",\"output\":\"a\",\"gts\":null,\"score\":NaN,\"step\":1}\n"
         "{\"input\":\"NaN \\\" "
@@ -93,10 +93,9 @@ TEST_F(DumpStepsTest, PythonsNaNIsACompletionWithoutAVerdict) {
   EXPECT_THAT((*steps)[0][0].prompt_id, HasSubstr("NaN \" NaN"));
 }
 
-TEST_F(DumpStepsTest, TrlRewardsAreTheSumOfTheirColumnsAndChatsAreText) {
-  const std::string chat =
-      R"("prompt":[{"role":"user","content":"2+2?"}],)"
-      R"("completion":[{"role":"assistant","content":"4"}])";
+TEST_F(DumpStepsTest, TrlRewardsAreSumsOfColumnsAndChatsBecomeText) {
+  const std::string chat = R"("prompt":[{"role":"user","content":"2+2?"}],)"
+                           R"("completion":[{"role":"assistant","content":"4"}])";
   Write("completions/completions_00001.jsonl",
         "{\"step\":1," + chat +
             ",\"accuracy\":1.0,\"format\":0.5,\"advantage\":0.1}\n"
@@ -115,7 +114,7 @@ TEST_F(DumpStepsTest, TrlRewardsAreTheSumOfTheirColumnsAndChatsAreText) {
   EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1.0);
 }
 
-TEST_F(DumpStepsTest, ABatchThatTrlLogsAgainCountsOnce) {
+TEST_F(DumpStepsTest, ABatchThatTrlLogsTwiceCountsOnce) {
   const auto row = [](int step, const char* text) {
     return "{\"step\":" + std::to_string(step) + ",\"prompt\":\"p\",\"completion\":\"" + text +
            "\",\"r\":1.0,\"advantage\":0}\n";
@@ -129,7 +128,7 @@ TEST_F(DumpStepsTest, ABatchThatTrlLogsAgainCountsOnce) {
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("1 steps were left out")));
 }
 
-TEST_F(DumpStepsTest, PlainRowsSayWhatTheyKnow) {
+TEST_F(DumpStepsTest, PlainRowsMayHoldEveryFact) {
   Write("a.jsonl",
         "{\"id\":7,\"reward\":0,\"outcome\":\"wrong\",\"tokens\":512,\"finish_reason\":\"length\","
         "\"version\":3,\"logprob\":-12.5,\"worker\":\"w1\","
@@ -146,7 +145,7 @@ TEST_F(DumpStepsTest, PlainRowsSayWhatTheyKnow) {
   EXPECT_FALSE(group.completions[0].text.known());
 }
 
-TEST_F(DumpStepsTest, GroupRowsAreThoseOfAdvantages) {
+TEST_F(DumpStepsTest, GroupRowsHaveTheFormatOfTheAdvantagesCommand) {
   Write(
       "a.jsonl",
       "{\"id\":\"q\",\"step\":2,\"rewards\":[1,0,null],\"history\":{\"correct\":1,\"scored\":4}}\n"
@@ -158,7 +157,7 @@ TEST_F(DumpStepsTest, GroupRowsAreThoseOfAdvantages) {
   EXPECT_EQ((*steps)[0][0].history, (PromptHistory{1, 4}));
 }
 
-TEST_F(DumpStepsTest, RowsWithoutAStepAreGroupedWhereTheyStandTogether) {
+TEST_F(DumpStepsTest, AdjacentRowsWithoutAStepFormGroups) {
   std::string text;
   for (int visit = 0; visit < 2; ++visit) {
     for (int prompt = 0; prompt < 100; ++prompt) {
@@ -178,7 +177,7 @@ TEST_F(DumpStepsTest, RowsWithoutAStepAreGroupedWhereTheyStandTogether) {
   }
 }
 
-TEST_F(DumpStepsTest, BadRowsAreNamedWithFileAndLineOrLeftOutAndCounted) {
+TEST_F(DumpStepsTest, BadRowsAreReportedByFileAndLineOrSkippedAndCounted) {
   Write("1.jsonl",
         "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":5}\n"
         "\n"
@@ -199,21 +198,21 @@ TEST_F(DumpStepsTest, BadRowsAreNamedWithFileAndLineOrLeftOutAndCounted) {
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("4 bad rows were left out")));
 }
 
-TEST_F(DumpStepsTest, AFileOfAnotherKindIsRefusedWithWhatItHas) {
+TEST_F(DumpStepsTest, AnUnknownDialectIsRefusedWithItsFields) {
   Write("1.jsonl", "{\"loss\":1,\"lr\":2}\n");
   EXPECT_THAT(ErrorOf(), HasSubstr("the fields loss, lr belong to no known dump"));
 }
 
-TEST_F(DumpStepsTest, ParquetIsRefusedWithTheCommandThatConvertsIt) {
+TEST_F(DumpStepsTest, ParquetIsRefusedWithAConversionCommand) {
   Write("completions/completions_00001.parquet", "PAR1");
   EXPECT_THAT(ErrorOf(), HasSubstr("read_parquet"));
 }
 
-TEST_F(DumpStepsTest, AnEmptyFolderSaysWhatItLookedFor) {
+TEST_F(DumpStepsTest, AnEmptyFolderIsRefusedWithTheExpectedFiles) {
   EXPECT_THAT(ErrorOf(), HasSubstr("neither ledger.db nor *.jsonl"));
 }
 
-TEST_F(DumpStepsTest, LinesLongerThanTheBufferAreWhole) {
+TEST_F(DumpStepsTest, LinesLongerThanTheBufferAreReadWhole) {
   const std::string longer(3 << 20, 'x');
   Write("a", longer + "\nshort\n" + longer);
   const auto reader = LineReader::Open(folder_.path() + "/a");

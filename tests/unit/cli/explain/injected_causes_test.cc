@@ -1,4 +1,4 @@
-// Every cause injected where it arises, and named from what verl's dump shows.
+// Injects every cause at its origin and checks its name as reported from a dump of verl.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,9 +12,9 @@
 namespace buttress {
 namespace {
 
-using Confusion = std::map<Cause, std::map<Cause, int>>;  // injected -> named -> groups
+using Confusion = std::map<Cause, std::map<Cause, int>>;  // injected -> reported -> groups
 
-// Injected against named, over the groups without a signal.
+// Counts injected against reported causes over the groups without a signal.
 Confusion Explain(const SyntheticDump& dump, const StepSourceOptions& options = {}) {
   TempDir folder;
   std::ofstream(folder.path() + "/1.jsonl") << dump.text();
@@ -63,7 +63,7 @@ int Injected(const Confusion& confusion, Cause cause) {
   return all;
 }
 
-// A healthy mix of prompts, by id: easy, hard, and between.
+// A mix of easy, hard and middling prompts, by id.
 SyntheticPrompt Healthy(int id) {
   SyntheticPrompt prompt{.id = id, .source = id % 2 == 0 ? "math" : "gsm"};
   const int kind = id % 5;
@@ -72,7 +72,7 @@ SyntheticPrompt Healthy(int id) {
   return prompt;
 }
 
-// 100 healthy prompts that come again every second step, and new prompts with a fault of each kind.
+// 100 prompts without faults that return every second step, and new prompts with each fault.
 SyntheticDump RunWithFaults(std::uint64_t seed) {
   SyntheticDump dump(seed, 8);
   int next = 1000;
@@ -102,7 +102,7 @@ SyntheticDump RunWithFaults(std::uint64_t seed) {
   return dump;
 }
 
-TEST(InjectedCausesTest, EveryCauseIsNamedRightInNineteenOfTwentyGroups) {
+TEST(InjectedCausesTest, EveryCauseIsNamedCorrectlyInNineteenOfTwentyGroups) {
   for (const std::uint64_t seed : {1, 2, 3}) {
     const Confusion confusion = Explain(RunWithFaults(seed));
     for (const Cause cause :

@@ -1,4 +1,4 @@
-// Faults injected in a ledger with payloads, as a coordinator would have written them.
+// Injects faults into a ledger with payloads, as a coordinator writes them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ using ::testing::Not;
 
 constexpr int kSize = 8;
 
-// A run that is written group by group.
+// Writes a run group by group.
 class LedgerRun {
  public:
   LedgerRun() {
@@ -35,7 +35,7 @@ class LedgerRun {
     batch_.run->config_sha256 = "aa";
   }
 
-  // A group of `step` with fresh random tokens, all with this reward; `change` makes a fault of it.
+  // Adds a group of `step` with random tokens and equal rewards; `change` injects a fault.
   template <class Change>
   void Add(std::uint64_t step, double reward, Change change) {
     Group group;
@@ -79,7 +79,7 @@ class LedgerRun {
     EXPECT_TRUE(ledger_->Write(batch_).ok());
   }
 
-  // Cause of the only kind that is named, or a failure.
+  // Returns the only reported cause, or fails.
   std::map<Cause, int> Explain(std::vector<std::string>* remarks = nullptr) {
     Write();
     std::map<Cause, int> named;
@@ -115,7 +115,7 @@ class LedgerRun {
 
 using Named = std::map<Cause, int>;
 
-TEST(LedgerStepsTest, EveryFaultThatALedgerShowsIsNamed) {
+TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
   struct Case {
     Cause cause;
     double reward;
@@ -169,7 +169,7 @@ TEST(LedgerStepsTest, EveryFaultThatALedgerShowsIsNamed) {
   }
 }
 
-TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
+TEST(LedgerStepsTest, WithoutPayloadsTheReportIsReducedAndSaysSo) {
   LedgerRun run;
   for (int i = 0; i < 5; ++i) run.Add(1, 1, [](Group&) {});
   run.DeletePayloads();
@@ -179,8 +179,8 @@ TEST(LedgerStepsTest, WithoutPayloadsTheRestIsExplainedAndTheLackIsSaid) {
   EXPECT_NE(remarks[0].find("the tokens of 5 groups are deleted"), std::string::npos);
 }
 
-// Runs `buttress explain` in an empty folder and returns what it printed; `left` is what it left
-// there.
+// Runs `buttress explain` in an empty folder and returns its output; `left` receives the files that
+// it wrote there.
 std::string ExplainIn(const TempDir& here, const std::vector<std::string>& arguments,
                       std::vector<std::string>& left) {
   const TempDir logs;
@@ -194,7 +194,7 @@ std::string ExplainIn(const TempDir& here, const std::vector<std::string>& argum
   return TextOf(log);
 }
 
-TEST(ExplainPageTest, ARunGetsItsPageInItsFolderAndADumpOnlyWhereOneIsAskedFor) {
+TEST(ExplainPageTest, ARunFolderGetsAPageAndADumpGetsOneOnRequest) {
   LedgerRun run;
   for (int i = 0; i < 4; ++i) run.Add(1, 1, [](Group&) {});
   run.Write();

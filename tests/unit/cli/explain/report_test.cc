@@ -13,8 +13,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Ten steps: of each four groups one is all-correct, one all-wrong, two are mixed. The all-correct
-// ones are of one prompt.
+// Ten steps of four groups each: one all-correct, one all-wrong, two mixed. All all-correct groups
+// have the same prompt.
 Report SmallRun() {
   PostMortem post_mortem(CauseRules{}, nullptr);
   for (std::int64_t step = 1; step <= 10; ++step) {
@@ -58,7 +58,7 @@ TEST(ReportTest, CountsAreExact) {
   EXPECT_EQ(report.worst_prompts[0].record.groups, 10);
 }
 
-TEST(ReportTest, ExpectedAcrIsThatOfTheHistories) {
+TEST(ReportTest, ExpectedAcrFollowsFromTheHistories) {
   const Report report = SmallRun();
   double expected = 0;
   for (std::int64_t visit = 1; visit < 10; ++visit)
@@ -66,7 +66,7 @@ TEST(ReportTest, ExpectedAcrIsThatOfTheHistories) {
   EXPECT_NEAR(report.expected_acr, expected / 9, 1e-12);
 }
 
-TEST(ReportTest, RemediesAreWhatTheEstimatorsDo) {
+TEST(ReportTest, RemediesEqualTheEstimators) {
   const RemedyReport remedies = SmallRun().remedies;
   EXPECT_EQ(remedies.groups, 40);
   EXPECT_EQ(remedies.estimators[0].name, "grpo");
@@ -82,7 +82,7 @@ TEST(ReportTest, RemediesAreWhatTheEstimatorsDo) {
   EXPECT_GT(remedies.sizes[0].expected_acr, remedies.sizes[2].expected_acr);
 }
 
-TEST(ReportTest, TheTextSaysCausesStepsAndWhatToDo) {
+TEST(ReportTest, TheTextHasCausesStepsAndAdvice) {
   const std::string text = ReportText(kHead, SmallRun());
   EXPECT_THAT(text, HasSubstr("note: a remark"));
   EXPECT_THAT(text,
@@ -93,7 +93,7 @@ TEST(ReportTest, TheTextSaysCausesStepsAndWhatToDo) {
       HasSubstr("what to do next:\n  - too easy (10 groups, 25.0 % of all): draw it less often"));
 }
 
-TEST(ReportTest, TheSummaryIsOneObjectOnALine) {
+TEST(ReportTest, TheSummaryIsOneObjectOnOneLine) {
   const std::string line = ReportJson(kHead, SmallRun());
   EXPECT_EQ(line.find('\n'), line.size() - 1);
   const auto json = nlohmann::json::parse(line, nullptr, false);

@@ -20,8 +20,8 @@ std::string SyntheticDump::Word(std::uint64_t bound) {
   return word;
 }
 
-// Some of the words are those of the prompt, as every text about one problem repeats its terms; a
-// third comes in fixed phrases.
+// Writes a text: some words come from the prompt, because every text about a problem repeats its
+// terms, and a third comes in fixed phrases.
 SyntheticDump::Sample SyntheticDump::Draw(const SyntheticPrompt& prompt, int words) {
   Sample sample;
   sample.correct = random_.Uniform() < prompt.success_rate;
@@ -41,7 +41,7 @@ SyntheticDump::Sample SyntheticDump::Draw(const SyntheticPrompt& prompt, int wor
   return sample;
 }
 
-// Another draw of a policy that has nearly one text left.
+// Samples again from a policy that has nearly one text left.
 SyntheticDump::Sample SyntheticDump::Vary(const Sample& base) {
   std::istringstream words(base.text);
   Sample sample;
@@ -61,14 +61,14 @@ std::vector<SyntheticDump::Sample> SyntheticDump::SampleGroup(const SyntheticPro
   Sample base = Draw(prompt, words());
   for (int i = 0; i < group_size_; ++i) {
     switch (prompt.fault) {
-      case Cause::kDuplicateSamples:  // one seed, or one for each of two workers
+      case Cause::kDuplicateSamples:  // one seed, or one seed for each of two workers
         samples.push_back(i < distinct ? Draw(prompt, words())
                                        : samples[static_cast<std::size_t>(i % distinct)]);
         break;
       case Cause::kModeCollapsed:
         samples.push_back(Vary(base));
         break;
-      case Cause::kTruncated: {  // needs more than the limit
+      case Cause::kTruncated: {  // the text exceeds the limit
         Sample sample = Draw(prompt, 2 * kWordLimit);
         std::size_t end = 0;
         for (int word = 0; word < kWordLimit; ++word) end = sample.text.find(' ', end + 1);
@@ -77,7 +77,7 @@ std::vector<SyntheticDump::Sample> SyntheticDump::SampleGroup(const SyntheticPro
         samples.push_back(sample);
         break;
       }
-      case Cause::kStaleWeights:  // neither weights nor seeds move
+      case Cause::kStaleWeights:  // neither weights nor seeds change
         if (last_[prompt.id].size() == static_cast<std::size_t>(group_size_))
           return last_[prompt.id];
         samples.push_back(Draw(prompt, words()));
@@ -95,8 +95,7 @@ std::vector<double> SyntheticDump::Score(const SyntheticPrompt& prompt,
   std::vector<double> scores;
   for (const Sample& sample : samples) {
     double score = sample.correct ? 1.0 : 0.0;
-    if (prompt.fault ==
-        Cause::kFloatNoise) {  // the same parts, added in float32 in the order in which they arrive
+    if (prompt.fault == Cause::kFloatNoise) {  // equal parts, added in float32 in different orders
       float parts[] = {0.1F, 0.6F, 0.3F};
       std::swap(parts[0], parts[random_.Below(3)]);
       score = static_cast<double>((parts[0] + parts[1]) + parts[2]) + (scores.empty() ? 1e-8 : 0.0);
@@ -119,7 +118,7 @@ void SyntheticDump::AddStep(std::int64_t step, const std::vector<SyntheticPrompt
       for (double& score : scores) score = faults.constant_reward;
       cause = Cause::kVerifierConstant;
     }
-    // Weights that have not moved show at the second visit only.
+    // Weights that do not change become visible at the second visit.
     if (cause != Cause::kStaleWeights || seen) truth_[{step, prompt.id}] = cause;
     for (std::size_t i = 0; i < samples.size(); ++i) {
       nlohmann::json row = {

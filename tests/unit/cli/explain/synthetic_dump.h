@@ -1,6 +1,6 @@
-// A run of a trainer that never was: prompts with success rates, a policy that writes texts, a
-// sampler with seeds, a token limit, a verifier; and faults in each of these parts. It writes
-// verl's rollout dump and remembers which fault made which group.
+// Simulates a trainer: prompts with success rates, a policy that writes texts, a sampler with
+// seeds, a token limit, a verifier, and faults in each of these parts. It writes a rollout dump of
+// verl and records which fault made which group.
 #pragma once
 
 #include <cstdint>
@@ -14,35 +14,35 @@
 
 namespace buttress {
 
-// A prompt of the run and what happens to its groups.
+// A prompt of the run and the fault of its groups.
 struct SyntheticPrompt {
   int id = 0;
   std::string source = "math";
   double success_rate = 0.5;
-  Cause fault = Cause::kUnknown;  // of its groups while they are collapsed: too easy and too hard
-                                  // come from the success rate
+  // The fault of its collapsed groups; too easy and too hard follow from the success rate.
+  Cause fault = Cause::kUnknown;
 };
 
-// Faults of a step as a whole.
+// Faults of a whole step.
 struct SyntheticStep {
-  std::string constant_source;  // the verifier of this source gives everyone `constant_reward`
+  std::string constant_source;  // its verifier always returns `constant_reward`
   double constant_reward = 0;
 };
 
 class SyntheticDump {
  public:
-  static constexpr int kWordLimit = 220;  // texts are cut there
+  static constexpr int kWordLimit = 220;  // words of a text
 
   SyntheticDump(std::uint64_t seed, int group_size) : random_({seed, 1}), group_size_(group_size) {}
 
-  // Appends the groups of a step. `lines` of them are in text().
+  // Appends the groups of a step to text().
   void AddStep(std::int64_t step, const std::vector<SyntheticPrompt>& prompts,
                const SyntheticStep& faults = {});
 
-  // JSONL of all steps.
+  // The JSONL of all steps.
   const std::string& text() const { return text_; }
 
-  // What made group (step, prompt), as far as a fault did.
+  // The fault of group (step, prompt), if it had one.
   const std::map<std::pair<std::int64_t, int>, Cause>& truth() const { return truth_; }
 
  private:
@@ -59,7 +59,7 @@ class SyntheticDump {
 
   RandomStream random_;
   const int group_size_;
-  std::map<int, std::vector<Sample>> last_;  // of a prompt, for weights that do not move
+  std::map<int, std::vector<Sample>> last_;  // by prompt, for weights that do not change
   std::string text_;
   std::map<std::pair<std::int64_t, int>, Cause> truth_;
 };

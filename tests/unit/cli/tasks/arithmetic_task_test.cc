@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(ArithmeticTask, AnswersAreRight) {
+TEST(ArithmeticTask, AnswersAreCorrect) {
   const auto task = *MakeArithmeticTask({.digits = 3, .operators = "+-*"});
   const auto verifier = *MakeVerifier("arithmetic", RewardConfig{});
   RandomStream random({.seed = 1, .stream = 0});
@@ -45,7 +45,7 @@ TEST(ArithmeticTask, CanonicalFormJoinsSwappedOperandsOfSumsOnly) {
   }
 }
 
-TEST(ArithmeticTask, OptionsOutOfRangeAreNamed) {
+TEST(ArithmeticTask, ErrorsNameOptionsOutOfRange) {
   EXPECT_THAT(MakeArithmeticTask({.digits = 0}).status().message(), HasSubstr("--digits = 0"));
   EXPECT_THAT(MakeArithmeticTask({.digits = 10}).status().message(), HasSubstr("--digits = 10"));
   EXPECT_THAT(MakeArithmeticTask({.digits = 2, .operators = "/"}).status().message(),

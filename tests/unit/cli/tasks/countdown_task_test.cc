@@ -32,8 +32,7 @@ struct Fraction {
   std::int64_t bottom;
 };
 
-// Whether some way of combining all the values two by two gives `target`: an independent search, in
-// plain fractions.
+// Searches all ways of combining the values pairwise for one that gives `target`, in fractions.
 bool Reaches(const std::vector<Fraction>& values, std::int64_t target) {
   if (values.size() == 1) return values[0].top == target * values[0].bottom;
   for (std::size_t i = 0; i < values.size(); ++i) {
@@ -68,7 +67,7 @@ bool ReachesWithSome(const std::vector<std::int64_t>& numbers, std::int64_t targ
   return false;
 }
 
-TEST(CountdownTask, WritesTheQuickstartsForm) {
+TEST(CountdownTask, WritesTheFormatOfTheQuickstart) {
   const auto task = Make(QuickstartOptions());
   RandomStream random({.seed = 1, .stream = 0});
   for (int i = 0; i < 500; ++i) {
@@ -126,7 +125,7 @@ TEST(CountdownTask, TheVerifierAcceptsEverySolutionInEveryFormat) {
   }
 }
 
-TEST(CountdownTask, KindsComeInTheirShares) {
+TEST(CountdownTask, KindsAppearInTheirShares) {
   CountdownOptions options;
   options.kinds = {{.share = 0.3, .numbers = 2, .operators = "+"},
                    {.share = 0.3, .numbers = 4, .operators = "+"},
@@ -143,7 +142,7 @@ TEST(CountdownTask, KindsComeInTheirShares) {
   EXPECT_NEAR(counts[5], 1600, 155);
 }
 
-TEST(CountdownTask, LargeNumbersArePartedByCommas) {
+TEST(CountdownTask, LargeNumbersAreSeparatedByCommas) {
   CountdownOptions options;
   options.kinds = {{.share = 1, .numbers = 3, .operators = "+"}};
   options.min_number = 10;
@@ -155,7 +154,7 @@ TEST(CountdownTask, LargeNumbersArePartedByCommas) {
               MatchesRegex("[1-9][0-9],[1-9][0-9],[1-9][0-9]>[0-9][0-9][0-9]:"));
 }
 
-TEST(CountdownTask, OptionsOutOfRangeAreNamed) {
+TEST(CountdownTask, ErrorsNameOptionsOutOfRange) {
   const auto error = [](const std::function<void(CountdownOptions&)>& change) {
     CountdownOptions options;
     change(options);
@@ -174,7 +173,7 @@ TEST(CountdownTask, OptionsOutOfRangeAreNamed) {
               HasSubstr("--target-max = -1; expected 0 to"));
 }
 
-TEST(CountdownTask, UnreachableTargetsAreAnErrorAndNotALoop) {
+TEST(CountdownTask, UnreachableTargetsAreAnError) {
   CountdownOptions options;
   options.kinds = {{.share = 1, .numbers = 2, .operators = "+"}};
   options.min_target = 100;
@@ -183,7 +182,7 @@ TEST(CountdownTask, UnreachableTargetsAreAnErrorAndNotALoop) {
   EXPECT_THAT(task->Draw(random).status().message(), HasSubstr("gave no target from 100 to 999"));
 }
 
-TEST(CountdownTask, ReadsKindsOfAMix) {
+TEST(CountdownTask, ParsesTheKindsOfAMix) {
   const Result<CountdownKind> kind = ParseCountdownKind("0.3:4:+-");
   ASSERT_TRUE(kind.ok());
   EXPECT_EQ(kind->share, 0.3);

@@ -43,14 +43,14 @@ std::vector<json> Rows(const std::string& folder, const std::string& name) {
   return rows;
 }
 
-// (sorted digits, target), from the text of the prompt alone.
+// Returns (sorted digits, target), parsed from the prompt.
 std::string CanonicalOfPrompt(const json& row) {
   auto prompt = row["prompt"].get<std::string>();
   std::sort(prompt.begin(), prompt.begin() + 4);
   return prompt;
 }
 
-TEST(TaskFiles, HeldOutProblemsAppearNowhereElseWhateverTheSeed) {
+TEST(TaskFiles, HeldOutProblemsAppearNowhereElseForAnySeed) {
   const TempDir dir;
   std::set<std::string> held_out;
   std::set<std::string> seen;
@@ -77,7 +77,7 @@ TEST(TaskFiles, ATenthOfTheProblemsIsHeldOut) {
   EXPECT_NEAR(static_cast<double>(held_out), 200, 68);  // five standard deviations
 }
 
-TEST(TaskFiles, EqualSeedsGiveEqualBytesAndOthersDoNot) {
+TEST(TaskFiles, OnlyEqualSeedsGiveEqualBytes) {
   const TempDir first;
   const TempDir second;
   const TempDir third;
@@ -91,7 +91,7 @@ TEST(TaskFiles, EqualSeedsGiveEqualBytesAndOthersDoNot) {
   }
 }
 
-TEST(TaskFiles, RowsHaveTheFieldsOfADataSet) {
+TEST(TaskFiles, RowsHaveTheFieldsOfATrainingFile) {
   const TempDir dir;
   ASSERT_TRUE(WriteTask(*Quickstart(), Small(1), dir.path()).ok());
   for (const char* file : {"train.jsonl", "held_out.jsonl"}) {
@@ -111,7 +111,7 @@ TEST(TaskFiles, RowsHaveTheFieldsOfADataSet) {
   }
 }
 
-TEST(TaskFiles, TheColdStartHoldsSolutionsAndGuesses) {
+TEST(TaskFiles, TheSftFileHoldsSolutionsAndGuesses) {
   const TempDir dir;
   TaskFileOptions options = Small(1);
   const auto right = [&](double solution_share) {
