@@ -297,7 +297,7 @@ class Launcher {
 
 std::function<Status()> AddLaunch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
-  app.add_option("config", options->config_path, "YAML file of the run")->required();
+  app.add_option("file,--config", options->config_path, "YAML file of the run")->required();
   app.add_option("--set", options->overrides,
                  "override a setting, for example run.optim.lr=1e-5; may be repeated");
   app.add_flag("--fresh", options->fresh,
