@@ -5,13 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/tokenizer/chat_template.h"
+#include "lib/jinja/chat_template.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
@@ -41,7 +42,7 @@ class PromptParser {
 
   DataConfig config_;
   const Tokenizer* tokenizer_;
-  std::unique_ptr<ChatTemplate> chat_template_;  // null if the model has none
+  std::optional<ChatTemplate> chat_template_;  // absent if the model has none
   std::string eos_token_;
 };
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "lib/tokenizer/unicode.h"
+#include "lib/base/unicode.h"
 
 namespace buttress {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <array>
 
-#include "lib/tokenizer/unicode.h"
+#include "lib/base/unicode.h"
 
 namespace buttress {
 namespace {

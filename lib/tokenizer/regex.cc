@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "lib/base/check.h"
-#include "lib/tokenizer/unicode.h"
+#include "lib/base/unicode.h"
 
 namespace buttress {
 namespace {

@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "lib/base/file.h"
+#include "lib/base/unicode.h"
 #include "lib/tokenizer/byte_level.h"
 #include "lib/tokenizer/byte_level_bpe_tokenizer.h"
-#include "lib/tokenizer/unicode.h"
 
 namespace buttress {
 namespace {

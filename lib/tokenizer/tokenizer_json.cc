@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include "lib/base/unicode.h"
 #include "lib/tokenizer/json_fields.h"
-#include "lib/tokenizer/unicode.h"
 
 namespace buttress {
 

@@ -7,8 +7,8 @@
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/data/prompt_file.h"
+#include "lib/jinja/chat_template.h"
 #include "lib/tokenizer/byte_level_bpe_tokenizer.h"
-#include "lib/tokenizer/chat_template.h"
 #include "lib/tokenizer/tokenizer_config.h"
 #include "lib/tokenizer/tokenizer_json.h"
 #include "lib/weights/safetensors.h"
@@ -135,8 +135,7 @@ void RunTemplate(std::string_view input) {
   if (!parsed.ok()) return;
   const nlohmann::json messages = {{{"role", "system"}, {"content", "Be brief."}},
                                    {{"role", "user"}, {"content", "2+2?"}}};
-  (void)(*parsed)->Render(messages, true,
-                          {{"bos_token", "<s>"}, {"tools", nlohmann::json::array()}});
+  (void)parsed->Render(messages, true, {{"bos_token", "<s>"}, {"tools", nlohmann::json::array()}});
 }
 
 std::vector<std::string> Replies() {

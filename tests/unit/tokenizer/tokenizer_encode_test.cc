@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
+#include "lib/base/unicode.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "lib/tokenizer/unicode.h"
-#include "tests/unit/tokenizer/golden_folder.h"
+#include "tests/unit/tokenizer/tokenizer_folder.h"
 
 namespace buttress {
 namespace {

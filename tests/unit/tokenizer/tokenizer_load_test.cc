@@ -7,7 +7,8 @@
 
 #include "lib/tokenizer/byte_level_bpe_tokenizer.h"
 #include "lib/tokenizer/tokenizer.h"
-#include "tests/unit/tokenizer/golden_folder.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/tokenizer/tokenizer_folder.h"
 
 namespace buttress {
 namespace {
@@ -46,17 +47,17 @@ TEST(TokenizerLoadTest, WithoutConfigThereAreNoRoles) {
 }
 
 TEST(TokenizerLoadTest, TemplateFileGoesBeforeTheConfigs) {
-  const ScratchFolder folder;
-  folder.Write("tokenizer.json", ReadGolden("tokenizer/tokenizer.json"));
-  folder.Write("tokenizer_config.json", kConfig);
-  folder.Write("chat_template.jinja", "{{ 1 }}");
+  const TempDir folder;
+  WriteFileIn(folder.path(), "tokenizer.json", ReadGolden("tokenizer/tokenizer.json"));
+  WriteFileIn(folder.path(), "tokenizer_config.json", kConfig);
+  WriteFileIn(folder.path(), "chat_template.jinja", "{{ 1 }}");
   const auto tokenizer = Tokenizer::Load(folder.path());
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   EXPECT_EQ((*tokenizer)->chat_template(), "{{ 1 }}");
 }
 
 TEST(TokenizerLoadTest, FolderWithoutTokenizerIsNotFound) {
-  const ScratchFolder folder;
+  const TempDir folder;
   const auto tokenizer = Tokenizer::Load(folder.path());
   ASSERT_FALSE(tokenizer.ok());
   EXPECT_EQ(tokenizer.status().code(), StatusCode::kNotFound);

@@ -1,0 +1,46 @@
+#include "lib/jinja/arguments.h"
+
+#include <algorithm>
+
+namespace buttress {
+
+Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
+    const JinjaArguments& arguments, const std::vector<std::string_view>& parameters) {
+  std::vector<std::optional<JinjaValue>> out(parameters.size());
+  if (arguments.positional.size() > parameters.size()) {
+    return InvalidArgument(std::to_string(arguments.positional.size()) + " arguments; at most " +
+                           std::to_string(parameters.size()) + " are expected");
+  }
+  std::copy(arguments.positional.begin(), arguments.positional.end(), out.begin());
+  for (const auto& [name, value] : arguments.named) {
+    const auto it = std::find(parameters.begin(), parameters.end(), name);
+    if (it == parameters.end()) return InvalidArgument("argument '" + name + "' is not supported");
+    std::optional<JinjaValue>& slot = out[static_cast<std::size_t>(it - parameters.begin())];
+    if (slot.has_value()) return InvalidArgument("argument '" + name + "' is given twice");
+    slot = value;
+  }
+  return out;
+}
+
+Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
+                                     std::int64_t absent) {
+  if (!value.has_value() || value->is_none()) return absent;
+  if (value->Is<std::int64_t>()) return value->As<std::int64_t>();
+  if (value->Is<bool>()) return value->As<bool>();
+  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
+                         std::string(value->TypeName()) + "'; an integer is expected");
+}
+
+Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value,
+                                                std::string_view name) {
+  if (!value.has_value() || value->is_none()) return std::optional<std::string>();
+  if (value->is_text()) return std::optional(value->text());
+  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
+                         std::string(value->TypeName()) + "'; a text is expected");
+}
+
+bool TruthArgument(const std::optional<JinjaValue>& value, bool absent) {
+  return value.has_value() ? value->Truthy() : absent;
+}
+
+}  // namespace buttress

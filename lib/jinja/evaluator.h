@@ -1,0 +1,105 @@
+// Runs a parsed template.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/jinja/arguments.h"
+#include "lib/jinja/syntax.h"
+#include "lib/jinja/value.h"
+
+namespace buttress {
+
+// The names that a part of a template sees: its own, then those around it.
+struct JinjaScope {
+  const JinjaScope* parent = nullptr;
+  std::vector<std::pair<std::string, JinjaValue>> names;
+
+  const JinjaValue* Find(std::string_view name) const;
+  void Set(const std::string& name, JinjaValue value);
+};
+
+// One rendering. Bounded in depth, in steps, in the bytes of the texts it makes, and in its output.
+// Not thread-safe.
+class JinjaEvaluator {
+ public:
+  // `globals`: the template's input.
+  explicit JinjaEvaluator(JinjaScope globals) : globals_(std::move(globals)) {}
+
+  // kInvalidArgument or kResourceExhausted with the line.
+  Result<std::string> Render(const JinjaProgram& program);
+
+ private:
+  enum class Flow { kNext, kBreak, kContinue };
+
+  class Level;
+
+  // Statements (run_statement.cc).
+  Result<Flow> Run(const JinjaStatement::Body& body, JinjaScope& scope, std::string& out);
+  Result<Flow> RunStatement(const JinjaStatement& statement, JinjaScope& scope, std::string& out);
+  Result<Flow> RunIf(const JinjaStatement& statement, JinjaScope& scope, std::string& out);
+  Result<Flow> RunFor(const JinjaStatement& statement, JinjaScope& scope, std::string& out);
+  Result<std::vector<JinjaValue>> LoopItems(const JinjaStatement& statement, JinjaScope& scope);
+  Result<std::string> RunInOwnScope(const JinjaStatement& statement, JinjaScope& scope);
+  Status Output(const JinjaStatement& statement, JinjaScope& scope, std::string& out);
+  Status Append(std::string_view text, std::string& out);
+  Status Assign(const JinjaTarget& target, JinjaValue value, JinjaScope& scope);
+  Status AssignAttribute(const JinjaTarget& target, JinjaValue value, JinjaScope& scope);
+
+  // Expressions (evaluate_expression.cc).
+  Result<JinjaValue> Evaluate(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateKind(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateName(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateDict(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateSlice(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateComparison(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateLogic(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<JinjaValue> EvaluateCall(const JinjaExpression& expression, const JinjaScope& scope);
+  Result<std::vector<JinjaValue>> EvaluateAll(const std::vector<const JinjaExpression*>& list,
+                                              const JinjaScope& scope);
+  Result<JinjaArguments> EvaluateArguments(const JinjaExpression& expression,
+                                           const JinjaScope& scope);
+  Result<JinjaValue> CallFunction(JinjaFunction function, const JinjaArguments& arguments);
+  Result<JinjaValue> CallMacro(const JinjaStatement& macro, const JinjaArguments& arguments);
+  Result<JinjaValue> Range(const JinjaArguments& arguments) const;
+
+  Status CheckBounds(const JinjaValue& value);
+  Status Locate(int line, const Status& status);
+  Status CountStep();
+
+  JinjaScope globals_;
+  int depth_ = 0;
+  std::int64_t steps_ = 0;
+  std::size_t text_bytes_ = 0;
+  bool located_ = false;  // the error on its way up has its line
+};
+
+// Depth of nested evaluations, macros included.
+inline constexpr int kJinjaDepthMax = 400;
+inline constexpr std::int64_t kJinjaStepsMax = 2'000'000;
+
+// Counts a level while it lives.
+class JinjaEvaluator::Level {
+ public:
+  explicit Level(JinjaEvaluator& evaluator) : evaluator_(evaluator) { ++evaluator_.depth_; }
+
+  ~Level() { --evaluator_.depth_; }
+
+  Level(const Level&) = delete;
+  Level& operator=(const Level&) = delete;
+
+  Status Check() const {
+    if (evaluator_.depth_ <= kJinjaDepthMax) return OkStatus();
+    return ResourceExhausted("expressions or macros nested deeper than " +
+                             std::to_string(kJinjaDepthMax) + " levels");
+  }
+
+ private:
+  JinjaEvaluator& evaluator_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,67 @@
+// Parses expressions.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/jinja/syntax.h"
+#include "lib/jinja/token_reader.h"
+
+namespace buttress {
+
+// Not thread-safe.
+class JinjaExpressionParser {
+ public:
+  using Parsed = Result<const JinjaExpression*>;
+
+  // Both must outlive the parser.
+  JinjaExpressionParser(JinjaTokenReader& tokens, JinjaProgram& program)
+      : tokens_(tokens), program_(program) {}
+
+  Parsed Expression();
+
+  // An expression without `if` at its end, which a for loop has for itself.
+  Parsed ExpressionWithoutCondition();
+
+  // `a, b` is a tuple.
+  Parsed ExpressionOrTuple();
+
+ private:
+  using Kind = JinjaExpression::Kind;
+
+  // Counts nested calls and ends with an error when they are too many for the stack.
+  class Level;
+
+  JinjaExpression& Make(Kind kind, int line);
+  Parsed Or();
+  Parsed And();
+  Parsed Not();
+  Parsed Compare();
+  Parsed Sum();
+  Parsed Concatenation();
+  Parsed Product();
+  Parsed Sign(bool with_filters);
+  Parsed Primary();
+  Parsed NameOrConstant();
+  Parsed Text();
+  Parsed Number();
+  Parsed Parentheses();
+  Parsed List();
+  Parsed Dict();
+  Parsed Postfix(const JinjaExpression* operand);
+  Parsed Attribute(const JinjaExpression* operand);
+  Parsed Subscript(const JinjaExpression* operand);
+  Parsed Call(const JinjaExpression* operand);
+  Parsed FiltersAndTests(const JinjaExpression* operand);
+  Parsed Filter(const JinjaExpression* operand);
+  Parsed Test(const JinjaExpression* operand);
+  Status Arguments(JinjaExpression& call);
+  Result<std::string> ComparisonOperator();
+
+  JinjaTokenReader& tokens_;
+  JinjaProgram& program_;
+  int level_ = 0;
+};
+
+}  // namespace buttress

@@ -1,0 +1,212 @@
+// The evaluator's statements.
+#include <algorithm>
+
+#include "lib/jinja/evaluator.h"
+#include "lib/jinja/print.h"
+
+namespace buttress {
+
+using Kind = JinjaStatement::Kind;
+
+const JinjaValue* JinjaScope::Find(std::string_view name) const {
+  for (const JinjaScope* scope = this; scope != nullptr; scope = scope->parent) {
+    const auto it = std::find_if(scope->names.begin(), scope->names.end(),
+                                 [&](const auto& entry) { return entry.first == name; });
+    if (it != scope->names.end()) return &it->second;
+  }
+  return nullptr;
+}
+
+void JinjaScope::Set(const std::string& name, JinjaValue value) {
+  const auto it = std::find_if(names.begin(), names.end(),
+                               [&](const auto& entry) { return entry.first == name; });
+  if (it != names.end()) {
+    it->second = std::move(value);
+  } else {
+    names.emplace_back(name, std::move(value));
+  }
+}
+
+Result<std::string> JinjaEvaluator::Render(const JinjaProgram& program) {
+  std::string out;
+  BUTTRESS_RETURN_IF_ERROR(Run(program.body, globals_, out).status());
+  return out;
+}
+
+Status JinjaEvaluator::Locate(int line, const Status& status) {
+  if (located_) return status;
+  located_ = true;
+  return status.Annotate("chat template, line " + std::to_string(line));
+}
+
+Status JinjaEvaluator::CountStep() {
+  if (++steps_ <= kJinjaStepsMax) return OkStatus();
+  return ResourceExhausted("the template takes more than " + std::to_string(kJinjaStepsMax) +
+                           " steps");
+}
+
+Result<JinjaEvaluator::Flow> JinjaEvaluator::Run(const JinjaStatement::Body& body,
+                                                 JinjaScope& scope, std::string& out) {
+  const Level level(*this);
+  for (const JinjaStatement* statement : body) {
+    Status counted = level.Check();
+    if (counted.ok()) counted = CountStep();
+    if (!counted.ok()) return Locate(statement->line, counted);
+    Result<Flow> flow = RunStatement(*statement, scope, out);
+    if (!flow.ok()) return Locate(statement->line, flow.status());
+    if (*flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Result<JinjaEvaluator::Flow> JinjaEvaluator::RunStatement(const JinjaStatement& statement,
+                                                          JinjaScope& scope, std::string& out) {
+  switch (statement.kind) {
+    case Kind::kText:
+      BUTTRESS_RETURN_IF_ERROR(Append(statement.text, out));
+      break;
+    case Kind::kOutput:
+      BUTTRESS_RETURN_IF_ERROR(Output(statement, scope, out));
+      break;
+    case Kind::kIf:
+      return RunIf(statement, scope, out);
+    case Kind::kFor:
+      return RunFor(statement, scope, out);
+    case Kind::kSet: {
+      BUTTRESS_ASSIGN_OR_RETURN(JinjaValue value, Evaluate(*statement.value, scope));
+      BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, std::move(value), scope));
+      break;
+    }
+    case Kind::kSetBlock: {
+      BUTTRESS_ASSIGN_OR_RETURN(std::string text, RunInOwnScope(statement, scope));
+      BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, JinjaValue::Text(std::move(text)), scope));
+      break;
+    }
+    case Kind::kMacro:
+      scope.Set(statement.text, JinjaValue(&statement));
+      break;
+    case Kind::kScope: {
+      BUTTRESS_ASSIGN_OR_RETURN(const std::string text, RunInOwnScope(statement, scope));
+      BUTTRESS_RETURN_IF_ERROR(Append(text, out));
+      break;
+    }
+    case Kind::kBreak:
+      return Flow::kBreak;
+    case Kind::kContinue:
+      return Flow::kContinue;
+  }
+  return Flow::kNext;
+}
+
+Status JinjaEvaluator::Append(std::string_view text, std::string& out) {
+  if (text.size() > kJinjaTextBytesMax - std::min(out.size(), kJinjaTextBytesMax)) {
+    return ResourceExhausted("the output is longer than " + std::to_string(kJinjaTextBytesMax) +
+                             " bytes");
+  }
+  out += text;
+  return OkStatus();
+}
+
+Status JinjaEvaluator::Output(const JinjaStatement& statement, JinjaScope& scope,
+                              std::string& out) {
+  const bool safe =
+      statement.value->kind == JinjaExpression::Kind::kFilter && statement.value->name == "safe";
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const JinjaValue value,
+      Evaluate(safe ? *statement.value->operands[0] : *statement.value, scope));
+  if (value.is_text()) return Append(value.text(), out);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, JinjaToText(value));
+  return Append(text, out);
+}
+
+Result<std::string> JinjaEvaluator::RunInOwnScope(const JinjaStatement& statement,
+                                                  JinjaScope& scope) {
+  JinjaScope own{.parent = &scope, .names = {}};
+  std::string text;
+  BUTTRESS_RETURN_IF_ERROR(Run(statement.body, own, text).status());
+  return text;
+}
+
+Result<JinjaEvaluator::Flow> JinjaEvaluator::RunIf(const JinjaStatement& statement,
+                                                   JinjaScope& scope, std::string& out) {
+  for (const JinjaStatement::Branch& branch : statement.branches) {
+    BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue holds, Evaluate(*branch.condition, scope));
+    if (holds.Truthy()) return Run(branch.body, scope, out);
+  }
+  return Run(statement.else_body, scope, out);
+}
+
+// The items that pass the loop's condition, so that `loop` counts these alone.
+Result<std::vector<JinjaValue>> JinjaEvaluator::LoopItems(const JinjaStatement& statement,
+                                                          JinjaScope& scope) {
+  BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue iterable, Evaluate(*statement.value, scope));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaValue> items, JinjaIterate(iterable));
+  if (statement.condition == nullptr) return items;
+  std::vector<JinjaValue> kept;
+  for (JinjaValue& item : items) {
+    JinjaScope own{.parent = &scope, .names = {}};
+    BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, item, own));
+    BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue holds, Evaluate(*statement.condition, own));
+    if (holds.Truthy()) kept.push_back(std::move(item));
+  }
+  return kept;
+}
+
+Result<JinjaEvaluator::Flow> JinjaEvaluator::RunFor(const JinjaStatement& statement,
+                                                    JinjaScope& scope, std::string& out) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaValue> items, LoopItems(statement, scope));
+  if (items.empty()) return Run(statement.else_body, scope, out);
+  const auto loop =
+      std::make_shared<JinjaLoop>(JinjaLoop{.items = JinjaValue::List(std::move(items))});
+  const std::size_t count = loop->items.items().size();
+  for (loop->index = 0; loop->index < count; ++loop->index) {
+    BUTTRESS_RETURN_IF_ERROR(CountStep());
+    // Names that the body sets live for one iteration.
+    JinjaScope own{.parent = &scope, .names = {{"loop", JinjaValue(loop)}}};
+    BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, loop->items.items()[loop->index], own));
+    BUTTRESS_ASSIGN_OR_RETURN(const Flow flow, Run(statement.body, own, out));
+    if (flow == Flow::kBreak) break;
+  }
+  return Flow::kNext;
+}
+
+Status JinjaEvaluator::Assign(const JinjaTarget& target, JinjaValue value, JinjaScope& scope) {
+  if (!target.attribute.empty()) return AssignAttribute(target, std::move(value), scope);
+  if (!target.unpacks) {
+    scope.Set(target.names[0], std::move(value));
+    return OkStatus();
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
+  if (items.size() != target.names.size()) {
+    return InvalidArgument(std::to_string(items.size()) + " values for " +
+                           std::to_string(target.names.size()) + " names");
+  }
+  for (std::size_t i = 0; i < items.size(); ++i) scope.Set(target.names[i], items[i]);
+  return OkStatus();
+}
+
+Status JinjaEvaluator::AssignAttribute(const JinjaTarget& target, JinjaValue value,
+                                       JinjaScope& scope) {
+  const JinjaValue* object = scope.Find(target.names[0]);
+  if (object == nullptr || !object->Is<std::shared_ptr<JinjaNamespace>>()) {
+    return InvalidArgument("'" + target.names[0] +
+                           "' is not a namespace; only a namespace's attributes can be set");
+  }
+  if (target.attribute.starts_with("_")) {
+    return InvalidArgument("attribute '" + target.attribute + "' is not allowed in a template");
+  }
+  if (value.nesting() >= kJinjaNestingMax) {
+    return InvalidArgument("a namespace can hold neither a namespace nor values nested that deep");
+  }
+  auto& entries = object->As<std::shared_ptr<JinjaNamespace>>()->entries;
+  const auto it = std::find_if(entries.begin(), entries.end(),
+                               [&](const auto& entry) { return entry.first == target.attribute; });
+  if (it != entries.end()) {
+    it->second = std::move(value);
+  } else {
+    entries.emplace_back(target.attribute, std::move(value));
+  }
+  return OkStatus();
+}
+
+}  // namespace buttress

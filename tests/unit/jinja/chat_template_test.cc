@@ -1,0 +1,180 @@
+// Rendering against transformers' Jinja (tests/golden/make_chat_template_golden.py), refusals and
+// bounds.
+#include "lib/jinja/chat_template.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+#include <string>
+
+#include "tests/support/golden_file.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+Result<std::string> Render(std::string_view source, const json& messages = json::array(),
+                           bool add_generation_prompt = false,
+                           const json& variables = json::object()) {
+  BUTTRESS_ASSIGN_OR_RETURN(const ChatTemplate chat_template, ChatTemplate::Parse(source));
+  return chat_template.Render(messages, add_generation_prompt, variables);
+}
+
+std::string ErrorOf(std::string_view source) {
+  const Result<std::string> text = Render(source);
+  return text.ok() ? "rendered: " + *text : text.status().message();
+}
+
+TEST(ChatTemplateTest, TemplatesOfQwenRenderAsInTransformers) {
+  const json golden = ReadGoldenJson("chat_template/renders.json");
+  ASSERT_GE(golden["chats"].size(), 40U);
+  for (const json& chat : golden["chats"]) {
+    const std::string name = chat["template"];
+    const Result<std::string> text = Render(ReadGolden("chat_template/" + name + ".jinja"),
+                                            chat["messages"], chat["prompt"], chat["variables"]);
+    ASSERT_TRUE(text.ok()) << name << ": " << text.status().ToString();
+    EXPECT_EQ(*text, chat["text"].get<std::string>()) << name << " " << chat["messages"];
+  }
+}
+
+TEST(ChatTemplateTest, EachConstructRendersAsInTransformers) {
+  const json golden = ReadGoldenJson("chat_template/renders.json");
+  ASSERT_GE(golden["snippets"].size(), 50U);
+  for (const json& snippet : golden["snippets"]) {
+    const std::string source = snippet[0];
+    const Result<std::string> text =
+        Render(source, golden["messages"], /*add_generation_prompt=*/true, golden["names"]);
+    ASSERT_TRUE(text.ok()) << source << "\n" << text.status().ToString();
+    EXPECT_EQ(*text, snippet[1].get<std::string>()) << source;
+  }
+}
+
+TEST(ChatTemplateTest, WhatFailsInTransformersFailsWithItsLine) {
+  const json golden = ReadGoldenJson("chat_template/renders.json");
+  ASSERT_GE(golden["failures"].size(), 25U);
+  for (const json& failure : golden["failures"]) {
+    const std::string source = failure[0];
+    const Result<std::string> text =
+        Render("\n\n" + source, golden["messages"], true, golden["names"]);
+    ASSERT_FALSE(text.ok()) << source << " gives " << *text << "; in transformers: " << failure[1];
+    EXPECT_EQ(text.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(text.status().message(), StartsWith("chat template, line 3: ")) << source;
+  }
+}
+
+TEST(ChatTemplateTest, RaiseExceptionGivesItsText) {
+  EXPECT_EQ(ErrorOf("\n{% if true %}\n{{ raise_exception('roles must alternate') }}{% endif %}"),
+            "chat template, line 3: roles must alternate");
+}
+
+TEST(ChatTemplateTest, UnsupportedConstructsAreNamedWithTheirLine) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"a\n{% include 'x' %}", "line 2: statement 'include' is not supported"},
+      {"{{ 1 | sort }}", "line 1: filter 'sort' is not supported"},
+      {"{{ 1 is divisibleby 2 }}", "line 1: test 'divisibleby' is not supported"},
+      {"{{ 2 ** 3 }}", "operator '**' is not supported"},
+      {"{{ f(*x) }}", "'*' before an argument is not supported"},
+      {"{% for x in y recursive %}{% endfor %}", "'recursive' is not supported"},
+      {"{{ strftime_now('%Y') }}", "'strftime_now' is not supported"},
+      {"{{ cycler(1) }}", "function 'cycler' is not supported"},
+      {"{{ ('a' | safe) + 'b' }}", "filter 'safe' is supported at the end"},
+      {"{{ 'a' ~ 'b' | safe }}", "filter 'safe': supported at the end"},
+      {"{% for x in [1] %}{% macro m() %}{% endmacro %}{% endfor %}", "a macro inside a loop"},
+      {"{% for x in [1] %}{{ loop.cycle(1) }}{% endfor %}", "loop.cycle is not supported"},
+      {"{{ 0x10 }}", "number '0x' is not supported"},
+      {"{{ 'ß'.upper() }}", "the upper and lower case of 'ß' are not supported"},
+      {"{{ '\\N{DASH}' }}", "the escape \\N is not supported"},
+      {"{{ {1: 2} }}", "a key of type 'int' is not supported"},
+      {"{{ é }}", "unexpected character 'é'"},
+  };
+  for (const auto& [source, message] : cases) {
+    EXPECT_THAT(ErrorOf(source), HasSubstr(message)) << source;
+  }
+}
+
+TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
+  EXPECT_THAT(ErrorOf("{{ " + std::string(100000, '(') + "1" + std::string(100000, ')') + " }}"),
+              HasSubstr("nested deeper"));
+  EXPECT_THAT(ErrorOf("{{ " + std::string(100000, '-') + "1 }}"), HasSubstr("nested deeper"));
+  std::string nots;
+  for (int i = 0; i < 100000; ++i) nots += "not ";
+  EXPECT_THAT(ErrorOf("{{ " + nots + "1 }}"), HasSubstr("nested deeper"));
+  std::string sum = "1";
+  for (int i = 0; i < 100000; ++i) sum += "+1";
+  EXPECT_THAT(ErrorOf("{{ " + sum + " }}"), HasSubstr("nested deeper"));
+  std::string ifs;
+  for (int i = 0; i < 10000; ++i) ifs += "{% if 1 %}";
+  EXPECT_THAT(ErrorOf(ifs), HasSubstr("nested deeper"));
+  EXPECT_THAT(ErrorOf("{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}"),
+              HasSubstr("nested deeper"));
+  EXPECT_THAT(
+      ErrorOf("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}"),
+      HasSubstr("steps"));
+  EXPECT_THAT(ErrorOf("{{ 'x' * 999999999999 }}"), HasSubstr("too long"));
+  EXPECT_THAT(ErrorOf("{{ range(999999999999) }}"), HasSubstr("too many numbers"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x='x') %}{% for i in range(99) %}{% set n.x = n.x + "
+                      "n.x %}{% endfor %}"),
+              HasSubstr("a text of more than"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{% set x = 'x' * 16000000 %}{% endfor %}"),
+              HasSubstr("bytes in all"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(99) %}{% set n.x = [n.x, "
+                      "n.x] %}{% endfor %}"),
+              HasSubstr("parts"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace(x=[]) %}{% for i in range(199) %}{% set n.x = [n.x] "
+                      "%}{% endfor %}"),
+              HasSubstr("nested"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = n %}"),
+              HasSubstr("can hold neither a namespace"));
+  EXPECT_THAT(ErrorOf("{% set n = namespace() %}{% set n.x = [n] %}"),
+              HasSubstr("a namespace inside another value"));
+  EXPECT_THAT(ErrorOf("{% for i in range(99) %}{{ 'x' * 9000000 }}{% endfor %}"),
+              HasSubstr("the output is longer"));
+  json nested = json::array();
+  for (int i = 0; i < 5000; ++i) {
+    json outer = json::array();
+    outer.push_back(std::move(nested));
+    nested = std::move(outer);
+  }
+  EXPECT_THAT(Render("{{ messages }}", nested).status().message(), HasSubstr("nested deeper"));
+}
+
+TEST(ChatTemplateTest, InputThatIsNotJsonOfTextsIsRefused) {
+  EXPECT_THAT(ErrorOf("\xff"), HasSubstr("not UTF-8 at byte 0"));
+  EXPECT_THAT(Render("x", json::array({"\xff"})).status().message(), HasSubstr("not UTF-8"));
+  EXPECT_THAT(Render("x", json::array(), false, json::array()).status().message(),
+              HasSubstr("not a JSON object"));
+}
+
+TEST(ChatTemplateTest, DamagedTemplatesRenderOrAreRefusedButNeverCrash) {
+  const json golden = ReadGoldenJson("chat_template/renders.json");
+  std::mt19937 random(5);
+  int refused = 0;
+  int rendered = 0;
+  const auto count = [&](const std::string& source) {
+    const Result<std::string> text = Render(source, golden["messages"], true, golden["names"]);
+    EXPECT_TRUE(text.ok() || !text.status().message().empty());
+    ++(text.ok() ? rendered : refused);
+  };
+  const std::string qwen3 = ReadGolden("chat_template/qwen3.jinja");
+  for (std::size_t size = 0; size < qwen3.size(); size += 3) count(qwen3.substr(0, size));
+  for (const json& snippet : golden["snippets"]) {
+    const std::string source = snippet[0];
+    for (int i = 0; i < 40 && !source.empty(); ++i) {
+      std::string damaged = source;
+      static constexpr std::string_view kBytes = "{}%#-+'\"()[]|.,:~ \nn1";
+      for (auto flips = 1 + random() % 3; flips > 0; --flips) {
+        damaged[random() % damaged.size()] = kBytes[random() % kBytes.size()];
+      }
+      count(damaged);
+    }
+  }
+  EXPECT_GT(refused, 500);
+  EXPECT_GT(rendered, 50);
+}
+
+}  // namespace
+}  // namespace buttress
