@@ -10,9 +10,9 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/http/http_client.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/canary_proof.h"
-#include "rollout_worker/vllm/http.h"
 
 namespace buttress {
 
@@ -59,7 +59,7 @@ class VllmControl {
 
   const VllmConfig config_;
   const std::string api_key_;
-  HttpMulti http_;
+  HttpClient http_;
 };
 
 }  // namespace buttress

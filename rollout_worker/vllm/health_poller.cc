@@ -23,7 +23,7 @@ Status HealthOf(const Result<HttpReply>& reply, const std::string& url) {
   return status.ok() ? status : Unavailable("health check: " + status.message());
 }
 
-HealthPoller::HealthPoller(const VllmConfig& config, ServerPool& pool, HttpMulti& http)
+HealthPoller::HealthPoller(const VllmConfig& config, ServerPool& pool, HttpClient& http)
     : config_(config),
       pool_(pool),
       http_(http),

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "lib/config/run_config.h"
-#include "rollout_worker/vllm/http.h"
+#include "lib/http/http_client.h"
 #include "rollout_worker/vllm/server_pool.h"
 
 namespace buttress {
@@ -27,7 +27,7 @@ struct HealthFailure {
 // Not thread-safe; the arguments outlive it, and no Step of `http` comes after its end.
 class HealthPoller {
  public:
-  HealthPoller(const VllmConfig& config, ServerPool& pool, HttpMulti& http);
+  HealthPoller(const VllmConfig& config, ServerPool& pool, HttpClient& http);
 
   // Starts the checks that are due.
   void Begin();
@@ -45,7 +45,7 @@ class HealthPoller {
 
   const VllmConfig& config_;
   ServerPool& pool_;
-  HttpMulti& http_;
+  HttpClient& http_;
   std::vector<std::int64_t> due_ms_;  // by server
   std::vector<HealthFailure> failed_;
 };

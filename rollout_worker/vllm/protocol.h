@@ -10,7 +10,7 @@
 
 #include "lib/base/status.h"
 #include "lib/experience/types.h"
-#include "rollout_worker/vllm/http.h"
+#include "lib/http/http_client.h"
 
 namespace buttress {
 

@@ -11,9 +11,9 @@
 
 #include "lib/base/sync.h"
 #include "lib/config/run_config.h"
+#include "lib/http/http_client.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/health_poller.h"
-#include "rollout_worker/vllm/http.h"
 #include "rollout_worker/vllm/open_sample.h"
 #include "rollout_worker/vllm/server_pool.h"
 
@@ -74,7 +74,7 @@ class SampleRunner {
   const std::size_t queue_limit_;
   std::int64_t max_model_len_ = 0;  // the smallest of all servers
 
-  HttpMulti http_;
+  HttpClient http_;
   HealthPoller health_;
   std::list<OpenSample> waiting_;
   std::list<OpenSample> running_;

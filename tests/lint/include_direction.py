@@ -7,11 +7,12 @@ PROGRAMS = ("coordinator", "rollout_worker", "learner", "cli")
 # A folder of lib/ and what it may include of lib/, itself apart. Generated messages (buttress/v1) go to wire, services and clients only.
 LIBRARIES = {
     "base": set(),
+    "http": {"base"},
     "config": {"base"},
     "experience": {"base"},
     "rl": {"base", "config", "experience"},
     "explain": {"base", "config", "experience", "rl"},
-    "verify": {"base", "config", "experience"},
+    "verify": {"base", "config", "experience", "http"},
     "jinja": {"base"},
     "tokenizer": {"base"},
     "data": {"base", "config", "jinja", "tokenizer"},

@@ -1,6 +1,7 @@
-#include "rollout_worker/vllm/http.h"
+#include "lib/http/http_client.h"
 
 #include <curl/curl.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <atomic>
@@ -13,9 +14,8 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kMaxBody = std::size_t{32} << 20;
-constexpr long kMaxIdleSeconds =
-    3;  // vLLM closes idle connections after 5 s; a request on one just then is lost
+// vLLM closes connections that were idle for 5 s, and a request sent at that moment is lost.
+constexpr long kMaxIdleSeconds = 3;
 constexpr std::int64_t kStepMs = 1000;
 
 std::int64_t NowMs() { return RealClock().MonotonicMs(); }
@@ -27,9 +27,9 @@ struct Transfer {
   CURL* easy = nullptr;
   curl_slist* headers = nullptr;
   HttpReply reply;
-  Status refused;  // why we ended it
+  Status aborted;  // why this side ended the transfer
   std::int64_t started_ms = 0;
-  std::int64_t last_byte_ms = 0;  // 0: none yet
+  std::int64_t last_byte_ms = 0;  // 0: no byte has arrived
 
   ~Transfer() {
     curl_easy_cleanup(easy);
@@ -44,34 +44,36 @@ struct Transfer {
                                    : std::min(next_byte, started_ms + deadlines.whole_ms);
   }
 
-  Status Overdue() const {
+  // The error of a transfer whose deadline has passed.
+  Status Expired() const {
     const HttpDeadlines& deadlines = request.deadlines;
-    const auto text = [&](const char* what, std::int64_t ms, const char* which) {
-      return DeadlineExceeded(request.url + ": " + what + " in " + std::to_string(ms) + " ms (" +
-                              which + " deadline)");
+    const auto error = [&](const char* what, std::int64_t ms, const char* which) {
+      return DeadlineExceeded(
+          fmt::format("{}: {} in {} ms ({} deadline)", request.url, what, ms, which));
     };
     if (deadlines.whole_ms != 0 && deadline_ms() == started_ms + deadlines.whole_ms)
-      return text("no whole reply", deadlines.whole_ms, "whole-reply");
-    if (last_byte_ms == 0) return text("no byte", deadlines.first_byte_ms, "first-byte");
-    return text("no further byte", deadlines.idle_ms, "idle");
+      return error("no whole reply", deadlines.whole_ms, "whole-reply");
+    if (last_byte_ms == 0) return error("no byte", deadlines.first_byte_ms, "first-byte");
+    return error("no further byte", deadlines.idle_ms, "idle");
   }
 
-  std::size_t Take(std::string_view piece) {
+  // Returns the number of bytes consumed; fewer than all makes libcurl end the transfer.
+  std::size_t Receive(std::string_view piece) {
     last_byte_ms = NowMs();
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
     if (bytes && reply.status == 200) {
-      refused = bytes(piece);
-    } else if (reply.body.size() + piece.size() > kMaxBody) {
-      refused = ResourceExhausted(request.url + ": the reply has more than " +
-                                  std::to_string(kMaxBody) + " bytes");
+      aborted = bytes(piece);
+    } else if (reply.body.size() + piece.size() > request.max_body_bytes) {
+      aborted = ResourceExhausted(
+          fmt::format("{}: the reply has more than {} bytes", request.url, request.max_body_bytes));
     } else {
       reply.body.append(piece);
     }
-    return refused.ok() ? piece.size() : 0;
+    return aborted.ok() ? piece.size() : 0;
   }
 
   Result<HttpReply> Outcome(CURLcode code) {
-    if (!refused.ok()) return refused;
+    if (!aborted.ok()) return aborted;
     if (code == CURLE_OK) {
       curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &reply.status);
       return std::move(reply);
@@ -79,8 +81,8 @@ struct Transfer {
     const std::string why = request.url + ": " + curl_easy_strerror(code);
     switch (code) {
       case CURLE_OPERATION_TIMEDOUT:
-        return DeadlineExceeded(why + " (connecting, " +
-                                std::to_string(request.deadlines.connect_ms) + " ms)");
+        return DeadlineExceeded(
+            fmt::format("{} (connecting, {} ms)", why, request.deadlines.connect_ms));
       case CURLE_URL_MALFORMAT:
       case CURLE_UNSUPPORTED_PROTOCOL:
         return InvalidArgument(why);
@@ -93,7 +95,7 @@ struct Transfer {
 };
 
 std::size_t OnBytes(char* data, std::size_t size, std::size_t count, void* transfer) {
-  return static_cast<Transfer*>(transfer)->Take({data, size * count});
+  return static_cast<Transfer*>(transfer)->Receive({data, size * count});
 }
 
 void AddHeader(Transfer& transfer, const std::string& header) {
@@ -129,7 +131,7 @@ void Configure(Transfer& transfer) {
   curl_easy_setopt(easy, CURLOPT_HTTPHEADER, transfer.headers);
 }
 
-// libcurl's process-wide state.
+// Initialises libcurl's process-wide state once.
 void InitCurl() {
   static const CURLcode code = curl_global_init(CURL_GLOBAL_DEFAULT);
   BUTTRESS_CHECK(code == CURLE_OK, "curl_global_init");
@@ -137,7 +139,7 @@ void InitCurl() {
 
 }  // namespace
 
-struct HttpMulti::Impl {
+struct HttpClient::Impl {
   CURLM* multi = nullptr;
   std::uint64_t next_id = 1;
   std::atomic<bool> stopped = false;
@@ -151,38 +153,38 @@ struct HttpMulti::Impl {
   void End(const Transfer* ended, CURLcode code) {
     const auto it = std::find_if(transfers.begin(), transfers.end(),
                                  [&](const auto& entry) { return entry.second.get() == ended; });
-    BUTTRESS_CHECK(it != transfers.end(), "libcurl ended a transfer that is not ours");
+    BUTTRESS_CHECK(it != transfers.end(), "libcurl ended an unknown transfer");
     const DoneHandler done = std::move(it->second->done);
     Result<HttpReply> outcome = it->second->Outcome(code);
     Remove(it);
     done(std::move(outcome));
   }
 
-  void EndOverdue() {
+  void EndExpired() {
     const std::int64_t now = NowMs();
-    std::vector<Transfer*> overdue;
+    std::vector<Transfer*> expired;
     for (const auto& [id, transfer] : transfers) {
-      if (transfer->deadline_ms() <= now) overdue.push_back(transfer.get());
+      if (transfer->deadline_ms() <= now) expired.push_back(transfer.get());
     }
-    for (Transfer* transfer : overdue) {
-      transfer->refused = transfer->Overdue();
+    for (Transfer* transfer : expired) {
+      transfer->aborted = transfer->Expired();
       End(transfer, CURLE_OK);
     }
   }
 };
 
-HttpMulti::HttpMulti() : impl_(std::make_unique<Impl>()) {
+HttpClient::HttpClient() : impl_(std::make_unique<Impl>()) {
   InitCurl();
   impl_->multi = curl_multi_init();
   BUTTRESS_CHECK(impl_->multi != nullptr, "curl_multi_init");
 }
 
-HttpMulti::~HttpMulti() {
+HttpClient::~HttpClient() {
   while (!impl_->transfers.empty()) impl_->Remove(impl_->transfers.begin());
   curl_multi_cleanup(impl_->multi);
 }
 
-std::uint64_t HttpMulti::Start(HttpRequest request, BytesHandler bytes, DoneHandler done) {
+std::uint64_t HttpClient::Start(HttpRequest request, BytesHandler bytes, DoneHandler done) {
   auto transfer = std::make_unique<Transfer>();
   transfer->request = std::move(request);
   transfer->bytes = std::move(bytes);
@@ -196,12 +198,12 @@ std::uint64_t HttpMulti::Start(HttpRequest request, BytesHandler bytes, DoneHand
   return id;
 }
 
-void HttpMulti::Cancel(std::uint64_t id) {
+void HttpClient::Cancel(std::uint64_t id) {
   const auto it = impl_->transfers.find(id);
   if (it != impl_->transfers.end()) impl_->Remove(it);
 }
 
-void HttpMulti::Step(std::int64_t timeout_ms) {
+void HttpClient::Step(std::int64_t timeout_ms) {
   std::int64_t wait_ms = timeout_ms;
   for (const auto& [id, transfer] : impl_->transfers)
     wait_ms = std::min(wait_ms, transfer->deadline_ms() - NowMs());
@@ -219,17 +221,17 @@ void HttpMulti::Step(std::int64_t timeout_ms) {
     curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &transfer);
     impl_->End(reinterpret_cast<const Transfer*>(transfer), message->data.result);
   }
-  impl_->EndOverdue();
+  impl_->EndExpired();
 }
 
-void HttpMulti::Wake() { curl_multi_wakeup(impl_->multi); }
+void HttpClient::Wake() { curl_multi_wakeup(impl_->multi); }
 
-void HttpMulti::Stop() {
+void HttpClient::Stop() {
   impl_->stopped = true;
   Wake();
 }
 
-std::vector<Result<HttpReply>> HttpMulti::Fetch(std::vector<HttpRequest> requests) {
+std::vector<Result<HttpReply>> HttpClient::Fetch(std::vector<HttpRequest> requests) {
   std::vector<Result<HttpReply>> replies(requests.size(), Result<HttpReply>(Cancelled("stopped")));
   std::size_t open = requests.size();
   std::vector<std::uint64_t> ids;
@@ -241,7 +243,7 @@ std::vector<Result<HttpReply>> HttpMulti::Fetch(std::vector<HttpRequest> request
         }));
   }
   while (open > 0 && !impl_->stopped) Step(kStepMs);
-  for (const std::uint64_t id : ids) Cancel(id);  // what Stop left
+  for (const std::uint64_t id : ids) Cancel(id);  // the transfers that Stop left unfinished
   return replies;
 }
 
