@@ -218,7 +218,7 @@ class Trial {
 
 class Code : public Verifier {
  public:
-  Code(const RewardConfig& config, std::shared_ptr<const Sandbox> sandbox)
+  Code(const RewardConfig& config, Sandbox sandbox)
       : config_(config.code), timeout_ms_(config.timeout_ms), sandbox_(std::move(sandbox)) {}
 
   Verdict Verify(const VerifyRequest& request) const override {
@@ -229,7 +229,7 @@ class Code : public Verifier {
     if (!fenced && request.truncated)
       return Wrong("0 of " + std::to_string(tests->size()) + " tests: cut", "");
     Verdict verdict =
-        Trial(*sandbox_, config_, timeout_ms_).Judge(fenced ? *fenced : request.response, *tests);
+        Trial(sandbox_, config_, timeout_ms_).Judge(fenced ? *fenced : request.response, *tests);
     verdict.anchor = fenced ? "fence" : "whole";
     return verdict;
   }
@@ -237,7 +237,7 @@ class Code : public Verifier {
  private:
   const CodeConfig config_;
   const std::int64_t timeout_ms_;
-  const std::shared_ptr<const Sandbox> sandbox_;
+  const Sandbox sandbox_;
 };
 
 // Programs whose outcome is known, in the language that is configured. `code` has time to spare:
@@ -261,14 +261,13 @@ Status CheckItself(const Code& code, const std::string& language) {
 
 Result<std::unique_ptr<Verifier>> MakeCode(const RewardConfig& config) {
   SandboxOptions options{config.code.python, config.code.read_only};
-  BUTTRESS_ASSIGN_OR_RETURN(auto sandbox, Sandbox::Open(options));
-  const std::shared_ptr<const Sandbox> shared = std::move(sandbox);
+  BUTTRESS_ASSIGN_OR_RETURN(const Sandbox sandbox, Sandbox::Open(options));
   RewardConfig patient = config;
   patient.timeout_ms = kPatientMs;
   patient.code.cpu_seconds = kPatientMs / 1000;
   patient.code.wall_ms = patient.code.compile_ms = kPatientMs;
-  BUTTRESS_RETURN_IF_ERROR(CheckItself(Code(patient, shared), config.code.language));
-  return std::unique_ptr<Verifier>(std::make_unique<Code>(config, shared));
+  BUTTRESS_RETURN_IF_ERROR(CheckItself(Code(patient, sandbox), config.code.language));
+  return std::unique_ptr<Verifier>(std::make_unique<Code>(config, sandbox));
 }
 
 }  // namespace buttress

@@ -6,7 +6,7 @@
 namespace buttress {
 namespace {
 
-// Of brackets outside strings; of text that is no JSON, some number.
+// Returns the depth of brackets outside strings. The depth of a text that is not JSON is arbitrary.
 int Depth(std::string_view text) {
   int depth = 0;
   int deepest = 0;

@@ -1,5 +1,5 @@
-// JSON from outside: nested deeper than nlohmann::json can copy, or large, it is refused before it
-// is parsed.
+// Parses JSON from outside the process. Texts that are too large, or nested too deeply for
+// nlohmann::json to copy, are refused before they are parsed.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -10,11 +10,11 @@
 namespace buttress {
 
 inline constexpr std::size_t kMaxJsonBytes = std::size_t{1} << 20;
-inline constexpr std::size_t kMaxReferenceBytes = std::size_t{64}
-                                                  << 20;  // of a reference answer with tests
+inline constexpr std::size_t kMaxReferenceBytes = std::size_t{64} << 20;  // answers that hold tests
 inline constexpr int kMaxJsonDepth = 64;
 
-// kInvalidArgument: "no JSON", or which bound it breaks.
+// Returns kInvalidArgument ("no JSON") for a text that does not parse, or with the bound that the
+// text exceeds.
 Result<nlohmann::json> ParseBoundedJson(std::string_view text,
                                         std::size_t max_bytes = kMaxJsonBytes);
 

@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// What the value of a keyword must be.
+// The type that the value of a keyword must have.
 enum class Kind {
   kSkipped,
   kSchema,

@@ -1,4 +1,4 @@
-// A schema's keywords, their types checked, its patterns compiled.
+// Compiles a JSON schema: checks the types of its keywords and compiles its patterns.
 #pragma once
 
 #include <re2/re2.h>
@@ -17,10 +17,11 @@ struct CompiledSchema {
   std::map<std::string, std::unique_ptr<RE2>> patterns;  // by their text
 };
 
+// Returns kInvalidArgument with the place in the schema that is not supported or not valid.
 Result<CompiledSchema> CompileSchema(nlohmann::json schema);
 
-// What the $ref `reference` ("#", "#/$defs/NAME", "#/definitions/NAME") of a schema in `root`
-// points to; null if nothing.
+// Returns the schema in `root` that the $ref `reference` ("#", "#/$defs/NAME" or
+// "#/definitions/NAME") points to; null if there is none.
 const nlohmann::json* FindReference(const nlohmann::json& root, const std::string& reference);
 
 }  // namespace buttress

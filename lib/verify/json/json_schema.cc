@@ -1,6 +1,6 @@
-// JSON that fits a schema. The reference is the schema (lib/verify/json/schema.h says which
-// keywords); the value is what stands in <answer> tags, else in the last ```json fence, else the
-// whole response.
+// Verifier json_schema. The reference answer is a schema (lib/verify/json/schema.h lists the
+// keywords). The value is the text in <answer> tags, else in the last ```json fence, else the whole
+// response.
 #include "lib/verify/extract.h"
 #include "lib/verify/final_answer.h"
 #include "lib/verify/json/bounded_json.h"
@@ -29,12 +29,12 @@ class JsonSchemaVerifier : public Verifier {
     Result<nlohmann::json> document = ParseBoundedJson(Trim(request.answer));
     if (!document.ok())
       return Unscorable("answer: " + document.status().message() + "; expected a JSON schema");
-    const Result<std::unique_ptr<JsonSchema>> schema = JsonSchema::Compile(*std::move(document));
+    const Result<JsonSchema> schema = JsonSchema::Compile(*std::move(document));
     if (!schema.ok()) return Unscorable("answer: " + schema.status().message());
     const Found found = FindValue(request.response);
     const std::string shown(FirstBytes(found.text, kShownBytes));
     const Result<nlohmann::json> value = ParseBoundedJson(found.text);
-    Status status = value.ok() ? (*schema)->Check(*value) : value.status();
+    Status status = value.ok() ? schema->Check(*value) : value.status();
     if (status.code() == StatusCode::kResourceExhausted)
       return Unscorable("answer: " + status.message());
     Verdict verdict = status.ok() ? Correct(shown, "") : Wrong(shown, status.message());

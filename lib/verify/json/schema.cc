@@ -14,9 +14,9 @@ namespace {
 using nlohmann::json;
 
 constexpr int kMaxSteps = 1000000;
-constexpr int kMaxDepth = 4 * kMaxJsonDepth;  // a value's own depth, and references in between
+constexpr int kMaxDepth = 4 * kMaxJsonDepth;  // the value's own depth and references in between
 
-// Holds every integer and every double of JSON exactly.
+// Returns the number exactly: a long double holds every 64-bit integer and every double.
 long double Number(const json& value) {
   if (value.is_number_unsigned()) return static_cast<long double>(value.get<std::uint64_t>());
   if (value.is_number_integer()) return static_cast<long double>(value.get<std::int64_t>());
@@ -25,8 +25,8 @@ long double Number(const json& value) {
 
 bool IsMultiple(const json& value, const json& of) {
   const long double quotient = Number(value) / Number(of);
-  constexpr long double kRounding =
-      1e-12L;  // 0.3 is a multiple of 0.1, although their doubles are not
+  // Decides that 0.3 is a multiple of 0.1, although the quotient of their doubles is not whole.
+  constexpr long double kRounding = 1e-12L;
   return std::fabs(quotient - std::round(quotient)) <=
          kRounding * std::max(1.0L, std::fabs(quotient));
 }
@@ -56,7 +56,7 @@ bool AllDiffer(const json& list) {
                             [](const json* a, const json* b) { return *a == *b; }) == sorted.end();
 }
 
-// One check of one value.
+// Checks one value against one schema.
 class Checker {
  public:
   explicit Checker(const CompiledSchema& compiled) : compiled_(compiled) {}
@@ -100,7 +100,7 @@ class Checker {
     return OkStatus();
   }
 
-  // Whether `value` is what `schema` says; kResourceExhausted passes through.
+  // Returns whether `value` fits `schema`, and kResourceExhausted as an error.
   Result<bool> Fits(const json& schema, const json& value, const std::string& at, int depth) {
     const Status status = Check(schema, value, at, depth + 1);
     if (status.code() == StatusCode::kResourceExhausted) return status;
@@ -210,23 +210,15 @@ class Checker {
   int steps_ = 0;
 };
 
-class TreeSchema : public JsonSchema {
- public:
-  explicit TreeSchema(CompiledSchema compiled) : compiled_(std::move(compiled)) {}
-
-  Status Check(const json& value) const override {
-    return Checker(compiled_).Check(compiled_.root, value, "", 0);
-  }
-
- private:
-  const CompiledSchema compiled_;
-};
-
 }  // namespace
 
-Result<std::unique_ptr<JsonSchema>> JsonSchema::Compile(json schema) {
+Result<JsonSchema> JsonSchema::Compile(json schema) {
   BUTTRESS_ASSIGN_OR_RETURN(CompiledSchema compiled, CompileSchema(std::move(schema)));
-  return std::unique_ptr<JsonSchema>(std::make_unique<TreeSchema>(std::move(compiled)));
+  return JsonSchema(std::make_shared<const CompiledSchema>(std::move(compiled)));
+}
+
+Status JsonSchema::Check(const json& value) const {
+  return Checker(*compiled_).Check(compiled_->root, value, "", 0);
 }
 
 }  // namespace buttress

@@ -1,14 +1,16 @@
-// JSON Schema (draft 2020-12), the part that says what a value is:
+// JSON Schema (draft 2020-12), the keywords that constrain a value:
 //
-//   any      type, enum, const, allOf, anyOf, oneOf, not, true, false, $ref to "#", "#/$defs/NAME", "#/definitions/NAME"
+//   any      type, enum, const, allOf, anyOf, oneOf, not, true, false,
+//            $ref to "#", "#/$defs/NAME" or "#/definitions/NAME"
 //   number   minimum, maximum, exclusiveMinimum, exclusiveMaximum, multipleOf
 //   string   minLength, maxLength (code points), pattern (RE2's syntax: linear time)
 //   array    items, prefixItems, minItems, maxItems, uniqueItems, contains
-//   object   properties, required, additionalProperties, minProperties, maxProperties, propertyNames
+//   object   properties, required, additionalProperties, minProperties, maxProperties,
+//            propertyNames
 //
-// Words that assert nothing are skipped: $schema, $id, $comment, $defs, definitions, title,
+// Keywords that assert nothing are ignored: $schema, $id, $comment, $defs, definitions, title,
 // description, default, examples, format, deprecated, readOnly, writeOnly. A schema with any other
-// keyword is refused, because a constraint that is not looked at would pass.
+// keyword is refused, because a constraint that is not checked would always hold.
 #pragma once
 
 #include <memory>
@@ -19,18 +21,24 @@
 
 namespace buttress {
 
-// Thread-safe.
+struct CompiledSchema;
+
+// Copies share the compiled form. Thread-safe.
 class JsonSchema {
  public:
-  // kInvalidArgument names the place ("/properties/age") and what is wrong there.
-  static Result<std::unique_ptr<JsonSchema>> Compile(nlohmann::json schema);
+  // Returns kInvalidArgument with the place ("/properties/age") and what is wrong there.
+  static Result<JsonSchema> Compile(nlohmann::json schema);
 
-  virtual ~JsonSchema() = default;
+  // Returns OK if `value` fits the schema, kInvalidArgument with the first place that does not fit,
+  // and kResourceExhausted if the check takes too many steps, as with a schema whose alternatives
+  // multiply; whether the value fits is then unknown.
+  Status Check(const nlohmann::json& value) const;
 
-  // OK if `value` is what the schema says; kInvalidArgument names the first place that is not;
-  // kResourceExhausted after too many steps (a schema whose alternatives multiply), when nothing
-  // can be said.
-  virtual Status Check(const nlohmann::json& value) const = 0;
+ private:
+  explicit JsonSchema(std::shared_ptr<const CompiledSchema> compiled)
+      : compiled_(std::move(compiled)) {}
+
+  std::shared_ptr<const CompiledSchema> compiled_;
 };
 
 }  // namespace buttress

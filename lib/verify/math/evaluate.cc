@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "lib/verify/math/exact.h"
+#include "lib/verify/math/rational_value.h"
 
 namespace buttress {
 namespace {
@@ -69,7 +69,7 @@ Value Symbol(const MathNode& node, const MathPoint& point) {
 
 Value Power(const Value& base, const Value& exponent, long bits) {
   if (!base || !exponent) return std::nullopt;
-  if (acb_is_zero(exponent->get()) != 0) return std::nullopt;  // 0^0; otherwise ExactValue's
+  if (acb_is_zero(exponent->get()) != 0) return std::nullopt;  // 0^0; otherwise RationalValue's
   if (acb_contains_zero(base->get()) != 0) {
     if (acb_is_zero(base->get()) == 0 || arb_is_positive(acb_realref(exponent->get())) == 0)
       return std::nullopt;
@@ -146,7 +146,7 @@ constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
 
 // log without a base is the natural one, except lg, which is decimal.
 Value Function(const MathNode& node, const MathPoint& point) {
-  if (const auto exact = ExactValue(node)) return Checked(Ball::Of(*exact, point.bits));
+  if (const auto exact = RationalValue(node)) return Checked(Ball::Of(*exact, point.bits));
   const auto* function = std::find_if(std::begin(kFunctions), std::end(kFunctions),
                                       [&](const NamedFunction& f) { return f.name == node.text; });
   const Value argument = Evaluate(node.parts[0], point);
@@ -203,7 +203,7 @@ std::optional<Ball> Evaluate(const MathNode& node, const MathPoint& point) {
       return value;
     }
     case MathKind::kPower:
-      if (const auto exact = ExactValue(node.parts[1]); exact && *exact == 0)
+      if (const auto exact = RationalValue(node.parts[1]); exact && *exact == 0)
         return Ball::Of(1, point.bits);
       return Power(Evaluate(node.parts[0], point), Evaluate(node.parts[1], point), point.bits);
     case MathKind::kRoot:

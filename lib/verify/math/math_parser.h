@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/verify/math/lexer.h"
 #include "lib/verify/math/node.h"
-#include "lib/verify/math/tokenizer.h"
 
 namespace buttress {
 

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "lib/base/status.h"
-#include "lib/verify/math/tokenizer.h"
+#include "lib/verify/math/lexer.h"
 
 namespace buttress {
 

@@ -59,7 +59,7 @@ MathNode Mixed(MathNode whole, MathNode fraction) {
 Result<MathNode> ParseMath(std::string_view text, CommaReading commas) {
   if (text.size() > kMaxAnswerBytes)
     return InvalidArgument("longer than " + std::to_string(kMaxAnswerBytes) + " bytes");
-  BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathToken> tokens, TokenizeMath(text, commas));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathToken> tokens, LexMath(text, commas));
   return MathParser(std::move(tokens)).Answer();
 }
 

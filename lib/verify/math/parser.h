@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "lib/base/status.h"
+#include "lib/verify/math/lexer.h"
 #include "lib/verify/math/node.h"
-#include "lib/verify/math/tokenizer.h"
 
 namespace buttress {
 

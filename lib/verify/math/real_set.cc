@@ -8,7 +8,7 @@
 
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
-#include "lib/verify/math/exact.h"
+#include "lib/verify/math/rational_value.h"
 
 namespace buttress {
 namespace {
@@ -86,8 +86,8 @@ bool CollectBounds(const MathNode& set, std::vector<const MathNode*>& bounds) {
 // -1, 0, 1; none if one is no real number or the two cannot be told apart.
 std::optional<int> Order(const MathNode& a, const MathNode& b, MathComparison& how) {
   if (--how.steps_left < 0) return std::nullopt;
-  const auto exact_a = ExactValue(a);
-  const auto exact_b = ExactValue(b);
+  const auto exact_a = RationalValue(a);
+  const auto exact_b = RationalValue(b);
   if (exact_a && exact_b) return *exact_a < *exact_b ? -1 : *exact_a > *exact_b ? 1 : 0;
   const auto ball_a = Evaluate(a, {0, kBits, &how.steps_left});
   const auto ball_b = Evaluate(b, {0, kBits, &how.steps_left});

@@ -5,7 +5,7 @@
 
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/evaluate.h"
-#include "lib/verify/math/exact.h"
+#include "lib/verify/math/rational_value.h"
 
 namespace buttress {
 namespace {
@@ -155,8 +155,8 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathCompari
     return CompareScalars(given.parts[0], gold.parts[0], how);
   if (given.kind == MathKind::kBased || gold.kind == MathKind::kBased)
     return CompareBased(given, gold, how);
-  const std::optional<Rational> a = ExactValue(given);
-  const std::optional<Rational> b = ExactValue(gold);
+  const std::optional<Rational> a = RationalValue(given);
+  const std::optional<Rational> b = RationalValue(gold);
   if (a && b) return CompareExact(given, *a, gold, *b, how);
   if (ToText(given) == ToText(gold)) return Sameness::kSame;
   if (given.kind == MathKind::kText || gold.kind == MathKind::kText) return Sameness::kDifferent;
@@ -170,7 +170,7 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathCompari
 
 bool IsNear(const MathNode& exact, const MathNode& decimal, MathComparison& how) {
   const MathNode& number = Wraps(decimal) ? decimal.parts[0] : decimal;
-  const std::optional<Rational> near = ExactValue(number);
+  const std::optional<Rational> near = RationalValue(number);
   const std::optional<Ball> value =
       Evaluate(Wraps(exact) ? exact.parts[0] : exact, {0, kFirstBits, &how.steps_left});
   if (!near || !value || HasFreeSymbols(exact)) return true;

@@ -1,5 +1,6 @@
 #include "lib/verify/sandbox/sandbox.h"
 
+#include <fmt/core.h>
 #include <poll.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +15,6 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/process/spawn.h"
 #include "lib/verify/sandbox/seccomp.h"
-#include "lib/verify/sandbox/self_test.h"
 
 namespace buttress {
 namespace {
@@ -28,7 +28,7 @@ constexpr int kFirstFileFd = 5;
 constexpr std::size_t kMaxFiles = 16;
 constexpr std::size_t kStatusBytes = 4096;
 constexpr std::size_t kShownBytes = 300;
-// How long the kernel may take to end what was killed.
+// How long the kernel may take to end killed processes.
 constexpr std::int64_t kDyingMs = 5000;
 constexpr int kCpuSignalExit = 128 + SIGXCPU;
 
@@ -60,8 +60,8 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
                   std::to_string(kFirstFileFd + static_cast<int>(i)), run.files[i].path});
   Append(line, {"--remount-ro", "/", "--chdir", "/work", "--setenv", "PATH", "/usr/bin", "--setenv",
                 "HOME", "/work", "--setenv", "LANG", "C.UTF-8"});
-  // The soft limit sends SIGXCPU, which tells CPU time from other kills; the hard one a second
-  // later SIGKILL.
+  // The soft limit sends SIGXCPU, which distinguishes CPU time from other kills. The hard limit
+  // sends SIGKILL one second later.
   Append(line, {"--", kPrlimit,
                 "--cpu=" + std::to_string(limits.cpu_seconds) + ":" +
                     std::to_string(limits.cpu_seconds + 1)});
@@ -72,8 +72,7 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
   return line;
 }
 
-// The number behind "exit-code" in what bubblewrap writes when the program has ended; nothing if it
-// never came so far.
+// Returns the exit code in bubblewrap's status report; nullopt if the program never ran to its end.
 std::optional<int> ExitCodeOf(std::string_view status) {
   constexpr std::string_view kKey = "\"exit-code\": ";
   const std::size_t at = status.rfind(kKey);
@@ -86,7 +85,7 @@ std::optional<int> ExitCodeOf(std::string_view status) {
   return code;
 }
 
-// Our ends of a program's three pipes.
+// The pipes between this process and a program.
 struct Streams {
   Pipe output;
   Pipe errors;
@@ -101,8 +100,8 @@ Result<Streams> MakeStreams() {
   return streams;
 }
 
-// Reads the pipes of a running program until all have closed, and ends the program where it passes
-// a limit.
+// Reads the pipes of a running program until all have closed. Kills the program when it exceeds a
+// limit.
 class Watch {
  public:
   Watch(pid_t pid, const Streams& streams, const SandboxLimits& limits)
@@ -112,7 +111,7 @@ class Watch {
     ends_[2] = {streams.status.read.get(), POLLIN, 0};
   }
 
-  // False if what was killed still holds a pipe after kDyingMs.
+  // Returns false if a killed process still holds a pipe after kDyingMs.
   bool UntilClosed() {
     while (Open()) {
       const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
@@ -146,10 +145,10 @@ class Watch {
   const std::string& status() const { return texts_[2]; }
 
  private:
-  // The status pipe counts too: bubblewrap holds it until everything in the sandbox is gone.
+  // The status pipe counts as well: bubblewrap holds it until every process in the sandbox is gone.
   bool Open() const { return ends_[0].fd >= 0 || ends_[1].fd >= 0 || ends_[2].fd >= 0; }
 
-  // Of bubblewrap; with it the kernel ends the sandbox's first process, and so the whole pid
+  // Kills bubblewrap. The kernel then ends the sandbox's first process and with it the whole pid
   // namespace.
   void Kill(SandboxEnd end) {
     end_ = end;
@@ -167,65 +166,57 @@ class Watch {
   std::string texts_[3];
 };
 
-class Bubblewrap : public Sandbox {
- public:
-  explicit Bubblewrap(const SandboxOptions& options) : options_(options) {}
-
-  Result<SandboxResult> Run(const SandboxRun& run) const override {
-    if (run.files.size() > kMaxFiles)
-      return InvalidArgument("more than " + std::to_string(kMaxFiles) + " files in a sandbox");
-    BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
-    BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(run, streams));
-    Watch watch(pid, streams, run.limits);
-    const bool closed = watch.UntilClosed();
-    KillAndReap(pid);
-    if (!closed) return Unavailable("a program in the sandbox could not be killed");
-    SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors())};
-    if (watch.killed()) return result;
-    const std::optional<int> code = ExitCodeOf(watch.status());
-    if (!code)
-      return Unavailable("the sandbox did not start: " +
-                         std::string(FirstBytes(Trim(result.errors), kShownBytes)));
-    result.exit_code = *code;
-    if (*code == kCpuSignalExit) result.end = SandboxEnd::kCpuTime;
-    return result;
+// Starts bubblewrap with the run's program and closes this process's copies of the write ends.
+Result<pid_t> Start(const SandboxOptions& options, const SandboxRun& run, Streams& streams) {
+  BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd input, MakeSealedFile(run.input));
+  BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
+  std::vector<OwnedFd> files;
+  SpawnRequest request{CommandLine(options, run), {}, {}};
+  request.fds = {input.get(), streams.output.write.get(), streams.errors.write.get(),
+                 streams.status.write.get(), filter.get()};
+  for (const SandboxFile& file : run.files) {
+    BUTTRESS_ASSIGN_OR_RETURN(OwnedFd content, MakeSealedFile(file.bytes));
+    request.fds.push_back(content.get());
+    files.push_back(std::move(content));
   }
-
- private:
-  Result<pid_t> Start(const SandboxRun& run, Streams& streams) const {
-    BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd input, MakeSealedFile(run.input));
-    BUTTRESS_ASSIGN_OR_RETURN(const OwnedFd filter, MakeSeccompFilter());
-    std::vector<OwnedFd> files;
-    SpawnRequest request{CommandLine(options_, run), {}, {}};
-    request.fds = {input.get(), streams.output.write.get(), streams.errors.write.get(),
-                   streams.status.write.get(), filter.get()};
-    for (const SandboxFile& file : run.files) {
-      BUTTRESS_ASSIGN_OR_RETURN(OwnedFd content, MakeSealedFile(file.bytes));
-      request.fds.push_back(content.get());
-      files.push_back(std::move(content));
-    }
-    Result<pid_t> pid = Spawn(request);
-    streams.output.write.Close();
-    streams.errors.write.Close();
-    streams.status.write.Close();
-    return pid;
-  }
-
-  const SandboxOptions options_;
-};
+  Result<pid_t> pid = Spawn(request);
+  streams.output.write.Close();
+  streams.errors.write.Close();
+  streams.status.write.Close();
+  return pid;
+}
 
 }  // namespace
 
-Result<std::unique_ptr<Sandbox>> Sandbox::Open(const SandboxOptions& options) {
+Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
+  if (run.files.size() > kMaxFiles)
+    return InvalidArgument(fmt::format("more than {} files in a sandbox", kMaxFiles));
+  BUTTRESS_ASSIGN_OR_RETURN(Streams streams, MakeStreams());
+  BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(options_, run, streams));
+  Watch watch(pid, streams, run.limits);
+  const bool closed = watch.UntilClosed();
+  KillAndReap(pid);
+  if (!closed) return Unavailable("a program in the sandbox could not be killed");
+  SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors())};
+  if (watch.killed()) return result;
+  const std::optional<int> code = ExitCodeOf(watch.status());
+  if (!code)
+    return Unavailable(
+        fmt::format("the sandbox did not start: {}", FirstBytes(Trim(result.errors), kShownBytes)));
+  result.exit_code = *code;
+  if (*code == kCpuSignalExit) result.end = SandboxEnd::kCpuTime;
+  return result;
+}
+
+Result<Sandbox> Sandbox::Open(const SandboxOptions& options) {
   for (const char* program : {kBubblewrap, kPrlimit, kSetpriv}) {
     if (::access(program, X_OK) != 0)
-      return FailedPrecondition(
-          std::string("no ") + program +
-          ": code is scored in a sandbox only; install bubblewrap and util-linux");
+      return FailedPrecondition(fmt::format(
+          "no {}: code is scored in a sandbox only; install bubblewrap and util-linux", program));
   }
-  auto sandbox = std::make_unique<Bubblewrap>(options);
-  BUTTRESS_RETURN_IF_ERROR(TestSandbox(*sandbox, options.python));
-  return std::unique_ptr<Sandbox>(std::move(sandbox));
+  Sandbox sandbox(options);
+  BUTTRESS_RETURN_IF_ERROR(TestSandbox(sandbox, options.python));
+  return sandbox;
 }
 
 }  // namespace buttress

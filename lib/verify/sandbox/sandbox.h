@@ -1,21 +1,23 @@
-// Runs programs that nobody trusts, by bubblewrap: the machinery that holds is the kernel's, and it
-// fails closed.
+// Runs untrusted programs under bubblewrap. The kernel enforces every restriction:
 //
-//   user, mount, pid, network, ipc, uts and cgroup namespaces of its own; as root, first another
-//   user (65534) read-only /usr and what CodeConfig::read_only names; /tmp and /work in memory,
-//   `disk_bytes` each; nothing else of the machine a seccomp filter: no sockets, no ptrace, no
-//   mounts, no namespaces, no shared or anonymous files in memory (seccomp.cc) limits on CPU time,
-//   address space, processes, files and their size; none of it can be raised again no environment,
-//   no descriptor but stdin (a sealed file), stdout and stderr; no terminal past its time or its
-//   output everything in its pid namespace is killed
+//   namespaces   user, mount, pid, network, ipc, uts and cgroup namespaces of the sandbox's own; a
+//                caller that is root becomes user 65534 first
+//   files        read-only /usr and SandboxOptions::read_only; /tmp and /work in memory, each of
+//                `disk_bytes`; nothing else of the machine
+//   seccomp      no sockets, ptrace, mounts, namespaces, or shared or anonymous files in memory
+//                (seccomp.cc)
+//   limits       CPU time, address space, processes, open files and their size; the program cannot
+//                raise them
+//   inheritance  no environment, no terminal, no descriptor except stdin (a sealed file), stdout
+//                and stderr
+//   termination  past its time or its output, every process in the pid namespace is killed
 //
-// Open tries the escapes and refuses where one works, or where namespaces are not permitted; there
-// is no weaker mode.
+// Sandbox::Open attempts the known escapes and fails if one succeeds or if the machine does not
+// permit namespaces. There is no weaker mode.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,17 +27,17 @@
 namespace buttress {
 
 struct SandboxOptions {
-  std::string python = "/usr/bin/python3";  // runs the self-test
-  std::vector<std::string> read_only;       // folders beside /usr
+  std::string python = "/usr/bin/python3";  // interpreter of the self-test
+  std::vector<std::string> read_only;       // folders that are visible beside /usr
 };
 
 struct SandboxLimits {
-  std::int64_t cpu_seconds = 2;           // of one process
-  std::chrono::milliseconds wall{4000};   // of the run
-  std::int64_t memory_bytes = 512 << 20;  // address space of one process
-  std::int64_t disk_bytes = 16 << 20;     // of a file, of /tmp and of /work
-  std::size_t output_bytes = 64 << 10;    // of stdout, and of stderr
-  std::int64_t processes = 16;            // the sandbox's own three included
+  std::int64_t cpu_seconds = 2;           // per process
+  std::chrono::milliseconds wall{4000};   // for the whole run
+  std::int64_t memory_bytes = 512 << 20;  // address space per process
+  std::int64_t disk_bytes = 16 << 20;     // per file, and for /tmp and /work each
+  std::size_t output_bytes = 64 << 10;    // for stdout and stderr each
+  std::int64_t processes = 16;            // including the sandbox's own three
 };
 
 struct SandboxFile {
@@ -44,9 +46,9 @@ struct SandboxFile {
 };
 
 struct SandboxRun {
-  std::vector<std::string> argv;   // argv[0] is a path in the sandbox; the folder is /work
+  std::vector<std::string> argv;   // argv[0] is a path in the sandbox; starts in /work
   std::vector<SandboxFile> files;  // readable and executable, not writable
-  std::string_view input;          // of stdin
+  std::string_view input;          // the content of stdin
   SandboxLimits limits;
 };
 
@@ -54,22 +56,31 @@ enum class SandboxEnd { kExited, kCpuTime, kWallTime, kOutput };
 
 struct SandboxResult {
   SandboxEnd end = SandboxEnd::kExited;
-  int exit_code = 0;   // of a program that exited; 128 + signal if a signal ended it
+  int exit_code = 0;   // set if end is kExited; 128 + signal if a signal ended the program
   std::string output;  // stdout, at most output_bytes
-  std::string errors;  // stderr, likewise
+  std::string errors;  // stderr, at most output_bytes
 };
 
 // Thread-safe.
 class Sandbox {
  public:
-  // Starts nothing that stays. kFailedPrecondition says what is missing, or which escape worked.
-  static Result<std::unique_ptr<Sandbox>> Open(const SandboxOptions& options);
+  // Checks that the sandbox holds on this machine. Starts no process that outlives the call.
+  // Returns kFailedPrecondition with what is missing or which escape succeeded.
+  static Result<Sandbox> Open(const SandboxOptions& options);
 
-  virtual ~Sandbox() = default;
+  // Runs a program to its end. Whatever the program does, including a crash or a breach of its
+  // limits, is a result. Returns kUnavailable if the sandbox itself failed and nothing is known
+  // about the program.
+  Result<SandboxResult> Run(const SandboxRun& run) const;
 
-  // What the program did; anything it does, a crash and a breach of its limits included, is a
-  // result. kUnavailable: the sandbox itself failed, and nothing is known about the program.
-  virtual Result<SandboxResult> Run(const SandboxRun& run) const = 0;
+ private:
+  explicit Sandbox(const SandboxOptions& options) : options_(options) {}
+
+  SandboxOptions options_;
 };
+
+// Attempts to escape from `sandbox`. Returns kFailedPrecondition with the restriction that does not
+// hold, and OK if a harmless program runs and no escape succeeds.
+Status TestSandbox(const Sandbox& sandbox, const std::string& python);
 
 }  // namespace buttress

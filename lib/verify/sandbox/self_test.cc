@@ -1,11 +1,10 @@
-#include "lib/verify/sandbox/self_test.h"
-
 #include <filesystem>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include "lib/verify/extract.h"
+#include "lib/verify/sandbox/sandbox.h"
 
 namespace buttress {
 namespace {

@@ -1,4 +1,4 @@
-#include "lib/verify/math/tokenizer.h"
+#include "lib/verify/math/lexer.h"
 
 #include <algorithm>
 #include <utility>
@@ -54,9 +54,9 @@ bool IsPerSecond(std::string_view text) {
   return text.starts_with("/s") && (text.size() == 2 || !IsLetter(text[2]));
 }
 
-class Tokenizer {
+class Lexer {
  public:
-  explicit Tokenizer(CommaReading commas) : commas_(commas) {}
+  explicit Lexer(CommaReading commas) : commas_(commas) {}
 
   Result<std::vector<MathToken>> Run(std::string_view text) {
     BUTTRESS_RETURN_IF_ERROR(Append(text, Mode::kMath, 0));
@@ -285,8 +285,8 @@ class Tokenizer {
 
 }  // namespace
 
-Result<std::vector<MathToken>> TokenizeMath(std::string_view text, CommaReading commas) {
-  return Tokenizer(commas).Run(text);
+Result<std::vector<MathToken>> LexMath(std::string_view text, CommaReading commas) {
+  return Lexer(commas).Run(text);
 }
 
 }  // namespace buttress

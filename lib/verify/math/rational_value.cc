@@ -1,4 +1,4 @@
-#include "lib/verify/math/exact.h"
+#include "lib/verify/math/rational_value.h"
 
 namespace buttress {
 namespace {
@@ -37,7 +37,7 @@ std::optional<Rational> Power(const std::optional<Rational>& base,
 }
 
 std::optional<Rational> Function(const MathNode& node) {
-  const std::optional<Rational> argument = ExactValue(node.parts[0]);
+  const std::optional<Rational> argument = RationalValue(node.parts[0]);
   if (!argument) return std::nullopt;
   Rational result;
   if (node.text == "abs") return abs(*argument);
@@ -53,7 +53,7 @@ std::optional<Rational> Function(const MathNode& node) {
     return Bounded(result);
   }
   if (node.text != "binom") return std::nullopt;
-  const std::optional<long> k = SmallInteger(ExactValue(node.parts[1]), 0, kMaxFactorial);
+  const std::optional<long> k = SmallInteger(RationalValue(node.parts[1]), 0, kMaxFactorial);
   if (!k) return std::nullopt;
   mpz_bin_uiui(result.get_num_mpz_t(), static_cast<unsigned long>(*n),
                static_cast<unsigned long>(*k));
@@ -62,9 +62,9 @@ std::optional<Rational> Function(const MathNode& node) {
 
 // By the operation of the kind.
 std::optional<Rational> Fold(const MathNode& node) {
-  std::optional<Rational> value = ExactValue(node.parts[0]);
+  std::optional<Rational> value = RationalValue(node.parts[0]);
   for (std::size_t i = 1; value && i < node.parts.size(); ++i) {
-    const std::optional<Rational> part = ExactValue(node.parts[i]);
+    const std::optional<Rational> part = RationalValue(node.parts[i]);
     if (!part) return std::nullopt;
     if (node.kind == MathKind::kSum) {
       *value += *part;
@@ -93,7 +93,7 @@ std::optional<Rational> Root(const std::optional<Rational>& radicand,
 
 }  // namespace
 
-std::optional<Rational> ExactValue(const MathNode& node) {
+std::optional<Rational> RationalValue(const MathNode& node) {
   switch (node.kind) {
     case MathKind::kNumber:
       return node.value;
@@ -102,21 +102,21 @@ std::optional<Rational> ExactValue(const MathNode& node) {
     case MathKind::kQuotient:
       return Fold(node);
     case MathKind::kNegate: {
-      std::optional<Rational> value = ExactValue(node.parts[0]);
+      std::optional<Rational> value = RationalValue(node.parts[0]);
       if (value) *value = -*value;
       return value;
     }
     case MathKind::kPercent: {
-      std::optional<Rational> value = ExactValue(node.parts[0]);
+      std::optional<Rational> value = RationalValue(node.parts[0]);
       if (value) *value /= 100;
       return value;
     }
     case MathKind::kUnit:
-      return ExactValue(node.parts[0]);
+      return RationalValue(node.parts[0]);
     case MathKind::kPower:
-      return Power(ExactValue(node.parts[0]), ExactValue(node.parts[1]));
+      return Power(RationalValue(node.parts[0]), RationalValue(node.parts[1]));
     case MathKind::kRoot:
-      return Root(ExactValue(node.parts[0]), ExactValue(node.parts[1]));
+      return Root(RationalValue(node.parts[0]), RationalValue(node.parts[1]));
     case MathKind::kFunction:
       return Function(node);
     default:

@@ -22,8 +22,8 @@ using ::testing::HasSubstr;
 class SandboxTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    Result<std::unique_ptr<Sandbox>> opened = Sandbox::Open({});
-    if (opened.ok()) sandbox_ = std::move(*opened).release();
+    Result<Sandbox> opened = Sandbox::Open({});
+    if (opened.ok()) sandbox_ = new Sandbox(*std::move(opened));
     if (!opened.ok()) why_ = new std::string(opened.status().message());
   }
 

@@ -30,6 +30,6 @@ struct MathToken {
 };
 
 // The last token is kEnd. kInvalidArgument names what is no mathematics.
-Result<std::vector<MathToken>> TokenizeMath(std::string_view text, CommaReading commas);
+Result<std::vector<MathToken>> LexMath(std::string_view text, CommaReading commas);
 
 }  // namespace buttress

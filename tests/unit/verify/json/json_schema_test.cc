@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 Status Check(const char* schema, const char* value) {
   const auto compiled = JsonSchema::Compile(json::parse(schema));
   EXPECT_TRUE(compiled.ok()) << compiled.status().ToString();
-  return (*compiled)->Check(json::parse(value));
+  return compiled->Check(json::parse(value));
 }
 
 // The draft's own text decides these (json-schema.org, 2020-12, validation 6 and core 10).

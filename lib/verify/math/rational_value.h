@@ -12,6 +12,6 @@ inline constexpr std::size_t kMaxValueBits =
 
 // None: not rational by the four operations, integer powers, factorials and binomials, or too
 // large, or a division by zero. Units count as their number.
-std::optional<Rational> ExactValue(const MathNode& node);
+std::optional<Rational> RationalValue(const MathNode& node);
 
 }  // namespace buttress

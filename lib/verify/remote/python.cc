@@ -11,8 +11,8 @@
 #include "lib/base/log.h"
 #include "lib/base/retry.h"
 #include "lib/base/sync.h"
-#include "lib/verify/python/worker_process.h"
 #include "lib/verify/remote/batch.h"
+#include "lib/verify/remote/python_process.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

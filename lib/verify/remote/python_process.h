@@ -1,0 +1,56 @@
+// A Python process that scores one batch at a time.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+#include "lib/verify/process/spawn.h"
+
+namespace buttress {
+
+struct PythonFunction {
+  std::string interpreter;
+  std::string file;
+  std::string name;
+  bool chat = false;
+};
+
+// Thread safety: none.
+class PythonProcess {
+ public:
+  // Starts Python and imports the function. Returns
+  //   kInvalidArgument   the file or the function cannot be used; the message says why;
+  //   kDeadlineExceeded  the import takes longer than `timeout_ms`;
+  //   kUnavailable       Python does not start.
+  static Result<std::unique_ptr<PythonProcess>> Start(const PythonFunction& function,
+                                                      std::int64_t timeout_ms);
+
+  // Kills the process and every process that it started.
+  ~PythonProcess();
+
+  PythonProcess(const PythonProcess&) = delete;
+  PythonProcess& operator=(const PythonProcess&) = delete;
+
+  // Sends `line` and returns the line that answers it. After an error the process cannot be used
+  // again: kDeadlineExceeded, kUnavailable if the process has ended, kResourceExhausted if the
+  // answer is too long.
+  Result<std::string> Call(std::string_view line, std::int64_t timeout_ms);
+
+ private:
+  PythonProcess(pid_t pid, OwnedFd socket) : pid_(pid), socket_(std::move(socket)) {}
+
+  Status Send(std::string_view bytes, std::int64_t deadline_ms);
+  Result<std::string> Receive(std::int64_t deadline_ms);
+  Status Wait(short events, std::int64_t deadline_ms) const;
+
+  const pid_t pid_;
+  // A stream socket instead of pipes: MSG_NOSIGNAL suppresses the signal for writing to a process
+  // that has ended.
+  const OwnedFd socket_;
+  std::string received_;
+};
+
+}  // namespace buttress
