@@ -1,6 +1,7 @@
 #include "lib/data/prompt_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -48,8 +49,8 @@ class PromptFile::Check {
     if (bad_ > 0) {
       const std::string more =
           bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
-      return InvalidArgument(file.path_ + ": " + std::to_string(bad_) +
-                             " rows cannot be used:" + report_ + more);
+      return InvalidArgument(
+          fmt::format("{}: {} rows cannot be used:{}{}", file.path_, bad_, report_, more));
     }
     if (file.rows_.empty()) return InvalidArgument(file.path_ + " holds no prompts");
     return OkStatus();
@@ -69,7 +70,8 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
   BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser, PromptParser::Create(config, tokenizer));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    return InvalidArgument("cannot open the prompts " + path + ": " + std::strerror(errno));
+    return InvalidArgument(
+        fmt::format("cannot open the prompts {}: {}", path, std::strerror(errno)));
   }
   std::unique_ptr<PromptFile> file(new PromptFile(path, fd, std::move(parser)));
 
@@ -94,7 +96,7 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
     }
   }
   if (lines.bad()) {
-    return Unavailable("reading " + path + " failed after " + std::to_string(offset) + " bytes");
+    return Unavailable(fmt::format("reading {} failed after {} bytes", path, offset));
   }
   BUTTRESS_RETURN_IF_ERROR(check.Verdict(*file));
   return file;
@@ -107,8 +109,9 @@ Result<Prompt> PromptFile::Read(std::size_t row) const {
   const ssize_t n = ::pread(fd_, text.data(), text.size(), static_cast<off_t>(place.offset));
   auto prompt = parser_.Parse(text, place.line);
   if (n != static_cast<ssize_t>(text.size()) || !prompt.ok()) {
-    return DataLoss(path_ + ", line " + std::to_string(place.line) +
-                    " is not what it was at start; prompts must not change during a run");
+    return DataLoss(
+        fmt::format("{}, line {} is not what it was at start; prompts must not change during a run",
+                    path_, place.line));
   }
   return prompt;
 }

@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <array>
 #include <nlohmann/json.hpp>
 
@@ -52,7 +54,7 @@ Status CheckMessages(const json& messages, const std::string& field) {
     }
     for (const char* key : {"role", "content"}) {
       const auto found = message.find(key);
-      if (found == message.end()) return InvalidArgument(where + ": no " + key);
+      if (found == message.end()) return InvalidArgument(fmt::format("{}: no {}", where, key));
       if (!found->is_string()) {
         return InvalidArgument(where + ": " + key + " is " + found->type_name() +
                                ", expected text");
@@ -137,9 +139,10 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
   BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, tokenizer_->Encode(text));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
   if (static_cast<std::int64_t>(prompt.token_ids.size()) > config_.max_prompt_tokens) {
-    return InvalidArgument("the prompt has " + std::to_string(prompt.token_ids.size()) +
-                           " tokens, at most " + std::to_string(config_.max_prompt_tokens) +
-                           " are allowed; raise run.data.max_prompt_tokens or drop the row");
+    return InvalidArgument(
+        fmt::format("the prompt has {} tokens, at most {} are allowed; raise "
+                    "run.data.max_prompt_tokens or drop the row",
+                    prompt.token_ids.size(), config_.max_prompt_tokens));
   }
   object.erase(asked);
   prompt.extra_json = object.dump();

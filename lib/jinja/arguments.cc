@@ -1,5 +1,7 @@
 #include "lib/jinja/arguments.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace buttress {
@@ -8,8 +10,8 @@ Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
     const JinjaArguments& arguments, const std::vector<std::string_view>& parameters) {
   std::vector<std::optional<JinjaValue>> out(parameters.size());
   if (arguments.positional.size() > parameters.size()) {
-    return InvalidArgument(std::to_string(arguments.positional.size()) + " arguments; at most " +
-                           std::to_string(parameters.size()) + " are expected");
+    return InvalidArgument(fmt::format("{} arguments; at most {} are expected",
+                                       arguments.positional.size(), parameters.size()));
   }
   std::copy(arguments.positional.begin(), arguments.positional.end(), out.begin());
   for (const auto& [name, value] : arguments.named) {
@@ -27,16 +29,16 @@ Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std
   if (!value.has_value() || value->is_none()) return absent;
   if (value->Is<std::int64_t>()) return value->As<std::int64_t>();
   if (value->Is<bool>()) return value->As<bool>();
-  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
-                         std::string(value->TypeName()) + "'; an integer is expected");
+  return InvalidArgument(fmt::format("argument '{}' is of type '{}'; an integer is expected", name,
+                                     value->TypeName()));
 }
 
 Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value,
                                                 std::string_view name) {
   if (!value.has_value() || value->is_none()) return std::optional<std::string>();
   if (value->is_text()) return std::optional(value->text());
-  return InvalidArgument("argument '" + std::string(name) + "' is of type '" +
-                         std::string(value->TypeName()) + "'; a text is expected");
+  return InvalidArgument(
+      fmt::format("argument '{}' is of type '{}'; a text is expected", name, value->TypeName()));
 }
 
 bool TruthArgument(const std::optional<JinjaValue>& value, bool absent) {

@@ -1,5 +1,7 @@
 #include "lib/jinja/attributes.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -8,8 +10,7 @@ namespace buttress {
 namespace {
 
 Status NoAttribute(const JinjaValue& value, std::string_view name) {
-  return InvalidArgument("'" + std::string(value.TypeName()) + "' has no attribute '" +
-                         std::string(name) + "'");
+  return InvalidArgument(fmt::format("'{}' has no attribute '{}'", value.TypeName(), name));
 }
 
 JinjaValue Missing(const JinjaValue& value, std::string_view name) {
@@ -81,8 +82,9 @@ Result<JinjaValue> JinjaAttribute(const JinjaValue& value, const std::string& na
     return InvalidArgument("attribute '" + name + "' is not allowed in a template");
   }
   if (ChangesItsObject(value, name)) {
-    return InvalidArgument("'" + std::string(value.TypeName()) + "." + name +
-                           "' is not allowed: transformers runs templates in an immutable sandbox");
+    return InvalidArgument(
+        fmt::format("'{}.{}' is not allowed: transformers runs templates in an immutable sandbox",
+                    value.TypeName(), name));
   }
   if (value.Is<std::shared_ptr<JinjaLoop>>()) {
     return LoopAttribute(*value.As<std::shared_ptr<JinjaLoop>>(), name);

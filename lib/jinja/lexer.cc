@@ -1,5 +1,7 @@
 #include "lib/jinja/lexer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 
@@ -258,7 +260,7 @@ class JinjaLexer {
 }  // namespace
 
 Status JinjaErrorAt(int line, const std::string& message) {
-  return InvalidArgument("chat template, line " + std::to_string(line) + ": " + message);
+  return InvalidArgument(fmt::format("chat template, line {}: {}", line, message));
 }
 
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source) {

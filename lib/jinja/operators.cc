@@ -1,5 +1,7 @@
 #include "lib/jinja/operators.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <string>
@@ -13,9 +15,8 @@ Status Mismatch(std::string_view name, const JinjaValue& left, const JinjaValue&
   for (const JinjaValue* operand : {&left, &right}) {
     if (operand->is_undefined()) return InvalidArgument(*operand->As<JinjaUndefined>().what);
   }
-  return InvalidArgument("operator '" + std::string(name) + "' does not take '" +
-                         std::string(left.TypeName()) + "' and '" + std::string(right.TypeName()) +
-                         "'");
+  return InvalidArgument(fmt::format("operator '{}' does not take '{}' and '{}'", name,
+                                     left.TypeName(), right.TypeName()));
 }
 
 Status Overflow(std::string_view name) {

@@ -1,5 +1,7 @@
 #include "lib/jinja/parser.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <initializer_list>
 #include <string>
@@ -233,8 +235,8 @@ class JinjaParser {
 
 Result<JinjaProgram> ParseJinja(std::string_view source) {
   if (source.size() > kSourceBytesMax) {
-    return InvalidArgument("chat template of " + std::to_string(source.size()) +
-                           " bytes; at most " + std::to_string(kSourceBytesMax) + " are supported");
+    return InvalidArgument(fmt::format("chat template of {} bytes; at most {} are supported",
+                                       source.size(), kSourceBytesMax));
   }
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<JinjaToken> tokens, LexJinja(source));
   return JinjaParser(std::move(tokens)).Run();

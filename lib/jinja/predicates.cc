@@ -1,5 +1,7 @@
 #include "lib/jinja/predicates.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <iterator>
 
@@ -76,8 +78,7 @@ Result<bool> ApplyJinjaTest(std::string_view name, const JinjaValue& value,
   const bool takes_argument = Find(kComparisons, name) != nullptr;
   const std::size_t expected = takes_argument ? 1 : 0;
   if (arguments.positional.size() != expected || !arguments.named.empty()) {
-    return InvalidArgument("test '" + std::string(name) + "' takes " + std::to_string(expected) +
-                           " arguments");
+    return InvalidArgument(fmt::format("test '{}' takes {} arguments", name, expected));
   }
   if (takes_argument) return Find(kComparisons, name)(value, arguments.positional[0]);
   const Predicate predicate = Find(kPredicates, name);

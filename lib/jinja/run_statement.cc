@@ -1,4 +1,6 @@
 // The evaluator's statements.
+#include <fmt/core.h>
+
 #include <algorithm>
 
 #include "lib/jinja/evaluator.h"
@@ -178,8 +180,8 @@ Status JinjaEvaluator::Assign(const JinjaTarget& target, JinjaValue value, Jinja
   }
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<JinjaValue> items, JinjaIterate(value));
   if (items.size() != target.names.size()) {
-    return InvalidArgument(std::to_string(items.size()) + " values for " +
-                           std::to_string(target.names.size()) + " names");
+    return InvalidArgument(
+        fmt::format("{} values for {} names", items.size(), target.names.size()));
   }
   for (std::size_t i = 0; i < items.size(); ++i) scope.Set(target.names[i], items[i]);
   return OkStatus();

@@ -1,5 +1,6 @@
 #include "lib/jinja/text.h"
 
+#include <fmt/core.h>
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -89,8 +90,7 @@ Result<std::size_t> AppendEscape(std::string_view source, std::size_t at, std::s
     value = value * 16 + static_cast<char32_t>(nibble < 16 ? nibble : nibble - 6);
   }
   if (hex.size() < digits || value > 0x10FFFF || (value >= 0xD800 && value < 0xE000)) {
-    return InvalidArgument("the escape \\" + std::string(1, c) + std::string(hex) +
-                           " is not a character");
+    return InvalidArgument(fmt::format("the escape \\{}{} is not a character", c, hex));
   }
   AppendUtf8(value, out);
   return 1 + digits;

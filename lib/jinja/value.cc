@@ -1,5 +1,7 @@
 #include "lib/jinja/value.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -195,8 +197,8 @@ Result<bool> JinjaLess(const JinjaValue& left, const JinjaValue& right) {
     if (left.Is<double>() || right.Is<double>()) return left.number() < right.number();
     return IntegerOf(left) < IntegerOf(right);
   }
-  return InvalidArgument("'" + std::string(left.TypeName()) + "' and '" +
-                         std::string(right.TypeName()) + "' have no order");
+  return InvalidArgument(
+      fmt::format("'{}' and '{}' have no order", left.TypeName(), right.TypeName()));
 }
 
 Result<bool> JinjaContains(const JinjaValue& container, const JinjaValue& item) {

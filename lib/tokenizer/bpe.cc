@@ -1,5 +1,7 @@
 #include "lib/tokenizer/bpe.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <functional>
 #include <queue>
@@ -54,7 +56,8 @@ Result<Bpe> Bpe::Create(Spec spec) {
     const auto& [left, right] = spec.merges[rank];
     const std::string path = "model.merges[" + std::to_string(rank) + "]";
     for (const std::string& token : {left, right, left + right}) {
-      if (find(token) < 0) return InvalidArgument(path + ": '" + token + "' is not in model.vocab");
+      if (find(token) < 0)
+        return InvalidArgument(fmt::format("{}: '{}' is not in model.vocab", path, token));
     }
     bpe.merges_.insert_or_assign(PairKey(find(left), find(right)),
                                  Merge{static_cast<std::int32_t>(rank), find(left + right)});

@@ -1,5 +1,7 @@
 #include "lib/tokenizer/json_fields.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 
 namespace buttress {
@@ -36,8 +38,8 @@ Result<bool> BoolMember(const json& object, std::string_view path, const std::st
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
   if (!value.is_boolean()) {
-    return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) +
-                           " is not true or false");
+    return InvalidArgument(
+        fmt::format("{} = {} is not true or false", MemberPath(path, name), Excerpt(value)));
   }
   return value.get<bool>();
 }
@@ -47,7 +49,8 @@ Result<std::string> StringMember(const json& object, std::string_view path, cons
   const json& value = MemberOrNull(object, name);
   if (value.is_null()) return absent;
   if (!value.is_string()) {
-    return InvalidArgument(MemberPath(path, name) + " = " + Excerpt(value) + " is not a string");
+    return InvalidArgument(
+        fmt::format("{} = {} is not a string", MemberPath(path, name), Excerpt(value)));
   }
   return value.get<std::string>();
 }
@@ -56,13 +59,13 @@ Result<std::int32_t> IdOf(const json& value, std::string_view path, std::int32_t
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= static_cast<std::uint64_t>(max)) {
     return value.get<std::int32_t>();
   }
-  return InvalidArgument(std::string(path) + " = " + Excerpt(value) +
-                         " is not a whole number from 0 to " + std::to_string(max));
+  return InvalidArgument(
+      fmt::format("{} = {} is not a whole number from 0 to {}", path, Excerpt(value), max));
 }
 
 Status ExpectObject(const json& value, std::string_view path) {
   if (value.is_object()) return OkStatus();
-  return InvalidArgument(std::string(path) + " = " + Excerpt(value) + " is not an object");
+  return InvalidArgument(fmt::format("{} = {} is not an object", path, Excerpt(value)));
 }
 
 Status ExpectMembersAmong(const json& object, std::string_view path,

@@ -1,5 +1,7 @@
 #include "lib/tokenizer/pre_tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
@@ -52,8 +54,9 @@ Result<PreTokenizer::Step> PreTokenizer::ParseSplit(const json& spec, const std:
                                [&](const auto& entry) { return entry.first == behavior; });
   if (it == std::end(kDelimiters)) {
     return InvalidArgument(
-        path + ".behavior = '" + behavior +
-        "' is not Removed, Isolated, MergedWithPrevious, MergedWithNext or Contiguous");
+        fmt::format("{}.behavior = '{}' is not Removed, Isolated, MergedWithPrevious, "
+                    "MergedWithNext or Contiguous",
+                    path, behavior));
   }
   step.delimiters = it->second;
   BUTTRESS_ASSIGN_OR_RETURN(step.invert, BoolMember(spec, path, "invert", false));
@@ -65,8 +68,8 @@ Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
   if (type == "Split") return ParseSplit(spec, path);
   if (type != "ByteLevel") {
-    return InvalidArgument(path + ".type = '" + type +
-                           "' is not supported; Split, ByteLevel and Sequence are");
+    return InvalidArgument(fmt::format(
+        "{}.type = '{}' is not supported; Split, ByteLevel and Sequence are", path, type));
   }
   // trim_offsets moves offsets only.
   BUTTRESS_RETURN_IF_ERROR(
@@ -86,8 +89,8 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
   const json& list = sequence ? MemberOrNull(spec, "pretokenizers") : spec;
   const std::string path = "pre_tokenizer";
   if (sequence && (!list.is_array() || list.empty() || list.size() > kStepsMax)) {
-    return InvalidArgument(path + ".pretokenizers is not a list of 1 to " +
-                           std::to_string(kStepsMax) + " pre-tokenizers");
+    return InvalidArgument(
+        fmt::format("{}.pretokenizers is not a list of 1 to {} pre-tokenizers", path, kStepsMax));
   }
   PreTokenizer out;
   const std::size_t count = sequence ? list.size() : 1;

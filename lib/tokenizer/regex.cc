@@ -1,6 +1,7 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "lib/tokenizer/regex.h"
 
+#include <fmt/core.h>
 #include <pcre2.h>
 
 #include <algorithm>
@@ -95,9 +96,10 @@ class OnigurumaTranslator {
   }
 
   Status Refuse(std::string_view rest) const {
-    return InvalidArgument("pattern " + std::string(pattern_) + ": '" +
-                           std::string(rest.substr(0, 3)) + "' at byte " + std::to_string(at_) +
-                           " is not supported, since PCRE2 may read it otherwise than Oniguruma");
+    return InvalidArgument(
+        fmt::format("pattern {}: '{}' at byte {} is not supported, since PCRE2 may read it "
+                    "otherwise than Oniguruma",
+                    pattern_, rest.substr(0, 3), at_));
   }
 
   std::string_view pattern_;
@@ -135,8 +137,8 @@ void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_
 
 Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
   if (pattern.size() > kPatternBytesMax) {
-    return InvalidArgument("pattern of " + std::to_string(pattern.size()) + " bytes; at most " +
-                           std::to_string(kPatternBytesMax) + " are supported");
+    return InvalidArgument(fmt::format("pattern of {} bytes; at most {} are supported",
+                                       pattern.size(), kPatternBytesMax));
   }
   int error = 0;
   PCRE2_SIZE error_at = 0;
@@ -178,10 +180,10 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) co
                                   text.size(), from, PCRE2_NO_UTF_CHECK, state.data, state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
-      return ResourceExhausted("the pre-tokenizer's pattern gave up near byte " +
-                               std::to_string(from) + " of " + std::to_string(text.size()) +
-                               " (PCRE2 error " + std::to_string(found) +
-                               "); the pattern backtracks too much on this text");
+      return ResourceExhausted(
+          fmt::format("the pre-tokenizer's pattern gave up near byte {} of {} (PCRE2 error {}); "
+                      "the pattern backtracks too much on this text",
+                      from, text.size(), found));
     }
     const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state.data);
     const TextRange match{offsets[0], offsets[1]};

@@ -1,5 +1,7 @@
 #include "lib/tokenizer/tokenizer.h"
 
+#include <fmt/core.h>
+
 #include <optional>
 #include <utility>
 
@@ -72,9 +74,9 @@ Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson s
   for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
     const std::int32_t id = tokenizer->TokenId(token.content);
     if (id < 0 || (token.id >= 0 && id != token.id)) {
-      return InvalidArgument("tokenizer_config.json: token '" + token.content + "'" +
-                             (token.id >= 0 ? " with id " + std::to_string(token.id) : "") +
-                             " is not in tokenizer.json; add it there");
+      return InvalidArgument(
+          fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add it there",
+                      token.content, token.id >= 0 ? " with id " + std::to_string(token.id) : ""));
     }
   }
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
@@ -98,17 +100,17 @@ Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before,
     const auto unknown = bpe_.EncodeWord(all.substr(word.begin, word.end - word.begin), tokens);
     if (!unknown.has_value()) continue;
     const std::size_t at = word.begin + *unknown;
-    return InvalidArgument("byte " + HexByte(all[at]) + " at byte " + std::to_string(before + at) +
-                           " of the text" + (nfc_ ? " (counted after NFC)" : "") +
-                           " has no token in this vocabulary");
+    return InvalidArgument(
+        fmt::format("byte {} at byte {} of the text{} has no token in this vocabulary",
+                    HexByte(all[at]), before + at, nfc_ ? " (counted after NFC)" : ""));
   }
   return OkStatus();
 }
 
 Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view text) const {
   if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
-    return InvalidArgument("the text is not UTF-8 at byte " + std::to_string(*invalid) + " of " +
-                           std::to_string(text.size()));
+    return InvalidArgument(
+        fmt::format("the text is not UTF-8 at byte {} of {}", *invalid, text.size()));
   }
   std::vector<std::int32_t> tokens;
   std::size_t before = 0;
@@ -141,9 +143,9 @@ Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> 
     const std::int32_t id = tokens[i];
     if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
       if (special == SpecialTokens::kSkip) continue;
-      return OutOfRange("token " + std::to_string(id) + " at position " + std::to_string(i) +
-                        " is not in the vocabulary, whose ids end at " +
-                        std::to_string(vocab_size() - 1));
+      return OutOfRange(
+          fmt::format("token {} at position {} is not in the vocabulary, whose ids end at {}", id,
+                      i, vocab_size() - 1));
     }
     const DecodedToken& token = tokens_[static_cast<std::size_t>(id)];
     if (token.special && special == SpecialTokens::kSkip) continue;

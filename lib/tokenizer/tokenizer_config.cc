@@ -1,5 +1,7 @@
 #include "lib/tokenizer/tokenizer_config.h"
 
+#include <fmt/core.h>
+
 #include <charconv>
 #include <nlohmann/json.hpp>
 
@@ -19,8 +21,8 @@ Result<std::string> TokenText(const json& value, const std::string& path) {
   if (value.is_object() && MemberOrNull(value, "content").is_string()) {
     return value["content"].get<std::string>();
   }
-  return InvalidArgument(path + " = " + Excerpt(value) +
-                         " is neither a token's text nor an object with its content");
+  return InvalidArgument(fmt::format(
+      "{} = {} is neither a token's text nor an object with its content", path, Excerpt(value)));
 }
 
 Result<std::string> ParseChatTemplate(const json& value) {

@@ -1,5 +1,7 @@
 #include "lib/tokenizer/tokenizer_json.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -34,8 +36,8 @@ Result<bool> ParseNormalizer(const json& spec, const std::string& path) {
     }
     return nfc;
   }
-  return InvalidArgument(path + ".type = '" + type +
-                         "' is not supported; NFC and a Sequence of it are");
+  return InvalidArgument(
+      fmt::format("{}.type = '{}' is not supported; NFC and a Sequence of it are", path, type));
 }
 
 Status CheckDecoder(const json& spec, const std::string& path) {
@@ -65,8 +67,8 @@ Status CheckPostProcessor(const json& spec, const std::string& path) {
     }
     return OkStatus();
   }
-  return InvalidArgument(path + ".type = '" + type +
-                         "' is not supported; ByteLevel and TemplateProcessing are");
+  return InvalidArgument(fmt::format(
+      "{}.type = '{}' is not supported; ByteLevel and TemplateProcessing are", path, type));
 }
 
 Result<Vocabulary> ParseVocabulary(const json& vocab) {
@@ -78,8 +80,8 @@ Result<Vocabulary> ParseVocabulary(const json& vocab) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t id,
                               IdOf(value, "model.vocab['" + token + "']", kTokenIdEnd - 1));
     if (!taken.insert(id).second) {
-      return InvalidArgument("model.vocab['" + token + "'] = " + std::to_string(id) +
-                             " is another token's id too");
+      return InvalidArgument(
+          fmt::format("model.vocab['{}'] = {} is another token's id too", token, id));
     }
     out.emplace(token, id);
   }
@@ -97,7 +99,8 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const 
              merge[1].is_string()) {
     return std::pair(merge[0].get<std::string>(), merge[1].get<std::string>());
   }
-  return InvalidArgument(path + " = " + Excerpt(merge) + " is neither \"a b\" nor [\"a\", \"b\"]");
+  return InvalidArgument(
+      fmt::format("{} = {} is neither \"a b\" nor [\"a\", \"b\"]", path, Excerpt(merge)));
 }
 
 // Members of the model that would change results where they are set.
@@ -105,8 +108,8 @@ Status CheckModelOptions(const json& model, bool covers_all_bytes) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string value, StringMember(model, "model", name, ""));
     if (!value.empty()) {
-      return InvalidArgument(MemberPath("model", name) + " = '" + value +
-                             "' is not supported; null is");
+      return InvalidArgument(
+          fmt::format("{} = '{}' is not supported; null is", MemberPath("model", name), value));
     }
   }
   const json& dropout = MemberOrNull(model, "dropout");
@@ -163,8 +166,8 @@ Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
                             IdOf(MemberOrNull(spec, "id"), path + ".id", kTokenIdEnd - 1));
   BUTTRESS_ASSIGN_OR_RETURN(token.content, StringMember(spec, path, "content", ""));
   if (token.content.empty() || token.content.size() > kAddedTokenBytesMax) {
-    return InvalidArgument(path + ".content has " + std::to_string(token.content.size()) +
-                           " bytes; 1 to " + std::to_string(kAddedTokenBytesMax) + " are expected");
+    return InvalidArgument(fmt::format("{}.content has {} bytes; 1 to {} are expected", path,
+                                       token.content.size(), kAddedTokenBytesMax));
   }
   BUTTRESS_ASSIGN_OR_RETURN(token.special, BoolMember(spec, path, "special", false));
   BUTTRESS_ASSIGN_OR_RETURN(token.lstrip, BoolMember(spec, path, "lstrip", false));
@@ -189,16 +192,16 @@ Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabul
     const std::string path = "added_tokens[" + std::to_string(i) + "]";
     BUTTRESS_ASSIGN_OR_RETURN(AddedToken token, ParseAddedToken(list[i], path));
     if (!seen.insert(token.content).second) {
-      return InvalidArgument(path + ".content = '" + token.content + "' is there twice");
+      return InvalidArgument(fmt::format("{}.content = '{}' is there twice", path, token.content));
     }
     const auto it = vocabulary.find(token.content);
     const std::int32_t expected =
         it != vocabulary.end() ? it->second : std::max(largest + 1, vocabulary_size);
     if (token.id != expected) {
       return InvalidArgument(
-          path + ".id = " + std::to_string(token.id) + ", but '" + token.content + "' gets " +
-          std::to_string(expected) +
-          ", its id in model.vocab or the next free one; renumber it or put it into model.vocab");
+          fmt::format("{}.id = {}, but '{}' gets {}, its id in model.vocab or the next free one; "
+                      "renumber it or put it into model.vocab",
+                      path, token.id, token.content, expected));
     }
     largest = std::max(largest, token.id);
     tokens.push_back(std::move(token));

@@ -1,5 +1,7 @@
 #include "lib/verify/countdown.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
@@ -115,8 +117,8 @@ Result<CountdownProblem> ParseCountdown(std::string_view text) {
   BUTTRESS_ASSIGN_OR_RETURN(CountdownProblem problem,
                             text.starts_with('{') ? ParseJson(text) : ParseCompact(text));
   if (problem.numbers.empty() || problem.numbers.size() > kMaxNumbers) {
-    return InvalidArgument(std::to_string(problem.numbers.size()) + " numbers; 1 to " +
-                           std::to_string(kMaxNumbers) + " are expected");
+    return InvalidArgument(
+        fmt::format("{} numbers; 1 to {} are expected", problem.numbers.size(), kMaxNumbers));
   }
   return problem;
 }

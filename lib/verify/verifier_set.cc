@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <map>
 #include <utility>
@@ -91,10 +93,10 @@ Status CheckKnownAnswers(std::string_view name, const Verifier& verifier,
   for (const KnownAnswer& known : known_answers) {
     const Verdict verdict = verifier.Verify({{}, known.response, known.answer, {}, false});
     if (verdict.outcome != known.outcome) {
-      return Internal("verifier '" + std::string(name) + "' fails its self-test: response '" +
-                      std::string(known.response) + "' to answer '" + std::string(known.answer) +
-                      "' is judged " + std::string(OutcomeName(verdict.outcome)) + ", not " +
-                      std::string(OutcomeName(known.outcome)));
+      return Internal(fmt::format(
+          "verifier '{}' fails its self-test: response '{}' to answer '{}' is judged {}, not {}",
+          name, known.response, known.answer, OutcomeName(verdict.outcome),
+          OutcomeName(known.outcome)));
     }
   }
   return OkStatus();

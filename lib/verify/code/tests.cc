@@ -1,5 +1,7 @@
 #include "lib/verify/code/tests.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <optional>
@@ -124,8 +126,7 @@ Result<CodeTests> ParseCodeTests(std::string_view answer) {
                                ? ReadObject(row, tests)
                                : InvalidArgument("neither a list nor an object of tests"));
   if (tests.size() > 0 && tests.size() <= kMaxTests) return tests;
-  return InvalidArgument(std::to_string(tests.size()) + " tests; expected 1 to " +
-                         std::to_string(kMaxTests));
+  return InvalidArgument(fmt::format("{} tests; expected 1 to {}", tests.size(), kMaxTests));
 }
 
 bool SameOutput(std::string_view given, std::string_view expected) {

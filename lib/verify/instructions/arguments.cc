@@ -1,5 +1,7 @@
 #include "lib/verify/instructions/arguments.h"
 
+#include <fmt/core.h>
+
 namespace buttress {
 
 using nlohmann::json;
@@ -15,9 +17,9 @@ const json* InstructionArguments::Find(const char* name, const char* expected) {
     if (fits) return &*found;
   }
   if (status_.ok()) {
-    status_ = InvalidArgument("argument '" + std::string(name) +
-                              "' = " + (found == kwargs_.end() ? "nothing" : found->dump()) +
-                              "; expected " + expected);
+    status_ =
+        InvalidArgument(fmt::format("argument '{}' = {}; expected {}", name,
+                                    found == kwargs_.end() ? "nothing" : found->dump(), expected));
   }
   return nullptr;
 }
@@ -48,8 +50,8 @@ std::vector<std::string> InstructionArguments::Texts(const char* name) {
     if (item.is_string() && !item.get_ref<const std::string&>().empty()) {
       texts.push_back(item.get<std::string>());
     } else if (status_.ok()) {
-      status_ = InvalidArgument("argument '" + std::string(name) + "' holds " + item.dump() +
-                                "; expected texts");
+      status_ =
+          InvalidArgument(fmt::format("argument '{}' holds {}; expected texts", name, item.dump()));
     }
   }
   return texts;
@@ -61,8 +63,8 @@ bool InstructionArguments::Holds(std::int64_t found, const char* name, const cha
   if (relation == "at least") return found >= count;
   if (relation == "less than") return found < count;
   if (status_.ok())
-    status_ = InvalidArgument("argument '" + std::string(relation_name) + "' = \"" + relation +
-                              "\"; expected \"at least\" or \"less than\"");
+    status_ = InvalidArgument(fmt::format(
+        "argument '{}' = \"{}\"; expected \"at least\" or \"less than\"", relation_name, relation));
   return false;
 }
 

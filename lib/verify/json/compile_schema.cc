@@ -1,5 +1,7 @@
 #include "lib/verify/json/compile_schema.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <string_view>
@@ -108,7 +110,7 @@ class Compiler {
 
  private:
   static Status Wrong(const std::string& at, const std::string& what) {
-    return InvalidArgument("schema at '" + (at.empty() ? "/" : at) + "': " + what);
+    return InvalidArgument(fmt::format("schema at '{}': {}", at.empty() ? "/" : at, what));
   }
 
   Status Value(Kind kind, const json& value, const std::string& at) {

@@ -1,5 +1,7 @@
 #include "lib/verify/json/schema.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <utility>
@@ -72,7 +74,8 @@ class Checker {
 
  private:
   static Status Require(bool holds, const std::string& at, const std::string& what) {
-    return holds ? OkStatus() : InvalidArgument("'" + (at.empty() ? "/" : at) + "' " + what);
+    return holds ? OkStatus()
+                 : InvalidArgument(fmt::format("'{}' {}", at.empty() ? "/" : at, what));
   }
 
   Status Keyword(const std::string& word, const json& meant, const json& schema, const json& value,

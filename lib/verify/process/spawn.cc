@@ -1,6 +1,7 @@
 #include "lib/verify/process/spawn.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -70,7 +71,7 @@ Result<pid_t> Spawn(const SpawnRequest& request) {
   const int error = ::posix_spawn(&pid, argv[0], &settings.actions, &settings.attributes,
                                   argv.data(), environment.data());
   if (error != 0)
-    return Unavailable("cannot start " + request.argv[0] + ": " + std::strerror(error));
+    return Unavailable(fmt::format("cannot start {}: {}", request.argv[0], std::strerror(error)));
   return pid;
 }
 

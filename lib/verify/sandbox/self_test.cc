@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <filesystem>
 #include <system_error>
 #include <utility>
@@ -95,8 +97,8 @@ Status TestSandbox(const Sandbox& sandbox, const std::string& python) {
         "--security-opt seccomp=unconfined, or a host that allows them)");
   }
   if (tried->output != "done\n")
-    return Refuse("'" + std::string(FirstBytes(Trim(tried->output), kShownBytes)) + "' " +
-                  std::string(FirstBytes(Trim(tried->errors), kShownBytes)));
+    return Refuse(fmt::format("'{}' {}", FirstBytes(Trim(tried->output), kShownBytes),
+                              FirstBytes(Trim(tried->errors), kShownBytes)));
   const SandboxLimits short_time{.cpu_seconds = 10, .wall = std::chrono::milliseconds(300)};
   const Result<SandboxResult> slept = sandbox.Run({{"/usr/bin/sleep", "1000"}, {}, {}, short_time});
   if (!slept.ok() || slept->end != SandboxEnd::kWallTime)
