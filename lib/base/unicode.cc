@@ -18,7 +18,7 @@ std::uint8_t ByteAt(std::string_view text, std::size_t at) {
   return static_cast<std::uint8_t>(text[at]);
 }
 
-// Canonical decomposition without the ordering of marks.
+// Returns the canonical decomposition without the ordering of marks.
 std::vector<utf8proc_int32_t> Decompose(std::string_view text) {
   std::vector<utf8proc_int32_t> out;
   out.reserve(text.size());
@@ -40,7 +40,7 @@ int CombiningClass(utf8proc_int32_t code_point) {
   return utf8proc_get_property(code_point)->combining_class;
 }
 
-// utf8proc's own ordering is a bubble sort: quadratic on a text that is one long run of marks.
+// Orders combining marks. utf8proc's own ordering is a bubble sort and quadratic in a run of marks.
 void OrderMarks(std::vector<utf8proc_int32_t>& code_points) {
   auto it = code_points.begin();
   while (it != code_points.end()) {
@@ -55,8 +55,8 @@ void OrderMarks(std::vector<utf8proc_int32_t>& code_points) {
   }
 }
 
-// Letters that are Alphabetic although their category is "other symbol": circled, squared, negative
-// ones.
+// Circled, squared and negative letters, which are Alphabetic although their category is "other
+// symbol".
 bool IsAlphabeticSymbol(char32_t c) {
   return (c >= 0x24B6 && c <= 0x24E9) || (c >= 0x1F130 && c <= 0x1F149) ||
          (c >= 0x1F150 && c <= 0x1F169) || (c >= 0x1F170 && c <= 0x1F189);
@@ -69,9 +69,8 @@ CodePoint CodePointAt(std::string_view text, std::size_t at) {
   if (lead < 0x80) return {.value = lead};
   const CodePoint bad{.value = kReplacement, .length = 1, .valid = false};
   std::size_t length = 0;
-  std::uint8_t low =
-      // bounds of the second byte: they shut out overlong forms, surrogates and values above 10FFFF
-      0x80;
+  // Bounds of the second byte, which exclude overlong forms, surrogates and values above 10FFFF.
+  std::uint8_t low = 0x80;
   std::uint8_t high = 0xBF;
   if (lead >= 0xC2 && lead <= 0xDF) {
     length = 2;
@@ -129,7 +128,7 @@ std::string ReplaceInvalidUtf8(std::string_view bytes) {
 }
 
 std::string NormalizeNfc(std::string_view text) {
-  // Below U+0300, whose first byte is 0xCC, nothing composes.
+  // No code point below U+0300, whose first byte is 0xCC, composes.
   const bool composed = std::all_of(text.begin(), text.end(),
                                     [](char c) { return static_cast<std::uint8_t>(c) < 0xCC; });
   if (composed) return std::string(text);

@@ -23,29 +23,30 @@ bool IsBlank(std::string_view row) {
 
 }  // namespace
 
-// Bad rows found so far, and which row has which id.
+// Collects invalid rows and finds duplicate ids.
 class PromptFile::Check {
  public:
-  void Bad(std::size_t line, const std::string& what) {
+  void Reject(std::size_t line, const std::string& what) {
     ++bad_;
     if (bad_ <= kMaxReported) report_ += "\n  line " + std::to_string(line) + ": " + what;
   }
 
-  // Ids are compared by hash first, so that a million of them take little memory.
-  void Take(const PromptFile& file, std::size_t row, const std::string& id) {
+  // Accepts a row unless its id is a duplicate. Only hashes of ids are kept, so that a million rows
+  // take little memory; rows with equal hashes are read again.
+  void Accept(const PromptFile& file, std::size_t row, const std::string& id) {
     const auto [first, last] = row_by_id_hash_.equal_range(HashText(id));
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id) {
-        return Bad(file.rows_[row].line, "id '" + id + "' stands in line " +
-                                             std::to_string(file.rows_[other->second].line) +
-                                             " already");
+        return Reject(file.rows_[row].line, "id '" + id + "' stands in line " +
+                                                std::to_string(file.rows_[other->second].line) +
+                                                " already");
       }
     }
     row_by_id_hash_.emplace(HashText(id), row);
   }
 
-  Status Verdict(const PromptFile& file) const {
+  Status Finish(const PromptFile& file) const {
     if (bad_ > 0) {
       const std::string more =
           bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
@@ -84,21 +85,21 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
     offset += row.size() + 1;
     if (IsBlank(row)) continue;
     if (row.size() > kMaxRowBytes) {
-      check.Bad(line, "longer than " + std::to_string(kMaxRowBytes) + " bytes");
+      check.Reject(line, "longer than " + std::to_string(kMaxRowBytes) + " bytes");
       continue;
     }
     const auto prompt = file->parser_.Parse(row, line);
     file->rows_.push_back({begin, static_cast<std::uint32_t>(row.size()), line});
     if (prompt.ok()) {
-      check.Take(*file, file->rows_.size() - 1, prompt->id);
+      check.Accept(*file, file->rows_.size() - 1, prompt->id);
     } else {
-      check.Bad(line, prompt.status().message());
+      check.Reject(line, prompt.status().message());
     }
   }
   if (lines.bad()) {
     return Unavailable(fmt::format("reading {} failed after {} bytes", path, offset));
   }
-  BUTTRESS_RETURN_IF_ERROR(check.Verdict(*file));
+  BUTTRESS_RETURN_IF_ERROR(check.Finish(*file));
   return file;
 }
 

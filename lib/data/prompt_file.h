@@ -1,5 +1,5 @@
-// A dataset of prompts: JSONL with the fields that run.data names, one prompt a row, rendered and
-// tokenized here and nowhere else.
+// Reads a dataset of prompts: JSONL with the fields that run.data names, one prompt per row.
+// Prompts are rendered and tokenized here and nowhere else.
 #pragma once
 
 #include <cstddef>
@@ -19,21 +19,21 @@ namespace buttress {
 
 struct Prompt {
   std::string id;                       // unique in the file
-  std::string source;                   // chooses the verifier
-  std::vector<std::int32_t> token_ids;  // [P], not empty
-  std::string answer;                   // a text as it stands, anything else as JSON
+  std::string source;                   // selects the verifier
+  std::vector<std::int32_t> token_ids;  // not empty
+  std::string answer;                   // a text verbatim, any other value as JSON
   std::string extra_json;               // the row without the prompt
 };
 
-// Turns one row into a prompt. Thread-safe.
+// Converts rows to prompts. Thread-safe.
 class PromptParser {
  public:
-  // `tokenizer` outlives the parser. kInvalidArgument: settings or a chat template that cannot be
-  // used.
+  // `tokenizer` must outlive the parser. Returns kInvalidArgument for settings or a chat template
+  // that cannot be used.
   static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer);
 
-  // `line` counts from 1 and is the id of rows without one. kInvalidArgument says what is wrong
-  // with the row.
+  // Parses one row. `line` counts from 1 and is the id of a row without one. Returns
+  // kInvalidArgument with the fault of the row.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
  private:
@@ -46,12 +46,12 @@ class PromptParser {
   std::string eos_token_;
 };
 
-// A file of prompts, kept open; of each row only its place is held in memory. Thread-safe.
+// An open file of prompts. Memory holds only the position of each row. Thread-safe.
 class PromptFile {
  public:
-  // Reads the whole file once. All bad rows are reported together, by line: not JSON, a missing
-  // field or one of the wrong type, nothing in it, too many tokens, an id that another row has.
-  // `tokenizer` outlives the file.
+  // Reads the whole file once. One error reports all invalid rows by line: rows that are not JSON,
+  // fields that are missing or of the wrong type, empty prompts, too many tokens, duplicate ids.
+  // `tokenizer` must outlive the file.
   static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
                                                   const Tokenizer& tokenizer);
   ~PromptFile();
@@ -60,7 +60,7 @@ class PromptFile {
 
   std::size_t size() const { return rows_.size(); }
 
-  // REQUIRES: row < size(). kDataLoss: the file has changed since it was opened.
+  // Returns kDataLoss if the file has changed since it was opened. REQUIRES: row < size().
   Result<Prompt> Read(std::size_t row) const;
 
  private:

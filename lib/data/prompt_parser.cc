@@ -10,7 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// A row is copied and printed, which takes stack by depth.
+// A row is copied and printed recursively, so its depth is bounded.
 constexpr int kMaxDepth = 64;
 
 Result<json> ParseObject(std::string_view row) {
@@ -30,7 +30,7 @@ Result<json> ParseObject(std::string_view row) {
   return object;
 }
 
-// Text, or an integer as text; nothing else can be an id or a source.
+// Returns a field that must be a text or an integer: an id or a source.
 Result<std::string> NameField(const json& row, const std::string& field,
                               const std::string& if_absent) {
   const auto found = row.find(field);

@@ -1,4 +1,4 @@
-// The arguments of a call, and their match with the parameters.
+// The arguments of a call, and how they bind to parameters.
 #pragma once
 
 #include <optional>
@@ -17,15 +17,15 @@ struct JinjaArguments {
   std::vector<std::pair<std::string, JinjaValue>> named;
 };
 
-// A value for each of `parameters`, in their order; none where the call gives none.
-// kInvalidArgument for arguments that have no parameter.
+// Returns a value for each of `parameters`, in their order; nullopt for a parameter that the call
+// leaves out. Returns kInvalidArgument for an argument without a parameter.
 Result<std::vector<std::optional<JinjaValue>>> BindJinjaArguments(
     const JinjaArguments& arguments, const std::vector<std::string_view>& parameters);
 
 Result<std::int64_t> IntegerArgument(const std::optional<JinjaValue>& value, std::string_view name,
                                      std::int64_t absent);
 
-// None also where the value is none.
+// Returns nullopt for an absent argument and for the value none.
 Result<std::optional<std::string>> TextArgument(const std::optional<JinjaValue>& value,
                                                 std::string_view name);
 

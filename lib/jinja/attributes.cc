@@ -1,10 +1,10 @@
-#include "lib/jinja/attributes.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
 #include <string_view>
+
+#include "lib/jinja/builtins.h"
 
 namespace buttress {
 namespace {

@@ -7,7 +7,7 @@
 
 #include "lib/base/unicode.h"
 #include "lib/jinja/evaluator.h"
-#include "lib/jinja/parser.h"
+#include "lib/jinja/syntax.h"
 
 namespace buttress {
 

@@ -19,8 +19,8 @@ class ChatTemplate {
   // where a construct is not supported, the construct.
   static Result<ChatTemplate> Parse(std::string_view source);
 
-  // Renders a conversation. `messages` is a JSON array of {"role", "content"}; `variables` is a JSON
-  // object of further names that the template may use (eos_token, tools, ...).
+  // Renders a conversation. `messages` is a JSON array of {"role", "content"}; `variables` is a
+  // JSON object of further names that the template may use (eos_token, tools, ...).
   //
   // Returns kInvalidArgument if the template calls raise_exception, with the text of the call, and
   // kResourceExhausted if rendering exceeds a bound of JinjaEvaluator.

@@ -1,12 +1,9 @@
-// The evaluator's expressions.
+// Evaluates expressions.
 #include <algorithm>
 #include <iterator>
 
-#include "lib/jinja/attributes.h"
+#include "lib/jinja/builtins.h"
 #include "lib/jinja/evaluator.h"
-#include "lib/jinja/filters.h"
-#include "lib/jinja/operators.h"
-#include "lib/jinja/predicates.h"
 #include "lib/jinja/print.h"
 
 namespace buttress {
@@ -30,7 +27,7 @@ constexpr NamedFunction kFunctions[] = {
     {"strftime_now", JinjaFunction::kStrftimeNow},
 };
 
-// Functions of Jinja that templates would find defined.
+// Functions of Jinja that are not supported here; naming them is an error instead of undefined.
 constexpr std::string_view kUnsupportedFunctions[] = {"cycler", "joiner", "lipsum"};
 
 }  // namespace
@@ -143,7 +140,7 @@ Result<JinjaValue> JinjaEvaluator::EvaluateName(const JinjaExpression& expressio
 
 Result<JinjaValue> JinjaEvaluator::EvaluateDict(const JinjaExpression& expression,
                                                 const JinjaScope& scope) {
-  JinjaScope entries;  // a later entry replaces an earlier one of its key
+  JinjaScope entries;  // a later entry replaces an earlier one with the same key
   for (std::size_t i = 0; i < expression.operands.size(); i += 2) {
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue key, Evaluate(*expression.operands[i], scope));
     BUTTRESS_ASSIGN_OR_RETURN(JinjaValue value, Evaluate(*expression.operands[i + 1], scope));
@@ -239,7 +236,7 @@ Result<JinjaValue> JinjaEvaluator::CallMacro(const JinjaStatement& macro,
   }
   Result<std::vector<std::optional<JinjaValue>>> bound = BindJinjaArguments(arguments, names);
   if (!bound.ok()) return bound.status().Annotate("macro '" + macro.text + "'");
-  // Macros stand at the template's top, so what they see around them are the globals.
+  // Macros are defined at the top of the template, so their enclosing names are the globals.
   JinjaScope own{.parent = &globals_, .names = {}};
   for (std::size_t i = 0; i < names.size(); ++i) {
     const JinjaStatement::Parameter& parameter = macro.parameters[i];

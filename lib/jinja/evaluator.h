@@ -14,7 +14,7 @@
 
 namespace buttress {
 
-// The names that a part of a template sees: its own, then those around it.
+// The names that are visible in a part of a template: its own, then those of the enclosing parts.
 struct JinjaScope {
   const JinjaScope* parent = nullptr;
   std::vector<std::pair<std::string, JinjaValue>> names;
@@ -23,14 +23,15 @@ struct JinjaScope {
   void Set(const std::string& name, JinjaValue value);
 };
 
-// One rendering. Bounded in depth, in steps, in the bytes of the texts it makes, and in its output.
-// Not thread-safe.
+// Renders a template once. Depth, steps, bytes of intermediate texts and output are bounded.
+//
+// Thread safety: none.
 class JinjaEvaluator {
  public:
-  // `globals`: the template's input.
+  // `globals` is the input of the template.
   explicit JinjaEvaluator(JinjaScope globals) : globals_(std::move(globals)) {}
 
-  // kInvalidArgument or kResourceExhausted with the line.
+  // Returns the output, or kInvalidArgument or kResourceExhausted with the line.
   Result<std::string> Render(const JinjaProgram& program);
 
  private:
@@ -75,14 +76,14 @@ class JinjaEvaluator {
   int depth_ = 0;
   std::int64_t steps_ = 0;
   std::size_t text_bytes_ = 0;
-  bool located_ = false;  // the error on its way up has its line
+  bool located_ = false;  // the error that is being returned names its line
 };
 
-// Depth of nested evaluations, macros included.
+// The depth of nested evaluations, including macros.
 inline constexpr int kJinjaDepthMax = 400;
 inline constexpr std::int64_t kJinjaStepsMax = 2'000'000;
 
-// Counts a level while it lives.
+// Counts one level of nesting during its lifetime.
 class JinjaEvaluator::Level {
  public:
   explicit Level(JinjaEvaluator& evaluator) : evaluator_(evaluator) { ++evaluator_.depth_; }

@@ -2,8 +2,7 @@
 
 #include <charconv>
 
-#include "lib/jinja/filters.h"
-#include "lib/jinja/predicates.h"
+#include "lib/jinja/builtins.h"
 
 namespace buttress {
 namespace {
@@ -43,10 +42,10 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Expression() {
   BUTTRESS_RETURN_IF_ERROR(level.Check());
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Or());
   while (tokens_.AtName("if")) {
-    JinjaExpression& choice = Make(Kind::kConditional, tokens_.Take().line);
+    JinjaExpression& choice = Make(Kind::kConditional, tokens_.Next().line);
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* condition, Or());
     const JinjaExpression* other = nullptr;
-    if (tokens_.TakeName("else")) {
+    if (tokens_.SkipName("else")) {
       BUTTRESS_ASSIGN_OR_RETURN(other, Expression());
     }
     choice.operands = {value, condition, other};
@@ -63,7 +62,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::ExpressionOrTuple() {
   if (!tokens_.AtOperator(",")) return first;
   JinjaExpression& tuple = Make(Kind::kTuple, line);
   tuple.operands.push_back(first);
-  while (tokens_.TakeOperator(",")) {
+  while (tokens_.SkipOperator(",")) {
     if (tokens_.At(JinjaToken::Kind::kBlockEnd) || tokens_.At(JinjaToken::Kind::kOutputEnd) ||
         tokens_.AtOperator(")")) {
       break;
@@ -77,7 +76,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::ExpressionOrTuple() {
 JinjaExpressionParser::Parsed JinjaExpressionParser::Or() {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, And());
   while (tokens_.AtName("or")) {
-    JinjaExpression& either = Make(Kind::kOr, tokens_.Take().line);
+    JinjaExpression& either = Make(Kind::kOr, tokens_.Next().line);
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, And());
     either.operands = {left, right};
     left = &either;
@@ -88,7 +87,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Or() {
 JinjaExpressionParser::Parsed JinjaExpressionParser::And() {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Not());
   while (tokens_.AtName("and")) {
-    JinjaExpression& both = Make(Kind::kAnd, tokens_.Take().line);
+    JinjaExpression& both = Make(Kind::kAnd, tokens_.Next().line);
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Not());
     both.operands = {left, right};
     left = &both;
@@ -100,22 +99,22 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Not() {
   if (!tokens_.AtName("not")) return Compare();
   const Level level(*this);
   BUTTRESS_RETURN_IF_ERROR(level.Check());
-  JinjaExpression& negation = Make(Kind::kNot, tokens_.Take().line);
+  JinjaExpression& negation = Make(Kind::kNot, tokens_.Next().line);
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* operand, Not());
   negation.operands = {operand};
   return &negation;
 }
 
-// Takes a comparison operator; empty if there is none.
+// Consumes a comparison operator; returns an empty name if there is none.
 Result<std::string> JinjaExpressionParser::ComparisonOperator() {
   for (const char* text : {"==", "!=", "<=", ">=", "<", ">"}) {
-    if (tokens_.TakeOperator(text)) return std::string(text);
+    if (tokens_.SkipOperator(text)) return std::string(text);
   }
-  if (tokens_.TakeName("in")) return std::string("in");
-  if (tokens_.AtName("not") && tokens_.next().kind == JinjaToken::Kind::kName &&
-      tokens_.next().text == "in") {
-    tokens_.Take();
-    tokens_.Take();
+  if (tokens_.SkipName("in")) return std::string("in");
+  if (tokens_.AtName("not") && tokens_.peek().kind == JinjaToken::Kind::kName &&
+      tokens_.peek().text == "in") {
+    tokens_.Next();
+    tokens_.Next();
     return std::string("not in");
   }
   return std::string();
@@ -143,7 +142,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Sum() {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Concatenation());
   while (tokens_.AtOperator("+") || tokens_.AtOperator("-")) {
     JinjaExpression& sum = Make(Kind::kBinary, tokens_.line());
-    sum.name = tokens_.Take().text;
+    sum.name = tokens_.Next().text;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Concatenation());
     sum.operands = {left, right};
     left = &sum;
@@ -155,7 +154,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Concatenation() {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* left, Product());
   while (tokens_.AtOperator("~")) {
     JinjaExpression& text = Make(Kind::kBinary, tokens_.line());
-    text.name = tokens_.Take().text;
+    text.name = tokens_.Next().text;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Product());
     text.operands = {left, right};
     left = &text;
@@ -168,7 +167,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Product() {
   while (tokens_.AtOperator("*") || tokens_.AtOperator("/") || tokens_.AtOperator("//") ||
          tokens_.AtOperator("%")) {
     JinjaExpression& product = Make(Kind::kBinary, tokens_.line());
-    product.name = tokens_.Take().text;
+    product.name = tokens_.Next().text;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* right, Sign(/*with_filters=*/true));
     product.operands = {left, right};
     left = &product;
@@ -185,7 +184,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Sign(bool with_filters) {
   const JinjaExpression* operand = nullptr;
   if (tokens_.AtOperator("-") || tokens_.AtOperator("+")) {
     JinjaExpression& sign = Make(Kind::kSign, tokens_.line());
-    sign.name = tokens_.Take().text;
+    sign.name = tokens_.Next().text;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* inner, Sign(/*with_filters=*/false));
     sign.operands = {inner};
     operand = &sign;
@@ -216,7 +215,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Primary() {
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::NameOrConstant() {
-  const JinjaToken token = tokens_.Take();
+  const JinjaToken token = tokens_.Next();
   JinjaExpression& expression = Make(Kind::kLiteral, token.line);
   if (token.text == "true" || token.text == "True") {
     expression.literal = JinjaValue(true);
@@ -233,14 +232,14 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Text() {
   JinjaExpression& expression = Make(Kind::kLiteral, tokens_.line());
   std::string text;
   while (tokens_.At(JinjaToken::Kind::kString)) {
-    text += tokens_.Take().text;  // texts side by side are one
+    text += tokens_.Next().text;  // adjacent strings are one
   }
   expression.literal = JinjaValue::Text(std::move(text));
   return &expression;
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Number() {
-  const JinjaToken token = tokens_.Take();
+  const JinjaToken token = tokens_.Next();
   JinjaExpression& expression = Make(Kind::kLiteral, token.line);
   const char* end = token.text.data() + token.text.size();
   if (token.kind == JinjaToken::Kind::kInteger) {
@@ -260,18 +259,18 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Number() {
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Parentheses() {
-  const int line = tokens_.Take().line;
-  if (tokens_.TakeOperator(")")) return &Make(Kind::kTuple, line);
+  const int line = tokens_.Next().line;
+  if (tokens_.SkipOperator(")")) return &Make(Kind::kTuple, line);
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* inner, ExpressionOrTuple());
   BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(")"));
   return inner;
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::List() {
-  JinjaExpression& list = Make(Kind::kList, tokens_.Take().line);
-  while (!tokens_.TakeOperator("]")) {
+  JinjaExpression& list = Make(Kind::kList, tokens_.Next().line);
+  while (!tokens_.SkipOperator("]")) {
     if (!list.operands.empty()) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (tokens_.TakeOperator("]")) break;
+    if (tokens_.SkipOperator("]")) break;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* item, Expression());
     list.operands.push_back(item);
   }
@@ -279,10 +278,10 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::List() {
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Dict() {
-  JinjaExpression& dict = Make(Kind::kDict, tokens_.Take().line);
-  while (!tokens_.TakeOperator("}")) {
+  JinjaExpression& dict = Make(Kind::kDict, tokens_.Next().line);
+  while (!tokens_.SkipOperator("}")) {
     if (!dict.operands.empty()) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (tokens_.TakeOperator("}")) break;
+    if (tokens_.SkipOperator("}")) break;
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* key, Expression());
     BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(":"));
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
@@ -307,7 +306,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Postfix(const JinjaExpressi
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Attribute(const JinjaExpression* operand) {
-  const int line = tokens_.Take().line;
+  const int line = tokens_.Next().line;
   if (tokens_.At(JinjaToken::Kind::kInteger)) {  // items.0
     JinjaExpression& item = Make(Kind::kItem, line);
     BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* index, Number());
@@ -321,7 +320,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Attribute(const JinjaExpres
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Subscript(const JinjaExpression* operand) {
-  JinjaExpression& item = Make(Kind::kItem, tokens_.Take().line);
+  JinjaExpression& item = Make(Kind::kItem, tokens_.Next().line);
   item.operands.push_back(operand);
   for (int part = 0; part < 3 && !tokens_.AtOperator("]"); ++part) {
     const JinjaExpression* value = nullptr;
@@ -329,7 +328,7 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Subscript(const JinjaExpres
       BUTTRESS_ASSIGN_OR_RETURN(value, Expression());
     }
     item.operands.push_back(value);
-    if (tokens_.TakeOperator(":")) {
+    if (tokens_.SkipOperator(":")) {
       item.kind = Kind::kSlice;
     } else {
       break;
@@ -351,20 +350,20 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Call(const JinjaExpression*
 Status JinjaExpressionParser::Arguments(JinjaExpression& call) {
   BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("("));
   bool first = true;
-  while (!tokens_.TakeOperator(")")) {
+  while (!tokens_.SkipOperator(")")) {
     if (!first) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-    if (!first && tokens_.TakeOperator(")")) break;
+    if (!first && tokens_.SkipOperator(")")) break;
     first = false;
     if (tokens_.AtOperator("*") || tokens_.AtOperator("**")) {
       return JinjaErrorAt(tokens_.line(),
                           "'" + tokens_.current().text + "' before an argument is not supported");
     }
     const bool named = tokens_.At(JinjaToken::Kind::kName) &&
-                       tokens_.next().kind == JinjaToken::Kind::kOperator &&
-                       tokens_.next().text == "=";
+                       tokens_.peek().kind == JinjaToken::Kind::kOperator &&
+                       tokens_.peek().text == "=";
     if (named) {
-      std::string name = tokens_.Take().text;
-      tokens_.Take();
+      std::string name = tokens_.Next().text;
+      tokens_.Next();
       BUTTRESS_ASSIGN_OR_RETURN(const JinjaExpression* value, Expression());
       call.named_arguments.emplace_back(std::move(name), value);
       continue;
@@ -394,14 +393,14 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::FiltersAndTests(
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Filter(const JinjaExpression* operand) {
-  JinjaExpression& filter = Make(Kind::kFilter, tokens_.Take().line);
+  JinjaExpression& filter = Make(Kind::kFilter, tokens_.Next().line);
   BUTTRESS_ASSIGN_OR_RETURN(filter.name, tokens_.ExpectAnyName());
   if (!IsJinjaFilter(filter.name)) {
     return JinjaErrorAt(filter.line, "filter '" + filter.name + "' is not supported");
   }
   filter.operands = {operand};
   if (tokens_.AtOperator("(")) BUTTRESS_RETURN_IF_ERROR(Arguments(filter));
-  // Elsewhere it would make + and ~ escape HTML in what they add.
+  // In other places `safe` would make + and ~ escape HTML in their operands.
   if (filter.name == "safe" && !tokens_.At(JinjaToken::Kind::kOutputEnd)) {
     return JinjaErrorAt(
         filter.line,
@@ -411,8 +410,8 @@ JinjaExpressionParser::Parsed JinjaExpressionParser::Filter(const JinjaExpressio
 }
 
 JinjaExpressionParser::Parsed JinjaExpressionParser::Test(const JinjaExpression* operand) {
-  JinjaExpression& test = Make(Kind::kTest, tokens_.Take().line);
-  const bool negated = tokens_.TakeName("not");
+  JinjaExpression& test = Make(Kind::kTest, tokens_.Next().line);
+  const bool negated = tokens_.SkipName("not");
   BUTTRESS_ASSIGN_OR_RETURN(test.name, tokens_.ExpectAnyName());
   if (!IsJinjaTest(test.name)) {
     return JinjaErrorAt(test.line, "test '" + test.name + "' is not supported");

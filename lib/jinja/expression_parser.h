@@ -1,4 +1,4 @@
-// Parses expressions.
+// Parses the expressions of a template.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace buttress {
 
-// Not thread-safe.
+// Thread safety: none.
 class JinjaExpressionParser {
  public:
   using Parsed = Result<const JinjaExpression*>;
@@ -21,16 +21,16 @@ class JinjaExpressionParser {
 
   Parsed Expression();
 
-  // An expression without `if` at its end, which a for loop has for itself.
+  // Parses an expression without a conditional `if` at its end, which belongs to the for loop.
   Parsed ExpressionWithoutCondition();
 
-  // `a, b` is a tuple.
+  // Parses an expression; `a, b` is a tuple.
   Parsed ExpressionOrTuple();
 
  private:
   using Kind = JinjaExpression::Kind;
 
-  // Counts nested calls and ends with an error when they are too many for the stack.
+  // Counts nested calls and refuses a depth that could exhaust the stack.
   class Level;
 
   JinjaExpression& Make(Kind kind, int line);

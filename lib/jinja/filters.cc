@@ -1,12 +1,9 @@
-#include "lib/jinja/filters.h"
-
 #include <algorithm>
 #include <charconv>
 #include <iterator>
 
 #include "lib/base/check.h"
-#include "lib/jinja/attributes.h"
-#include "lib/jinja/predicates.h"
+#include "lib/jinja/builtins.h"
 #include "lib/jinja/print.h"
 #include "lib/jinja/text.h"
 
@@ -89,7 +86,7 @@ Result<JinjaValue> Default(const JinjaValue& value, const JinjaArguments& argume
   return replace ? bound[0].value_or(JinjaValue::Text("")) : value;
 }
 
-// The value that a dotted path leads to; the value itself where there is no path.
+// Returns the value at a dotted path, or `value` itself if there is no path.
 Result<JinjaValue> FollowPath(JinjaValue value, const std::optional<std::string>& path) {
   if (!path.has_value()) return value;
   for (const std::string& part : SplitText(*path, ".", -1)) {
@@ -196,8 +193,8 @@ Result<JinjaValue> Map(const JinjaValue& value, const JinjaArguments& arguments)
   return JinjaValue::List(std::move(out));
 }
 
-// select(test, arguments...) and selectattr(attribute, test, arguments...); truth where there is no
-// test.
+// select(test, arguments...) and selectattr(attribute, test, arguments...). Without a test, items
+// are selected by their truth.
 template <bool kByAttribute, bool kKeeps>
 Result<JinjaValue> Select(const JinjaValue& value, const JinjaArguments& arguments) {
   constexpr std::size_t kTestAt = kByAttribute ? 1 : 0;
@@ -237,7 +234,7 @@ Result<JinjaValue> Indent(const JinjaValue& value, const JinjaArguments& argumen
     return InvalidArgument("a text is expected, not '" + std::string(value.TypeName()) + "'");
   }
   const bool blank = TruthArgument(bound[2], false);
-  // Jinja cuts the text with a line end added, so that one at the end stays.
+  // Jinja appends a line end before it splits the text, so that a final line end is kept.
   const std::vector<std::string> lines = SplitTextLines(value.text() + "\n");
   std::string out = TruthArgument(bound[1], false) ? indent : "";
   for (std::size_t i = 0; i < lines.size(); ++i) {

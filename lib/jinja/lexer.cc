@@ -19,7 +19,7 @@ bool IsNameStart(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z
 
 bool IsAsciiSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Line ends become \n, and one at the end of the source goes.
+// Converts line ends to \n and removes one at the end of the source.
 std::string NormalizeLines(std::string_view source) {
   std::string out;
   out.reserve(source.size());
@@ -59,7 +59,7 @@ class JinjaLexer {
     return std::string_view::npos;
   }
 
-  // The text before a tag, cut as the tag's sign says.
+  // Appends the text before a tag, trimmed as the sign of the tag demands.
   std::string_view TextBefore(std::size_t open, char sign, bool is_output) const {
     const std::string_view text = rest_.substr(0, open);
     if (sign == '-') return StripTextRight(text);
@@ -87,9 +87,9 @@ class JinjaLexer {
     return LexExpression(type, line);
   }
 
-  // Takes a tag's end with the white space that goes with it: all of it after '-', one line end
-  // after a block or comment.
-  bool TakeTagEnd(char type) {
+  // Skips the end of a tag and the white space that it removes: all of it after '-', one line end
+  // after a block or a comment.
+  bool SkipTagEnd(char type) {
     const char closing[3] = {type == '{' ? '}' : type, '}', '\0'};
     const bool minus = rest_.starts_with('-') && rest_.substr(1).starts_with(closing);
     const bool plus = type != '{' && rest_.starts_with('+') && rest_.substr(1).starts_with(closing);
@@ -111,11 +111,11 @@ class JinjaLexer {
     if (end == std::string_view::npos) return JinjaErrorAt(line, "a comment without its end '#}'");
     const bool signed_end = end > 0 && (rest_[end - 1] == '-' || rest_[end - 1] == '+');
     Skip(signed_end ? end - 1 : end);
-    TakeTagEnd('#');
+    SkipTagEnd('#');
     return OkStatus();
   }
 
-  // Whether a raw block follows: `raw` alone in its tag.
+  // Returns whether a raw block follows: a tag with `raw` alone.
   bool StartsRaw() const {
     std::string_view tag = StripTextLeft(rest_);
     if (!tag.starts_with("raw")) return false;
@@ -140,20 +140,20 @@ class JinjaLexer {
       if (!tag.starts_with("%}") && !tag.starts_with("-%}") && !tag.starts_with("+%}")) continue;
       AddText(TextBefore(open, sign, /*is_output=*/false));
       Skip(rest_.size() - tag.size());
-      TakeTagEnd('%');
+      SkipTagEnd('%');
       return OkStatus();
     }
     return JinjaErrorAt(line, "a raw block without its endraw");
   }
 
   Status LexExpression(char type, int line) {
-    std::string brackets;  // those that wait for their end
+    std::string brackets;  // that are open
     while (!rest_.empty()) {
       if (IsAsciiSpace(rest_.front())) {
         Skip(1);
         continue;
       }
-      if (brackets.empty() && TakeTagEnd(type)) {
+      if (brackets.empty() && SkipTagEnd(type)) {
         Add(type == '{' ? Kind::kOutputEnd : Kind::kBlockEnd, "");
         return OkStatus();
       }
@@ -201,7 +201,7 @@ class JinjaLexer {
   Status LexNumber() {
     const std::size_t whole = DigitsFrom(0);
     std::size_t end = whole;
-    // After a dot, as in items.0.1, digits are an index each.
+    // After a dot, as in items.0.1, each run of digits is an index.
     const bool is_index =
         !tokens_.empty() && tokens_.back().kind == Kind::kOperator && tokens_.back().text == ".";
     const auto is = [&](std::size_t at, std::string_view any) {

@@ -1,4 +1,4 @@
-// Cuts a template into text and the tokens of its tags.
+// Splits a template into text and the tokens of its tags.
 #pragma once
 
 #include <string>
@@ -25,16 +25,16 @@ struct JinjaToken {
   };
 
   Kind kind = Kind::kEnd;
-  std::string text;  // of a string, with its escapes resolved
+  std::string text;  // escapes of a string are resolved
   int line = 1;
 };
 
-// White space as with trim_blocks and lstrip_blocks on and keep_trailing_newline off, which is how
-// transformers runs Jinja. The last token is kEnd. kInvalidArgument names the line. REQUIRES: valid
-// UTF-8.
+// Returns the tokens; the last one is kEnd. White space is handled as with trim_blocks and
+// lstrip_blocks on and keep_trailing_newline off, the settings of transformers. Returns
+// kInvalidArgument with the line. REQUIRES: valid UTF-8.
 Result<std::vector<JinjaToken>> LexJinja(std::string_view source);
 
-// kInvalidArgument: "chat template, line 3: message".
+// Returns kInvalidArgument with "chat template, line 3: message".
 Status JinjaErrorAt(int line, const std::string& message);
 
 }  // namespace buttress

@@ -3,7 +3,7 @@
 #include <iterator>
 #include <string_view>
 
-#include "lib/jinja/attributes.h"
+#include "lib/jinja/builtins.h"
 #include "lib/jinja/print.h"
 #include "lib/jinja/text.h"
 
@@ -52,7 +52,7 @@ Result<JinjaValue> SplitLines(const JinjaValue& self, const JinjaArguments& argu
   return JinjaValue::List(std::move(lines));
 }
 
-// startswith and endswith: one text, or a tuple of which any may fit.
+// startswith and endswith accept one text, or a tuple of which any item may match.
 template <bool (std::string_view::*kFits)(std::string_view) const noexcept>
 Result<JinjaValue> HasAffix(const JinjaValue& self, const JinjaArguments& arguments) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"affix"}));

@@ -1,11 +1,10 @@
-#include "lib/jinja/operators.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <string>
 
+#include "lib/jinja/builtins.h"
 #include "lib/jinja/print.h"
 
 namespace buttress {

@@ -1,5 +1,3 @@
-#include "lib/jinja/parser.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -8,6 +6,7 @@
 
 #include "lib/jinja/expression_parser.h"
 #include "lib/jinja/lexer.h"
+#include "lib/jinja/syntax.h"
 #include "lib/jinja/token_reader.h"
 
 namespace buttress {
@@ -39,8 +38,8 @@ class JinjaParser {
     return statement;
   }
 
-  // Statements up to a tag named in `ends`, whose name is then the current token; up to the
-  // template's end if there are none.
+  // Parses statements up to a tag named in `ends`, whose name becomes the current token, or up to
+  // the end of the template if `ends` is empty.
   Result<Body> ParseBody(Names ends) {
     if (++level_ > kLevelMax) {
       return JinjaErrorAt(tokens_.line(),
@@ -50,7 +49,7 @@ class JinjaParser {
     while (!tokens_.At(TokenKind::kEnd)) {
       if (tokens_.At(TokenKind::kText)) {
         JinjaStatement& text = Make(Kind::kText, tokens_.line());
-        text.text = tokens_.Take().text;
+        text.text = tokens_.Next().text;
         body.push_back(&text);
       } else if (tokens_.At(TokenKind::kOutputBegin)) {
         BUTTRESS_ASSIGN_OR_RETURN(const JinjaStatement* output, ParseOutput());
@@ -73,7 +72,7 @@ class JinjaParser {
   }
 
   Result<const JinjaStatement*> ParseOutput() {
-    JinjaStatement& output = Make(Kind::kOutput, tokens_.Take().line);
+    JinjaStatement& output = Make(Kind::kOutput, tokens_.Next().line);
     BUTTRESS_ASSIGN_OR_RETURN(output.value, expressions_.ExpressionOrTuple());
     BUTTRESS_RETURN_IF_ERROR(tokens_.Expect(TokenKind::kOutputEnd, "'}}'"));
     return &output;
@@ -105,12 +104,12 @@ class JinjaParser {
       BUTTRESS_RETURN_IF_ERROR(EndTag());
       BUTTRESS_ASSIGN_OR_RETURN(branch.body, ParseBody({"elif", "else", "endif"}));
       statement.branches.push_back(std::move(branch));
-      const std::string end = tokens_.Take().text;
+      const std::string end = tokens_.Next().text;
       if (end == "elif") continue;
       if (end == "else") {
         BUTTRESS_RETURN_IF_ERROR(EndTag());
         BUTTRESS_ASSIGN_OR_RETURN(statement.else_body, ParseBody({"endif"}));
-        tokens_.Take();
+        tokens_.Next();
       }
       BUTTRESS_RETURN_IF_ERROR(EndTag());
       return &statement;
@@ -121,9 +120,9 @@ class JinjaParser {
     JinjaStatement& statement = Make(Kind::kFor, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.target, ParseTarget());
     if (!statement.target.attribute.empty()) return JinjaErrorAt(line, "a loop over an attribute");
-    if (!tokens_.TakeName("in")) return tokens_.Unexpected("'in'");
+    if (!tokens_.SkipName("in")) return tokens_.Unexpected("'in'");
     BUTTRESS_ASSIGN_OR_RETURN(statement.value, expressions_.ExpressionWithoutCondition());
-    if (tokens_.TakeName("if")) {
+    if (tokens_.SkipName("if")) {
       BUTTRESS_ASSIGN_OR_RETURN(statement.condition, expressions_.Expression());
     }
     if (tokens_.AtName("recursive")) {
@@ -133,10 +132,10 @@ class JinjaParser {
     ++loops_;
     BUTTRESS_ASSIGN_OR_RETURN(statement.body, ParseBody({"else", "endfor"}));
     --loops_;
-    if (tokens_.Take().text == "else") {
+    if (tokens_.Next().text == "else") {
       BUTTRESS_RETURN_IF_ERROR(EndTag());
       BUTTRESS_ASSIGN_OR_RETURN(statement.else_body, ParseBody({"endfor"}));
-      tokens_.Take();
+      tokens_.Next();
     }
     BUTTRESS_RETURN_IF_ERROR(EndTag());
     return &statement;
@@ -144,14 +143,14 @@ class JinjaParser {
 
   Result<JinjaTarget> ParseTarget() {
     JinjaTarget target;
-    const bool parentheses = tokens_.TakeOperator("(");
+    const bool parentheses = tokens_.SkipOperator("(");
     BUTTRESS_ASSIGN_OR_RETURN(std::string first, tokens_.ExpectAnyName());
     target.names.push_back(std::move(first));
-    if (!parentheses && tokens_.TakeOperator(".")) {
+    if (!parentheses && tokens_.SkipOperator(".")) {
       BUTTRESS_ASSIGN_OR_RETURN(target.attribute, tokens_.ExpectAnyName());
       return target;
     }
-    while (tokens_.TakeOperator(",")) {
+    while (tokens_.SkipOperator(",")) {
       target.unpacks = true;
       if (!tokens_.At(TokenKind::kName) || tokens_.AtName("in")) break;
       BUTTRESS_ASSIGN_OR_RETURN(std::string name, tokens_.ExpectAnyName());
@@ -164,7 +163,7 @@ class JinjaParser {
   Result<const JinjaStatement*> ParseSet(int line) {
     JinjaStatement& statement = Make(Kind::kSet, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.target, ParseTarget());
-    if (tokens_.TakeOperator("=")) {
+    if (tokens_.SkipOperator("=")) {
       BUTTRESS_ASSIGN_OR_RETURN(statement.value, expressions_.ExpressionOrTuple());
       BUTTRESS_RETURN_IF_ERROR(EndTag());
       return &statement;
@@ -179,19 +178,19 @@ class JinjaParser {
   }
 
   Result<const JinjaStatement*> ParseMacro(int line) {
-    // A macro sees the names around it; only at the top do these outlive every call.
+    // A macro sees the enclosing names. Only those at the top outlive every call.
     if (scopes_ > 0 || loops_ > 0) {
       return JinjaErrorAt(line, "a macro inside a loop, a macro or a set block is not supported");
     }
     JinjaStatement& statement = Make(Kind::kMacro, line);
     BUTTRESS_ASSIGN_OR_RETURN(statement.text, tokens_.ExpectAnyName());
     BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator("("));
-    while (!tokens_.TakeOperator(")")) {
+    while (!tokens_.SkipOperator(")")) {
       if (!statement.parameters.empty()) BUTTRESS_RETURN_IF_ERROR(tokens_.ExpectOperator(","));
-      if (!statement.parameters.empty() && tokens_.TakeOperator(")")) break;
+      if (!statement.parameters.empty() && tokens_.SkipOperator(")")) break;
       JinjaStatement::Parameter parameter;
       BUTTRESS_ASSIGN_OR_RETURN(parameter.name, tokens_.ExpectAnyName());
-      if (tokens_.TakeOperator("=")) {
+      if (tokens_.SkipOperator("=")) {
         BUTTRESS_ASSIGN_OR_RETURN(parameter.absent, expressions_.Expression());
       }
       statement.parameters.push_back(std::move(parameter));
@@ -201,7 +200,7 @@ class JinjaParser {
     return &statement;
   }
 
-  // transformers' own tag: marks what the assistant says, prints its body.
+  // A tag of transformers: marks the assistant's text and prints its body.
   Result<const JinjaStatement*> ParseGeneration(int line) {
     BUTTRESS_RETURN_IF_ERROR(EndTag());
     JinjaStatement& statement = Make(Kind::kScope, line);
@@ -209,8 +208,7 @@ class JinjaParser {
     return &statement;
   }
 
-  // A body with names of its own, and its end tag; loops around it are out of reach of break and
-  // continue.
+  // Parses a body with names of its own, and its end tag. break and continue cannot leave it.
   Result<Body> ParseScope(Names ends) {
     const int loops = loops_;
     loops_ = 0;
@@ -218,7 +216,7 @@ class JinjaParser {
     BUTTRESS_ASSIGN_OR_RETURN(Body body, ParseBody(ends));
     --scopes_;
     loops_ = loops;
-    tokens_.Take();
+    tokens_.Next();
     BUTTRESS_RETURN_IF_ERROR(EndTag());
     return body;
   }

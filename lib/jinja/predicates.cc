@@ -1,11 +1,10 @@
-#include "lib/jinja/predicates.h"
-
 #include <fmt/core.h>
 
 #include <algorithm>
 #include <iterator>
 
 #include "lib/base/check.h"
+#include "lib/jinja/builtins.h"
 
 namespace buttress {
 namespace {
@@ -35,7 +34,7 @@ constexpr NamedPredicate kPredicates[] = {
     {"number", [](const JinjaValue& v) { return v.is_number(); }},
     {"string", [](const JinjaValue& v) { return v.is_text(); }},
     {"mapping", [](const JinjaValue& v) { return v.is_dict(); }},
-    // Jinja's Undefined has a length and can be iterated over.
+    // Undefined in Jinja has a length and can be iterated over.
     {"sequence",
      [](const JinjaValue& v) {
        return v.is_text() || v.is_list() || v.is_dict() || v.is_undefined();

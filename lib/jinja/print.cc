@@ -16,7 +16,8 @@ Status TooLong() {
   return ResourceExhausted("a text of more than " + std::to_string(kJinjaTextBytesMax) + " bytes");
 }
 
-// Python's repr(float): the shortest digits that read back, scientific below 1e-4 and from 1e16 on.
+// Returns Python's repr(float): the shortest digits that read back as the same number, in
+// scientific notation below 1e-4 and from 1e16.
 std::string FloatText(double value) {
   if (std::isnan(value)) return "nan";
   if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
@@ -43,7 +44,7 @@ void AppendHex(char32_t value, int digits, std::string& out) {
   }
 }
 
-// Python's str.isprintable() of one character.
+// Returns Python's str.isprintable() for one character.
 bool IsPrintable(char32_t c) {
   if (c == ' ') return true;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
@@ -114,7 +115,7 @@ Status AppendItems(const JinjaList& list, std::string& out) {
   return OkStatus();
 }
 
-// Python's repr().
+// Returns Python's repr().
 Status AppendRepr(const JinjaValue& value, std::string& out) {
   if (out.size() > kJinjaTextBytesMax) return TooLong();
   if (value.is_none()) {
@@ -165,7 +166,7 @@ class JsonWriter {
     return OkStatus();
   }
 
-  std::string Take() { return std::move(out_); }
+  std::string Finish() && { return std::move(out_); }
 
  private:
   void WriteFloat(double value) {
@@ -265,7 +266,7 @@ Result<std::string> JinjaToText(const JinjaValue& value) {
 Result<std::string> JinjaToJson(const JinjaValue& value, const JinjaJsonStyle& style) {
   JsonWriter writer(style);
   BUTTRESS_RETURN_IF_ERROR(writer.Write(value));
-  return writer.Take();
+  return std::move(writer).Finish();
 }
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// Values as text: as {{ }} prints them, and as JSON.
+// Converts values to text: as {{ }} prints them, and as JSON.
 #pragma once
 
 #include <string>
@@ -8,19 +8,20 @@
 
 namespace buttress {
 
-// Python's str(). kInvalidArgument for values without a fixed text (functions, loops).
+// Returns Python's str(value), or kInvalidArgument for functions and loops, which have no fixed
+// text.
 Result<std::string> JinjaToText(const JinjaValue& value);
 
 struct JinjaJsonStyle {
   bool ensure_ascii = false;
   bool sort_keys = false;
   bool multiline = false;
-  std::string indent;  // of one level, when multiline
+  std::string indent;  // of one level; used if multiline
   std::string item_separator = ", ";
   std::string key_separator = ": ";
 };
 
-// Python's json.dumps(). kInvalidArgument for values that JSON does not have.
+// Returns Python's json.dumps(value), or kInvalidArgument for values that JSON cannot represent.
 Result<std::string> JinjaToJson(const JinjaValue& value, const JinjaJsonStyle& style);
 
 }  // namespace buttress

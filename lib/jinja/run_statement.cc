@@ -1,4 +1,4 @@
-// The evaluator's statements.
+// Runs statements.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -138,7 +138,7 @@ Result<JinjaEvaluator::Flow> JinjaEvaluator::RunIf(const JinjaStatement& stateme
   return Run(statement.else_body, scope, out);
 }
 
-// The items that pass the loop's condition, so that `loop` counts these alone.
+// Returns the items that satisfy the condition of the loop, so that `loop` counts only these.
 Result<std::vector<JinjaValue>> JinjaEvaluator::LoopItems(const JinjaStatement& statement,
                                                           JinjaScope& scope) {
   BUTTRESS_ASSIGN_OR_RETURN(const JinjaValue iterable, Evaluate(*statement.value, scope));
@@ -163,7 +163,7 @@ Result<JinjaEvaluator::Flow> JinjaEvaluator::RunFor(const JinjaStatement& statem
   const std::size_t count = loop->items.items().size();
   for (loop->index = 0; loop->index < count; ++loop->index) {
     BUTTRESS_RETURN_IF_ERROR(CountStep());
-    // Names that the body sets live for one iteration.
+    // Names that the body sets exist for one iteration.
     JinjaScope own{.parent = &scope, .names = {{"loop", JinjaValue(loop)}}};
     BUTTRESS_RETURN_IF_ERROR(Assign(statement.target, loop->items.items()[loop->index], own));
     BUTTRESS_ASSIGN_OR_RETURN(const Flow flow, Run(statement.body, own, out));

@@ -1,11 +1,13 @@
-// What a template says, parsed.
+// The parsed form of a template, and the parser that makes it.
 #pragma once
 
 #include <deque>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "lib/base/status.h"
 #include "lib/jinja/value.h"
 
 namespace buttress {
@@ -42,11 +44,11 @@ struct JinjaExpression {
   std::vector<std::string> operators;
 };
 
-// What an assignment or a loop fills: names, or one name's attribute.
+// The target of an assignment or a loop: names, or an attribute of one name.
 struct JinjaTarget {
   std::vector<std::string> names;
-  bool unpacks = false;   // `a, b`: the value's items go to the names
-  std::string attribute;  // of the namespace names[0]
+  bool unpacks = false;   // `a, b`: each name receives one item of the value
+  std::string attribute;  // not empty: this attribute of the namespace names[0]
 };
 
 struct JinjaStatement {
@@ -58,9 +60,9 @@ struct JinjaStatement {
     kIf,        // branches, else_body
     kFor,       // target, value, condition, body, else_body
     kSet,       // target = value
-    kSetBlock,  // target = what body prints
+    kSetBlock,  // target = the output of body
     kMacro,     // text(parameters): body
-    kScope,     // body in a scope of its own (generation)
+    kScope,     // body, in a scope of its own (generation)
     kBreak,
     kContinue,
   };
@@ -72,8 +74,7 @@ struct JinjaStatement {
 
   struct Parameter {
     std::string name;
-    const JinjaExpression* absent =
-        nullptr;  // its value where the call gives none; null: undefined
+    const JinjaExpression* absent = nullptr;  // the default value; null: undefined
   };
 
   Kind kind = Kind::kText;
@@ -88,11 +89,15 @@ struct JinjaStatement {
   Body else_body;
 };
 
-// Owns all nodes flat, so that destruction does not recurse.
+// Owns all nodes in flat containers, so that destruction does not recurse.
 struct JinjaProgram {
   std::deque<JinjaExpression> expressions;
   std::deque<JinjaStatement> statements;
   JinjaStatement::Body body;
 };
+
+// Parses a template: the grammar of Jinja 3.1 without inheritance, imports, call, with, filter and
+// autoescape. Returns kInvalidArgument with the line and the construct. REQUIRES: valid UTF-8.
+Result<JinjaProgram> ParseJinja(std::string_view source);
 
 }  // namespace buttress

@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-// Python's str.isspace(): White_Space and the four information separators.
+// Returns Python's str.isspace(): White_Space and the four information separators.
 bool IsSpace(char32_t c) { return IsWhiteSpace(c) || (c >= 0x1C && c <= 0x1F); }
 
 bool IsLineEnd(char32_t c) {
@@ -25,7 +25,8 @@ std::size_t LastCodePoint(std::string_view text) {
   return at;
 }
 
-// Unicode's SpecialCasing.txt, and the capital sigma, whose lower case depends on what follows.
+// Characters of Unicode's SpecialCasing.txt, and the capital sigma, whose lower case depends on the
+// next character.
 bool HasSpecialCase(char32_t c) {
   return c == 0xDF || c == 0x130 || c == 0x149 || c == 0x1F0 || c == 0x390 || c == 0x3A3 ||
          c == 0x3B0 || c == 0x587 || (c >= 0x1E96 && c <= 0x1E9A) || (c >= 0x1F50 && c <= 0x1FFC) ||
@@ -50,7 +51,7 @@ Status AppendCase(char32_t c, CaseMap map, std::string& out) {
   return OkStatus();
 }
 
-// `first` for the first character, `others` for the others.
+// Maps the first character with `first` and the others with `others`.
 Result<std::string> MapCase(std::string_view text, CaseMap first, CaseMap others) {
   std::string out;
   for (std::size_t at = 0; at < text.size();) {
@@ -61,7 +62,8 @@ Result<std::string> MapCase(std::string_view text, CaseMap first, CaseMap others
   return out;
 }
 
-// Appends the escape at `source[at]`, which follows a backslash; returns the bytes taken.
+// Appends the character of the escape at `source[at]`, after the backslash. Returns the number of
+// bytes consumed.
 Result<std::size_t> AppendEscape(std::string_view source, std::size_t at, std::string& out) {
   static constexpr std::string_view kLetters = "\\'\"abfnrtv";
   static constexpr std::string_view kMeanings = "\\'\"\a\b\f\n\r\t\v";
@@ -76,7 +78,7 @@ Result<std::size_t> AppendEscape(std::string_view source, std::size_t at, std::s
     return InvalidArgument(std::string("the escape \\") + c + " is not supported");
   }
   const std::size_t digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
-  if (digits == 0) {  // not an escape: both characters stand
+  if (digits == 0) {  // not an escape: both characters are kept
     out += '\\';
     return std::size_t{0};
   }

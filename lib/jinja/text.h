@@ -1,5 +1,4 @@
-// Python's methods of str. All texts are UTF-8; positions and lengths count code points unless said
-// otherwise.
+// Python's methods of str. All texts are UTF-8; positions and lengths count code points.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +11,37 @@
 
 namespace buttress {
 
-// Without the white space at an end.
+// Return the text without white space at its left or right end.
 std::string_view StripTextLeft(std::string_view text);
 std::string_view StripTextRight(std::string_view text);
 
 enum class StripSide { kLeft, kRight, kBoth };
 
-// Without the characters of `characters`, or white space if there is none, at an end or both.
+// Returns the text without leading or trailing `characters`, or white space if there are none.
 std::string_view StripText(std::string_view text, const std::optional<std::string>& characters,
                            StripSide side);
 
-// What a text between quotes in the template's source stands for.
+// Resolves the escapes of a string literal in a template.
 Result<std::string> UnescapeText(std::string_view source);
 
-// kInvalidArgument for the characters whose case is more than one character or depends on their
+// Return kInvalidArgument for characters whose case has several characters or depends on their
 // neighbours.
 Result<std::string> UpperText(std::string_view text);
 Result<std::string> LowerText(std::string_view text);
 Result<std::string> CapitalizeText(std::string_view text);
 
-// First letters of words upper, others lower; words are runs of letters.
+// Returns the text with the first letter of each word in upper case and the others in lower case. A
+// word is a run of letters.
 Result<std::string> TitleText(std::string_view text);
 
-// At most `count` replacements, all if negative. kResourceExhausted above kJinjaTextBytesMax.
+// Makes at most `count` replacements, or all if `count` is negative. Returns kResourceExhausted if
+// the result exceeds kJinjaTextBytesMax.
 Result<std::string> ReplaceText(std::string_view text, std::string_view from, std::string_view to,
                                 std::int64_t count);
 
-// At most `max_splits` cuts from the left, all if negative. Without a separator, cuts at runs of
-// white space and drops empty parts. REQUIRES: `separator` is not empty.
+// Splits at most `max_splits` times from the left, or everywhere if `max_splits` is negative.
+// Without a separator, splits at runs of white space and drops empty parts. REQUIRES: `separator`
+// is not empty.
 std::vector<std::string> SplitText(std::string_view text,
                                    const std::optional<std::string>& separator,
                                    std::int64_t max_splits);

@@ -1,4 +1,4 @@
-// The parsers' place in the tokens.
+// A cursor over tokens that both parsers advance.
 #pragma once
 
 #include <string>
@@ -18,7 +18,8 @@ class JinjaTokenReader {
 
   const JinjaToken& current() const { return tokens_[at_]; }
 
-  const JinjaToken& next() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
+  // The token after the current one, without moving.
+  const JinjaToken& peek() const { return tokens_[at_ + 1 < tokens_.size() ? at_ + 1 : at_]; }
 
   int line() const { return current().line; }
 
@@ -32,29 +33,31 @@ class JinjaTokenReader {
     return At(JinjaToken::Kind::kName) && current().text == text;
   }
 
-  JinjaToken Take() {
+  // Returns the current token and moves to the next one.
+  JinjaToken Next() {
     JinjaToken token = current();
     if (at_ + 1 < tokens_.size()) ++at_;
     return token;
   }
 
-  bool TakeOperator(std::string_view text) { return AtOperator(text) && (Take(), true); }
+  // Moves past the operator or name `text` if it is the current token, and returns whether it was.
+  bool SkipOperator(std::string_view text) { return AtOperator(text) && (Next(), true); }
 
-  bool TakeName(std::string_view text) { return AtName(text) && (Take(), true); }
+  bool SkipName(std::string_view text) { return AtName(text) && (Next(), true); }
 
   Status ExpectOperator(std::string_view text) {
-    if (TakeOperator(text)) return OkStatus();
+    if (SkipOperator(text)) return OkStatus();
     return Unexpected("'" + std::string(text) + "'");
   }
 
   Result<std::string> ExpectAnyName() {
-    if (At(JinjaToken::Kind::kName)) return Take().text;
+    if (At(JinjaToken::Kind::kName)) return Next().text;
     return Unexpected("a name");
   }
 
   Status Expect(JinjaToken::Kind kind, std::string_view expected) {
     if (!At(kind)) return Unexpected(std::string(expected));
-    Take();
+    Next();
     return OkStatus();
   }
 

@@ -33,7 +33,7 @@ bool EntriesEqual(const JinjaDict& left, const JinjaDict& right) {
   });
 }
 
-// Exact, as Python's comparison of int and float is.
+// Compares exactly, like Python's comparison of int and float.
 bool IntegerEqualsFloat(std::int64_t integer, double real) {
   return real >= -9223372036854775808.0 && real < 9223372036854775808.0 &&
          static_cast<std::int64_t>(real) == integer &&
@@ -191,7 +191,7 @@ bool JinjaEqual(const JinjaValue& left, const JinjaValue& right) {
 }
 
 Result<bool> JinjaLess(const JinjaValue& left, const JinjaValue& right) {
-  // UTF-8 sorts bytes as code points.
+  // The order of bytes in UTF-8 is the order of code points.
   if (left.is_text() && right.is_text()) return left.text() < right.text();
   if (left.is_number() && right.is_number()) {
     if (left.Is<double>() || right.Is<double>()) return left.number() < right.number();

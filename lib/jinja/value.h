@@ -1,4 +1,4 @@
-// The values that a chat template computes with: Python's, as far as templates need them.
+// The values that a chat template computes with: the subset of Python's that templates need.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ struct JinjaStatement;
 
 struct JinjaNone {};
 
-// What a missing name or attribute gives. Prints as nothing, is false, holds nothing; anything else
-// is an error that `what` explains.
+// The value of a missing name or attribute. It prints as nothing, is false and is empty; any other
+// use is an error with the message `what`.
 struct JinjaUndefined {
   std::shared_ptr<const std::string> what;
 };
@@ -33,7 +33,7 @@ enum class JinjaFunction { kRaiseException, kNamespace, kRange, kDict, kStrftime
 
 using JinjaString = std::shared_ptr<const std::string>;
 
-// Immutable but for namespaces and loops; copies share.
+// Immutable, except for namespaces and loops. Copies share their contents.
 class JinjaValue {
  public:
   using Variant = std::variant<JinjaNone, JinjaUndefined, bool, std::int64_t, double, JinjaString,
@@ -62,8 +62,8 @@ class JinjaValue {
   static JinjaValue Tuple(std::vector<JinjaValue> items);
   static JinjaValue Dict(std::vector<std::pair<std::string, JinjaValue>> entries);
 
-  // kInvalidArgument above a nesting of kJinjaNestingMax, for numbers above int64, and for strings
-  // that are not UTF-8.
+  // Returns kInvalidArgument for values nested deeper than kJinjaNestingMax, numbers above int64,
+  // and strings that are not UTF-8.
   static Result<JinjaValue> FromJson(const nlohmann::json& value, int nesting = 0);
 
   template <class T>
@@ -94,27 +94,28 @@ class JinjaValue {
   const std::vector<JinjaValue>& items() const;
   const std::vector<std::pair<std::string, JinjaValue>>& entries() const;
 
-  // A number's value. REQUIRES: is_number().
+  // The value of a number. REQUIRES: is_number().
   double number() const;
 
   bool Truthy() const;
 
-  // Levels of lists, dicts and the like; 0 for a scalar. kJinjaNestingMax for a namespace, so that
-  // whatever holds one is above it: a namespace that held itself would never be freed.
+  // The number of nested containers; 0 for a scalar. A namespace counts kJinjaNestingMax, so that
+  // no value may contain one: a namespace that contained itself would never be freed.
   int nesting() const;
 
-  // Values in it, itself included, each time it is reached; 1 for a scalar.
+  // The number of values in this one, itself included; a shared value counts each time it is
+  // reached. 1 for a scalar.
   std::int64_t count() const;
 
-  // "str", "list", ...: Python's name of the type.
+  // Python's name of the type: "str", "list", ...
   std::string_view TypeName() const;
 
  private:
   Variant value_;
 };
 
-// Bounds of a value: on nesting, so that neither printing nor destruction exhausts the stack; on
-// the values in it, since lists share.
+// Bounds of a value. The first keeps printing and destruction from exhausting the stack. The second
+// bounds the work on lists that share their items.
 inline constexpr int kJinjaNestingMax = 100;
 inline constexpr std::int64_t kJinjaCountMax = 1'000'000;
 
@@ -128,15 +129,16 @@ struct JinjaList {
 };
 
 struct JinjaDict {
-  std::vector<std::pair<std::string, JinjaValue>> entries;  // in order of insertion, keys differ
+  std::vector<std::pair<std::string, JinjaValue>>
+      entries;  // in order of insertion; keys are unique
   int nesting = 1;
   std::int64_t count = 1;
 
-  // Null if there is none.
+  // Returns null if there is no such key.
   const JinjaValue* Find(std::string_view key) const;
 };
 
-// The one mutable value. Holds no namespaces, so there are no cycles.
+// The one mutable value. It cannot contain namespaces, so there are no cycles.
 struct JinjaNamespace {
   std::vector<std::pair<std::string, JinjaValue>> entries;
 };
@@ -147,25 +149,25 @@ struct JinjaLoop {
   std::size_t index = 0;
 };
 
-// `text.strip`: a method with its object.
+// A method bound to its object: `text.strip`.
 struct JinjaMethod {
   JinjaValue self;
   std::string name;
 };
 
-// Python's ==.
+// Returns Python's left == right.
 bool JinjaEqual(const JinjaValue& left, const JinjaValue& right);
 
-// Python's <. kInvalidArgument for types without an order.
+// Returns Python's left < right, or kInvalidArgument for types without an order.
 Result<bool> JinjaLess(const JinjaValue& left, const JinjaValue& right);
 
-// Python's `in`.
+// Returns Python's `item in container`.
 Result<bool> JinjaContains(const JinjaValue& container, const JinjaValue& item);
 
-// What a for loop goes over: items, keys, characters. Undefined has none.
+// Returns the items, keys or characters that a for loop visits; none for undefined.
 Result<std::vector<JinjaValue>> JinjaIterate(const JinjaValue& value);
 
-// Python's len.
+// Returns Python's len(value).
 Result<std::int64_t> JinjaLength(const JinjaValue& value);
 
 }  // namespace buttress

@@ -19,8 +19,8 @@ std::uint64_t PairKey(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32U | static_cast<std::uint32_t>(right);
 }
 
-// A token of a word in the making, linked to its neighbours; merged into its left neighbour it has
-// `token` -1.
+// A token of a partly merged word, linked to its neighbours. `token` is -1 after the symbol has
+// merged into its left neighbour.
 struct Symbol {
   std::int32_t token = -1;
   std::int64_t previous = -1;
@@ -97,7 +97,7 @@ std::vector<std::int32_t> Bpe::MergeAll(std::string_view word) const {
     Symbol& left = symbols[static_cast<std::size_t>(best.left)];
     if (left.token < 0 || left.next < 0) continue;
     Symbol& right = symbols[static_cast<std::size_t>(left.next)];
-    // The candidate is out of date when either side has merged since.
+    // The candidate is stale if either side has merged since it was queued.
     const Merge* merge = FindMerge(left.token, right.token);
     if (merge == nullptr || merge->token != best.token) continue;
     left.token = best.token;

@@ -1,4 +1,4 @@
-// Byte pair encoding of single words (Sennrich et al. 2016, arXiv 1508.07909), over bytes.
+// Byte pair encoding of words (Sennrich et al. 2016, arXiv 1508.07909), over bytes.
 #pragma once
 
 #include <array>
@@ -23,31 +23,31 @@ class Bpe {
  public:
   struct Spec {
     Vocabulary vocabulary;                                    // keys in the byte-level alphabet
-    std::vector<std::pair<std::string, std::string>> merges;  // first ones first
-    bool ignore_merges = false;  // a word that is a token stays whole, whatever the merges say
+    std::vector<std::pair<std::string, std::string>> merges;  // in order of priority
+    bool ignore_merges = false;  // a word that is a token stays whole regardless of the merges
   };
 
-  // kInvalidArgument for a merge whose parts or whole are not in the vocabulary.
+  // Returns kInvalidArgument for a merge whose parts or result are not in the vocabulary.
   static Result<Bpe> Create(Spec spec);
 
-  // Appends the tokens of `word` (raw bytes) to `tokens`, in time n log n. Returns the offset of
-  // the first byte without a token, if there is one; `tokens` is then as before.
+  // Appends the tokens of `word` (raw bytes) to `tokens`, in O(n log n). Returns the offset of the
+  // first byte without a token, if there is one; `tokens` is then unchanged.
   std::optional<std::size_t> EncodeWord(std::string_view word,
                                         std::vector<std::int32_t>& tokens) const;
 
   const Vocabulary& vocabulary() const { return vocabulary_; }
 
-  // Whether each of the 256 bytes has a token.
+  // Returns whether each of the 256 bytes has a token.
   bool covers_all_bytes() const;
 
  private:
-  // What two neighbouring tokens become; lower ranks go first.
+  // The token that two neighbouring tokens merge into. Lower ranks merge first.
   struct Merge {
     std::int32_t rank = 0;
     std::int32_t token = 0;
   };
 
-  // Words that were encoded before. Emptied when full: the words in use come back at once.
+  // Words that were encoded before. The cache is emptied when it is full.
   struct Cache {
     Mutex mutex;
     TextMap<std::vector<std::int32_t>> words GUARDED_BY(mutex);

@@ -7,7 +7,7 @@
 namespace buttress {
 namespace {
 
-// The 68 bytes that are not printable in Latin-1 follow from U+0100 on.
+// The 68 bytes that are not printable in Latin-1 are represented by U+0100 and the following.
 constexpr int kCharacters = 256 + 68;
 
 struct Alphabet {

@@ -8,16 +8,17 @@
 
 namespace buttress {
 
+// Returns the character that represents a byte.
 char32_t ByteToCharacter(std::uint8_t byte);
 
-// The byte that a character stands for, or -1.
+// Returns the byte that a character represents, or -1.
 int CharacterToByte(char32_t character);
 
-// How a vocabulary writes these bytes: " a" is "Ġa".
+// Returns bytes as a vocabulary writes them: " a" is "Ġa".
 std::string BytesToCharacters(std::string_view bytes);
 
-// The bytes that a token stands for. A token with a character outside the alphabet stands for its
-// own UTF-8 as a whole, as in Hugging Face's decoder. REQUIRES: valid UTF-8.
+// Returns the bytes that a token represents. A token with a character outside the alphabet
+// represents its own UTF-8, as in Hugging Face's decoder. REQUIRES: valid UTF-8.
 std::string TokenToBytes(std::string_view token);
 
 }  // namespace buttress

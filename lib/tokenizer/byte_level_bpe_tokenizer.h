@@ -1,4 +1,4 @@
-// The Tokenizer of a tokenizer.json.
+// The Tokenizer that a tokenizer.json describes.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace buttress {
 
 class ByteLevelBpeTokenizer : public Tokenizer {
  public:
-  // kInvalidArgument where the two files do not agree.
+  // Returns kInvalidArgument if the two files contradict each other.
   static Result<std::unique_ptr<Tokenizer>> Create(TokenizerJson spec, TokenizerConfig config);
 
   Result<std::vector<std::int32_t>> Encode(std::string_view text) const override;
@@ -32,7 +32,7 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   const std::string& chat_template() const override { return config_.chat_template; }
 
  private:
-  // What an id decodes to.
+  // The decoded form of an id.
   struct DecodedToken {
     bool exists = false;
     bool special = false;
@@ -47,8 +47,8 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   bool nfc_;
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
-  AddedTokenFinder raw_tokens_;         // looked for in the text as it comes
-  AddedTokenFinder normalized_tokens_;  // looked for in the normalized text
+  AddedTokenFinder raw_tokens_;         // match in the raw text
+  AddedTokenFinder normalized_tokens_;  // match in the normalized text
   TokenizerConfig config_;
   Vocabulary added_ids_;
   std::vector<DecodedToken> tokens_;  // by id

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::size_t kStepsMax = 32;
 
-// ByteLevel's own pattern with use_regex (GPT-2).
+// The pattern of ByteLevel with use_regex (GPT-2).
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
@@ -71,7 +71,7 @@ Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::
     return InvalidArgument(fmt::format(
         "{}.type = '{}' is not supported; Split, ByteLevel and Sequence are", path, type));
   }
-  // trim_offsets moves offsets only.
+  // trim_offsets changes offsets only, which are not used here.
   BUTTRESS_RETURN_IF_ERROR(
       ExpectMembersAmong(spec, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
   Step step;

@@ -1,4 +1,4 @@
-// Cuts a text into the words within which BPE merges.
+// Splits a text into words. BPE merges tokens only within a word.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -20,7 +20,8 @@ struct PreTokenizedText {
 // ByteLevel. Thread-safe.
 class PreTokenizer {
  public:
-  // `spec` is tokenizer.json's pre_tokenizer. Other types are refused by name.
+  // Reads the pre_tokenizer of a tokenizer.json. Returns kInvalidArgument for types other than
+  // those above.
   static Result<PreTokenizer> FromJson(const nlohmann::json& spec);
 
   // REQUIRES: `text` is valid UTF-8.
@@ -29,18 +30,17 @@ class PreTokenizer {
   bool add_prefix_space() const;
 
  private:
-  // What becomes of the parts that a pattern matches; names as in Hugging Face's
-  // SplitDelimiterBehavior.
+  // How the parts that a pattern matches are treated: Hugging Face's SplitDelimiterBehavior.
   enum class Delimiters { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
   struct Step {
     bool add_prefix_space = false;
     std::optional<Regex> pattern;
     Delimiters delimiters = Delimiters::kIsolated;
-    bool invert = false;  // the pattern matches the words instead of what stands between them
+    bool invert = false;  // the pattern matches the words instead of the delimiters
   };
 
-  // A part of a text and whether the pattern matched it.
+  // A part of a text, and whether the pattern matched it.
   struct Part {
     TextRange range;
     bool match = false;

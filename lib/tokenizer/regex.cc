@@ -19,11 +19,11 @@ constexpr std::uint32_t kStepsPerByte = 16;  // the patterns of Qwen and GPT-2 t
 constexpr std::uint32_t kStepsMax = 0xFFFFFFFF;
 constexpr std::uint32_t kMatchHeapKib = 64 * 1024;
 
-// Property White_Space, which is Oniguruma's \s; PCRE2's \s has U+180E besides.
-constexpr std::string_view kWhiteSpace =
-    R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a}\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
+// The property White_Space, which is Oniguruma's \s. PCRE2's \s includes U+180E as well.
+constexpr std::string_view kWhiteSpace = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a})"
+                                         R"(\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-// After a backslash these mean the same to both; p, P and x with braces only.
+// Letters with the same meaning after a backslash in both dialects; p, P and x only with braces.
 constexpr std::string_view kSharedEscapes = "dDrntf";
 constexpr std::string_view kSharedBracedEscapes = "pPx";
 constexpr std::string_view kSharedGroups[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
@@ -32,7 +32,7 @@ bool IsAsciiLetterOrDigit(char c) {
   return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-// Writes a pattern as PCRE2 must read it to mean what Oniguruma reads.
+// Translates a pattern of Oniguruma into PCRE2's dialect.
 class OnigurumaTranslator {
  public:
   explicit OnigurumaTranslator(std::string_view pattern) : pattern_(pattern) {}
@@ -142,7 +142,7 @@ Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
   }
   int error = 0;
   PCRE2_SIZE error_at = 0;
-  // Oniguruma's ^ and $ are those of lines.
+  // Oniguruma's ^ and $ match at the ends of lines.
   pcre2_code* code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
@@ -175,7 +175,7 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) co
   const MatchState state(code_.get(), text.size());
   std::size_t from = 0;
   while (from <= text.size()) {
-    // Without NO_UTF_CHECK each call would check the rest of the text again.
+    // Without NO_UTF_CHECK each call would validate the rest of the text again.
     const int found = pcre2_match(code_.get(), reinterpret_cast<PCRE2_SPTR>(text.data()),
                                   text.size(), from, PCRE2_NO_UTF_CHECK, state.data, state.context);
     if (found == PCRE2_ERROR_NOMATCH) break;

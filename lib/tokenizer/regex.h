@@ -1,4 +1,4 @@
-// The regular expressions of tokenizer.json, which are written for Oniguruma, run by PCRE2.
+// Runs the regular expressions of tokenizer.json, which are written for Oniguruma, with PCRE2.
 #pragma once
 
 #include <cstddef>
@@ -24,16 +24,16 @@ struct TextRange {
 // Thread-safe.
 class Regex {
  public:
-  // kInvalidArgument for a pattern that does not compile, and for constructs that mean something
-  // else in PCRE2 than in Oniguruma.
+  // Returns kInvalidArgument for a pattern that does not compile, and for constructs whose meaning
+  // differs between PCRE2 and Oniguruma.
   static Result<Regex> Compile(std::string_view pattern);
 
-  // A regex that finds `text` itself.
+  // Returns a regex that matches `text` literally.
   static Result<Regex> Literal(std::string_view text);
 
-  // All matches from left to right, without overlap; an empty match right after another match is
-  // skipped, as in Oniguruma's iterator. kResourceExhausted when matching takes more steps than a
-  // fixed number per byte. REQUIRES: valid UTF-8.
+  // Appends all matches from left to right, without overlap. An empty match right after another
+  // match is skipped, as in Oniguruma's iterator. Returns kResourceExhausted if matching takes more
+  // than a fixed number of steps per byte. REQUIRES: valid UTF-8.
   Status FindAll(std::string_view text, std::vector<TextRange>& matches) const;
 
  private:

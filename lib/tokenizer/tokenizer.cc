@@ -15,7 +15,8 @@ namespace {
 
 constexpr std::int64_t kFileBytesMax = std::int64_t{256} << 20;
 
-// Contents as they are looked for: those of normalized tokens are themselves normalized.
+// Returns the tokens whose `normalized` flag is as given. The contents of normalized tokens are
+// normalized, because they match in normalized text.
 std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalized, bool nfc) {
   std::vector<AddedToken> out;
   for (AddedToken token : tokens) {
@@ -32,7 +33,7 @@ std::string HexByte(char c) {
   return std::string("0x") + kDigits[byte >> 4U] + kDigits[byte & 15U];
 }
 
-// A file that may be absent.
+// Reads a file that may be absent.
 Result<std::optional<std::string>> ReadOptional(const std::string& path) {
   Result<std::string> text = ReadFile(path, kFileBytesMax);
   if (text.ok()) return std::optional(*std::move(text));
@@ -90,7 +91,7 @@ std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
   return it == bpe_.vocabulary().end() ? -1 : it->second;
 }
 
-// `before`: bytes of the text before `text`, for messages.
+// `before` is the number of bytes of the whole text before `text`, for messages.
 Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before,
                                           std::vector<std::int32_t>& tokens) const {
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized,

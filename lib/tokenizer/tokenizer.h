@@ -1,6 +1,7 @@
-// Text <-> tokens, from a Hugging Face folder's tokenizer.json (byte-level BPE) and
-// tokenizer_config.json. Text exists only at the edges of the system: prompts come in through here,
-// completions go to the verifier through here, nothing is ever re-encoded.
+// Converts text to tokens and back, as the tokenizer.json (byte-level BPE) and
+// tokenizer_config.json of a Hugging Face folder define. Text exists only at the edges of the
+// system: prompts are encoded once, completions are decoded once for the verifier, and nothing is
+// encoded again.
 #pragma once
 
 #include <cstdint>
@@ -19,20 +20,20 @@ enum class SpecialTokens { kKeep, kSkip };
 // Thread-safe after construction.
 class Tokenizer {
  public:
-  // Reads tokenizer.json, and tokenizer_config.json and chat_template.jinja where they are.
-  // Unsupported parts are refused by name, never ignored: "tokenizer.json: model.type = 'Unigram'
-  // is not supported; byte-level BPE is".
+  // Reads tokenizer.json and, where present, tokenizer_config.json and chat_template.jinja.
+  // Unsupported parts are refused by name and never ignored: "tokenizer.json: model.type =
+  // 'Unigram' is not supported; byte-level BPE is".
   static Result<std::unique_ptr<Tokenizer>> Load(const std::string& folder);
 
   virtual ~Tokenizer() = default;
 
-  // Tokens of `text`, as Hugging Face's encode(text, add_special_tokens=False); special tokens
-  // written in the text are recognised. Text that is not UTF-8 is kInvalidArgument.
+  // Returns the tokens of Hugging Face's encode(text, add_special_tokens=False). Special tokens
+  // written in the text are recognised. Returns kInvalidArgument for text that is not UTF-8.
   virtual Result<std::vector<std::int32_t>> Encode(std::string_view text) const = 0;
 
-  // Text of `tokens`. Incomplete UTF-8 becomes U+FFFD. Ids that are no token (a model's embedding
-  // may be padded beyond the tokenizer's vocabulary) are left out with kSkip, as in Hugging Face's
-  // decode, and kOutOfRange with kKeep.
+  // Returns the text of `tokens`. Incomplete UTF-8 becomes U+FFFD. For ids without a token (a
+  // model's embedding may be padded beyond the tokenizer's vocabulary), kSkip leaves them out, as
+  // Hugging Face's decode does, and kKeep returns kOutOfRange.
   virtual Result<std::string> Decode(std::span<const std::int32_t> tokens,
                                      SpecialTokens special) const = 0;
 
@@ -42,11 +43,11 @@ class Tokenizer {
   // Id of a token's exact text ("<|im_end|>"), or -1.
   virtual std::int32_t TokenId(std::string_view token) const = 0;
 
-  // From tokenizer_config.json; -1 if there is none.
+  // Ids from tokenizer_config.json; -1 if the file names none.
   virtual std::int32_t eos_token_id() const = 0;
   virtual std::int32_t pad_token_id() const = 0;
 
-  // The chat template's source; empty if the folder has none.
+  // The source of the chat template; empty if the folder has none.
   virtual const std::string& chat_template() const = 0;
 };
 

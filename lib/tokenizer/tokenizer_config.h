@@ -1,4 +1,4 @@
-// Reads tokenizer_config.json: the special tokens' roles and the chat template.
+// Reads tokenizer_config.json: the roles of special tokens, and the chat template.
 #pragma once
 
 #include <string>
@@ -20,11 +20,11 @@ struct TokenizerConfig {
     std::int32_t id = -1;  // -1: the file does not say
   };
 
-  std::vector<NamedToken>
-      tokens;  // all that the file names; Hugging Face adds those that tokenizer.json lacks
+  // Every token that the file names. Hugging Face adds those that tokenizer.json lacks.
+  std::vector<NamedToken> tokens;
 };
 
-// kInvalidArgument names the member that is malformed.
+// Returns kInvalidArgument with the member that is malformed.
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text);
 
 }  // namespace buttress

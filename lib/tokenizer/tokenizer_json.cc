@@ -52,8 +52,8 @@ Status CheckDecoder(const json& spec, const std::string& path) {
   return InvalidArgument(path + " is not supported; ByteLevel and a Sequence of it alone are");
 }
 
-// Encoding here adds no special tokens, so a post-processor only matters when it is one whose other
-// effects are unknown.
+// Encode adds no special tokens, so post-processors that only add them are accepted. Others are
+// refused, because their effects are unknown.
 Status CheckPostProcessor(const json& spec, const std::string& path) {
   if (spec.is_null()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
@@ -103,7 +103,7 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const 
       fmt::format("{} = {} is neither \"a b\" nor [\"a\", \"b\"]", path, Excerpt(merge)));
 }
 
-// Members of the model that would change results where they are set.
+// Checks the members of the model that would change results if they were set.
 Status CheckModelOptions(const json& model, bool covers_all_bytes) {
   for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string value, StringMember(model, "model", name, ""));
@@ -177,8 +177,8 @@ Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
   return token;
 }
 
-// Hugging Face gives an added token its id in the vocabulary or the next free one, whatever the
-// file says; a file that says otherwise is refused, since model and tokenizer would not agree.
+// Hugging Face ignores the id in the file and gives an added token its id in the vocabulary or the
+// next free one. A file with other ids is refused, because model and tokenizer would disagree.
 Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;

@@ -1,4 +1,4 @@
-// Reads tokenizer.json: the parts that decide how text becomes tokens and back.
+// Reads the parts of tokenizer.json that determine how text is encoded and decoded.
 #pragma once
 
 #include <string_view>
@@ -21,7 +21,8 @@ struct TokenizerJson {
   std::vector<AddedToken> added_tokens;
 };
 
-// kInvalidArgument names the member that is malformed, or not supported and able to change results.
+// Returns kInvalidArgument with the member that is malformed, or that is not supported and could
+// change results.
 Result<TokenizerJson> ParseTokenizerJson(std::string_view text);
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// Tokens by text.
+// Maps from texts that accept std::string_view as a key, and the vocabulary as one of them.
 #pragma once
 
 #include <cstdint>
