@@ -131,9 +131,8 @@ Status LearnerJob::StartPublishing() {
       server_, WeightServer::Start(WeightsFolder(config_), local.listen, credentials_));
   WeightStoreOptions options;
   options.folder = WeightsFolder(config_);
-  options.durable = false;  // a lost version is published again at the next start
   options.sources = {local.advertise.empty() ? server_->address() : local.advertise};
-  BUTTRESS_ASSIGN_OR_RETURN(publisher_, MakeFolderPublisher(options));
+  BUTTRESS_ASSIGN_OR_RETURN(publisher_, WeightPublisher::Create(options));
   weight_sync_ = std::make_unique<WeightSync>(
       *publisher_, [this](const WeightManifest& m) { return source_.Announce(m); });
   return Publish();

@@ -13,7 +13,7 @@
 #include "lib/base/status.h"
 #include "lib/base/sync.h"
 #include "lib/experience/types.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/publisher.h"
 
 namespace buttress {
 

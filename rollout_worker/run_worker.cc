@@ -17,8 +17,9 @@
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
+#include "lib/weights/fetcher.h"
 #include "lib/weights/part_file.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/weight_server.h"
 #include "rollout_worker/worker.h"
 
 namespace buttress {
@@ -83,7 +84,6 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   store.folder = local.worker.weights_dir.empty() ? JoinPath(local.out, "weights/" + worker_id)
                                                   : local.worker.weights_dir;
   store.keep = kWeightVersionsKept;
-  store.durable = false;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
   BUTTRESS_ASSIGN_OR_RETURN(transport.server,
                             WeightServer::Start(store.folder, local.worker.listen, credentials));

@@ -7,7 +7,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/sync.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/fetcher.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/held_groups.h"
 #include "rollout_worker/worker_metrics.h"

@@ -7,7 +7,7 @@
 
 #include "lib/base/metrics.h"
 #include "lib/experience/types.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/fetcher.h"
 #include "rollout_worker/engine.h"
 
 namespace buttress {

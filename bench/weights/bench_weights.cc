@@ -1,13 +1,15 @@
-// Times the transports of weights for bench/weights/run.py: publishes a version of the wanted size
-// in <folder>/published, fetches it in place and over gRPC into <folder>/fetched, and prints the
-// seconds of each as JSON. Nothing is fsynced, as in a run.
+// Measures how long it takes to publish a version of a given size in <folder>/published, to verify
+// it in place, and to fetch it over gRPC into <folder>/fetched. Prints the seconds as JSON, which
+// bench/weights/run.py reads.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/random.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/fetcher.h"
+#include "lib/weights/publisher.h"
+#include "lib/weights/weight_server.h"
 
 namespace buttress {
 namespace {
@@ -34,11 +36,10 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
 
   WeightStoreOptions store;
   store.folder = JoinPath(folder, "published");
-  store.durable = false;
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(store.folder));
   BUTTRESS_ASSIGN_OR_RETURN(const auto server, WeightServer::Start(store.folder, "127.0.0.1:0"));
   store.sources = {server->address()};
-  BUTTRESS_ASSIGN_OR_RETURN(const auto publisher, MakeFolderPublisher(store));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto publisher, WeightPublisher::Create(store));
   double begin = MonotonicSeconds();
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, Publish(*publisher, tensors, bytes));
   const double publish = MonotonicSeconds() - begin;
@@ -66,8 +67,9 @@ Status Run(const std::string& folder, std::int64_t gigabytes) {
 int main(int argc, char** argv) {
   std::string folder;
   std::int64_t gigabytes = 1;
-  CLI::App app("Seconds of publishing and fetching weights");
-  app.add_option("folder", folder, "where to write; twice the weights' size is needed")->required();
+  CLI::App app("Measures publishing and fetching of weights");
+  app.add_option("folder", folder, "where to write; needs twice the size of the weights")
+      ->required();
   app.add_option("--gigabytes", gigabytes, "size of the weights")->check(CLI::PositiveNumber);
   CLI11_PARSE(app, argc, argv);
   const buttress::Status status = buttress::Run(folder, gigabytes);

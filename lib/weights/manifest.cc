@@ -1,5 +1,7 @@
 #include "lib/weights/manifest.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -18,7 +20,7 @@ using Json = nlohmann::json;
 constexpr std::size_t kDigestBytes = 32;
 constexpr float kRounding = 1e-3F;  // a log-prob may exceed 0 by this much
 
-// Length-prefixed, so that no two manifests have the same bytes.
+// Hashes numbers and length-prefixed strings, so that different manifests hash different bytes.
 class DigestInput {
  public:
   DigestInput& Add(std::uint64_t number) {
@@ -55,32 +57,32 @@ Result<std::string> FromHex(std::string_view hex) {
     bytes += static_cast<char>(high * 16 + low);
   }
   if (bytes.size() != kDigestBytes || hex.size() != 2 * kDigestBytes) {
-    return DataLoss("'" + std::string(hex) + "' is not a SHA-256 in lower-case hex");
+    return DataLoss(fmt::format("'{}' is not a SHA-256 in lower-case hexadecimal digits", hex));
   }
   return bytes;
 }
 
-// Typed fields of one JSON object.
+// Reads the typed fields of a JSON object.
 class Fields {
  public:
   explicit Fields(const Json& json) : json_(json) {}
 
   Result<std::string> Text(const char* key) const {
     if (!Has(key) || !json_[key].is_string())
-      return DataLoss(std::string("'") + key + "' is not a string");
+      return DataLoss(fmt::format("'{}' is not a string", key));
     return json_[key].get<std::string>();
   }
 
   Result<std::uint64_t> Number(const char* key) const {
     if (!Has(key) || !json_[key].is_number_unsigned()) {
-      return DataLoss(std::string("'") + key + "' is not a whole number from 0");
+      return DataLoss(fmt::format("'{}' is not a non-negative integer", key));
     }
     return json_[key].get<std::uint64_t>();
   }
 
   Result<const Json*> List(const char* key) const {
     if (!Has(key) || !json_[key].is_array())
-      return DataLoss(std::string("'") + key + "' is not a list");
+      return DataLoss(fmt::format("'{}' is not a list", key));
     return &json_[key];
   }
 
@@ -113,7 +115,8 @@ Result<TensorEntry> TensorFrom(const Json& json) {
     if (!extent.is_number_unsigned() ||
         extent.get<std::uint64_t>() >
             static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
-      return DataLoss("tensor '" + tensor.name + "': 'shape' holds " + extent.dump());
+      return DataLoss(fmt::format("tensor '{}': extent {} of 'shape' is not a non-negative integer",
+                                  tensor.name, extent.dump()));
     }
     tensor.shape.push_back(extent.get<std::int64_t>());
   }
@@ -125,7 +128,7 @@ Result<std::vector<std::int32_t>> TokensFrom(const Json& list) {
   for (const Json& id : list) {
     if (!id.is_number_unsigned() ||
         id.get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max())
-      return DataLoss("a canary holds token " + id.dump());
+      return DataLoss(fmt::format("token {} of a canary is not a token id", id.dump()));
     tokens.push_back(id.get<std::int32_t>());
   }
   return tokens;
@@ -140,7 +143,8 @@ Result<Canary> CanaryFrom(const Json& json) {
   BUTTRESS_ASSIGN_OR_RETURN(canary.token_ids, TokensFrom(*tokens));
   BUTTRESS_ASSIGN_OR_RETURN(const Json* logprobs, fields.List("logprobs"));
   for (const Json& logprob : *logprobs) {
-    if (!logprob.is_number()) return DataLoss("a canary holds log-prob " + logprob.dump());
+    if (!logprob.is_number())
+      return DataLoss(fmt::format("log-prob {} of a canary is not a number", logprob.dump()));
     canary.logprobs.push_back(logprob.get<float>());
   }
   return canary;
@@ -154,15 +158,16 @@ Status CheckCanary(const Canary& canary) {
                      canary.logprobs.size() == tokens &&
                      canary.prompt_token_ids.size() + tokens <= kMaxCanaryTokens;
   if (!sizes) {
-    return DataLoss("manifest: a canary has " + std::to_string(canary.prompt_token_ids.size()) +
-                    " + " + std::to_string(tokens) + " tokens and " +
-                    std::to_string(canary.logprobs.size()) + " log-probs");
+    return DataLoss(fmt::format(
+        "manifest: a canary has {} prompt tokens, {} completion tokens and {} log-probs; expected "
+        "at least one of each, a log-prob for each completion token, and at most {} tokens",
+        canary.prompt_token_ids.size(), tokens, canary.logprobs.size(), kMaxCanaryTokens));
   }
   const bool values = std::ranges::all_of(canary.prompt_token_ids, is_token) &&
                       std::ranges::all_of(canary.token_ids, is_token) &&
                       std::ranges::all_of(canary.logprobs, is_logprob);
-  return values ? OkStatus()
-                : DataLoss("manifest: a canary holds a token or a log-prob that is not one");
+  if (!values) return DataLoss("manifest: a canary has a negative token or an invalid log-prob");
+  return OkStatus();
 }
 
 }  // namespace
@@ -192,34 +197,37 @@ Status CheckManifest(const WeightManifest& manifest) {
   std::uint64_t total = 0;
   for (const WeightFile& file : manifest.files) {
     if (!IsPlainFileName(file.name))
-      return DataLoss("manifest: file '" + file.name + "' is not a plain file name");
+      return DataLoss(fmt::format("manifest: '{}' is not a plain file name", file.name));
     if (!bytes_of.emplace(file.name, file.bytes).second)
-      return DataLoss("manifest: file '" + file.name + "' stands twice");
+      return DataLoss(fmt::format("manifest: file '{}' is listed twice", file.name));
     if (file.sha256.size() != kDigestBytes)
-      return DataLoss("manifest: the SHA-256 of '" + file.name + "' has not 32 bytes");
+      return DataLoss(fmt::format("manifest: file '{}' has a SHA-256 of {} bytes; expected {}",
+                                  file.name, file.sha256.size(), kDigestBytes));
     if (__builtin_add_overflow(total, file.bytes, &total))
-      return DataLoss("manifest: the files' bytes overflow");
+      return DataLoss("manifest: the total size of the files overflows 64 bits");
   }
-  if (manifest.files.empty()) return DataLoss("manifest: there are no files");
+  if (manifest.files.empty()) return DataLoss("manifest: no files are listed");
   std::set<std::string_view> names;
   for (const TensorEntry& tensor : manifest.tensors) {
     if (!names.insert(tensor.name).second)
-      return DataLoss("manifest: tensor '" + tensor.name + "' stands twice");
+      return DataLoss(fmt::format("manifest: tensor '{}' is listed twice", tensor.name));
     const auto file = bytes_of.find(tensor.file);
     if (file == bytes_of.end() || tensor.begin > tensor.end || tensor.end > file->second) {
-      return DataLoss("manifest: tensor '" + tensor.name + "' lies at [" +
-                      std::to_string(tensor.begin) + ", " + std::to_string(tensor.end) + ") of '" +
-                      tensor.file + "', outside the version's files");
+      return DataLoss(
+          fmt::format("manifest: tensor '{}' at bytes [{}, {}) of '{}' is outside the "
+                      "files of the version",
+                      tensor.name, tensor.begin, tensor.end, tensor.file));
     }
   }
   if (manifest.canaries.size() > kMaxCanaries)
-    return DataLoss("manifest: " + std::to_string(manifest.canaries.size()) +
-                    " canaries; at most " + std::to_string(kMaxCanaries));
+    return DataLoss(fmt::format("manifest: {} canaries; the limit is {}", manifest.canaries.size(),
+                                kMaxCanaries));
   for (const Canary& canary : manifest.canaries) BUTTRESS_RETURN_IF_ERROR(CheckCanary(canary));
   if (manifest.version.digest != ManifestDigest(manifest)) {
-    return DataLoss("manifest of version " + ToString(manifest.version) + ": digest " +
-                    ToHex(manifest.version.digest) + " is not that of its files and tensors, " +
-                    ToHex(ManifestDigest(manifest)));
+    return DataLoss(
+        fmt::format("manifest of version {} has digest {}, its files and tensors have {}",
+                    ToString(manifest.version), ToHex(manifest.version.digest),
+                    ToHex(ManifestDigest(manifest))));
   }
   return OkStatus();
 }
@@ -255,7 +263,7 @@ std::string ManifestToJson(const WeightManifest& manifest) {
 
 Result<WeightManifest> ManifestFromJson(std::string_view text) {
   const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return DataLoss("manifest: not a JSON object");
+  if (!json.is_object()) return DataLoss("manifest: the file is not a JSON object");
   const Fields fields(json);
   WeightManifest manifest;
   BUTTRESS_ASSIGN_OR_RETURN(manifest.version.learner_epoch, fields.Number("learner_epoch"));
@@ -265,7 +273,8 @@ Result<WeightManifest> ManifestFromJson(std::string_view text) {
   BUTTRESS_ASSIGN_OR_RETURN(manifest.folder, fields.Text("folder"));
   BUTTRESS_ASSIGN_OR_RETURN(const Json* sources, fields.List("sources"));
   for (const Json& source : *sources) {
-    if (!source.is_string()) return DataLoss("manifest: 'sources' holds " + source.dump());
+    if (!source.is_string())
+      return DataLoss(fmt::format("manifest: source {} is not a string", source.dump()));
     manifest.sources.push_back(source.get<std::string>());
   }
   BUTTRESS_ASSIGN_OR_RETURN(const Json* files, fields.List("files"));

@@ -1,5 +1,5 @@
-// What a policy version consists of. Its arrival is the commit: the files it names are complete and
-// durable.
+// The manifest of a policy version: its files, its tensors, where they can be fetched, and how to
+// check them.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +15,10 @@ namespace buttress {
 
 struct TensorEntry {
   std::string name;   // as in the Hugging Face checkpoint
-  std::string dtype;  // safetensors: F32, BF16, F16
+  std::string dtype;  // in the notation of safetensors: F32, BF16, F16
   std::vector<std::int64_t> shape;
   std::string file;
-  std::uint64_t begin = 0;  // bytes in that file
+  std::uint64_t begin = 0;  // byte range [begin, end) of the file
   std::uint64_t end = 0;
 
   bool operator==(const TensorEntry&) const = default;
@@ -32,12 +32,12 @@ struct WeightFile {
   bool operator==(const WeightFile&) const = default;
 };
 
-// A greedy completion as the publisher's own model gives it, whatever stops there: whoever loads
-// the weights into another engine proves by it that they are the ones that serve.
+// A greedy completion of the publisher's own model. A process that loads the weights into another
+// engine repeats it, to prove that the engine serves these weights.
 struct Canary {
   std::vector<std::int32_t> prompt_token_ids;
   std::vector<std::int32_t> token_ids;
-  std::vector<float> logprobs;  // of token_ids, nats, at temperature 1
+  std::vector<float> logprobs;  // of token_ids at temperature 1, in nats
 
   bool operator==(const Canary&) const = default;
 };
@@ -46,27 +46,30 @@ inline constexpr std::size_t kMaxCanaries = 64;
 inline constexpr std::size_t kMaxCanaryTokens = 256;
 
 struct WeightManifest {
-  PolicyVersion version;  // digest = ManifestDigest(files, tensors)
+  PolicyVersion version;  // version.digest is ManifestDigest of this manifest
   std::vector<WeightFile> files;
   std::vector<TensorEntry> tensors;
-  std::string folder;                // on a shared file system, or empty
-  std::vector<std::string> sources;  // host:port of Weights services, the publisher first
-  std::vector<Canary> canaries;      // none where the publisher has no model; not in the digest
+  std::string folder;                // of the files on a shared file system, or empty
+  std::vector<std::string> sources;  // addresses of Weights services, the publisher first
+  std::vector<Canary> canaries;      // empty if the publisher has no model
 
+  // The sum over the files.
   std::uint64_t total_bytes() const;
 
   bool operator==(const WeightManifest&) const = default;
 };
 
-// SHA-256 over files and tensors in order; independent of version numbers and places.
+// Returns the SHA-256 (32 bytes) over files and tensors in their order. Version numbers, places and
+// canaries do not enter it.
 std::string ManifestDigest(const WeightManifest& manifest);
 
-// Structure and digest: plain file names, no name twice, tensors inside their files, 32-byte
-// digests, canaries of at most kMaxCanaryTokens tokens with a finite log-prob each. kDataLoss says
-// what is wrong.
+// Checks that file names are plain, names are unique, tensors lie inside their files, digests have
+// 32 bytes and match, and canaries have at most kMaxCanaryTokens tokens, each with a finite
+// log-prob. kDataLoss names the first violation.
 Status CheckManifest(const WeightManifest& manifest);
 
-// manifest.json of a version's folder; Parse checks structure and digest (kDataLoss).
+// Convert to and from the content of manifest.json. ManifestFromJson includes CheckManifest;
+// kDataLoss.
 std::string ManifestToJson(const WeightManifest& manifest);
 Result<WeightManifest> ManifestFromJson(std::string_view json);
 

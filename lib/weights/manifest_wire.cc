@@ -1,5 +1,7 @@
 #include "lib/weights/manifest_wire.h"
 
+#include <fmt/core.h>
+
 #include "lib/experience/codec.h"
 
 namespace buttress {
@@ -48,8 +50,8 @@ Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
     entry.shape.assign(tensor.shape().begin(), tensor.shape().end());
     for (const std::int64_t extent : entry.shape) {
       if (extent < 0)
-        return DataLoss("manifest: tensor '" + entry.name + "' has extent " +
-                        std::to_string(extent));
+        return DataLoss(
+            fmt::format("manifest: tensor '{}' has the negative extent {}", entry.name, extent));
     }
     manifest.tensors.push_back(std::move(entry));
   }

@@ -1,4 +1,4 @@
-// Manifests as they travel.
+// Converts manifests to and from protocol messages.
 #pragma once
 
 #include "buttress/v1/weights.pb.h"
@@ -9,7 +9,7 @@ namespace buttress {
 
 v1::WeightManifest ManifestToProto(const WeightManifest& manifest);
 
-// Checked like manifest.json (CheckManifest). kDataLoss.
+// Includes CheckManifest. kDataLoss.
 Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto);
 
 }  // namespace buttress

@@ -1,6 +1,7 @@
 #include "lib/weights/part_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,7 +19,7 @@ constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 Status FileError(std::string_view what, const std::string& path) {
   const int error = errno;
-  const std::string message = std::string(what) + " " + path + ": " + std::strerror(error);
+  const std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error));
   if (error == ENOENT) return NotFound(message);
   if (error == ENOSPC) return ResourceExhausted(message + "; free disk space");
   return Unavailable(message);

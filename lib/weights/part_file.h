@@ -1,4 +1,4 @@
-// A file that appears whole or not at all: written beside as `path`.part, renamed when complete.
+// Files that appear complete or not at all, and their SHA-256.
 #pragma once
 
 #include <cstdint>
@@ -11,29 +11,33 @@
 
 namespace buttress {
 
-// Whether a commit waits for the disk; kPageCache survives the process but not the machine.
+// What a committed file survives: a crash of the machine, or of the process only.
 enum class Durability { kFsync, kPageCache };
 
-// Not thread-safe. Destroyed before Commit it leaves the part, which the next Create truncates and
-// Resume continues.
+// Writes `path`.part, and renames it to `path` when it is complete. An object that is destroyed
+// before Commit leaves the part, which Resume continues and Create truncates. Not thread-safe.
 class PartFile {
  public:
+  // Starts with an empty part.
   static Result<std::unique_ptr<PartFile>> Create(const std::string& path);
-  // Goes on behind the bytes that an earlier attempt left; size() says how many.
+
+  // Continues the part of an earlier attempt, if there is one. size() is its number of bytes.
   static Result<std::unique_ptr<PartFile>> Resume(const std::string& path);
   ~PartFile();
   PartFile(const PartFile&) = delete;
   PartFile& operator=(const PartFile&) = delete;
 
   Status Append(std::string_view bytes);
-  // Renames to `path`. REQUIRES: called at most once, nothing after it.
+
+  // Renames the part to `path`. REQUIRES: no call to Append or Commit follows.
   Status Commit(Durability durability);
+
   // Deletes the part.
   void Discard();
 
   std::uint64_t size() const { return size_; }
 
-  // Where the bytes lie until Commit.
+  // The path of the part.
   const std::string& part_path() const { return part_; }
 
  private:
@@ -46,13 +50,14 @@ class PartFile {
   std::uint64_t size_;
 };
 
-// Feeds a file's content to `sha`, in pieces.
+// Hashes the content of a file into `sha`.
 Status UpdateFromFile(const std::string& path, Sha256& sha);
 
-// SHA-256 (32 bytes) of a file's content.
+// Returns the SHA-256 (32 bytes) of the content of a file.
 Result<std::string> Sha256OfFile(const std::string& path);
 
-// True for a name that stays in its folder: not empty, no '/', no NUL, not starting with '.'.
+// Returns whether `name` names a file directly inside a folder: it is not empty, contains neither
+// '/' nor NUL, and does not start with '.'.
 bool IsPlainFileName(std::string_view name);
 
 }  // namespace buttress

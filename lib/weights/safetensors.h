@@ -1,5 +1,5 @@
-// The safetensors format: 8 bytes header length (little endian), a JSON header, raw tensor bytes.
-// Torch-free.
+// Reads and writes the safetensors format of Hugging Face: the length of the header (8 bytes,
+// little endian), a JSON header, and the raw bytes of the tensors. Without torch.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "lib/base/status.h"
@@ -14,7 +15,7 @@
 
 namespace buttress {
 
-// One tensor of a file; `data` points into the mapped file.
+// One tensor of a file. `data` points into the mapped file and lives as long as it.
 struct TensorView {
   std::string name;
   std::string dtype;  // F64 F32 F16 BF16 I64 I32 I16 I8 U8 BOOL
@@ -22,33 +23,57 @@ struct TensorView {
   std::string_view data;
 };
 
-// Bytes of one element; 0 for a dtype that is not known.
+// Returns the bytes of one element, or 0 for an unknown dtype.
 std::int64_t SafetensorsElementSize(std::string_view dtype);
 
-// A memory-mapped safetensors file; thread-safe. Every offset, size, overlap and shape is checked
-// against the file at Open.
+// A memory-mapped safetensors file. Thread-safe.
 class SafetensorsFile {
  public:
-  // kDataLoss names the file, the tensor and what is wrong.
+  // Checks every offset, size, overlap and shape against the file. kDataLoss names the file, the
+  // tensor and the violation.
   static Result<std::unique_ptr<SafetensorsFile>> Open(const std::string& path);
-  virtual ~SafetensorsFile() = default;
-  virtual const std::vector<TensorView>& tensors() const = 0;
-  // Nothing if there is no such tensor.
-  virtual const TensorView* Find(std::string_view name) const = 0;
+  ~SafetensorsFile();
+  SafetensorsFile(const SafetensorsFile&) = delete;
+  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
+
+  // The tensors in the order of their data.
+  const std::vector<TensorView>& tensors() const { return tensors_; }
+
+  // Returns null if there is no such tensor.
+  const TensorView* Find(std::string_view name) const;
+
+ private:
+  explicit SafetensorsFile(std::string_view mapped) : mapped_(mapped) {}
+
+  std::string_view mapped_;  // the whole file
+  std::vector<TensorView> tensors_;
+  std::unordered_map<std::string, std::size_t> index_;  // into tensors_, by name
 };
 
-// All tensors of a Hugging Face folder: model.safetensors, or the shards of
-// model.safetensors.index.json.
+// The tensors of a Hugging Face folder: those of model.safetensors, or of the shards that
+// model.safetensors.index.json lists. Thread-safe.
 class SafetensorsFolder {
  public:
+  // kNotFound if the folder has neither file; kDataLoss as in SafetensorsFile::Open, or if a shard
+  // lacks a tensor of the index.
   static Result<std::unique_ptr<SafetensorsFolder>> Open(const std::string& folder);
-  virtual ~SafetensorsFolder() = default;
-  virtual const TensorView* Find(std::string_view name) const = 0;
-  virtual std::vector<std::string> names() const = 0;
+
+  // Returns null if there is no such tensor.
+  const TensorView* Find(std::string_view name) const;
+
+  // The names of the tensors, sorted.
+  std::vector<std::string> names() const;
+
+ private:
+  Status AddFile(const std::string& path);
+  Status AddTensor(const std::string& path, const std::string& name);
+
+  std::map<std::string, std::unique_ptr<SafetensorsFile>> files_;  // by path
+  std::map<std::string, const TensorView*> by_name_;
 };
 
-// Writes a file tensor by tensor, so that no whole model is held: declare the table first, then the
-// bytes in the same order.
+// Writes a file one tensor at a time, so that the model is never in memory as a whole: Create with
+// the table of all tensors, Append for each in the same order, Finish. Not thread-safe.
 class SafetensorsWriter {
  public:
   struct Declared {
@@ -57,22 +82,45 @@ class SafetensorsWriter {
     std::vector<std::int64_t> shape;
   };
 
-  // Writes the header to `path` + ".part". kInvalidArgument for a table that is not one (names
-  // twice, unknown dtypes, negative extents).
+  // Writes the header to `path` + ".part". kInvalidArgument if the table has a name twice, an
+  // unknown dtype or a negative extent.
   static Result<std::unique_ptr<SafetensorsWriter>> Create(
       const std::string& path, const std::vector<Declared>& table,
       const std::map<std::string, std::string>& metadata,
       Durability durability = Durability::kFsync);
-  virtual ~SafetensorsWriter() = default;
 
-  // Bytes of the next tensor of the table; a wrong size is kInvalidArgument.
-  virtual Status Append(std::string_view bytes) = 0;
+  // Writes the bytes of the next tensor. kInvalidArgument if their number does not match the shape,
+  // or after the last tensor.
+  Status Append(std::string_view bytes);
 
-  // fsync (kFsync), rename. Returns the SHA-256 (32 bytes) of the file, computed while writing.
-  virtual Result<std::string> Finish() = 0;
+  // Renames the part to `path`. Returns the SHA-256 (32 bytes) of the file. kInvalidArgument if
+  // tensors are missing.
+  Result<std::string> Finish();
 
-  // First byte of the tensor data in the file.
-  virtual std::uint64_t data_begin() const = 0;
+  // The offset of the first tensor in the file.
+  std::uint64_t data_begin() const { return data_begin_; }
+
+ private:
+  struct Extent {
+    std::string name;
+    std::uint64_t bytes = 0;
+  };
+  struct Header;
+
+  SafetensorsWriter(std::unique_ptr<PartFile> file, std::vector<Extent> extents,
+                    Durability durability)
+      : file_(std::move(file)), extents_(std::move(extents)), durability_(durability) {}
+
+  static Result<Header> MakeHeader(const std::vector<Declared>& table,
+                                   const std::map<std::string, std::string>& metadata);
+  Status Write(std::string_view bytes);
+
+  std::unique_ptr<PartFile> file_;
+  std::vector<Extent> extents_;  // of the table
+  Durability durability_;
+  Sha256 sha_;
+  std::size_t next_ = 0;  // index of the next tensor
+  std::uint64_t data_begin_ = 0;
 };
 
 }  // namespace buttress

@@ -1,5 +1,7 @@
 #include "lib/weights/version_folder.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -16,7 +18,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kMaxManifestBytes = 100'000'000;
 
-// Reads "v3-14"; nothing for any other name.
+// Parses a name like "v3-14"; nullopt for any other name.
 std::optional<PolicyVersion> ParseFolderName(const std::string& name) {
   if (name.empty() || name.front() != 'v') return std::nullopt;
   PolicyVersion version;
@@ -45,7 +47,7 @@ bool Exists(const std::string& folder, const PolicyVersion& version) {
   return fs::exists(JoinPath(VersionFolder(folder, version), kManifestName), error);
 }
 
-// The manifest goes first, so that no reader takes a folder that is half gone for a version.
+// Deletes the manifest first, so that no reader finds a version with missing files.
 void DeleteVersion(const std::string& version_folder) {
   std::error_code error;
   fs::remove(JoinPath(version_folder, kManifestName), error);
@@ -58,8 +60,7 @@ void DeleteVersion(const std::string& version_folder) {
 }  // namespace
 
 std::string VersionFolder(const std::string& folder, const PolicyVersion& version) {
-  return JoinPath(folder,
-                  "v" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step));
+  return JoinPath(folder, fmt::format("v{}-{}", version.learner_epoch, version.step));
 }
 
 Result<WeightManifest> ReadManifest(const std::string& version_folder) {
@@ -70,11 +71,10 @@ Result<WeightManifest> ReadManifest(const std::string& version_folder) {
   return manifest;
 }
 
-Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest,
-                     Durability durability) {
+Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest) {
   BUTTRESS_ASSIGN_OR_RETURN(auto file, PartFile::Create(JoinPath(version_folder, kManifestName)));
   BUTTRESS_RETURN_IF_ERROR(file->Append(ManifestToJson(manifest)));
-  return file->Commit(durability);
+  return file->Commit(Durability::kPageCache);
 }
 
 Status VerifyFiles(const std::string& version_folder, const WeightManifest& manifest) {
@@ -85,13 +85,13 @@ Status VerifyFiles(const std::string& version_folder, const WeightManifest& mani
     if (error == std::errc::no_such_file_or_directory) return NotFound(path + ": no such file");
     if (error) return Unavailable(path + ": " + error.message());
     if (bytes != file.bytes) {
-      return DataLoss(path + " has " + std::to_string(bytes) + " bytes; the manifest of version " +
-                      ToString(manifest.version) + " says " + std::to_string(file.bytes));
+      return DataLoss(fmt::format("{} has {} bytes; the manifest of version {} says {}", path,
+                                  bytes, ToString(manifest.version), file.bytes));
     }
     BUTTRESS_ASSIGN_OR_RETURN(const std::string sha256, Sha256OfFile(path));
     if (sha256 != file.sha256) {
-      return DataLoss(path + " has SHA-256 " + ToHex(sha256) + "; the manifest of version " +
-                      ToString(manifest.version) + " says " + ToHex(file.sha256));
+      return DataLoss(fmt::format("{} has SHA-256 {}; the manifest of version {} says {}", path,
+                                  ToHex(sha256), ToString(manifest.version), ToHex(file.sha256)));
     }
   }
   return OkStatus();
@@ -109,8 +109,9 @@ void DeleteOldVersions(const std::string& folder, int keep) {
   const std::size_t kept = std::min(versions.size(), static_cast<std::size_t>(std::max(keep, 1)));
   const PolicyVersion& oldest_kept = versions[versions.size() - kept];
   for (const PolicyVersion& version : ListFolders(folder)) {
-    const bool broken = OlderThan(version, versions.back()) && !Exists(folder, version);
-    if (OlderThan(version, oldest_kept) || broken) DeleteVersion(VersionFolder(folder, version));
+    const bool incomplete = OlderThan(version, versions.back()) && !Exists(folder, version);
+    if (OlderThan(version, oldest_kept) || incomplete)
+      DeleteVersion(VersionFolder(folder, version));
   }
 }
 

@@ -1,5 +1,5 @@
-// <folder>/v<learner_epoch>-<step>/ of every version kept; a version exists once its manifest.json
-// does.
+// The folder of a store of policy versions: <folder>/v<learner_epoch>-<step>/ for each version. A
+// version exists when its manifest.json does.
 #pragma once
 
 #include <string>
@@ -14,27 +14,31 @@ namespace buttress {
 
 inline constexpr char kManifestName[] = "manifest.json";
 
+struct WeightStoreOptions {
+  std::string folder;
+  int keep = 3;                           // versions kept
+  std::vector<std::string> sources = {};  // written into the manifests of published versions
+};
+
 // <folder>/v<learner_epoch>-<step>.
 std::string VersionFolder(const std::string& folder, const PolicyVersion& version);
 
-// The manifest in a version's folder: kNotFound if it does not exist (yet), kDataLoss if it is not
-// one.
+// Reads the manifest of a version. kNotFound if the version does not exist, kDataLoss if the
+// manifest is malformed or fails CheckManifest.
 Result<WeightManifest> ReadManifest(const std::string& version_folder);
 
-// Names the version: from now on it exists. REQUIRES: its files are complete (and durable where
-// that is wanted).
-Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest,
-                     Durability durability);
+// Makes a version exist by writing its manifest, without a sync. REQUIRES: its files are complete.
+Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest);
 
-// Every file of `manifest` in `version_folder` has its size and SHA-256. kDataLoss names the file;
-// kNotFound if one is missing.
+// Checks that every file of `manifest` in `version_folder` has its size and SHA-256. kDataLoss
+// names the first that does not; kNotFound if a file is missing.
 Status VerifyFiles(const std::string& version_folder, const WeightManifest& manifest);
 
-// Versions that exist, oldest first (digests empty).
+// Lists the versions that exist, oldest first. Their digests are empty.
 std::vector<PolicyVersion> ListVersions(const std::string& folder);
 
-// Deletes the oldest versions until `keep` (at least 1) are left, and what broken attempts older
-// than the newest version have left. The newest version always stays.
+// Deletes the oldest versions until `keep` are left, and incomplete versions that are older than
+// the newest. The newest version is never deleted.
 void DeleteOldVersions(const std::string& folder, int keep);
 
 }  // namespace buttress

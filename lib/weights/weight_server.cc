@@ -1,4 +1,7 @@
+#include "lib/weights/weight_server.h"
+
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 #include <unistd.h>
 #include <zlib.h>
@@ -14,7 +17,6 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
@@ -22,38 +24,38 @@ namespace {
 
 constexpr std::chrono::milliseconds kShutdownGrace{500};
 
-// An open file of a version; deleting the version does not take it away from who reads it.
+// An open file of a version. It stays readable after the version is deleted.
 struct ServedFile {
   int fd = -1;
   std::uint64_t bytes = 0;
 };
 
-// REQUIRES for a file to be served: the version's manifest names it. So nothing else can be
-// reached, whatever the request says.
+// Opens the file that a request names. Only files that the manifest of the version names are
+// served, so that a request cannot reach any other file.
 Result<ServedFile> OpenServed(const std::string& folder, const v1::FetchWeightsRequest& request) {
   BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion version, FromProto(request.version()));
   const std::string version_folder = VersionFolder(folder, version);
   const Result<WeightManifest> manifest = ReadManifest(version_folder);
   if (!manifest.ok() || (!version.digest.empty() && manifest->version.digest != version.digest)) {
-    return NotFound("version " + ToString(version) + " with that digest is not here");
+    return NotFound(fmt::format("version {} with this digest does not exist", ToString(version)));
   }
   const auto file =
       std::find_if(manifest->files.begin(), manifest->files.end(),
                    [&](const WeightFile& candidate) { return candidate.name == request.file(); });
   if (file == manifest->files.end())
-    return NotFound("version " + ToString(version) + " has no such file");
+    return NotFound(fmt::format("version {} has no such file", ToString(version)));
   if (request.offset() > file->bytes) {
-    return OutOfRange("offset " + std::to_string(request.offset()) + " lies behind the file's " +
-                      std::to_string(file->bytes) + " bytes");
+    return OutOfRange(
+        fmt::format("offset {} of a file of {} bytes", request.offset(), file->bytes));
   }
   const int fd =
       ::open(JoinPath(version_folder, file->name).c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0) return NotFound("version " + ToString(version) + " is gone");
+  if (fd < 0) return NotFound(fmt::format("version {} was deleted", ToString(version)));
   return ServedFile{fd, file->bytes};
 }
 
-// Sends one file, a chunk at a time: the next is read when the last one has left, so HTTP/2 flow
-// control bounds what is in memory.
+// Sends one file. A chunk is read from the disk after the one before it was sent, so that HTTP/2
+// flow control bounds the memory.
 class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
  public:
   FetchReactor(const std::string& folder, const v1::FetchWeightsRequest& request)
@@ -75,7 +77,7 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
     if (ok) {
       SendNext();
     } else {
-      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the receiver has gone"));
+      Finish(grpc::Status(grpc::StatusCode::CANCELLED, "the receiver closed the call"));
     }
   }
 
@@ -93,7 +95,7 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
     const ssize_t n = ::pread(file_.fd, data.data(), data.size(), static_cast<off_t>(offset_));
     if (n <= 0) {
       Finish(grpc::Status(grpc::StatusCode::DATA_LOSS,
-                          n == 0 ? "the file is shorter than its manifest says"
+                          n == 0 ? "the file is shorter than in its manifest"
                                  : std::string("read: ") + std::strerror(errno)));
       return;
     }
@@ -110,6 +112,8 @@ class FetchReactor : public grpc::ServerWriteReactor<v1::WeightChunk> {
   v1::WeightChunk chunk_;
 };
 
+}  // namespace
+
 class WeightsService : public v1::Weights::CallbackService {
  public:
   explicit WeightsService(std::string folder) : folder_(std::move(folder)) {}
@@ -123,44 +127,27 @@ class WeightsService : public v1::Weights::CallbackService {
   const std::string folder_;
 };
 
-class GrpcWeightServer : public WeightServer {
- public:
-  explicit GrpcWeightServer(const std::string& folder) : service_(folder) {}
+WeightServer::WeightServer(const std::string& folder)
+    : service_(std::make_unique<WeightsService>(folder)) {}
 
-  ~GrpcWeightServer() override {
-    if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
-  }
-
-  Status Listen(const std::string& listen, const Credentials& credentials) {
-    grpc::ServerBuilder builder;
-    int port = 0;
-    ApplyServerOptions(builder);
-    builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port);
-    builder.RegisterService(&service_);
-    server_ = builder.BuildAndStart();
-    if (server_ == nullptr || port == 0) {
-      return Unavailable("cannot listen on " + listen + " for weights; is the port taken?");
-    }
-    address_ = BoundAddress(listen, port);
-    return OkStatus();
-  }
-
-  std::string address() const override { return address_; }
-
- private:
-  WeightsService service_;
-  std::unique_ptr<grpc::Server> server_;
-  std::string address_;
-};
-
-}  // namespace
+WeightServer::~WeightServer() {
+  if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
+}
 
 Result<std::unique_ptr<WeightServer>> WeightServer::Start(const std::string& folder,
                                                           const std::string& listen,
                                                           const Credentials& credentials) {
-  auto server = std::make_unique<GrpcWeightServer>(folder);
-  BUTTRESS_RETURN_IF_ERROR(server->Listen(listen, credentials));
-  return std::unique_ptr<WeightServer>(std::move(server));
+  std::unique_ptr<WeightServer> server(new WeightServer(folder));
+  grpc::ServerBuilder builder;
+  int port = 0;
+  ApplyServerOptions(builder);
+  builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port);
+  builder.RegisterService(server->service_.get());
+  server->server_ = builder.BuildAndStart();
+  if (server->server_ == nullptr || port == 0)
+    return Unavailable("cannot listen on " + listen + " for weights; is the port taken?");
+  server->address_ = BoundAddress(listen, port);
+  return server;
 }
 
 }  // namespace buttress

@@ -20,7 +20,7 @@
 #include "lib/base/random.h"
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/publisher.h"
 #include "rollout_worker/vllm/vllm_engine.h"
 #include "tests/support/temp_dir.h"
 
@@ -69,7 +69,7 @@ class VllmOracleTest : public ::testing::Test {
       dtype_ = dtype;
     model_ = *Transformer::Load(path_.path, dtype_, {});
     exact_ = *Transformer::Load(path_.path, "float32", {});
-    publisher_ = *MakeFolderPublisher({.folder = dir_.path(), .durable = false, .sources = {}});
+    publisher_ = *WeightPublisher::Create({.folder = dir_.path()});
   }
 
   void StartEngine() {

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/base/check.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/publisher.h"
 
 namespace buttress {
 

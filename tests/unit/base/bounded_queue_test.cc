@@ -21,7 +21,7 @@ TEST(BoundedQueueTest, AFullQueueRefusesAndLeavesTheItemToTheCaller) {
   EXPECT_EQ(*second, 2);
 }
 
-TEST(BoundedQueueTest, AClosedQueueDrainsWhatIsLeftAndTakesNothingMore) {
+TEST(BoundedQueueTest, AClosedQueueDrainsAndAcceptsNothingMore) {
   BoundedQueue<int> queue(4);
   int item = 7;
   EXPECT_TRUE(queue.Push(item, 0ms));

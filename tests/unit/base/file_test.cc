@@ -18,7 +18,7 @@ TEST(FileTest, AWrittenFileReadsBackAndLeavesNoPartBehind) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(dir.path()), {}), 1);
 }
 
-TEST(FileTest, AbsentFilesFoldersAndLargeFilesAreToldApart) {
+TEST(FileTest, MissingFilesFoldersAndLargeFilesHaveDifferentErrorCodes) {
   const TempDir dir;
   const std::string path = JoinPath(dir.path(), "a");
   EXPECT_EQ(ReadFile(path).status().code(), StatusCode::kNotFound);
@@ -27,7 +27,7 @@ TEST(FileTest, AbsentFilesFoldersAndLargeFilesAreToldApart) {
   EXPECT_EQ(ReadFile(path, 4).status().code(), StatusCode::kResourceExhausted);
 }
 
-TEST(FileTest, WritingIntoAnAbsentFolderNamesIt) {
+TEST(FileTest, WritingIntoAMissingFolderNamesIt) {
   const TempDir dir;
   const Status status = WriteFileAtomic(JoinPath(dir.path(), "none/a"), "x");
   EXPECT_EQ(status.code(), StatusCode::kNotFound);

@@ -20,7 +20,7 @@ class WeightSyncTest : public testing::Test {
     std::filesystem::remove_all(folder);
     WeightStoreOptions options;
     options.folder = folder;
-    auto made = MakeFolderPublisher(options);
+    auto made = WeightPublisher::Create(options);
     ASSERT_TRUE(made.ok()) << made.status().ToString();
     publisher = *std::move(made);
     parameters = {{"a", torch::tensor({1.0F, 2.0F}).requires_grad_(true)}};

@@ -1,15 +1,13 @@
+#include "lib/weights/publisher.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
 #include <fstream>
-#include <functional>
-#include <limits>
 
-#include "lib/base/digest.h"
 #include "lib/base/file.h"
-#include "lib/weights/manifest_wire.h"
-#include "lib/weights/transport.h"
+#include "lib/weights/fetcher.h"
 #include "lib/weights/version_folder.h"
 #include "tests/support/published_weights.h"
 #include "tests/support/temp_dir.h"
@@ -29,8 +27,7 @@ std::vector<std::string> Names(const std::vector<PolicyVersion>& versions) {
 class PublisherTest : public ::testing::Test {
  protected:
   std::unique_ptr<WeightPublisher> Publisher(int keep = 3) {
-    return *MakeFolderPublisher(
-        {.folder = dir_.path(), .keep = keep, .durable = false, .sources = {"host:1"}});
+    return *WeightPublisher::Create({.folder = dir_.path(), .keep = keep, .sources = {"host:1"}});
   }
 
   TempDir dir_;
@@ -51,7 +48,7 @@ TEST_F(PublisherTest, APublishedVersionIsAHuggingFaceFolderWithAManifest) {
   EXPECT_EQ(bytes.substr(first.begin, first.end - first.begin), "abcd");
 }
 
-TEST_F(PublisherTest, CanariesStandInTheManifestAndNotInTheDigest) {
+TEST_F(PublisherTest, CanariesAreInTheManifestButNotInTheDigest) {
   const auto publisher = Publisher();
   const std::string digest = PublishSmall(*publisher, {2, 7, ""}, "abcd").version.digest;
   ASSERT_TRUE(publisher->Begin({2, 8, ""}, SmallTable()).ok());
@@ -74,7 +71,7 @@ TEST_F(PublisherTest, AVersionDoesNotExistBeforeItsCommit) {
   EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:1"));
 }
 
-TEST_F(PublisherTest, WhatABrokenAttemptLeftIsReplaced) {
+TEST_F(PublisherTest, AnIncompleteVersionIsReplaced) {
   {
     const auto publisher = Publisher();
     ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
@@ -86,21 +83,21 @@ TEST_F(PublisherTest, WhatABrokenAttemptLeftIsReplaced) {
   EXPECT_EQ(publisher->Begin({1, 1, ""}, SmallTable()).code(), StatusCode::kAlreadyExists);
 }
 
-TEST_F(PublisherTest, TensorsComeInTableOrderAndAllOfThem) {
+TEST_F(PublisherTest, TensorsMustFollowTheTableAndBeComplete) {
   const auto publisher = Publisher();
   EXPECT_EQ(publisher->Put("first", "abcd").code(), StatusCode::kFailedPrecondition);
   ASSERT_TRUE(publisher->Begin({1, 1, ""}, SmallTable()).ok());
-  EXPECT_THAT(publisher->Put("second", "xy").message(), HasSubstr("'first' is"));
+  EXPECT_THAT(publisher->Put("second", "xy").message(), HasSubstr("the table has 'first'"));
   EXPECT_EQ(publisher->Put("first", "abc").code(), StatusCode::kInvalidArgument);
   ASSERT_TRUE(publisher->Put("first", "abcd").ok());
   EXPECT_EQ(publisher->Commit().status().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(PublisherTest, OldVersionsGoTheNewestStays) {
+TEST_F(PublisherTest, OldVersionsAreDeletedButNeverTheNewest) {
   const auto publisher = Publisher(/*keep=*/2);
   PublishSmall(*publisher, {1, 9, ""}, "aaaa");
   PublishSmall(*publisher, {1, 10, ""}, "bbbb");
-  // A learner that came back from an older checkpoint: a lower step, a newer epoch.
+  // A learner that restarted from an older checkpoint has a lower step and a newer epoch.
   PublishSmall(*publisher, {2, 8, ""}, "cccc");
   EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:10", "2:8"));
   EXPECT_FALSE(std::filesystem::exists(VersionFolder(dir_.path(), {1, 9, ""})));
@@ -108,7 +105,7 @@ TEST_F(PublisherTest, OldVersionsGoTheNewestStays) {
   EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("2:8"));
 }
 
-TEST_F(PublisherTest, DeletionKeepsWhatIsNoVersionAndAnAttemptThatIsNewer) {
+TEST_F(PublisherTest, DeletionKeepsOtherFoldersAndNewerIncompleteVersions) {
   const auto publisher = Publisher(/*keep=*/1);
   for (const char* name : {"v1-1", "v9-9", "v1-x", "other"})
     ASSERT_TRUE(MakeFolders(JoinPath(dir_.path(), name)).ok());
@@ -137,69 +134,6 @@ TEST_F(PublisherTest, SharedFetcherRefusesTornFilesAndWrongBytes) {
   WeightManifest nowhere = manifest;
   nowhere.folder.clear();
   EXPECT_EQ(fetcher->Fetch(nowhere).status().code(), StatusCode::kFailedPrecondition);
-}
-
-class ManifestTest : public ::testing::Test {
- protected:
-  ManifestTest() {
-    manifest_.version = {3, 4, ""};
-    manifest_.files = {{"a", 10, Sha256Of("a")}};
-    manifest_.tensors = {{"t", "F32", {1, 2}, "a", 2, 10}};
-    manifest_.version.digest = ManifestDigest(manifest_);
-    manifest_.folder = "/somewhere";
-    manifest_.sources = {"x:1", "y:2"};
-    manifest_.canaries = {{{1, 2}, {3, 4}, {-0.1F, -12.345678F}}, {{5}, {6}, {0}}};
-  }
-
-  WeightManifest manifest_;
-};
-
-TEST_F(ManifestTest, SurvivesJsonAndTheWire) {
-  EXPECT_EQ(*ManifestFromJson(ManifestToJson(manifest_)), manifest_);
-  EXPECT_EQ(*ManifestFromProto(ManifestToProto(manifest_)), manifest_);
-  EXPECT_EQ(ManifestToProto(manifest_).total_bytes(), 10U);
-}
-
-TEST_F(ManifestTest, AnyChangedEntryIsNoticed) {
-  const std::function<void(WeightManifest&)> changes[] = {
-      [](WeightManifest& m) { m.files[0].bytes = 11; },
-      [](WeightManifest& m) { m.files[0].sha256[0] ^= 1; },
-      [](WeightManifest& m) { m.files[0].sha256.pop_back(); },
-      [](WeightManifest& m) { m.files[0].name = "../a"; },
-      [](WeightManifest& m) { m.files.clear(); },
-      [](WeightManifest& m) { m.files.push_back(m.files[0]); },
-      [](WeightManifest& m) { m.tensors[0].name = "u"; },
-      [](WeightManifest& m) {
-        m.tensors[0].shape = {2, 1};
-      },
-      [](WeightManifest& m) { m.tensors[0].end = 11; },
-      [](WeightManifest& m) { m.tensors[0].begin = 11; },
-      [](WeightManifest& m) { m.tensors[0].file = "b"; },
-      [](WeightManifest& m) { m.tensors.push_back(m.tensors[0]); },
-      [](WeightManifest& m) { m.version.digest.clear(); },
-      [](WeightManifest& m) { m.canaries[0].logprobs.pop_back(); },
-      [](WeightManifest& m) {
-        m.canaries[0].logprobs[0] = std::numeric_limits<float>::quiet_NaN();
-      },
-      [](WeightManifest& m) { m.canaries[0].logprobs[0] = 0.5F; },
-      [](WeightManifest& m) { m.canaries[0].token_ids[0] = -1; },
-      [](WeightManifest& m) { m.canaries[0].prompt_token_ids.clear(); },
-      [](WeightManifest& m) { m.canaries[0].prompt_token_ids.resize(kMaxCanaryTokens); },
-      [](WeightManifest& m) { m.canaries.resize(kMaxCanaries + 1, m.canaries[0]); },
-  };
-  ASSERT_TRUE(CheckManifest(manifest_).ok());
-  for (std::size_t i = 0; i < std::size(changes); ++i) {
-    WeightManifest changed = manifest_;
-    changes[i](changed);
-    EXPECT_EQ(CheckManifest(changed).code(), StatusCode::kDataLoss) << i;
-    EXPECT_FALSE(ManifestFromProto(ManifestToProto(changed)).ok()) << i;
-  }
-}
-
-TEST_F(ManifestTest, JsonCutAtAnyByteIsRefused) {
-  const std::string json = ManifestToJson(manifest_);
-  for (std::size_t size = 0; size + 2 < json.size(); ++size)
-    EXPECT_FALSE(ManifestFromJson(json.substr(0, size)).ok()) << size;
 }
 
 }  // namespace

@@ -23,7 +23,7 @@ std::string FloatBytes(const std::vector<float>& values) {
   return bytes;
 }
 
-// Length, header and data, as the format has them.
+// The bytes of a file with this header and these data.
 std::string FileBytes(const std::string& header, const std::string& data) {
   std::string bytes;
   for (std::size_t i = 0; i < 8; ++i) bytes += static_cast<char>((header.size() >> (8 * i)) & 0xff);
@@ -41,7 +41,7 @@ class SafetensorsTest : public ::testing::Test {
   TempDir dir_;
 };
 
-TEST_F(SafetensorsTest, WhatIsWrittenIsReadAndTheDigestIsTheFiles) {
+TEST_F(SafetensorsTest, WrittenTensorsAreReadBackAndTheDigestIsThatOfTheFile) {
   const std::string path = JoinPath(dir_.path(), "model.safetensors");
   const std::vector<SafetensorsWriter::Declared> table = {
       {"b", "F32", {2, 2}}, {"a", "U8", {3}}, {"empty", "F32", {0, 4}}};
@@ -50,7 +50,7 @@ TEST_F(SafetensorsTest, WhatIsWrittenIsReadAndTheDigestIsTheFiles) {
   ASSERT_TRUE((*writer)->Append(FloatBytes({1, 2, 3, 4})).ok());
   ASSERT_TRUE((*writer)->Append("xyz").ok());
   ASSERT_TRUE((*writer)->Append("").ok());
-  EXPECT_FALSE(std::filesystem::exists(path));  // the name appears with Finish
+  EXPECT_FALSE(std::filesystem::exists(path));  // Finish renames the file
   auto digest = (*writer)->Finish();
   ASSERT_TRUE(digest.ok()) << digest.status().ToString();
   EXPECT_EQ(*digest, Sha256Of(*ReadFile(path)));
@@ -83,11 +83,11 @@ struct BadHeader {
 };
 
 TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
-  // 8 bytes of data behind each.
+  // Each header is followed by 8 bytes of data.
   const BadHeader cases[] = {
       {"[1]", "not a JSON object"},
       {"{", "not a JSON object"},
-      {R"({"a":1})", "must be an object"},
+      {R"({"a":1})", "expected an object"},
       {R"({"a":{"dtype":"F32","shape":[2]}})", "data_offsets"},
       {R"({"a":{"dtype":"Q4","shape":[2],"data_offsets":[0,8]}})", "Q4"},
       {R"({"a":{"dtype":7,"shape":[2],"data_offsets":[0,8]}})", "dtype"},
@@ -98,16 +98,18 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
       {R"({"a":{"dtype":"F32","shape":[4611686018427387904,4],"data_offsets":[0,8]}})",
        "overflows"},
       {R"({"a":{"dtype":"F32","shape":[18446744073709551615],"data_offsets":[0,8]}})",
-       "whole numbers"},
+       "non-negative integers"},
       {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[8,0]}})", "outside"},
       {R"({"a":{"dtype":"F32","shape":[4],"data_offsets":[0,16]}})", "outside"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", "two whole numbers"},
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0]}})", "not a pair"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})", "cover 4 of 8"},
       {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})", "overlap or hole"},
-      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+      {R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},)"
+       R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
        "overlap or hole"},
-      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},"a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
-       "twice"},
+      {R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+       R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+       "in the header twice"},
       {"{}", "cover 0 of 8"},
   };
   for (const BadHeader& bad : cases) {
@@ -126,7 +128,7 @@ TEST_F(SafetensorsTest, AHeaderLengthBeyondTheFileIsRefused) {
       SafetensorsFile::Open(Write("more", std::string("\x03\0\0\0\0\0\0\0", 8) + "{}")).ok());
 }
 
-TEST_F(SafetensorsTest, WriterRefusesTablesAndBytesThatDoNotFit) {
+TEST_F(SafetensorsTest, TheWriterRefusesInvalidTablesAndBytesOfAWrongSize) {
   const std::string path = JoinPath(dir_.path(), "m");
   EXPECT_FALSE(SafetensorsWriter::Create(path, {{"a", "F32", {1}}, {"a", "F32", {1}}}, {}).ok());
   EXPECT_FALSE(SafetensorsWriter::Create(path, {{"a", "F31", {1}}}, {}).ok());
@@ -160,7 +162,7 @@ TEST_F(SafetensorsFolderTest, ShardsAreFoundThroughTheIndex) {
   EXPECT_EQ((*folder)->Find("c"), nullptr);
 }
 
-TEST_F(SafetensorsFolderTest, AnIndexThatLiesOrLeavesTheFolderIsRefused) {
+TEST_F(SafetensorsFolderTest, AnIndexThatIsWrongOrLeavesTheFolderIsRefused) {
   WriteTensor("one.safetensors", "a");
   Write("model.safetensors.index.json", R"({"weight_map":{"b":"one.safetensors"}})");
   EXPECT_THAT(SafetensorsFolder::Open(dir_.path()).status().message(),

@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::UnorderedElementsAre;
 
-TEST(SourceOrderTest, WorkersComeBeforeThePublisherInAnOrderThatDiffersFromProcessToProcess) {
+TEST(SourceOrderTest, WorkersComeBeforeThePublisherInAnOrderThatDependsOnTheSeed) {
   const std::vector<std::string> sources = {"learner", "a", "b", "c"};
   std::set<std::string> first;
   for (std::uint64_t seed = 0; seed < 50; ++seed) {
@@ -24,20 +24,22 @@ TEST(SourceOrderTest, WorkersComeBeforeThePublisherInAnOrderThatDiffersFromProce
   EXPECT_THAT(first, ElementsAre("a", "b", "c"));
 }
 
-TEST(SourceOrderTest, WhatFailedIsAskedLastUntilItWorkedOrAMinuteHasPassed) {
+TEST(SourceOrderTest, AFailedSourceIsAskedLastUntilItSucceedsOrAMinuteHasPassed) {
   SourceOrder order(1);
   const std::vector<std::string> sources = {"learner", "a"};
-  order.Failed("a", 1000);
+  order.RecordFailure("a", 1000);
   EXPECT_THAT(order.Order(sources, 1000), ElementsAre("learner", "a"));
-  order.Failed("learner", 2000);
+  order.RecordFailure("learner", 2000);
   EXPECT_THAT(order.Order(sources, 2000), ElementsAre("a", "learner"))
-      << "all have failed: as if none had";
-  order.Worked("learner");
+      << "all failed, so the order is as if none had";
+  order.RecordSuccess("learner");
   EXPECT_THAT(order.Order(sources, 2000), ElementsAre("learner", "a"));
   EXPECT_THAT(order.Order(sources, 1000 + SourceOrder::kAvoidMs), ElementsAre("a", "learner"));
 }
 
-TEST(SourceOrderTest, NoSourcesHaveNoOrder) { EXPECT_THAT(SourceOrder(1).Order({}, 0), IsEmpty()); }
+TEST(SourceOrderTest, NoSourcesGiveAnEmptyOrder) {
+  EXPECT_THAT(SourceOrder(1).Order({}, 0), IsEmpty());
+}
 
 }  // namespace
 }  // namespace buttress

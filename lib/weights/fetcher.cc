@@ -1,3 +1,6 @@
+#include "lib/weights/fetcher.h"
+
+#include <fmt/core.h>
 #include <grpcpp/grpcpp.h>
 #include <zlib.h>
 
@@ -14,14 +17,26 @@
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/weights/source_order.h"
-#include "lib/weights/transport.h"
-#include "lib/weights/version_folder.h"
 
 namespace buttress {
 namespace {
 
-// The chunks of one Fetch call. Every wait ends after `progress_timeout`, so a peer that stands
-// still is noticed.
+class SharedFetcher : public WeightFetcher {
+ public:
+  Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
+    BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
+    if (manifest.folder.empty()) {
+      return FailedPrecondition(
+          fmt::format("version {} names no shared folder; use local.worker.weights: grpc",
+                      ToString(manifest.version)));
+    }
+    BUTTRESS_RETURN_IF_ERROR(VerifyFiles(manifest.folder, manifest));
+    return manifest;
+  }
+};
+
+// The chunks of one Fetch call. No wait is longer than `progress_timeout`, so that a peer that
+// stops sending is detected.
 class ChunkStream {
  public:
   ChunkStream(v1::Weights::Stub& stub, const v1::FetchWeightsRequest& request,
@@ -45,7 +60,7 @@ class ChunkStream {
   ChunkStream(const ChunkStream&) = delete;
   ChunkStream& operator=(const ChunkStream&) = delete;
 
-  // The next chunk, nothing at the end of the file. After a failure: no further calls.
+  // Returns the next chunk, or nullopt at the end of the file. Must not be called after a failure.
   Result<std::optional<v1::WeightChunk>> Next() {
     v1::WeightChunk chunk;
     if (alive_) {
@@ -54,8 +69,7 @@ class ChunkStream {
     }
     if (alive_) return std::optional<v1::WeightChunk>(std::move(chunk));
     if (timed_out_) {
-      return Unavailable("not a byte came for " + std::to_string(progress_timeout_.count()) +
-                         " ms");
+      return Unavailable(fmt::format("received nothing for {} ms", progress_timeout_.count()));
     }
     const grpc::Status status = Finish();
     if (status.ok()) return std::optional<v1::WeightChunk>();
@@ -63,8 +77,7 @@ class ChunkStream {
   }
 
  private:
-  // True if the pending operation succeeded; on a timeout the call is cancelled and its event taken
-  // off the queue.
+  // Returns whether the pending operation succeeded. A timeout cancels the call.
   bool WaitForEvent() {
     void* tag = nullptr;
     bool ok = false;
@@ -99,24 +112,23 @@ class ChunkStream {
 Status CheckChunk(const v1::WeightChunk& chunk, std::uint64_t expected_offset,
                   std::uint64_t file_bytes) {
   if (chunk.offset() != expected_offset) {
-    return DataLoss("a chunk for byte " + std::to_string(chunk.offset()) + " came where byte " +
-                    std::to_string(expected_offset) + " was due");
+    return DataLoss(
+        fmt::format("chunk starts at byte {}, expected byte {}", chunk.offset(), expected_offset));
   }
   if (chunk.data().size() > file_bytes - expected_offset) {
-    return DataLoss("more than the manifest's " + std::to_string(file_bytes) + " bytes came");
+    return DataLoss(fmt::format("received more than the {} bytes of the manifest", file_bytes));
   }
   const auto* bytes = reinterpret_cast<const Bytef*>(chunk.data().data());
   if (::crc32_z(0, bytes, chunk.data().size()) != chunk.crc32()) {
-    return DataLoss("the CRC-32 of the chunk at byte " + std::to_string(expected_offset) +
-                    " is wrong");
+    return DataLoss(fmt::format("chunk at byte {} has a wrong CRC-32", expected_offset));
   }
   return OkStatus();
 }
 
-// Appends to `part` what is missing of `file`. The bytes that are there stay on failure, for the
-// next attempt.
-Status Pull(const std::string& source, const PolicyVersion& version, const WeightFile& file,
-            const GrpcFetcherOptions& options, PartFile& part, Sha256& sha) {
+// Downloads the bytes of `file` behind those of `part` and appends them to `part` and `sha`. Keeps
+// the received bytes on failure, for the next attempt.
+Status Download(const std::string& source, const PolicyVersion& version, const WeightFile& file,
+                const GrpcFetcherOptions& options, PartFile& part, Sha256& sha) {
   v1::FetchWeightsRequest request;
   *request.mutable_version() = ToProto(version);
   request.set_file(file.name);
@@ -126,8 +138,7 @@ Status Pull(const std::string& source, const PolicyVersion& version, const Weigh
   while (part.size() < file.bytes) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::optional<v1::WeightChunk> chunk, chunks.Next());
     if (!chunk.has_value()) {
-      return Unavailable("the transfer ended at byte " + std::to_string(part.size()) + " of " +
-                         std::to_string(file.bytes));
+      return Unavailable(fmt::format("transfer ended at byte {} of {}", part.size(), file.bytes));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckChunk(*chunk, part.size(), file.bytes));
     BUTTRESS_RETURN_IF_ERROR(part.Append(chunk->data()));
@@ -139,51 +150,50 @@ Status Pull(const std::string& source, const PolicyVersion& version, const Weigh
 class GrpcFetcher : public WeightFetcher {
  public:
   GrpcFetcher(WeightStoreOptions store, GrpcFetcherOptions options)
-      : store_(std::move(store)),
-        options_(std::move(options)),
-        durability_(store_.durable ? Durability::kFsync : Durability::kPageCache),
-        order_(options_.seed) {}
+      : store_(std::move(store)), options_(std::move(options)), order_(options_.seed) {}
 
   Result<WeightManifest> Fetch(const WeightManifest& manifest) override {
     MutexLock lock(mutex_);
     BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
     if (manifest.sources.empty()) {
-      return FailedPrecondition("version " + ToString(manifest.version) +
-                                " names no Weights service to fetch from");
+      return FailedPrecondition(
+          fmt::format("version {} names no Weights service", ToString(manifest.version)));
     }
     WeightManifest local = manifest;
     local.folder = VersionFolder(store_.folder, manifest.version);
-    if (IsHere(local)) return local;
+    if (IsComplete(local)) return local;
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(local.folder));
     for (const WeightFile& file : manifest.files) BUTTRESS_RETURN_IF_ERROR(FetchFile(local, file));
-    BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local, durability_));
+    BUTTRESS_RETURN_IF_ERROR(WriteManifest(local.folder, local));
     DeleteOldVersions(store_.folder, store_.keep);
     return local;
   }
 
  private:
-  // A version that an earlier process fetched counts only if its bytes are still right.
-  bool IsHere(const WeightManifest& local) const REQUIRES(mutex_) {
-    const Result<WeightManifest> there = ReadManifest(local.folder);
-    return there.ok() && there->version == local.version && VerifyFiles(local.folder, local).ok();
+  // Returns whether an earlier call or process fetched the version and its bytes are still right.
+  bool IsComplete(const WeightManifest& local) const REQUIRES(mutex_) {
+    const Result<WeightManifest> found = ReadManifest(local.folder);
+    return found.ok() && found->version == local.version && VerifyFiles(local.folder, local).ok();
   }
 
+  // Asks one source after another until one completes the file.
   Status FetchFile(const WeightManifest& local, const WeightFile& file) REQUIRES(mutex_) {
-    Status worst;
-    std::string tried;
+    StatusCode code = StatusCode::kOk;
+    std::string failures;
     for (const std::string& source : order_.Order(local.sources, RealClock().MonotonicMs())) {
       const Status status = FetchFileFrom(source, local, file);
       if (status.ok()) {
-        order_.Worked(source);
+        order_.RecordSuccess(source);
         return status;
       }
-      order_.Failed(source, RealClock().MonotonicMs());
-      tried += (tried.empty() ? "" : "; ") + source + ": " + status.ToString();
-      // A source that may come back decides: then trying again helps.
-      if (worst.ok() || status.code() == StatusCode::kUnavailable) worst = status;
+      order_.RecordFailure(source, RealClock().MonotonicMs());
+      failures += fmt::format("{}{}: {}", failures.empty() ? "" : "; ", source, status.ToString());
+      // One unavailable source makes another attempt worthwhile, whatever the others answered.
+      if (code == StatusCode::kOk || status.code() == StatusCode::kUnavailable)
+        code = status.code();
     }
-    return Status(worst.code(), "file " + file.name + " of version " + ToString(local.version) +
-                                    " (" + tried + ")");
+    return Status(code, fmt::format("file {} of version {} ({})", file.name,
+                                    ToString(local.version), failures));
   }
 
   Status FetchFileFrom(const std::string& source, const WeightManifest& local,
@@ -194,35 +204,36 @@ class GrpcFetcher : public WeightFetcher {
     }
     Sha256 sha;
     if (part->size() > 0) {
-      Log(kInfo, "weights transfer goes on",
+      Log(kInfo, "resuming weights transfer",
           {{"file", file.name}, {"offset", part->size()}, {"source", source}});
       BUTTRESS_RETURN_IF_ERROR(UpdateFromFile(part->part_path(), sha));
     }
     const std::uint64_t before = part->size();
-    Status status = Pull(source, local.version, file, options_, *part, sha);
-    const std::uint64_t came = part->size() - before;
-    if (status.ok()) status = CommitIfRight(file, sha, *part);
+    Status status = Download(source, local.version, file, options_, *part, sha);
+    const std::uint64_t received = part->size() - before;
+    if (status.ok()) status = VerifyAndCommit(file, sha, *part);
     if (options_.on_transfer)
-      options_.on_transfer({source == local.sources.front(), came, status.ok()});
+      options_.on_transfer({source == local.sources.front(), received, status.ok()});
     return status;
   }
 
-  Status CommitIfRight(const WeightFile& file, Sha256& sha, PartFile& part) REQUIRES(mutex_) {
+  Status VerifyAndCommit(const WeightFile& file, Sha256& sha, PartFile& part) REQUIRES(mutex_) {
     const std::string sha256 = sha.Finish();
-    if (sha256 == file.sha256) return part.Commit(durability_);
+    if (sha256 == file.sha256) return part.Commit(Durability::kPageCache);
     part.Discard();
-    return DataLoss("SHA-256 " + ToHex(sha256) + " came where the manifest says " +
-                    ToHex(file.sha256));
+    return DataLoss(fmt::format("received bytes have SHA-256 {}, the manifest says {}",
+                                ToHex(sha256), ToHex(file.sha256)));
   }
 
   const WeightStoreOptions store_;
   const GrpcFetcherOptions options_;
-  const Durability durability_;
   Mutex mutex_;  // one transfer at a time
   SourceOrder order_ GUARDED_BY(mutex_);
 };
 
 }  // namespace
+
+std::unique_ptr<WeightFetcher> MakeSharedFetcher() { return std::make_unique<SharedFetcher>(); }
 
 std::unique_ptr<WeightFetcher> MakeGrpcFetcher(WeightStoreOptions store,
                                                GrpcFetcherOptions options) {

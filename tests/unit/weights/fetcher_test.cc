@@ -1,3 +1,5 @@
+#include "lib/weights/fetcher.h"
+
 #include <gmock/gmock.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
@@ -14,8 +16,8 @@
 #include "lib/base/sync.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
-#include "lib/weights/transport.h"
 #include "lib/weights/version_folder.h"
+#include "lib/weights/weight_server.h"
 #include "tests/support/made_certificates.h"
 #include "tests/support/published_weights.h"
 #include "tests/support/temp_dir.h"
@@ -26,10 +28,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// For what comes at once unless the machine is busy elsewhere; nothing waits for its end.
+// A deadline for events that are immediate unless the machine is busy. No test waits for its end.
 constexpr std::int64_t kPatienceMs = 30000;
 
-// Serves one file by script: `on_fetch` decides what each call sends.
+// A Weights service that sends what `script` writes to each call.
 class ScriptedServer : public v1::Weights::Service {
  public:
   using Writer = grpc::ServerWriter<v1::WeightChunk>;
@@ -56,7 +58,7 @@ class ScriptedServer : public v1::Weights::Service {
 
   const std::string& address() const { return address_; }
 
-  // Ends when the calls have.
+  // Returns when all calls have ended.
   void Stop() { server_->Shutdown(); }
 
   std::vector<std::uint64_t> offsets() {
@@ -81,11 +83,10 @@ v1::WeightChunk Chunk(const std::string& file, std::uint64_t offset, std::size_t
   return chunk;
 }
 
-class GrpcTransportTest : public ::testing::Test {
+class GrpcFetcherTest : public ::testing::Test {
  protected:
-  GrpcTransportTest() {
-    publisher_ =
-        *MakeFolderPublisher({.folder = published_.path(), .durable = false, .sources = {}});
+  GrpcFetcherTest() {
+    publisher_ = *WeightPublisher::Create({.folder = published_.path()});
     manifest_ = PublishLarge(*publisher_, {1, 5, ""}, 3 << 20);
     file_ = *ReadFile(JoinPath(manifest_.folder, "model.safetensors"));
   }
@@ -96,8 +97,7 @@ class GrpcTransportTest : public ::testing::Test {
     options.on_transfer = [this](const WeightTransfer& transfer) {
       transfers_.push_back(transfer);
     };
-    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2, .durable = false, .sources = {}},
-                           std::move(options));
+    return MakeGrpcFetcher({.folder = fetched_.path(), .keep = 2}, std::move(options));
   }
 
   Result<WeightManifest> FetchFrom(std::vector<std::string> sources,
@@ -123,22 +123,21 @@ class GrpcTransportTest : public ::testing::Test {
   std::vector<WeightTransfer> transfers_;
 };
 
-TEST_F(GrpcTransportTest, AVersionArrivesWholeAndIsServedOn) {
+TEST_F(GrpcFetcherTest, AFetchedVersionIsServedToOtherWorkers) {
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner->address()}));
 
-  // The worker that has it serves it to the next one.
+  // A worker that fetched the version serves it to another one.
   const auto relay = *WeightServer::Start(fetched_.path(), "127.0.0.1:0");
   TempDir second;
   WeightManifest manifest = manifest_;
   manifest.sources = {relay->address()};
-  const auto local = MakeGrpcFetcher({.folder = second.path(), .durable = false, .sources = {}}, {})
-                         ->Fetch(manifest);
+  const auto local = MakeGrpcFetcher({.folder = second.path()}, {})->Fetch(manifest);
   ASSERT_TRUE(local.ok()) << local.status().ToString();
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
 }
 
-TEST_F(GrpcTransportTest, AServerWithCredentialsServesThoseThatHaveThemAlone) {
+TEST_F(GrpcFetcherTest, AServerWithCredentialsRefusesClientsWithoutThem) {
   const MadeCertificates made;
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0", made.Load());
   EXPECT_EQ(FetchFrom({learner->address()}).status().code(), StatusCode::kUnavailable);
@@ -147,18 +146,18 @@ TEST_F(GrpcTransportTest, AServerWithCredentialsServesThoseThatHaveThemAlone) {
   options.credentials.token = "not the token of the run";
   WeightManifest manifest = manifest_;
   manifest.sources = {learner->address()};
-  const WeightStoreOptions store{.folder = fetched_.path(), .durable = false, .sources = {}};
+  const WeightStoreOptions store{.folder = fetched_.path()};
   EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(),
             StatusCode::kUnauthenticated);
   options.credentials = made.Load();
   ExpectHere(MakeGrpcFetcher(store, options)->Fetch(manifest));
 }
 
-TEST_F(GrpcTransportTest, ABrokenTransferGoesOnWhereItEnded) {
+TEST_F(GrpcFetcherTest, ABrokenTransferResumesWhereItEnded) {
   ScriptedServer server(
       [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
         writer.Write(Chunk(file_, offset, 1 << 20));
-        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "told to break");
+        return grpc::Status(grpc::StatusCode::UNAVAILABLE, "connection lost");
       });
   EXPECT_EQ(FetchFrom({server.address()}).status().code(), StatusCode::kUnavailable);
   EXPECT_TRUE(ListVersions(fetched_.path()).empty());
@@ -168,7 +167,7 @@ TEST_F(GrpcTransportTest, ABrokenTransferGoesOnWhereItEnded) {
   EXPECT_THAT(server.offsets(), ElementsAre(0, 1 << 20, 2 << 20, 3 << 20));
 }
 
-TEST_F(GrpcTransportTest, AWrongChunkIsRefusedAndTheNextSourceGoesOn) {
+TEST_F(GrpcFetcherTest, ACorruptChunkIsRefusedAndTheNextSourceContinues) {
   ScriptedServer liar(
       [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
         writer.Write(Chunk(file_, offset, 1000));
@@ -186,9 +185,9 @@ TEST_F(GrpcTransportTest, AWrongChunkIsRefusedAndTheNextSourceGoesOn) {
   EXPECT_EQ(transfers_[1].bytes, file_.size() - 1000);
 }
 
-TEST_F(GrpcTransportTest, AWorkerThatHasTheVersionIsAskedBeforeTheLearner) {
+TEST_F(GrpcFetcherTest, AWorkerThatHasTheVersionIsAskedBeforeTheLearner) {
   ScriptedServer learner([](grpc::ServerContext&, std::uint64_t, ScriptedServer::Writer&) {
-    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "not to be asked");
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "must not be asked");
   });
   const auto relay = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner.address(), relay->address()}));
@@ -197,7 +196,7 @@ TEST_F(GrpcTransportTest, AWorkerThatHasTheVersionIsAskedBeforeTheLearner) {
   EXPECT_FALSE(transfers_[0].from_publisher);
 }
 
-TEST_F(GrpcTransportTest, AWorkerThatIsGoneCostsOneAttemptAndIsAskedLastFromThenOn) {
+TEST_F(GrpcFetcherTest, AnUnreachableWorkerCostsOneAttemptAndIsAskedLastAfterwards) {
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   const auto fetcher = Fetcher();
   for (std::uint64_t step = 6; step < 8; ++step) {
@@ -210,7 +209,7 @@ TEST_F(GrpcTransportTest, AWorkerThatIsGoneCostsOneAttemptAndIsAskedLastFromThen
   EXPECT_TRUE(transfers_[1].from_publisher && transfers_[2].from_publisher);
 }
 
-TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
+TEST_F(GrpcFetcherTest, BytesWithAWrongDigestAreDiscarded) {
   ScriptedServer forger(
       [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
         std::string forged = file_;
@@ -223,12 +222,12 @@ TEST_F(GrpcTransportTest, BytesWithTheWrongDigestAreThrownAway) {
   EXPECT_EQ(refused.status().code(), StatusCode::kDataLoss);
   EXPECT_THAT(refused.status().message(), HasSubstr("SHA-256"));
   EXPECT_TRUE(ListVersions(fetched_.path()).empty());
-  // Nothing of it is kept for the next attempt.
+  // The next attempt starts from nothing.
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner->address(), forger.address()}));
 }
 
-TEST_F(GrpcTransportTest, ChunksThatDoNotFitAreRefused) {
+TEST_F(GrpcFetcherTest, ChunksAtAWrongOffsetOrBeyondTheFileAreRefused) {
   ScriptedServer elsewhere(
       [this](grpc::ServerContext&, std::uint64_t offset, ScriptedServer::Writer& writer) {
         writer.Write(Chunk(file_, offset + 1, 10));
@@ -245,7 +244,7 @@ TEST_F(GrpcTransportTest, ChunksThatDoNotFitAreRefused) {
   EXPECT_EQ(FetchFrom({endless.address()}).status().code(), StatusCode::kDataLoss);
 }
 
-TEST_F(GrpcTransportTest, ASourceThatStandsStillIsLeftForTheNext) {
+TEST_F(GrpcFetcherTest, AStalledSourceIsAbandonedForTheNext) {
   StopSignal fetched;
   std::atomic<bool> ended_by_itself = false;
   ScriptedServer still(
@@ -259,21 +258,21 @@ TEST_F(GrpcTransportTest, ASourceThatStandsStillIsLeftForTheNext) {
   WeightManifest manifest = manifest_;
   manifest.sources = {learner->address(), still.address()};
   auto local = fetcher->Fetch(manifest);
-  // On a busy machine the learner's bytes may be late as well; the next fetch goes on behind them.
+  // On a busy machine the learner may be too slow as well; the next fetch resumes its transfer.
   const std::int64_t deadline_ms = RealClock().MonotonicMs() + kPatienceMs;
   while (!local.ok() && RealClock().MonotonicMs() < deadline_ms) local = fetcher->Fetch(manifest);
   fetched.Stop();
   still.Stop();
   ExpectHere(local);
-  EXPECT_FALSE(ended_by_itself) << "the source was left only when it had ended";
+  EXPECT_FALSE(ended_by_itself) << "the fetcher waited for the end of the source";
 }
 
-TEST_F(GrpcTransportTest, AnUnreachableSourceIsUnavailable) {
+TEST_F(GrpcFetcherTest, AnUnreachableSourceIsUnavailable) {
   EXPECT_EQ(FetchFrom({"127.0.0.1:1"}).status().code(), StatusCode::kUnavailable);
   EXPECT_EQ(FetchFrom({}).status().code(), StatusCode::kFailedPrecondition);
 }
 
-TEST_F(GrpcTransportTest, AVersionThatIsHereIsNotFetchedAgainUnlessItsBytesAreWrong) {
+TEST_F(GrpcFetcherTest, ACompleteVersionIsNotFetchedAgainUnlessItsBytesAreWrong) {
   const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   ExpectHere(FetchFrom({learner->address()}));
   ExpectHere(FetchFrom({"127.0.0.1:1"}));
@@ -283,7 +282,7 @@ TEST_F(GrpcTransportTest, AVersionThatIsHereIsNotFetchedAgainUnlessItsBytesAreWr
   ExpectHere(FetchFrom({learner->address()}));
 }
 
-// What the server answers to a request as it came from the wire.
+// Sends a request to the server and returns its status.
 grpc::Status Ask(const WeightServer& server, const PolicyVersion& version, const std::string& file,
                  std::uint64_t offset) {
   const auto stub = v1::Weights::NewStub(MakeChannel(server.address()));
@@ -299,7 +298,7 @@ grpc::Status Ask(const WeightServer& server, const PolicyVersion& version, const
   return reader->Finish();
 }
 
-TEST_F(GrpcTransportTest, TheServerGivesOutOnlyFilesThatAManifestNames) {
+TEST_F(GrpcFetcherTest, TheServerServesOnlyFilesThatAManifestNames) {
   const auto server = *WeightServer::Start(published_.path(), "127.0.0.1:0");
   const PolicyVersion version = manifest_.version;
   EXPECT_TRUE(Ask(*server, version, "model.safetensors", file_.size()).ok());
