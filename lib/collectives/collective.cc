@@ -3,6 +3,19 @@
 #include <algorithm>
 
 namespace buttress {
+namespace {
+
+class Completed : public Work {
+ public:
+  explicit Completed(Status status) : status_(std::move(status)) {}
+
+  Status Wait(std::chrono::milliseconds) override { return status_; }
+
+ private:
+  Status status_;
+};
+
+}  // namespace
 
 std::int64_t SizeOf(DType dtype) {
   switch (dtype) {
@@ -23,12 +36,16 @@ std::int64_t SizeOf(DType dtype) {
   return 0;
 }
 
+std::unique_ptr<Work> CompletedWork(Status status) {
+  return std::make_unique<Completed>(std::move(status));
+}
+
 Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root,
                                    std::chrono::milliseconds timeout) {
   auto size = static_cast<std::int64_t>(bytes.size());
   BUTTRESS_RETURN_IF_ERROR(collective.Broadcast({&size, 1, DType::kInt64}, root)->Wait(timeout));
   bytes.resize(static_cast<std::size_t>(size));
-  // MPI counts elements in an int.
+  // MPI counts elements with an int.
   constexpr std::int64_t kPart = std::int64_t{1} << 30;
   for (std::int64_t begin = 0; begin < size; begin += kPart) {
     const Buffer part{bytes.data() + begin, std::min(kPart, size - begin), DType::kUInt8};

@@ -1,5 +1,5 @@
-// Sums over ranks. One interface, three back ends: local (one rank), MPI (CPUs), NCCL (GPUs, in
-// libbuttress_cuda.so).
+// Collective communication between the ranks of a learner. One interface has three back ends: local
+// (one rank), MPI (CPU memory) and NCCL (GPU memory, in libbuttress_cuda.so).
 #pragma once
 
 #include <chrono>
@@ -13,10 +13,12 @@ namespace buttress {
 
 enum class DType : std::uint8_t { kFloat32, kFloat64, kBFloat16, kInt32, kInt64, kUInt8 };
 
+// Returns the bytes of one element.
 std::int64_t SizeOf(DType dtype);
 
 enum class DeviceKind : std::uint8_t { kCpu, kCuda };
 
+// Memory that the caller owns.
 struct Buffer {
   void* data = nullptr;
   std::int64_t count = 0;  // elements
@@ -24,52 +26,67 @@ struct Buffer {
   DeviceKind device = DeviceKind::kCpu;
 };
 
-// A collective under way. Wait exactly once; the buffers must live until then.
+// A collective in progress. The caller calls Wait exactly once and keeps the buffers until then.
 class Work {
  public:
   virtual ~Work() = default;
 
-  // kDeadlineExceeded if it is not done in `timeout`: a rank is dead or stuck.
+  // Waits until the collective is complete. kDeadlineExceeded after `timeout`, which means that
+  // another rank is dead or stuck; kAborted if the group was aborted.
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
 };
 
-// Contract: every rank makes the same calls in the same order with equal count and dtype. Not
-// thread-safe. After any non-OK Status the group is broken: Abort() it and exit; never call again.
+// Returns a collective that is complete; its Wait returns `status`.
+std::unique_ptr<Work> CompletedWork(Status status);
+
+// A group of ranks. Every rank makes the same calls in the same order, with equal counts and
+// dtypes. After an error other than kInvalidArgument the group is broken: the caller aborts it and
+// exits. Not thread-safe, except for Abort.
 class Collective {
  public:
   virtual ~Collective() = default;
+
   virtual int rank() const = 0;
   virtual int size() const = 0;
+
+  // Replaces the buffer of every rank with the sum over ranks.
   virtual std::unique_ptr<Work> AllReduceSum(Buffer inout) = 0;
-  virtual std::unique_ptr<Work> ReduceScatterSum(Buffer in,
-                                                 Buffer out) = 0;  // in.count == out.count * size()
-  virtual std::unique_ptr<Work> AllGather(Buffer in,
-                                          Buffer out) = 0;  // out.count == in.count * size()
+
+  // Gives rank r part r of the sum over ranks. REQUIRES: in.count == out.count * size().
+  virtual std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) = 0;
+
+  // Concatenates the buffers of all ranks in rank order. REQUIRES: out.count == in.count * size().
+  virtual std::unique_ptr<Work> AllGather(Buffer in, Buffer out) = 0;
+
+  // Replaces the buffer of every rank with that of `root`.
   virtual std::unique_ptr<Work> Broadcast(Buffer inout, int root) = 0;
+
+  // Returns when every rank has called it.
   virtual Status Barrier() = 0;
 
-  // Ranks of equal `color` form a group of their own, ordered by `key`.
+  // Forms a new group from the ranks that pass the same `color`, ordered by `key`.
   virtual Result<std::unique_ptr<Collective>> Split(int color, int key) = 0;
 
-  // Ends everything that is under way, here and on the other ranks as far as the back end can. Safe
-  // to call from any thread.
+  // Ends all collectives in progress on this rank, and on the others as far as the back end can.
+  // Thread-safe.
   virtual void Abort() = 0;
 };
 
-// One rank: copies. Never a silent stand-in for a group that could not be formed.
+// A group of one rank, for runs that are configured with one. Never a fallback for another back
+// end.
 std::unique_ptr<Collective> MakeLocalCollective();
 
-// MPI's world. Initialises MPI on first use (finalised at exit); one call a process. `timeout`
+// The world of MPI. Initialises MPI, which is finalised at exit; called once a process. `timeout`
 // bounds Barrier and Split.
 Result<std::unique_ptr<Collective>> MakeMpiCollective(std::chrono::milliseconds timeout);
 
-// NCCL over the ranks of `bootstrap`, which broadcasts the unique id and must outlive it. Opens
-// libbuttress_cuda.so. Where no GPU is visible: kFailedPrecondition "no CUDA device is visible to
-// rank 0; use collective: mpi, or check nvidia-smi".
+// NCCL over the ranks of `bootstrap`, on GPU `device` of this process. Every rank calls it.
+// `bootstrap` broadcasts the unique id and must outlive the result. `timeout` bounds the start,
+// Barrier and Split. kFailedPrecondition if a rank cannot use CUDA.
 Result<std::unique_ptr<Collective>> MakeNcclCollective(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout);
 
-// Broadcasts a byte string of any size from `root`: its length, then its bytes.
+// Returns the `bytes` of rank `root` on every rank. Ranks may pass strings of different sizes.
 Result<std::string> BroadcastBytes(Collective& collective, std::string bytes, int root,
                                    std::chrono::milliseconds timeout);
 

@@ -1,6 +1,7 @@
 #include "lib/collectives/cuda_library.h"
 
 #include <dlfcn.h>
+#include <fmt/core.h>
 
 #include <filesystem>
 
@@ -34,21 +35,21 @@ Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& inst
   MutexLock lock(mutex);
   if (opened != nullptr) return opened;
   if (VisibleCudaDevices() == 0) {
-    return FailedPrecondition("no CUDA device is visible to " + who + "; use " + instead +
-                              ", or check nvidia-smi");
+    return FailedPrecondition(
+        fmt::format("no CUDA device is visible to {}; use {}, or check nvidia-smi", who, instead));
   }
   const std::string path = BesideProgram("libbuttress_cuda.so");
-  // Global, because LibTorch's CUDA back end registers itself through its symbols.
+  // RTLD_GLOBAL, because the CUDA back end of LibTorch registers itself through its symbols.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    return FailedPrecondition("cannot open " + path + ": " + ::dlerror() +
-                              "; install the CUDA wheels that torch 2.11.0 names, or use " +
-                              instead);
+    return FailedPrecondition(fmt::format(
+        "cannot open {}: {}; install the CUDA wheels that torch 2.11.0 names, or use {}", path,
+        ::dlerror(), instead));
   }
   const auto factory = reinterpret_cast<CudaApiFactory>(::dlsym(library, kCudaApiSymbol));
   if (factory == nullptr)
-    return FailedPrecondition(path + " does not offer " + kCudaApiSymbol +
-                              "; it is not of this build");
+    return FailedPrecondition(
+        fmt::format("{} lacks the symbol {}; it belongs to another build", path, kCudaApiSymbol));
   opened = factory();
   return opened;
 }

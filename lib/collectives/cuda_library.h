@@ -1,5 +1,5 @@
-// Opens libbuttress_cuda.so, the one library that is linked to CUDA, at run time. The programs
-// themselves are linked to nothing of CUDA.
+// Opens libbuttress_cuda.so at run time. It alone links CUDA, so that the programs start on
+// machines without CUDA.
 #pragma once
 
 #include <string>
@@ -9,14 +9,14 @@
 
 namespace buttress {
 
-// GPUs that the driver shows to this process; 0 without a driver. Needs neither libbuttress_cuda.so
-// nor a CUDA runtime.
+// Returns the number of GPUs that the driver shows to this process; 0 without a driver. Needs
+// neither libbuttress_cuda.so nor the CUDA runtime.
 int VisibleCudaDevices();
 
-// What libbuttress_cuda.so offers; it is looked for beside the running program, opened once (which
-// registers LibTorch's CUDA back end), and stays open. kFailedPrecondition where no GPU is visible
-// ("no CUDA device is visible to <who>; use <instead>, or check nvidia-smi"), or where a CUDA
-// library that it needs is missing. Thread-safe.
+// Opens libbuttress_cuda.so from the folder of the program, which registers the CUDA back end of
+// LibTorch. The library is opened once and stays open. kFailedPrecondition if no GPU is visible
+// ("no CUDA device is visible to <who>; use <instead>, or check nvidia-smi") or a library of CUDA
+// is missing. Thread-safe.
 Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& instead);
 
 }  // namespace buttress

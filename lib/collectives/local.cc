@@ -1,17 +1,19 @@
-// One rank: a sum is the rank's own buffer, the rest is a copy.
+// The back end for one rank: a sum is the rank's own buffer, and the other operations are copies.
+#include <fmt/core.h>
+
 #include <cstring>
 
-#include "lib/collectives/work.h"
+#include "lib/collectives/collective.h"
 
 namespace buttress {
 namespace {
 
 Status Copy(const Buffer& in, const Buffer& out) {
   if (in.count != out.count || in.dtype != out.dtype)
-    return InvalidArgument("local collective: in and out differ in count or dtype");
+    return InvalidArgument("collective local: in and out differ in count or dtype");
   if (in.device != DeviceKind::kCpu || out.device != DeviceKind::kCpu) {
     return InvalidArgument(
-        "local collective: copies CPU buffers only; use one buffer for in and out on a GPU");
+        "collective local: buffers must be in CPU memory; pass the same GPU buffer for in and out");
   }
   std::memmove(out.data, in.data, static_cast<std::size_t>(in.count * SizeOf(in.dtype)));
   return OkStatus();
@@ -23,20 +25,20 @@ class LocalCollective : public Collective {
 
   int size() const override { return 1; }
 
-  std::unique_ptr<Work> AllReduceSum(Buffer) override { return Finished(OkStatus()); }
+  std::unique_ptr<Work> AllReduceSum(Buffer) override { return CompletedWork(OkStatus()); }
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
-    return Finished(Copy(in, out));
+    return CompletedWork(Copy(in, out));
   }
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
-    return Finished(Copy(in, out));
+    return CompletedWork(Copy(in, out));
   }
 
   std::unique_ptr<Work> Broadcast(Buffer, int root) override {
-    if (root == 0) return Finished(OkStatus());
-    return Finished(
-        InvalidArgument("broadcast from rank " + std::to_string(root) + " of a group of one"));
+    if (root == 0) return CompletedWork(OkStatus());
+    return CompletedWork(
+        InvalidArgument(fmt::format("broadcast from rank {} of a group of one", root)));
   }
 
   Status Barrier() override { return OkStatus(); }

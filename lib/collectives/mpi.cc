@@ -1,5 +1,6 @@
-// MPI: every call is the nonblocking form, polled until the deadline, so that a dead rank gives an
-// error and not a hang.
+// The MPI back end. Every operation is nonblocking and polled until its deadline, so that a dead
+// rank causes an error instead of a hang.
+#include <fmt/core.h>
 #include <mpi.h>
 #include <time.h>
 
@@ -9,7 +10,7 @@
 #include <cstring>
 #include <limits>
 
-#include "lib/collectives/work.h"
+#include "lib/collectives/collective.h"
 
 namespace buttress {
 namespace {
@@ -17,18 +18,19 @@ namespace {
 using Milliseconds = std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// A rank is missing: MPI must not be called again, not even to finalise, which would wait for that
-// rank.
+// Set when a rank is missing. MPI must not be called afterwards, not even MPI_Finalize, which would
+// wait for that rank.
 std::atomic<bool> broken{false};
 MPI_Op sum_bfloat16 = MPI_OP_NULL;
 
-Status FromMpi(int error, const std::string& what) {
+Status FromMpi(int error, const char* what) {
   if (error == MPI_SUCCESS) return OkStatus();
   broken = true;
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   MPI_Error_string(error, text, &length);
-  return Unavailable("MPI " + what + ": " + std::string(text, static_cast<std::size_t>(length)));
+  return Unavailable(
+      fmt::format("MPI {}: {}", what, std::string_view(text, static_cast<std::size_t>(length))));
 }
 
 float BFloat16ToFloat(std::uint16_t bits) {
@@ -47,8 +49,8 @@ std::uint16_t FloatToBFloat16(float value) {
   return static_cast<std::uint16_t>((bits + 0x7fffu + (bits >> 16 & 1u)) >> 16);
 }
 
-// MPI has no bfloat16: elements travel as 2-byte words; each pair is added in float32 and rounded
-// once. A sum over R ranks is rounded up to R - 1 times.
+// MPI has no bfloat16, so elements are sent as 2-byte words. Each pair is added in float32 and
+// rounded once, so that a sum over R ranks is rounded at most R - 1 times.
 void SumBFloat16(void* in, void* inout, int* count, MPI_Datatype*) {
   const auto* a = static_cast<const std::uint16_t*>(in);
   auto* b = static_cast<std::uint16_t*>(inout);
@@ -74,8 +76,8 @@ MPI_Datatype TypeOf(DType dtype) {
   return MPI_DATATYPE_NULL;
 }
 
-// Open MPI makes progress only inside its calls and offers no wait with a deadline: ask often at
-// first, then rest in between, so that a waiting rank leaves its core to those who work.
+// The pause between two polls. Open MPI makes progress only inside its calls and has no wait with a
+// deadline. The pauses grow, so that a rank that waits for long leaves its core to others.
 class PollPause {
  public:
   void Pause() {
@@ -104,15 +106,14 @@ class MpiWork : public Work {
     const auto deadline = SteadyClock::now() + timeout;
     PollPause pause;
     for (;;) {
-      if (broken) return Aborted(std::string("MPI ") + what_ + ": the group was aborted");
+      if (broken) return Aborted(fmt::format("MPI {}: the group was aborted", what_));
       int done = 0;
       BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), what_));
       if (done != 0) return OkStatus();
       if (SteadyClock::now() >= deadline) {
         broken = true;
-        return DeadlineExceeded(std::string("MPI ") + what_ + ": not done after " +
-                                std::to_string(timeout.count()) +
-                                " ms; another rank is dead or stuck");
+        return DeadlineExceeded(fmt::format(
+            "MPI {}: not done after {} ms; another rank is dead or stuck", what_, timeout.count()));
       }
       pause.Pause();
     }
@@ -148,7 +149,7 @@ class MpiCollective : public Collective {
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
     if (in.count != out.count * size_ || in.dtype != out.dtype) {
-      return Finished(
+      return CompletedWork(
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](MPI_Request* request) {
@@ -159,7 +160,7 @@ class MpiCollective : public Collective {
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
     if (out.count != in.count * size_ || in.dtype != out.dtype) {
-      return Finished(
+      return CompletedWork(
           InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
     }
     return Post("all-gather", {in, out}, [&](MPI_Request* request) {
@@ -170,7 +171,8 @@ class MpiCollective : public Collective {
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
-      return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
+      return CompletedWork(
+          InvalidArgument(fmt::format("broadcast from rank {} of {}", root, size_)));
     return Post("broadcast", {inout}, [&](MPI_Request* request) {
       return MPI_Ibcast(inout.data, Count(inout), TypeOf(inout.dtype), root, comm_, request);
     });
@@ -182,16 +184,15 @@ class MpiCollective : public Collective {
   }
 
   Result<std::unique_ptr<Collective>> Split(int color, int key) override {
-    // MPI_Comm_split has no nonblocking form; after the barrier every rank is known to be on its
-    // way into it.
+    // MPI_Comm_split has no nonblocking form. After the barrier every rank is about to call it.
     BUTTRESS_RETURN_IF_ERROR(Barrier());
     MPI_Comm part = MPI_COMM_NULL;
     BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Comm_split(comm_, color, key, &part), "split"));
     return std::unique_ptr<Collective>(std::make_unique<MpiCollective>(part, true, timeout_));
   }
 
-  // MPI cannot cancel a collective. From here on no rank of this process calls MPI; that it leaves
-  // without MPI_Finalize makes mpirun end the others.
+  // MPI cannot cancel a collective. This process stops calling MPI; when it exits without
+  // MPI_Finalize, mpirun ends the other ranks.
   void Abort() override { broken = true; }
 
  private:
@@ -201,18 +202,18 @@ class MpiCollective : public Collective {
 
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
-    if (broken) return Finished(Aborted(std::string("MPI ") + what + ": the group was aborted"));
+    if (broken) return CompletedWork(Aborted(fmt::format("MPI {}: the group was aborted", what)));
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCpu)
-        return Finished(InvalidArgument("collective mpi: buffers must lie in CPU memory"));
+        return CompletedWork(InvalidArgument("collective mpi: buffers must be in CPU memory"));
       if (buffer.count < 0 || buffer.count > std::numeric_limits<int>::max()) {
-        return Finished(InvalidArgument("collective mpi: " + std::to_string(buffer.count) +
-                                        " elements; at most 2^31 - 1 in a call"));
+        return CompletedWork(InvalidArgument(
+            fmt::format("collective mpi: {} elements; the limit is 2^31 - 1", buffer.count)));
       }
     }
     MPI_Request request = MPI_REQUEST_NULL;
     const Status status = FromMpi(call(&request), what);
-    if (!status.ok()) return Finished(status);
+    if (!status.ok()) return CompletedWork(status);
     return std::make_unique<MpiWork>(request, what);
   }
 
@@ -232,13 +233,12 @@ void FinalizeAtExit() {
 Result<std::unique_ptr<Collective>> MakeMpiCollective(Milliseconds timeout) {
   int initialised = 0;
   MPI_Initialized(&initialised);
-  BUTTRESS_CHECK(initialised == 0, "MakeMpiCollective is called once a process");
+  BUTTRESS_CHECK(initialised == 0, "MakeMpiCollective must be called once a process");
   int provided = MPI_THREAD_SINGLE;
   if (MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided) != MPI_SUCCESS ||
       provided < MPI_THREAD_FUNNELED) {
     return Unavailable(
-        "MPI cannot be initialised with threads (MPI_THREAD_FUNNELED); check the Open MPI "
-        "installation");
+        "MPI_Init_thread does not provide MPI_THREAD_FUNNELED; check the installation of Open MPI");
   }
   std::atexit(FinalizeAtExit);
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);

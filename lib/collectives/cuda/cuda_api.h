@@ -1,4 +1,4 @@
-// The door of libbuttress_cuda.so: one C symbol, behind it C++ objects.
+// The interface of libbuttress_cuda.so. The library exports one C symbol, which returns a CudaApi.
 #pragma once
 
 #include <chrono>
@@ -9,11 +9,14 @@
 
 namespace buttress {
 
+// Implemented in the library and called from the programs through its virtual functions.
 class CudaApi {
  public:
   virtual ~CudaApi() = default;
 
-  // NCCL over the ranks of `bootstrap`, on GPU `device` of this process. Every rank calls it.
+  // As MakeNcclCollective. Buffers must be on GPU `device`. Operations start after the work that
+  // the current CUDA stream of the caller holds at the time of the call; Wait returns when the
+  // result is visible to every stream.
   virtual Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
                                                        std::chrono::milliseconds timeout) = 0;
 };

@@ -1,7 +1,7 @@
-#include "lib/collectives/cuda/nccl.h"
-
+// The NCCL back end, in libbuttress_cuda.so.
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
+#include <fmt/core.h>
 #include <nccl.h>
 #include <time.h>
 
@@ -10,7 +10,8 @@
 #include <optional>
 #include <string>
 
-#include "lib/collectives/work.h"
+#include "lib/collectives/collective.h"
+#include "lib/collectives/cuda/cuda_api.h"
 
 namespace buttress {
 namespace {
@@ -20,16 +21,16 @@ using SteadyClock = std::chrono::steady_clock;
 
 Status FromCuda(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
-  return Unavailable("CUDA " + what + ": " + cudaGetErrorString(error));
+  return Unavailable(fmt::format("CUDA {}: {}", what, cudaGetErrorString(error)));
 }
 
 Status FromNccl(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess || result == ncclInProgress) return OkStatus();
-  return Unavailable("NCCL " + what + ": " + ncclGetErrorString(result) + ": " +
-                     ncclGetLastError(nullptr));
+  return Unavailable(
+      fmt::format("NCCL {}: {}: {}", what, ncclGetErrorString(result), ncclGetLastError(nullptr)));
 }
 
-// CUDA and NCCL offer no wait with a deadline.
+// The pause between two polls; CUDA and NCCL have no wait with a deadline.
 void PollPause() {
   constexpr timespec kRest{0, 20'000};
   ::nanosleep(&kRest, nullptr);
@@ -53,14 +54,12 @@ std::optional<ncclDataType_t> TypeOf(DType dtype) {
   return std::nullopt;
 }
 
-// One communicator with its stream; shared by the collective and its works, so that an abort
-// reaches both.
+// A communicator with its stream. The collective and its works share it, so that an abort reaches
+// both.
 class Communicator {
  public:
   Communicator(ncclComm_t comm, int device) : comm_(comm), device_(device) {}
 
-  // The communicator is made without blocking, so that a rank that never comes is a deadline and
-  // not a hang.
   ~Communicator() {
     if (!aborted_) ncclCommDestroy(comm_);
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
@@ -78,11 +77,12 @@ class Communicator {
     return FromCuda(cudaMalloc(&scratch_, sizeof(std::int32_t)), "memory for the barrier");
   }
 
-  // Until no call of ours is in progress on the host side.
+  // Waits until NCCL has finished the last call on the host. Communicators are nonblocking, so that
+  // a missing rank causes an error instead of a hang.
   Status Settle(const std::string& what, Milliseconds timeout) {
     const auto deadline = SteadyClock::now() + timeout;
     for (;;) {
-      if (aborted_) return Aborted("NCCL " + what + ": the group was aborted");
+      if (aborted_) return Aborted(fmt::format("NCCL {}: the group was aborted", what));
       ncclResult_t state = ncclSuccess;
       Status status = FromNccl(ncclCommGetAsyncError(comm_, &state), what);
       if (status.ok()) status = FromNccl(state, what);
@@ -93,11 +93,11 @@ class Communicator {
     }
   }
 
-  // Until `done` has happened on the GPU.
+  // Waits until the GPU has reached the event `done`.
   Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout) {
     const auto deadline = SteadyClock::now() + timeout;
     for (;;) {
-      if (aborted_) return Aborted("NCCL " + what + ": the group was aborted");
+      if (aborted_) return Aborted(fmt::format("NCCL {}: the group was aborted", what));
       const cudaError_t state = cudaEventQuery(done);
       if (state == cudaSuccess) return OkStatus();
       if (state != cudaErrorNotReady) return Fail(FromCuda(state, what));
@@ -126,8 +126,8 @@ class Communicator {
 
  private:
   static Status Late(const std::string& what, Milliseconds timeout) {
-    return DeadlineExceeded("NCCL " + what + ": not done after " + std::to_string(timeout.count()) +
-                            " ms; another rank is dead or stuck");
+    return DeadlineExceeded(fmt::format(
+        "NCCL {}: not done after {} ms; another rank is dead or stuck", what, timeout.count()));
   }
 
   Status Fail(const Status& status) {
@@ -176,7 +176,7 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
     if (in.count != out.count * size_ || in.dtype != out.dtype) {
-      return Finished(
+      return CompletedWork(
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
     return Post("reduce-scatter", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
@@ -187,7 +187,7 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
     if (out.count != in.count * size_ || in.dtype != out.dtype) {
-      return Finished(
+      return CompletedWork(
           InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
     }
     return Post("all-gather", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
@@ -197,7 +197,8 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
-      return Finished(InvalidArgument("broadcast from rank " + std::to_string(root)));
+      return CompletedWork(
+          InvalidArgument(fmt::format("broadcast from rank {} of {}", root, size_)));
     return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
       return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(),
                            stream);
@@ -234,18 +235,18 @@ class NcclCollective : public Collective {
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
     if (communicator_->aborted())
-      return Finished(Aborted("the NCCL group was aborted").Annotate(what));
+      return CompletedWork(Aborted(fmt::format("NCCL {}: the group was aborted", what)));
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCuda)
-        return Finished(InvalidArgument("collective nccl: buffers must lie in GPU memory"));
+        return CompletedWork(InvalidArgument("collective nccl: buffers must be in GPU memory"));
     }
     const auto type = TypeOf(buffers.begin()->dtype);
-    if (!type) return Finished(InvalidArgument("collective nccl: unknown dtype"));
+    if (!type) return CompletedWork(InvalidArgument("collective nccl: unknown dtype"));
     cudaEvent_t event = nullptr;
     Status status = FromCuda(cudaSetDevice(communicator_->device()), "device");
     if (status.ok())
       status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
-    if (!status.ok()) return Finished(status);
+    if (!status.ok()) return CompletedWork(status);
     auto work = std::make_unique<NcclWork>(communicator_, event, what);
     const cudaStream_t current =
         c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device()))
@@ -258,7 +259,7 @@ class NcclCollective : public Collective {
     if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
     if (!status.ok()) {
       communicator_->Abort();
-      return Finished(status);
+      return CompletedWork(status);
     }
     return work;
   }
@@ -269,19 +270,17 @@ class NcclCollective : public Collective {
   Milliseconds timeout_;
 };
 
-}  // namespace
-
-Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
-                                             Milliseconds timeout) {
+Result<std::unique_ptr<Collective>> MakeGroup(Collective& bootstrap, int device,
+                                              Milliseconds timeout) {
   ncclUniqueId id{};
   Status made;
   if (bootstrap.rank() == 0) made = FromNccl(ncclGetUniqueId(&id), "unique id");
-  // A failure of rank 0 travels as an empty id, so that no rank waits for it.
+  // An empty id tells the other ranks that rank 0 failed.
   std::string bytes = made.ok() ? std::string(id.internal, sizeof id.internal) : std::string();
   BUTTRESS_ASSIGN_OR_RETURN(bytes, BroadcastBytes(bootstrap, std::move(bytes), 0, timeout));
   BUTTRESS_RETURN_IF_ERROR(made);
   if (bytes.size() != sizeof id.internal)
-    return Unavailable("NCCL: rank 0 could not make a unique id");
+    return Unavailable("NCCL unique id: rank 0 failed; see its log");
   std::memcpy(id.internal, bytes.data(), bytes.size());
   BUTTRESS_RETURN_IF_ERROR(FromCuda(cudaSetDevice(device), "device " + std::to_string(device)));
   ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
@@ -295,4 +294,18 @@ Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
       std::make_unique<NcclCollective>(communicator, bootstrap.rank(), bootstrap.size(), timeout));
 }
 
+class CudaApiImpl : public CudaApi {
+ public:
+  Result<std::unique_ptr<Collective>> MakeNccl(Collective& bootstrap, int device,
+                                               Milliseconds timeout) override {
+    return MakeGroup(bootstrap, device, timeout);
+  }
+};
+
+}  // namespace
 }  // namespace buttress
+
+extern "C" __attribute__((visibility("default"))) buttress::CudaApi* buttress_cuda_api() {
+  static buttress::CudaApiImpl api;
+  return &api;
+}

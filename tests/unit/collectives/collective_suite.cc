@@ -39,7 +39,7 @@ struct DTypeFor<std::int64_t> {
 };
 
 template <>
-struct DTypeFor<std::uint16_t> {  // bfloat16 as bits
+struct DTypeFor<std::uint16_t> {  // the bits of a bfloat16
   static constexpr DType value = DType::kBFloat16;
 };
 
@@ -65,7 +65,7 @@ class CollectiveSuite : public testing::Test {
     return values;
   }
 
-  // Sum of f(r) over the ranks.
+  // Returns the sum of f(r) over the ranks r.
   template <class F>
   std::int64_t SumOverRanks(F f) {
     std::int64_t sum = 0;
@@ -114,7 +114,7 @@ TEST_F(CollectiveSuite, AllReduceSumsBFloat16) {
   EXPECT_EQ(Get<std::uint16_t>(buffer), std::vector<std::uint16_t>(33, bits(expected)));
 }
 
-TEST_F(CollectiveSuite, SumsOfAnyNumbersAreBitEqualOnAllRanks) {
+TEST_F(CollectiveSuite, SumsOfRealNumbersHaveEqualBitsOnAllRanks) {
   for (const std::size_t count : {1u, 7u, 1000u, 200000u}) {
     RandomStream random({static_cast<std::uint64_t>(rank()), count});
     std::vector<float> values(count);
@@ -127,7 +127,7 @@ TEST_F(CollectiveSuite, SumsOfAnyNumbersAreBitEqualOnAllRanks) {
   }
 }
 
-TEST_F(CollectiveSuite, SeveralCallsUnderWayKeepTheirOrder) {
+TEST_F(CollectiveSuite, ConcurrentCallsKeepTheirOrder) {
   std::vector<Buffer> buffers;
   std::vector<std::unique_ptr<Work>> works;
   for (int i = 0; i < 8; ++i)
@@ -149,7 +149,7 @@ TEST_F(CollectiveSuite, ReduceScatterGivesEachRankItsPartOfTheSum) {
             std::vector<std::int64_t>(5, SumOverRanks([this](int r) { return 10 * rank() + r; })));
 }
 
-TEST_F(CollectiveSuite, AllGatherPutsTheRanksOneAfterAnother) {
+TEST_F(CollectiveSuite, AllGatherConcatenatesTheRanksInOrder) {
   const Buffer in = Put(std::vector<std::int32_t>{rank(), -rank()});
   const Buffer out = Put(std::vector<std::int32_t>(static_cast<std::size_t>(2 * size())));
   ASSERT_TRUE(group().AllGather(in, out)->Wait(kTimeout).ok());
@@ -158,7 +158,7 @@ TEST_F(CollectiveSuite, AllGatherPutsTheRanksOneAfterAnother) {
   EXPECT_EQ(Get<std::int32_t>(out), expected);
 }
 
-TEST_F(CollectiveSuite, BroadcastBringsTheRootsBuffer) {
+TEST_F(CollectiveSuite, BroadcastCopiesTheBufferOfTheRoot) {
   for (int root = 0; root < size(); ++root) {
     const Buffer buffer = Put(std::vector<double>(100, 1.5 * rank()));
     ASSERT_TRUE(group().Broadcast(buffer, root)->Wait(kTimeout).ok());
@@ -170,7 +170,7 @@ TEST_F(CollectiveSuite, BarrierPassesOnEveryRank) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(group().Barrier().ok());
 }
 
-TEST_F(CollectiveSuite, SplitMakesGroupsThatSumAmongThemselves) {
+TEST_F(CollectiveSuite, SplitFormsGroupsThatSumSeparately) {
   auto part = group().Split(rank() % 2, -rank());  // odd and even ranks, in reverse
   ASSERT_TRUE(part.ok()) << part.status().ToString();
   std::int64_t members = 0, sum = 0, later = 0;
@@ -186,7 +186,7 @@ TEST_F(CollectiveSuite, SplitMakesGroupsThatSumAmongThemselves) {
   EXPECT_EQ(Get<std::int64_t>(buffer), std::vector<std::int64_t>(3, sum));
 }
 
-TEST_F(CollectiveSuite, BroadcastBytesBringsAnySize) {
+TEST_F(CollectiveSuite, BroadcastBytesTransfersStringsOfAnySize) {
   for (const std::size_t count : {0u, 1u, 300000u}) {
     const std::string own =
         rank() == size() - 1 ? std::string(count, 'x') : std::string("something else");
@@ -196,7 +196,7 @@ TEST_F(CollectiveSuite, BroadcastBytesBringsAnySize) {
   }
 }
 
-TEST_F(CollectiveSuite, WrongCountsAndRootsAreRefusedWithoutHarm) {
+TEST_F(CollectiveSuite, InvalidCountsAndRootsAreRefusedAndTheGroupStaysUsable) {
   const Buffer in = Put(std::vector<float>(3));
   const Buffer out = Put(std::vector<float>(static_cast<std::size_t>(3 * size() + 1)));
   EXPECT_EQ(group().AllGather(in, out)->Wait(kTimeout).code(), StatusCode::kInvalidArgument);

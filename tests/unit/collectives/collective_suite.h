@@ -1,5 +1,5 @@
-// One suite for every back end of Collective. A program per back end gives it a group and memory,
-// and runs it on every rank.
+// The tests that every back end of Collective passes. A program for each back end provides a group
+// and memory, and runs the tests on every rank.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,12 +13,12 @@
 
 namespace buttress {
 
-// Memory that the back end's buffers lie in.
+// The memory of a back end's buffers.
 class SuiteMemory {
  public:
   virtual ~SuiteMemory() = default;
   virtual DeviceKind device() const = 0;
-  // Lives as long as this object.
+  // Returns a copy of the bytes that lives as long as this object.
   virtual void* Upload(const void* bytes, std::size_t size) = 0;
   virtual void Download(void* bytes, const void* from, std::size_t size) = 0;
 };
@@ -41,10 +41,10 @@ class CpuMemory : public SuiteMemory {
   std::vector<std::unique_ptr<char[]>> blocks_;
 };
 
-// Set by the program before the suite runs.
+// Set by the program before it runs the tests.
 struct SuiteBackend {
   Collective* group = nullptr;
-  Collective* control = nullptr;  // on the CPU, same ranks; for comparing results between ranks
+  Collective* control = nullptr;  // the same ranks on the CPU, to compare results between ranks
   SuiteMemory* memory = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// What ranks say of another one that is gone; one program per back end has it (gone_rank_test.sh).
+// The behaviour of ranks whose peer is dead or stuck, for gone_rank_test.sh.
 #pragma once
 
 #include <poll.h>
@@ -14,12 +14,12 @@ namespace buttress {
 
 inline constexpr std::chrono::milliseconds kGoneRankDeadline{1500};
 
-// The last rank does not take part: `dead`, it ends without a word; `stuck`, it makes no call. Exit
-// 3 with one line on each of the others.
+// Runs an all-reduce in which the last rank does not take part: in mode `dead` it is killed, in
+// mode `stuck` it makes no call. Every other rank prints one line and returns exit code 3.
 inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::string_view mode) {
   if (group.rank() == group.size() - 1) {
     if (mode == "dead") std::raise(SIGKILL);
-    // Makes no call until the others have given up.
+    // Outlives the deadline of the others.
     ::poll(nullptr, 0, static_cast<int>(2 * kGoneRankDeadline.count()));
     group.Abort();
     return 0;
@@ -29,7 +29,7 @@ inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::strin
   const Status status =
       group.AllReduceSum({data, 1, DType::kFloat32, memory.device()})->Wait(kGoneRankDeadline);
   std::fprintf(stderr, "rank %d leaves: %s\n", group.rank(), status.ToString().c_str());
-  const Status next = group.Barrier();  // refused, not waited for
+  const Status next = group.Barrier();  // fails at once
   if (status.ok() || next.code() != StatusCode::kAborted) return 1;
   return ExitCode(status);
 }

@@ -1,4 +1,4 @@
-// The suite over the local back end.
+// Runs the suite over the local back end.
 #include "tests/unit/collectives/collective_suite.h"
 
 int main(int argc, char** argv) {

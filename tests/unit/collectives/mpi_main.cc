@@ -1,6 +1,6 @@
-// The suite over MPI, on every rank of mpirun; with `--stuck-rank MODE`, what the others say of a
-// rank that is gone: `dead` (it ends without a word) or `stuck` (it makes no call); with
-// `--until-failure`, what every rank says when the network between them goes.
+// Runs the suite over MPI, on every rank of mpirun. With `--stuck-rank MODE` it tests a missing
+// rank instead (gone_rank.h); with `--until-failure` it sums until the network between the ranks
+// fails.
 #include <cstdio>
 #include <cstring>
 
@@ -10,7 +10,7 @@
 namespace buttress {
 namespace {
 
-// Sums until that fails. Exit 3 with one line.
+// Sums until a call fails, then prints one line and returns exit code 3.
 int RunUntilFailure(Collective& group) {
   std::fprintf(stderr, "rank %d is there\n", group.rank());
   Status status;

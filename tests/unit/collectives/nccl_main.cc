@@ -1,6 +1,6 @@
-// The suite over NCCL, bootstrapped by MPI; with `--stuck-rank MODE`, what the others say of a rank
-// that is gone. Where no GPU is visible only the refusal is tested, and the rest is skipped and
-// said so.
+// Runs the suite over NCCL, bootstrapped by MPI. With `--stuck-rank MODE` it tests a missing rank
+// instead (gone_rank.h). Without a GPU it tests only the error message, and reports the rest as
+// skipped.
 #include <torch/types.h>
 
 #include <cstdio>
@@ -67,7 +67,7 @@ int Main(int argc, char** argv) {
   if (!control.ok()) return 1;
   const int devices = VisibleCudaDevices();
   if (devices == 0) return RunWithoutGpu(**control);
-  // NCCL takes two ranks of one host on one GPU for a mistake; on hosts of their own they are not.
+  // NCCL refuses two ranks on the same GPU of one host; different host ids hide that.
   if ((*control)->size() > devices)
     ::setenv("NCCL_HOSTID", ("host-" + std::to_string((*control)->rank())).c_str(), 1);
   const int device = (*control)->rank() % devices;
