@@ -1,5 +1,6 @@
 #include "rollout_worker/embedded_engine.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -23,27 +24,28 @@ namespace {
 constexpr std::chrono::milliseconds kWaitSlice(200);
 constexpr std::size_t kQueuedPerRunning = 4;
 
-// Versions in the order in which the generator took them. A sequence that ended now with n segments
-// ran under the last n of them.
+// The policy versions that the generator used, in order. A sequence that finishes now with n
+// segments ran under the last n of them.
 class VersionHistory {
  public:
   explicit VersionHistory(PolicyVersion first) : versions_({std::move(first)}) {}
 
-  void Change(PolicyVersion version) {
-    if (!stepped_) versions_.pop_back();  // nothing was sampled from it
+  void Add(PolicyVersion version) {
+    if (!stepped_) versions_.pop_back();  // no token was sampled from it
     versions_.push_back(std::move(version));
     stepped_ = false;
   }
 
-  void Stepped() { stepped_ = true; }
+  // Records that the generator ran a step under the current version.
+  void RecordStep() { stepped_ = true; }
 
-  // Nothing is in flight: only the last is needed.
-  void Forget() { versions_.erase(versions_.begin(), versions_.end() - 1); }
+  // Drops all versions but the current one, which suffices when no sequence is in flight.
+  void Trim() { versions_.erase(versions_.begin(), versions_.end() - 1); }
 
   std::vector<Segment> SegmentsOf(const GeneratedSequence& sequence) const {
     const std::vector<std::int32_t>& starts = sequence.segment_starts;
     BUTTRESS_CHECK(starts.size() <= versions_.size(),
-                   "a sequence has more segments than there were versions");
+                   "a sequence has more segments than versions were recorded");
     std::vector<Segment> segments;
     for (std::size_t i = 0; i < starts.size(); ++i) {
       if (starts[i] >= static_cast<std::int32_t>(sequence.token_ids.size())) continue;
@@ -68,8 +70,9 @@ struct WeightUpdate {
   InFlight in_flight = InFlight::kKeep;
 };
 
-// Three threads meet here: callers, and the engine's own, which alone touches model, generator,
-// samples and history.
+// Thread-safe. The thread of the engine alone uses the model, the generator, samples_ and history_;
+// everything that callers share with it is guarded by mutex_. The one exception is ReadWeights of
+// the model, which is thread-safe.
 class EmbeddedEngine final : public InferenceEngine {
  public:
   EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads,
@@ -78,7 +81,7 @@ class EmbeddedEngine final : public InferenceEngine {
         options_(options),
         threads_(threads),
         queue_limit_(kQueuedPerRunning * static_cast<std::size_t>(options.max_running)),
-        generator_(Generator::Make(*model_, options_)),
+        generator_(std::make_unique<Generator>(*model_, options_)),
         history_(initial),
         version_(std::move(initial)) {
     thread_ = std::thread([this] { Run(); });
@@ -96,8 +99,8 @@ class EmbeddedEngine final : public InferenceEngine {
   Status Submit(SampleRequest request) override {
     MutexLock lock(mutex_);
     if (inside_ >= queue_limit_) {
-      return ResourceExhausted("the engine holds " + std::to_string(inside_) +
-                               " samples; submit again when some have ended");
+      return ResourceExhausted(
+          fmt::format("the engine has {} samples; submit again after some have ended", inside_));
     }
     ++inside_;
     submitted_.push_back({std::move(request), MonotonicSeconds()});
@@ -113,14 +116,14 @@ class EmbeddedEngine final : public InferenceEngine {
 
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) override {
     MutexLock lock(mutex_);
-    changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
+    changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return !results_.empty(); });
     inside_ -= results_.size();
     return std::exchange(results_, {});
   }
 
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     MutexLock one_at_a_time(update_mutex_);
-    // Read and checked here, while the engine's thread goes on.
+    // Reads and checks the weights on this thread, while the engine continues to generate.
     WeightUpdate update{{}, manifest.version, in_flight};
     BUTTRESS_RETURN_IF_ERROR(Guarded([&]() -> Status {
       BUTTRESS_ASSIGN_OR_RETURN(update.values, model_->ReadWeights(manifest.folder));
@@ -130,7 +133,8 @@ class EmbeddedEngine final : public InferenceEngine {
     update_ = std::move(update);
     update_status_.reset();
     changed_.NotifyAll();
-    while (!changed_.WaitFor(mutex_, kWaitSlice, [this] { return update_status_.has_value(); })) {
+    const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };
+    while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
     }
     return *update_status_;
   }
@@ -151,17 +155,17 @@ class EmbeddedEngine final : public InferenceEngine {
   void Run() {
     at::set_num_threads(threads_);
     while (WaitForWork()) {
-      TakeCancelled();
-      TakeUpdate();
-      TakeSubmitted();
+      CancelSamples();
+      ApplyUpdate();
+      AddSubmitted();
       Step();
     }
   }
 
-  // False when the engine is to stop.
+  // Waits for something to do. Returns false when the engine stops.
   bool WaitForWork() {
     MutexLock lock(mutex_);
-    const auto ready = [this] {
+    const auto ready = [this]() REQUIRES(mutex_) {
       return stop_ || update_.has_value() || !submitted_.empty() || !cancelled_.empty();
     };
     while (samples_.empty() && !changed_.WaitFor(mutex_, kWaitSlice, ready)) {
@@ -169,7 +173,7 @@ class EmbeddedEngine final : public InferenceEngine {
     return !stop_;
   }
 
-  void TakeCancelled() {
+  void CancelSamples() {
     std::vector<EngineResult> results;
     MutexLock lock(mutex_);
     for (const SampleId& id : std::exchange(cancelled_, {})) {
@@ -190,8 +194,8 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // Takes new weights, unless samples in flight are to end first.
-  void TakeUpdate() {
+  // Applies a pending weight update, unless it has to wait for the samples in flight.
+  void ApplyUpdate() {
     std::optional<WeightUpdate> update;
     {
       MutexLock lock(mutex_);
@@ -199,14 +203,14 @@ class EmbeddedEngine final : public InferenceEngine {
       update = std::exchange(update_, std::nullopt);
     }
     Status status = Guarded([&] {
-      model_->TakeWeights(update->values);
+      model_->SetWeights(update->values);
       return OkStatus();
     });
     if (status.ok()) {
       if (update->in_flight == InFlight::kAbort)
-        EndAll(FinishReason::kAbort, Cancelled("aborted by new weights"));
+        EndAll(FinishReason::kAbort, Cancelled("aborted by a weight update"));
       if (generator_) generator_->WeightsChanged();
-      history_.Change(update->version);
+      history_.Add(update->version);
     }
     MutexLock lock(mutex_);
     if (status.ok()) version_ = update->version;
@@ -214,17 +218,18 @@ class EmbeddedEngine final : public InferenceEngine {
     changed_.NotifyAll();
   }
 
-  void TakeSubmitted() {
+  // Passes submitted samples to the generator. While an update waits for the samples in flight, new
+  // samples wait for the update.
+  void AddSubmitted() {
     std::deque<Sample> submitted;
     {
       MutexLock lock(mutex_);
-      if (update_.has_value())
-        return;  // being drained: what comes now starts under the new weights
+      if (update_.has_value()) return;
       submitted.swap(submitted_);
     }
     std::vector<EngineResult> results;
     std::int64_t prompt_tokens = 0;
-    const Status ready = submitted.empty() ? OkStatus() : MakeGenerator();
+    const Status ready = submitted.empty() ? OkStatus() : EnsureGenerator();
     for (Sample& sample : submitted) {
       const std::uint64_t key = next_key_++;
       const Status added = ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids,
@@ -249,7 +254,7 @@ class EmbeddedEngine final : public InferenceEngine {
       finished = generator_->Step();
       return OkStatus();
     });
-    history_.Stepped();
+    history_.RecordStep();
     std::vector<EngineResult> results;
     std::int64_t tokens = 0;
     for (GeneratedSequence& sequence : finished) {
@@ -259,15 +264,15 @@ class EmbeddedEngine final : public InferenceEngine {
       samples_.erase(it);
     }
     if (!status.ok()) Recover(status);
-    if (samples_.empty()) history_.Forget();
+    if (samples_.empty()) history_.Trim();
     MutexLock lock(mutex_);
     stats_.generated_tokens += tokens;
     stats_.running = generator_ ? generator_->running() : 0;
     Deliver(std::move(results));
   }
 
-  // After a failed step nothing is known of the cache: all samples end, and the next ones get a new
-  // generator.
+  // Ends all samples and drops the generator, because a failed step leaves its cache in an unknown
+  // state.
   void Recover(const Status& status) {
     Log(LogLevel::kError, "generation failed",
         {{"error", status.message()}, {"samples", samples_.size()}});
@@ -275,11 +280,11 @@ class EmbeddedEngine final : public InferenceEngine {
     generator_.reset();
   }
 
-  // Where there is none.
-  Status MakeGenerator() {
+  // Creates a generator if there is none.
+  Status EnsureGenerator() {
     if (generator_) return OkStatus();
     return Guarded([&] {
-      generator_ = Generator::Make(*model_, options_);
+      generator_ = std::make_unique<Generator>(*model_, options_);
       return OkStatus();
     });
   }
@@ -295,7 +300,7 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // LibTorch's exceptions as a Status: one of the four places that catch them.
+  // Calls `function` and converts LibTorch's exceptions into a Status.
   template <class Function>
   static Status Guarded(const Function& function) {
     try {
@@ -318,9 +323,10 @@ class EmbeddedEngine final : public InferenceEngine {
 
   EngineResult Finished(const Sample& sample, GeneratedSequence sequence) const {
     const bool failed = sequence.finish_reason == FinishReason::kError;
-    EngineResult result = Ended(
-        sample, sequence.finish_reason,
-        failed ? Internal("the model's logits are not numbers; look at the weights") : OkStatus());
+    EngineResult result =
+        Ended(sample, sequence.finish_reason,
+              failed ? Internal("a logit is NaN or infinite; check the weights of the model")
+                     : OkStatus());
     result.completion.segments = history_.SegmentsOf(sequence);
     result.completion.token_ids = std::move(sequence.token_ids);
     result.completion.logprobs = std::move(sequence.logprobs);
@@ -339,19 +345,19 @@ class EmbeddedEngine final : public InferenceEngine {
   const int threads_;
   const std::size_t queue_limit_;
 
-  std::unique_ptr<Generator> generator_;  // none after a failed step, until samples come
+  std::unique_ptr<Generator> generator_;  // null after a failed step, until the next sample
   VersionHistory history_;
-  std::unordered_map<std::uint64_t, Sample> samples_;  // in the generator
+  std::unordered_map<std::uint64_t, Sample> samples_;  // by key of the generator
   std::uint64_t next_key_ = 0;
 
-  Mutex update_mutex_;  // taken before mutex_
+  Mutex update_mutex_;  // held during UpdateWeights; locked before mutex_
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
   std::deque<Sample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);
-  std::size_t inside_ GUARDED_BY(mutex_) = 0;  // submitted and not yet given out by Poll
+  std::size_t inside_ GUARDED_BY(mutex_) = 0;  // samples submitted and not yet returned by Poll
   std::optional<WeightUpdate> update_ GUARDED_BY(mutex_);
   std::optional<Status> update_status_ GUARDED_BY(mutex_);
   PolicyVersion version_ GUARDED_BY(mutex_);

@@ -1,4 +1,4 @@
-// Our own engine: a Generator over the Transformer, on a thread of its own, in this process.
+// The engine that generates in the process of the worker, on a thread of its own.
 #pragma once
 
 #include <memory>
@@ -10,9 +10,9 @@
 
 namespace buttress {
 
-// Loads model.path as policy version `initial`. Takes four times worker.max_running samples before
-// Submit gives kResourceExhausted. LibTorch's errors end the samples in flight with finish_reason
-// error; the engine lives on.
+// Loads model.path as policy version `initial`. The engine accepts four times worker.max_running
+// samples; beyond that, Submit returns kResourceExhausted. An error of LibTorch ends the samples in
+// flight with finish reason kError; the engine stays usable.
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,
                                                             PolicyVersion initial);

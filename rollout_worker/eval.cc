@@ -129,15 +129,14 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   const auto scoring =
       ScoringPool::Start(std::move(verifiers), *tokenizer, scoring_options, metrics);
   at::set_num_threads(static_cast<int>(options.worker.threads));
-  const auto generator =
-      Generator::Make(*model, {.max_running = options.worker.max_running,
+  Generator generator(*model, {.max_running = options.worker.max_running,
                                .kv_cache_tokens = options.worker.kv_cache_tokens,
                                .batch_invariant = options.worker.batch_invariant});
   const auto rows = static_cast<std::int64_t>(file->size());
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
   BUTTRESS_ASSIGN_OR_RETURN(
       const EvalResult result,
-      Evaluation(*file, *tokenizer, *scoring, *generator, count, options.completions)
+      Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
           .Run(options.sampling));
   if (result.correct + result.wrong == 0) {
     return DataLoss("none of " + std::to_string(result.completions) +

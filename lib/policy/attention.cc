@@ -7,8 +7,8 @@
 namespace buttress {
 namespace {
 
-// `sequences` of `length` rows [.., heads * C] from row `first` on -> [B, H, T, C]; key-value heads
-// are repeated for the query heads that share them.
+// Reshapes `sequences` sequences of `length` rows, from row `first` on, from [.., heads * C] to
+// [B, H, T, C]. Repeats key-value heads for the query heads that share them.
 at::Tensor HeadsOf(const at::Tensor& rows, std::int64_t first, std::int64_t sequences,
                    std::int64_t length, const HeadShape& shape) {
   const std::int64_t heads = rows.size(1) / shape.C;
@@ -31,7 +31,7 @@ at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
   const std::int64_t q_width = shape.H * shape.C;
   const std::int64_t kv_width = shape.K * shape.C;
   const auto packed = PadRows(rectangles, qkv).split_with_sizes({q_width, kv_width, kv_width}, 1);
-  std::vector<at::Tensor> shared;  // keys and values of sequences that continue a prefix
+  std::vector<at::Tensor> shared;  // keys and values of the sequences that continue a prefix
   if (rectangles.key_source_Q.defined()) {
     shared = KeyRows(rectangles, qkv.narrow(1, q_width, 2 * kv_width))
                  .split_with_sizes({kv_width, kv_width}, 1);

@@ -16,8 +16,8 @@ struct HeadShape {
   std::int64_t C = 0;
 };
 
-// qkv [N, (H + 2K) * C], queries, keys and values side by side -> [N, H * C]; scores are divided by
-// sqrt(C). Differentiable.
+// Maps qkv [N, (H + 2K) * C], the queries, keys and values of each row side by side, to [N, H * C].
+// Divides scores by sqrt(C). Differentiable.
 at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
                            const HeadShape& heads);
 

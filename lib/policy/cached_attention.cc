@@ -17,10 +17,10 @@ PagedLayer<T> PagedLayerOf(const KvCache& cache, std::size_t layer) {
           keys.size(1), keys.size(2)};
 }
 
-// Rows handled at once where attention gathers its keys: bounds the copy.
+// The rows of one GatheredAttention; bounds the memory of its copies.
 constexpr std::int64_t kGatherRows = 256;
 
-// By gathering the rows' blocks into rectangles: any device.
+// Copies the blocks of the rows into rectangles. Works on any device.
 at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC,
                              const KvCache& cache, std::size_t layer) {
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
@@ -57,14 +57,15 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
   const at::Tensor mask = at::arange(T, at::TensorOptions(at::kLong).device(device))
                               .unsqueeze(0)
                               .lt(lengths.to(device));
-  // Positions past a sequence's end hold whatever was there before; zeroed, since 0 times a NaN is
-  // a NaN.
+  // Positions past the end of a sequence hold old values. They are zeroed, because their weight of
+  // 0 times a NaN would be a NaN.
   const at::Tensor clean_v = v.masked_fill(mask.logical_not().view({count, 1, T, 1}), 0.0);
   return at::scaled_dot_product_attention(q_RHC.unsqueeze(2), spread(k), spread(clean_v),
                                           mask.view({count, 1, 1, T}))
       .reshape({count, H * C});
 }
 
+// Runs the CPU kernels on the blocks in place.
 at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
                            const HeadShape& shape, const KvCache& cache, std::size_t layer) {
   const std::int64_t count = qkv.size(0);
@@ -114,7 +115,7 @@ void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const Head
   }
   const at::Tensor moved = places.to(qkv.device());
   at::Tensor keys = cache.keys(layer).permute({0, 3, 1, 2});      // [blocks, position, K, C]
-  at::Tensor values = cache.values(layer).permute({0, 2, 1, 3});  // likewise
+  at::Tensor values = cache.values(layer).permute({0, 2, 1, 3});  // [blocks, position, K, C]
   const auto heads = [&](std::int64_t begin) {
     return qkv.narrow(1, begin, width).unflatten(1, {shape.K, shape.C});
   };

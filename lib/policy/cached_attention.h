@@ -1,4 +1,4 @@
-// Attention of single rows over the paged cache.
+// Attention of single rows over the paged key-value cache.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,11 +11,12 @@
 
 namespace buttress {
 
-// qkv [R, (H + 2K) * C] as in attention.h: puts keys and values at the rows' places in `layer`.
+// Stores the keys and values of qkv [R, (H + 2K) * C], as in attention.h, at the positions of the
+// rows in layer `layer` of the cache.
 void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape,
                KvCache& cache, std::size_t layer);
 
-// The queries of each row over positions 0 to its own -> [R, H * C].
+// Lets the queries of each row attend to positions 0 to its own. Returns [R, H * C].
 at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
                            const HeadShape& shape, const KvCache& cache, std::size_t layer);
 

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int64_t kTileRows = 32;
 
-// Lengths of the sequences that the rows are, one after another.
+// Returns the lengths of the sequences that the rows consist of.
 std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
   std::vector<std::int64_t> lengths;
   for (const CacheRow& row : rows) {
@@ -32,8 +32,8 @@ std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
 struct CachedDecoder::Batch {
   std::span<const CacheRow> rows;
   at::Tensor positions_R;
-  std::int64_t end = 0;  // one past the largest position
-  const PackedLayout* layout = nullptr;
+  std::int64_t end = 0;                  // one past the largest position
+  const PackedLayout* layout = nullptr;  // null to attend to the cache
 };
 
 CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
@@ -42,14 +42,13 @@ CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
       device_(model.weights().embedding_VD.device()),
       tile_rows_(batch_invariant ? kTileRows : 0),
       rope_(config_.head_dim, config_.rope_theta, device_) {
-  TakeWeights();
+  RepackWeights();
 }
 
-void CachedDecoder::TakeWeights() {
+void CachedDecoder::RepackWeights() {
   const at::NoGradGuard no_grad;
   const DecoderWeights& weights = model_.weights();
   layers_.clear();
-  head_.clear();
   for (const LayerWeights& w : weights.layers) {
     layers_.push_back(
         {w.input_norm_D,
@@ -57,7 +56,7 @@ void CachedDecoder::TakeWeights() {
          PackedLinear({w.o_weight}, {}), w.mlp_norm_D,
          PackedLinear({w.gate_weight, w.up_weight}, {}), PackedLinear({w.down_weight}, {})});
   }
-  head_.emplace_back(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
+  head_.emplace(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
 }
 
 at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
@@ -106,7 +105,7 @@ at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch,
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
   const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.rms_norm_eps);
-  return head_.front().Apply(normed, tile_rows_).to(at::kCPU);
+  return head_->Apply(normed, tile_rows_).to(at::kCPU);
 }
 
 }  // namespace buttress

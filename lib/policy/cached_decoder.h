@@ -1,10 +1,10 @@
-// The decoder's forward pass over rows whose keys and values are cached: what generation runs. No
-// gradients.
+// The forward pass of the decoder with a key-value cache, for generation. Without gradients.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,32 +16,33 @@
 
 namespace buttress {
 
-// One token at one position of a sequence. `blocks` hold positions 0 to `position`.
+// One token at one position of a sequence. `blocks` are the cache blocks of positions 0 to
+// `position`.
 struct CacheRow {
   std::int32_t token = 0;
   std::int64_t position = 0;
   const std::int32_t* blocks = nullptr;
 };
 
-// Where a row attends to.
+// What a row attends to.
 enum class AttendTo {
-  kCache,  // positions 0 to its own, all of them in the cache or among the rows
-  // the rows are whole sequences from position 0: to one another, which is faster for long ones
-  kRows,
+  kCache,  // the cache; earlier positions of its sequence are there or among the rows
+  kRows,   // the rows, which must be whole sequences from position 0; faster for long ones
 };
 
-// Not thread-safe. Holds its own copy of the weights in the layout that small batches want.
+// Keeps a copy of the weights in a layout that is fast for small batches. Not thread-safe.
 class CachedDecoder {
  public:
   CachedDecoder(Transformer& model, bool batch_invariant);
 
-  // The model's weights have changed: takes them anew.
-  void TakeWeights();
+  // Copies the weights of the model again, after they changed.
+  void RepackWeights();
 
-  // Stores the rows' keys and values and returns their hidden states before the last norm, [R, D].
+  // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
+  // norm.
   at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
 
-  // Logits [R, V] on the CPU, float32 or bfloat16, of hidden states from Run.
+  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32 or bfloat16.
   at::Tensor Logits(const at::Tensor& hidden_RD);
 
   at::Device device() const { return device_; }
@@ -64,10 +65,10 @@ class CachedDecoder {
   Transformer& model_;
   const ModelConfig& config_;
   const at::Device device_;
-  const std::int64_t tile_rows_;  // 0: any number of rows at once
+  const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   RopeTable rope_;
   std::vector<Layer> layers_;
-  std::vector<PackedLinear> head_;  // one, once the weights are taken
+  std::optional<PackedLinear> head_;
 };
 
 }  // namespace buttress

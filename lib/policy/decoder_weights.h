@@ -1,5 +1,5 @@
-// The tensors of a decoder by role; names in the checkpoint are beside them in
-// Transformer::parameters().
+// The tensors of a decoder by role. NamedParameters in parameters.h has their names in a
+// checkpoint.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,7 +8,7 @@
 
 namespace buttress {
 
-// H query heads, K key-value heads, C values of a head, F width of the MLP.
+// D width, H query heads, K key-value heads, C values of a head, F width of the MLP.
 struct LayerWeights {
   at::Tensor input_norm_D;
   at::Tensor q_weight, q_bias;  // [H*C, D], [H*C]
@@ -24,7 +24,7 @@ struct DecoderWeights {
   at::Tensor embedding_VD;
   std::vector<LayerWeights> layers;
   at::Tensor final_norm_D;
-  at::Tensor head_VD;  // the embedding itself where the head is tied
+  at::Tensor head_VD;  // the embedding itself if the head is tied
 };
 
 }  // namespace buttress

@@ -19,7 +19,7 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType dtype, at::Device dev
 
 std::vector<std::int32_t> KvCache::Allocate(std::int64_t count) {
   BUTTRESS_CHECK(count <= free_blocks(),
-                 "the key-value cache was asked for more blocks than are free");
+                 "more blocks of the key-value cache requested than are free");
   std::vector<std::int32_t> blocks(free_.rbegin(), free_.rbegin() + count);
   free_.resize(free_.size() - static_cast<std::size_t>(count));
   return blocks;

@@ -15,7 +15,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// log softmax(hidden_cD head^T / temperature), float32 [c, V].
+// Returns log softmax(hidden_cD head^T / temperature), [c, V], in float32.
 at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD,
                         double temperature) {
   at::Tensor logits = at::linear(hidden_cD, head_VD).to(at::kFloat);
@@ -25,8 +25,8 @@ at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD,
 
 at::Tensor EntropyOf(const at::Tensor& logp_cV) { return (logp_cV.exp() * logp_cV).sum(-1).neg_(); }
 
-// Keeps inputs alone; when all rows fit into one chunk it keeps that chunk's log-probs too, which
-// spares the second pass.
+// Saves its inputs for the backward pass. If all rows fit into one chunk, saves the log-probs of
+// the chunk too, which the backward pass then need not recompute.
 class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden_MD,
@@ -60,7 +60,7 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     const std::int64_t chunk_rows = ctx->saved_data["chunk_rows"].toInt();
     const std::int64_t rows = hidden_MD.size(0);
     at::Tensor grad_hidden = at::empty_like(hidden_MD);
-    at::Tensor grad_head;  // float32 sum over chunks
+    at::Tensor grad_head;  // summed over chunks in float32
     for (std::int64_t first = 0; first < rows; first += chunk_rows) {
       const std::int64_t count = std::min(chunk_rows, rows - first);
       const at::Tensor hidden = hidden_MD.narrow(0, first, count);

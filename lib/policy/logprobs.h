@@ -1,4 +1,4 @@
-// Log-probabilities and entropy of given tokens, chunked over rows so that no [N, V] is kept.
+// Log-probabilities of given tokens, and the entropy of their distributions.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,14 +11,15 @@ namespace buttress {
 
 struct TokenLogprobs {
   at::Tensor
-      logprobs_M;  // [M] float32, of targets under softmax(logits / temperature); differentiable
-  at::Tensor entropy_M;  // [M] float32, exact, nats; undefined unless asked for
+      logprobs_M;        // [M] float32, in nats, of the targets under softmax(logits / temperature)
+  at::Tensor entropy_M;  // [M] float32, in nats, over the whole vocabulary; undefined for kNone
 };
 
 enum class EntropyMode { kNone, kDetached, kDifferentiable };
 
-// Rows of `hidden_MD` predict `targets_M`. At most `chunk_rows` rows of logits exist at a time, in
-// the backward pass too (they are recomputed). Temperature scales logits as sampling did.
+// Computes the log-probs of `targets_M` from the hidden states `hidden_MD` that predict them. At
+// most `chunk_rows` rows of logits exist at a time; the backward pass computes them again.
+// `temperature` must be that of sampling. The log-probs are differentiable.
 TokenLogprobs ChunkedLogprobs(Transformer& model, const at::Tensor& hidden_MD,
                               const at::Tensor& targets_M, double temperature,
                               std::int64_t chunk_rows, EntropyMode entropy);

@@ -1,5 +1,7 @@
 #include "lib/policy/model_config.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -23,12 +25,12 @@ Result<json> ReadJsonObject(const std::string& path) {
   return parsed;
 }
 
-// Reads fields of one config.json; the first failure is kept, later reads change nothing.
+// Reads the fields of one config.json, and keeps the first error.
 class FieldReader {
  public:
   FieldReader(const json& object, std::string path) : object_(object), path_(std::move(path)) {}
 
-  // Absent and null are the same, as in transformers.
+  // Returns null for a missing field and for JSON's null, as transformers does.
   const json* Find(std::string_view name) const {
     const auto it = object_.find(name);
     return it == object_.end() || it->is_null() ? nullptr : &*it;
@@ -66,7 +68,7 @@ class FieldReader {
     return field->get<bool>();
   }
 
-  // A token id or a list of them, added to `ids` once each.
+  // Adds the token id, or the list of them, to `ids`, without duplicates.
   void TokenIds(std::string_view name, std::vector<std::int32_t>& ids) {
     const json* field = Find(name);
     if (field == nullptr) return;
@@ -82,17 +84,18 @@ class FieldReader {
     }
   }
 
-  // What is not implemented and would change the result.
+  // Records that the value of a field is not implemented.
   void Refuse(std::string_view name, std::string_view meaning) {
     if (status_.ok()) {
-      status_ = InvalidArgument(path_ + ": " + std::string(name) + " = " + Find(name)->dump() +
-                                ": " + std::string(meaning));
+      status_ =
+          InvalidArgument(fmt::format("{}: {} = {}: {}", path_, name, Find(name)->dump(), meaning));
     }
   }
 
+  // Records a malformed field. Returns 1, a value with which reading can continue.
   std::int64_t Fail(std::string_view name, const std::string& what, const std::string& expected) {
     if (status_.ok())
-      status_ = DataLoss(path_ + ": " + std::string(name) + " " + what + "; expected " + expected);
+      status_ = DataLoss(fmt::format("{}: {} {}; expected {}", path_, name, what, expected));
     return 1;
   }
 
@@ -116,8 +119,8 @@ void ReadArchitecture(FieldReader& fields, ModelConfig& config) {
     fields.Refuse("architectures", "not implemented; Qwen2ForCausalLM is");
 }
 
-// rope_theta stands at the top level (transformers 4) or in rope_parameters (transformers 5);
-// scaled forms are not implemented.
+// Reads rope_theta from the top level (transformers 4) or from rope_parameters (transformers 5).
+// Scaled variants are not implemented.
 void ReadRope(FieldReader& fields, ModelConfig& config) {
   config.rope_theta = fields.PositiveNumber("rope_theta", config.rope_theta);
   for (const std::string_view name : {"rope_parameters", "rope_scaling"}) {
@@ -139,7 +142,7 @@ void ReadRope(FieldReader& fields, ModelConfig& config) {
   }
 }
 
-// Fields with which a Qwen2 model computes something else than Hidden() does.
+// Refuses the variants of Qwen2 that Transformer::Hidden does not compute.
 void RefuseVariants(FieldReader& fields) {
   if (fields.Flag("use_sliding_window", false))
     fields.Refuse("use_sliding_window", "not implemented; full attention is");
@@ -215,8 +218,8 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   }
   for (const std::int32_t id : config.eos_token_ids) {
     if (id >= config.vocab_size) {
-      return DataLoss(path + ": eos_token_id = " + std::to_string(id) +
-                      " is not below vocab_size = " + std::to_string(config.vocab_size));
+      return DataLoss(fmt::format("{}: eos_token_id = {} is not below vocab_size = {}", path, id,
+                                  config.vocab_size));
     }
   }
   return config;

@@ -1,4 +1,4 @@
-// config.json of a Hugging Face folder, as far as decoders of ours need it. Torch-free.
+// The fields of a Hugging Face config.json that the decoder needs. Without torch.
 #pragma once
 
 #include <cstdint>
@@ -23,14 +23,14 @@ struct ModelConfig {
   double rope_theta = 10000;
   double rms_norm_eps = 1e-6;
   bool tie_word_embeddings = false;
-  std::vector<std::int32_t> eos_token_ids;  // of generation_config.json and config.json together
+  std::vector<std::int32_t> eos_token_ids;  // of config.json and generation_config.json
   std::int32_t pad_token_id = -1;
   double initializer_range = 0.02;
 };
 
-// Reads <folder>/config.json and generation_config.json. Anything that would change the result and
-// is not implemented (another architecture, rope_scaling, sliding window in use) is refused by
-// name.
+// Reads <folder>/config.json and generation_config.json. kInvalidArgument names a setting that
+// would change the result and is not implemented, such as another architecture, rope_scaling or a
+// sliding window; kDataLoss names a malformed field.
 Result<ModelConfig> LoadModelConfig(const std::string& folder);
 
 }  // namespace buttress

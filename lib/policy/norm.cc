@@ -8,11 +8,11 @@
 namespace buttress {
 namespace {
 
-// Rows whose weight gradients are summed together: a fixed number, so that the sum does not depend
-// on the threads.
+// Weight gradients are summed over this many rows at a time. The number is fixed, so that the sum
+// does not depend on the number of threads.
 constexpr std::int64_t kGradRows = 512;
 
-// `scale` [N] may be undefined.
+// Sets `scale_N` to 1 / sqrt(mean(x^2) + eps), unless it is undefined.
 at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps,
                     at::Tensor& scale_N) {
   at::Tensor out = at::empty(x_ND.sizes(), x_ND.options());

@@ -12,12 +12,12 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// A rectangle takes a shorter sequence while at least this share of its row would be real tokens.
+// A sequence joins a rectangle if it fills at least this share of the rectangle's length.
 constexpr double kLeastFill = 0.8;
 
-// Selects rows by `index`; the gradient goes back by `inverse`. Fillers are never read downstream
-// (attention is causal and padding stands at the right), so their gradient is zero and each real
-// row has exactly one place to fetch its gradient from.
+// Selects rows by `index`, and routes the gradient by `inverse`. Attention is causal and padding is
+// on the right, so no row depends on a filler. The gradient of fillers is zero, and each packed row
+// gets its gradient from exactly one padded row.
 class RegatherRows : public torch::autograd::Function<RegatherRows> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const at::Tensor& index,
@@ -42,7 +42,7 @@ class RegatherRows : public torch::autograd::Function<RegatherRows> {
   }
 };
 
-// Selects rows, some of them several times.
+// Selects rows, which may repeat; sums their gradients in float32.
 class RepeatRows : public torch::autograd::Function<RepeatRows> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const at::Tensor& index) {
@@ -73,10 +73,10 @@ void CheckPrefix(const PackedLayout& layout, std::int64_t b) {
   TORCH_CHECK(prefix < b && layout.prefix[Index(prefix)] < 0 &&
                   (prefix == before || layout.prefix[Index(before)] == prefix),
               "packed sequence ", b, " continues sequence ", prefix,
-              ", which does not stand directly before it");
+              ", which does not precede it directly");
 }
 
-// Builds the rectangles' rows, rectangle after rectangle.
+// Builds the rows of the rectangles, one rectangle after another.
 class RectangleBuilder {
  public:
   explicit RectangleBuilder(const PackedLayout& layout)
@@ -137,7 +137,8 @@ class RectangleBuilder {
   }
 
  private:
-  // Sequences come with falling key length, then falling length.
+  // Returns whether the sequence may join the last rectangle. Sequences are added in the order of
+  // decreasing key length, then decreasing length.
   bool Fits(std::int64_t length, std::int64_t key_length) const {
     if (rectangles_.empty()) return false;
     const Rectangle& last = rectangles_.back();
@@ -151,7 +152,7 @@ class RectangleBuilder {
 
   const PackedLayout& layout_;
   std::vector<Rectangle> rectangles_;
-  std::vector<std::vector<std::int64_t>> prefix_lengths_;  // of each rectangle's sequences
+  std::vector<std::vector<std::int64_t>> prefix_lengths_;  // of the sequences of each rectangle
   std::vector<std::int64_t> source_;
   std::vector<std::int64_t> target_;
   std::vector<std::int64_t> key_source_;
@@ -161,8 +162,8 @@ class RectangleBuilder {
 
 PackedLayout LayOut(std::span<const std::int64_t> lengths, std::span<const std::int64_t> prefixes,
                     at::Device device) {
-  TORCH_CHECK(prefixes.empty() || prefixes.size() == lengths.size(), "prefixes of ",
-              prefixes.size(), " of ", lengths.size(), " packed sequences");
+  TORCH_CHECK(prefixes.empty() || prefixes.size() == lengths.size(), prefixes.size(),
+              " prefixes for ", lengths.size(), " packed sequences");
   PackedLayout layout;
   layout.offsets.assign(1, 0);
   std::vector<std::int64_t> positions;

@@ -1,5 +1,6 @@
 #include "lib/policy/parameters.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <cstring>
@@ -27,18 +28,18 @@ std::string ShapeText(at::IntArrayRef shape) {
 
 Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
                           const std::string& folder) {
-  const auto where = [&] { return folder + ": tensor " + view.name; };
   const auto type = FloatingType(view.dtype);
-  if (!type) return DataLoss(where() + " has dtype " + view.dtype + "; expected F32, BF16 or F16");
+  if (!type) {
+    return DataLoss(fmt::format("{}: tensor {} has dtype {}; expected F32, BF16 or F16", folder,
+                                view.name, view.dtype));
+  }
   if (!shape.equals(view.shape)) {
-    return DataLoss(where() + " has shape " + ShapeText(view.shape) + "; config.json makes it " +
-                    ShapeText(shape));
+    return DataLoss(fmt::format("{}: tensor {} has shape {}; config.json implies {}", folder,
+                                view.name, ShapeText(view.shape), ShapeText(shape)));
   }
   at::Tensor tensor = at::empty(shape, at::TensorOptions(*type));
-  if (view.data.size() != tensor.nbytes())
-    return DataLoss(where() + " has " + std::to_string(view.data.size()) + " bytes");
-  std::memcpy(tensor.data_ptr(), view.data.data(),
-              view.data.size());  // a file's tensors may be unaligned
+  // memcpy, because the tensors of a file may be unaligned.
+  std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());
   return tensor;
 }
 
@@ -111,14 +112,16 @@ Result<std::vector<at::Tensor>> ReadParameters(
     known.insert(name);
     const TensorView* view = file->Find(name);
     if (view == nullptr)
-      return DataLoss(folder + ": tensor " + name + " is missing; config.json asks for it");
+      return DataLoss(
+          fmt::format("{}: tensor {} is missing; config.json implies it", folder, name));
     BUTTRESS_ASSIGN_OR_RETURN(at::Tensor value, CopyOf(*view, tensor.sizes(), folder));
     values.push_back(std::move(value));
   }
   if (tied_head) known.insert("lm_head.weight");
   for (const std::string& name : file->names()) {
     if (known.count(name) == 0)
-      return DataLoss(folder + ": tensor " + name + " is not one of this architecture's");
+      return DataLoss(
+          fmt::format("{}: tensor {} does not belong to this architecture", folder, name));
   }
   return values;
 }

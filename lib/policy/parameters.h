@@ -1,4 +1,4 @@
-// The parameters' names and shapes in a Hugging Face checkpoint, and reading them from one.
+// The names and shapes of the parameters in a Hugging Face checkpoint, and reading them.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,16 +13,18 @@
 
 namespace buttress {
 
-// Tensors of the config's shapes, their values unset. A tied head is the embedding itself.
+// Returns uninitialized tensors of the shapes that `config` states. A tied head is the embedding
+// itself.
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device);
 
-// Name and tensor of each parameter in the checkpoint's order; a tied head is not listed.
+// Returns the name and the tensor of each parameter in the order of the checkpoint. A tied head is
+// not listed.
 std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
                                                                 const ModelConfig& config);
 
-// The values of `parameters` in the safetensors of `folder`, in the same order, on the CPU and in
-// the file's dtype. Missing, extra or misshapen tensors are kDataLoss by name; a head in the file
-// of a tied model is left unread, as transformers does.
+// Reads the values of `parameters` from the safetensors of `folder`, in the same order, to the CPU
+// and in the dtype of the file. kDataLoss names a missing, unknown or misshapen tensor. Ignores the
+// head of a tied model, as transformers does.
 Result<std::vector<at::Tensor>> ReadParameters(
     const std::string& folder, const std::vector<std::pair<std::string, at::Tensor>>& parameters,
     bool tied_head);

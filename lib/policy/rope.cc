@@ -35,7 +35,8 @@ void RotateRows(at::Tensor& x, const Rotation& rotation, float direction) {
           });
 }
 
-// In place: what made x (a linear layer) does not need its values again. The gradient turns back.
+// Works in place, because the linear layer that computed x does not need its values again. The
+// gradient is rotated in the opposite direction.
 class RotateFunction : public torch::autograd::Function<RotateFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, at::Tensor x, std::int64_t heads,
@@ -68,7 +69,7 @@ void RopeTable::Grow(std::int64_t end) {
   const at::NoGradGuard no_grad;
   const std::int64_t size = std::max<std::int64_t>(end + end / 2, 256);
   const auto options = at::TensorOptions(at::kFloat).device(device_);
-  // float32 throughout, as transformers computes it.
+  // transformers computes the table in float32, too.
   const at::Tensor exponents =
       at::arange(0, head_dim_, 2, at::TensorOptions(at::kLong)).to(at::kFloat) /
       static_cast<double>(head_dim_);

@@ -1,5 +1,5 @@
-// Rotary position embedding (Su et al., "RoFormer", arXiv 2104.09864), halves rotated as in Hugging
-// Face's Qwen2.
+// Rotary position embedding (Su et al., "RoFormer", arXiv 2104.09864), which rotates the halves of
+// a head as Hugging Face's Qwen2 does.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -8,15 +8,15 @@
 
 namespace buttress {
 
-// cos and sin of position * theta^(-2i/C), float32, grown as longer sequences come. Not
-// thread-safe.
+// Tables of cos and sin of position * theta^(-2i/C) in float32, which grow with the longest
+// sequence. Not thread-safe.
 class RopeTable {
  public:
   RopeTable(std::int64_t head_dim, double theta, at::Device device);
 
-  // Rotates the first `heads` heads of x [N, any heads * C] by their rows' positions, in place
-  // where it can; use what is returned. The arithmetic is in float32, x's dtype stays.
-  // Differentiable. REQUIRES: positions below `end`.
+  // Rotates the first `heads` heads of x [N, heads * C or more] by the positions of their rows, and
+  // returns the result, for which it may reuse the memory of x. Computes in float32 and keeps the
+  // dtype of x. Differentiable. REQUIRES: every position is below `end`.
   at::Tensor Rotate(at::Tensor x, std::int64_t heads, const at::Tensor& positions_N,
                     std::int64_t end);
 
@@ -26,8 +26,8 @@ class RopeTable {
   std::int64_t head_dim_;
   double theta_;
   at::Device device_;
-  at::Tensor cos_PC_;  // [positions, C], halves repeated
-  at::Tensor sin_PC_;  // likewise, the first half negated: rotate_half's sign
+  at::Tensor cos_PC_;  // [positions, C]; the second half repeats the first
+  at::Tensor sin_PC_;  // [positions, C]; the first half is negated, the sign of rotate_half
 };
 
 }  // namespace buttress

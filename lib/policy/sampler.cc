@@ -9,8 +9,8 @@
 namespace buttress {
 namespace {
 
-// Tokens sorted at first when only the most probable ones are wanted; four times more each time
-// they do not suffice.
+// The number of tokens that top_p sorts first. It sorts four times as many when they do not
+// suffice.
 constexpr std::int64_t kFirstSorted = 64;
 
 }  // namespace
@@ -35,19 +35,19 @@ SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingP
   ExpRow(logits, scale, weights_.data(), sums_.data(), V);
   const double total = std::accumulate(sums_.begin(), sums_.end(), 0.0);
   if (!std::isfinite(total) || total <= 0) return {};
-  if (greedy) return TakeBest(total);
+  if (greedy) return SelectBest(total);
   const bool keeps_all = (params.top_k <= 0 || params.top_k >= V) && params.top_p >= 1.0;
   return keeps_all ? DrawAny(total, uniform) : DrawKept(params, total, uniform);
 }
 
-SampledToken Sampler::TakeBest(double total) const {
+SampledToken Sampler::SelectBest(double total) const {
   const auto best = std::max_element(weights_.begin(), weights_.end());
   return {static_cast<std::int32_t>(best - weights_.begin()),
           static_cast<float>(std::log(static_cast<double>(*best) / total))};
 }
 
-// The run that holds the quantile, then the token in it. Rounding may carry past the end: the last
-// token with any weight is then meant.
+// Finds the run of weights that contains the quantile, then the token in it. If rounding carries
+// the quantile past the end, selects the last token with a positive weight.
 SampledToken Sampler::DrawAny(double total, double uniform) const {
   double left = uniform * total;
   std::size_t run = 0;
@@ -95,7 +95,7 @@ SampledToken Sampler::DrawKept(const SamplingParams& params, double total, doubl
     total = 0;
     for (std::int64_t i = 0; i < limit; ++i) total += weight(order_[static_cast<std::size_t>(i)]);
   }
-  // The mass that top_p asks for, of what top_k left.
+  // top_p applies to the mass that top_k keeps.
   std::int64_t kept = 0;
   double mass = 0;
   const double wanted = params.top_p * total;

@@ -1,4 +1,5 @@
-// Draws one token from each row of logits by inverse CDF of a given uniform number. Torch-free.
+// Samples tokens from logits by inverting the cumulative distribution at a uniform random number.
+// Without torch.
 #pragma once
 
 #include <cstdint>
@@ -10,18 +11,17 @@
 namespace buttress {
 
 struct SampledToken {
-  std::int32_t token = -1;  // -1: the logits hold a value that is not a number, or +infinity
-  float logprob =
-      // nats, under the distribution that was drawn from; greedy: under softmax at temperature 1
-      0;
+  std::int32_t token = -1;  // -1 if a logit is NaN or +infinity
+  float logprob = 0;  // under the distribution sampled from, in nats; at temperature 1 if greedy
 };
 
-// Not thread-safe; keeps its scratch memory between rows.
+// Keeps its scratch memory between rows. Not thread-safe.
 class Sampler {
  public:
-  // logits [V]; `uniform` in [0, 1). Temperature scales first, then the top_k most probable tokens
-  // are kept, then of those the fewest whose mass reaches top_p (ties go to the smaller id), as
-  // transformers and vLLM do. Temperature 0 takes the most probable token.
+  // Samples from logits [V] with `uniform` in [0, 1). As in transformers and vLLM, divides by the
+  // temperature, then keeps the top_k most probable tokens, then the fewest of those whose
+  // probabilities sum to top_p; ties keep the smaller id. Temperature 0 selects the most probable
+  // token.
   SampledToken Sample(const float* logits, std::int64_t V, const SamplingParams& params,
                       double uniform);
   SampledToken Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params,
@@ -32,15 +32,15 @@ class Sampler {
   SampledToken SampleRow(const T* logits, std::int64_t V, const SamplingParams& params,
                          double uniform);
 
-  // From weights_ and sums_, of sum `total`: the most probable token; any; or one that top_k and
-  // top_p keep.
-  SampledToken TakeBest(double total) const;
+  // Select from weights_ and sums_, which sum to `total`: the most probable token, any token, or
+  // one that top_k and top_p keep.
+  SampledToken SelectBest(double total) const;
   SampledToken DrawAny(double total, double uniform) const;
   SampledToken DrawKept(const SamplingParams& params, double total, double uniform);
 
   std::vector<float> weights_;       // [V] exp((logit - max) / temperature)
-  std::vector<double> sums_;         // of runs of weights
-  std::vector<std::int32_t> order_;  // token ids, the most probable first as far as sorted
+  std::vector<double> sums_;         // of each kSumRun weights
+  std::vector<std::int32_t> order_;  // token ids; a prefix is sorted by decreasing probability
 };
 
 }  // namespace buttress

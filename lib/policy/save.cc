@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-// What a folder holds beside weights and config.json; copied where the source has it.
+// The files of a model folder beside weights and config.json. They are copied if they exist.
 constexpr std::array<std::string_view, 8> kCompanions = {"generation_config.json",
                                                          "tokenizer.json",
                                                          "tokenizer_config.json",
@@ -33,7 +33,7 @@ Status CopyCompanions(const std::string& from, const std::string& to) {
   return OkStatus();
 }
 
-// config.json of the source with the dtype that the weights are written in.
+// Writes the config.json of the source with the dtype of the written weights.
 Status WriteConfig(const std::string& from, const std::string& to, std::string_view dtype) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(from, "config.json")));
   auto config = nlohmann::ordered_json::parse(text, nullptr, /*allow_exceptions=*/false);
@@ -75,7 +75,8 @@ std::string_view TensorBytes(const at::Tensor& tensor, at::Tensor& storage) {
 
 std::string SafetensorsDtype(const at::Tensor& tensor) {
   const at::ScalarType type = tensor.scalar_type();
-  BUTTRESS_CHECK(type == at::kFloat || type == at::kBFloat16, "parameters are float32 or bfloat16");
+  BUTTRESS_CHECK(type == at::kFloat || type == at::kBFloat16,
+                 "parameters must be float32 or bfloat16");
   return type == at::kFloat ? "F32" : "BF16";
 }
 

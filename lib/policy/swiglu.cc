@@ -8,7 +8,7 @@
 namespace buttress {
 namespace {
 
-// Operations of one value: the exponential above all.
+// Operations for one value, most of them for the exponential.
 constexpr std::int64_t kWork = 8;
 
 at::Tensor GateRows(const at::Tensor& gate_up) {

@@ -2,93 +2,23 @@
 // of the MLP, V vocabulary.
 #include "lib/policy/transformer.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
-#include <cmath>
-#include <limits>
-
 #include "lib/base/random.h"
-#include "lib/policy/attention.h"
 #include "lib/policy/cpu/short_attention.h"
 #include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
-#include "lib/policy/rope.h"
 #include "lib/policy/swiglu.h"
 
 namespace buttress {
 namespace {
 
-class Decoder final : public Transformer {
- public:
-  Decoder(ModelConfig config, DecoderWeights weights, at::Device device)
-      : config_(std::move(config)),
-        heads_{config_.heads, config_.kv_heads, config_.head_dim},
-        weights_(std::move(weights)),
-        parameters_(NamedParameters(weights_, config_)),
-        rope_(config_.head_dim, config_.rope_theta, device),
-        device_(device) {
-    for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
-  }
-
-  const ModelConfig& config() const override { return config_; }
-
-  const DecoderWeights& weights() const override { return weights_; }
-
-  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const override {
-    return parameters_;
-  }
-
-  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
-                    std::span<const std::int64_t> prefixes) override {
-    PackedLayout layout = LayOut(lengths, prefixes, device_);
-    TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
-                "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
-                layout.offsets.back());
-    at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
-    if (!UsesShortAttention(layout, hidden_ND, heads_))
-      layout.rectangles = LayOutRectangles(layout);
-    for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
-    return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
-  }
-
-  at::Tensor Logits(const at::Tensor& hidden_ND) override {
-    return at::linear(hidden_ND, weights_.head_VD);
-  }
-
-  Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const override {
-    return ReadParameters(folder, parameters_, config_.tie_word_embeddings);
-  }
-
-  void TakeWeights(const std::vector<at::Tensor>& values) override {
-    const at::NoGradGuard no_grad;
-    for (std::size_t i = 0; i < values.size(); ++i) parameters_[i].second.copy_(values[i]);
-  }
-
- private:
-  at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND) {
-    const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
-    const at::Tensor qkv = rope_.Rotate(
-        Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
-        heads_.H + heads_.K, layout.positions_N, layout.longest);
-    const at::Tensor middle_ND =
-        hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
-    const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
-    return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
-  }
-
-  const ModelConfig config_;
-  const HeadShape heads_;
-  DecoderWeights weights_;
-  std::vector<std::pair<std::string, at::Tensor>> parameters_;
-  RopeTable rope_;
-  const at::Device device_;
-};
-
 Result<at::ScalarType> ParseDtype(const std::string& dtype) {
   if (dtype == "float32") return at::kFloat;
   if (dtype == "bfloat16") return at::kBFloat16;
-  return InvalidArgument("dtype = '" + dtype + "'; expected float32 or bfloat16");
+  return InvalidArgument(fmt::format("dtype = '{}'; expected float32 or bfloat16", dtype));
 }
 
 Result<at::Device> FindDevice(ModelDevice device) {
@@ -99,6 +29,16 @@ Result<at::Device> FindDevice(ModelDevice device) {
 }
 
 }  // namespace
+
+Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device device)
+    : config_(std::move(config)),
+      heads_{config_.heads, config_.kv_heads, config_.head_dim},
+      weights_(std::move(weights)),
+      parameters_(NamedParameters(weights_, config_)),
+      rope_(config_.head_dim, config_.rope_theta, device),
+      device_(device) {
+  for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
+}
 
 Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder,
                                                        const std::string& dtype,
@@ -112,7 +52,7 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
                             ReadParameters(folder, names, config.tie_word_embeddings));
   for (std::size_t i = 0; i < loaded.size(); ++i) at::Tensor(names[i].second).copy_(loaded[i]);
   return std::unique_ptr<Transformer>(
-      std::make_unique<Decoder>(std::move(config), std::move(weights), place));
+      new Transformer(std::move(config), std::move(weights), place));
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
@@ -136,7 +76,44 @@ Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& conf
     at::Tensor(tensor).copy_(values);
     ++stream;
   }
-  return std::unique_ptr<Transformer>(std::make_unique<Decoder>(config, std::move(weights), place));
+  return std::unique_ptr<Transformer>(new Transformer(config, std::move(weights), place));
+}
+
+at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
+                               std::span<const std::int64_t> prefixes) {
+  PackedLayout layout = LayOut(lengths, prefixes, device_);
+  TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
+              "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
+              layout.offsets.back());
+  at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
+  if (!UsesShortAttention(layout, hidden_ND, heads_)) layout.rectangles = LayOutRectangles(layout);
+  for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
+  return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
+}
+
+at::Tensor Transformer::Layer(const LayerWeights& w, const PackedLayout& layout,
+                              const at::Tensor& hidden_ND) {
+  const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
+  const at::Tensor qkv =
+      rope_.Rotate(Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
+                   heads_.H + heads_.K, layout.positions_N, layout.longest);
+  const at::Tensor middle_ND =
+      hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
+  const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
+  return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
+}
+
+at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
+  return at::linear(hidden_ND, weights_.head_VD);
+}
+
+Result<std::vector<at::Tensor>> Transformer::ReadWeights(const std::string& folder) const {
+  return ReadParameters(folder, parameters_, config_.tie_word_embeddings);
+}
+
+void Transformer::SetWeights(const std::vector<at::Tensor>& values) {
+  const at::NoGradGuard no_grad;
+  for (std::size_t i = 0; i < values.size(); ++i) parameters_[i].second.copy_(values[i]);
 }
 
 }  // namespace buttress

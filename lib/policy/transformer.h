@@ -1,7 +1,7 @@
-// The policy network and nothing about RL.
+// The policy network: a decoder with its parameters.
 //
-// Shapes: B sequences, T tokens, N packed tokens (all sequences one after another, no padding), D
-// width, V vocabulary.
+// Shapes: B sequences, N packed tokens (the tokens of all sequences one after another, without
+// padding), D width, V vocabulary.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -14,83 +14,88 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/policy/attention.h"
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
+#include "lib/policy/rope.h"
 
 namespace buttress {
 
+// The device of a model: a CPU, or GPU `index`.
 struct ModelDevice {
   bool cuda = false;
   int index = 0;
 };
 
-// A decoder with its parameters. Not thread-safe. Throws what LibTorch throws (c10::Error); callers
-// catch in the four named places.
+// Not thread-safe, except for ReadWeights. LibTorch's exceptions (c10::Error) pass through.
 class Transformer {
  public:
-  // From a Hugging Face folder, in `dtype` ("float32", "bfloat16"). Missing, extra or misshapen
-  // tensors are kDataLoss by name.
+  // Loads a Hugging Face folder into parameters of `dtype` ("float32" or "bfloat16"). kDataLoss
+  // names a missing, unknown or misshapen tensor; kInvalidArgument a field of config.json that is
+  // not supported.
   static Result<std::unique_ptr<Transformer>> Load(const std::string& folder,
                                                    const std::string& dtype, ModelDevice device);
 
-  // Random weights from a config.json (normal, initializer_range), reproducible from `seed`.
+  // Draws random weights from N(0, initializer_range^2), which `seed` determines. Norm weights are
+  // 1, biases 0.
   static Result<std::unique_ptr<Transformer>> Random(const ModelConfig& config,
                                                      const std::string& dtype, ModelDevice device,
                                                      std::uint64_t seed);
 
-  virtual ~Transformer() = default;
-  virtual const ModelConfig& config() const = 0;
+  const ModelConfig& config() const { return config_; }
 
-  // The parameters by role; the tensors stay the same ones for the model's life, their values
+  // The parameters by role. The tensors stay the same for the life of the model; their values
   // change.
-  virtual const DecoderWeights& weights() const = 0;
+  const DecoderWeights& weights() const { return weights_; }
 
-  // Hidden states after the last norm, [N, D], of sequences packed one after another; lengths sum
-  // to N. Differentiable.
+  // Returns the hidden states [N, D] after the last norm, of packed sequences whose lengths sum to
+  // N. Differentiable.
   //
-  // A sequence may continue an earlier one: prefixes[b] names it, -1 for none (`prefixes` may be
-  // empty). Its rows then stand after the prefix's positions and attend to all of it, so that
-  // completions of one prompt compute the prompt once. Continuations follow their prefix directly
-  // and have none themselves.
-  virtual at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
-                            std::span<const std::int64_t> prefixes) = 0;
+  // A sequence may continue an earlier one, so that completions of one prompt compute the prompt
+  // once: prefixes[b] is the index of the earlier sequence, or -1. Its positions follow those of
+  // the prefix, and its rows attend to all of the prefix. Continuations follow their prefix
+  // directly and have no continuations of their own. An empty `prefixes` stands for -1 throughout.
+  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
+                    std::span<const std::int64_t> prefixes = {});
 
-  at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths) {
-    return Hidden(tokens_N, lengths, {});
-  }
+  // Returns the logits [N, V] of hidden states [N, D], in the dtype of the parameters.
+  // Differentiable.
+  at::Tensor Logits(const at::Tensor& hidden_ND) const;
 
-  // Logits [N, V] of hidden states [N, D], in the parameters' dtype. Differentiable.
-  virtual at::Tensor Logits(const at::Tensor& hidden_ND) = 0;
+  // The parameters with their names in the checkpoint, in a fixed order. They are leaf tensors that
+  // require grad. A tied head is not listed.
+  const std::vector<std::pair<std::string, at::Tensor>>& parameters() const { return parameters_; }
 
-  // Name (as in the checkpoint) and parameter, in a fixed order; a tied head is not listed. Leaf
-  // tensors that require grad.
-  virtual const std::vector<std::pair<std::string, at::Tensor>>& parameters() const = 0;
+  // Reads the values of parameters() from a folder, in the same order, and checks their shapes.
+  // kDataLoss names the tensor. Thread-safe, so that a worker reads weights while the model runs.
+  Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const;
 
-  // The values of parameters() in a folder, in that order, each checked against this model's shape
-  // (kDataLoss by name). Thread-safe, so that they can be read while the model runs.
-  virtual Result<std::vector<at::Tensor>> ReadWeights(const std::string& folder) const = 0;
+  // Copies `values`, which ReadWeights returned, into the parameters.
+  void SetWeights(const std::vector<at::Tensor>& values);
 
-  // Overwrites the parameters with what ReadWeights gave.
-  virtual void TakeWeights(const std::vector<at::Tensor>& values) = 0;
+ private:
+  Transformer(ModelConfig config, DecoderWeights weights, at::Device device);
 
-  // Both at once; all or nothing.
-  Status LoadWeights(const std::string& folder) {
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<at::Tensor> values, ReadWeights(folder));
-    TakeWeights(values);
-    return OkStatus();
-  }
+  at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND);
+
+  const ModelConfig config_;
+  const HeadShape heads_;
+  DecoderWeights weights_;
+  std::vector<std::pair<std::string, at::Tensor>> parameters_;
+  RopeTable rope_;
+  const at::Device device_;
 };
 
-// Writes a Hugging Face folder that transformers and vLLM load: model.safetensors, and config.json,
-// generation_config.json and tokenizer files copied from `source_folder`.
+// Writes a Hugging Face folder that transformers and vLLM load: the weights as model.safetensors,
+// and config.json, generation_config.json and the tokenizer files of `source_folder`.
 Status SaveModelFolder(const Transformer& model, const std::string& source_folder,
                        const std::string& folder);
 
-// Bytes of a parameter as safetensors wants them (contiguous, CPU); the view lives as long as
-// `storage`.
+// Returns the bytes of a parameter in the layout of safetensors. The view is valid as long as
+// `storage`, which holds a contiguous tensor on the CPU.
 std::string_view TensorBytes(const at::Tensor& tensor, at::Tensor& storage);
 
-// "F32", "BF16".
+// Returns "F32" or "BF16". REQUIRES: `tensor` is float32 or bfloat16.
 std::string SafetensorsDtype(const at::Tensor& tensor);
 
 }  // namespace buttress

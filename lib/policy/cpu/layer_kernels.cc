@@ -25,8 +25,7 @@ BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* sca
   }
 }
 
-// With s = scale: dx = s * w * dy - x * s^3 / D * sum(dy * w * x); dw = sum over rows of dy * x *
-// s.
+// With s = scale: dx = s w dy - x s^3 / D * sum(dy w x), and dw = sum of dy x s over the rows.
 template <class T>
 BUTTRESS_INLINE void RmsNormGradBody(const RmsNormGrad<T>& a, std::int64_t rows, std::int64_t D) {
   const T* x = a.x;
@@ -59,7 +58,7 @@ BUTTRESS_INLINE void SwiGluBody(const T* gate_up, T* out, std::int64_t rows, std
   }
 }
 
-// With g = sigmoid(gate): d silu = g * (1 + gate * (1 - g)).
+// With g = sigmoid(gate), the derivative of silu is g (1 + gate (1 - g)).
 template <class T>
 BUTTRESS_INLINE void SwiGluGradBody(const T* gate_up, const T* grad_out, T* grad_gate_up,
                                     std::int64_t rows, std::int64_t F) {

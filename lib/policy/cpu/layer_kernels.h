@@ -1,26 +1,28 @@
-// Row kernels for CPUs, where a LibTorch operator for each elementary step would cost more than the
-// arithmetic. Torch-free; each is compiled for several instruction sets and the right one is taken
-// at run time. A row's result depends on nothing but that row. Arithmetic is in float32 whatever
-// the storage. Not parallel: callers split rows over threads.
+// CPU kernels of the elementary layers: RMSNorm, SwiGLU and RoPE, where a LibTorch operator for
+// each step would cost more than the arithmetic.
+//
+// The kernels do not use torch. Each is compiled for several instruction sets, one of which is
+// chosen at run time. The result of a row depends on that row alone. Arithmetic is in float32 for
+// either storage. The kernels are single-threaded; callers divide rows among threads (ForRows).
 #pragma once
 
 #include <cstdint>
 
 namespace buttress {
 
-// Storage of a bfloat16, laid out as c10::BFloat16.
+// A stored bfloat16, with the layout of c10::BFloat16.
 struct Bf16 {
   std::uint16_t bits;
 };
 
-// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight; rows of D values. `scale` (one per row, may be
-// null) keeps 1 / sqrt(...).
+// out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * weight, for rows of D values. Unless it is null,
+// scale[r] is set to 1 / sqrt(mean(x[r]^2) + eps).
 void RmsNormRows(const float* x, const float* weight, float* out, float* scale, std::int64_t rows,
                  std::int64_t D, float eps);
 void RmsNormRows(const Bf16* x, const Bf16* weight, Bf16* out, float* scale, std::int64_t rows,
                  std::int64_t D, float eps);
 
-// Gradients of it: grad_x is set; grad_weight [D], float32, is added to.
+// The gradients of RmsNormRows: grad_x is set, grad_weight [D], in float32, is added to.
 template <class T>
 struct RmsNormGrad {
   const T* x;
@@ -34,7 +36,7 @@ struct RmsNormGrad {
 void RmsNormGradRows(const RmsNormGrad<float>& args, std::int64_t rows, std::int64_t D);
 void RmsNormGradRows(const RmsNormGrad<Bf16>& args, std::int64_t rows, std::int64_t D);
 
-// out[r] = silu(gate[r]) * up[r]; gate_up has rows of 2F values, gate first.
+// out[r] = silu(gate[r]) * up[r], for rows of gate_up with 2F values, gate first.
 void SwiGluRows(const float* gate_up, float* out, std::int64_t rows, std::int64_t F);
 void SwiGluRows(const Bf16* gate_up, Bf16* out, std::int64_t rows, std::int64_t F);
 void SwiGluGradRows(const float* gate_up, const float* grad_out, float* grad_gate_up,
@@ -42,14 +44,14 @@ void SwiGluGradRows(const float* gate_up, const float* grad_out, float* grad_gat
 void SwiGluGradRows(const Bf16* gate_up, const Bf16* grad_out, Bf16* grad_gate_up,
                     std::int64_t rows, std::int64_t F);
 
-// Rotates heads of C values: out[i] = x[i] * cos[i] + direction * x[(i + C/2) % C] * sin[i] (sin
-// carries the half's sign). Rows of x are `stride` apart, of out `out_stride`; cos and sin are
-// tables with a row of C values for each position. x and out may be the same.
+// Rotates heads of C values: out[i] = x[i] * cos[i] + direction * x[(i + C/2) % C] * sin[i], where
+// sin has the sign of its half. cos and sin are tables with a row of C values for each position.
+// The rows of x and out are `stride` and `out_stride` values apart. x and out may be the same.
 struct RopeRowsArgs {
   const std::int64_t* positions;
   const float* cos;
   const float* sin;
-  float direction;  // 1; -1 turns back, which is the gradient
+  float direction;  // 1, or -1 for the gradient
   std::int64_t rows;
   std::int64_t heads;
   std::int64_t C;

@@ -9,7 +9,7 @@
 namespace buttress {
 namespace {
 
-// oneDNN's operators have no C++ function in ATen; the dispatcher knows them by name.
+// ATen declares no C++ functions for the operators of oneDNN; the dispatcher finds them by name.
 template <class Signature>
 auto FindOperator(const char* name) {
   return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>();

@@ -26,8 +26,8 @@ BUTTRESS_INLINE void StoreBody(const PagedLayer<T>& cache, const std::int32_t* b
   }
 }
 
-// Scores of a block's positions for one query head. Four sums at once, since one would wait for
-// itself; C is even.
+// Computes the scores of a block for one query head. Four partial sums hide the latency of the
+// additions.
 template <class T>
 BUTTRESS_INLINE void ScoreBlock(const T* keys, const float* q, std::int64_t C, float* scores) {
   Lanes sums[4] = {};
@@ -46,7 +46,7 @@ BUTTRESS_INLINE void ScoreBlock(const T* keys, const float* q, std::int64_t C, f
   StoreLanes((sums[0] + sums[1]) + (sums[2] + sums[3]), scores);
 }
 
-// Turns `length` scores into probabilities.
+// Replaces `length` scores with their softmax.
 BUTTRESS_INLINE void Softmax(float* scores, std::int64_t length) {
   float top = scores[0];
 #pragma omp simd reduction(max : top)
@@ -62,8 +62,7 @@ BUTTRESS_INLINE void Softmax(float* scores, std::int64_t length) {
   for (std::int64_t p = 0; p < length; ++p) scores[p] *= inverse;
 }
 
-// kLanes values of the output, from value c on: the weighted sum over the positions, in registers
-// throughout.
+// Computes values c to c + kLanes of the output, the weighted sum over the positions, in registers.
 template <class T>
 BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks,
                               std::int64_t length, std::int64_t j, std::int64_t c,
@@ -90,7 +89,7 @@ BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* bl
   StoreLanes((sums[0] + sums[1]) + (sums[2] + sums[3]), out + c);
 }
 
-// One value of the output, where C is not a multiple of kLanes.
+// Computes value c of the output, for values beyond the last multiple of kLanes.
 template <class T>
 BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* blocks,
                             std::int64_t length, std::int64_t j, std::int64_t c,

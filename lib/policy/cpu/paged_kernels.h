@@ -1,5 +1,5 @@
-// The paged key-value cache of one layer on CPUs: storing a row, and attention of a row over what
-// is stored. Torch-free; see layer_kernels.h.
+// CPU kernels for the paged key-value cache of one layer: storing a row, and the attention of a row
+// to the cache. layer_kernels.h describes what all kernels have in common.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace buttress {
 
-// Positions of a block: one AVX-512 register of scores.
+// The positions of a block; their scores fill one AVX-512 register.
 inline constexpr std::int64_t kCacheBlock = 16;
 
 // K key-value heads of C values each.
@@ -23,14 +23,14 @@ struct PagedLayer {
   std::int64_t C;
 };
 
-// Puts one row's keys and values [K, C] at `position` of the sequence with `blocks`.
+// Stores the keys and values [K, C] of one row at `position` of the sequence with `blocks`.
 void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t position,
               const float* k, const float* v);
 void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position,
               const Bf16* k, const Bf16* v);
 
 // out [H, C] = softmax(q k^T / sqrt(C)) v over the first `length` positions of the sequence with
-// `blocks`; H = K * groups. `scratch` holds AttendScratch(C, length) floats.
+// `blocks`, where H = K * groups. `scratch` has room for AttendScratch(C, length) floats.
 void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length,
                std::int64_t groups, const float* q, float* out, float* scratch);
 void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length,

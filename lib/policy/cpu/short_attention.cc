@@ -12,7 +12,7 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Sequences as the kernels want them.
+// Converts packed sequences into the arguments of the kernels.
 struct Sequences {
   std::vector<std::int64_t> offsets;  // [B+1]
   std::vector<std::int64_t> prefix;   // [B], -1 for none
@@ -40,7 +40,7 @@ struct Sequences {
   }
 };
 
-// `logsum` [N, H] may be undefined.
+// Sets `logsum` [N, H] for the backward pass, unless it is undefined.
 at::Tensor Attend(const Sequences& sequences, const at::Tensor& qkv, at::Tensor& logsum) {
   const HeadShape& shape = sequences.shape;
   at::Tensor out = at::empty({qkv.size(0), shape.H * shape.C}, qkv.options());
@@ -64,8 +64,8 @@ struct Saved {
   at::Tensor grad_out;
 };
 
-// A sequence and its continuations [root, end): these first, since they add to the gradients of its
-// keys and values.
+// Computes the gradients of sequence `root` and its continuations, up to `end`. The continuations
+// come first, because they add to the gradients of the keys and values of the root.
 template <class T>
 void FamilyGrad(const Sequences& sequences, const Saved& saved, std::int64_t root, std::int64_t end,
                 at::Tensor& grad) {

@@ -1,4 +1,4 @@
-// Attention over packed sequences that are all short, on CPUs: without padding and without an
+// Attention over packed sequences that are all short, on CPUs. It needs neither padding nor an
 // operator call for each small matrix.
 #pragma once
 
@@ -9,10 +9,10 @@
 
 namespace buttress {
 
-// CPU tensors in float32 or bfloat16 whose sequences and heads the kernels can hold.
+// Returns whether the kernels support the tensor and the lengths of its sequences and heads.
 bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape);
 
-// As CausalAttention. Differentiable.
+// As CausalAttention. REQUIRES: UsesShortAttention. Differentiable.
 at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
                           const HeadShape& shape);
 

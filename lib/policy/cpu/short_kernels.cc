@@ -11,7 +11,8 @@
 namespace buttress {
 namespace {
 
-// One head as float32, rows `width` values apart: C rounded up to whole registers, the rest zero.
+// One head in float32. Its rows are `width` values apart, which is C rounded up to whole registers;
+// the values beyond C are zero.
 struct Head {
   alignas(64) float values[kShortLength * kShortHead];
 };
@@ -51,8 +52,8 @@ BUTTRESS_INLINE void Add(float weight, const float* from, float* to, std::int64_
 
 BUTTRESS_INLINE std::int64_t WidthOf(std::int64_t C) { return (C + kLanes - 1) / kLanes * kLanes; }
 
-// Keys or values of head `head` (counted over all H + 2K): the prefix's rows, then the sequence's
-// own.
+// Reads the keys or values of head `head` (of all H + 2K): the rows of the prefix, then those of
+// the sequence.
 template <class T>
 BUTTRESS_INLINE void ReadKeys(const ShortRows<T>& a, std::int64_t head, std::int64_t width,
                               Head& to) {
@@ -101,7 +102,7 @@ BUTTRESS_INLINE void AttendShortBody(const ShortRows<T>& a, T* out, float* logsu
   }
 }
 
-// Gradients of keys or values of one head: starts from what continuations have added.
+// Initializes the gradient of the keys or values of one head with the sums of its continuations.
 BUTTRESS_INLINE void StartGrad(const float* so_far, std::int64_t stride, std::int64_t prefix_length,
                                std::int64_t length, std::int64_t C, std::int64_t width,
                                Head& grad) {

@@ -8,7 +8,7 @@
 namespace buttress {
 namespace {
 
-// NaN if any value is.
+// Returns NaN if a value is NaN.
 template <class T>
 BUTTRESS_INLINE float MaxOf(const T* values, std::int64_t count) {
   float top = -std::numeric_limits<float>::infinity();

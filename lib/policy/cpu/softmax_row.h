@@ -1,4 +1,5 @@
-// The exponentials that sampling draws from. Torch-free; see layer_kernels.h.
+// A CPU kernel for the softmax of sampling. layer_kernels.h describes what all kernels have in
+// common.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +8,11 @@
 
 namespace buttress {
 
-// Values that share one sum.
+// The number of weights in each partial sum.
 inline constexpr std::int64_t kSumRun = 256;
 
-// weights[i] = exp((logits[i] - max) * scale), and the sum of each kSumRun of them in `sums`
-// [ceil(V / kSumRun)]. Returns max. A logit that is not a number, or +infinity, gives sums that are
-// not numbers.
+// Sets weights[i] = exp((logits[i] - max) * scale), and sums [ceil(V / kSumRun)] to the sums of
+// each kSumRun weights. Returns max. If a logit is NaN or +infinity, the sums are NaN.
 float ExpRow(const float* logits, float scale, float* weights, double* sums, std::int64_t V);
 float ExpRow(const Bf16* logits, float scale, float* weights, double* sums, std::int64_t V);
 

@@ -1,6 +1,6 @@
-// What the row kernels are written in: plain loops that the compiler turns into vector code,
-// compiled once for each instruction set. Included by kernel files alone, which CMakeLists.txt
-// builds with -O3 -fopenmp-simd.
+// The vocabulary of the kernels. Kernels are plain loops, which the compiler turns into vector code
+// for each instruction set. Only kernel files, which CMakeLists.txt compiles with -O3
+// -fopenmp-simd, include this header.
 #pragma once
 
 #include <bit>
@@ -9,7 +9,8 @@
 
 #include "lib/policy/cpu/layer_kernels.h"
 
-// Bodies are templates over the storage, inlined into one function per instruction set and storage.
+// The body of a kernel is a template over the storage. It is inlined into one function for each
+// storage and instruction set.
 #define BUTTRESS_INLINE [[gnu::always_inline]] static inline
 #if defined(__x86_64__)
 #define BUTTRESS_KERNEL \
@@ -28,17 +29,17 @@ BUTTRESS_INLINE float Get(Bf16 x) {
 
 BUTTRESS_INLINE void Put(float& to, float x) { to = x; }
 
-// Rounds to the nearest, ties to even; a NaN stays one.
+// Rounds to nearest, ties to even. NaN stays NaN.
 BUTTRESS_INLINE void Put(Bf16& to, float x) {
   const auto bits = std::bit_cast<std::uint32_t>(x);
   const std::uint32_t rounded = (bits + 0x7FFFu + ((bits >> 16) & 1u)) >> 16;
   to.bits = static_cast<std::uint16_t>(x != x ? 0x7FC0u : rounded);
 }
 
-// e^x within 2 ulp for x in [-87, 88]; below it 0. Cephes' expf without its table, so that loops
-// over it become vector code.
+// Returns e^x within 2 ulp for x in [-87, 88], and 0 below. The polynomial is that of Cephes' expf,
+// without branches, so that loops over it become vector code.
 BUTTRESS_INLINE float Exp(float x) {
-  constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to an integer
+  constexpr float kRound = 12582912.0f;  // adding 1.5 * 2^23 rounds to an integer
   const float clamped = x < -87.0f ? -87.0f : (x > 88.0f ? 88.0f : x);
   const float n = (clamped * 1.44269504088896341f + kRound) - kRound;
   const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
@@ -50,10 +51,10 @@ BUTTRESS_INLINE float Exp(float x) {
   p = p * r + 5.0000001201e-1f;
   const float e = p * r * r + r + 1.0f;
   const float scaled = e * std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
-  return x < -87.0f ? 0.0f : scaled + (x - x);  // x - x carries a NaN or an infinity on
+  return x < -87.0f ? 0.0f : scaled + (x - x);  // x - x is NaN if x is NaN or infinite
 }
 
-// Sixteen float32 values in registers: one with AVX-512, two with AVX2, four with SSE.
+// Sixteen float32 values, which occupy one register of AVX-512, two of AVX2 or four of SSE.
 inline constexpr int kLanes = 16;
 using Lanes = float __attribute__((vector_size(4 * kLanes)));
 

@@ -29,15 +29,15 @@ TEST(CanariesTest, AreTheGreedyCompletionsThatTheGeneratorGives) {
   const auto model = SmallModel(1);
   const auto canaries = GreedyCanaries(*model);
   ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
-  const auto generator = Generator::Make(*model, {});
+  Generator generator(*model, {});
   SamplingParams greedy;
   greedy.temperature = 0;
   greedy.max_tokens = static_cast<std::int32_t>((*canaries)[0].token_ids.size());
   for (std::size_t c = 0; c < canaries->size(); ++c)
-    ASSERT_TRUE(generator->Add(c, (*canaries)[c].prompt_token_ids, greedy).ok());
+    ASSERT_TRUE(generator.Add(c, (*canaries)[c].prompt_token_ids, greedy).ok());
   std::size_t ended = 0;
   while (ended < canaries->size()) {
-    for (const GeneratedSequence& sequence : generator->Step()) {
+    for (const GeneratedSequence& sequence : generator.Step()) {
       const Canary& canary = (*canaries)[sequence.key];
       EXPECT_EQ(sequence.token_ids, canary.token_ids);
       for (std::size_t i = 0; i < canary.logprobs.size(); ++i)

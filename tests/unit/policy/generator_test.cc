@@ -63,14 +63,14 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
   const auto model = GoldenModel("qwen2_untied");
   double worst = 0;
   for (const std::size_t batch : {std::size_t{1}, std::size_t{20}}) {
-    const auto generator = Generator::Make(*model, {.max_running = 8, .kv_cache_tokens = 4096});
+    Generator generator(*model, {.max_running = 8, .kv_cache_tokens = 4096});
     std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
     for (std::uint64_t key = 0; key < batch; ++key) {
       prompts[key] =
           PromptOf(static_cast<std::int32_t>(key / 4), 3 + 9 * static_cast<std::int32_t>(key / 4));
-      ASSERT_TRUE(generator->Add(key, prompts[key], Sampling(key, 40)).ok());
+      ASSERT_TRUE(generator.Add(key, prompts[key], Sampling(key, 40)).ok());
     }
-    const auto done = RunAll(*generator);
+    const auto done = RunAll(generator);
     ASSERT_EQ(done.size(), batch);
     for (const auto& [key, sequence] : done) {
       EXPECT_EQ(sequence.token_ids.size(), sequence.logprobs.size());
@@ -85,14 +85,14 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
 TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
   const auto model = GoldenModel("qwen2_tiny");
   // Room for two sequences at a time: every block is used by many.
-  const auto generator = Generator::Make(*model, {.max_running = 8, .kv_cache_tokens = 160});
+  Generator generator(*model, {.max_running = 8, .kv_cache_tokens = 160});
   double worst = 0;
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
   for (std::uint64_t key = 0; key < 12; ++key) {
     prompts[key] = PromptOf(static_cast<std::int32_t>(key), 17 + static_cast<std::int32_t>(key));
-    ASSERT_TRUE(generator->Add(key, prompts[key], Sampling(key, 20)).ok());
+    ASSERT_TRUE(generator.Add(key, prompts[key], Sampling(key, 20)).ok());
   }
-  const auto done = RunAll(*generator);
+  const auto done = RunAll(generator);
   ASSERT_EQ(done.size(), 12u);
   for (const auto& [key, sequence] : done)
     worst = std::max(worst, TeacherForcedError(*model, prompts[key], sequence, 0.8));
@@ -101,21 +101,21 @@ TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
 
 TEST(GeneratorTest, InFlightSequencesGoOnUnderNewWeights) {
   const auto model = GoldenModel("qwen2_tiny");
-  const auto generator = Generator::Make(*model, {.max_running = 4, .kv_cache_tokens = 4096});
+  Generator generator(*model, {.max_running = 4, .kv_cache_tokens = 4096});
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
   for (std::uint64_t key = 0; key < 6;
        ++key) {  // two prompts, one of whose sequences still wait at the change
     prompts[key] = PromptOf(static_cast<std::int32_t>(key / 3), 21);
     SamplingParams sampling = Sampling(key, 30);
-    ASSERT_TRUE(generator->Add(key, prompts[key], sampling).ok());
+    ASSERT_TRUE(generator.Add(key, prompts[key], sampling).ok());
   }
-  for (int step = 0; step < 10; ++step) ASSERT_TRUE(generator->Step().empty());
+  for (int step = 0; step < 10; ++step) ASSERT_TRUE(generator.Step().empty());
   {
     const at::NoGradGuard no_grad;
     for (const auto& [name, tensor] : model->parameters()) at::Tensor(tensor).mul_(1.05);
   }
-  generator->WeightsChanged();
-  const auto done = RunAll(*generator);
+  generator.WeightsChanged();
+  const auto done = RunAll(generator);
   double worst = 0;
   int in_flight = 0;
   for (const auto& [key, sequence] : done) {
@@ -134,19 +134,19 @@ TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
   const auto model = GoldenModel("qwen2_untied");
   const GeneratorOptions options = {
       .max_running = 64, .kv_cache_tokens = 65536, .batch_invariant = true};
-  const auto together = Generator::Make(*model, options);
+  Generator together(*model, options);
   for (std::uint64_t key = 0; key < 50; ++key) {
     const auto prompt =
         PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
-    ASSERT_TRUE(together->Add(key, prompt, Sampling(key, 25)).ok());
+    ASSERT_TRUE(together.Add(key, prompt, Sampling(key, 25)).ok());
   }
-  const auto done = RunAll(*together);
+  const auto done = RunAll(together);
   for (std::uint64_t key = 0; key < 50; key += 7) {
-    const auto alone = Generator::Make(*model, options);
+    Generator alone(*model, options);
     const auto prompt =
         PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
-    ASSERT_TRUE(alone->Add(key, prompt, Sampling(key, 25)).ok());
-    const auto again = RunAll(*alone);
+    ASSERT_TRUE(alone.Add(key, prompt, Sampling(key, 25)).ok());
+    const auto again = RunAll(alone);
     EXPECT_EQ(again.at(key).token_ids, done.at(key).token_ids) << key;
     EXPECT_EQ(again.at(key).logprobs, done.at(key).logprobs) << key;
   }
@@ -154,16 +154,16 @@ TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
 
 TEST(GeneratorTest, SequencesEndAtStopTokensAndAtTheLimit) {
   const auto model = GoldenModel("qwen2_tiny");
-  const auto generator = Generator::Make(*model, {});
-  ASSERT_TRUE(generator->Add(1, {5, 6}, Sampling(1, 10, 0)).ok());
-  const auto free_run = RunAll(*generator);
+  Generator generator(*model, {});
+  ASSERT_TRUE(generator.Add(1, {5, 6}, Sampling(1, 10, 0)).ok());
+  const auto free_run = RunAll(generator);
   const auto& tokens = free_run.at(1).token_ids;
   ASSERT_EQ(free_run.at(1).finish_reason, FinishReason::kLength);
   ASSERT_EQ(tokens.size(), 10u);
   SamplingParams stopping = Sampling(1, 10, 0);
   stopping.stop_token_ids = {tokens[3]};
-  ASSERT_TRUE(generator->Add(2, {5, 6}, stopping).ok());
-  const auto stopped = RunAll(*generator);
+  ASSERT_TRUE(generator.Add(2, {5, 6}, stopping).ok());
+  const auto stopped = RunAll(generator);
   const auto first = std::find(tokens.begin(), tokens.end(), tokens[3]);
   EXPECT_EQ(stopped.at(2).token_ids, std::vector<std::int32_t>(tokens.begin(), first + 1));
   EXPECT_EQ(stopped.at(2).finish_reason, FinishReason::kStop);
@@ -171,30 +171,29 @@ TEST(GeneratorTest, SequencesEndAtStopTokensAndAtTheLimit) {
 
 TEST(GeneratorTest, ARemovedSequenceLeavesRoomAndTheOthersAlone) {
   const auto model = GoldenModel("qwen2_tiny");
-  const auto generator = Generator::Make(*model, {.max_running = 2});
+  Generator generator(*model, {.max_running = 2});
   for (std::uint64_t key = 0; key < 3; ++key)
-    ASSERT_TRUE(generator->Add(key, {1, 2, 3}, Sampling(key, 5)).ok());
-  ASSERT_TRUE(generator->Step().empty());
-  EXPECT_TRUE(generator->Remove(0));
-  EXPECT_TRUE(generator->Remove(2));
-  EXPECT_FALSE(generator->Remove(9));
-  const auto done = RunAll(*generator);
+    ASSERT_TRUE(generator.Add(key, {1, 2, 3}, Sampling(key, 5)).ok());
+  ASSERT_TRUE(generator.Step().empty());
+  EXPECT_TRUE(generator.Remove(0));
+  EXPECT_TRUE(generator.Remove(2));
+  EXPECT_FALSE(generator.Remove(9));
+  const auto done = RunAll(generator);
   EXPECT_EQ(done.size(), 1u);
   EXPECT_EQ(done.count(1), 1u);
 }
 
 TEST(GeneratorTest, WhatCanNeverRunIsRefused) {
   const auto model = GoldenModel("qwen2_tiny");
-  const auto generator = Generator::Make(*model, {.kv_cache_tokens = 64});
-  EXPECT_THAT(generator->Add(1, {}, {}).message(), HasSubstr("no tokens"));
-  EXPECT_THAT(generator->Add(1, {128}, {}).message(),
+  Generator generator(*model, {.kv_cache_tokens = 64});
+  EXPECT_THAT(generator.Add(1, {}, {}).message(), HasSubstr("no tokens"));
+  EXPECT_THAT(generator.Add(1, {128}, {}).message(),
               HasSubstr("token 128 is outside the vocabulary of 128"));
-  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 256)).message(),
+  EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 256)).message(),
               HasSubstr("the model has 256 positions"));
-  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 100)).message(),
-              HasSubstr("kv_cache_tokens = 64"));
-  EXPECT_THAT(generator->Add(1, {1}, Sampling(1, 0)).message(), HasSubstr("max_tokens = 0"));
-  EXPECT_EQ(generator->waiting(), 0);
+  EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 100)).message(), HasSubstr("kv_cache_tokens = 64"));
+  EXPECT_THAT(generator.Add(1, {1}, Sampling(1, 0)).message(), HasSubstr("max_tokens = 0"));
+  EXPECT_EQ(generator.waiting(), 0);
 }
 
 TEST(GeneratorTest, BrokenWeightsEndSequencesWithAnError) {
@@ -203,17 +202,17 @@ TEST(GeneratorTest, BrokenWeightsEndSequencesWithAnError) {
     const at::NoGradGuard no_grad;
     at::Tensor(model->weights().final_norm_D).fill_(std::numeric_limits<float>::quiet_NaN());
   }
-  const auto generator = Generator::Make(*model, {});
-  ASSERT_TRUE(generator->Add(1, {5, 6}, Sampling(1, 10)).ok());
-  EXPECT_EQ(RunAll(*generator).at(1).finish_reason, FinishReason::kError);
+  Generator generator(*model, {});
+  ASSERT_TRUE(generator.Add(1, {5, 6}, Sampling(1, 10)).ok());
+  EXPECT_EQ(RunAll(generator).at(1).finish_reason, FinishReason::kError);
 }
 
 TEST(GeneratorTest, Bfloat16LogprobsAreNearTheLearners) {
   const auto model = GoldenModel("qwen2_untied", "bfloat16");
-  const auto generator = Generator::Make(*model, {});
+  Generator generator(*model, {});
   const auto prompt = PromptOf(3, 30);
-  ASSERT_TRUE(generator->Add(1, prompt, Sampling(1, 40)).ok());
-  const double worst = TeacherForcedError(*model, prompt, RunAll(*generator).at(1), 0.8);
+  ASSERT_TRUE(generator.Add(1, prompt, Sampling(1, 40)).ok());
+  const double worst = TeacherForcedError(*model, prompt, RunAll(generator).at(1), 0.8);
   RecordProperty("worst_difference", std::to_string(worst));
   EXPECT_LT(worst, 0.1);  // logits of up to 20 in steps of 2^-3, scaled by 1 / 0.8
 }
