@@ -1,4 +1,4 @@
-// What canary completions say about the weights that a server serves.
+// Proof, by canary completions, of which weights a server serves.
 #pragma once
 
 #include <string>
@@ -12,28 +12,30 @@ namespace buttress {
 
 using Canaries = std::vector<Canary>;
 
-// Mean absolute difference of the log-probs of two sets of greedy completions of the same prompts,
-// in nats, up to where tokens part: what follows has other contexts. Where they part, the two
-// tokens are a near tie if the weights are the same, so their probabilities add up to 1 at most;
-// the log of that sum is a lower bound of the difference.
+// Returns the mean absolute difference of log-probs, in nats, between two sets of greedy
+// completions of the same prompts. It compares tokens up to and including the first that differs,
+// because later tokens have different contexts. If the weights are the same, the two tokens that
+// differ are nearly tied, so their probabilities sum to at most 1; the log of the sum is a lower
+// bound of the difference.
 double CanaryDifference(const Canaries& a, const Canaries& b);
 
-// Canaries of one version, and whose they are.
+// The canaries of one policy version.
 struct VersionCanaries {
   PolicyVersion version;
-  Canaries learner;  // from its manifest
-  Canaries server;   // what the server showed under it
+  Canaries learner;  // from the manifest
+  Canaries server;   // measured on the server
 };
 
 struct CanaryProof {
-  double difference = 0;   // of server and learner under the new version
-  bool unchanged = false;  // the server still serves the weights of the version before
-  Status status;           // OK: proven
+  double difference = 0;   // between server and learner under the new version, in nats
+  bool unchanged = false;  // the server still serves the previous weights
+  Status status;           // OK if the server serves the new version
 };
 
-// Whether a server serves the version of `now`: within `bound` nats of the learner, and moved from
-// `before` where the learner has. A move of the learner below a tenth of the bound is not held
-// against a server that shows none: its precision may hide it. `before` may hold nothing.
+// Decides whether a server serves the version of `now`. Its log-probs must be within `bound` nats
+// of the learner's, and must differ from those of `before` if the learner's do. A change of the
+// learner below a tenth of the bound is ignored, because the precision of the server may hide it.
+// `before` may be empty.
 CanaryProof ProveVersion(const VersionCanaries& now, const VersionCanaries& before, double bound,
                          const std::string& url);
 

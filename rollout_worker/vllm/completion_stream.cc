@@ -1,4 +1,6 @@
-// CompletionStream of protocol.h.
+// Parses the server-sent events of one completion; CompletionStream is declared in protocol.h.
+#include <fmt/core.h>
+
 #include <cmath>
 #include <nlohmann/json.hpp>
 
@@ -10,10 +12,10 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::size_t kMaxLine = std::size_t{16} << 20;  // the first event repeats the prompt
-constexpr float kInfinity = -9999.0F;                    // what vLLM writes for minus infinity
+constexpr float kInfinity = -9999.0F;                    // vLLM writes this for minus infinity
 constexpr float kRounding = 1e-3F;                       // a log-prob may exceed 0 by this much
 
-// The member, or null where it is missing or `json` is no object.
+// Returns a member of a JSON object, or null if it is missing or `json` is not an object.
 const Json& Member(const Json& json, const char* name) {
   static const Json null;
   if (!json.is_object()) return null;
@@ -28,15 +30,16 @@ Status AppendTokens(const Json& ids, const Json& logprobs, std::vector<std::int3
   if (ids.empty()) return OkStatus();
   if (!logprobs.is_array()) return FailedPrecondition("the reply has no log-probs of its tokens");
   if (ids.size() != logprobs.size()) {
-    return DataLoss("the reply has " + std::to_string(ids.size()) + " token ids but " +
-                    std::to_string(logprobs.size()) + " log-probs");
+    return DataLoss(
+        fmt::format("the reply has {} token ids but {} log-probs", ids.size(), logprobs.size()));
   }
   for (std::size_t i = 0; i < ids.size(); ++i) {
     const std::int64_t id = ids[i].is_number_integer() ? ids[i].get<std::int64_t>() : -1;
-    if (id < 0 || id > INT32_MAX) return DataLoss("token id " + ids[i].dump() + " is not one");
+    if (id < 0 || id > INT32_MAX)
+      return DataLoss(fmt::format("{} is not a token id", ids[i].dump()));
     const float logprob = logprobs[i].is_number() ? logprobs[i].get<float>() : NAN;
     if (!(logprob > kInfinity && logprob <= kRounding))
-      return DataLoss("log-prob " + logprobs[i].dump() + " of a sampled token is not one");
+      return DataLoss(fmt::format("{} is not the log-prob of a sampled token", logprobs[i].dump()));
     token_ids.push_back(static_cast<std::int32_t>(id));
     out.push_back(logprob);
   }
@@ -49,7 +52,7 @@ Status CompletionStream::Read(std::string_view bytes) {
   while (true) {
     const std::size_t end = bytes.find('\n');
     if (line_.size() + std::min(end, bytes.size()) > kMaxLine)
-      return DataLoss("an event has more than " + std::to_string(kMaxLine) + " bytes");
+      return DataLoss(fmt::format("an event has more than {} bytes", kMaxLine));
     line_.append(bytes.substr(0, end));
     if (end == std::string_view::npos) return OkStatus();
     BUTTRESS_RETURN_IF_ERROR(ReadLine(line_));
@@ -60,7 +63,7 @@ Status CompletionStream::Read(std::string_view bytes) {
 
 Status CompletionStream::ReadLine(std::string_view line) {
   if (!line.empty() && line.back() == '\r') line.remove_suffix(1);
-  if (!line.starts_with("data:")) return OkStatus();  // between events, or a comment
+  if (!line.starts_with("data:")) return OkStatus();  // a separator or a comment
   line.remove_prefix(5);
   while (line.starts_with(' ')) line.remove_prefix(1);
   if (line != "[DONE]") return ReadEvent(line);
@@ -83,18 +86,17 @@ Status CompletionStream::ReadEvent(std::string_view text) {
     used_completion_tokens_ = usage["completion_tokens"].get<std::int64_t>();
   const Json& choices = Member(event, "choices");
   if (!choices.is_array() || choices.size() > 1)
-    return DataLoss("an event has not one choice: " + choices.dump().substr(0, 100));
+    return DataLoss("an event does not have one choice: " + choices.dump().substr(0, 100));
   if (choices.empty()) return OkStatus();
 
   const Json& choice = choices[0];
   if (finish_reason_ != FinishReason::kUnspecified)
-    return DataLoss("the reply goes on after its finish_reason");
+    return DataLoss("the reply continues after its finish_reason");
   BUTTRESS_RETURN_IF_ERROR(AppendTokens(Member(choice, "token_ids"),
                                         Member(Member(choice, "logprobs"), "token_logprobs"),
                                         token_ids_, logprobs_));
   if (token_ids_.size() > static_cast<std::size_t>(max_tokens_)) {
-    return DataLoss("the reply has more than max_tokens = " + std::to_string(max_tokens_) +
-                    " tokens");
+    return DataLoss(fmt::format("the reply has more than max_tokens = {} tokens", max_tokens_));
   }
   const Json& finish = Member(choice, "finish_reason");
   if (finish.is_null()) return OkStatus();
@@ -113,26 +115,25 @@ Status CompletionStream::ReadEvent(std::string_view text) {
 Status CompletionStream::Finish() const {
   BUTTRESS_RETURN_IF_ERROR(error_event_);
   if (finish_reason_ == FinishReason::kUnspecified) {
-    // A completion that is aborted before its first token ends so: vLLM leaves out empty chunks.
+    // vLLM omits empty chunks, so a completion that is aborted before its first token has none.
     if (done_ && token_ids_.empty() && used_completion_tokens_ == 0)
-      return Aborted("the server cut the completion before its first token");
+      return Aborted("the server aborted the completion before its first token");
     return Unavailable("the stream ended before the completion did");
   }
-  if (finish_reason_ == FinishReason::kAbort) return Aborted("the server cut the completion");
+  if (finish_reason_ == FinishReason::kAbort) return Aborted("the server aborted the completion");
   if (token_ids_.empty()) return DataLoss("the reply has no tokens");
   if (used_completion_tokens_.value_or(-1) != static_cast<std::int64_t>(token_ids_.size()) ||
       used_prompt_tokens_.value_or(-1) != static_cast<std::int64_t>(prompt_tokens_)) {
-    return DataLoss("usage says " + std::to_string(used_prompt_tokens_.value_or(-1)) + " + " +
-                    std::to_string(used_completion_tokens_.value_or(-1)) +
-                    " tokens (-1: nothing), there were " + std::to_string(prompt_tokens_) + " + " +
-                    std::to_string(token_ids_.size()));
+    return DataLoss(fmt::format(
+        "usage states {} prompt and {} completion tokens (-1 if absent), expected {} and {}",
+        used_prompt_tokens_.value_or(-1), used_completion_tokens_.value_or(-1), prompt_tokens_,
+        token_ids_.size()));
   }
   if (finish_reason_ == FinishReason::kLength &&
       token_ids_.size() < static_cast<std::size_t>(max_tokens_)) {
-    return FailedPrecondition("the server cut a completion at " +
-                              std::to_string(token_ids_.size()) + " of " +
-                              std::to_string(max_tokens_) +
-                              " tokens by a limit of its own; start it with " + kServerFlags);
+    return FailedPrecondition(
+        fmt::format("a limit of the server ended a completion at {} of {} tokens; start it with {}",
+                    token_ids_.size(), max_tokens_, kServerFlags));
   }
   return OkStatus();
 }

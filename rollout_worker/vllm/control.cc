@@ -12,11 +12,12 @@ Result<HttpReply> Checked(Result<HttpReply> reply, const std::string& url) {
   return reply;
 }
 
-// A control call may say {"success": false} with 200.
+// Returns the status of a control call, which may answer {"success": false} with HTTP 200.
 Status ControlStatus(Result<HttpReply> reply, const std::string& url) {
   BUTTRESS_ASSIGN_OR_RETURN(const HttpReply good, Checked(std::move(reply), url));
-  const nlohmann::json said = nlohmann::json::parse(good.body, nullptr, false);
-  const bool failed = said.is_object() && said.contains("success") && said["success"] == false;
+  const nlohmann::json answer = nlohmann::json::parse(good.body, nullptr, false);
+  const bool failed =
+      answer.is_object() && answer.contains("success") && answer["success"] == false;
   return failed ? Unavailable(url + ": answered success = false") : OkStatus();
 }
 
@@ -90,11 +91,10 @@ std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& url
   for (std::size_t i = 0; i < statuses.size(); ++i) {
     if (before[i].ok())
       statuses[i] = statuses[i].Annotate(
-          folder + " must be visible to the server (vLLM ends when a load fails)");
+          folder + " must be visible to the server (vLLM exits when a load fails)");
   }
   post("/reset_prefix_cache", "", false);
-  post("/resume", "",
-       true);  // whatever went wrong: a server that stays paused is lost to everybody
+  post("/resume", "", true);  // even after a failure, since a paused server is useless to everyone
   return statuses;
 }
 

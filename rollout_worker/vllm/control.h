@@ -1,5 +1,4 @@
-// What is asked of vLLM servers beside completions: what they are, new weights, and canary
-// completions that prove what they serve.
+// The control calls to vLLM servers: their properties, weight updates, and canary completions.
 #pragma once
 
 #include <cstddef>
@@ -19,34 +18,36 @@ namespace buttress {
 struct ServerInfo {
   std::string url;
   std::string version;  // of vLLM
-  std::string model;    // name that it serves
+  std::string model;    // the name under which it serves the model
   std::int64_t max_model_len = 0;
-  std::int64_t concurrency = 0;  // completions that it takes at once
-  bool float32 = false;          // what it computes in
+  std::int64_t concurrency = 0;  // completions in progress at the same time
+  bool float32 = false;          // whether it computes in float32
 };
 
-// Blocking calls to one or several servers beside one another. Not thread-safe.
+// Makes blocking calls to one or several servers in parallel. Not thread-safe.
 class VllmControl {
  public:
   VllmControl(VllmConfig config, std::string api_key)
       : config_(std::move(config)), api_key_(std::move(api_key)) {}
 
-  // /health, /version, /v1/models, /openapi.json, /server_info, and a completion that shows what
-  // its log-probs mean. kFailedPrecondition names the flags that the server lacks.
+  // Reads the properties of a server from /health, /version, /v1/models, /openapi.json and
+  // /server_info, and checks by a completion which distribution its log-probs describe.
+  // kFailedPrecondition names the flags that the server lacks.
   Result<ServerInfo> Probe(const std::string& url);
 
-  // Pauses, loads the safetensors of `folder` (a path on the servers' machines), empties the prefix
-  // cache, resumes; one status a server. `paused` is called between pause and load: from then on no
-  // token comes from the old weights. kDrain lets completions end first.
+  // Pauses the servers, loads the safetensors of `folder`, a path on their machines, clears the
+  // prefix cache and resumes. Returns one status for each server. Calls `paused` between pause and
+  // load; after it no token comes from the old weights. kDrain lets completions finish before the
+  // pause.
   std::vector<Status> PushWeights(const std::vector<std::string>& urls, const std::string& folder,
                                   InFlight in_flight, const std::function<void()>& paused);
 
-  // What each server completes the prompts of `canaries` with, as many tokens as those have. `salt`
-  // keeps other weights' cache out.
+  // Lets each server complete the prompts of `canaries` greedily, with the same numbers of tokens.
+  // `salt` separates the prefix cache from that of other weights.
   std::vector<Result<Canaries>> MeasureCanaries(const std::vector<ServerInfo>& servers,
                                                 const Canaries& canaries, const std::string& salt);
 
-  // Ends calls under way and to come with kCancelled. Thread-safe.
+  // Ends current and future calls with kCancelled. Thread-safe.
   void Stop() { http_.Stop(); }
 
  private:

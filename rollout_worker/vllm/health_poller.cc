@@ -32,8 +32,8 @@ HealthPoller::HealthPoller(const VllmConfig& config, ServerPool& pool, HttpClien
 void HealthPoller::Begin() {
   const std::int64_t now = RealClock().MonotonicMs();
   for (std::size_t server = 0; server < due_ms_.size(); ++server) {
-    if (due_ms_[server] == kUnderWay || due_ms_[server] > now) continue;
-    due_ms_[server] = kUnderWay;
+    if (due_ms_[server] == kInProgress || due_ms_[server] > now) continue;
+    due_ms_[server] = kInProgress;
     http_.Start(HealthRequest(config_, pool_.Info(server).url), nullptr,
                 [this, server](Result<HttpReply> reply) { End(server, reply); });
   }
@@ -46,13 +46,13 @@ void HealthPoller::End(std::size_t server, const Result<HttpReply>& reply) {
   if (!health.ok()) failed_.push_back({server, health});
 }
 
-std::vector<HealthFailure> HealthPoller::TakeFailed() { return std::exchange(failed_, {}); }
+std::vector<HealthFailure> HealthPoller::PopFailures() { return std::exchange(failed_, {}); }
 
 std::int64_t HealthPoller::WaitMs() const {
   std::int64_t wait_ms = std::numeric_limits<std::int64_t>::max();
   const std::int64_t now = RealClock().MonotonicMs();
   for (const std::int64_t due : due_ms_) {
-    if (due != kUnderWay) wait_ms = std::min(wait_ms, std::max<std::int64_t>(0, due - now));
+    if (due != kInProgress) wait_ms = std::min(wait_ms, std::max<std::int64_t>(0, due - now));
   }
   return wait_ms;
 }

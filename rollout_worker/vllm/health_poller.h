@@ -1,4 +1,4 @@
-// Periodic health checks of every server, on the caller's thread.
+// Periodic health checks of the servers, on the thread of the caller.
 #pragma once
 
 #include <cstddef>
@@ -12,10 +12,10 @@
 
 namespace buttress {
 
-// GET /health, whose deadline is health_timeout_ms in all.
+// Returns the request GET /health, which has health_timeout_ms in total.
 HttpRequest HealthRequest(const VllmConfig& config, const std::string& url);
 
-// OK for 200 in time; else kUnavailable.
+// Returns OK if the server answered 200 in time, and kUnavailable otherwise.
 Status HealthOf(const Result<HttpReply>& reply, const std::string& url);
 
 struct HealthFailure {
@@ -23,8 +23,9 @@ struct HealthFailure {
   Status why;
 };
 
-// Tells the pool what it finds. A check starts health_interval_ms after the one before has ended.
-// Not thread-safe; the arguments outlive it, and no Step of `http` comes after its end.
+// Reports the results to the pool. A check starts health_interval_ms after the end of the one
+// before. Not thread-safe. The arguments must outlive the poller, and http.Step must not be called
+// after its destruction.
 class HealthPoller {
  public:
   HealthPoller(const VllmConfig& config, ServerPool& pool, HttpClient& http);
@@ -32,14 +33,14 @@ class HealthPoller {
   // Starts the checks that are due.
   void Begin();
 
-  // Checks that have failed since the last call.
-  std::vector<HealthFailure> TakeFailed();
+  // Returns the checks that failed since the last call.
+  std::vector<HealthFailure> PopFailures();
 
-  // Until a check is due; those under way need Steps alone.
+  // Returns the milliseconds until a check is due. Checks in progress only need http.Step.
   std::int64_t WaitMs() const;
 
  private:
-  static constexpr std::int64_t kUnderWay = -1;
+  static constexpr std::int64_t kInProgress = -1;
 
   void End(std::size_t server, const Result<HttpReply>& reply);
 

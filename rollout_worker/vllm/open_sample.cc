@@ -1,5 +1,7 @@
 #include "rollout_worker/vllm/open_sample.h"
 
+#include <fmt/core.h>
+
 #include <utility>
 
 #include "lib/base/random.h"
@@ -7,8 +9,8 @@
 namespace buttress {
 
 std::string OpenSample::AttemptId() const {
-  return "g" + std::to_string(request.id.group_id) + "-l" + std::to_string(request.id.lease_epoch) +
-         "-s" + std::to_string(request.id.index) + "-a" + std::to_string(attempts_);
+  return fmt::format("g{}-l{}-s{}-a{}", request.id.group_id, request.id.lease_epoch,
+                     request.id.index, attempts_);
 }
 
 CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& version) {
@@ -20,10 +22,9 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
   body.prompt_token_ids.insert(body.prompt_token_ids.end(), token_ids_.begin(), token_ids_.end());
   body.sampling = request.sampling;
   body.sampling.max_tokens = max_tokens_ - static_cast<std::int32_t>(token_ids_.size());
-  // Going on with the same seed would draw the same numbers again.
+  // The same seed would draw the random numbers of the first tokens again.
   if (begun()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
-  body.cache_salt =
-      "w" + std::to_string(version.learner_epoch) + "-" + std::to_string(version.step);
+  body.cache_salt = fmt::format("w{}-{}", version.learner_epoch, version.step);
   stream =
       std::make_unique<CompletionStream>(body.prompt_token_ids.size(), body.sampling.max_tokens);
   return body;

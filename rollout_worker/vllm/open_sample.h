@@ -1,4 +1,4 @@
-// A sample between Submit and its result, over all its attempts.
+// A sample between Submit and its result, with all its attempts.
 #pragma once
 
 #include <cstdint>
@@ -13,25 +13,28 @@
 
 namespace buttress {
 
+// An attempt is one HTTP request for a completion. Not thread-safe.
 class OpenSample {
  public:
-  // At most `max_tokens` tokens: the request's, or what the server has room for.
+  // `max_tokens` is that of the request, or fewer if the server has no room for them.
   OpenSample(SampleRequest sample, std::int32_t max_tokens)
       : request(std::move(sample)), max_tokens_(max_tokens), backoff_({}, request.sampling.seed) {}
 
-  // The next attempt's id, "g17-l2-s3-a0": the sample's own, and the attempt, for a server refuses
-  // an id that it still runs.
+  // Returns the id of the next attempt, as in "g17-l2-s3-a0". It contains the number of the
+  // attempt, because a server refuses an id that it still runs.
   std::string AttemptId() const;
 
-  // What is still to be completed, under `version`.
+  // Starts an attempt under `version`. Returns the request for the tokens that are missing.
   CompletionBody Begin(const std::string& model, const PolicyVersion& version);
 
-  // Keeps the attempt's tokens; the next one goes on behind them.
+  // Keeps the tokens of the attempt, so that the next one continues behind them.
   void KeepTokens();
 
-  // Drops all tokens, counts a failure, and says how long to wait before the next attempt.
+  // Drops all tokens and counts a failure. Returns the milliseconds to wait before the next
+  // attempt.
   std::int64_t StartOver();
 
+  // Whether the completion has max_tokens tokens; any token; any attempt.
   bool full() const { return static_cast<std::int32_t>(token_ids_.size()) >= max_tokens_; }
 
   bool begun() const { return !token_ids_.empty(); }
@@ -42,15 +45,19 @@ class OpenSample {
 
   void CountFailure() { static_cast<void>(backoff_.NextMs()); }
 
+  // Returns a result without tokens.
   EngineResult Ended(FinishReason reason, Status status) const;
-  // With its tokens.
+
+  // Returns a successful result with the tokens, which it moves.
   EngineResult Finished(FinishReason reason);
 
   const SampleRequest request;
-  std::unique_ptr<CompletionStream> stream;  // of the attempt
-  std::size_t server = 0;                    // of the attempt
-  std::uint64_t transfer = 0;                // of the attempt
-  std::int64_t not_before_ms = 0;
+  // Of the current attempt:
+  std::unique_ptr<CompletionStream> stream;
+  std::size_t server = 0;
+  std::uint64_t transfer = 0;
+
+  std::int64_t not_before_ms = 0;  // earliest start of the next attempt
   std::int64_t waiting_since_ms = RealClock().MonotonicMs();
 
  private:
@@ -58,7 +65,7 @@ class OpenSample {
   const double submitted_seconds_ = MonotonicSeconds();
   Backoff backoff_;
   int attempts_ = 0;
-  PolicyVersion version_;  // of the attempt
+  PolicyVersion version_;  // of the current attempt
   std::vector<std::int32_t> token_ids_;
   std::vector<float> logprobs_;
   std::vector<Segment> segments_;

@@ -1,4 +1,6 @@
-// VllmControl::Probe: a server that would sample otherwise than it is asked to is refused.
+// VllmControl::Probe, which refuses servers that would not sample as requested.
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -15,11 +17,11 @@ using Json = nlohmann::json;
 constexpr const char* kRoutes[] = {"/v1/completions", "/pause", "/resume", "/collective_rpc",
                                    "/reset_prefix_cache"};
 constexpr std::int64_t kDefaultConcurrency =
-    256;  // where neither the setting nor the server names one
+    256;  // if neither the settings nor the server state it
 constexpr std::int32_t kProbeTokens = 8;
-constexpr float kCertain = -1e-3F;
+constexpr float kCertain = -1e-3F;  // least log-prob of a certain token
 
-// The member `path` of `json`, or null.
+// Returns the member at a JSON pointer, or null.
 Json Find(const Json& json, const std::string& pointer) {
   const Json::json_pointer path(pointer);
   return json.contains(path) ? json[path] : Json();
@@ -38,12 +40,13 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string version, Get(url, "/version"));
   const Json parsed = Json::parse(version, nullptr, false);
   if (!Find(parsed, "/version").is_string())
-    return FailedPrecondition(url + "/version: not vLLM's answer: " + version.substr(0, 100));
+    return FailedPrecondition(
+        fmt::format("{}/version: not an answer of vLLM: {}", url, version.substr(0, 100)));
   info.version = Find(parsed, "/version").get<std::string>();
   BUTTRESS_RETURN_IF_ERROR(CheckRoutes(url));
   BUTTRESS_RETURN_IF_ERROR(ReadModels(info));
   BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
-  // A server that was left paused would keep the completion waiting.
+  // A paused server would not answer the completion below.
   HttpRequest resume = Request(url, "/resume");
   resume.json = "";
   const Result<HttpReply> resumed = std::move(http_.Fetch({std::move(resume)})[0]);
@@ -57,14 +60,15 @@ Status VllmControl::CheckRoutes(const std::string& url) {
   const Result<std::string> document = Get(url, "/openapi.json");
   if (document.status().code() == StatusCode::kNotFound) {
     Log(kWarn,
-        "the vLLM server lists no routes (/openapi.json); the first weight update shows whether it "
-        "has them",
+        "the vLLM server does not list its routes (/openapi.json); the first weight update will "
+        "show "
+        "whether it has them",
         {{"server", url}});
     return OkStatus();
   }
   BUTTRESS_RETURN_IF_ERROR(document.status());
   const Json paths = Find(Json::parse(*document, nullptr, false), "/paths");
-  if (!paths.is_object()) return FailedPrecondition(url + "/openapi.json: has no paths");
+  if (!paths.is_object()) return FailedPrecondition(url + "/openapi.json has no paths");
   for (const char* route : kRoutes) {
     if (!paths.contains(route)) return Lacks(url, std::string("has no route ") + route);
   }
@@ -74,7 +78,7 @@ Status VllmControl::CheckRoutes(const std::string& url) {
 Status VllmControl::ReadModels(ServerInfo& info) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Get(info.url, "/v1/models"));
   const Json models = Find(Json::parse(text, nullptr, false), "/data");
-  if (!models.is_array()) return FailedPrecondition(info.url + "/v1/models: has no data");
+  if (!models.is_array()) return FailedPrecondition(info.url + "/v1/models has no data");
   std::string served;
   for (const Json& model : models) {
     const Json id = Find(model, "/id");
@@ -87,12 +91,13 @@ Status VllmControl::ReadModels(ServerInfo& info) {
     break;
   }
   if (info.model.empty()) {
-    return FailedPrecondition(info.url + ": local.worker.vllm.model = " + config_.model +
-                              " is not served; it serves:" + served);
+    return FailedPrecondition(
+        fmt::format("{}: local.worker.vllm.model = {} is not served; it serves:{}", info.url,
+                    config_.model, served));
   }
   if (info.max_model_len < 2 * kProbeTokens) {
-    return FailedPrecondition(info.url + ": max_model_len = " + std::to_string(info.max_model_len) +
-                              "; expected 16 or more");
+    return FailedPrecondition(fmt::format("{}: max_model_len = {}; expected at least {}", info.url,
+                                          info.max_model_len, 2 * kProbeTokens));
   }
   return OkStatus();
 }
@@ -100,26 +105,26 @@ Status VllmControl::ReadModels(ServerInfo& info) {
 Status VllmControl::ReadServerInfo(ServerInfo& info) {
   const Result<std::string> text = Get(info.url, "/server_info?config_format=json");
   if (text.status().code() == StatusCode::kNotFound)
-    return Lacks(info.url, "does not say its settings (/server_info)");
+    return Lacks(info.url, "does not report its settings (/server_info)");
   BUTTRESS_RETURN_IF_ERROR(text.status());
   const Json config = Find(Json::parse(*text, nullptr, false), "/vllm_config");
   const Json generation = Find(config, "/model_config/generation_config");
   if (generation != "vllm")
-    return Lacks(info.url, "applies a generation config of its own (generation_config = " +
-                               generation.dump() + ")");
+    return Lacks(info.url, fmt::format("applies its own generation config (generation_config = {})",
+                                       generation.dump()));
   const Json mode = Find(config, "/model_config/logprobs_mode");
   if (mode != "processed_logprobs") return Lacks(info.url, "logprobs_mode = " + mode.dump());
   const Json sequences = Find(config, "/scheduler_config/max_num_seqs");
-  const std::int64_t most = sequences.is_number_integer()
-                                ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
-                                : kDefaultConcurrency;
+  const std::int64_t limit = sequences.is_number_integer()
+                                 ? std::max<std::int64_t>(1, sequences.get<std::int64_t>())
+                                 : kDefaultConcurrency;
   info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
-  info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, most) : most;
+  info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;
   return OkStatus();
 }
 
 // With top_k = 1 the sampled token has probability 1 under the distribution that is sampled from,
-// and less under the model's own.
+// and less under that of the model.
 Status VllmControl::CheckProcessedLogprobs(const ServerInfo& info) {
   CompletionBody body;
   body.model = info.model;
@@ -138,8 +143,10 @@ Status VllmControl::CheckProcessedLogprobs(const ServerInfo& info) {
   BUTTRESS_RETURN_IF_ERROR(stream.Finish().Annotate(info.url));
   const float lowest = *std::min_element(stream.logprobs().begin(), stream.logprobs().end());
   if (lowest < kCertain) {
-    return Lacks(info.url, "gives log-probs of another distribution than it samples from (" +
-                               std::to_string(lowest) + " for a certain token, expected 0)");
+    return Lacks(info.url,
+                 fmt::format("returns log-probs of another distribution than it samples from "
+                             "({} for a certain token, expected 0)",
+                             lowest));
   }
   return OkStatus();
 }

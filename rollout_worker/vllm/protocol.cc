@@ -1,5 +1,7 @@
 #include "rollout_worker/vllm/protocol.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
 namespace buttress {
@@ -53,7 +55,7 @@ std::string ErrorText(std::string_view body) {
 Status StatusOf(const HttpReply& reply, const std::string& url) {
   const long code = reply.status;
   if (code == 200) return OkStatus();
-  const std::string what = url + ": HTTP " + std::to_string(code) + ": " + ErrorText(reply.body);
+  const std::string what = fmt::format("{}: HTTP {}: {}", url, code, ErrorText(reply.body));
   if (code == 400 || code == 422) return InvalidArgument(what);
   if (code == 401 || code == 403)
     return {StatusCode::kUnauthenticated, what + "; set local.worker.vllm.api_key_file"};

@@ -1,5 +1,5 @@
-// vLLM's JSON: requests that leave nothing to the server's defaults, and replies that are checked
-// before they are believed.
+// The JSON of vLLM's completions. Requests leave nothing to the defaults of the server, and replies
+// are checked before they are used.
 #pragma once
 
 #include <cstdint>
@@ -14,53 +14,55 @@
 
 namespace buttress {
 
-// Flags and environment that a server has to be started with; refusals name them.
+// The flags and the environment with which a server must be started. Error messages name them.
 inline constexpr char kServerFlags[] =
     "--generation-config vllm --logprobs-mode processed_logprobs (and VLLM_SERVER_DEV_MODE=1)";
 
-// Body of POST /v1/completions for one completion, streamed, token ids in and out. Every sampling
-// field is written: one that is left out takes its value from the model's generation_config.json.
-// `cache_salt` keeps keys and values of other weights out of the prefix cache.
+// The body of POST /v1/completions for one streamed completion, with token ids in both directions.
+// It states every sampling field, because vLLM takes a missing one from generation_config.json.
 struct CompletionBody {
   std::string model;
   std::vector<std::int32_t> prompt_token_ids;
   SamplingParams sampling;
-  std::string cache_salt;
+  std::string cache_salt;  // separates the prefix cache from that of other weights
   bool ignore_eos = false;
 
   std::string ToJson() const;
 };
 
-// Text of an error body, which is an object, a string, or no JSON at all; at most 300 characters.
+// Returns at most 300 characters of an error body, which may be a JSON object, a string or plain
+// text.
 std::string ErrorText(std::string_view body);
 
-// OK for 200. 400, 422: kInvalidArgument; 401, 403: kUnauthenticated; 404: kNotFound; 405, 501:
-// kUnimplemented; 408, 429, 5xx: kUnavailable; other numbers: kInternal.
+// Converts an HTTP status: 200 is OK; 400 and 422 are kInvalidArgument; 401 and 403
+// kUnauthenticated; 404 kNotFound; 405 and 501 kUnimplemented; 408, 429 and other 5xx kUnavailable;
+// the rest kInternal.
 Status StatusOf(const HttpReply& reply, const std::string& url);
 
-// Whether the same request may succeed later or on another server.
+// Returns whether the same request may succeed later or on another server.
 bool WorthRetrying(const Status& status);
 
-// What a server-sent event stream of one completion says, piece by piece.
+// Parses the server-sent events of one completion as they arrive. Not thread-safe.
 class CompletionStream {
  public:
-  // Bounds: a reply with other than `prompt_tokens` and 1..max_tokens tokens is refused.
+  // Expects `prompt_tokens` prompt tokens, and 1 to `max_tokens` completion tokens.
   CompletionStream(std::size_t prompt_tokens, std::int32_t max_tokens)
       : prompt_tokens_(prompt_tokens), max_tokens_(max_tokens) {}
 
-  // kDataLoss: not what the interface says; kFailedPrecondition: the server runs without what we
-  // need.
+  // Reads the next bytes. kDataLoss if they violate the protocol; kFailedPrecondition if the server
+  // lacks a required flag.
   Status Read(std::string_view bytes);
 
-  // After the last byte. OK: complete; kAborted: the server cut it, tokens so far are good;
-  // kUnavailable: an error event, or the stream broke off.
+  // Returns the status after the last byte: OK if the completion is complete; kAborted if the
+  // server aborted it, in which case the tokens are valid; kUnavailable after an error event or an
+  // incomplete stream.
   Status Finish() const;
 
   const std::vector<std::int32_t>& token_ids() const { return token_ids_; }
 
   const std::vector<float>& logprobs() const { return logprobs_; }
 
-  // Set once no token can follow.
+  // kUnspecified while more tokens may follow.
   FinishReason finish_reason() const { return finish_reason_; }
 
  private:
@@ -69,8 +71,8 @@ class CompletionStream {
 
   const std::size_t prompt_tokens_;
   const std::int32_t max_tokens_;
-  std::string line_;    // not ended yet
-  Status error_event_;  // comes in place of the rest
+  std::string line_;    // the bytes of an incomplete line
+  Status error_event_;  // the error that the server sent instead of the rest
   std::vector<std::int32_t> token_ids_;
   std::vector<float> logprobs_;
   FinishReason finish_reason_ = FinishReason::kUnspecified;

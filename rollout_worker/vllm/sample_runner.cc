@@ -1,5 +1,7 @@
 #include "rollout_worker/vllm/sample_runner.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -46,18 +48,17 @@ Status SampleRunner::Submit(SampleRequest request) {
   const std::int64_t room =
       max_model_len_ - static_cast<std::int64_t>(request.prompt_token_ids.size());
   if (request.prompt_token_ids.empty() || room < 1 || request.sampling.max_tokens < 1) {
-    return InvalidArgument(
-        "a prompt of " + std::to_string(request.prompt_token_ids.size()) +
-        " tokens and a completion of " + std::to_string(request.sampling.max_tokens) +
-        "; expected 1 or more of each within max_model_len = " + std::to_string(max_model_len_) +
-        " of the vLLM server");
+    return InvalidArgument(fmt::format(
+        "prompt of {} tokens and completion of {}; expected at least 1 each within max_model_len = "
+        "{} of the vLLM server",
+        request.prompt_token_ids.size(), request.sampling.max_tokens, max_model_len_));
   }
   const auto max_tokens =
       static_cast<std::int32_t>(std::min<std::int64_t>(request.sampling.max_tokens, room));
   MutexLock lock(mutex_);
   if (inside_ >= queue_limit_) {
-    return ResourceExhausted("the engine holds " + std::to_string(inside_) +
-                             " samples; submit again when some have ended");
+    return ResourceExhausted(
+        fmt::format("the engine has {} samples; submit again after some have ended", inside_));
   }
   ++inside_;
   submitted_.emplace_back(std::move(request), max_tokens);
@@ -73,7 +74,7 @@ void SampleRunner::Cancel(SampleId id) {
 
 std::vector<EngineResult> SampleRunner::Poll(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
+  changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return !results_.empty(); });
   inside_ -= results_.size();
   return std::exchange(results_, {});
 }
@@ -91,42 +92,42 @@ PolicyVersion SampleRunner::version() const {
   return version_;
 }
 
-void SampleRunner::Hold() { Give(Order::kHold); }
+void SampleRunner::Pause() { GiveOrder(Order::kPause); }
 
-void SampleRunner::Drain() { Give(Order::kDrain); }
+void SampleRunner::Drain() { GiveOrder(Order::kDrain); }
 
-void SampleRunner::Cut(InFlight in_flight) {
-  Give(in_flight == InFlight::kAbort ? Order::kCutAbort : Order::kCutKeep);
+void SampleRunner::Interrupt(InFlight in_flight) {
+  GiveOrder(in_flight == InFlight::kAbort ? Order::kInterruptAndAbort : Order::kInterruptAndKeep);
 }
 
-void SampleRunner::Give(Order order) {
+void SampleRunner::GiveOrder(Order order) {
   MutexLock lock(mutex_);
   order_ = order;
   http_.Wake();
-  while (!changed_.WaitFor(mutex_, kWaitSlice, [this] { return order_ == Order::kNone; })) {
+  const auto done = [this]() REQUIRES(mutex_) { return order_ == Order::kNone; };
+  while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
   }
 }
 
-void SampleRunner::Go(PolicyVersion version) {
+void SampleRunner::Resume(PolicyVersion version) {
   MutexLock lock(mutex_);
   version_ = std::move(version);
-  held_ = false;
+  paused_ = false;
   http_.Wake();
 }
 
 void SampleRunner::Run() {
-  while (TakeSubmitted()) {
-    TakeCancelled();
-    TakeOrder();
-    LeaveUnhealthy();
+  while (AddSubmitted()) {
+    CancelSamples();
+    ExecuteOrder();
+    AbandonUnhealthy();
     BeginWaiting();
     health_.Begin();
     http_.Step(WaitMs());
   }
 }
 
-// False when the thread is to stop.
-bool SampleRunner::TakeSubmitted() {
+bool SampleRunner::AddSubmitted() {
   MutexLock lock(mutex_);
   while (!submitted_.empty()) {
     waiting_.push_back(std::move(submitted_.front()));
@@ -136,7 +137,7 @@ bool SampleRunner::TakeSubmitted() {
   return !stop_;
 }
 
-void SampleRunner::TakeCancelled() {
+void SampleRunner::CancelSamples() {
   std::vector<SampleId> cancelled;
   {
     MutexLock lock(mutex_);
@@ -158,26 +159,27 @@ void SampleRunner::TakeCancelled() {
   }
 }
 
-void SampleRunner::TakeOrder() {
+void SampleRunner::ExecuteOrder() {
   Order order;
   {
     MutexLock lock(mutex_);
     order = order_;
     if (order == Order::kNone) return;
-    held_ = true;
+    paused_ = true;
   }
   if (order == Order::kDrain && !running_.empty()) return;
-  if (order == Order::kCutKeep || order == Order::kCutAbort) CutAll(order == Order::kCutAbort);
+  if (order == Order::kInterruptAndKeep) InterruptAll(/*abort=*/false);
+  if (order == Order::kInterruptAndAbort) InterruptAll(/*abort=*/true);
   MutexLock lock(mutex_);
   order_ = Order::kNone;
   changed_.NotifyAll();
 }
 
-void SampleRunner::CutAll(bool abort) {
+void SampleRunner::InterruptAll(bool abort) {
   for (auto sample = running_.begin(); sample != running_.end();) {
     const auto next = std::next(sample);
     const FinishReason reason = sample->stream->finish_reason();
-    // What has stopped only waits for the end of its reply.
+    // A completion that has finished only waits for the end of its reply.
     if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
       http_.Cancel(sample->transfer);
       pool_.Release(sample->server);
@@ -193,15 +195,15 @@ void SampleRunner::CutAll(bool abort) {
       Deliver(sample->Finished(FinishReason::kLength));
       waiting_.erase(sample);
     } else if (abort && sample->attempted()) {
-      Deliver(sample->Ended(FinishReason::kAbort, Cancelled("aborted by new weights")));
+      Deliver(sample->Ended(FinishReason::kAbort, Cancelled("aborted by a weight update")));
       waiting_.erase(sample);
     }
     sample = next;
   }
 }
 
-void SampleRunner::LeaveUnhealthy() {
-  for (const HealthFailure& failure : health_.TakeFailed()) {
+void SampleRunner::AbandonUnhealthy() {
+  for (const HealthFailure& failure : health_.PopFailures()) {
     for (auto sample = running_.begin(); sample != running_.end();) {
       const auto next = std::next(sample);
       if (sample->server == failure.server) {
@@ -216,7 +218,7 @@ void SampleRunner::LeaveUnhealthy() {
 void SampleRunner::BeginWaiting() {
   {
     MutexLock lock(mutex_);
-    if (held_) return;
+    if (paused_) return;
   }
   const std::int64_t now = RealClock().MonotonicMs();
   const bool none_serves = pool_.Serving().empty();
@@ -235,7 +237,6 @@ void SampleRunner::BeginWaiting() {
   }
 }
 
-// False if no server has room.
 bool SampleRunner::Begin(Place sample) {
   const std::optional<std::size_t> server = pool_.Acquire();
   if (!server.has_value()) return false;
@@ -260,10 +261,10 @@ void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
   Status ended = reply.ok() ? StatusOf(*reply, url) : reply.status();
   if (reply.ok() && ended.ok()) ended = sample->stream->Finish().Annotate(url);
   pool_.Release(sample->server, ended);
-  // A server that went away may come back with other weights.
+  // A server that disconnects may restart with other weights.
   if (!reply.ok() &&
       (ended.code() == StatusCode::kUnavailable || ended.code() == StatusCode::kDeadlineExceeded)) {
-    pool_.Lose(sample->server, ended);
+    pool_.MarkLost(sample->server, ended);
   }
   waiting_.splice(waiting_.end(), running_, sample);
   sample->waiting_since_ms = RealClock().MonotonicMs();
@@ -276,14 +277,14 @@ void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
     waiting_.erase(sample);
     return;
   }
-  // Cut by the server at a pause: it goes on behind its tokens, which costs none of its attempts
-  // while weights change.
-  bool held;
+  // The server aborted the completion, as it does at a pause. The next attempt continues behind its
+  // tokens, and counts as a failure only if no weight update is in progress.
+  bool paused;
   {
     MutexLock lock(mutex_);
-    held = held_;
+    paused = paused_;
   }
-  if (held) return;
+  if (paused) return;
   sample->CountFailure();
   if (sample->failures() >= config_.attempts) {
     Deliver(sample->Ended(FinishReason::kError, ended));

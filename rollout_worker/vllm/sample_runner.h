@@ -1,5 +1,5 @@
-// The engine's thread: keeps every server busy with the samples that wait, looks after the servers'
-// health, and decides what becomes of an attempt that ended.
+// Runs samples on the servers: assigns waiting samples to servers with room, checks the health of
+// the servers, and decides what follows an attempt that ended.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,8 @@
 
 namespace buttress {
 
-// Thread-safe. Its thread alone touches http_, health_, waiting_ and running_.
+// Thread-safe. The runner's own thread alone uses http_ (except Wake), health_, waiting_ and
+// running_.
 class SampleRunner {
  public:
   SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
@@ -34,36 +35,41 @@ class SampleRunner {
   EngineStats stats() const;
   PolicyVersion version() const;
 
-  // No attempt begins until Go. Returns when that is so.
-  void Hold();
-  // Hold, and all attempts have ended: one that reaches a paused server would complete under the
-  // weights that come next.
-  void Drain();
-  // Cuts all attempts; kKeep: they wait with their tokens, kAbort: their samples end. Returns when
-  // that is done. REQUIRES: Hold.
-  void Cut(InFlight in_flight);
-  // Attempts begin again, under `version`.
-  void Go(PolicyVersion version);
+  // Stops new attempts until Resume. Returns when the runner's thread has done so.
+  void Pause();
 
-  // A server has become free.
+  // As Pause, and returns when all attempts have ended. An attempt that reached a paused server
+  // would complete under the next weights.
+  void Drain();
+
+  // Interrupts all attempts. Under kKeep their samples wait with their tokens; under kAbort they
+  // end. Returns when the runner's thread has done so. REQUIRES: Pause.
+  void Interrupt(InFlight in_flight);
+
+  // Allows new attempts, under `version`.
+  void Resume(PolicyVersion version);
+
+  // Tells the runner that a server serves again.
   void Wake() { http_.Wake(); }
 
  private:
-  enum class Order { kNone, kHold, kDrain, kCutKeep, kCutAbort };
+  enum class Order { kNone, kPause, kDrain, kInterruptAndKeep, kInterruptAndAbort };
   using Place = std::list<OpenSample>::iterator;
 
   void Run();
-  bool TakeSubmitted();
-  void TakeCancelled();
-  void TakeOrder();
-  void Give(Order order);
-  void CutAll(bool abort);
-  // What runs on a server that failed its health check is tried again.
-  void LeaveUnhealthy();
+  // Moves submitted samples into waiting_. Returns false when the thread stops.
+  bool AddSubmitted();
+  void CancelSamples();
+  void ExecuteOrder();
+  void GiveOrder(Order order);
+  void InterruptAll(bool abort);
+  // Ends the attempts on servers that failed a health check.
+  void AbandonUnhealthy();
   void BeginWaiting();
+  // Returns false if no server has room.
   bool Begin(Place sample);
   void EndAttempt(Place sample, Result<HttpReply> reply);
-  // The one place that decides whether a sample is tried again.
+  // Retries the sample later, or ends it with an error.
   void Retry(Place sample, const Status& why);
   void Deliver(EngineResult result);
   std::int64_t WaitMs() const;
@@ -72,7 +78,7 @@ class SampleRunner {
   const std::string api_key_;
   ServerPool& pool_;
   const std::size_t queue_limit_;
-  std::int64_t max_model_len_ = 0;  // the smallest of all servers
+  std::int64_t max_model_len_ = 0;  // the smallest among the servers
 
   HttpClient http_;
   HealthPoller health_;
@@ -82,13 +88,13 @@ class SampleRunner {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  bool held_ GUARDED_BY(mutex_) = false;
+  bool paused_ GUARDED_BY(mutex_) = false;
   Order order_ GUARDED_BY(mutex_) = Order::kNone;
   PolicyVersion version_ GUARDED_BY(mutex_);
   std::deque<OpenSample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);
-  std::size_t inside_ GUARDED_BY(mutex_) = 0;  // submitted and not yet given out by Poll
+  std::size_t inside_ GUARDED_BY(mutex_) = 0;  // samples submitted and not yet returned by Poll
   EngineStats stats_ GUARDED_BY(mutex_);
   std::thread thread_;
 };

@@ -34,11 +34,11 @@ void ServerPool::Release(std::size_t server, const Status& ended) {
   MutexLock lock(mutex_);
   Server& s = servers_[server];
   --s.running;
-  const bool ours = ended.ok() || ended.code() == StatusCode::kAborted ||
-                    ended.code() == StatusCode::kInvalidArgument;
-  s.failures_in_a_row = ours ? 0 : s.failures_in_a_row + 1;
+  const bool server_works = ended.ok() || ended.code() == StatusCode::kAborted ||
+                            ended.code() == StatusCode::kInvalidArgument;
+  s.failures_in_a_row = server_works ? 0 : s.failures_in_a_row + 1;
   if (ended.code() == StatusCode::kDeadlineExceeded || s.failures_in_a_row >= kFailuresInARow)
-    MarkLost(s, ended);
+    MarkLostLocked(s, ended);
 }
 
 void ServerPool::Release(std::size_t server) {
@@ -46,18 +46,18 @@ void ServerPool::Release(std::size_t server) {
   --servers_[server].running;
 }
 
-void ServerPool::Lose(std::size_t server, const Status& why) {
+void ServerPool::MarkLost(std::size_t server, const Status& why) {
   MutexLock lock(mutex_);
-  MarkLost(servers_[server], why);
+  MarkLostLocked(servers_[server], why);
 }
 
-void ServerPool::MarkLost(Server& server, const Status& why) {
+void ServerPool::MarkLostLocked(Server& server, const Status& why) {
   last_failure_ = why;
   server.recovered = false;
   if (server.lost) return;
   server.lost = true;
   Log(kWarn,
-      "a vLLM server is lost; it serves again once it has the weights and its log-probs prove it",
+      "a vLLM server is lost; it serves again after it loads the weights and passes the canaries",
       {{"server", server.info.url}, {"error", why.ToString()}});
 }
 
@@ -76,7 +76,7 @@ void ServerPool::SetHealth(std::size_t server, const Status& health) {
   Server& s = servers_[server];
   s.healthy = health.ok();
   s.recovered = health.ok();
-  if (!health.ok()) MarkLost(s, health);
+  if (!health.ok()) MarkLostLocked(s, health);
 }
 
 std::vector<std::size_t> ServerPool::Serving() const {

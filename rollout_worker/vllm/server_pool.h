@@ -1,4 +1,4 @@
-// Which vLLM servers serve, and which of them gets the next completion.
+// The vLLM servers of a worker: which of them serve, and which gets the next completion.
 #pragma once
 
 #include <cstddef>
@@ -12,38 +12,42 @@
 
 namespace buttress {
 
-// A server that fails, in a completion or in a health check, is lost until Restore: it may have
-// come back with other weights. Thread-safe.
+// A server that fails, in a completion or in a health check, is lost until Restore, because it may
+// have restarted with other weights. Thread-safe.
 class ServerPool {
  public:
   explicit ServerPool(std::vector<ServerInfo> servers);
 
-  // The serving server with the most room in proportion, one more completion counted on it; nothing
-  // where none has room.
+  // Reserves a completion on the serving server with the smallest relative load. Returns nullopt if
+  // no server has room.
   std::optional<std::size_t> Acquire();
 
-  // The completion has ended so. No or a broken connection or a passed deadline loses the server at
-  // once, three failures in a row as well.
+  // Ends a completion with the status `ended`. The server is lost if a deadline passed, or after
+  // three failures in a row.
   void Release(std::size_t server, const Status& ended);
 
-  // The completion was given up by us.
+  // Ends a completion that the caller cancelled.
   void Release(std::size_t server);
 
-  void Lose(std::size_t server, const Status& why);
-  // The server serves again. False, and it does not, if it has been lost anew since Recovered named
-  // it.
+  // Marks the server as lost.
+  void MarkLost(std::size_t server, const Status& why);
+
+  // Lets the server serve again. Returns false, and changes nothing, if the server failed again
+  // after Recovered returned it.
   bool Restore(std::size_t server, ServerInfo info);
 
-  // What a health check of the server found; a failure loses it.
+  // Records the result of a health check. A server that fails it is lost.
   void SetHealth(std::size_t server, const Status& health);
 
   std::vector<std::size_t> Serving() const;
-  // Lost, and found healthy since.
+
+  // Returns the lost servers that passed a health check afterwards.
   std::vector<std::size_t> Recovered() const;
   std::vector<ServerState> States() const;
   ServerInfo Info(std::size_t server) const;
   std::size_t size() const;
-  // Why the last server was lost.
+
+  // The reason why the last server was lost.
   Status last_failure() const;
 
  private:
@@ -56,7 +60,7 @@ class ServerPool {
     bool recovered = false;  // found healthy since it was lost
   };
 
-  void MarkLost(Server& server, const Status& why) REQUIRES(mutex_);
+  void MarkLostLocked(Server& server, const Status& why) REQUIRES(mutex_);
 
   mutable Mutex mutex_;
   std::vector<Server> servers_ GUARDED_BY(mutex_);

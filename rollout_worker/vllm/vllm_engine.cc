@@ -1,5 +1,7 @@
 #include "rollout_worker/vllm/vllm_engine.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
@@ -18,16 +20,17 @@ namespace {
 
 constexpr std::int64_t kMaxReviveMs = 30000;
 constexpr std::int64_t kMaxKeyBytes = 4096;
-// Nats that log-probs of the same weights may differ by, on average: kernels and, apart from that,
-// rounding. On canaries a vLLM in float32 was 5e-7 from our model (3 layers), one in bfloat16 0.006
-// from ours in bfloat16 (3 and 24 layers, both 16 words) and 0.01 from ours in float32 (3 layers).
-// In bfloat16 the error grows with the logits: between 16 and 32 neighbours are an eighth apart.
-// Hence the wide bound.
+// The largest mean difference of log-probs, in nats, between servers and learners with the same
+// weights. Kernels and rounding cause a difference. Measured on canaries, vLLM in float32 differed
+// by 5e-7 from a learner in float32 (3 layers); vLLM in bfloat16 differed by 0.006 from one in
+// bfloat16 (3 and 24 layers) and by 0.01 from one in float32 (3 layers). The bound for bfloat16 is
+// wide, because the error grows with the logits: between 16 and 32, adjacent bfloat16 values are
+// 1/8 apart.
 constexpr double kFloat32Bound = 1e-3;
 constexpr double kBfloat16Bound = 0.05;
 
-// What every serving server holds. The model that a run starts from has no canaries: the learner
-// publishes it as its first version, with them.
+// The weights of every serving server. The initial model of a run has no canaries until the learner
+// publishes it as its first version.
 struct ServedWeights {
   PolicyVersion version;
   std::string folder;
@@ -37,7 +40,7 @@ struct ServedWeights {
 
 std::string CanarySalt(const PolicyVersion& version) { return "canary-" + ToString(version); }
 
-// A server resolves a path against a folder of its own.
+// Servers resolve relative paths against their own working folder.
 std::string AbsolutePath(const std::string& path) {
   std::error_code error;
   const std::filesystem::path absolute = std::filesystem::absolute(path, error);
@@ -90,30 +93,29 @@ class VllmEngine final : public InferenceEngine {
 
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     if (manifest.canaries.empty()) {
-      return FailedPrecondition(
-          "policy " + ToString(manifest.version) +
-          " came without canaries; its publisher is too old for vLLM workers");
+      return FailedPrecondition(fmt::format(
+          "policy {} is without canaries, which vLLM workers need", ToString(manifest.version)));
     }
     MutexLock lock(control_mutex_);
     const std::vector<std::size_t> serving = pool_.Serving();
     if (serving.empty())
       return Unavailable("no vLLM server serves: " + pool_.last_failure().ToString());
     const std::string folder = AbsolutePath(manifest.folder);
-    in_flight == InFlight::kDrain ? runner_.Drain() : runner_.Hold();
-    const auto cut = [&] {
-      if (in_flight != InFlight::kDrain) runner_.Cut(in_flight);
+    in_flight == InFlight::kDrain ? runner_.Drain() : runner_.Pause();
+    const auto interrupt = [&] {
+      if (in_flight != InFlight::kDrain) runner_.Interrupt(in_flight);
     };
     std::vector<std::string> urls;
     for (const std::size_t server : serving) urls.push_back(pool_.Info(server).url);
-    const std::vector<Status> pushed = control_.PushWeights(urls, folder, in_flight, cut);
+    const std::vector<Status> pushed = control_.PushWeights(urls, folder, in_flight, interrupt);
     const Status status =
         Prove(serving, pushed, {manifest.version, folder, manifest.canaries, IsFloat32(manifest)});
-    runner_.Go(weights_.version);
+    runner_.Resume(weights_.version);
     return status;
   }
 
  private:
-  // Takes over the servers that prove `weights`; the others are lost. Fails if all are.
+  // Checks which servers serve `weights`, and marks the others as lost. Fails if all are lost.
   Status Prove(const std::vector<std::size_t>& servers, const std::vector<Status>& pushed,
                ServedWeights weights) REQUIRES(control_mutex_) {
     std::vector<ServerInfo> infos;
@@ -129,7 +131,7 @@ class VllmEngine final : public InferenceEngine {
       proven = proven || status.ok();
       if (status.ok()) continue;
       if (failure.ok()) failure = status;
-      pool_.Lose(servers[i], status);
+      pool_.MarkLost(servers[i], status);
     }
     if (!proven) return failure;
     Log(kInfo, "vLLM serves new weights",
@@ -167,9 +169,8 @@ class VllmEngine final : public InferenceEngine {
     while (!stop_.WaitFor(std::chrono::milliseconds(backoff.NextMs()))) {
       std::vector<std::size_t> recovered;
       {
-        MutexLock lock(
-            // none of them is in an update, and none gets into one while it is lost
-            control_mutex_);
+        // The lock excludes an update in progress; later updates skip lost servers.
+        MutexLock lock(control_mutex_);
         recovered = pool_.Recovered();
       }
       bool failed = false;
@@ -184,8 +185,8 @@ class VllmEngine final : public InferenceEngine {
     }
   }
 
-  // Whatever it may hold by now, it gets the current weights and has to show them. The lock is not
-  // held while it is probed: one that hangs must not keep the others from new weights.
+  // Loads the current weights into a lost server and checks its canaries. Probes it without the
+  // lock, so that a server that hangs does not delay the updates of the others.
   Status Revive(std::size_t server) EXCLUDES(control_mutex_) {
     const std::string url = pool_.Info(server).url;
     BUTTRESS_ASSIGN_OR_RETURN(ServerInfo info, prober_.Probe(url));
@@ -195,10 +196,10 @@ class VllmEngine final : public InferenceEngine {
     Result<Canaries> shown = std::move(
         control_.MeasureCanaries({info}, weights_.canaries, CanarySalt(weights_.version))[0]);
     BUTTRESS_RETURN_IF_ERROR(shown.status());
-    shown_[server].clear();  // whatever it served before
+    shown_[server].clear();  // the server may have restarted with any weights
     BUTTRESS_RETURN_IF_ERROR(ProveServer(server, info, weights_, *std::move(shown)));
     if (!pool_.Restore(server, std::move(info)))
-      return Unavailable(url + ": lost again while it was revived");
+      return Unavailable(url + " failed again while it was revived");
     runner_.Wake();
     Log(kInfo, "a vLLM server serves again",
         {{"server", url}, {"policy", ToString(weights_.version)}});
@@ -206,9 +207,9 @@ class VllmEngine final : public InferenceEngine {
   }
 
   const VllmConfig config_;
-  Mutex control_mutex_;  // one change at a time
+  Mutex control_mutex_;  // held during a weight update and the revival of a server
   VllmControl control_;
-  VllmControl prober_;  // the reviver's
+  VllmControl prober_;  // used by the reviver
   ServerPool pool_;
   ServedWeights weights_ GUARDED_BY(control_mutex_);
   std::vector<Canaries> shown_ GUARDED_BY(control_mutex_);  // by server, under weights_

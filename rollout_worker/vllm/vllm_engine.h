@@ -1,5 +1,4 @@
-// Completions from vLLM servers over HTTP: one streamed request per completion, on a thread of the
-// engine's own.
+// The engine that generates on vLLM servers, with one streamed HTTP request for each completion.
 #pragma once
 
 #include <memory>
@@ -11,12 +10,14 @@
 
 namespace buttress {
 
-// Probes every server and loads `model.path` into it (the servers' machines must see that path).
-// After each update a server's canary completions must be within a bound of the learner's, which
-// came with the manifest, before a completion is asked of it. What is in flight when weights change
-// is cut at the pause; under kKeep it goes on from its tokens under the new weights, as a further
-// segment. A server that fails is lost until it has been loaded again and its canaries prove it.
-// One worker per server.
+// Probes every server and loads `model.path`, which must be visible to their machines. A server
+// must not be shared with another worker.
+//
+// After each weight update, a server gets completions only if its canary completions are within a
+// bound of the learner's, which are in the manifest. Completions in flight are interrupted at the
+// update; under kKeep they continue behind their tokens under the new weights, as a further
+// segment. A server that fails is lost until it has loaded the weights again and passed the
+// canaries.
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
                                                         PolicyVersion initial);
