@@ -1,6 +1,8 @@
-// Times the embedded engine for bench/engine/run.py: for each line "<completions> <tokens>" on
-// stdin, submits that many completions of random prompts at once and prints the seconds until the
-// last has ended.
+// Measures the embedded engine. For each line "<completions> <tokens>" on stdin, submits that many
+// completions of random prompts at once and prints the seconds until the last one has ended.
+// bench/engine/run.py runs it.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <iostream>
@@ -47,9 +49,10 @@ Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t co
     for (const EngineResult& result : engine.Poll(kPoll)) {
       BUTTRESS_RETURN_IF_ERROR(result.status);
       if (static_cast<std::int32_t>(result.completion.token_ids.size()) != new_tokens) {
-        return FailedPrecondition("a completion ended after " +
-                                  std::to_string(result.completion.token_ids.size()) +
-                                  " tokens; the bench wants a model without end-of-sequence token");
+        return FailedPrecondition(fmt::format(
+            "a completion ended after {} of {} tokens; the benchmark needs a model without "
+            "end-of-sequence token",
+            result.completion.token_ids.size(), new_tokens));
       }
       ++ended;
     }
@@ -75,11 +78,11 @@ Status Run(const Flags& flags) {
 
 int main(int argc, char** argv) {
   buttress::Flags flags;
-  CLI::App app("Seconds of the embedded engine");
+  CLI::App app("Measures the embedded engine");
   app.add_option("model", flags.model.path, "Hugging Face folder")->required();
   app.add_option("--dtype", flags.model.dtype, "float32 | bfloat16");
-  app.add_option("--threads", flags.worker.threads, "torch threads");
-  app.add_option("--prompt-tokens", flags.prompt_tokens, "tokens of a prompt");
+  app.add_option("--threads", flags.worker.threads, "number of torch threads");
+  app.add_option("--prompt-tokens", flags.prompt_tokens, "number of tokens of each prompt");
   CLI11_PARSE(app, argc, argv);
   const buttress::Status status = buttress::Run(flags);
   if (!status.ok()) std::fprintf(stderr, "bench_engine: %s\n", status.message().c_str());

@@ -1,9 +1,13 @@
-"""One whole GRPO step, generation to updated weights, beside TRL's GRPOTrainer: the same model, prompts of 64 tokens, groups of 8
-completions with the same number of tokens, the same precision of parameters and optimizer, all cores. Ours is `buttress launch` with a
-coordinator, a worker and a learner that wait for one another (max_age 0), timed from one step's weights to the next one's; the first step of
-each run is left out. Every completion is trained: the rewards are all 0 and AVSPO's virtual samples give them advantages, while TRL, which
-trains collapsed groups too, gets random rewards. Memory is the peak of PSS over all our processes beside the peer's peak RSS. The two run in
-turn; the median step counts."""
+"""Compares a whole GRPO step, from generation to updated weights, with TRL's GRPOTrainer. Both use
+the same model, prompts of 64 tokens, groups of 8 completions with the same number of tokens, the
+same precision of parameters and optimizer, and all cores.
+
+Buttress runs as `buttress launch`, whose coordinator, worker and learner wait for one another
+(max_age 0). A step lasts from one version of the weights to the next; the first step of each run is
+left out. Every completion is trained: rewards are all 0, and the virtual samples of AVSPO give the
+completions advantages. TRL, which trains collapsed groups too, gets random rewards. Memory is the
+peak of PSS over all processes of Buttress, and the peak RSS of TRL. The two run in turn, and the
+median step counts."""
 import json
 import statistics
 import subprocess
@@ -30,17 +34,22 @@ def ours(case, model, prompts):
     with tempfile.TemporaryDirectory() as folder:
         settings = {
             "run": {"steps": load["steps"], "checkpoint_interval": 1000000, "lease_ms": 600000,
-                    "data": {"prompts": prompts}, "model": {"path": str(model), "dtype": models.DTYPES[case]},
+                    "data": {"prompts": prompts},
+                    "model": {"path": str(model), "dtype": models.DTYPES[case]},
                     "sampling": {"group_size": GROUP, "max_tokens": load["tokens"]},
-                    "batch": {"prompts": load["groups"], "max_age": 0}, "reward": {"verifier": "exact"},
-                    "algorithm": {"advantage": "avspo", "avspo": {"mode": "opposite"}}, "optim": {"lr": 1e-5}},
-            "local": {"out": f"{folder}/out", "worker": {"threads": os.cpu_count(), "kv_cache_tokens": 32768},
+                    "batch": {"prompts": load["groups"], "max_age": 0},
+                    "reward": {"verifier": "exact"},
+                    "algorithm": {"advantage": "avspo", "avspo": {"mode": "opposite"}},
+                    "optim": {"lr": 1e-5}},
+            "local": {"out": f"{folder}/out",
+                      "worker": {"threads": os.cpu_count(), "kv_cache_tokens": 32768},
                       "learner": {"threads": os.cpu_count()}},
         }
         with open(f"{folder}/run.yaml", "w") as file:
             json.dump(settings, file)  # JSON is YAML
         with open(f"{folder}/log", "w") as log:
-            launch = subprocess.Popen([models.BIN / "buttress", "launch", f"{folder}/run.yaml"], stdout=log, stderr=log)
+            launch = subprocess.Popen([models.BIN / "buttress", "launch", f"{folder}/run.yaml"],
+                                      stdout=log, stderr=log)
         peak = Peak(launch.pid)
         code = launch.wait()
         peak.close()
@@ -52,8 +61,9 @@ def ours(case, model, prompts):
 
 def peer(case, model, prompts):
     load = CASES[case]
-    command = [sys.executable, models.ROOT / "bench/step/trl_step.py", model, prompts, str(load["groups"] * GROUP), str(load["tokens"]),
-               str(load["steps"]), models.DTYPES[case]]
+    command = [sys.executable, models.ROOT / "bench/step/trl_step.py", model, prompts,
+               str(load["groups"] * GROUP), str(load["tokens"]), str(load["steps"]),
+               models.DTYPES[case]]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr[-3000:])
@@ -79,11 +89,14 @@ def main():
                 seconds += [row["seconds"]["step"] for row in rows[1:]]
                 peer_seconds += steps[1:]
                 pss, rss = max(pss, peak.pss), max(rss, peak_rss)
-                progress(f"{case}, round {n + 1}: {statistics.median(seconds):.2f} s a step, TRL {statistics.median(peer_seconds):.2f} s; "
-                         f"our PSS by process {({name: round(size['pss']) for name, size in peak.by_name.items() if size['pss'] > 20})}")
+                sizes = {name: round(size["pss"]) for name, size in peak.by_name.items()
+                         if size["pss"] > 20}
+                progress(f"{case}, round {n + 1}: {statistics.median(seconds):.2f} s a step, "
+                         f"TRL {statistics.median(peer_seconds):.2f} s; PSS in MiB {sizes}")
         mine, theirs = statistics.median(seconds), statistics.median(peer_seconds)
         report.add(case, "s", mine, theirs, "trl", more_is_better=False)
-        report.add(case, "tok/s", completions * load["tokens"] / mine, completions * load["tokens"] / theirs, "trl", more_is_better=True)
+        tokens = completions * load["tokens"]
+        report.add(case, "tok/s", tokens / mine, tokens / theirs, "trl", more_is_better=True)
         report.add(case, "MiB", pss, rss, "trl", more_is_better=False)
 
 

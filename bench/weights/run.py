@@ -1,6 +1,8 @@
-"""Seconds and GB/s for 1 GB of weights: published as a version's folder (written and hashed), fetched in place (`file`: every byte is read and
-hashed) and fetched over gRPC on this machine (sent, checked by chunk, written and hashed). The peer writes the same file with `cp`, reads it
-with `sha256sum`, or both one after another. Page cache on both sides, no fsync. The two run in turn; the median of the rounds counts."""
+"""Compares publishing and fetching 1 GB of weights with `cp` and `sha256sum`, in seconds and GB/s.
+`publish` writes and hashes the folder of a version, `file` verifies it in place by reading and
+hashing every byte, and `grpc` sends it on this machine, checks each chunk, writes and hashes it.
+The peer copies the same file with `cp`, reads it with `sha256sum`, or does both in turn. Both sides
+use the page cache without fsync. They run in turn, and the median of the rounds counts."""
 import json
 import pathlib
 import statistics
@@ -25,7 +27,8 @@ def one_round(gigabytes):
         command = [models.BIN / "bench_weights", folder, "--gigabytes", str(gigabytes)]
         ours = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         copy = pathlib.Path(folder) / "copy"
-        theirs = {"cp": seconds_of(["cp", "--reflink=never", ours["path"], copy]), "sha256sum": seconds_of(["sha256sum", copy])}
+        theirs = {"cp": seconds_of(["cp", "--reflink=never", ours["path"], copy]),
+                  "sha256sum": seconds_of(["sha256sum", copy])}
     return ours, theirs
 
 
@@ -42,7 +45,8 @@ def main():
     gigabytes = rounds[0][0]["bytes"] / 1e9
     for case, programs in PEERS.items():
         mine = statistics.median(ours[case] for ours, _ in rounds)
-        peer = statistics.median(sum(theirs[program] for program in programs) for _, theirs in rounds)
+        peer = statistics.median(sum(theirs[program] for program in programs)
+                                 for _, theirs in rounds)
         name = " + ".join(programs)
         report.add(case, "s", mine, peer, name, more_is_better=False)
         report.add(case, "GB/s", gigabytes / mine, gigabytes / peer, name, more_is_better=True)

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/experience/types.h"
 #include "lib/policy/cached_decoder.h"
 #include "lib/policy/kv_cache.h"
 #include "lib/policy/sampler.h"

@@ -13,7 +13,8 @@ timeout --kill-after=5 100 mpirun --allow-run-as-root --oversubscribe --bind-to 
 if grep 'all tests skipped' "$log"; then exit 0; fi
 late='not done after 1500 ms; another rank is dead or stuck'
 # NCCL may detect a dead rank before the deadline.
-lines=$(grep -cE "leaves: (DEADLINE_EXCEEDED: (MPI|NCCL) all-reduce: $late|UNAVAILABLE: NCCL all-reduce: )" "$log" || true)
+early='UNAVAILABLE: NCCL all-reduce: '
+lines=$(grep -cE "leaves: (DEADLINE_EXCEEDED: (MPI|NCCL) all-reduce: $late|$early)" "$log" || true)
 if [ "$lines" != $((ranks - 1)) ] || [ $rc = 124 ] || [ $rc = 137 ]; then
   echo "mode $mode: exit $rc, $lines clear lines; expected $((ranks - 1)) and no timeout. Output:"
   cat "$log"

@@ -28,8 +28,8 @@ std::vector<std::int32_t> PromptOf(std::int32_t first, std::int32_t length) {
   return prompt;
 }
 
-// Worst difference between recorded log-probs and those of the learner's forward pass, from
-// `first_token` on.
+// Returns the largest difference between the recorded log-probs and those of the learner's forward
+// pass, from `first_token` on.
 double TeacherForcedError(Transformer& model, const std::vector<std::int32_t>& prompt,
                           const GeneratedSequence& sequence, double temperature,
                           std::size_t first_token = 0) {
@@ -84,7 +84,7 @@ TEST(GeneratorTest, LogprobsEqualTheLearnersAloneAndInABatch) {
 
 TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
   const auto model = GoldenModel("qwen2_tiny");
-  // Room for two sequences at a time: every block is used by many.
+  // The cache has room for two sequences, so that many use each block.
   Generator generator(*model, {.max_running = 8, .kv_cache_tokens = 160});
   double worst = 0;
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
@@ -99,12 +99,12 @@ TEST(GeneratorTest, LogprobsStayEqualWhenCacheBlocksAreUsedAgain) {
   EXPECT_LT(worst, 1e-4);
 }
 
-TEST(GeneratorTest, InFlightSequencesGoOnUnderNewWeights) {
+TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
   const auto model = GoldenModel("qwen2_tiny");
   Generator generator(*model, {.max_running = 4, .kv_cache_tokens = 4096});
   std::map<std::uint64_t, std::vector<std::int32_t>> prompts;
-  for (std::uint64_t key = 0; key < 6;
-       ++key) {  // two prompts, one of whose sequences still wait at the change
+  // Two prompts with three sequences each, two of which still wait when the weights change.
+  for (std::uint64_t key = 0; key < 6; ++key) {
     prompts[key] = PromptOf(static_cast<std::int32_t>(key / 3), 21);
     SamplingParams sampling = Sampling(key, 30);
     ASSERT_TRUE(generator.Add(key, prompts[key], sampling).ok());
@@ -169,7 +169,7 @@ TEST(GeneratorTest, SequencesEndAtStopTokensAndAtTheLimit) {
   EXPECT_EQ(stopped.at(2).finish_reason, FinishReason::kStop);
 }
 
-TEST(GeneratorTest, ARemovedSequenceLeavesRoomAndTheOthersAlone) {
+TEST(GeneratorTest, ARemovedSequenceFreesItsRoomAndLeavesTheOthersAlone) {
   const auto model = GoldenModel("qwen2_tiny");
   Generator generator(*model, {.max_running = 2});
   for (std::uint64_t key = 0; key < 3; ++key)
@@ -183,7 +183,7 @@ TEST(GeneratorTest, ARemovedSequenceLeavesRoomAndTheOthersAlone) {
   EXPECT_EQ(done.count(1), 1u);
 }
 
-TEST(GeneratorTest, WhatCanNeverRunIsRefused) {
+TEST(GeneratorTest, SequencesThatCanNeverRunAreRefused) {
   const auto model = GoldenModel("qwen2_tiny");
   Generator generator(*model, {.kv_cache_tokens = 64});
   EXPECT_THAT(generator.Add(1, {}, {}).message(), HasSubstr("no tokens"));
@@ -207,7 +207,7 @@ TEST(GeneratorTest, BrokenWeightsEndSequencesWithAnError) {
   EXPECT_EQ(RunAll(generator).at(1).finish_reason, FinishReason::kError);
 }
 
-TEST(GeneratorTest, Bfloat16LogprobsAreNearTheLearners) {
+TEST(GeneratorTest, Bfloat16LogprobsAreCloseToTheLearners) {
   const auto model = GoldenModel("qwen2_untied", "bfloat16");
   Generator generator(*model, {});
   const auto prompt = PromptOf(3, 30);

@@ -1,4 +1,5 @@
-// The folders and numbers that tests/golden/make_policy_golden.py wrote with transformers.
+// Access to the folders and numbers that tests/golden/make_policy_golden.py writes with
+// transformers.
 #pragma once
 
 #include <gtest/gtest.h>

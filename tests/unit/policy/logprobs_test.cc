@@ -39,8 +39,7 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-4);
 }
 
-// Short sequences run through the short-attention kernel, the batch with a long one through
-// LibTorch's.
+// Short sequences use the short-attention kernel; the batch with a long one uses that of LibTorch.
 TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
   const nlohmann::json numbers = GoldenNumbers();
   double worst = 0;
@@ -70,7 +69,7 @@ TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
       auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
       (tokens.size() <= 33 ? short_ones : long_ones).push_back(std::move(tokens));
     }
-    ASSERT_EQ(long_ones.size(), 2u);  // 40 and 90 tokens: padded to rectangles
+    ASSERT_EQ(long_ones.size(), 2u);  // 40 and 90 tokens, padded to rectangles
     add_gradients(short_ones);
     add_gradients(long_ones);
     for (const auto& [parameter, tensor] : model->parameters()) {
@@ -88,7 +87,8 @@ TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-5);
 }
 
-// Gradients of a loss over log-probs and entropy, by the chunked function and by the plain one.
+// Compares gradients of a loss over log-probs and entropy between the chunked and the plain
+// function.
 TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {
   const auto model = GoldenModel("qwen2_untied");
   const std::int64_t rows = 23;

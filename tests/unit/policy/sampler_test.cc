@@ -41,7 +41,7 @@ TEST(SamplerTest, TokensFollowTheSoftmaxAtTheTemperature) {
   Sampler sampler;
   constexpr int kDraws = 20000;
   for (int i = 0; i < kDraws; ++i) {
-    const double uniform = (i + 0.5) / kDraws;  // every quantile once: no random error
+    const double uniform = (i + 0.5) / kDraws;  // each quantile once, so without a random error
     const auto sampled = sampler.Sample(logits.data(), 5, With(0.7), uniform);
     ++counts[static_cast<std::size_t>(sampled.token)];
     ASSERT_NEAR(sampled.logprob, logp[static_cast<std::size_t>(sampled.token)], 1e-5);
@@ -64,7 +64,7 @@ TEST(SamplerTest, LogprobsOfALargeVocabularyAreThoseOfTheSoftmax) {
   EXPECT_LT(worst, 2e-5);
 }
 
-TEST(SamplerTest, GreedyTakesTheFirstOfTheMostProbable) {
+TEST(SamplerTest, GreedySelectsTheFirstOfTheMostProbable) {
   const std::vector<float> logits = {0.0f, 3.0f, 1.0f, 3.0f};
   Sampler sampler;
   const auto sampled = sampler.Sample(logits.data(), 4, With(0), 0.99);
@@ -72,19 +72,19 @@ TEST(SamplerTest, GreedyTakesTheFirstOfTheMostProbable) {
   EXPECT_NEAR(sampled.logprob, LogSoftmax(logits, 1.0)[1], 1e-6);
 }
 
-TEST(SamplerTest, TopKAndTopPKeepTheMostProbableAndRenormalise) {
+TEST(SamplerTest, TopKAndTopPKeepTheMostProbableAndRenormalize) {
   const std::vector<float> logits = {std::log(0.1f), std::log(0.4f), std::log(0.3f),
                                      std::log(0.15f), std::log(0.05f)};
   Sampler sampler;
-  // top_k 2 leaves 0.4 and 0.3.
+  // top_k = 2 keeps 0.4 and 0.3.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).token, 2);
   EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 1, 2), 0.99).logprob, std::log(0.3 / 0.7),
               1e-5);
-  // top_p 0.8 leaves 0.4, 0.3 and 0.15, whose mass 0.85 is the first to reach it.
+  // top_p = 0.8 keeps 0.4, 0.3 and 0.15, because 0.85 is the first sum to reach it.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.999).token, 3);
   EXPECT_NEAR(sampler.Sample(logits.data(), 5, With(1, 0.8), 0.0).logprob, std::log(0.4 / 0.85),
               1e-5);
-  // Of top_k 2's mass 0.7 the share 0.5 is 0.35, which the first token alone reaches.
+  // top_k = 2 keeps a mass of 0.7. top_p = 0.5 of it is 0.35, which the first token alone reaches.
   EXPECT_EQ(sampler.Sample(logits.data(), 5, With(1, 0.5, 2), 0.99).token, 1);
 }
 
@@ -107,7 +107,7 @@ TEST(SamplerTest, AMaskedTokenIsNeverDrawn) {
     EXPECT_EQ(sampler.Sample(logits.data(), 3, {}, uniform).token, 1);
 }
 
-TEST(SamplerTest, LogitsThatAreNotNumbersGiveNoToken) {
+TEST(SamplerTest, LogitsThatAreNanOrInfiniteGiveNoToken) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float infinity = std::numeric_limits<float>::infinity();
   Sampler sampler;

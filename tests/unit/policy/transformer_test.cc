@@ -45,7 +45,7 @@ TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-4);
 }
 
-TEST_P(GoldenTest, PackedSequencesEqualThemOneByOne) {
+TEST_P(GoldenTest, PackedSequencesEqualSeparateOnes) {
   const at::NoGradGuard no_grad;
   const auto model = GoldenModel(GetParam());
   std::vector<std::int64_t> tokens;
@@ -91,11 +91,11 @@ TEST(TransformerTest, GradientsOfAPackedBatchAreTheSumOfThoseOfItsSequences) {
   }
 }
 
-// Completions of a prompt as continuations of it, against each with the prompt before it.
+// Compares completions that continue one prompt with completions that each follow their own copy.
 TEST(TransformerTest, ASharedPromptGivesTheSameHiddenStatesAndGradients) {
   const std::vector<std::pair<std::int64_t, std::vector<std::int64_t>>> groups = {
       {5, {7, 1, 4}}, {9, {}}, {6, {6}}};
-  for (const std::int64_t scale : {1, 12}) {  // short-attention kernel, then LibTorch's
+  for (const std::int64_t scale : {1, 12}) {  // the short-attention kernel, then that of LibTorch
     const auto model = GoldenModel("qwen2_untied");
     std::vector<std::int64_t> shared_tokens, shared_lengths, prefixes, plain_tokens, plain_lengths,
         shared_rows, plain_rows;

@@ -42,7 +42,7 @@ class EmbeddedEngineTest : public ::testing::Test {
     return *std::move(engine);
   }
 
-  // A folder with other weights of the same shapes.
+  // Returns a folder with other weights of the same shapes.
   WeightManifest OtherWeights(std::uint64_t step) {
     const auto config = LoadModelConfig(GoldenFolder());
     const auto model = Transformer::Random(*config, "float32", {}, step);
@@ -63,7 +63,7 @@ class EmbeddedEngineTest : public ::testing::Test {
     return request;
   }
 
-  // Until `count` results have come, by index.
+  // Polls until there are `count` results, and returns them by index.
   static std::map<std::int32_t, EngineResult> Collect(InferenceEngine& engine, std::size_t count) {
     std::map<std::int32_t, EngineResult> results;
     while (results.size() < count) {
@@ -101,7 +101,7 @@ TEST_F(EmbeddedEngineTest, EverySampleEndsOnceWithAllOfItsFields) {
   EXPECT_EQ(engine->stats().prompt_tokens, 60);
 }
 
-TEST_F(EmbeddedEngineTest, WhatCannotRunFailsAndTheRestGoesOn) {
+TEST_F(EmbeddedEngineTest, ASampleThatCannotRunFailsAndTheOthersContinue) {
   const auto engine = MakeEngine();
   SampleRequest bad = Request(0, 4);
   bad.prompt_token_ids = {100000};
@@ -116,7 +116,8 @@ TEST_F(EmbeddedEngineTest, WhatCannotRunFailsAndTheRestGoesOn) {
 TEST_F(EmbeddedEngineTest, AFullQueueIsRefused) {
   const auto engine = MakeEngine();
   for (std::int32_t i = 0; i < 16; ++i)
-    ASSERT_TRUE(engine->Submit(Request(i, 4)).ok());  // 4 * max_running; none is polled
+    ASSERT_TRUE(
+        engine->Submit(Request(i, 4)).ok());  // 4 * max_running samples, none of which is polled
   EXPECT_EQ(engine->Submit(Request(16, 4)).code(), StatusCode::kResourceExhausted);
   Collect(*engine, 16);
   EXPECT_TRUE(engine->Submit(Request(16, 4)).ok());
@@ -133,7 +134,7 @@ TEST_F(EmbeddedEngineTest, ACancelledSampleEndsAborted) {
   EXPECT_EQ(results[0].status.code(), StatusCode::kCancelled);
 }
 
-TEST_F(EmbeddedEngineTest, NewWeightsServeWhatIsSubmittedAfterThem) {
+TEST_F(EmbeddedEngineTest, NewWeightsServeSamplesSubmittedAfterThem) {
   const auto engine = MakeEngine();
   const WeightManifest manifest = OtherWeights(3);
   ASSERT_TRUE(engine->UpdateWeights(manifest, InFlight::kKeep).ok());
@@ -156,13 +157,13 @@ TEST_F(EmbeddedEngineTest, NewWeightsServeWhatIsSubmittedAfterThem) {
             1e-4f);
 }
 
-TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
+TEST_F(EmbeddedEngineTest, SamplesInFlightHaveASegmentForEachVersion) {
   const auto engine = MakeEngine();
   WeightManifest manifest = OtherWeights(1);
   std::size_t crossed = 0;
   std::int32_t submitted = 0;
   const auto deadline = std::chrono::steady_clock::now() + kDeadline;
-  // Nearly always the first attempt: four samples run and twelve wait while the weights are read.
+  // The first attempt nearly always suffices: four samples run and twelve wait during the read.
   for (std::uint64_t step = 1; crossed == 0 && std::chrono::steady_clock::now() < deadline;
        ++step) {
     for (int i = 0; i < 16; ++i) ASSERT_TRUE(engine->Submit(Request(submitted++, 240)).ok());
@@ -184,7 +185,7 @@ TEST_F(EmbeddedEngineTest, SamplesInFlightCarryASegmentForEachVersion) {
   EXPECT_GT(crossed, 0U) << "every sample ended before the new weights came";
 }
 
-TEST_F(EmbeddedEngineTest, DrainEndsWhatIsInFlightUnderTheOldWeights) {
+TEST_F(EmbeddedEngineTest, DrainFinishesSamplesInFlightUnderTheOldWeights) {
   const auto engine = MakeEngine();
   for (std::int32_t i = 0; i < 8; ++i) ASSERT_TRUE(engine->Submit(Request(i, 30)).ok());
   const Status updated = engine->UpdateWeights(OtherWeights(2), InFlight::kDrain);
@@ -193,7 +194,7 @@ TEST_F(EmbeddedEngineTest, DrainEndsWhatIsInFlightUnderTheOldWeights) {
     EXPECT_THAT(result.completion.segments, SizeIs(1));
 }
 
-TEST_F(EmbeddedEngineTest, AbortEndsWhatIsInFlight) {
+TEST_F(EmbeddedEngineTest, AbortEndsSamplesInFlight) {
   const auto engine = MakeEngine();
   for (std::int32_t i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(Request(i, 240)).ok());
   ASSERT_TRUE(engine->UpdateWeights(OtherWeights(2), InFlight::kAbort).ok());

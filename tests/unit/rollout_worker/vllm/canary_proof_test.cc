@@ -28,14 +28,14 @@ TEST(CanaryProofTest, TheDifferenceIsTheMeanOverTokens) {
   EXPECT_NEAR(CanaryDifference(Of({7, 8}, {-0.5F, -1}), Of({7, 8}, {-0.25F, -1.75F})), 0.5, 1e-6);
 }
 
-TEST(CanaryProofTest, WhatFollowsTokensThatPartDoesNotCount) {
-  // 0.3 + 0.25 < 1: a near tie whose log-probs differ by log(0.3 / 0.25).
+TEST(CanaryProofTest, TokensAfterTheFirstDifferenceDoNotCount) {
+  // 0.3 + 0.25 < 1, so this may be a near tie. Its log-probs differ by log(0.3 / 0.25).
   const double expected = std::log(0.3 / 0.25);
   EXPECT_NEAR(CanaryDifference(Of({7, 8}, {std::log(0.3F), -9}), Of({6, 8}, {std::log(0.25F), -1})),
               expected, 1e-6);
 }
 
-TEST(CanaryProofTest, TwoTokensThatAreBothCertainAreADifferenceThoughTheirLogprobsAreEqual) {
+TEST(CanaryProofTest, TwoDifferentCertainTokensCountAsADifference) {
   EXPECT_NEAR(CanaryDifference(Of({7}, {0}), Of({6}, {0})), std::log(2.0), 1e-6);
 }
 
@@ -46,26 +46,26 @@ TEST(CanaryProofTest, AServerWithinTheBoundIsProven) {
   EXPECT_NEAR(proof.difference, 0.005, 1e-6);
 }
 
-TEST(CanaryProofTest, AServerBeyondTheBoundIsNot) {
+TEST(CanaryProofTest, AServerBeyondTheBoundIsRefused) {
   const CanaryProof proof = Prove(Version(2, -1, -1.02F), Version(1, -2, -2.02F));
   EXPECT_EQ(proof.status.code(), StatusCode::kFailedPrecondition);
   EXPECT_FALSE(proof.unchanged);
   EXPECT_THAT(proof.status.message(), HasSubstr("differ from the learner's by 0.02 nats"));
 }
 
-TEST(CanaryProofTest, AServerThatDidNotMoveWhereTheLearnerDidIsUnchangedEvenWithinTheBound) {
+TEST(CanaryProofTest, AServerThatDidNotFollowTheLearnerIsUnchangedEvenWithinTheBound) {
   const CanaryProof proof = Prove(Version(2, -1.008F, -1), Version(1, -1, -1));
   EXPECT_TRUE(proof.unchanged);
   EXPECT_EQ(proof.status.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(proof.status.message(), HasSubstr("still serves policy 1:1"));
 }
 
-TEST(CanaryProofTest, AMoveThatThePrecisionMayHideIsNotHeldAgainstTheServer) {
+TEST(CanaryProofTest, AChangeThatThePrecisionMayHideIsIgnored) {
   EXPECT_TRUE(Prove(Version(2, -1.0005F, -1), Version(1, -1, -1)).status.ok());
   EXPECT_TRUE(Prove(Version(2, -1, -1), Version(1, -1, -1)).status.ok());
 }
 
-TEST(CanaryProofTest, WithoutAVersionBeforeTheBoundAloneDecides) {
+TEST(CanaryProofTest, WithoutAPreviousVersionTheBoundAloneDecides) {
   EXPECT_TRUE(Prove(Version(1, -1, -1), VersionCanaries()).status.ok());
   EXPECT_FALSE(Prove(Version(1, -1, -1.5F), VersionCanaries()).status.ok());
 }

@@ -22,7 +22,7 @@ constexpr char kTwoChunks[] =
     "data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":3}}\n\n"
     "data: [DONE]\n\n";
 
-TEST(CompletionStreamTest, SeveralTokensAChunkAndPiecesOfAnySizeGiveTheSame) {
+TEST(CompletionStreamTest, ChunksOfSeveralTokensAndPiecesOfAnySizeGiveTheSameResult) {
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, std::size_t{100000}}) {
     CompletionStream stream(3, 8);
     const std::string_view text(kTwoChunks);
@@ -50,7 +50,7 @@ TEST(CompletionStreamTest, ValuesOfTheWrongTypeAreRefused) {
   }
 }
 
-TEST(CompletionStreamTest, ALineWithoutEndIsBounded) {
+TEST(CompletionStreamTest, TheLengthOfALineIsBounded) {
   CompletionStream stream(3, 8);
   const std::string piece(1 << 20, 'x');
   Status status;
@@ -58,7 +58,7 @@ TEST(CompletionStreamTest, ALineWithoutEndIsBounded) {
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
 }
 
-TEST(ProtocolTest, ErrorsAreReadAsObjectAsStringAndAsText) {
+TEST(ProtocolTest, ErrorBodiesMayBeObjectsStringsOrText) {
   EXPECT_EQ(ErrorText(R"({"error":{"message":"no such model","code":404}})"), "no such model");
   EXPECT_EQ(ErrorText(R"({"error":"Unauthorized"})"), "Unauthorized");
   EXPECT_EQ(ErrorText("<html>"), "<html>");
@@ -66,7 +66,7 @@ TEST(ProtocolTest, ErrorsAreReadAsObjectAsStringAndAsText) {
   EXPECT_EQ(ErrorText(std::string(1000, 'e')).size(), 300U);
 }
 
-TEST(ProtocolTest, StatusesTellWhatMayBeTriedAgain) {
+TEST(ProtocolTest, StatusCodesTellWhichRequestsToRetry) {
   const auto status = [](long code) { return StatusOf({code, "{}"}, "u"); };
   for (const long code : {408L, 429L, 500L, 502L, 503L})
     EXPECT_TRUE(WorthRetrying(status(code))) << code;

@@ -6,7 +6,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(VllmCompletionsTest, ACompletionComesBackWithTokensLogprobsAndVersion) {
+TEST(VllmCompletionsTest, ACompletionHasTokensLogprobsAndVersion) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->Submit(RequestOf(3)).ok());
@@ -22,7 +22,7 @@ TEST(VllmCompletionsTest, ACompletionComesBackWithTokensLogprobsAndVersion) {
   EXPECT_EQ(completion.sampling, RequestOf(3).sampling);
 }
 
-TEST(VllmCompletionsTest, EverySamplingDefaultIsSentAndSeedAndSaltAreTheSamplesOwn) {
+TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   SampleRequest request = RequestOf(0);
@@ -56,7 +56,7 @@ TEST(VllmCompletionsTest, EverySamplingDefaultIsSentAndSeedAndSaltAreTheSamplesO
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0"));
 }
 
-TEST(VllmCompletionsTest, MaxTokensAreClampedToTheServersRoomAndWhatNeverFitsIsRefused) {
+TEST(VllmCompletionsTest, MaxTokensAreClampedToTheRoomOfTheServerAndLongPromptsAreRefused) {
   ScriptedVllm::Settings settings;
   settings.max_model_len = 20;
   ScriptedVllm server(settings);
@@ -73,10 +73,10 @@ TEST(VllmCompletionsTest, MaxTokensAreClampedToTheServersRoomAndWhatNeverFitsIsR
 
 class RetriedFaultTest : public ::testing::TestWithParam<Fault> {};
 
-TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionComesWhole) {
+TEST_P(RetriedFaultTest, AFaultCostsAnAttemptAndTheCompletionIsComplete) {
   ScriptedVllm server;
   VllmConfig config = ConfigOf({server.url()});
-  // Also the time in which the server has to be found well again.
+  // Includes the time until the server is restored.
   if (GetParam() == Fault::kStallAtOnce) config.first_byte_ms = 2000;
   if (GetParam() == Fault::kStallMidway) config.idle_ms = 500;
   const auto engine = StartEngine(config);
@@ -99,7 +99,7 @@ INSTANTIATE_TEST_SUITE_P(All, RetriedFaultTest,
 
 class FinalFaultTest : public ::testing::TestWithParam<std::pair<Fault, StatusCode>> {};
 
-TEST_P(FinalFaultTest, WhatNoRetryCanMendFailsAtOnce) {
+TEST_P(FinalFaultTest, AFaultThatNoRetryCanMendFailsAtOnce) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.Fail({GetParam().first});
@@ -128,7 +128,7 @@ TEST(VllmCompletionsTest, AttemptsAreBounded) {
   EXPECT_EQ(server.completions().size(), 3U);
 }
 
-TEST(VllmCompletionsTest, BytesMayComeOneByOne) {
+TEST(VllmCompletionsTest, BytesMayArriveOneByOne) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.Fail({Fault::kSlowBytes});
@@ -150,7 +150,7 @@ TEST(VllmCompletionsTest, CancellingClosesTheConnectionAndEndsTheSampleOnce) {
   EXPECT_TRUE(server.WaitForLeft(1));
 }
 
-TEST(VllmCompletionsTest, AServerGetsNoMoreAtOnceThanItTakesAndTheQueueIsBounded) {
+TEST(VllmCompletionsTest, AServerGetsNoMoreThanItsConcurrencyAndTheQueueIsBounded) {
   ScriptedVllm::Settings settings;
   settings.max_num_seqs = 2;
   ScriptedVllm server(settings);
@@ -161,11 +161,11 @@ TEST(VllmCompletionsTest, AServerGetsNoMoreAtOnceThanItTakesAndTheQueueIsBounded
   ASSERT_TRUE(server.WaitForCompletions(2));
   EXPECT_EQ(server.completions().size(), 2U);
   engine->Cancel({17, 2, 0});
-  EXPECT_EQ(PollFor(*engine, 7).size(), 7U);  // all but the other that stalls
+  EXPECT_EQ(PollFor(*engine, 7).size(), 7U);  // all but the other one that stalls
   EXPECT_EQ(engine->stats().running, 1);
 }
 
-TEST(VllmCompletionsTest, TheServerWithLessToDoGetsTheNextCompletion) {
+TEST(VllmCompletionsTest, TheLessLoadedServerGetsTheNextCompletion) {
   ScriptedVllm a;
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
@@ -180,13 +180,13 @@ TEST(VllmCompletionsTest, TheServerWithLessToDoGetsTheNextCompletion) {
   EXPECT_EQ(b.completions().size(), 3U);
 }
 
-TEST(VllmCompletionsTest, WhenAServerGoesAwayTheOthersCompleteItsSamples) {
+TEST(VllmCompletionsTest, WhenAServerFailsTheOthersCompleteItsSamples) {
   ScriptedVllm a;
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
   a.Fail({Fault::kStallMidway, Fault::kStallMidway});
   b.Fail({Fault::kStallMidway});
-  // By turns, since none ends.
+  // The servers take turns, because no completion ends.
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
   ASSERT_TRUE(a.WaitForCompletions(2));
   ASSERT_TRUE(b.WaitForCompletions(1));

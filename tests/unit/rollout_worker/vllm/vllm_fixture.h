@@ -1,4 +1,4 @@
-// An engine over scripted servers.
+// A vLLM engine over scripted servers.
 #pragma once
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ inline SampleRequest RequestOf(std::int32_t index, std::int32_t max_tokens = 16)
   return request;
 }
 
-// Results until there are `count`, or half a minute has passed.
+// Polls until there are `count` results, for at most half a minute.
 inline std::vector<EngineResult> PollFor(InferenceEngine& engine, std::size_t count) {
   std::vector<EngineResult> results;
   for (int i = 0; i < 150 && results.size() < count; ++i) {

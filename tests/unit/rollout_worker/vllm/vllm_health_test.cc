@@ -10,13 +10,14 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Looks 5 ms apart: a clock would count a machine that stands still as patience.
-constexpr int kLooks = 4000;
-constexpr std::int64_t kCheckMs = 3000;  // a healthy server must not miss it on a busy machine
+// The number of polls, 5 ms apart. Unlike a clock, it does not count the time of a suspended
+// machine.
+constexpr int kPolls = 4000;
+constexpr std::int64_t kCheckMs = 3000;  // long enough for a healthy server on a busy machine
 
-// Whether the engine's servers come to `expected` in 20 s.
+// Returns whether the servers of the engine reach the states `expected` within 20 s.
 bool WaitForServers(const InferenceEngine& engine, const std::vector<ServerState>& expected) {
-  for (int look = 0; look < kLooks; ++look) {
+  for (int poll = 0; poll < kPolls; ++poll) {
     if (engine.stats().servers == expected) return true;
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }
@@ -38,7 +39,7 @@ std::int64_t Reloads(const ScriptedVllm& server) {
   return std::count(calls.begin(), calls.end(), "/collective_rpc");
 }
 
-TEST(VllmHealthTest, AnIdleServerThatDiesIsLeftAndServesAgainOnceItIsBackAndHasTheWeights) {
+TEST(VllmHealthTest, AnIdleServerThatDiesServesAgainAfterItHasLoadedTheWeights) {
   ScriptedVllm a;
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
@@ -60,7 +61,7 @@ TEST(VllmHealthTest, AnIdleServerThatDiesIsLeftAndServesAgainOnceItIsBackAndHasT
 
 class HealthFaultTest : public ::testing::TestWithParam<HealthFault> {};
 
-TEST_P(HealthFaultTest, AServerThatFailsItsCheckIsLeftUntilItPassesOne) {
+TEST_P(HealthFaultTest, AServerThatFailsItsCheckIsLostUntilItPassesOne) {
   ScriptedVllm a;
   ScriptedVllm b;
   VllmConfig config = ConfigOf({a.url(), b.url()});
@@ -79,7 +80,7 @@ TEST_P(HealthFaultTest, AServerThatFailsItsCheckIsLeftUntilItPassesOne) {
   ExpectCompletionsOf(manifest, *engine, 6);
   EXPECT_EQ(a.completions().size(), 1U);
   EXPECT_EQ(Reloads(a),
-            2);  // at the start and for the manifest: what is not healthy is not revived
+            2);  // at the start and for the manifest; an unhealthy server is not revived
   a.FailHealth(HealthFault::kNone);
   EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
   EXPECT_EQ(Reloads(a), 3);
@@ -89,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(All, HealthFaultTest,
                          ::testing::Values(HealthFault::kEmpty503, HealthFault::kHang,
                                            HealthFault::kTrickle));
 
-TEST(VllmHealthTest, WeightsReachTheOthersWhileAServerHangs) {
+TEST(VllmHealthTest, WeightsReachTheOtherServersWhileOneHangs) {
   ScriptedVllm a;
   ScriptedVllm b;
   VllmConfig config = ConfigOf({a.url(), b.url()});
@@ -104,7 +105,7 @@ TEST(VllmHealthTest, WeightsReachTheOthersWhileAServerHangs) {
   EXPECT_EQ(a.weights(), ManifestOf(1).folder);
 }
 
-TEST(VllmHealthTest, AHealthCheckThatPassesDoesNotBringBackAServerWhoseWeightsAreWrong) {
+TEST(VllmHealthTest, AHealthCheckThatPassesDoesNotRestoreAServerWithWrongWeights) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
@@ -118,7 +119,7 @@ TEST(VllmHealthTest, AHealthCheckThatPassesDoesNotBringBackAServerWhoseWeightsAr
   EXPECT_EQ(server.weights(), ManifestOf(1).folder);
 }
 
-TEST(VllmHealthTest, AServerThatIsNotHealthyIsRefusedAtTheStart) {
+TEST(VllmHealthTest, AnUnhealthyServerIsRefusedAtTheStart) {
   ScriptedVllm server;
   server.FailHealth(HealthFault::kHang);
   VllmConfig config = ConfigOf({server.url()});

@@ -22,7 +22,7 @@ void ExpectRefusal(const ScriptedVllm::Settings& settings, const std::string& wh
               HasSubstr("--generation-config vllm --logprobs-mode processed_logprobs"));
 }
 
-TEST(VllmStartTest, AServerThatWouldSampleOtherwiseIsRefusedWithTheFlagsToSet) {
+TEST(VllmStartTest, AServerThatWouldSampleDifferentlyIsRefusedWithTheFlagsToSet) {
   ScriptedVllm::Settings settings;
   settings.logprobs_mode = "raw_logprobs";
   ExpectRefusal(settings, "logprobs_mode = \"raw_logprobs\"");
@@ -37,20 +37,20 @@ TEST(VllmStartTest, AServerThatWouldSampleOtherwiseIsRefusedWithTheFlagsToSet) {
   ExpectRefusal(settings, "has no route /collective_rpc");
 }
 
-TEST(VllmStartTest, LogprobsThatAreNotThoseSampledFromAreSeenWhateverTheServerSays) {
+TEST(VllmStartTest, LogprobsOfAnotherDistributionAreDetectedWhateverTheServerReports) {
   ScriptedVllm::Settings settings;
   settings.processed = false;
   ExpectRefusal(settings, "log-probs of another distribution");
 }
 
-TEST(VllmStartTest, AServerWithoutAListOfRoutesIsTakenByItsAnswers) {
+TEST(VllmStartTest, AServerWithoutAListOfRoutesIsAccepted) {
   ScriptedVllm::Settings settings;
   settings.lists_routes = false;
   const ScriptedVllm server(settings);
   EXPECT_TRUE(StatusOfStart(server).ok());
 }
 
-TEST(VllmStartTest, AModelThatIsNotServedIsNamedBesideThoseThatAre) {
+TEST(VllmStartTest, AModelThatIsNotServedIsNamedWithTheServedOnes) {
   const ScriptedVllm server;
   VllmConfig config;
   config.model = "other";
@@ -58,7 +58,7 @@ TEST(VllmStartTest, AModelThatIsNotServedIsNamedBesideThoseThatAre) {
               HasSubstr("model = other is not served; it serves: policy"));
 }
 
-TEST(VllmStartTest, TheApiKeyComesFromItsFile) {
+TEST(VllmStartTest, TheApiKeyIsReadFromItsFile) {
   ScriptedVllm::Settings settings;
   settings.api_key = "secret";
   const ScriptedVllm server(settings);
@@ -74,13 +74,13 @@ TEST(VllmStartTest, TheApiKeyComesFromItsFile) {
   EXPECT_EQ(StatusOfStart(server, config).code(), StatusCode::kInvalidArgument);
 }
 
-TEST(VllmStartTest, NobodyAtTheAddressIsUnavailable) {
+TEST(VllmStartTest, AnAddressWithoutAServerIsUnavailable) {
   ScriptedVllm server;
   server.Stop();
   EXPECT_EQ(StatusOfStart(server).code(), StatusCode::kUnavailable);
 }
 
-TEST(VllmStartTest, AServerStartsWithTheRunsModelWhateverItHeld) {
+TEST(VllmStartTest, AServerStartsWithTheModelOfTheRun) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   EXPECT_EQ(server.weights(), kModelFolder);

@@ -7,7 +7,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Every token is what the weights of its segment give at its place.
+// Checks that every token is the one that the weights of its segment give at its position.
 void ExpectTokensOfSegments(const Completion& completion) {
   std::vector<std::int32_t> expected;
   for (std::size_t i = 0; i < completion.segments.size(); ++i) {
@@ -25,7 +25,7 @@ void ExpectTokensOfSegments(const Completion& completion) {
   EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
 }
 
-TEST(VllmWeightsTest, SamplesThatAreKeptGoOnBehindTheirTokensUnderTheNewWeights) {
+TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.Fail({Fault::kHoldUntilPause});
@@ -45,7 +45,7 @@ TEST(VllmWeightsTest, SamplesThatAreKeptGoOnBehindTheirTokensUnderTheNewWeights)
   EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
 }
 
-TEST(VllmWeightsTest, SamplesThatThePauseCutsBeforeTheirFirstTokenAreNoFailuresOfTheServer) {
+TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfTheServer) {
   ScriptedVllm server;
   VllmConfig config = ConfigOf({server.url()});
   config.attempts = 1;
@@ -59,10 +59,10 @@ TEST(VllmWeightsTest, SamplesThatThePauseCutsBeforeTheirFirstTokenAreNoFailuresO
     ExpectTokensOfSegments(result.completion);
   }
   const std::vector<std::string> calls = server.control_calls();
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), "/collective_rpc"), 2);  // none to revive it
+  EXPECT_EQ(std::count(calls.begin(), calls.end(), "/collective_rpc"), 2);  // none for a revival
 }
 
-TEST(VllmWeightsTest, SamplesThatAreAbortedEnd) {
+TEST(VllmWeightsTest, AbortedSamplesEnd) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.Fail({Fault::kHoldUntilPause});
@@ -73,7 +73,7 @@ TEST(VllmWeightsTest, SamplesThatAreAbortedEnd) {
   EXPECT_EQ(server.completions().size(), 1U);
 }
 
-TEST(VllmWeightsTest, SamplesThatAreDrainedHaveOneVersion) {
+TEST(VllmWeightsTest, DrainedSamplesHaveOneVersion) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   for (int i = 0; i < 4; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
@@ -85,7 +85,7 @@ TEST(VllmWeightsTest, SamplesThatAreDrainedHaveOneVersion) {
   }
 }
 
-TEST(VllmWeightsTest, WeightsThatDidNotChangeRaiseAnAlarmAndTheOldVersionServesOn) {
+TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheOldVersionKeepsServing) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
@@ -102,7 +102,7 @@ TEST(VllmWeightsTest, WeightsThatDidNotChangeRaiseAnAlarmAndTheOldVersionServesO
   EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
 }
 
-TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsThere) {
+TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsReported) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
@@ -114,7 +114,7 @@ TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsThere) {
   EXPECT_EQ(engine->stats().unchanged_weights, 1);
 }
 
-TEST(VllmWeightsTest, AVersionWhoseLogprobsAreNotTheLearnersIsNotUsed) {
+TEST(VllmWeightsTest, AVersionWhoseLogprobsDifferFromTheLearnersIsNotUsed) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   server.ShiftLogprobs(-0.01);
@@ -155,7 +155,7 @@ TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
   EXPECT_EQ(server.weights(), kModelFolder);
 }
 
-TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoAlarm) {
+TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoError) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   WeightManifest manifest = ManifestOf(1);
@@ -165,11 +165,11 @@ TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoAlarm) {
   EXPECT_EQ(engine->version().step, 2U);
 }
 
-TEST(VllmWeightsTest, AReloadThatFailsLeavesTheOldVersionAndAServerThatIsNotPaused) {
+TEST(VllmWeightsTest, AFailedReloadKeepsTheOldVersionAndResumesTheServer) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
-  server.FailReloads(2);  // and the first revival
+  server.FailReloads(2);  // the update and the first revival
   EXPECT_EQ(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).code(), StatusCode::kUnavailable);
   EXPECT_EQ(engine->version(), ManifestOf(1).version);
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
@@ -177,7 +177,7 @@ TEST(VllmWeightsTest, AReloadThatFailsLeavesTheOldVersionAndAServerThatIsNotPaus
   EXPECT_EQ(server.weights(), ManifestOf(1).folder);
 }
 
-TEST(VllmWeightsTest, OneServerThatFailsDoesNotHoldUpTheOthersAndFollows) {
+TEST(VllmWeightsTest, AServerThatFailsDoesNotDelayTheOthersAndFollowsLater) {
   ScriptedVllm a;
   ScriptedVllm b;
   const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
@@ -192,7 +192,7 @@ TEST(VllmWeightsTest, OneServerThatFailsDoesNotHoldUpTheOthersAndFollows) {
   EXPECT_EQ(a.weights(), ManifestOf(1).folder);
 }
 
-TEST(VllmWeightsTest, AServerThatCameBackWithOtherWeightsGetsTheRightOnesBeforeItServes) {
+TEST(VllmWeightsTest, AServerThatRestartsWithOtherWeightsLoadsTheRightOnesBeforeItServes) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
