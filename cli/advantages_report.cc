@@ -4,8 +4,8 @@
 #include <cstdio>
 
 #include "lib/experience/group_offsets.h"
-#include "lib/rl/avspo.h"
-#include "lib/rl/collapse_metrics.h"
+#include "lib/rl/advantage/avspo.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cli/group_file.h"
-#include "lib/rl/advantage.h"
+#include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
 

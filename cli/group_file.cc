@@ -6,7 +6,7 @@
 #include <limits>
 #include <optional>
 
-#include "lib/rl/collapse_metrics.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

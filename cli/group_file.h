@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
-#include "lib/rl/advantage.h"
+#include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "lib/rl/loss_table.h"
+#include "lib/rl/loss/loss_table.h"
 
 namespace buttress {
 

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "lib/config/credentials.h"
 #include "lib/config/load.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 #include "lib/rpc/coordinator_client.h"
 
 namespace buttress {

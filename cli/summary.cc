@@ -10,7 +10,7 @@
 #include "cli/steps_file.h"
 #include "lib/base/file.h"
 #include "lib/ledger/reader.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 namespace {

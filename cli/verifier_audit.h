@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/verify_rows.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 #include "lib/verify/audit/label_noise.h"
 #include "lib/verify/verifier.h"
 

@@ -8,7 +8,7 @@
 #include "cli/command.h"
 #include "cli/verifier_flags.h"
 #include "lib/experience/types.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "lib/ledger/rows.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

@@ -12,7 +12,7 @@
 #include "lib/config/sampling_config.h"
 #include "lib/experience/types.h"
 #include "lib/ledger/rows.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

@@ -11,8 +11,8 @@
 
 #include "learner/optimizer.h"
 #include "lib/base/status.h"
-#include "lib/rl/adaptive_entropy.h"
-#include "lib/rl/advantage.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/loss/adaptive_entropy.h"
 
 namespace buttress {
 

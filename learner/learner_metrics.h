@@ -8,7 +8,7 @@
 
 #include "learner/trainer.h"
 #include "lib/base/metrics.h"
-#include "lib/rl/monitors.h"
+#include "lib/rl/collapse/monitors.h"
 
 namespace buttress {
 

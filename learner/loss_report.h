@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <span>
 
-#include "lib/rl/losses/losses.h"
-#include "lib/rl/weight_statistics.h"
+#include "lib/rl/loss/loss.h"
+#include "lib/rl/loss/weight_statistics.h"
 
 namespace buttress {
 

@@ -4,11 +4,11 @@
 #include <cstring>
 #include <type_traits>
 
-#include "lib/rl/advantage.h"
-#include "lib/rl/aggregation.h"
-#include "lib/rl/loss_table.h"
-#include "lib/rl/overlong.h"
-#include "lib/rl/pack.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/advantage/overlong.h"
+#include "lib/rl/loss/aggregation.h"
+#include "lib/rl/loss/loss_table.h"
+#include "lib/rl/placement.h"
 
 namespace buttress {
 namespace {
@@ -96,8 +96,8 @@ Status CheckCounts(const BatchPlan& batch, const FlatBatch& flat) {
       std::to_string(planned.constant()) + " of " + std::to_string(planned.groups));
 }
 
-Result<Packing> Place(const BatchPlan& batch, const FlatBatch& flat,
-                      const AdvantageOutput& advantages, const StepPlanOptions& options) {
+Result<Placement> Place(const BatchPlan& batch, const FlatBatch& flat,
+                        const AdvantageOutput& advantages, const StepPlanOptions& options) {
   std::vector<CompletionLoad> loads;
   for (const PlannedGroup& group : batch.groups) {
     for (std::size_t i = 0; i < group.lengths.size(); ++i) {
@@ -107,11 +107,11 @@ Result<Packing> Place(const BatchPlan& batch, const FlatBatch& flat,
                        advantages.has_gradient(row)});
     }
   }
-  PackOptions pack;
+  PlacementOptions pack;
   pack.ranks = options.ranks;
   pack.micro_batch_tokens = options.micro_batch_tokens;
   pack.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
-  return PackBatch(loads, flat.group_offsets, pack);
+  return PlaceGroups(loads, flat.group_offsets, pack);
 }
 
 void SummarizeAges(const BatchPlan& batch, BatchSummary& summary) {
@@ -128,7 +128,7 @@ void SummarizeAges(const BatchPlan& batch, BatchSummary& summary) {
 }
 
 BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat,
-                       const AdvantageOutput& advantages, const Packing& packing) {
+                       const AdvantageOutput& advantages, const Placement& placement) {
   BatchSummary summary;
   summary.collapse = batch.collapse.step;
   summary.groups_replaced = batch.collapse.step.groups - flat.planned.groups;
@@ -154,7 +154,8 @@ BatchSummary Summarize(const BatchPlan& batch, const FlatBatch& flat,
   for (const PlannedGroup& group : batch.groups) {
     for (const std::int32_t length : group.total_lengths) summary.generated_tokens += length;
   }
-  for (const std::int32_t rank : packing.rank_of_group) summary.groups_trained += rank >= 0 ? 1 : 0;
+  for (const std::int32_t rank : placement.rank_of_group)
+    summary.groups_trained += rank >= 0 ? 1 : 0;
   double weights = 0;
   for (const VirtualDecision& decision : advantages.decisions) {
     if (!decision.injected) continue;
@@ -206,24 +207,24 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& opt
   input.key = AdvantageKey(options.seed, batch.step);
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
                             ComputeAdvantages(input, options.algorithm));
-  BUTTRESS_ASSIGN_OR_RETURN(const Packing packing, Place(batch, flat, advantages, options));
+  BUTTRESS_ASSIGN_OR_RETURN(const Placement placement, Place(batch, flat, advantages, options));
   BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation,
                             ParseAggregation(options.algorithm.aggregation));
-  summary = Summarize(batch, flat, advantages, packing);
+  summary = Summarize(batch, flat, advantages, placement);
 
   StepPlan plan;
   plan.step = batch.step;
-  plan.rounds = packing.rounds;
+  plan.rounds = placement.rounds;
   for (const PlannedGroup& group : batch.groups) plan.group_ids.push_back(group.group_id);
   plan.group_offsets = flat.group_offsets;
-  plan.rank_of_group = packing.rank_of_group;
+  plan.rank_of_group = placement.rank_of_group;
   // Groups that are not run are read all the same, for the statistics.
   for (std::size_t k = 0; k < plan.rank_of_group.size(); ++k) {
     if (plan.rank_of_group[k] < 0)
       plan.rank_of_group[k] = static_cast<std::int32_t>(k) % options.ranks;
   }
   plan.micro_batch.assign(flat.rewards.size(), -1);
-  for (const auto& of_rank : packing.micro_batches) {
+  for (const auto& of_rank : placement.micro_batches) {
     for (std::size_t m = 0; m < of_rank.size(); ++m) {
       for (const std::int32_t row : of_rank[m].completions)
         plan.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);

@@ -13,8 +13,8 @@
 #include "learner/batch_source.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/rl/advantage.h"
-#include "lib/rl/gradient_share.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/gradient_share.h"
 
 namespace buttress {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <limits>
 
-#include "lib/rl/token_covariance.h"
+#include "lib/rl/loss/token_covariance.h"
 
 namespace buttress {
 namespace {

@@ -20,7 +20,7 @@ struct MarkedRow {
   std::vector<float> logprobs;  // [T] recorded, of the trained tokens
 };
 
-// [rows][T]: 1 for marked tokens, see lib/rl/token_covariance.h. Every rank of `control` calls it,
+// [rows][T]: 1 for marked tokens, see lib/rl/loss/token_covariance.h. Every rank of `control` calls it,
 // with its own rows. REQUIRES: algorithm.loss is clip_cov or kl_cov.
 Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<MarkedRow>& rows,
                                                           const AlgorithmConfig& algorithm,

@@ -12,9 +12,9 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
-#include "lib/rl/losses/kl_loss.h"
-#include "lib/rl/losses/kl_mass.h"
-#include "lib/rl/rl_zvp.h"
+#include "lib/rl/advantage/rl_zvp.h"
+#include "lib/rl/loss/kl_loss.h"
+#include "lib/rl/loss/kl_mass.h"
 
 namespace buttress {
 namespace {

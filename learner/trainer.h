@@ -19,9 +19,9 @@
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/adaptive_entropy.h"
-#include "lib/rl/losses/losses.h"
-#include "lib/rl/monitors.h"
+#include "lib/rl/collapse/monitors.h"
+#include "lib/rl/loss/adaptive_entropy.h"
+#include "lib/rl/loss/loss.h"
 
 namespace buttress {
 

@@ -1,5 +1,5 @@
 // What the completions of an evaluation come to: accuracy, pass@k, maj@k, avg@k
-// (lib/rl/pass_at_k.h). Torch-free.
+// (lib/rl/eval/pass_at_k.h). Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "lib/experience/types.h"
-#include "lib/rl/pass_at_k.h"
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 

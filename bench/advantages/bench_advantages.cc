@@ -11,8 +11,8 @@
 
 #include "lib/base/file.h"
 #include "lib/config/load.h"
-#include "lib/rl/advantage.h"
-#include "lib/rl/collapse_metrics.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

@@ -1,5 +1,5 @@
 // Classes of groups by whether their rewards differ, and how many groups of each class there are.
-// lib/rl/acr.h classifies.
+// lib/rl/collapse/acr.h classifies.
 #pragma once
 
 #include <cstdint>

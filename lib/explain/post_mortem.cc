@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "lib/explain/copies.h"
-#include "lib/rl/collapse_metrics.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "lib/rl/collapse_metrics.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {

@@ -12,7 +12,7 @@
 #include "lib/base/status.h"
 #include "lib/explain/beta_fit.h"
 #include "lib/explain/facts.h"
-#include "lib/rl/advantage.h"
+#include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
 

@@ -16,7 +16,7 @@
 #include "lib/base/minhash.h"
 #include "lib/base/status.h"
 #include "lib/experience/types.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {

@@ -9,7 +9,7 @@
 
 #include "lib/base/random.h"
 #include "lib/experience/types.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

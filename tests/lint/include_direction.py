@@ -23,7 +23,7 @@ LIBRARIES = {
     "policy": {"base", "config", "experience", "weights"},
 }
 TORCH = re.compile(r'#include [<"](torch|ATen|c10)/')
-TORCH_FILES = ("lib/policy/", "lib/rl/losses", "lib/collectives/cuda/", "learner/", "rollout_worker/embedded_engine", "rollout_worker/eval",
+TORCH_FILES = ("lib/policy/", "lib/rl/loss/", "lib/collectives/cuda/", "learner/", "rollout_worker/embedded_engine", "rollout_worker/eval",
                "tests/", "bench/")
 MESSAGE_USERS = ("lib/experience/codec", "lib/weights/", "lib/rpc/", "coordinator/", "rollout_worker/", "learner/", "cli/status", "tests/", "bench/")
 

@@ -8,8 +8,8 @@
 
 #include "learner/token_marks.h"
 #include "lib/config/load.h"
-#include "lib/rl/aggregation.h"
-#include "lib/rl/losses/losses.h"
+#include "lib/rl/loss/aggregation.h"
+#include "lib/rl/loss/loss.h"
 
 namespace buttress {
 namespace {

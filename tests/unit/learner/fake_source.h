@@ -13,7 +13,7 @@
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

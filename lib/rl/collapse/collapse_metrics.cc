@@ -1,0 +1,122 @@
+#include "lib/rl/collapse/collapse_metrics.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "lib/experience/group_offsets.h"
+#include "lib/rl/advantage/group_stats.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kAcr100Steps = 100;
+constexpr std::size_t kSigmaSteps = 25;
+
+std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
+  std::int64_t scorable = 0;
+  for (std::size_t i = 0; i < raw_rewards.size(); ++i)
+    scorable += IsScorable(raw_rewards[i], outcomes, i) ? 1 : 0;
+  return scorable;
+}
+
+// Of the groups with at least two rewards, all of them scorable.
+BUTTRESS_KERNEL double LowVarianceShare(std::span<const double> raw_rewards,
+                                        std::span<const std::int32_t> group_offsets,
+                                        double variance_threshold) {
+  std::int64_t groups = 0;
+  std::int64_t collapsed = 0;
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
+    if (rewards.size() < 2) continue;
+    ++groups;
+    collapsed += SampleVariance(rewards) < variance_threshold ? 1 : 0;
+  }
+  return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
+}
+
+}  // namespace
+
+bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
+  // Among three rewards of which at most one stands apart, two are equal: the value of the others.
+  double first[3] = {};
+  std::int64_t scorable = 0;
+  for (std::size_t i = 0; i < raw_rewards.size() && scorable < 3; ++i) {
+    if (IsScorable(raw_rewards[i], outcomes, i)) first[scorable++] = raw_rewards[i];
+  }
+  if (scorable < 3) return false;
+  const double common = first[0] == first[1] || first[0] == first[2] ? first[0] : first[1];
+  std::int64_t apart = 0;
+  for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
+    apart += IsScorable(raw_rewards[i], outcomes, i) && raw_rewards[i] != common ? 1 : 0;
+  }
+  return apart == 1;
+}
+
+std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
+                               std::span<const Outcome> outcomes,
+                               std::span<const std::int32_t> group_offsets) {
+  std::int64_t near = 0;
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    near += IsNearCollapse(GroupRows(raw_rewards, group_offsets, k),
+                           GroupRows(outcomes, group_offsets, k))
+                ? 1
+                : 0;
+  }
+  return near;
+}
+
+double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
+                            std::span<const std::int32_t> group_offsets,
+                            double variance_threshold) {
+  if (CountScorable(raw_rewards, outcomes) == static_cast<std::int64_t>(raw_rewards.size())) {
+    return LowVarianceShare(raw_rewards, group_offsets, variance_threshold);
+  }
+  std::vector<double> scorable;
+  std::vector<std::int32_t> offsets = {0};
+  std::size_t row = 0;
+  for (const std::int32_t end : group_offsets.subspan(1)) {
+    for (; row < static_cast<std::size_t>(end); ++row) {
+      if (IsScorable(raw_rewards[row], outcomes, row)) scorable.push_back(raw_rewards[row]);
+    }
+    offsets.push_back(static_cast<std::int32_t>(scorable.size()));
+  }
+  return LowVarianceShare(scorable, offsets, variance_threshold);
+}
+
+CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
+                                      std::span<const Outcome> outcomes,
+                                      std::span<const std::int32_t> group_offsets,
+                                      std::span<const PromptHistory> history) {
+  CollapseSnapshot snapshot;
+  double expected = 0;
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
+    const auto of_group = GroupRows(outcomes, group_offsets, k);
+    const CollapseClass collapse = ClassifyGroup(rewards, of_group);
+    snapshot.step.Add(collapse);
+    if (collapse != CollapseClass::kUnscorable)
+      expected += ExpectedCollapse(history[k], CountScorable(rewards, of_group));
+  }
+  const std::int64_t classed = snapshot.step.constant() + snapshot.step.mixed;
+  snapshot.cumulative = snapshot.step;
+  snapshot.acr_ema = snapshot.step.acr();
+  snapshot.expected_acr = classed == 0 ? 0.0 : expected / static_cast<double>(classed);
+  return snapshot;
+}
+
+double ExcessAcr(const CollapseSnapshot& snapshot) {
+  return snapshot.step.acr() - snapshot.expected_acr;
+}
+
+double Acr100(std::span<const double> acr_by_step) {
+  const auto steps = acr_by_step.first(std::min(kAcr100Steps, acr_by_step.size()));
+  return steps.empty() ? 0.0 : ComputeGroupMean(steps).mean;
+}
+
+double SigmaAcr(std::span<const double> acr_by_step) {
+  const auto steps = acr_by_step.last(std::min(kSigmaSteps, acr_by_step.size()));
+  return steps.size() < 2 ? 0.0 : std::sqrt(SampleVariance(steps));
+}
+
+}  // namespace buttress

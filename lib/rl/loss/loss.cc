@@ -1,0 +1,217 @@
+// M: trained tokens of the micro-batch.
+#include "lib/rl/loss/loss.h"
+
+#include <torch/types.h>
+
+#include <array>
+
+#include "lib/base/check.h"
+#include "lib/rl/loss/correction.h"
+#include "lib/rl/loss/kl_loss.h"
+#include "lib/rl/loss/weight_statistics.h"
+
+namespace buttress {
+namespace {
+
+// Sums by name; what nobody puts is 0.
+class MetricSums {
+ public:
+  explicit MetricSums(const at::Tensor& like) {
+    sums_.fill(at::zeros({}, like.options().dtype(at::kDouble).requires_grad(false)));
+  }
+
+  void Put(LossMetric which, const at::Tensor& sum) {
+    sums_[static_cast<std::size_t>(which)] = sum.detach().to(at::kDouble);
+  }
+
+  // Number of kept tokens in `set_M`; an undefined one has none.
+  void PutCount(LossMetric which, const at::Tensor& set_M, const at::Tensor& keep_M) {
+    if (set_M.defined()) Put(which, (set_M & keep_M).sum());
+  }
+
+  at::Tensor Stack() const { return at::stack(sums_); }
+
+ private:
+  std::array<at::Tensor, static_cast<std::size_t>(LossMetric::kCount)> sums_;
+};
+
+// `x` in float32, and 0 where a token does not count: where() gives such tokens a gradient of
+// exactly 0 even if x is infinite there.
+at::Tensor Kept(const at::Tensor& x, const at::Tensor& keep_M) {
+  BUTTRESS_CHECK(x.defined() && x.sizes() == keep_M.sizes(),
+                 "all tensors of a loss have shape [M]");
+  return at::where(keep_M, x.to(at::kFloat), 0.0);
+}
+
+at::Tensor CountWeights(const at::Tensor& log_weight_M, const at::Tensor& keep_M) {
+  const double range = WeightBinRange();
+  const at::Tensor place_M = at::asinh(log_weight_M.detach() / kWeightScale).clamp(-range, range);
+  // histc leaves out what lies outside its range.
+  const at::Tensor counted_M = at::where(keep_M, place_M, 2 * range);
+  return at::histc(counted_M, static_cast<std::int64_t>(kWeightBins), -range, range)
+      .to(at::kDouble);
+}
+
+at::Tensor OldLogprobs(const LossInput& input, const LossOptions& options,
+                       const at::Tensor& keep_M) {
+  if (input.old_logprobs_M.defined()) return Kept(input.old_logprobs_M, keep_M);
+  return Kept(options.old_policy == OldPolicy::kSampler ? input.sampler_logprobs_M
+                                                        : input.logprobs_M.detach(),
+              keep_M);
+}
+
+// Weighted sum of the policy losses.
+at::Tensor PolicyLossSum(const PolicyTerms& terms, const at::Tensor& sampler_logprobs_M,
+                         at::Tensor weights_M, const LossOptions& options, const at::Tensor& keep_M,
+                         MetricSums& metrics) {
+  const TokenLosses losses = ComputeTokenLosses(terms, options);
+  metrics.PutCount(LossMetric::kClippedLow, losses.clipped_low_M, keep_M);
+  metrics.PutCount(LossMetric::kClippedHigh, losses.clipped_high_M, keep_M);
+  metrics.PutCount(LossMetric::kClippedDual, losses.clipped_dual_M, keep_M);
+  metrics.PutCount(LossMetric::kMarked, terms.marked_M, keep_M);
+  if (options.correction != CorrectionMode::kNone) {
+    const CorrectionWeights correction =
+        Correct(terms.old_logprobs_M, sampler_logprobs_M, terms.completions, options);
+    const at::Tensor applied_M = at::where(keep_M, correction.weights_M, 0.0);
+    metrics.Put(LossMetric::kCorrection, applied_M.sum());
+    metrics.Put(LossMetric::kCorrectionSquared, (applied_M * applied_M).sum());
+    metrics.PutCount(LossMetric::kCorrectionTruncated, correction.truncated_M, keep_M);
+    metrics.PutCount(LossMetric::kCorrectionMasked, correction.masked_M, keep_M);
+    weights_M = weights_M * applied_M;
+  }
+  const at::Tensor sum = (weights_M * losses.loss_M).sum();
+  metrics.Put(LossMetric::kPolicyLoss, sum);
+  return sum;
+}
+
+void MeasureSampler(const at::Tensor& log_weight_M, const at::Tensor& keep_M, MetricSums& metrics) {
+  const at::Tensor beyond_M = at::expm1(log_weight_M);
+  const at::Tensor weight_M = at::where(keep_M, beyond_M + 1.0, 0.0);
+  metrics.Put(LossMetric::kRatio, weight_M.sum());
+  metrics.Put(LossMetric::kRatioSquared, (weight_M * weight_M).sum());
+  metrics.Put(LossMetric::kSamplerKlK1, -log_weight_M.sum());
+  metrics.Put(LossMetric::kSamplerKlK3, (beyond_M - log_weight_M).sum());
+  metrics.Put(LossMetric::kSamplerGap, log_weight_M.abs().sum());
+}
+
+}  // namespace
+
+Result<LossOptions> MakeLossOptions(const AlgorithmConfig& algorithm) {
+  BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* entry, FindPolicyLoss(algorithm.loss));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t old_policy,
+                            FindChoice(OldPolicies(), "old_policy", algorithm.old_policy));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t kl,
+                            FindChoice(KlEstimators(), "kl_estimator", algorithm.kl_estimator));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t mode, FindChoice(CorrectionModes(), "correction.mode",
+                                                               algorithm.correction.mode));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::size_t level,
+      FindChoice(CorrectionLevels(), "correction.level", algorithm.correction.level));
+  LossOptions options;
+  options.policy = entry->loss;
+  options.old_policy = static_cast<OldPolicy>(old_policy);
+  options.clip_low = algorithm.clip_low;
+  options.clip_high = algorithm.clip_high;
+  options.dual_clip = algorithm.dual_clip;
+  options.kl_coef = algorithm.kl_in == "loss" ? algorithm.kl_coef : 0;
+  options.kl_estimator = static_cast<KlEstimator>(kl);
+  options.entropy_coef = algorithm.entropy_coef;
+  options.correction = static_cast<CorrectionMode>(mode);
+  options.correction_level = static_cast<CorrectionLevel>(level);
+  options.correction_cap = algorithm.correction.cap;
+  options.correction_floor = algorithm.correction.floor;
+  options.sapo_tau_positive = algorithm.sapo.tau_positive;
+  options.sapo_tau_negative = algorithm.sapo.tau_negative;
+  options.dppo_cap = algorithm.dppo.cap;
+  options.kl_cov_coef = algorithm.kl_cov.coef;
+  return options;
+}
+
+TokenLosses ComputeTokenLosses(const PolicyTerms& terms, const LossOptions& options) {
+  switch (options.policy) {
+    case PolicyLoss::kPpo:
+    case PolicyLoss::kDecoupledPpo:
+      return PpoLoss(terms, options);
+    case PolicyLoss::kGspo:
+    case PolicyLoss::kGspoToken:
+      return GspoLoss(terms, options);
+    case PolicyLoss::kCispo:
+      return CispoLoss(terms, options);
+    case PolicyLoss::kGmpo:
+      return GmpoLoss(terms, options);
+    case PolicyLoss::kSapo:
+      return SapoLoss(terms, options);
+    case PolicyLoss::kGpg:
+      return GpgLoss(terms, options);
+    case PolicyLoss::kDppoTv:
+    case PolicyLoss::kDppoKl:
+      return DppoLoss(terms, options);
+    case PolicyLoss::kClipCov:
+      return ClipCovLoss(terms, options);
+    case PolicyLoss::kKlCov:
+      return KlCovLoss(terms, options);
+  }
+  return PpoLoss(terms, options);
+}
+
+at::Tensor LossOutput::metric(LossMetric which) const {
+  return metrics[static_cast<std::int64_t>(which)];
+}
+
+LossOutput ComputeLoss(const LossInput& input, const LossOptions& options) {
+  BUTTRESS_CHECK(input.logprobs_M.defined() && input.logprobs_M.dim() == 1,
+                 "all tensors of a loss have shape [M]");
+  BUTTRESS_CHECK(input.sampler_logprobs_M.defined() &&
+                     input.sampler_logprobs_M.sizes() == input.logprobs_M.sizes(),
+                 "all tensors of a loss have shape [M]");
+  BUTTRESS_CHECK(options.kl_coef == 0 || input.ref_logprobs_M.defined(),
+                 "kl_coef > 0 needs the start model's log-probs");
+  BUTTRESS_CHECK(options.entropy_coef == 0 || input.entropy_M.defined(),
+                 "entropy_coef > 0 needs the policy's entropy");
+  MetricSums metrics(input.logprobs_M);
+  const at::Tensor finite_M = at::isfinite(input.sampler_logprobs_M);
+  const at::Tensor counted_M =
+      input.mask_M.defined() ? input.mask_M.to(at::kBool) : at::ones_like(finite_M);
+  const at::Tensor keep_M = counted_M & finite_M;
+  metrics.Put(LossMetric::kTokens, keep_M.sum());
+  metrics.Put(LossMetric::kDropped, (counted_M & ~finite_M).sum());
+
+  const at::Tensor logprobs_M = Kept(input.logprobs_M, keep_M);
+  const at::Tensor sampler_logprobs_M = Kept(input.sampler_logprobs_M, keep_M);
+  const at::Tensor old_logprobs_M = OldLogprobs(input, options, keep_M);
+  const at::Tensor weights_M = Kept(input.weights_M, keep_M);
+  const CompletionSums completions(input.lengths_C, keep_M);
+  const PolicyTerms terms{logprobs_M,
+                          old_logprobs_M,
+                          (logprobs_M - old_logprobs_M).clamp(-kMaxLogRatio, kMaxLogRatio),
+                          Kept(input.advantages_M, keep_M),
+                          input.marked_M,
+                          completions};
+  at::Tensor loss = PolicyLossSum(terms, sampler_logprobs_M, weights_M, options, keep_M, metrics);
+
+  if (input.ref_logprobs_M.defined()) {
+    const at::Tensor kl_M =
+        KlEstimate(logprobs_M, Kept(input.ref_logprobs_M, keep_M), options.kl_estimator);
+    metrics.Put(LossMetric::kRefKl, kl_M.sum());
+    if (options.kl_coef > 0) {
+      const at::Tensor kl_loss = (weights_M * kl_M).sum() * options.kl_coef;
+      metrics.Put(LossMetric::kKlLoss, kl_loss);
+      loss = loss + kl_loss;
+    }
+  }
+  if (input.entropy_M.defined()) {
+    const at::Tensor entropy_M = Kept(input.entropy_M, keep_M);
+    metrics.Put(LossMetric::kEntropy, entropy_M.sum());
+    if (options.entropy_coef > 0) {
+      const at::Tensor bonus = (weights_M * entropy_M).sum() * options.entropy_coef;
+      metrics.Put(LossMetric::kEntropyBonus, bonus);
+      loss = loss - bonus;
+    }
+  }
+  const at::Tensor log_weight_M =
+      (logprobs_M - sampler_logprobs_M).detach().clamp(-kMaxLogRatio, kMaxLogRatio);
+  MeasureSampler(log_weight_M, keep_M, metrics);
+  return {loss, metrics.Stack(), CountWeights(log_weight_M, keep_M)};
+}
+
+}  // namespace buttress

@@ -1,0 +1,247 @@
+// Golden vectors of tests/golden/make_advantages.py, and what is refused.
+#include "lib/rl/advantage/advantage.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/rl/advantage/avspo.h"
+#include "tests/unit/rl/advantage/batch.h"
+
+namespace buttress {
+namespace {
+
+constexpr double kTolerance = 1e-12;
+
+TestGroups GroupsOf(const nlohmann::json& json) {
+  TestGroups groups;
+  for (const auto& group : json) {
+    auto& out = groups.emplace_back();
+    for (const auto& reward : group) {
+      out.push_back(reward.is_null() ? std::optional<double>()
+                                     : std::optional<double>(reward.get<double>()));
+    }
+  }
+  return groups;
+}
+
+// Lists over groups (and components), flat.
+template <class T>
+std::vector<T> Flat(const nlohmann::json& json) {
+  if (!json.is_array()) return {json.get<T>()};
+  std::vector<T> flat;
+  for (const auto& part : json) {
+    const std::vector<T> values = Flat<T>(part);
+    flat.insert(flat.end(), values.begin(), values.end());
+  }
+  return flat;
+}
+
+TestBatch BatchOf(const nlohmann::json& row) {
+  TestBatch batch(GroupsOf(row["groups"]));
+  if (row.contains("lengths")) batch.set_lengths(Flat<std::int32_t>(row["lengths"]));
+  if (row.contains("components")) batch.set_components(Flat<double>(row["components"]));
+  if (row.contains("acr_ema")) batch.set_acr_ema(row["acr_ema"].get<double>());
+  if (row.contains("history")) {
+    std::vector<PromptHistory> history;
+    for (std::size_t k = 0; k < row["groups"].size(); ++k) {
+      history.push_back(
+          {row["history"][k][0].get<std::int64_t>(), row["history"][k][1].get<std::int64_t>()});
+    }
+    batch.set_history(history);
+  }
+  return batch;
+}
+
+void ExpectValues(const std::vector<double>& values, const nlohmann::json& expected_groups) {
+  const std::vector<double> expected = Flat<double>(expected_groups);
+  ASSERT_EQ(values.size(), expected.size());
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    EXPECT_NEAR(values[i], expected[i], kTolerance) << "completion " << i;
+    EXPECT_EQ(values[i] == 0, expected[i] == 0) << "zero must be exact: completion " << i;
+  }
+}
+
+void ExpectGolden(const nlohmann::json& row, const AdvantageInput& input,
+                  const AdvantageOutput& out) {
+  EXPECT_NEAR(input.collapse.step.acr(), row["acr"].get<double>(), kTolerance);
+  for (std::size_t k = 0; k + 1 < input.group_offsets.size(); ++k) {
+    EXPECT_EQ(CollapseClassName(out.collapse[k]), row["collapse"][k].get<std::string>());
+    EXPECT_NEAR(out.decisions[k].weight, row["weights"][k].get<double>(), kTolerance);
+    EXPECT_EQ(out.decisions[k].virtual_samples, row["samples"][k].get<double>());
+    EXPECT_EQ(out.decisions[k].injected, row["weights"][k].get<double>() > 0);
+  }
+  ExpectValues(out.advantages, row["advantages"]);
+  EXPECT_EQ(out.entropy_scale.empty(), !row.contains("entropy_scale"));
+  if (row.contains("entropy_scale")) ExpectValues(out.entropy_scale, row["entropy_scale"]);
+}
+
+TEST(ComputeAdvantagesTest, GivesTheGoldenVectors) {
+  const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/advantages.json");
+  ASSERT_TRUE(text.ok()) << text.status().message();
+  const nlohmann::json rows = nlohmann::json::parse(*text);
+  std::set<std::string> seen;
+  for (std::size_t r = 0; r < rows.size(); ++r) {
+    const nlohmann::json& row = rows[r];
+    SCOPED_TRACE("row " + std::to_string(r) + " " + row["set"].dump());
+    const auto options = ParseAlgorithm(row["set"].get<std::vector<std::string>>());
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    const TestBatch batch = BatchOf(row);
+    const AdvantageInput input = batch.input();
+    const auto out = ComputeAdvantages(input, *options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    ExpectGolden(row, input, *out);
+    seen.insert(options->advantage +
+                (options->advantage == "avspo" ? " " + options->avspo.mode : ""));
+  }
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    if (estimator.name == "avspo") continue;
+    EXPECT_TRUE(seen.contains(std::string(estimator.name)))
+        << estimator.name << " has no golden vector";
+  }
+  for (const AvspoMode& mode : AvspoModes()) {
+    EXPECT_TRUE(seen.contains("avspo " + std::string(mode.name)))
+        << mode.name << " has no golden vector";
+  }
+}
+
+TEST(ComputeAdvantagesTest, RewardsAloneGiveTheSameAsRewardsAndOutcomes) {
+  const TestBatch batch({{1, 0, 0, 1}, {1, 1, 1, 1}, {0, 0, 0, 0}, {0.5, 0.5}});
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  const auto with_outcomes = ComputeAdvantages(batch.input(), options);
+  AdvantageInput input = batch.input();
+  input.outcomes = {};
+  const auto without = ComputeAdvantages(input, options);
+  ASSERT_TRUE(with_outcomes.ok() && without.ok());
+  EXPECT_EQ(with_outcomes->advantages, without->advantages);
+  EXPECT_EQ(with_outcomes->collapse, without->collapse);
+}
+
+TEST(ComputeAdvantagesTest, ShapedRewardsAreNormalisedWhileRawOnesDecideCollapse) {
+  const TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}});
+  AdvantageInput input = batch.input();
+  const std::vector<double> shaped = {1.0, 0.75, 1.0, 0.75, 0, 0, 0, 0};
+  input.rewards = shaped;
+  AlgorithmConfig options;
+  options.std = "population";
+  options.eps = 0;
+  const auto out = ComputeAdvantages(input, options);
+  ASSERT_TRUE(out.ok());
+  EXPECT_EQ(out->collapse[0], CollapseClass::kAllCorrect);
+  EXPECT_EQ(out->advantages, (std::vector<double>{1, -1, 1, -1, 0, 0, 0, 0}));
+}
+
+std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options = {}) {
+  const auto out = ComputeAdvantages(input, options);
+  return out.ok() ? "" : out.status().message();
+}
+
+TEST(ComputeAdvantagesTest, RefusesNamesThatItDoesNotKnow) {
+  const TestBatch batch({{1, 0}});
+  AlgorithmConfig options;
+  options.advantage = "gpro";
+  EXPECT_TRUE(ErrorOf(batch.input(), options)
+                  .starts_with("algorithm.advantage = 'gpro' is not an estimator; choose one of: "
+                               "grpo, dr_grpo, rloo, "));
+  options.advantage = "grpo";
+  options.std = "biased";
+  EXPECT_NE(ErrorOf(batch.input(), options).find("sample, population, none"), std::string::npos);
+  options.advantage = "avspo";
+  options.std = "sample";
+  options.avspo.mode = "ladder?";
+  EXPECT_NE(ErrorOf(batch.input(), options).find("noise, opposite, ladder, prior"),
+            std::string::npos);
+}
+
+TEST(ComputeAdvantagesTest, RefusesShapesAndNumbersThatMakeNoSense) {
+  const TestBatch batch({{1, 0}, {1, 1}});
+  const std::vector<std::int32_t> short_offsets = {0, 2, 3};
+  const std::vector<double> short_rewards = {1, 0, 1};
+  const std::vector<double> infinite = {1, std::numeric_limits<double>::infinity(), 1, 1};
+  const std::vector<Outcome> unset(4, Outcome::kUnspecified);
+  const std::vector<PromptHistory> backwards = {{2, 1}, {0, 0}};
+  AdvantageInput input = batch.input();
+  input.group_offsets = short_offsets;
+  EXPECT_NE(ErrorOf(input).find("group_offsets end at 3"), std::string::npos) << ErrorOf(input);
+  input = batch.input();
+  input.raw_rewards = short_rewards;
+  EXPECT_EQ(ErrorOf(input), "raw_rewards has 3 entries; expected 4");
+  input = batch.input();
+  input.rewards = infinite;
+  EXPECT_NE(ErrorOf(input).find("completion 1 of the batch: reward = inf"), std::string::npos)
+      << ErrorOf(input);
+  input = batch.input();
+  input.outcomes = unset;
+  EXPECT_NE(ErrorOf(input).find("outcome is not set"), std::string::npos) << ErrorOf(input);
+  input = batch.input();
+  input.history = backwards;
+  EXPECT_NE(ErrorOf(input).find("history of group 0: 2 correct of 1"), std::string::npos)
+      << ErrorOf(input);
+  input = batch.input();
+  input.components = short_rewards;
+  EXPECT_NE(ErrorOf(input).find("components has 3 entries"), std::string::npos) << ErrorOf(input);
+}
+
+TEST(ComputeAdvantagesTest, RefusesCollapseCountsOfAnotherBatch) {
+  const TestBatch batch({{1, 0}, {1, 1}});
+  AdvantageInput input = batch.input();
+  input.collapse.step = {};
+  EXPECT_NE(ErrorOf(input).find("a recount of the batch gives 1 of 2"), std::string::npos)
+      << ErrorOf(input);
+}
+
+TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
+  const TestBatch batch({{1e-200, 2e-200}});  // differ, but their squared difference underflows
+  AlgorithmConfig options;
+  options.eps = 0;
+  EXPECT_NE(ErrorOf(batch.input(), options).find("no finite advantage for completion 0"),
+            std::string::npos);
+}
+
+TEST(ComputeAdvantagesTest, ABatchWithNothingToScoreIsZeroForEveryEstimator) {
+  TestBatch batch({{std::nullopt, std::nullopt}, {std::nullopt}});
+  batch.set_components({0, 0, 0});
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    AlgorithmConfig options;
+    options.advantage = estimator.name;
+    const auto out = ComputeAdvantages(batch.input(), options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_EQ(out->advantages, std::vector<double>(3, 0.0)) << estimator.name;
+    EXPECT_EQ(out->collapse, std::vector<CollapseClass>(2, CollapseClass::kUnscorable));
+  }
+}
+
+TEST(ComputeAdvantagesTest, AnEmptyBatchHasNoAdvantages) {
+  const TestBatch batch(TestGroups{});
+  const auto out = ComputeAdvantages(batch.input(), {});
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_TRUE(out->advantages.empty());
+}
+
+TEST(AdvantageEstimatorsTest, TheConfigurationKnowsTheSameNames) {
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.advantage=" + std::string(estimator.name)}).ok())
+        << estimator.name;
+    EXPECT_FALSE(estimator.paper.empty() || estimator.formula.empty() ||
+                 estimator.on_constant_group.empty())
+        << estimator.name;
+  }
+  for (const AvspoMode& mode : AvspoModes())
+    EXPECT_TRUE(ParseAlgorithm({"run.algorithm.avspo.mode=" + std::string(mode.name)}).ok());
+  const auto unknown = ParseAlgorithm({"run.algorithm.advantage=gpro"});
+  ASSERT_FALSE(unknown.ok());
+  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
+    EXPECT_NE(unknown.status().message().find(estimator.name), std::string::npos) << estimator.name;
+  }
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,128 @@
+#include "lib/rl/advantage/avspo.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+#include "tests/unit/rl/advantage/batch.h"
+
+namespace buttress {
+namespace {
+
+TEST(AvspoTest, TheConfidenceWeightIsTheBriefs) {
+  EXPECT_EQ(ConfidenceWeight(0.3, 0.3, 5.0), 0.0);
+  EXPECT_NEAR(ConfidenceWeight(0.4, 0.3, 5.0), 0.5, 1e-12);  // 5 (0.4 - 0.3)
+  EXPECT_EQ(ConfidenceWeight(0.9, 0.3, 5.0), 1.0);
+}
+
+TEST(AvspoTest, OppositeRecordsOneVirtualSamplePerRepairedGroup) {
+  const TestBatch batch({{1, 0}, {1, 1}, {0, 0}, {0.5, 0.5}, {1, std::nullopt}});
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  const auto out = ComputeAdvantages(batch.input(), options);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  const std::vector<double> expected = {0, 1, 1, 0, 0};
+  for (std::size_t k = 0; k < expected.size(); ++k) {
+    EXPECT_EQ(out->decisions[k].virtual_samples, expected[k]) << "group " << k;
+    EXPECT_EQ(out->decisions[k].injected, expected[k] > 0) << "group " << k;
+  }
+  EXPECT_EQ(out->collapse[1], CollapseClass::kAllCorrect);
+  EXPECT_EQ(out->collapse[3], CollapseClass::kOtherConstant);
+  EXPECT_EQ(out->advantages[6], 0.0);  // constant 0.5 has no opposite
+}
+
+TEST(AvspoTest, NoiseDependsOnTheKeyAndOnNothingElse) {
+  const TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}});
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  options.avspo.mode = "noise";
+  AdvantageInput input = batch.input();
+  const auto first = ComputeAdvantages(input, options);
+  const auto again = ComputeAdvantages(input, options);
+  input.key.stream += 1;
+  const auto other = ComputeAdvantages(input, options);
+  ASSERT_TRUE(first.ok() && again.ok() && other.ok());
+  EXPECT_EQ(first->advantages, again->advantages);
+  EXPECT_NE(first->advantages, other->advantages);
+}
+
+AlgorithmConfig Ladder() {
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  options.avspo.mode = "ladder";
+  options.avspo.ladder.threshold_rate = 0.25;
+  return options;
+}
+
+TEST(AvspoTest, TheLadderThresholdFollowsAcrByTheSignOfTheRewardsChange) {
+  const TestBatch batch({{1, 1}, {0, 0}, {1, 1}, {1, 0}});  // ACR 0.75, J = 5 / 8
+  AdvantageInput input = batch.input();
+  const auto first = ComputeAdvantages(input, Ladder());
+  ASSERT_TRUE(first.ok()) << first.status().message();
+  EXPECT_EQ(first->gate->rate, 0.75);
+  EXPECT_EQ(first->gate->threshold, 0.5);
+  EXPECT_TRUE(first->gate->open);
+  EXPECT_EQ(first->next_gate, (GateState{0.5, 0.625}));  // no step before: it stays
+  for (const auto& [before, expected] :
+       {std::pair{0.5, 0.5625}, {0.625, 0.5}, {0.75, 0.4375}}) {  // 0.5 +- 0.25 (0.75 - 0.5)
+    input.gate = {0.5, before};
+    const auto next = ComputeAdvantages(input, Ladder());
+    ASSERT_TRUE(next.ok());
+    EXPECT_EQ(next->next_gate, (GateState{expected, 0.625})) << before;
+  }
+}
+
+TEST(AvspoTest, TheLadderThresholdStaysWithinItsBounds) {
+  const TestBatch stuck({{1, 1}, {1, 1}});  // ACR 1
+  const TestBatch mixed({{1, 0}, {1, 0}});  // ACR 0
+  AlgorithmConfig options = Ladder();
+  options.avspo.ladder.threshold_rate = 1.0;
+  AdvantageInput input = stuck.input();
+  input.gate = {0.8, 0.5};  // J rose: towards ACR
+  EXPECT_EQ(ComputeAdvantages(input, options)->next_gate.threshold, 0.9);
+  input = mixed.input();
+  input.gate = {0.2, 0.25};
+  EXPECT_EQ(ComputeAdvantages(input, options)->next_gate.threshold, 0.1);
+}
+
+TEST(AvspoTest, TheLadderGateUsesTheThresholdThatItIsGiven) {
+  const TestBatch batch({{1, 1}, {0, 0}, {1, 1}, {1, 0}});
+  AdvantageInput input = batch.input();
+  input.gate = {0.75, 0.5};
+  const auto out = ComputeAdvantages(input, Ladder());
+  ASSERT_TRUE(out.ok());
+  EXPECT_FALSE(out->gate->open);  // 0.75 is not above 0.75
+  EXPECT_EQ(out->advantages[0], 0.0);
+}
+
+TEST(AvspoTest, EstimatorsWithoutAMemoryHandItOn) {
+  const TestBatch batch({{1, 1}, {0, 0}});
+  AdvantageInput input = batch.input();
+  input.gate = {0.4, 0.3};
+  for (const char* mode : {"noise", "opposite", "prior"}) {
+    AlgorithmConfig options;
+    options.advantage = "avspo";
+    options.avspo.mode = mode;
+    EXPECT_EQ(ComputeAdvantages(input, options)->next_gate, input.gate) << mode;
+  }
+}
+
+TEST(AvspoTest, PriorIsSilentOnAPromptThatItKnows) {
+  TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}});
+  batch.set_history(
+      {{9, 9}, {0, 9}, {0, 9}, {9, 9}, {0, 0}});  // always, never, never, always solved; never seen
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  options.avspo.mode = "prior";
+  const auto out = ComputeAdvantages(batch.input(), options);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->advantages[0], 0.0);
+  EXPECT_EQ(out->advantages[4], 0.0);
+  EXPECT_GT(out->advantages[8], 0.0);
+  EXPECT_LT(out->advantages[12], 0.0);
+  EXPECT_EQ(out->advantages[16], 0.0);
+  EXPECT_FALSE(out->decisions[4].injected);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,74 @@
+// Batches for tests of estimators.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <vector>
+
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/collapse_metrics.h"
+
+namespace buttress {
+
+using TestGroups = std::vector<std::vector<std::optional<double>>>;
+
+// Owns what AdvantageInput views. An absent reward belongs to an unscorable completion; 1 is
+// correct, 0 wrong, and partial credit either in turn, so that a constant 0.5 is neither
+// all-correct nor all-wrong.
+class TestBatch {
+ public:
+  explicit TestBatch(const TestGroups& groups) {
+    offsets_ = {0};
+    for (const auto& group : groups) {
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        rewards_.push_back(group[i].value_or(std::numeric_limits<double>::quiet_NaN()));
+        lengths_.push_back(1);
+        if (!group[i]) {
+          outcomes_.push_back(Outcome::kUnscorable);
+        } else {
+          const bool correct = *group[i] == 1.0 || (*group[i] != 0.0 && i % 2 == 0);
+          outcomes_.push_back(correct ? Outcome::kCorrect : Outcome::kWrong);
+        }
+      }
+      offsets_.push_back(static_cast<std::int32_t>(rewards_.size()));
+      history_.emplace_back();
+    }
+    collapse_ = MakeCollapseSnapshot(rewards_, outcomes_, offsets_, history_);
+  }
+
+  // [N], [N, C], [K]: what estimators read beside rewards.
+  void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
+
+  void set_components(std::vector<double> components) { components_ = std::move(components); }
+
+  void set_history(std::vector<PromptHistory> history) { history_ = std::move(history); }
+
+  void set_acr_ema(double acr_ema) { collapse_.acr_ema = acr_ema; }
+
+  // Change a field of the result to make a broken batch.
+  AdvantageInput input() const {
+    AdvantageInput input;
+    input.rewards = rewards_;
+    input.raw_rewards = rewards_;
+    input.outcomes = outcomes_;
+    input.components = components_;
+    input.lengths = lengths_;
+    input.group_offsets = offsets_;
+    input.history = history_;
+    input.collapse = collapse_;
+    input.key = {0x1234567890ABCDEF, 42};
+    return input;
+  }
+
+ private:
+  std::vector<double> rewards_;
+  std::vector<double> components_;
+  std::vector<Outcome> outcomes_;
+  std::vector<std::int32_t> lengths_;
+  std::vector<std::int32_t> offsets_;
+  std::vector<PromptHistory> history_;
+  CollapseSnapshot collapse_;
+};
+
+}  // namespace buttress

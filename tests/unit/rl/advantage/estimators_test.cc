@@ -1,0 +1,210 @@
+// What single estimators refuse, and what they add to the expected gradient.
+#include "lib/rl/advantage/estimators.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "lib/config/load.h"
+#include "lib/rl/advantage/rl_zvp.h"
+#include "tests/unit/rl/advantage/batch.h"
+
+namespace buttress {
+namespace {
+
+std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options) {
+  const auto out = ComputeAdvantages(input, options);
+  return out.ok() ? "" : out.status().message();
+}
+
+TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
+  TestBatch batch({{1, 0}});
+  AlgorithmConfig options;
+  options.advantage = "gdpo";
+  EXPECT_NE(ErrorOf(batch.input(), options).find("needs the components"), std::string::npos);
+  batch.set_components({1, 0.5, 0, 0.5});
+  EXPECT_EQ(ErrorOf(batch.input(), options), "");
+  options.gdpo.weights = {1, 2, 3};
+  EXPECT_NE(ErrorOf(batch.input(), options).find("has 3 weights, the reward has 2 components"),
+            std::string::npos);
+}
+
+TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
+  const TestBatch batch({{1, 0.5}, {0, 0}});
+  AdvantageInput input = batch.input();
+  AlgorithmConfig options;
+  options.advantage = "w_reinforce";
+  EXPECT_EQ(ErrorOf(input, options), "");
+  input.outcomes = {};
+  EXPECT_NE(ErrorOf(input, options).find("completion 1 of the batch has raw reward 0.5"),
+            std::string::npos);
+  options.advantage = "a_grae";
+  EXPECT_EQ(ErrorOf(input, options), "");  // a rate may be partial credit
+  const std::vector<double> signed_rewards = {1, -1, 0, 0};
+  input.rewards = input.raw_rewards = signed_rewards;
+  input.collapse = MakeCollapseSnapshot(signed_rewards, {}, input.group_offsets, input.history);
+  EXPECT_NE(ErrorOf(input, options).find("a_grae needs success rates"), std::string::npos);
+}
+
+TEST(EstimatorsTest, RefuseFormsThatTheyDoNotKnow) {
+  const TestBatch batch({{1, 0}});
+  AlgorithmConfig options;
+  options.advantage = "gpg";
+  options.gpg.form = "verI";
+  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: verl, official"),
+            std::string::npos);
+  options.advantage = "a_grae";
+  options.a_grae.form = "code";
+  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: paper, released"),
+            std::string::npos);
+}
+
+TEST(EstimatorsTest, GpgWithoutAnyRewardGivesZero) {
+  const TestBatch batch({{0, 0}, {0, 0}});
+  AlgorithmConfig options;
+  options.advantage = "gpg";
+  for (const char* form : {"verl", "official"}) {
+    options.gpg.form = form;
+    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(4, 0.0))
+        << form;
+  }
+}
+
+TEST(EstimatorsTest, CompletionsWithoutTokensWeighNothing) {
+  TestBatch batch({{1, 0, 0}, {0, 0, 0}});
+  batch.set_lengths({0, 0, 0, 0, 0, 0});
+  AlgorithmConfig options;
+  for (const char* name : {"opo", "reinforce_pp", "reinforce_pp_baseline"}) {
+    options.advantage = name;
+    EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(6, 0.0))
+        << name;
+  }
+}
+
+std::vector<double> OfTokens(double scale) {
+  const std::vector<double> entropies = {0.1, 0.5, 1.2, 0};
+  std::vector<double> advantages(4);
+  TokenAdvantages(0.0, scale, entropies, advantages);
+  return advantages;
+}
+
+TEST(RlZvpTest, TokensOfConstantGroupsGoByTheirEntropy) {
+  const std::vector<double> correct = {.01, .05, .12, 0};  // algorithms.md 5
+  const std::vector<double> wrong = {-.11, -.07, 0, -.12};
+  for (std::size_t t = 0; t < 4; ++t) {
+    EXPECT_NEAR(OfTokens(0.1)[t], correct[t], 1e-15);
+    EXPECT_NEAR(OfTokens(-0.1)[t], wrong[t], 1e-15);
+  }
+  std::vector<double> advantages(4);
+  TokenAdvantages(0.5, 0.0, std::vector<double>{0.1, 0.5, 1.2, 0}, advantages);
+  EXPECT_EQ(advantages, std::vector<double>(4, 0.5));
+}
+
+// w(p) with E[g] = w(p) grad p, for a group of 8 completions that are each correct with probability
+// p: given k successes the score of a correct completion has mean grad p / p, that of a wrong one
+// -grad p / (1 - p). On-policy and before clipping.
+double GradientWeight(double p, const AlgorithmConfig& options) {
+  constexpr int kSize = 8;
+  double weight = 0;
+  for (int k = 0; k <= kSize; ++k) {
+    std::vector<std::optional<double>> group(kSize, 0.0);
+    std::fill_n(group.begin(), k, 1.0);
+    TestBatch batch({group});
+    batch.set_history({{std::llround(p * 1e6), 1000000}});
+    batch.set_acr_ema(1.0);
+    const auto out = ComputeAdvantages(batch.input(), options);
+    if (!out.ok()) return std::nan("");
+    const double ways =
+        std::exp(std::lgamma(kSize + 1) - std::lgamma(k + 1) - std::lgamma(kSize - k + 1));
+    double gradient = 0;
+    for (int i = 0; i < kSize; ++i)
+      gradient +=
+          out->advantages[static_cast<std::size_t>(i)] * (i < k ? 1 / p : -1 / (1 - p)) / kSize;
+    weight += ways * std::pow(p, k) * std::pow(1 - p, kSize - k) * gradient;
+  }
+  return weight;
+}
+
+TEST(ExpectedGradientTest, IsThatOfTheSpecificationsTable) {
+  const std::vector<double> p = {.01, .05, .10, .25, .50, .75, .90, .99};
+
+  struct Row {
+    std::vector<std::string> set;
+    std::vector<double> weights;
+  };
+
+  const std::string avspo = "run.algorithm.advantage=avspo";
+  const std::string population = "run.algorithm.std=population";
+  const std::vector<Row> rows = {
+      {{population},
+       {2.608862, 2.473063, 2.327689, 2.026116, 1.855656, 2.026116, 2.327689, 2.608862}},
+      {{}, {2.440367, 2.313338, 2.177354, 1.895258, 1.735807, 1.895258, 2.177354, 2.440367}},
+      {{"run.algorithm.advantage=dr_grpo"}, std::vector<double>(8, .875)},
+      {{"run.algorithm.advantage=rloo"}, std::vector<double>(8, 1.0)},
+      {{"run.algorithm.advantage=ngrpo"},
+       {2.079275, 2.013478, 1.943380, 1.803262, 1.767810, 1.998752, 2.327574, 2.627446}},
+      {{avspo, population, "run.algorithm.avspo.mode=prior",
+        "run.algorithm.avspo.prior.confidence_count=1e-9"},
+       {2.639948, 2.525259, 2.378388, 2.048697, 1.859446, 2.048697, 2.378388, 2.639948}},
+      {{avspo, population, "run.algorithm.avspo.mode=prior",
+        "run.algorithm.avspo.prior.confidence_count=1e-9", "run.algorithm.avspo.prior.kappa=8"},
+       {2.674935, 2.584886, 2.437418, 2.076615, 1.864677, 2.076615, 2.437418, 2.674935}},
+  };
+  for (const Row& row : rows) {
+    const auto options = ParseAlgorithm(row.set);
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    for (std::size_t i = 0; i < row.weights.size(); ++i) {
+      EXPECT_NEAR(GradientWeight(p[i], *options), row.weights[i], 2e-5)
+          << row.set.size() << " settings, p = " << p[i];
+    }
+  }
+}
+
+TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollapse) {
+  // grpo's own weight by the specification's table, and the size a of the virtual advantages by its
+  // other one: a (p^7 + (1 - p)^7).
+  struct Row {
+    std::vector<std::string> set;
+    double base;
+    double size;
+  };
+
+  const std::string avspo = "run.algorithm.advantage=avspo";
+  const std::vector<Row> rows = {
+      {{avspo, "run.algorithm.avspo.mode=ladder", "run.algorithm.avspo.ladder.symmetric=true",
+        "run.algorithm.std=population"},
+       2.327689,
+       0.811503},
+      {{avspo, "run.algorithm.avspo.mode=opposite"}, 2.177354, 0.333333},
+  };
+  for (const Row& row : rows) {
+    const auto options = ParseAlgorithm(row.set);
+    ASSERT_TRUE(options.ok()) << options.status().message();
+    EXPECT_NEAR(GradientWeight(0.1, *options),
+                row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5)
+        << options->avspo.mode;
+  }
+}
+
+TEST(ExpectedGradientTest, NoiseAddsNothingButItsOwnVariance) {
+  AlgorithmConfig options;
+  options.advantage = "avspo";
+  options.avspo.mode = "noise";
+  const TestBatch batch(TestGroups(64, std::vector<std::optional<double>>(8, 1.0)));
+  AdvantageInput input = batch.input();
+  std::vector<double> sums(8, 0.0);
+  constexpr int kSteps = 200;
+  for (int step = 0; step < kSteps; ++step) {
+    input.key = AdvantageKey(7, step);
+    const auto out = ComputeAdvantages(input, options);
+    ASSERT_TRUE(out.ok());
+    for (std::size_t i = 0; i < out->advantages.size(); ++i) sums[i % 8] += out->advantages[i];
+  }
+  // 12,800 draws of variance 7/8 a place: five standard deviations are 0.041.
+  for (const double sum : sums) EXPECT_NEAR(sum / (64 * kSteps), 0.0, 0.041);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,95 @@
+#include "lib/rl/collapse/collapse_metrics.h"
+
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <vector>
+
+namespace buttress {
+namespace {
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr Outcome kC = Outcome::kCorrect;
+constexpr Outcome kW = Outcome::kWrong;
+constexpr Outcome kU = Outcome::kUnscorable;
+
+bool Near(const std::vector<double>& rewards, const std::vector<Outcome>& outcomes = {}) {
+  return IsNearCollapse(rewards, outcomes);
+}
+
+TEST(NearCollapseTest, IsOneCompletionAwayFromConstant) {
+  EXPECT_TRUE(Near({1, 0, 0, 0}));
+  EXPECT_TRUE(Near({0, 1, 0, 0}));
+  EXPECT_TRUE(Near({0, 0, 0, 1}));
+  EXPECT_TRUE(Near({1, 1, 0}));
+  EXPECT_TRUE(Near({0.7, 0.7, 0.2, 0.7}));
+  EXPECT_FALSE(Near({1, 1, 0, 0}));
+  EXPECT_FALSE(Near({1, 0.5, 0}));
+  EXPECT_FALSE(Near({0.5, 1, 0, 0}));
+}
+
+TEST(NearCollapseTest, ConstantGroupsAndPairsAreNot) {
+  EXPECT_FALSE(Near({1, 1, 1, 1}));
+  EXPECT_FALSE(Near({1, 0}));  // either of two is "all but one"
+  EXPECT_FALSE(Near({1}));
+  EXPECT_FALSE(Near({}));
+}
+
+TEST(NearCollapseTest, LeavesOutUnscorableCompletions) {
+  EXPECT_TRUE(Near({1, 0.3, 1, 0}, {kC, kU, kC, kW}));
+  EXPECT_FALSE(Near({1, 0, 1, 1}, {kC, kU, kC, kC}));
+  EXPECT_FALSE(Near({1, kNan, 0}));
+}
+
+TEST(VarianceThresholdAcrTest, IsTheBriefsAndMistakesOneSuccessInAHundredAndOneForCollapse) {
+  std::vector<double> rewards(101, 0.0);
+  rewards[50] = 1.0;  // sample variance 1 / 101 = 0.0099
+  rewards.resize(200, 0.0);
+  rewards[150] = 1.0;  // 1 / 99
+  const std::vector<std::int32_t> offsets = {0, 101, 200};
+  EXPECT_EQ(VarianceThresholdAcr(rewards, {}, offsets, 0.01), 0.5);
+  EXPECT_EQ(MakeCollapseSnapshot(rewards, {}, offsets, std::vector<PromptHistory>(2)).step.acr(),
+            0.0);
+}
+
+TEST(VarianceThresholdAcrTest, LeavesOutGroupsWithoutAVariance) {
+  const std::vector<double> rewards = {1, 1, 1, 0, 1, kNan};
+  const std::vector<std::int32_t> offsets = {0, 2, 4, 6};
+  EXPECT_EQ(VarianceThresholdAcr(rewards, {}, offsets, 0.01), 0.5);
+  EXPECT_EQ(VarianceThresholdAcr({}, {}, std::vector<std::int32_t>{0}, 0.01), 0.0);
+}
+
+TEST(CollapseSnapshotTest, CountsTheBatchAndExpectsFromTheHistories) {
+  const std::vector<double> rewards = {1, 1, 0, 1, 0, 0, 1, 0};
+  const std::vector<Outcome> outcomes = {kC, kC, kW, kC, kW, kW, kC, kU};
+  const std::vector<std::int32_t> offsets = {0, 2, 4, 6, 8};
+  const std::vector<PromptHistory> history = {{0, 0}, {1, 1}, {0, 0}, {5, 9}};
+  const CollapseSnapshot snapshot = MakeCollapseSnapshot(rewards, outcomes, offsets, history);
+  EXPECT_EQ(snapshot.step.groups, 4);
+  EXPECT_EQ(snapshot.step.unscorable, 1);
+  EXPECT_EQ(snapshot.cumulative, snapshot.step);
+  EXPECT_DOUBLE_EQ(snapshot.acr_ema, 2.0 / 3.0);
+  EXPECT_DOUBLE_EQ(snapshot.expected_acr,
+                   2.0 / 3.0);  // 2/3, 1/2 + 1/6, 2/3; the unscorable group is in neither
+  EXPECT_NEAR(ExcessAcr(snapshot), 0.0, 1e-15);
+}
+
+TEST(AcrOverStepsTest, Acr100IsTheMeanOfTheFirstHundredSteps) {
+  std::vector<double> acr(100, 0.25);
+  acr.resize(300, 1.0);
+  EXPECT_EQ(Acr100(acr), 0.25);
+  EXPECT_EQ(Acr100(std::vector<double>{0.5, 0.25}), 0.375);
+  EXPECT_EQ(Acr100({}), 0.0);
+}
+
+TEST(AcrOverStepsTest, SigmaIsOverTheLastTwentyFiveSteps) {
+  std::vector<double> acr(50, 1.0);
+  for (int i = 0; i < 25; ++i) acr.push_back(i < 5 ? 0.5 : 0.0);
+  // mean 0.1, squares 5 * 0.16 + 20 * 0.01 = 1, over 24
+  EXPECT_NEAR(SigmaAcr(acr), 0.20412414523193154, 1e-15);
+  EXPECT_EQ(SigmaAcr(std::vector<double>(30, 0.7)), 0.0);
+  EXPECT_EQ(SigmaAcr(std::vector<double>{0.3}), 0.0);
+}
+
+}  // namespace
+}  // namespace buttress

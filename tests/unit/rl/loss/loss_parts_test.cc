@@ -1,0 +1,121 @@
+// Vectors: the specification's sections 3.2 and 8.4; entropy control: TRL's rule by hand.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "lib/rl/advantage/overlong.h"
+#include "lib/rl/loss/adaptive_entropy.h"
+#include "lib/rl/loss/token_covariance.h"
+#include "lib/rl/loss/weight_statistics.h"
+
+namespace buttress {
+namespace {
+
+TEST(OverlongPenaltyTest, GivesTheSpecificationsValues) {
+  const auto penalty = [](std::int64_t tokens) {
+    return OverlongPenalty(tokens, 20480, 4096, 1.0);
+  };
+  EXPECT_EQ(penalty(16384), 0);
+  EXPECT_NEAR(penalty(16385), -0.000244, 5e-7);
+  EXPECT_NEAR(penalty(17000), -0.150391, 5e-7);
+  EXPECT_EQ(penalty(18432), -0.5);
+  EXPECT_EQ(penalty(20480), -1);
+  EXPECT_EQ(penalty(20481), -1);
+  EXPECT_EQ(OverlongPenalty(90, 100, 20, 1.0), -0.5);
+  EXPECT_EQ(OverlongPenalty(90, 100, 20, 0.2), -0.1);
+  EXPECT_EQ(OverlongPenalty(100, 100, 0, 1.0), 0);
+}
+
+TEST(EntropyControlTest, RaisesTheCoefficientBelowTheTargetAndActsOnlyThere) {
+  AlgorithmConfig algorithm;
+  algorithm.entropy_coef = 0.01;
+  EXPECT_EQ(EntropyCoef({}, algorithm), 0.01);  // fixed
+  EXPECT_EQ(NextEntropyControl({}, algorithm, 0.1), EntropyControl{});
+  algorithm.adaptive_entropy.target = 0.2;
+  EntropyControl control;
+  EXPECT_EQ(EntropyCoef(control, algorithm), 0);  // nobody knows the entropy yet
+  control = NextEntropyControl(control, algorithm, 0.2);
+  EXPECT_NEAR(EntropyCoef(control, algorithm), 0.015, 1e-15);
+  control = NextEntropyControl(control, algorithm, 0.3);
+  EXPECT_EQ(EntropyCoef(control, algorithm), 0);
+  EXPECT_NEAR(*control.coef, 0.01, 1e-15);
+  for (int step = 0; step < 5; ++step) control = NextEntropyControl(control, algorithm, 0.3);
+  EXPECT_EQ(*control.coef, 0);
+  algorithm.adaptive_entropy.max = 0.006;
+  for (int step = 0; step < 5; ++step) control = NextEntropyControl(control, algorithm, 0.1);
+  EXPECT_EQ(EntropyCoef(control, algorithm), 0.006);
+}
+
+TEST(WeightQuantileTest, IsRightToHalfABin) {
+  EXPECT_EQ(WeightOfBin(kWeightBins / 2), 1);
+  std::vector<double> counts(kWeightBins, 0.0);
+  EXPECT_EQ(WeightQuantile(counts, 0.5), 0);
+  const auto bin = [](double log_weight) {
+    const double place = std::asinh(log_weight / kWeightScale) / WeightBinRange();
+    return static_cast<std::size_t>((place + 1) / 2 * static_cast<double>(kWeightBins));
+  };
+  for (const double log_weight : {-3.0, -0.4, -0.02, 0.0, 0.001, 0.1, 2.0}) {
+    std::fill(counts.begin(), counts.end(), 0.0);
+    counts[bin(log_weight)] = 5;
+    EXPECT_NEAR(std::log(WeightQuantile(counts, 0.5)), log_weight,
+                0.045 * std::abs(log_weight) + 1e-4);
+  }
+  std::fill(counts.begin(), counts.end(), 0.0);
+  counts[bin(-1)] = 1;
+  counts[bin(0)] = 97;
+  counts[bin(1)] = 2;
+  EXPECT_LT(WeightQuantile(counts, 0.01), 0.5);
+  EXPECT_EQ(WeightQuantile(counts, 0.5), 1);
+  EXPECT_GT(WeightQuantile(counts, 0.99), 2);
+}
+
+TEST(EffectiveShareTest, IsOneForEqualWeightsAndOneOfNForASingleOne) {
+  EXPECT_EQ(EffectiveShare(8, 24, 72), 1);
+  EXPECT_EQ(EffectiveShare(8, 3, 9), 0.125);
+  EXPECT_EQ(EffectiveShare(0, 0, 0), 0);
+}
+
+constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
+
+TEST(TokenCovarianceTest, IsThatOfAllTokensOfTheStepWhateverRankHoldsThem) {
+  const std::vector<float> first = {-1, -3, kNotFinite};
+  const std::vector<float> second = {-2, -2, -4};
+  CovarianceSums sums;
+  sums.Add(1, first);
+  sums.Add(-1, second);
+  EXPECT_EQ(sums.tokens, 5);
+  // mean A = -0.2, mean lp = -2.4
+  const auto covariances = TokenCovariances(1, first, sums);
+  EXPECT_NEAR(covariances[0], 1.2 * 1.4, 1e-12);
+  EXPECT_NEAR(covariances[1], 1.2 * -0.6, 1e-12);
+  EXPECT_TRUE(std::isinf(covariances[2]));
+  EXPECT_NEAR(TokenCovariances(-1, second, sums)[2], -0.8 * -1.6, 1e-12);
+}
+
+TEST(MarkThresholdTest, IsTheMarkedThHighest) {
+  const double none = -std::numeric_limits<double>::infinity();
+  EXPECT_EQ(MarkThreshold({3, 1, none, 5, 4}, 2), 4);
+  EXPECT_EQ(MarkThreshold({3, none, none}, 2), 3);
+  EXPECT_EQ(MarkThreshold({none}, 1), -none);  // above every covariance
+  EXPECT_EQ(MarkedTokens(0.0002, 100), 1);
+  EXPECT_EQ(MarkedTokens(0.0002, 100000), 20);
+}
+
+TEST(DrawMarkTest, DrawsTheExpectedNumberByPlaceAlone) {
+  const RandomKey key{7, 3};
+  int marks = 0;
+  for (std::int64_t row = 0; row < 200; ++row) {
+    for (std::int64_t t = 0; t < 100; ++t) {
+      const bool mark = DrawMark(key, row, t, 500, 20000);
+      EXPECT_EQ(mark, DrawMark(key, row, t, 500, 20000));
+      marks += mark ? 1 : 0;
+    }
+  }
+  EXPECT_NEAR(marks, 500, 5 * std::sqrt(500.0));
+  EXPECT_TRUE(DrawMark(key, 0, 0, 10, 10));  // no more eligible than are to be marked: all
+}
+
+}  // namespace
+}  // namespace buttress

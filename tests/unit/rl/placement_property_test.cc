@@ -1,0 +1,114 @@
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "lib/base/random.h"
+#include "lib/rl/placement.h"
+
+namespace buttress {
+namespace {
+
+struct Batch {
+  std::vector<CompletionLoad> loads;
+  std::vector<std::int32_t> offsets = {0};
+};
+
+Batch RandomBatch(RandomStream& random) {
+  Batch batch;
+  const std::uint64_t groups = random.Below(30);
+  for (std::uint64_t k = 0; k < groups; ++k) {
+    const bool has_advantage = random.Below(3) > 0;
+    for (std::uint64_t i = random.Below(9); i > 0; --i) {
+      CompletionLoad load;
+      load.prompt_tokens = static_cast<std::int32_t>(random.Below(20));
+      load.completion_tokens = static_cast<std::int32_t>(random.Below(200));
+      load.trained_tokens = static_cast<std::int32_t>(
+          random.Below(static_cast<std::uint64_t>(load.completion_tokens) + 1));
+      load.scorable = random.Below(10) > 0;
+      load.has_advantage = has_advantage && random.Below(2) > 0;
+      batch.loads.push_back(load);
+    }
+    batch.offsets.push_back(static_cast<std::int32_t>(batch.loads.size()));
+  }
+  return batch;
+}
+
+bool MustRun(const Batch& batch, std::size_t group, std::size_t row,
+             const PlacementOptions& options) {
+  const CompletionLoad& load = batch.loads[row];
+  if (!load.scorable || load.trained_tokens == 0) return false;
+  const auto begin = batch.loads.begin() + batch.offsets[group];
+  const auto end = batch.loads.begin() + batch.offsets[group + 1];
+  return options.run_zero_advantage_groups ||
+         std::any_of(begin, end, [](const CompletionLoad& other) {
+           return other.scorable && other.trained_tokens > 0 && other.has_advantage;
+         });
+}
+
+TEST(PackBatchProperty, RunsEachCompletionThatMustRunExactlyOnce) {
+  RandomStream random({20260101, 1});
+  for (int trial = 0; trial < 2000; ++trial) {
+    const Batch batch = RandomBatch(random);
+    const PlacementOptions options = {
+        .ranks = static_cast<std::int32_t>(1 + random.Below(5)),
+        .micro_batch_tokens = static_cast<std::int64_t>(1 + random.Below(500)),
+        .run_zero_advantage_groups = random.Below(2) == 0};
+    const auto placement = PlaceGroups(batch.loads, batch.offsets, options);
+    ASSERT_TRUE(placement.ok()) << placement.status().message();
+    std::vector<int> seen(batch.loads.size(), 0);
+    std::vector<std::int32_t> rank_of_row(batch.loads.size(), -1);
+    std::size_t most = 0;
+    for (std::size_t rank = 0; rank < placement->micro_batches.size(); ++rank) {
+      most = std::max(most, placement->micro_batches[rank].size());
+      for (const MicroBatch& micro_batch : placement->micro_batches[rank]) {
+        std::int64_t tokens = 0;
+        for (const std::int32_t row : micro_batch.completions) {
+          ++seen[static_cast<std::size_t>(row)];
+          rank_of_row[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(rank);
+          tokens += batch.loads[static_cast<std::size_t>(row)].forward_tokens();
+        }
+        EXPECT_EQ(tokens, micro_batch.forward_tokens);
+        EXPECT_TRUE(tokens <= options.micro_batch_tokens || micro_batch.completions.size() == 1);
+      }
+    }
+    EXPECT_EQ(placement->rounds, static_cast<std::int32_t>(most));
+    for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
+      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
+           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
+        const bool must = MustRun(batch, k, row, options);
+        ASSERT_EQ(seen[row], must ? 1 : 0) << "trial " << trial << " row " << row;
+        EXPECT_EQ(rank_of_row[row], must ? placement->rank_of_group[k] : -1);
+      }
+    }
+  }
+}
+
+TEST(PackBatchProperty, RanksDifferByAtMostTheHeaviestGroup) {
+  RandomStream random({20260101, 2});
+  for (int trial = 0; trial < 500; ++trial) {
+    const Batch batch = RandomBatch(random);
+    const PlacementOptions options = {.ranks = 4, .run_zero_advantage_groups = true};
+    const auto placement = PlaceGroups(batch.loads, batch.offsets, options);
+    ASSERT_TRUE(placement.ok());
+    std::int64_t heaviest = 0;
+    for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
+      std::int64_t tokens = 0;
+      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
+           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
+        if (MustRun(batch, k, row, options)) tokens += batch.loads[row].forward_tokens();
+      }
+      heaviest = std::max(heaviest, tokens);
+    }
+    std::int64_t least = placement->rank_tokens(0);
+    std::int64_t most = least;
+    for (std::int32_t rank = 1; rank < 4; ++rank) {
+      least = std::min(least, placement->rank_tokens(rank));
+      most = std::max(most, placement->rank_tokens(rank));
+    }
+    EXPECT_LE(most - least, heaviest);
+  }
+}
+
+}  // namespace
+}  // namespace buttress

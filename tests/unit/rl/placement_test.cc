@@ -1,0 +1,91 @@
+#include "lib/rl/placement.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+namespace buttress {
+namespace {
+
+CompletionLoad Load(std::int32_t tokens, bool has_advantage = true, bool scorable = true) {
+  return {.prompt_tokens = 0,
+          .completion_tokens = tokens,
+          .trained_tokens = tokens,
+          .scorable = scorable,
+          .has_advantage = has_advantage};
+}
+
+TEST(PackBatchTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
+  // Groups of 7, 5, 4, 3, 1 tokens on two ranks: 7 | 5, then 4 to the second, 3 to the first, and 1
+  // to the second.
+  const std::vector<CompletionLoad> loads = {Load(3), Load(7), Load(1), Load(5), Load(4)};
+  const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 1, 2, 3, 4, 5},
+                                     {.ranks = 2, .micro_batch_tokens = 10});
+  ASSERT_TRUE(placement.ok()) << placement.status().message();
+  EXPECT_EQ(placement->rank_of_group, (std::vector<std::int32_t>{0, 0, 1, 1, 1}));
+  EXPECT_EQ(placement->rank_tokens(0), 10);
+  EXPECT_EQ(placement->rank_tokens(1), 10);
+  EXPECT_EQ(placement->rounds, 1);
+}
+
+TEST(PackBatchTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
+  const std::vector<CompletionLoad> loads = {Load(30), Load(4), Load(6), Load(5)};
+  const auto placement =
+      PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 2, .micro_batch_tokens = 10});
+  ASSERT_TRUE(placement.ok());
+  EXPECT_EQ(placement->rank_of_group, (std::vector<std::int32_t>{0}));
+  ASSERT_EQ(placement->micro_batches[0].size(), 3U);
+  EXPECT_EQ(placement->micro_batches[0][0].completions,
+            (std::vector<std::int32_t>{0}));  // 30 alone
+  EXPECT_EQ(placement->micro_batches[0][1].completions,
+            (std::vector<std::int32_t>{1, 2}));  // 6 + 4
+  EXPECT_EQ(placement->micro_batches[0][2].completions, (std::vector<std::int32_t>{3}));
+  EXPECT_TRUE(placement->micro_batches[1].empty());
+  EXPECT_EQ(placement->rounds, 3);
+}
+
+TEST(PackBatchTest, LeavesOutGroupsWithoutAnyAdvantageUnlessToldToRunThem) {
+  const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false),
+                                             Load(3, true)};
+  const std::vector<std::int32_t> offsets = {0, 2, 4};
+  const auto skipped = PlaceGroups(loads, offsets, {});
+  ASSERT_TRUE(skipped.ok());
+  EXPECT_EQ(skipped->rank_of_group, (std::vector<std::int32_t>{-1, 0}));
+  EXPECT_EQ(skipped->rank_tokens(0), 6);  // a zero advantage inside a mixed group is run
+  const auto all = PlaceGroups(loads, offsets, {.run_zero_advantage_groups = true});
+  ASSERT_TRUE(all.ok());
+  EXPECT_EQ(all->rank_tokens(0), 10);
+}
+
+TEST(PackBatchTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens) {
+  std::vector<CompletionLoad> loads = {Load(2, true, false), Load(2), Load(2)};
+  loads[2].trained_tokens = 0;
+  const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 3}, {});
+  ASSERT_TRUE(placement.ok());
+  ASSERT_EQ(placement->micro_batches[0].size(), 1U);
+  EXPECT_EQ(placement->micro_batches[0][0].completions, (std::vector<std::int32_t>{1}));
+}
+
+TEST(PackBatchTest, AStepWithNothingToRunHasNoRounds) {
+  const auto placement = PlaceGroups(std::vector<CompletionLoad>{Load(2, false)},
+                                     std::vector<std::int32_t>{0, 1}, {.ranks = 3});
+  ASSERT_TRUE(placement.ok());
+  EXPECT_EQ(placement->rounds, 0);
+  EXPECT_EQ(placement->micro_batches.size(), 3U);
+}
+
+TEST(PackBatchTest, RefusesShapesThatMakeNoSense) {
+  const std::vector<CompletionLoad> loads = {Load(2)};
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{}, {}).ok());
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 2}, {}).ok());
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{1, 1}, {}).ok());
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1, 0, 1}, {}).ok());
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1}, {.ranks = 0}).ok());
+  EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1}, {.micro_batch_tokens = 0}).ok());
+  const std::vector<CompletionLoad> negative = {Load(-1)};
+  EXPECT_FALSE(PlaceGroups(negative, std::vector<std::int32_t>{0, 1}, {}).ok());
+}
+
+}  // namespace
+}  // namespace buttress
