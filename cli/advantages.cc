@@ -49,10 +49,9 @@ Status Run(const AdvantagesFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig options, ParseAlgorithm(overrides));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, Read(flags.path));
   BUTTRESS_ASSIGN_OR_RETURN(const GroupBatch batch, ParseGroups(text, flags.path));
-  BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator,
-                            FindAdvantageEstimator(options.advantage));
-  if (estimator->reads_lengths && !batch.has_lengths) {
-    return InvalidArgument(flags.path + ": " + options.advantage +
+  const EstimatorInfo& info = InfoOf(options.advantage);
+  if (info.reads_lengths && !batch.has_lengths) {
+    return InvalidArgument(flags.path + ": " + std::string(info.name()) +
                            " weighs completions by their tokens; give every group 'lengths'");
   }
   for (const std::string& field : batch.unread) {

@@ -1,7 +1,8 @@
 #include "cli/advantages_report.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "lib/experience/group_offsets.h"
 #include "lib/rl/advantage/avspo.h"
@@ -11,15 +12,6 @@ namespace buttress {
 namespace {
 
 using nlohmann::ordered_json;
-
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
-long long Number(std::int64_t value) { return value; }
 
 struct Summary {
   CollapseSnapshot snapshot;
@@ -65,8 +57,8 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out,
                          const AlgorithmConfig& options) {
   const Summary summary = Summarize(batch, out, options);
   const CollapseCounts& counts = summary.snapshot.step;
-  ordered_json json = {{"estimator", options.advantage}};
-  if (options.advantage == "avspo") json["mode"] = options.avspo.mode;
+  ordered_json json = {{"estimator", ChoiceName(options.advantage)}};
+  if (options.advantage == Estimator::kAvspo) json["mode"] = ChoiceName(options.avspo.mode);
   json.update({{"groups", counts.groups},
                {"completions", batch.rewards.size()},
                {"collapsed", counts.constant()},
@@ -90,9 +82,8 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out,
 }
 
 std::string GateText(const VirtualDecision& decision) {
-  return decision.injected
-             ? Format("%.4g virtual, weight %.3g", decision.virtual_samples, decision.weight)
-             : "-";
+  if (!decision.injected) return "-";
+  return fmt::format("{:.4g} virtual, weight {:.3g}", decision.virtual_samples, decision.weight);
 }
 
 std::string IdText(const nlohmann::json& id) {
@@ -129,74 +120,68 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
   std::size_t width = 5;
   for (const auto& id : batch.ids)
     width = std::max(width, std::min<std::size_t>(32, IdText(id).size()));
-  const int columns = static_cast<int>(width);
-  std::string text = Format("%-*s  %-14s  %-22s  advantages\n", columns, "group", "class", "gate");
+  std::string text =
+      fmt::format("{:<{}}  {:<14}  {:<22}  advantages\n", "group", width, "class", "gate");
   for (std::size_t k = 0; k < batch.ids.size(); ++k) {
-    const std::string collapse =
-        NearCollapse(batch, k) ? "near collapse" : std::string(CollapseClassName(out.collapse[k]));
-    text += Format("%-*.32s  %-14s  %-22s ", columns, IdText(batch.ids[k]).c_str(),
-                   collapse.c_str(), GateText(out.decisions[k]).c_str());
+    const std::string_view collapse =
+        NearCollapse(batch, k) ? "near collapse" : CollapseClassName(out.collapse[k]);
+    text += fmt::format("{:<{}.32}  {:<14}  {:<22} ", IdText(batch.ids[k]), width, collapse,
+                        GateText(out.decisions[k]));
     for (const double advantage : Rows(out.advantages, batch, k))
-      text += advantage == 0 ? "      0 " : Format(" %+.4f", advantage);
+      text += advantage == 0 ? "      0 " : fmt::format(" {:+.4f}", advantage);
     const auto scales = Rows(out.entropy_scale, batch, k);
-    if (!scales.empty() && scales[0] != 0) text += Format("  and %+.3g a nat", scales[0]);
+    if (!scales.empty() && scales[0] != 0) text += fmt::format("  and {:+.3g} per nat", scales[0]);
     text += "\n";
   }
   const Summary summary = Summarize(batch, out, options);
   const CollapseCounts& counts = summary.snapshot.step;
-  text += Format(
-      "\n%lld groups: ACR %.3f = %lld collapsed (%lld all correct, %lld all wrong, %lld other) of "
-      "%lld with two scorable completions; "
-      "%lld near collapse, %lld unscorable\n",
-      Number(counts.groups), counts.acr(), Number(counts.constant()), Number(counts.all_correct),
-      Number(counts.all_wrong), Number(counts.other_constant),
-      Number(counts.constant() + counts.mixed), Number(summary.near_collapse),
-      Number(counts.unscorable));
-  text += Format(
-      "expected from the prompts' histories %.3f, excess %+.3f; by variance below %g: %.3f\n",
+  text += fmt::format(
+      "\n{} groups: ACR {:.3f} = {} collapsed ({} all correct, {} all wrong, {} other) of {} with "
+      "two scorable completions; {} near collapse, {} unscorable\n",
+      counts.groups, counts.acr(), counts.constant(), counts.all_correct, counts.all_wrong,
+      counts.other_constant, counts.constant() + counts.mixed, summary.near_collapse,
+      counts.unscorable);
+  text += fmt::format(
+      "expected from the prompts' histories {:.3f}, excess {:+.3f}; by variance below {:g}: "
+      "{:.3f}\n",
       summary.snapshot.expected_acr, ExcessAcr(summary.snapshot), options.avspo.variance_threshold,
       summary.variance_acr);
-  text += Format("%s: an advantage in %lld groups", options.advantage.c_str(),
-                 Number(summary.with_advantage));
+  text += fmt::format("{}: an advantage in {} groups", ChoiceName(options.advantage),
+                      summary.with_advantage);
   if (out.gate) {
-    text += Format("; mode %s, gate %s: rate %.3f against %.3f, %lld groups with virtual samples",
-                   options.avspo.mode.c_str(), out.gate->open ? "open" : "closed", out.gate->rate,
-                   out.gate->threshold, Number(summary.virtual_groups));
+    text += fmt::format(
+        "; mode {}, gate {}: rate {:.3f} against {:.3f}, {} groups with virtual samples",
+        ChoiceName(options.avspo.mode), out.gate->open ? "open" : "closed", out.gate->rate,
+        out.gate->threshold, summary.virtual_groups);
   }
   return text + "\n";
 }
 
 std::string EstimatorList() {
   std::string text;
-  for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
-    text += Format("%-22s %-17s %s\n", std::string(estimator.name).c_str(),
-                   std::string(estimator.paper).c_str(), std::string(estimator.formula).c_str());
-  }
+  for (const EstimatorInfo& info : Estimators())
+    text += fmt::format("{:<22} {:<17} {}\n", info.name(), info.paper, info.formula);
   return text;
 }
 
 std::string EstimatorTables() {
-  const auto link = [](std::string_view paper) {
-    const std::string number(paper.substr(paper.find(' ') + 1));
-    return "[" + number + "](https://arxiv.org/abs/" + number + ")";
-  };
   std::string text =
       "| estimator | advantage | paper | constant group | reads beside rewards "
       "|\n|---|---|---|---|---|\n";
-  for (const AdvantageEstimator& e : AdvantageEstimators()) {
-    const char* reads = e.reads_components ? "lengths, components"
-                        : e.reads_lengths  ? "lengths"
-                                           : "";
-    text += "| `" + std::string(e.name) + "` | `" + std::string(e.formula) + "` | " +
-            link(e.paper) + " | " + std::string(e.on_constant_group) + " | " + reads + " |\n";
+  for (const EstimatorInfo& info : Estimators()) {
+    const std::string_view number = info.paper.substr(info.paper.find(' ') + 1);
+    const char* reads = info.reads_components ? "lengths, components"
+                        : info.reads_lengths  ? "lengths"
+                                              : "";
+    text += fmt::format("| `{}` | `{}` | [{}](https://arxiv.org/abs/{}) | {} | {} |\n", info.name(),
+                        info.formula, number, number, info.on_constant_group, reads);
   }
   text +=
       "\n| `avspo.mode` | from | acts on | constant group | expected gradient of what it adds "
       "|\n|---|---|---|---|---|\n";
-  for (const AvspoMode& m : AvspoModes()) {
-    text += "| `" + std::string(m.name) + "` | " + std::string(m.source) + " | " +
-            std::string(m.gate) + " | " + std::string(m.on_constant_group) + " | `" +
-            std::string(m.expected_gradient) + "` |\n";
+  for (const AvspoModeInfo& info : AvspoModes()) {
+    text += fmt::format("| `{}` | {} | {} | {} | `{}` |\n", info.name(), info.source, info.gate,
+                        info.on_constant_group, info.expected_gradient);
   }
   return text;
 }

@@ -90,8 +90,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["wall_seconds"] = summary.wall_seconds;
   json["restarts"] = summary.restarts;
   json["peak_rss_bytes"] = summary.peak_rss_bytes;
-  json["collective"] = config.local.learner.collective;
-  json["engine"] = config.local.worker.engine;
+  json["collective"] = ChoiceName(config.local.learner.collective);
+  json["engine"] = ChoiceName(config.local.worker.engine);
   json["advantage"] = config.run.algorithm.advantage;
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));

@@ -37,7 +37,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.lease_ms = run.lease_ms;
   options.max_attempts = run.max_attempts;
   options.deterministic = run.deterministic;
-  options.resample = run.batch.zero_variance == "resample";
+  options.resample = run.batch.zero_variance == ZeroVariancePolicy::kResample;
   options.replace_cap = run.batch.resample.cap * run.batch.prompts;
   options.replace_budget = run.batch.resample.budget;
   options.selection = run.data.selection;

@@ -50,7 +50,7 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
       cursor_ = {cursor_.pass + 1, 0};
       StartPass(cursor_.pass);
     }
-    const bool choose = options_.selection.mode == "mopps";
+    const bool choose = options_.selection.mode == SelectionMode::kMopps;
     const auto candidates =
         choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
     const std::uint64_t end = std::min<std::uint64_t>(cursor_.index + candidates, file_.size());
@@ -71,7 +71,7 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
 
 std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::uint64_t> rows,
                                                            const PromptMemory& memory) const {
-  if (options_.selection.mode != "mopps") return {JudgeOne(rows.front(), memory)};
+  if (options_.selection.mode != SelectionMode::kMopps) return {JudgeOne(rows.front(), memory)};
   const std::uint64_t seed =
       MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);
   std::vector<double> rates;
@@ -89,11 +89,11 @@ std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
                                                  const PromptMemory& memory) const {
   const auto record = memory.records.find(row);
   if (record == memory.records.end()) return std::nullopt;
-  if (options_.selection.mode == "speed") {
+  if (options_.selection.mode == SelectionMode::kSpeed) {
     const bool rests = SpeedSkips(record->second, cursor_.pass, options_.selection.speed.rest);
     return rests ? std::optional(SkipReason::kConstant) : std::nullopt;
   }
-  if (options_.selection.mode != "greso") return std::nullopt;
+  if (options_.selection.mode != SelectionMode::kGreso) return std::nullopt;
   const RandomKey key{MixSeed(options_.seed, HashText("prompt skip")), cursor_.pass};
   return GresoSkips(record->second, memory.greso, UniformAt(key, row));
 }

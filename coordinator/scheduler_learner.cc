@@ -140,7 +140,7 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
   out.plans.push_back(plan);
   run_.planned_step = step;
   run_.acr_ema = collapse_.acr_ema();
-  if (options_.selection.mode == "greso") {
+  if (options_.selection.mode == SelectionMode::kGreso) {
     run_.greso = AdaptGreso(memory().greso, plan.collapse.step, options_.selection.greso.target);
   }
   out.run = run_;

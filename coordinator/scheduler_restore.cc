@@ -115,7 +115,7 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.groups = groups_.counts();
   status.dropped = groups_.dropped();
   status.skipped = skipped_;
-  if (options_.selection.mode == "greso") status.greso = memory().greso;
+  if (options_.selection.mode == SelectionMode::kGreso) status.greso = memory().greso;
   status.active_slots = groups_.active_slots();
   status.slot_budget = ActiveSlotBudget(options_.prompts, options_.max_age);
   status.collapse = collapse_.total();

@@ -94,7 +94,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
 }
 
 void Scheduler::Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out) {
-  if (options_.selection.mode == "none") return;
+  if (options_.selection.mode == SelectionMode::kNone) return;
   PromptRecord& record = records_[group.prompt.row];
   AddGroup(accepted.raw_rewards(), accepted.outcomes(), accepted.collapse, group.prompt.pass,
            options_.selection.mopps.decay, record);

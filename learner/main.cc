@@ -15,6 +15,7 @@
 #include "lib/base/metrics.h"
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/config/choice_option.h"
 #include "lib/config/credentials.h"
 #include "lib/config/load.h"
 
@@ -31,7 +32,7 @@ bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
 
 Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
   ModelDevice device;
-  if (local.device != "cuda") return device;
+  if (local.device != ComputeDevice::kCuda) return device;
   BUTTRESS_RETURN_IF_ERROR(
       OpenCudaLibrary("rank " + std::to_string(rank), "local.learner.device: cpu").status());
   device.cuda = true;
@@ -48,7 +49,7 @@ void UseInterface(const std::string& interface) {
 
 Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
   UseInterface(local.interface);
-  if (local.collective != "local")
+  if (local.collective != CollectiveKind::kLocal)
     return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
   if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
     return InvalidArgument("local.learner.collective = local is for one rank, mpirun started " +
@@ -102,7 +103,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   at::set_num_threads(static_cast<int>(local.threads));
   BUTTRESS_ASSIGN_OR_RETURN(const ModelDevice device, OpenDevice(local, rank));
   std::unique_ptr<Collective> nccl;
-  if (local.collective == "nccl") {
+  if (local.collective == CollectiveKind::kNccl) {
     BUTTRESS_ASSIGN_OR_RETURN(
         nccl, MakeNcclCollective(control, device.index,
                                  std::chrono::milliseconds(local.collective_timeout_ms)));
@@ -170,10 +171,8 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--warmup", options.warmup_steps, "steps of linear warm-up")
       ->capture_default_str();
   app.add_option("--seed", options.seed, "seed of weights and order")->capture_default_str();
-  app.add_option("--dtype", options.dtype, "float32 | bfloat16")->capture_default_str();
-  app.add_option("--device", options.device, "cpu | cuda")
-      ->check(CLI::IsMember({"cpu", "cuda"}))
-      ->capture_default_str();
+  AddChoice(app, "--dtype", options.dtype, "parameters and optimizer state");
+  AddChoice(app, "--device", options.device, "device of the ranks");
   app.add_option("--threads", options.threads, "torch threads of a rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -30,7 +30,7 @@ OptimConfig OptimOf(const SftOptions& options) {
   OptimConfig optim;
   optim.lr = options.lr;
   optim.warmup_steps = options.warmup_steps;
-  optim.schedule = "linear";
+  optim.schedule = LrSchedule::kLinear;
   return optim;
 }
 
@@ -41,7 +41,7 @@ bool HasWeights(const std::string& folder) {
 }
 
 Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options) {
-  const ModelDevice device{options.device == "cuda", 0};
+  const ModelDevice device{options.device == ComputeDevice::kCuda, 0};
   if (HasWeights(options.model)) return Transformer::Load(options.model, options.dtype, device);
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
   return Transformer::Random(config, options.dtype, device, options.seed);

@@ -7,6 +7,7 @@
 
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
+#include "lib/config/run_config.h"
 
 namespace buttress {
 
@@ -21,8 +22,8 @@ struct SftOptions {
   double lr = 3e-3;
   std::int64_t warmup_steps = 20;
   std::uint64_t seed = 1;
-  std::string dtype = "float32";
-  std::string device = "cpu";
+  ModelDtype dtype = ModelDtype::kFloat32;
+  ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
 };

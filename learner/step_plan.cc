@@ -176,8 +176,8 @@ StepPlanOptions MakeStepPlanOptions(const RunSettings& run, const LearnerConfig&
                                     int ranks) {
   StepPlanOptions options;
   options.algorithm = run.algorithm;
-  options.mask_zero_variance =
-      run.batch.zero_variance == "mask" || run.batch.zero_variance == "resample";
+  options.mask_zero_variance = run.batch.zero_variance == ZeroVariancePolicy::kMask ||
+                               run.batch.zero_variance == ZeroVariancePolicy::kResample;
   options.length_norm = run.algorithm.length_norm > 0
                             ? run.algorithm.length_norm
                             : static_cast<double>(run.sampling.max_tokens);
@@ -208,8 +208,7 @@ Result<StepPlan> MakeStepPlan(const BatchPlan& batch, const StepPlanOptions& opt
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
                             ComputeAdvantages(input, options.algorithm));
   BUTTRESS_ASSIGN_OR_RETURN(const Placement placement, Place(batch, flat, advantages, options));
-  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation,
-                            ParseAggregation(options.algorithm.aggregation));
+  const Aggregation aggregation = options.algorithm.aggregation;
   summary = Summarize(batch, flat, advantages, placement);
 
   StepPlan plan;

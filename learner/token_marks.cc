@@ -52,7 +52,7 @@ Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<Mark
   const auto eligible = [&](double covariance) {
     return clip.low < covariance && covariance < clip.high;
   };
-  const bool clips = algorithm.loss == "clip_cov";
+  const bool clips = algorithm.loss == PolicyLoss::kClipCov;
   const std::int64_t marked =
       MarkedTokens(clips ? clip.share : algorithm.kl_cov.share, sums.tokens);
   std::vector<double> eligible_tokens = {

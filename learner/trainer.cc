@@ -12,9 +12,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
-#include "lib/rl/advantage/rl_zvp.h"
-#include "lib/rl/loss/kl_loss.h"
-#include "lib/rl/loss/kl_mass.h"
+#include "lib/rl/advantage/estimators.h"
+#include "lib/rl/loss/kl.h"
 
 namespace buttress {
 namespace {
@@ -78,7 +77,7 @@ bool IsConstant(const Group& group) {
 Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options, Transformer& model,
                                                Transformer* reference, Collective& control,
                                                Collective& tensors, BatchSource& source) {
-  BUTTRESS_ASSIGN_OR_RETURN(const LossOptions loss, MakeLossOptions(options.run.algorithm));
+  const LossOptions loss = MakeLossOptions(options.run.algorithm);
   BUTTRESS_CHECK(options.run.algorithm.kl_coef == 0 || reference != nullptr,
                  "kl_coef > 0 needs the start model");
   return std::unique_ptr<Trainer>(
@@ -243,7 +242,7 @@ void Trainer::AddResponses() {
 Status Trainer::TakeKlOffRewards(StepReport& report) {
   reference_logprobs_.clear();
   const AlgorithmConfig& algorithm = options_.run.algorithm;
-  if (algorithm.kl_in != "reward") return OkStatus();
+  if (algorithm.kl_in != KlPlace::kReward) return OkStatus();
   std::vector<double> kl(plan_.advantages.size(), 0.0);
   {
     const Stopwatch watch(report.seconds.forward);
@@ -284,8 +283,7 @@ Status Trainer::TakeKlOffRewards(StepReport& report) {
 Status Trainer::MarkOwnTokens() {
   marks_.clear();
   const AlgorithmConfig& algorithm = options_.run.algorithm;
-  BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* loss, FindPolicyLoss(algorithm.loss));
-  if (!loss->reads_covariance) return OkStatus();
+  if (!MarksTokens(algorithm.loss)) return OkStatus();
   std::vector<MarkedRow> rows;
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {

@@ -367,11 +367,12 @@ class EmbeddedEngine final : public InferenceEngine {
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
                                               const WorkerConfig& worker, PolicyVersion initial) {
-  if (worker.device == "cuda")
+  if (worker.device == ComputeDevice::kCuda)
     BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
   BUTTRESS_ASSIGN_OR_RETURN(
       auto transformer,
-      Transformer::Load(model.path, model.dtype, {.cuda = worker.device == "cuda", .index = 0}));
+      Transformer::Load(model.path, model.dtype,
+                        {.cuda = worker.device == ComputeDevice::kCuda, .index = 0}));
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;

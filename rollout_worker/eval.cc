@@ -114,7 +114,7 @@ class Evaluation {
 }  // namespace
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
-  const bool cuda = options.worker.device == "cuda";
+  const bool cuda = options.worker.device == ComputeDevice::kCuda;
   if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("eval", "--device cpu").status());
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto file,

@@ -76,7 +76,9 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   EvalOptions options;
   options.model = config.run.model;
   options.model.path = flags.model;
-  if (!flags.dtype.empty()) options.model.dtype = flags.dtype;
+  if (!flags.dtype.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(options.model.dtype, FindChoice<ModelDtype>(flags.dtype));
+  }
   options.prompts = flags.prompts;
   options.data = config.run.data;
   options.reward = config.run.reward;
@@ -85,7 +87,9 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.worker = config.local.worker;
   options.worker.threads =
       flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
-  if (!flags.device.empty()) options.worker.device = flags.device;
+  if (!flags.device.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(options.worker.device, FindChoice<ComputeDevice>(flags.device));
+  }
   options.sampling.temperature = flags.temperature;
   options.sampling.seed = flags.seed;
   options.sampling.max_tokens = static_cast<std::int32_t>(

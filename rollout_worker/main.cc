@@ -23,7 +23,8 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config) {
   // The version that a run starts from is the model that its configuration names.
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
-  if (worker.engine == "vllm") return MakeVllmEngine(config.run.model, worker.vllm, initial);
+  if (worker.engine == EngineKind::kVllm)
+    return MakeVllmEngine(config.run.model, worker.vllm, initial);
   return MakeEmbeddedEngine(config.run.model, worker, initial);
 }
 

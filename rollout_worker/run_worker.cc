@@ -76,7 +76,7 @@ struct WeightTransport {
 Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credentials& credentials,
                                     const std::string& worker_id, WorkerMetrics& metrics) {
   WeightTransport transport;
-  if (local.worker.weights == "shared") {
+  if (local.worker.weights == WeightTransportKind::kShared) {
     transport.fetcher = MakeSharedFetcher();
     return transport;
   }
@@ -135,7 +135,7 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   self.set_worker_id(worker_id);
   self.set_incarnation(RandomIncarnation());
   self.set_config_sha256(RunConfigHash(config));
-  self.set_engine(local.worker.engine);
+  self.set_engine(std::string(ChoiceName(local.worker.engine)));
   self.set_weights_address(weights.address);
   self.set_metrics_address(metrics_address);
   CoordinatorSession control(control_client, self);

@@ -57,15 +57,13 @@ Status Run(const Flags& flags) {
   AdvantageInput input;
   input.rewards = input.raw_rewards = rewards;
   input.outcomes = outcomes;
-  if (options.advantage == "gdpo") input.components = components;
+  if (options.advantage == Estimator::kGdpo) input.components = components;
   input.lengths = lengths;
   input.group_offsets = offsets;
   input.history = history;
   input.collapse = MakeCollapseSnapshot(rewards, outcomes, offsets, history);
   input.key = AdvantageKey(1, 1);
 
-  BUTTRESS_ASSIGN_OR_RETURN(const AdvantageEstimator* estimator,
-                            FindAdvantageEstimator(options.advantage));
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput out, ComputeAdvantages(input, options));
   using Clock = std::chrono::steady_clock;
   double best = std::numeric_limits<double>::infinity();
@@ -73,8 +71,8 @@ Status Run(const Flags& flags) {
   do {
     const auto begin = Clock::now();
     if (flags.formula) {
-      if (options.advantage == "gdpo") std::ranges::fill(out.advantages, 0.0);  // it adds up
-      BUTTRESS_RETURN_IF_ERROR(estimator->compute(input, options, out));
+      std::ranges::fill(out.advantages, 0.0);  // as an estimator expects them
+      BUTTRESS_RETURN_IF_ERROR(InfoOf(options.advantage).compute(input, options, out));
     } else {
       BUTTRESS_ASSIGN_OR_RETURN(out, ComputeAdvantages(input, options));
     }

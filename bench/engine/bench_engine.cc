@@ -9,6 +9,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/random.h"
+#include "lib/config/choice_option.h"
 #include "rollout_worker/embedded_engine.h"
 
 namespace buttress {
@@ -80,7 +81,7 @@ int main(int argc, char** argv) {
   buttress::Flags flags;
   CLI::App app("Measures the embedded engine");
   app.add_option("model", flags.model.path, "Hugging Face folder")->required();
-  app.add_option("--dtype", flags.model.dtype, "float32 | bfloat16");
+  AddChoice(app, "--dtype", flags.model.dtype, "dtype of the parameters");
   app.add_option("--threads", flags.worker.threads, "number of torch threads");
   app.add_option("--prompt-tokens", flags.prompt_tokens, "number of tokens of each prompt");
   CLI11_PARSE(app, argc, argv);

@@ -8,23 +8,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kSuggestDistance = 2;
-
-std::size_t EditDistance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t substitute = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-      diagonal = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-    }
-  }
-  return row[b.size()];
-}
-
 template <class T>
 bool ParseWhole(const std::string& text, T& value) {
   T parsed{};
@@ -73,16 +56,7 @@ void YamlBinder::CheckUnknownKeys() {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
     if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one");
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
-    std::string message = "unknown key";
-    const auto closest = std::min_element(
-        known_.begin(), known_.end(),
-        [&](const auto& a, const auto& b) { return EditDistance(key, a) < EditDistance(key, b); });
-    if (closest != known_.end() && EditDistance(key, *closest) <= kSuggestDistance) {
-      message += "; did you mean '" + *closest + "'?";
-    }
-    message += " Known here:";
-    for (const std::string& name : known_) message += (name == known_.front() ? " " : ", ") + name;
-    Error(entry.first, key, message);
+    Error(entry.first, key, "unknown key" + SuggestNames(key, known_));
   }
 }
 

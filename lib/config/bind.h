@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/choice.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {
@@ -31,6 +32,11 @@ std::string ToText(std::int64_t value);
 std::string ToText(std::uint64_t value);
 std::string ToText(double value);
 std::string ToText(const std::string& value);
+
+template <Choice E>
+std::string ToText(E value) {
+  return std::string(ChoiceName(value));
+}
 
 inline const char* TypeName(bool) { return "true or false"; }
 
@@ -62,6 +68,8 @@ class YamlBinder {
       BindList(name, child, value);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       BindMap(name, child, value);
+    } else if constexpr (Choice<T>) {
+      BindChoice(name, child, value);
     } else if (!child.IsScalar() || !FromText(child.Scalar(), value)) {
       Error(child, name,
             std::string("expected ") + TypeName(value) + ", found '" + Text(child) + "'");
@@ -96,6 +104,13 @@ class YamlBinder {
     }
   }
 
+  template <Choice E>
+  void BindChoice(const char* name, const YAML::Node& child, E& value) {
+    const Result<E> found = FindChoice<E>(Text(child));
+    if (!found.ok()) return Error(child, name, found.status().message());
+    value = *found;
+  }
+
   void BindMap(const char* name, const YAML::Node& child,
                std::map<std::string, std::string>& value);
   void Error(const YAML::Node& at, const std::string& name, const std::string& what);
@@ -110,7 +125,7 @@ class YamlBinder {
   std::string path_;
   std::string file_;
   std::vector<std::string>& errors_;
-  std::vector<std::string> known_;
+  std::vector<std::string_view> known_;
 };
 
 // Writes a section as YAML.
@@ -140,8 +155,8 @@ class YamlPrinter {
         out_ << YAML::Key << YAML::DoubleQuoted << key << YAML::Value << YAML::DoubleQuoted << item;
       }
       out_ << YAML::EndMap;
-    } else if constexpr (std::same_as<T, std::string>) {
-      out_ << YAML::DoubleQuoted << value;
+    } else if constexpr (std::same_as<T, std::string> || Choice<T>) {
+      out_ << YAML::DoubleQuoted << ToText(value);
     } else {
       out_ << ToText(value);
     }
@@ -166,7 +181,9 @@ class SettingDescriber {
       out_ += path + "  (empty)  " + meaning + "\n";
     } else {
       const std::string text = ToText(value);
-      out_ += path + "  (" + (text.empty() ? "empty" : text) + ")  " + meaning + "\n";
+      out_ += path + "  (" + (text.empty() ? "empty" : text) + ")  " + meaning;
+      if constexpr (Choice<T>) out_ += ": " + DescribeChoices<T>();
+      out_ += "\n";
     }
   }
 

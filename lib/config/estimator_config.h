@@ -1,12 +1,89 @@
-// Settings of single advantage estimators: the sections of run.algorithm, each read by the
-// estimator of its name.
+// The advantage estimators and their settings. A section of run.algorithm is read by the estimator
+// of its name. lib/rl/advantage/advantage.cc has the function, formula and source of each.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "lib/config/choice.h"
+
 namespace buttress {
+
+enum class Estimator : std::uint8_t {
+  kGrpo,
+  kDrGrpo,
+  kRloo,
+  kOpo,
+  kReinforcePp,
+  kReinforcePpBaseline,
+  kGpg,
+  kPassK,
+  kGdpo,
+  kNgrpo,
+  kRlZvp,
+  kWReinforce,
+  kReinforceRej,
+  kRaft,
+  kAGrae,
+  kAvspo,
+};
+
+template <>
+inline constexpr ChoiceRow<Estimator> kChoices<Estimator>[] = {
+    {Estimator::kGrpo, "grpo"},
+    {Estimator::kDrGrpo, "dr_grpo"},
+    {Estimator::kRloo, "rloo"},
+    {Estimator::kOpo, "opo"},
+    {Estimator::kReinforcePp, "reinforce_pp"},
+    {Estimator::kReinforcePpBaseline, "reinforce_pp_baseline"},
+    {Estimator::kGpg, "gpg"},
+    {Estimator::kPassK, "pass_k"},
+    {Estimator::kGdpo, "gdpo"},
+    {Estimator::kNgrpo, "ngrpo"},
+    {Estimator::kRlZvp, "rl_zvp"},
+    {Estimator::kWReinforce, "w_reinforce"},
+    {Estimator::kReinforceRej, "reinforce_rej"},
+    {Estimator::kRaft, "raft"},
+    {Estimator::kAGrae, "a_grae"},
+    {Estimator::kAvspo, "avspo"},
+};
+
+// What the advantages of a group are divided by.
+enum class StdKind : std::uint8_t { kSample, kPopulation, kNone };
+
+template <>
+inline constexpr ChoiceRow<StdKind> kChoices<StdKind>[] = {
+    {StdKind::kSample, "sample"},
+    {StdKind::kPopulation, "population"},
+    {StdKind::kNone, "none"},
+};
+
+enum class AvspoMode : std::uint8_t { kNoise, kOpposite, kLadder, kPrior };
+
+template <>
+inline constexpr ChoiceRow<AvspoMode> kChoices<AvspoMode>[] = {
+    {AvspoMode::kNoise, "noise", "Gaussian noise, all groups"},
+    {AvspoMode::kOpposite, "opposite", "released code: one virtual sample, constant groups"},
+    {AvspoMode::kLadder, "ladder", "the paper's text"},
+    {AvspoMode::kPrior, "prior", "the prompt's history"},
+};
+
+enum class AGraeForm : std::uint8_t { kPaper, kReleased };
+
+template <>
+inline constexpr ChoiceRow<AGraeForm> kChoices<AGraeForm>[] = {
+    {AGraeForm::kPaper, "paper", "Eq 12 and 13"},
+    {AGraeForm::kReleased, "released", "the repository's easy term, 1 / (1 - sqrt p)"},
+};
+
+enum class GpgForm : std::uint8_t { kVerl, kOfficial };
+
+template <>
+inline constexpr ChoiceRow<GpgForm> kChoices<GpgForm>[] = {
+    {GpgForm::kVerl, "verl", "(r - mean) * N / nonzero rewards"},
+    {GpgForm::kOfficial, "official", "(r - mean) / share of mixed groups"},
+};
 
 // AVSPO's mode `ladder`: the text of the paper.
 struct AvspoLadderConfig {
@@ -55,7 +132,7 @@ struct AvspoPriorConfig {
 };
 
 struct AvspoConfig {
-  std::string mode = "opposite";
+  AvspoMode mode = AvspoMode::kOpposite;
   double acr_threshold = 0.3;
   double slope = 5.0;
   double variance_threshold = 0.01;
@@ -65,10 +142,7 @@ struct AvspoConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("mode", mode,
-      "noise (the brief's Gaussian noise, all groups) | opposite (released code: one virtual "
-      "sample, constant groups) | ladder (the "
-      "paper's text) | prior (the prompt's history)");
+    v("mode", mode, "how virtual samples are made");
     v("acr_threshold", acr_threshold,
       "noise, opposite, prior: the gate opens above this collapse rate");
     v("slope", slope,
@@ -81,26 +155,24 @@ struct AvspoConfig {
   }
 };
 
-struct AgraeConfig {
-  std::string form = "paper";
+struct AGraeConfig {
+  AGraeForm form = AGraeForm::kPaper;
   double alpha = 1.0;
 
   template <class V>
   void Visit(V& v) {
-    v("form", form,
-      "paper (Eq 12 and 13) | released (the repository's easy term, 1 / (1 - sqrt p))");
+    v("form", form, "which formula");
     v("alpha", alpha,
       "batch success rate from which positive advantages are no longer suppressed, in (0, 1]");
   }
 };
 
 struct GpgConfig {
-  std::string form = "verl";
+  GpgForm form = GpgForm::kVerl;
 
   template <class V>
   void Visit(V& v) {
-    v("form", form,
-      "verl ((r - mean) * N / nonzero rewards) | official ((r - mean) / share of mixed groups)");
+    v("form", form, "which formula");
   }
 };
 

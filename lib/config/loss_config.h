@@ -1,27 +1,131 @@
-// Settings of the loss: the sections of run.algorithm that are read with or by the policy loss of
-// `run.algorithm.loss`.
+// The policy losses and what belongs to them: importance corrections, KL estimators, aggregations,
+// and the sections of run.algorithm that they read. lib/rl/loss/loss_table.cc has the formula and
+// source of each.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
+#include "lib/config/choice.h"
+
 namespace buttress {
+
+enum class PolicyLoss : std::uint8_t {
+  kPpo,
+  kDecoupledPpo,
+  kGspo,
+  kGspoToken,
+  kCispo,
+  kGmpo,
+  kSapo,
+  kGpg,
+  kDppoTv,
+  kDppoKl,
+  kClipCov,
+  kKlCov,
+};
+
+template <>
+inline constexpr ChoiceRow<PolicyLoss> kChoices<PolicyLoss>[] = {
+    {PolicyLoss::kPpo, "ppo"},          {PolicyLoss::kDecoupledPpo, "decoupled_ppo"},
+    {PolicyLoss::kGspo, "gspo"},        {PolicyLoss::kGspoToken, "gspo_token"},
+    {PolicyLoss::kCispo, "cispo"},      {PolicyLoss::kGmpo, "gmpo"},
+    {PolicyLoss::kSapo, "sapo"},        {PolicyLoss::kGpg, "gpg"},
+    {PolicyLoss::kDppoTv, "dppo_tv"},   {PolicyLoss::kDppoKl, "dppo_kl"},
+    {PolicyLoss::kClipCov, "clip_cov"}, {PolicyLoss::kKlCov, "kl_cov"},
+};
+
+// Whether algorithm.dual_clip bounds the loss.
+constexpr bool HasDualClip(PolicyLoss loss) {
+  return loss == PolicyLoss::kPpo || loss == PolicyLoss::kDecoupledPpo;
+}
+
+// Whether the loss treats tokens differently that the covariances of the whole step mark.
+constexpr bool MarksTokens(PolicyLoss loss) {
+  return loss == PolicyLoss::kClipCov || loss == PolicyLoss::kKlCov;
+}
+
+// Whose log-probs the ratio divides by.
+enum class OldPolicy : std::uint8_t { kSampler, kLearner };
+
+template <>
+inline constexpr ChoiceRow<OldPolicy> kChoices<OldPolicy>[] = {
+    {OldPolicy::kSampler, "sampler", "recorded"},
+    {OldPolicy::kLearner, "learner", "its own, as the step begins"},
+};
+
+enum class CorrectionMode : std::uint8_t { kNone, kIs, kTis, kMis, kIcePop };
+
+template <>
+inline constexpr ChoiceRow<CorrectionMode> kChoices<CorrectionMode>[] = {
+    {CorrectionMode::kNone, "none"},
+    {CorrectionMode::kIs, "is", "w"},
+    {CorrectionMode::kTis, "tis", "min(w, cap)"},
+    {CorrectionMode::kMis, "mis", "w, 0 above cap"},
+    {CorrectionMode::kIcePop, "icepop", "w, 0 outside floor and cap"},
+};
+
+enum class CorrectionLevel : std::uint8_t { kToken, kSequence, kGeometric };
+
+template <>
+inline constexpr ChoiceRow<CorrectionLevel> kChoices<CorrectionLevel>[] = {
+    {CorrectionLevel::kToken, "token"},
+    {CorrectionLevel::kSequence, "sequence", "product over the completion"},
+    {CorrectionLevel::kGeometric, "geometric", "T-th root of the product"},
+};
+
+enum class KlEstimator : std::uint8_t { kK1, kK2, kK3, kK3Plus };
+
+template <>
+inline constexpr ChoiceRow<KlEstimator> kChoices<KlEstimator>[] = {
+    {KlEstimator::kK1, "k1"},
+    {KlEstimator::kK2, "k2"},
+    {KlEstimator::kK3, "k3"},
+    {KlEstimator::kK3Plus, "k3+", "k3's value, k2's gradient"},
+};
+
+// Where the KL term against the start model goes.
+enum class KlPlace : std::uint8_t { kLoss, kReward };
+
+template <>
+inline constexpr ChoiceRow<KlPlace> kChoices<KlPlace>[] = {
+    {KlPlace::kLoss, "loss"},
+    {KlPlace::kReward, "reward",
+     "taken off the reward; a trap: no group is homogeneous any more, and std: sample scales KL "
+     "noise to variance 1"},
+};
+
+// How the losses of tokens become the loss of a step (lib/rl/loss/aggregation.h).
+enum class Aggregation : std::uint8_t {
+  kTokenMean,
+  kTokenSum,
+  kGroupTokenMean,
+  kSeqMeanTokenMean,
+  kSeqMeanTokenSum,
+  kSeqMeanTokenSumNorm,
+};
+
+template <>
+inline constexpr ChoiceRow<Aggregation> kChoices<Aggregation>[] = {
+    {Aggregation::kTokenMean, "token_mean"},
+    {Aggregation::kTokenSum, "token_sum"},
+    {Aggregation::kGroupTokenMean, "group_token_mean"},
+    {Aggregation::kSeqMeanTokenMean, "seq_mean_token_mean"},
+    {Aggregation::kSeqMeanTokenSum, "seq_mean_token_sum"},
+    {Aggregation::kSeqMeanTokenSumNorm, "seq_mean_token_sum_norm"},
+};
 
 // Weights for the gap between the policy that sampled and the old policy of the ratio.
 struct CorrectionConfig {
-  std::string mode = "none";
-  std::string level = "token";
+  CorrectionMode mode = CorrectionMode::kNone;
+  CorrectionLevel level = CorrectionLevel::kToken;
   double cap = 2.0;
   double floor = 0.5;
 
   template <class V>
   void Visit(V& v) {
-    v("mode", mode,
-      "with w = old policy / sampling policy: none | is (w) | tis (min(w, cap)) | mis (w, 0 above "
-      "cap) | icepop (w, 0 outside floor and cap); "
-      "needs old_policy: learner");
-    v("level", level,
-      "w of a token | sequence (product over the completion) | geometric (its T-th root)");
+    v("mode", mode, "needs old_policy: learner; with w = old policy / sampling policy");
+    v("level", level, "what w is taken of");
     v("cap", cap, "upper bound of w");
     v("floor", floor, "icepop: lower bound of w");
   }

@@ -2,23 +2,35 @@
 // sections of run.reward.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/config/choice.h"
+
 namespace buttress {
+
+// When two answers are the same (lib/verify/math/equal.h).
+enum class MathMode : std::uint8_t { kLenient, kStrict };
+
+template <>
+inline constexpr ChoiceRow<MathMode> kChoices<MathMode>[] = {
+    {MathMode::kLenient, "lenient"},
+    {MathMode::kStrict, "strict"},
+};
 
 // Ways of finding an answer in a text (lib/verify/math/answer.h), the default order.
 inline constexpr std::string_view kMathAnchors[] = {
     "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
 
 struct MathConfig {
-  std::string mode = "lenient";
+  MathMode mode = MathMode::kLenient;
   std::vector<std::string> anchors{std::begin(kMathAnchors), std::end(kMathAnchors)};
 
   template <class V>
   void Visit(V& v) {
-    v("mode", mode, "lenient | strict: when two answers are the same (lib/verify/math/equal.h)");
+    v("mode", mode, "when two answers are the same");
     v("anchors", anchors,
       "where a response's answer is looked for, in this order: boxed, final answer is, ####, "
       "answer:, whole, last expression");

@@ -7,9 +7,29 @@
 #include <string>
 #include <vector>
 
+#include "lib/config/choice.h"
 #include "lib/config/math_config.h"
 
 namespace buttress {
+
+// What verifier `length` counts.
+enum class LengthUnit : std::uint8_t { kWords, kCharacters, kTokens };
+
+template <>
+inline constexpr ChoiceRow<LengthUnit> kChoices<LengthUnit>[] = {
+    {LengthUnit::kWords, "words"},
+    {LengthUnit::kCharacters, "characters"},
+    {LengthUnit::kTokens, "tokens"},
+};
+
+// Language of the responses that verifier `code` runs.
+enum class CodeLanguage : std::uint8_t { kPython, kCpp };
+
+template <>
+inline constexpr ChoiceRow<CodeLanguage> kChoices<CodeLanguage>[] = {
+    {CodeLanguage::kPython, "python"},
+    {CodeLanguage::kCpp, "cpp"},
+};
 
 struct FormatConfig {
   std::vector<std::string> tags = {"think", "answer"};
@@ -24,7 +44,7 @@ struct FormatConfig {
 };
 
 struct LengthConfig {
-  std::string unit = "words";
+  LengthUnit unit = LengthUnit::kWords;
   std::int64_t min = 1;
   std::int64_t max = 1024;
   std::int64_t overlong_tokens = 0;
@@ -32,7 +52,7 @@ struct LengthConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("unit", unit, "what verifier length counts: words | characters | tokens");
+    v("unit", unit, "what verifier length counts");
     v("min", min, "fewest of them");
     v("max", max, "most of them");
     v("overlong_tokens", overlong_tokens,
@@ -43,7 +63,7 @@ struct LengthConfig {
 };
 
 struct CodeConfig {
-  std::string language = "python";
+  CodeLanguage language = CodeLanguage::kPython;
   std::string python = "/usr/bin/python3";
   std::string compiler = "/usr/bin/g++";
   std::vector<std::string> read_only;
@@ -57,7 +77,7 @@ struct CodeConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("language", language, "of the responses: python | cpp");
+    v("language", language, "language of the responses");
     v("python", python, "interpreter inside the sandbox");
     v("compiler", compiler, "C++ compiler inside the sandbox");
     v("read_only", read_only,

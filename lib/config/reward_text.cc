@@ -5,6 +5,8 @@
 #include <cmath>
 #include <utility>
 
+#include "lib/config/choice.h"
+
 namespace buttress {
 namespace {
 
@@ -63,12 +65,9 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
 }
 
 Status CheckVerifierName(std::string_view name) {
-  std::string known;
-  for (const std::string_view verifier : kVerifierNames) {
-    if (verifier == name) return OkStatus();
-    known += (known.empty() ? "" : ", ") + std::string(verifier);
-  }
-  return InvalidArgument("unknown verifier '" + std::string(name) + "'; known: " + known);
+  if (std::ranges::find(kVerifierNames, name) != std::end(kVerifierNames)) return OkStatus();
+  return InvalidArgument("unknown verifier '" + std::string(name) + "'" +
+                         SuggestNames(name, kVerifierNames));
 }
 
 Status CheckRewardText(std::string_view text) {

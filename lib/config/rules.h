@@ -1,8 +1,8 @@
-// Collects what is wrong with a configuration, for the parts of ValidateRunConfig.
+// Collects every broken rule of a configuration, for the parts of ValidateRunConfig.
 #pragma once
 
-#include <algorithm>
-#include <initializer_list>
+#include <cmath>
+#include <concepts>
 #include <string>
 
 #include "lib/base/status.h"
@@ -12,20 +12,42 @@ namespace buttress {
 
 class Rules {
  public:
-  // Breaks unless `holds`: "run.sampling.temperature = 0: <expected and mend>".
+  // Every key stands in `section`: Rules("run.algorithm.") makes "eps" mean run.algorithm.eps.
+  explicit Rules(std::string section = "") : section_(std::move(section)) {}
+
+  // Records "run.sampling.temperature = 0: <expected and mend>" unless `holds`.
   template <class T>
   void Require(bool holds, const std::string& key, const T& value, const std::string& expected) {
-    if (!holds) broken_ += "\n  " + key + " = " + ToText(value) + ": " + expected;
+    if (!holds) broken_ += "\n  " + section_ + key + " = " + ToText(value) + ": " + expected;
   }
 
-  void OneOf(const std::string& key, const std::string& value,
-             std::initializer_list<const char*> choices) {
-    std::string expected = "choose one of:";
-    for (const char* choice : choices)
-      expected += (choice == *choices.begin() ? " " : ", ") + std::string(choice);
-    Require(std::find(choices.begin(), choices.end(), value) != choices.end(), key, value,
-            expected);
+  template <class T>
+  void AtLeast(const std::string& key, T value, std::type_identity_t<T> least) {
+    Require(value >= least && IsFinite(value), key, value, ToText(least) + " or more");
   }
+
+  template <class T>
+  void Between(const std::string& key, T value, std::type_identity_t<T> least,
+               std::type_identity_t<T> most) {
+    Require(value >= least && value <= most, key, value,
+            "between " + ToText(least) + " and " + ToText(most));
+  }
+
+  void Above0(const std::string& key, double value) {
+    Require(value > 0 && IsFinite(value), key, value, "above 0");
+  }
+
+  // In (0, 1].
+  void Share(const std::string& key, double value) {
+    Require(value > 0 && value <= 1, key, value, "above 0 and at most 1");
+  }
+
+  void Finite(const std::string& key, double value) {
+    Require(IsFinite(value), key, value, "a finite number");
+  }
+
+  // Adds what `part` found.
+  void Add(const Rules& part) { broken_ += part.broken_; }
 
   Status Verdict() const {
     if (broken_.empty()) return OkStatus();
@@ -33,25 +55,32 @@ class Rules {
   }
 
  private:
+  template <class T>
+  static bool IsFinite(T value) {
+    if constexpr (std::floating_point<T>) return std::isfinite(value);
+    return true;
+  }
+
+  std::string section_;
   std::string broken_;
 };
 
-// Of a prompt or completion; lib/experience/codec.h refuses longer ones.
+// Most tokens of a prompt or of a completion; the codec of lib/experience refuses longer ones.
 inline constexpr std::int64_t kMaxTokens = 1 << 20;
 
+// Longest time that a setting may ask for.
+inline constexpr std::int64_t kDayMs = 86400000;
+
 // run.reward (validate_reward.cc).
-void CheckReward(const RewardConfig& reward, Rules& rules);
+Rules CheckReward(const RewardConfig& reward);
 
-// run.algorithm: the estimators (validate_estimator.cc).
-void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules);
+// run.algorithm (validate_algorithm.cc).
+Rules CheckAlgorithm(const AlgorithmConfig& algorithm);
 
-// run.algorithm: the loss and what belongs to it (validate_loss.cc).
-void CheckLoss(const AlgorithmConfig& algorithm, Rules& rules);
-
-// Rules between the loss and the rest of the run.
-void CheckLossOfRun(const RunSettings& run, Rules& rules);
+// Rules between run.algorithm and the rest of the run.
+Rules CheckAlgorithmOfRun(const RunSettings& run);
 
 // local, and rules between it and the run (validate_local.cc).
-void CheckLocal(const RunConfig& config, Rules& rules);
+Rules CheckLocal(const RunConfig& config);
 
 }  // namespace buttress

@@ -16,6 +16,59 @@
 
 namespace buttress {
 
+// Number format of parameters, gradients and optimizer state.
+enum class ModelDtype : std::uint8_t { kFloat32, kBfloat16 };
+
+template <>
+inline constexpr ChoiceRow<ModelDtype> kChoices<ModelDtype>[] = {
+    {ModelDtype::kFloat32, "float32"},
+    {ModelDtype::kBfloat16, "bfloat16"},
+};
+
+// Learning rate after the warm-up.
+enum class LrSchedule : std::uint8_t { kConstant, kLinear, kCosine };
+
+template <>
+inline constexpr ChoiceRow<LrSchedule> kChoices<LrSchedule>[] = {
+    {LrSchedule::kConstant, "constant"},
+    {LrSchedule::kLinear, "linear"},
+    {LrSchedule::kCosine, "cosine"},
+};
+
+enum class EngineKind : std::uint8_t { kEmbedded, kVllm };
+
+template <>
+inline constexpr ChoiceRow<EngineKind> kChoices<EngineKind>[] = {
+    {EngineKind::kEmbedded, "embedded", "LibTorch, in the worker"},
+    {EngineKind::kVllm, "vllm", "HTTP"},
+};
+
+enum class ComputeDevice : std::uint8_t { kCpu, kCuda };
+
+template <>
+inline constexpr ChoiceRow<ComputeDevice> kChoices<ComputeDevice>[] = {
+    {ComputeDevice::kCpu, "cpu"},
+    {ComputeDevice::kCuda, "cuda"},
+};
+
+// How new weights arrive at a worker.
+enum class WeightTransportKind : std::uint8_t { kShared, kGrpc };
+
+template <>
+inline constexpr ChoiceRow<WeightTransportKind> kChoices<WeightTransportKind>[] = {
+    {WeightTransportKind::kShared, "shared", "folder of the manifest"},
+    {WeightTransportKind::kGrpc, "grpc"},
+};
+
+enum class CollectiveKind : std::uint8_t { kLocal, kMpi, kNccl };
+
+template <>
+inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
+    {CollectiveKind::kLocal, "local", "one rank"},
+    {CollectiveKind::kMpi, "mpi"},
+    {CollectiveKind::kNccl, "nccl"},
+};
+
 struct DataConfig {
   std::string prompts;
   std::string held_out;
@@ -53,12 +106,12 @@ struct DataConfig {
 
 struct ModelPathConfig {
   std::string path;
-  std::string dtype = "float32";
+  ModelDtype dtype = ModelDtype::kFloat32;
 
   template <class V>
   void Visit(V& v) {
     v("path", path, "Hugging Face folder to start from: config.json, tokenizer.json, safetensors");
-    v("dtype", dtype, "parameters, gradients and optimizer state: float32 | bfloat16");
+    v("dtype", dtype, "parameters, gradients and optimizer state");
   }
 };
 
@@ -83,7 +136,7 @@ struct BatchConfig {
   std::int64_t prompts = 32;
   std::int64_t max_age = 1;
   std::int64_t window = 1;
-  std::string zero_variance = "keep";
+  ZeroVariancePolicy zero_variance = ZeroVariancePolicy::kKeep;
   ResampleConfig resample;
 
   template <class V>
@@ -93,27 +146,24 @@ struct BatchConfig {
       "steps that a group may be older than the weights it trains (S); 0 = on-policy");
     v("window", window,
       "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
-    v("zero_variance", zero_variance,
-      "groups whose rewards are all equal: keep (the estimator decides) | mask (in no loss, no "
-      "denominator) | resample (replaced by other "
-      "prompts, up to a cap) | virtual (advantage: avspo)");
+    v("zero_variance", zero_variance, "groups whose rewards are all equal");
     v("resample", resample, "zero_variance: resample");
   }
 };
 
 struct AlgorithmConfig {
-  std::string advantage = "grpo";
-  std::string std = "sample";
+  Estimator advantage = Estimator::kGrpo;
+  StdKind std = StdKind::kSample;
   double eps = 1e-6;
   AvspoConfig avspo;
-  AgraeConfig a_grae;
+  AGraeConfig a_grae;
   GpgConfig gpg;
   GdpoConfig gdpo;
   NgrpoConfig ngrpo;
   RlZvpConfig rl_zvp;
   WReinforceConfig w_reinforce;
-  std::string loss = "ppo";
-  std::string old_policy = "sampler";
+  PolicyLoss loss = PolicyLoss::kPpo;
+  OldPolicy old_policy = OldPolicy::kSampler;
   CorrectionConfig correction;
   SapoConfig sapo;
   DppoConfig dppo;
@@ -122,19 +172,20 @@ struct AlgorithmConfig {
   double clip_low = 0.2;
   double clip_high = 0.2;
   double dual_clip = 0.0;
-  std::string aggregation = "token_mean";
+  Aggregation aggregation = Aggregation::kTokenMean;
   double length_norm = 0.0;
   double kl_coef = 0.0;
-  std::string kl_estimator = "k3";
-  std::string kl_in = "loss";
+  KlEstimator kl_estimator = KlEstimator::kK3;
+  KlPlace kl_in = KlPlace::kLoss;
   double entropy_coef = 0.0;
   AdaptiveEntropyConfig adaptive_entropy;
   OverlongConfig overlong;
 
   template <class V>
   void Visit(V& v) {
-    v("advantage", advantage, "estimator; buttress advantages --estimator list prints all");
-    v("std", std, "what the group's advantages are divided by: sample | population | none");
+    v("advantage", advantage,
+      "estimator; `buttress advantages --estimator list` prints their formulas");
+    v("std", std, "standard deviation that the group's advantages are divided by");
     v("eps", eps, "added to that standard deviation");
     v("avspo", avspo, "virtual samples (advantage: avspo)");
     v("a_grae", a_grae, "difficulty and sign (advantage: a_grae)");
@@ -143,10 +194,8 @@ struct AlgorithmConfig {
     v("ngrpo", ngrpo, "one virtual best sample (advantage: ngrpo)");
     v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");
     v("w_reinforce", w_reinforce, "correct against wrong (advantage: w_reinforce)");
-    v("loss", loss, "policy loss; buttress losses prints all");
-    v("old_policy", old_policy,
-      "whose log-probs the ratio divides by: sampler (recorded) | learner (its own, as the step "
-      "begins)");
+    v("loss", loss, "policy loss; `buttress losses` prints their formulas");
+    v("old_policy", old_policy, "whose log-probs the ratio divides by");
     v("correction", correction, "weights for the gap between sampler and learner");
     v("sapo", sapo, "soft gate (loss: sapo)");
     v("dppo", dppo, "divergence instead of ratio clip (loss: dppo_tv, dppo_kl)");
@@ -157,16 +206,12 @@ struct AlgorithmConfig {
     v("clip_high", clip_high,
       "ratio clip above: 1 + clip_high; gmpo: of the log ratio, dppo: of the divergence");
     v("dual_clip", dual_clip, "bound of the loss for negative advantages (c > 1); 0 = off");
-    v("aggregation", aggregation,
-      "token_mean | token_sum | group_token_mean | seq_mean_token_mean | seq_mean_token_sum | "
-      "seq_mean_token_sum_norm");
+    v("aggregation", aggregation, "how the losses of tokens become the loss of a step");
     v("length_norm", length_norm, "constant of seq_mean_token_sum_norm; 0 = sampling.max_tokens");
     v("kl_coef", kl_coef,
       "weight of the KL loss against the start model; 0 = off, no reference model is kept");
-    v("kl_estimator", kl_estimator, "k1 | k2 | k3 | k3+ (k3's value, k2's gradient)");
-    v("kl_in", kl_in,
-      "loss | reward (taken off the reward; a trap: no group is homogeneous any more, and std: "
-      "sample scales KL noise to variance 1)");
+    v("kl_estimator", kl_estimator, "estimator of that KL");
+    v("kl_in", kl_in, "where the KL term goes");
     v("entropy_coef", entropy_coef, "weight of the entropy bonus; 0 = off");
     v("adaptive_entropy", adaptive_entropy, "entropy_coef that follows the entropy");
     v("overlong", overlong, "completions at or near the token limit");
@@ -180,7 +225,7 @@ struct OptimConfig {
   double eps = 1e-8;
   double weight_decay = 0.0;
   std::int64_t warmup_steps = 0;
-  std::string schedule = "constant";
+  LrSchedule schedule = LrSchedule::kConstant;
   double min_lr_ratio = 0.1;
   double clip_grad = 1.0;
 
@@ -192,7 +237,7 @@ struct OptimConfig {
     v("eps", eps, "added to the root of the second moment");
     v("weight_decay", weight_decay, "decoupled weight decay, on matrices only");
     v("warmup_steps", warmup_steps, "steps of linear warm-up");
-    v("schedule", schedule, "after the warm-up: constant | linear | cosine");
+    v("schedule", schedule, "learning rate after the warm-up");
     v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine");
     v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off");
   }
@@ -298,14 +343,14 @@ struct VllmConfig {
 
 struct WorkerConfig {
   std::string id;
-  std::string engine = "embedded";
+  EngineKind engine = EngineKind::kEmbedded;
   VllmConfig vllm;
-  std::string device = "cpu";
+  ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t threads = 1;
   std::int64_t max_running = 256;
   std::int64_t kv_cache_tokens = 262144;
   bool batch_invariant = false;
-  std::string weights = "shared";
+  WeightTransportKind weights = WeightTransportKind::kShared;
   std::string weights_dir;
   std::string listen = "127.0.0.1:0";
   std::string advertise;
@@ -314,16 +359,16 @@ struct WorkerConfig {
   template <class V>
   void Visit(V& v) {
     v("id", id, "worker id, unique in the run; empty: host name and process id");
-    v("engine", engine, "embedded (LibTorch, in the worker) | vllm (HTTP)");
+    v("engine", engine, "what generates completions");
     v("vllm", vllm, "engine: vllm");
-    v("device", device, "cpu | cuda, for the embedded engine");
+    v("device", device, "device of the embedded engine");
     v("threads", threads, "torch threads of the embedded engine");
     v("max_running", max_running, "samples decoded together at most");
     v("kv_cache_tokens", kv_cache_tokens,
       "bound of the key-value cache, in tokens over all running samples");
     v("batch_invariant", batch_invariant,
       "embedded: the same bits whatever else is in the batch; slower");
-    v("weights", weights, "how new weights arrive: shared (folder of the manifest) | grpc");
+    v("weights", weights, "how new weights arrive");
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");
     v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
@@ -332,8 +377,8 @@ struct WorkerConfig {
 };
 
 struct LearnerConfig {
-  std::string collective = "mpi";
-  std::string device = "cpu";
+  CollectiveKind collective = CollectiveKind::kMpi;
+  ComputeDevice device = ComputeDevice::kCpu;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
@@ -346,8 +391,8 @@ struct LearnerConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("collective", collective, "local (one rank) | mpi | nccl");
-    v("device", device, "cpu | cuda");
+    v("collective", collective, "what sums gradients over ranks");
+    v("device", device, "device of the ranks");
     v("threads", threads, "torch threads of a rank");
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)");

@@ -5,7 +5,31 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/config/choice.h"
+
 namespace buttress {
+
+// What happens to groups whose rewards are all equal.
+enum class ZeroVariancePolicy : std::uint8_t { kKeep, kMask, kResample, kVirtual };
+
+template <>
+inline constexpr ChoiceRow<ZeroVariancePolicy> kChoices<ZeroVariancePolicy>[] = {
+    {ZeroVariancePolicy::kKeep, "keep", "the estimator decides"},
+    {ZeroVariancePolicy::kMask, "mask", "in no loss, no denominator"},
+    {ZeroVariancePolicy::kResample, "resample", "replaced by other prompts, up to a cap"},
+    {ZeroVariancePolicy::kVirtual, "virtual", "advantage: avspo"},
+};
+
+// Which prompts are passed over by their history.
+enum class SelectionMode : std::uint8_t { kNone, kGreso, kSpeed, kMopps };
+
+template <>
+inline constexpr ChoiceRow<SelectionMode> kChoices<SelectionMode>[] = {
+    {SelectionMode::kNone, "none"},
+    {SelectionMode::kGreso, "greso", "constant again and again"},
+    {SelectionMode::kSpeed, "speed", "constant last time"},
+    {SelectionMode::kMopps, "mopps", "far from a success rate"},
+};
 
 // DAPO's dynamic sampling (arXiv 2503.14476), with the bounds that the paper leaves out.
 struct ResampleConfig {
@@ -65,17 +89,14 @@ struct MoppsConfig {
 };
 
 struct SelectionConfig {
-  std::string mode = "none";
+  SelectionMode mode = SelectionMode::kNone;
   GresoConfig greso;
   SpeedConfig speed;
   MoppsConfig mopps;
 
   template <class V>
   void Visit(V& v) {
-    v("mode", mode,
-      "prompts passed over by their history: none | greso (constant again and again) | speed "
-      "(constant last time) | mopps (far from a "
-      "success rate)");
+    v("mode", mode, "prompts passed over by their history");
     v("greso", greso, "mode greso");
     v("speed", speed, "mode speed");
     v("mopps", mopps, "mode mopps");

@@ -40,11 +40,10 @@ Columns ColumnsOf(std::span<const GroupFacts> groups) {
   return columns;
 }
 
-EstimatorRemedy Estimator(std::string name, const std::string& advantage, const std::string& mode) {
+EstimatorRemedy RemedyOf(Estimator estimator) {
   EstimatorRemedy remedy;
-  remedy.name = std::move(name);
-  remedy.options.advantage = advantage;
-  if (!mode.empty()) remedy.options.avspo.mode = mode;
+  remedy.name = ChoiceName(estimator);
+  remedy.options.advantage = estimator;
   return remedy;
 }
 
@@ -65,12 +64,15 @@ void Count(const AdvantageInput& input, const AdvantageOutput& out, EstimatorRem
 }  // namespace
 
 Remedies::Remedies() {
-  report_.estimators.push_back(Estimator("grpo", "grpo", ""));
-  for (const char* mode : {"opposite", "ladder", "prior", "noise"}) {
-    report_.estimators.push_back(Estimator(std::string("avspo, mode ") + mode, "avspo", mode));
+  report_.estimators.push_back(RemedyOf(Estimator::kGrpo));
+  for (const AvspoMode mode :
+       {AvspoMode::kOpposite, AvspoMode::kLadder, AvspoMode::kPrior, AvspoMode::kNoise}) {
+    EstimatorRemedy& remedy = report_.estimators.emplace_back(RemedyOf(Estimator::kAvspo));
+    remedy.name += ", mode " + std::string(ChoiceName(mode));
+    remedy.options.avspo.mode = mode;
   }
-  report_.estimators.push_back(Estimator("ngrpo", "ngrpo", ""));
-  report_.estimators.push_back(Estimator("reinforce_pp", "reinforce_pp", ""));
+  report_.estimators.push_back(RemedyOf(Estimator::kNgrpo));
+  report_.estimators.push_back(RemedyOf(Estimator::kReinforcePp));
 }
 
 Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,

@@ -15,10 +15,8 @@
 namespace buttress {
 namespace {
 
-Result<at::ScalarType> ParseDtype(const std::string& dtype) {
-  if (dtype == "float32") return at::kFloat;
-  if (dtype == "bfloat16") return at::kBFloat16;
-  return InvalidArgument(fmt::format("dtype = '{}'; expected float32 or bfloat16", dtype));
+at::ScalarType ScalarTypeOf(ModelDtype dtype) {
+  return dtype == ModelDtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
 }
 
 Result<at::Device> FindDevice(ModelDevice device) {
@@ -40,13 +38,11 @@ Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device 
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
 }
 
-Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder,
-                                                       const std::string& dtype,
+Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder, ModelDtype dtype,
                                                        ModelDevice device) {
   BUTTRESS_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
-  BUTTRESS_ASSIGN_OR_RETURN(const at::ScalarType type, ParseDtype(dtype));
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
-  DecoderWeights weights = EmptyWeights(config, type, place);
+  DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
   const auto names = NamedParameters(weights, config);
   BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
                             ReadParameters(folder, names, config.tie_word_embeddings));
@@ -56,11 +52,10 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
 }
 
 Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
-                                                         const std::string& dtype,
-                                                         ModelDevice device, std::uint64_t seed) {
-  BUTTRESS_ASSIGN_OR_RETURN(const at::ScalarType type, ParseDtype(dtype));
+                                                         ModelDtype dtype, ModelDevice device,
+                                                         std::uint64_t seed) {
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
-  DecoderWeights weights = EmptyWeights(config, type, place);
+  DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
   std::uint64_t stream = 0;
   for (const auto& [name, tensor] : NamedParameters(weights, config)) {
     at::Tensor values = at::zeros(tensor.sizes(), at::kFloat);

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/config/run_config.h"
 #include "lib/policy/attention.h"
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
@@ -30,17 +31,16 @@ struct ModelDevice {
 // Not thread-safe, except for ReadWeights. LibTorch's exceptions (c10::Error) pass through.
 class Transformer {
  public:
-  // Loads a Hugging Face folder into parameters of `dtype` ("float32" or "bfloat16"). kDataLoss
+  // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss
   // names a missing, unknown or misshapen tensor; kInvalidArgument a field of config.json that is
   // not supported.
-  static Result<std::unique_ptr<Transformer>> Load(const std::string& folder,
-                                                   const std::string& dtype, ModelDevice device);
+  static Result<std::unique_ptr<Transformer>> Load(const std::string& folder, ModelDtype dtype,
+                                                   ModelDevice device);
 
   // Draws random weights from N(0, initializer_range^2), which `seed` determines. Norm weights are
   // 1, biases 0.
-  static Result<std::unique_ptr<Transformer>> Random(const ModelConfig& config,
-                                                     const std::string& dtype, ModelDevice device,
-                                                     std::uint64_t seed);
+  static Result<std::unique_ptr<Transformer>> Random(const ModelConfig& config, ModelDtype dtype,
+                                                     ModelDevice device, std::uint64_t seed);
 
   const ModelConfig& config() const { return config_; }
 

@@ -35,11 +35,12 @@ class Length : public Verifier {
   explicit Length(const LengthConfig& config) : config_(config) {}
 
   Verdict Verify(const VerifyRequest& request) const override {
-    if (config_.unit == "tokens" && request.tokens < 0) return Unscorable(kNoTokens);
-    const std::int64_t length = config_.unit == "tokens"  ? request.tokens
-                                : config_.unit == "words" ? CountWords(request.response)
-                                                          : CountCharacters(request.response);
-    const std::string given = std::to_string(length) + " " + config_.unit;
+    if (config_.unit == LengthUnit::kTokens && request.tokens < 0) return Unscorable(kNoTokens);
+    const std::int64_t length = config_.unit == LengthUnit::kTokens ? request.tokens
+                                : config_.unit == LengthUnit::kWords
+                                    ? CountWords(request.response)
+                                    : CountCharacters(request.response);
+    const std::string given = std::to_string(length) + " " + std::string(ChoiceName(config_.unit));
     const std::string gold = std::to_string(config_.min) + " to " + std::to_string(config_.max);
     return config_.min <= length && length <= config_.max ? Correct(given, gold)
                                                           : Wrong(given, gold);

@@ -66,9 +66,9 @@ class VllmOracleTest : public ::testing::Test {
     config_.api_key_file = Environment("BUTTRESS_VLLM_API_KEY_FILE");
     path_.path = Environment("BUTTRESS_VLLM_MODEL");
     if (const std::string dtype = Environment("BUTTRESS_VLLM_DTYPE"); !dtype.empty())
-      dtype_ = dtype;
+      dtype_ = *FindChoice<ModelDtype>(dtype);
     model_ = *Transformer::Load(path_.path, dtype_, {});
-    exact_ = *Transformer::Load(path_.path, "float32", {});
+    exact_ = *Transformer::Load(path_.path, ModelDtype::kFloat32, {});
     publisher_ = *WeightPublisher::Create({.folder = dir_.path()});
   }
 
@@ -176,10 +176,11 @@ class VllmOracleTest : public ::testing::Test {
     std::printf(
         "policy %s, %s, log-probs of %lld tokens at temperature %.1f: from ours %s; from ours in "
         "float32 %s (ours: %s); canaries %.2g\n",
-        ToString(version).c_str(), dtype_.c_str(), static_cast<long long>(from_ours.tokens),
-        kTemperature, text(from_ours).c_str(), text(from_exact).c_str(),
-        text(ours_from_exact).c_str(), engine_->stats().canary_difference);
-    const SameLogprobs bound = dtype_ == "float32" ? kFloat32 : kBfloat16;
+        ToString(version).c_str(), std::string(ChoiceName(dtype_)).c_str(),
+        static_cast<long long>(from_ours.tokens), kTemperature, text(from_ours).c_str(),
+        text(from_exact).c_str(), text(ours_from_exact).c_str(),
+        engine_->stats().canary_difference);
+    const SameLogprobs bound = dtype_ == ModelDtype::kFloat32 ? kFloat32 : kBfloat16;
     EXPECT_LE(from_ours.mean(), bound.mean);
     EXPECT_LE(from_ours.largest, bound.largest);
   }
@@ -187,7 +188,7 @@ class VllmOracleTest : public ::testing::Test {
   VllmConfig config_;
   ModelPathConfig path_;
   TempDir dir_;
-  std::string dtype_ = "float32";
+  ModelDtype dtype_ = ModelDtype::kFloat32;
   std::unique_ptr<Transformer> model_;
   std::unique_ptr<Transformer> exact_;  // model_'s weights in float32
   std::unique_ptr<WeightPublisher> publisher_;

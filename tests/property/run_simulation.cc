@@ -62,7 +62,7 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   options.resample = random.Below(2) == 0;
   options.replace_cap = options.prompts * static_cast<std::int64_t>(1 + random.Below(3));
   options.replace_budget = static_cast<std::int64_t>(random.Below(2) * (1 + random.Below(10)));
-  options.selection.mode = random.Below(2) == 0 ? "greso" : "none";
+  options.selection.mode = random.Below(2) == 0 ? SelectionMode::kGreso : SelectionMode::kNone;
   return options;
 }
 

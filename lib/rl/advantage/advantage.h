@@ -1,56 +1,60 @@
-// Advantage estimators: a table of pure functions with one signature, in double, over a whole
-// batch. To add one: write its function, add its row to the table in advantage.cc and its name to
-// validate.cc, add its golden vector. docs/estimators.md is made from the table.
+// Advantage estimators: pure functions of one signature over the rewards of a whole batch, in
+// double. docs/contributing.md says how to add one; docs/estimators.md is generated from the table.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <span>
-#include <string>
 #include <string_view>
 #include <vector>
 
 #include "lib/base/random.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/experience/group_offsets.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 
-// What a gate remembers from step to step. Empty before the first step.
+// What a gate carries from one step to the next; empty before the first step.
 struct GateState {
   std::optional<double> threshold;    // of the next step
-  std::optional<double> reward_mean;  // raw, of the step before
+  std::optional<double> reward_mean;  // mean raw reward of the step before
 
   bool operator==(const GateState&) const = default;
 };
 
-// N completions, group k owns rows [group_offsets[k], group_offsets[k+1]).
+// N completions in K groups; group k owns rows [group_offsets[k], group_offsets[k + 1]).
 struct AdvantageInput {
-  std::span<const double> rewards;      // [N] shaped totals
-  std::span<const double> raw_rewards;  // [N] before shaping; decides collapse
-  std::span<const Outcome>
-      outcomes;  // [N]; or empty if unknown, where a raw reward that is not a number is unscorable
-  std::span<const double> components;     // [N, C] row-major; empty unless the reward has parts
-  std::span<const std::int32_t> lengths;  // [N] trained tokens
+  std::span<const double> rewards;      // [N] after shaping
+  std::span<const double> raw_rewards;  // [N] before shaping; these decide collapse
+  // [N], or empty where outcomes are unknown; a raw reward that is not a number is then unscorable
+  std::span<const Outcome> outcomes;
+  std::span<const double> components;           // [N, C] row-major; empty for a reward of one part
+  std::span<const std::int32_t> lengths;        // [N] trained tokens
   std::span<const std::int32_t> group_offsets;  // [K + 1]
   std::span<const PromptHistory> history;       // [K] before this batch
-  CollapseSnapshot collapse;                    // of the step, equal for all
+  CollapseSnapshot collapse;                    // of the step, equal on every rank
   GateState gate;                               // next_gate of the step before
-  RandomKey key;                                // (run, step)
+  RandomKey key;                                // from the run's seed and the step
 
   std::size_t groups() const { return group_offsets.size() - 1; }
+
+  // Rewards of group k.
+  std::span<const double> group_rewards(std::size_t k) const {
+    return GroupRows(rewards, group_offsets, k);
+  }
 };
 
-// What a gate did to one group.
+// Virtual samples of one group.
 struct VirtualDecision {
   bool injected = false;
-  double weight = 0;           // confidence weight of the virtual advantages
-  double virtual_samples = 0;  // how many, or their weight
+  double weight = 0;           // of the advantages among virtual samples
+  double virtual_samples = 0;  // their number, or their weight
 };
 
-// What a gate compared, for the whole batch.
+// What the gate of an estimator compared for the whole batch.
 struct GateReading {
   double rate = 0;
   double threshold = 0;
@@ -59,50 +63,53 @@ struct GateReading {
 
 struct AdvantageOutput {
   std::vector<double> advantages;  // [N]; exactly 0 for unscorable completions
-  std::vector<double>
-      // [N] for TokenAdvantages (rl_zvp.h); empty unless the estimator looks at tokens
-      entropy_scale;
-  std::vector<CollapseClass> collapse;     // [K] raw, never altered by injection
+  // [N] for TokenAdvantages (estimators.h); empty unless the estimator looks at tokens
+  std::vector<double> entropy_scale;
+  std::vector<CollapseClass> collapse;     // [K] of the raw rewards; virtual samples do not count
   std::vector<VirtualDecision> decisions;  // [K]
-  std::optional<GateReading> gate;         // none for an estimator without a gate
-  GateState next_gate;  // for the next step; the input's for an estimator that remembers nothing
+  std::optional<GateReading> gate;         // absent for an estimator without a gate
+  GateState next_gate;  // for the next step; equal to the input's for an estimator without state
 
-  // Whether completion `row` may have a gradient: its advantage, or that of one of its tokens, is
-  // not 0.
+  // Whether the advantage of completion `row`, or of one of its tokens, is not 0.
   bool has_gradient(std::size_t row) const {
     return advantages[row] != 0 || (!entropy_scale.empty() && entropy_scale[row] != 0);
   }
+
+  // Advantages of group k of `input`.
+  std::span<double> group_advantages(const AdvantageInput& input, std::size_t k) {
+    return GroupRows(std::span<double>(advantages), input.group_offsets, k);
+  }
 };
 
-// What an estimator sees: a checked batch without unscorable completions (groups may be empty), and
-// an output of that shape with advantages 0, classes set, decisions empty. It must not depend on
-// anything else.
+// An estimator fills out.advantages. Its input is checked and has no unscorable completions (groups
+// may be empty); `out` arrives with advantages of 0, classes set and decisions empty. The result
+// depends on the arguments alone.
 using AdvantageFn = Status (*)(const AdvantageInput& input, const AlgorithmConfig& options,
                                AdvantageOutput& out);
 
-struct AdvantageEstimator {
-  std::string_view name;
+struct EstimatorInfo {
+  Estimator estimator;
   AdvantageFn compute;
   std::string_view formula;  // one line
   std::string_view paper;
-  std::string_view on_constant_group;  // "exactly 0", or what it gives
+  std::string_view on_constant_group;  // "exactly 0", or the advantages of such a group
   bool reads_lengths = false;
   bool reads_components = false;
+
+  std::string_view name() const { return ChoiceName(estimator); }
 };
 
-// All estimators, in the order of the documentation.
-std::span<const AdvantageEstimator> AdvantageEstimators();
+// All estimators, in the order of Estimator.
+std::span<const EstimatorInfo> Estimators();
 
-// The estimator that `name` names. kInvalidArgument: "algorithm.advantage = 'gpro' is not an
-// estimator; choose one of: grpo, ...".
-Result<const AdvantageEstimator*> FindAdvantageEstimator(std::string_view name);
+const EstimatorInfo& InfoOf(Estimator estimator);
 
-// Checks the batch, then runs the estimator that options.advantage names. The learner's and the
-// command line's only way in. Pure.
+// Checks the batch, runs the estimator of options.advantage and checks its result. The learner and
+// the command line have no other way in. Pure. kInvalidArgument names the field and row.
 Result<AdvantageOutput> ComputeAdvantages(const AdvantageInput& input,
                                           const AlgorithmConfig& options);
 
-// Random numbers of estimators at a step; a replay uses the same.
+// Key of the estimators' random numbers at a step; a replay of the step uses the same.
 RandomKey AdvantageKey(std::uint64_t run_seed, std::int64_t step);
 
 }  // namespace buttress

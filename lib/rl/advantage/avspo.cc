@@ -2,33 +2,173 @@
 
 #include <algorithm>
 #include <array>
-#include <string>
+#include <cmath>
 
-#include "lib/experience/group_offsets.h"
-#include "lib/rl/advantage/group_stats.h"
+#include "lib/rl/advantage/estimators.h"
+#include "lib/rl/advantage/virtual_rewards.h"
+#include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/statistics.h"
 
 namespace buttress {
 namespace {
 
+bool IsAllRightOrAllWrong(CollapseClass collapse) {
+  return collapse == CollapseClass::kAllCorrect || collapse == CollapseClass::kAllWrong;
+}
+
+// Mixes the advantages of group k with those among `virtual_rewards`: (1 - weight) A + weight A'.
+void Inject(const AdvantageInput& input, std::size_t k, const VirtualRewards& virtual_rewards,
+            StdKind kind, double eps, double weight, AdvantageOutput& out) {
+  const auto rewards = input.group_rewards(k);
+  const auto advantages = out.group_advantages(input, k);
+  const auto [mean, divisor] = AmongVirtual(rewards, virtual_rewards, kind, eps);
+  for (std::size_t i = 0; i < rewards.size(); ++i)
+    advantages[i] = (1.0 - weight) * advantages[i] + weight * (rewards[i] - mean) / divisor;
+  out.decisions[k] = {true, weight, virtual_rewards.weight};
+}
+
+Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  AlgorithmConfig real = options;
+  real.std = StdKind::kSample;
+  real.eps = 1e-8;
+  BUTTRESS_RETURN_IF_ERROR(Grpo(input, real, out));
+  const AvspoConfig& avspo = options.avspo;
+  const double rate = VarianceThresholdAcr(input.raw_rewards, input.outcomes, input.group_offsets,
+                                           avspo.variance_threshold);
+  const double weight = ConfidenceWeight(rate, avspo.acr_threshold, avspo.slope);
+  out.gate = GateReading{rate, avspo.acr_threshold, weight > 0};
+  if (weight == 0) return OkStatus();
+
+  std::vector<double> noisy_rewards(input.rewards.size());
+  FillNormals(input.key, noisy_rewards);
+  for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
+    noisy_rewards[i] = input.rewards[i] + avspo.noise_std * noisy_rewards[i];
+  AdvantageInput noisy_input = input;
+  noisy_input.rewards = noisy_rewards;
+  AdvantageOutput noisy;
+  noisy.advantages.assign(noisy_rewards.size(), 0.0);
+  BUTTRESS_RETURN_IF_ERROR(Grpo(noisy_input, real, noisy));
+  for (std::size_t i = 0; i < noisy_rewards.size(); ++i)
+    out.advantages[i] = (1.0 - weight) * out.advantages[i] + weight * noisy.advantages[i];
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    if (out.collapse[k] == CollapseClass::kUnscorable) continue;
+    out.decisions[k] = {true, weight, static_cast<double>(input.group_rewards(k).size())};
+  }
+  return OkStatus();
+}
+
+Status Opposite(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  constexpr double kEps = 1e-6;
+  BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
+  const double rate = input.collapse.step.acr();
+  const double weight = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
+  out.gate = GateReading{rate, options.avspo.acr_threshold, weight > 0};
+  if (weight == 0) return OkStatus();
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    if (!IsAllRightOrAllWrong(out.collapse[k])) continue;
+    const double opposite = out.collapse[k] == CollapseClass::kAllCorrect ? 0.0 : 1.0;
+    Inject(input, k, {.weight = 1, .mean = opposite, .variance = 0}, StdKind::kSample, kEps, weight,
+           out);
+  }
+  return OkStatus();
+}
+
+// `size` rewards top (1 - (k - 1) / size): mean top (size + 1) / (2 size), population variance
+// top^2 (size^2 - 1) / (12 size^2).
+VirtualRewards LadderTo(double top, double size) {
+  return {.weight = size,
+          .mean = top * (size + 1) / (2 * size),
+          .variance = top * top * (size * size - 1) / (12 * size * size)};
+}
+
+// The virtual rewards of a constant group.
+VirtualRewards LadderOf(std::span<const double> rewards, CollapseClass collapse, double acr,
+                        const AvspoLadderConfig& config) {
+  const auto g = static_cast<double>(rewards.size());
+  const double size = std::max(1.0, std::min(g, std::ceil(g * std::pow(acr, config.alpha))));
+  if (!config.symmetric) {
+    const double highest = *std::ranges::max_element(rewards);
+    return LadderTo(highest > 0 ? highest : config.anchor, size);
+  }
+  // k / size for all-wrong groups, its mirror image 1 - k / size for all-correct ones.
+  VirtualRewards ladder = LadderTo(1.0, size);
+  if (collapse == CollapseClass::kAllCorrect) ladder.mean = 1.0 - ladder.mean;
+  return ladder;
+}
+
+// The state after a step whose gate used `threshold`.
+GateState NextGate(const GateState& before, double threshold, double acr, double reward_mean,
+                   const AvspoLadderConfig& config) {
+  double direction = 0;
+  if (before.reward_mean)
+    direction = reward_mean > *before.reward_mean ? 1 : reward_mean < *before.reward_mean ? -1 : 0;
+  threshold += config.threshold_rate * direction * (acr - threshold);
+  return {std::clamp(threshold, config.threshold_min, config.threshold_max), reward_mean};
+}
+
+Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  const AvspoLadderConfig& config = options.avspo.ladder;
+  BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
+  const double acr = input.collapse.step.acr();
+  const double threshold = input.gate.threshold.value_or(config.threshold);
+  const double reward_mean = input.raw_rewards.empty() ? 0.0 : Mean(input.raw_rewards);
+  const bool open = acr > threshold && config.strength > 0;
+  out.gate = GateReading{acr, threshold, open};
+  out.next_gate = NextGate(input.gate, threshold, acr, reward_mean, config);
+  if (!open) return OkStatus();
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const CollapseClass collapse = out.collapse[k];
+    const bool other = collapse == CollapseClass::kOtherConstant && !config.symmetric;
+    if (!IsAllRightOrAllWrong(collapse) && !other) continue;
+    const VirtualRewards ladder = LadderOf(input.group_rewards(k), collapse, acr, config);
+    Inject(input, k, ladder, options.std, options.eps, config.strength, out);
+  }
+  return OkStatus();
+}
+
+Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
+  const AvspoPriorConfig& config = options.avspo.prior;
+  BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
+  const double rate = input.collapse.acr_ema;
+  const double opening = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
+  out.gate = GateReading{rate, options.avspo.acr_threshold, opening > 0};
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto n = static_cast<double>(input.history[k].scored);
+    if (!IsAllRightOrAllWrong(out.collapse[k]) || n == 0) continue;
+    const double n0 = config.confidence_count > 0
+                          ? config.confidence_count
+                          : static_cast<double>(input.group_rewards(k).size());
+    const double strength = out.collapse[k] == CollapseClass::kAllCorrect ? config.strength_correct
+                                                                          : config.strength_wrong;
+    const double weight = strength * opening * n / (n + n0);
+    if (weight == 0) continue;
+    const double m = static_cast<double>(input.history[k].correct) / n;
+    Inject(input, k, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, options.std,
+           options.eps, weight, out);
+  }
+  return OkStatus();
+}
+
 constexpr std::array kModes = {
-    AvspoMode{"noise", AvspoNoise, "the brief's pseudo-code; in no version of the paper",
-              "every group, while the share of groups with a variance below variance_threshold is "
-              "above acr_threshold",
-              "the normalised noise: mean 0, sample variance 1, whatever the reward",
-              "0: the noise does not depend on the completions; a random step of full length"},
-    AvspoMode{"opposite", AvspoOpposite, "released code of arXiv 2605.21125, made per group",
-              "all-correct and all-wrong groups, while the step's ACR is above acr_threshold",
-              "+-w / sqrt(G + 1): above 0 if all-correct, below 0 if all-wrong",
-              "w [p^(G-1) + (1-p)^(G-1)] / sqrt(G + 1) * grad p: ascent; w comes from the step's "
-              "own ACR, which biases it"},
-    AvspoMode{"ladder", AvspoLadder, "text of arXiv 2605.21125",
-              "constant groups, while the step's ACR is above a threshold that follows it",
-              "above 0 if a reward of the group is above 0 and K > 1, below 0 if none is; "
-              "symmetric: equal sizes",
-              "[a+(K) p^(G-1) + a-(K) (1-p)^(G-1)] * grad p, a+- the advantages' sizes; K comes "
-              "from the step's own ACR, which biases it"},
-    AvspoMode{
-        "prior", AvspoPrior, "derived here",
+    AvspoModeInfo{AvspoMode::kNoise, Noise, "in no version of the paper; for comparison",
+                  "every group, while the share of groups with a variance below variance_threshold "
+                  "is above acr_threshold",
+                  "the normalised noise: mean 0, sample variance 1, whatever the reward",
+                  "0: the noise does not depend on the completions; a random step of full length"},
+    AvspoModeInfo{
+        AvspoMode::kOpposite, Opposite, "released code of arXiv 2605.21125, made per group",
+        "all-correct and all-wrong groups, while the step's ACR is above acr_threshold",
+        "+-w / sqrt(G + 1): above 0 if all-correct, below 0 if all-wrong",
+        "w [p^(G-1) + (1-p)^(G-1)] / sqrt(G + 1) * grad p: ascent; w comes from the step's own "
+        "ACR, which biases it"},
+    AvspoModeInfo{AvspoMode::kLadder, Ladder, "text of arXiv 2605.21125",
+                  "constant groups, while the step's ACR is above a threshold that follows it",
+                  "above 0 if a reward of the group is above 0 and K > 1, below 0 if none is; "
+                  "symmetric: equal sizes",
+                  "[a+(K) p^(G-1) + a-(K) (1-p)^(G-1)] * grad p, a+- the advantages' sizes; K "
+                  "comes from the step's own ACR, which biases it"},
+    AvspoModeInfo{
+        AvspoMode::kPrior, Prior, "derived here (docs/theory.md)",
         "all-correct and all-wrong groups, while the ACR of earlier steps is above acr_threshold",
         "population: +w sqrt(kappa (1-m) / (G + kappa m)) or -w sqrt(kappa m / (G + kappa (1-m))), "
         "m the prompt's success rate so far",
@@ -36,36 +176,21 @@ constexpr std::array kModes = {
         "earlier steps"},
 };
 
+// Avspo() indexes the table.
+static_assert(std::ranges::equal(kModes, kChoices<AvspoMode>, {}, &AvspoModeInfo::mode,
+                                 &ChoiceRow<AvspoMode>::value));
+
 }  // namespace
 
-std::span<const AvspoMode> AvspoModes() { return kModes; }
+std::span<const AvspoModeInfo> AvspoModes() { return kModes; }
 
 double ConfidenceWeight(double acr, double acr_threshold, double slope) {
-  if (!(acr > acr_threshold)) return 0.0;
+  if (acr <= acr_threshold) return 0.0;
   return std::min(1.0, slope * (acr - acr_threshold));
 }
 
-BUTTRESS_KERNEL void InjectVirtual(const AdvantageInput& input, std::size_t k,
-                                   const VirtualRewards& virtual_rewards, StdKind kind, double eps,
-                                   double weight, AdvantageOutput& out) {
-  const auto rewards = GroupRows(input.rewards, input.group_offsets, k);
-  const auto advantages = GroupRows(std::span<double>(out.advantages), input.group_offsets, k);
-  const Affine among = AmongVirtual(rewards, virtual_rewards, kind, eps);
-  for (std::size_t i = 0; i < rewards.size(); ++i) {
-    advantages[i] =
-        (1.0 - weight) * advantages[i] + weight * ((rewards[i] - among.mean) * among.factor);
-  }
-  out.decisions[k] = {true, weight, virtual_rewards.weight};
-}
-
 Status Avspo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
-  std::string choices;
-  for (const AvspoMode& mode : kModes) {
-    if (mode.name == options.avspo.mode) return mode.compute(input, options, out);
-    choices += (choices.empty() ? "" : ", ") + std::string(mode.name);
-  }
-  return InvalidArgument("algorithm.avspo.mode = '" + options.avspo.mode +
-                         "' is not known; choose one of: " + choices);
+  return kModes[static_cast<std::size_t>(options.avspo.mode)].compute(input, options, out);
 }
 
 }  // namespace buttress

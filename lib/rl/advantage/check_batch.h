@@ -1,17 +1,20 @@
-// Whether a batch makes sense, before any estimator sees it.
+// Checks on both sides of the estimators.
 #pragma once
+
+#include <string_view>
 
 #include "lib/base/status.h"
 #include "lib/rl/advantage/advantage.h"
 
 namespace buttress {
 
-// Shapes agree; outcomes are set; scorable completions have finite rewards and components; lengths
-// are not negative; histories have 0 <= correct <= scored. kInvalidArgument names the first field
-// and row that does not. True if no completion is unscorable. Pure.
-Result<bool> CheckBatch(const AdvantageInput& input);
+// Checks that shapes agree, outcomes are set, scorable completions have finite rewards and
+// components, lengths are not negative, and histories have 0 <= correct <= scored.
+// kInvalidArgument names the first field and row that is wrong. Pure.
+Status CheckBatch(const AdvantageInput& input);
 
-// No advantage is infinite or not a number: an estimator that overflows must not reach the weights.
+// Checks that every advantage is a finite number: an estimator that overflows must not reach the
+// weights. `estimator` stands in the message.
 Status CheckAdvantages(const AdvantageOutput& out, std::string_view estimator);
 
 }  // namespace buttress

@@ -1,58 +1,38 @@
-// gpg: rewards relative to their group's mean, scaled up for the groups that teach nothing.
+// gpg: rewards relative to the mean of their group, scaled up for the groups that teach nothing.
 #include <algorithm>
 
-#include "lib/experience/group_offsets.h"
 #include "lib/rl/advantage/estimators.h"
-#include "lib/rl/advantage/group_stats.h"
+#include "lib/rl/statistics.h"
 
 namespace buttress {
 namespace {
 
-constexpr double kShareEps = 1e-5;
-
-BUTTRESS_KERNEL double VerlFactor(std::span<const double> rewards) {
-  std::size_t nonzero = 0;
-  for (const double reward : rewards) nonzero += reward != 0 ? 1 : 0;
-  // Without a reward there is no advantage to scale.
-  return nonzero == 0 ? 0.0 : static_cast<double>(rewards.size()) / static_cast<double>(nonzero);
+// N / rewards that are not 0. Without such a reward there is no advantage to scale.
+double VerlFactor(const AdvantageInput& input) {
+  const auto zeros = static_cast<std::size_t>(std::ranges::count(input.rewards, 0.0));
+  const std::size_t nonzero = input.rewards.size() - zeros;
+  return nonzero == 0 ? 0.0
+                      : static_cast<double>(input.rewards.size()) / static_cast<double>(nonzero);
 }
 
-BUTTRESS_KERNEL double OfficialFactor(std::span<const double> all_rewards,
-                                      std::span<const std::int32_t> group_offsets) {
-  std::size_t groups = 0;
-  std::size_t mixed = 0;
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(all_rewards, group_offsets, k);
-    groups += rewards.size() >= 2 ? 1 : 0;
-    mixed += AllEqual(rewards) ? 0 : 1;
+// 1 / (share of mixed groups + 1e-5), of the groups with two rewards or more.
+double OfficialFactor(const AdvantageInput& input) {
+  double groups = 0;
+  double mixed = 0;
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    groups += input.group_rewards(k).size() >= 2 ? 1 : 0;
+    mixed += AllEqual(input.group_rewards(k)) ? 0 : 1;
   }
-  return groups == 0 ? 0.0
-                     : 1.0 / (static_cast<double>(mixed) / static_cast<double>(groups) + kShareEps);
-}
-
-BUTTRESS_KERNEL void CenterGroups(std::span<const double> all_rewards,
-                                  std::span<const std::int32_t> group_offsets, double factor,
-                                  std::span<double> all_advantages) {
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(all_rewards, group_offsets, k);
-    if (rewards.empty()) continue;
-    Apply({ComputeGroupMean(rewards).mean, factor}, rewards,
-          GroupRows(all_advantages, group_offsets, k));
-  }
+  return groups == 0 ? 0.0 : 1.0 / (mixed / groups + 1e-5);
 }
 
 }  // namespace
 
 Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
-  const std::string& form = options.gpg.form;
-  if (form != "verl" && form != "official") {
-    return InvalidArgument("algorithm.gpg.form = '" + form +
-                           "' is not known; choose one of: verl, official");
-  }
-  CenterGroups(input.rewards, input.group_offsets,
-               form == "verl" ? VerlFactor(input.rewards)
-                              : OfficialFactor(input.rewards, input.group_offsets),
-               out.advantages);
+  const double factor =
+      options.gpg.form == GpgForm::kVerl ? VerlFactor(input) : OfficialFactor(input);
+  BUTTRESS_RETURN_IF_ERROR(DrGrpo(input, options, out));
+  for (double& advantage : out.advantages) advantage *= factor;  // (r_i - mean) * factor
   return OkStatus();
 }
 

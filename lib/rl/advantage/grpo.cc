@@ -1,31 +1,62 @@
-// grpo, dr_grpo: rewards relative to their group's mean.
-#include "lib/experience/group_offsets.h"
+// grpo, dr_grpo, rloo, opo: rewards relative to a baseline of their group.
 #include "lib/rl/advantage/estimators.h"
-#include "lib/rl/advantage/group_stats.h"
+#include "lib/rl/statistics.h"
 
 namespace buttress {
-namespace {
-
-BUTTRESS_KERNEL void NormalizeGroups(std::span<const double> all_rewards,
-                                     std::span<const std::int32_t> group_offsets, StdKind kind,
-                                     double eps, std::span<double> all_advantages) {
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(all_rewards, group_offsets, k);
-    if (rewards.empty()) continue;
-    Apply(Normalized(rewards, kind, eps), rewards, GroupRows(all_advantages, group_offsets, k));
-  }
-}
-
-}  // namespace
 
 Status Grpo(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
-  BUTTRESS_ASSIGN_OR_RETURN(const StdKind kind, ParseStdKind(options.std));
-  NormalizeGroups(input.rewards, input.group_offsets, kind, options.eps, out.advantages);
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto rewards = input.group_rewards(k);
+    if (AllEqual(rewards)) continue;
+    const auto advantages = out.group_advantages(input, k);
+    const double mean = Mean(rewards);
+    const double std_eps = StdPlusEps(
+        SumSquares(rewards, mean), static_cast<double>(rewards.size()), options.std, options.eps);
+    for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = (rewards[i] - mean) / std_eps;
+  }
   return OkStatus();
 }
 
 Status DrGrpo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
-  NormalizeGroups(input.rewards, input.group_offsets, StdKind::kNone, 0.0, out.advantages);
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto rewards = input.group_rewards(k);
+    if (AllEqual(rewards)) continue;
+    const auto advantages = out.group_advantages(input, k);
+    const double mean = Mean(rewards);
+    for (std::size_t i = 0; i < rewards.size(); ++i) advantages[i] = rewards[i] - mean;
+  }
+  return OkStatus();
+}
+
+Status Rloo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto rewards = input.group_rewards(k);
+    if (AllEqual(rewards)) continue;
+    const auto advantages = out.group_advantages(input, k);
+    const double mean = Mean(rewards);
+    const auto n = static_cast<double>(rewards.size());
+    for (std::size_t i = 0; i < rewards.size(); ++i)
+      advantages[i] = n / (n - 1) * (rewards[i] - mean);
+  }
+  return OkStatus();
+}
+
+Status Opo(const AdvantageInput& input, const AlgorithmConfig&, AdvantageOutput& out) {
+  for (std::size_t k = 0; k < input.groups(); ++k) {
+    const auto rewards = input.group_rewards(k);
+    const auto lengths = GroupRows(input.lengths, input.group_offsets, k);
+    double tokens = 0;
+    double token_rewards = 0;
+    for (std::size_t i = 0; i < rewards.size(); ++i) {
+      tokens += lengths[i];
+      token_rewards += lengths[i] * rewards[i];
+    }
+    // The weighted mean of equal rewards may differ from their value by rounding.
+    if (AllEqual(rewards) || tokens == 0) continue;
+    const auto advantages = out.group_advantages(input, k);
+    for (std::size_t i = 0; i < rewards.size(); ++i)
+      advantages[i] = rewards[i] - token_rewards / tokens;
+  }
   return OkStatus();
 }
 

@@ -1,9 +1,6 @@
-#include "lib/rl/advantage/rl_zvp.h"
-
 #include <algorithm>
 
 #include "lib/base/check.h"
-#include "lib/experience/group_offsets.h"
 #include "lib/rl/advantage/estimators.h"
 
 namespace buttress {
@@ -12,11 +9,11 @@ Status RlZvp(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   out.entropy_scale.assign(out.advantages.size(), 0.0);
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    const double sign = out.collapse[k] == CollapseClass::kAllCorrect ? 1.0
-                        : out.collapse[k] == CollapseClass::kAllWrong ? -1.0
-                                                                      : 0.0;
-    std::ranges::fill(GroupRows(std::span<double>(out.entropy_scale), input.group_offsets, k),
-                      sign * options.rl_zvp.alpha);
+    const auto scales = GroupRows(std::span<double>(out.entropy_scale), input.group_offsets, k);
+    if (out.collapse[k] == CollapseClass::kAllCorrect)
+      std::ranges::fill(scales, options.rl_zvp.alpha);
+    if (out.collapse[k] == CollapseClass::kAllWrong)
+      std::ranges::fill(scales, -options.rl_zvp.alpha);
   }
   return OkStatus();
 }

@@ -1,4 +1,4 @@
-// A batch without its unscorable completions, so that no estimator has to leave them out itself.
+// A batch without its unscorable completions, so that no estimator has to leave them out.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,11 @@ class ScorableRows {
   ScorableRows(const ScorableRows&) = delete;  // input() views this object's rows
   ScorableRows& operator=(const ScorableRows&) = delete;
 
-  // The batch of these rows. Valid while this object and the input's group-wise spans live.
+  // The batch of the scorable rows. Valid while this object and the spans of the input over groups
+  // live.
   const AdvantageInput& input() const { return input_; }
 
-  // A value for every row of the whole batch: that of its scorable row, 0 for an unscorable one.
+  // [N] values of the whole batch: that of its scorable row for each row, 0 for an unscorable one.
   std::vector<double> Spread(const std::vector<double>& of_scorable) const;
 
  private:

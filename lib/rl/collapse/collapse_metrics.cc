@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "lib/experience/group_offsets.h"
-#include "lib/rl/advantage/group_stats.h"
+#include "lib/rl/statistics.h"
 
 namespace buttress {
 namespace {
@@ -20,25 +20,10 @@ std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const 
   return scorable;
 }
 
-// Of the groups with at least two rewards, all of them scorable.
-BUTTRESS_KERNEL double LowVarianceShare(std::span<const double> raw_rewards,
-                                        std::span<const std::int32_t> group_offsets,
-                                        double variance_threshold) {
-  std::int64_t groups = 0;
-  std::int64_t collapsed = 0;
-  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
-    const auto rewards = GroupRows(raw_rewards, group_offsets, k);
-    if (rewards.size() < 2) continue;
-    ++groups;
-    collapsed += SampleVariance(rewards) < variance_threshold ? 1 : 0;
-  }
-  return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
-}
-
 }  // namespace
 
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
-  // Among three rewards of which at most one stands apart, two are equal: the value of the others.
+  // Of three rewards of which at most one differs from the rest, two are equal to that rest.
   double first[3] = {};
   std::int64_t scorable = 0;
   for (std::size_t i = 0; i < raw_rewards.size() && scorable < 3; ++i) {
@@ -69,19 +54,20 @@ std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
                             std::span<const std::int32_t> group_offsets,
                             double variance_threshold) {
-  if (CountScorable(raw_rewards, outcomes) == static_cast<std::int64_t>(raw_rewards.size())) {
-    return LowVarianceShare(raw_rewards, group_offsets, variance_threshold);
-  }
+  std::int64_t groups = 0;
+  std::int64_t collapsed = 0;
   std::vector<double> scorable;
-  std::vector<std::int32_t> offsets = {0};
-  std::size_t row = 0;
-  for (const std::int32_t end : group_offsets.subspan(1)) {
-    for (; row < static_cast<std::size_t>(end); ++row) {
-      if (IsScorable(raw_rewards[row], outcomes, row)) scorable.push_back(raw_rewards[row]);
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    scorable.clear();
+    for (auto row = group_offsets[k]; row < group_offsets[k + 1]; ++row) {
+      const auto i = static_cast<std::size_t>(row);
+      if (IsScorable(raw_rewards[i], outcomes, i)) scorable.push_back(raw_rewards[i]);
     }
-    offsets.push_back(static_cast<std::int32_t>(scorable.size()));
+    if (scorable.size() < 2) continue;
+    ++groups;
+    collapsed += SampleVariance(scorable) < variance_threshold ? 1 : 0;
   }
-  return LowVarianceShare(scorable, offsets, variance_threshold);
+  return groups == 0 ? 0.0 : static_cast<double>(collapsed) / static_cast<double>(groups);
 }
 
 CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
@@ -111,7 +97,7 @@ double ExcessAcr(const CollapseSnapshot& snapshot) {
 
 double Acr100(std::span<const double> acr_by_step) {
   const auto steps = acr_by_step.first(std::min(kAcr100Steps, acr_by_step.size()));
-  return steps.empty() ? 0.0 : ComputeGroupMean(steps).mean;
+  return steps.empty() ? 0.0 : Mean(steps);
 }
 
 double SigmaAcr(std::span<const double> acr_by_step) {

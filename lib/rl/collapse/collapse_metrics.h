@@ -1,4 +1,5 @@
-// What is reported about collapse beside the counts of acr.h. All pure; a rate over no groups is 0.
+// Metrics of collapse beside the counts of acr.h. All functions are pure; a rate over no groups is
+// 0.
 #pragma once
 
 #include <cstdint>
@@ -9,39 +10,39 @@
 
 namespace buttress {
 
-// One completion away from constant: of at least three scorable ones, all but one have the same raw
-// reward. Such a group is mixed. `outcomes` is [n] or empty.
+// Whether the group is one completion away from constant: of at least three scorable completions,
+// all but one have the same raw reward. Such a group is mixed. `outcomes` is [n] or empty.
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
 
-// Near-collapsed groups of a batch; the arguments are those of AdvantageInput.
+// Number of near-collapsed groups of a batch; the arguments are those of AdvantageInput.
 std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
                                std::span<const Outcome> outcomes,
                                std::span<const std::int32_t> group_offsets);
 
-// The brief's compute_acr: share of the groups, of those with at least two scorable completions,
-// whose sample variance of raw rewards is below `variance_threshold`. It takes one success in more
-// than 1 / variance_threshold completions for collapse (algorithms.md 1.4).
+// Share of the groups with at least two scorable completions whose sample variance of raw rewards is
+// below `variance_threshold`. This rate takes one success in more than 1 / variance_threshold
+// completions for collapse, which ACR does not.
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
                             std::span<const std::int32_t> group_offsets, double variance_threshold);
 
-// The snapshot of a batch that stands alone: its own counts as the cumulative ones, its own ACR as
-// the moving average, and the mean collapse probability expected from each prompt's history over
-// the groups that ACR counts.
+// The snapshot of a batch that stands alone: the cumulative counts are its own, the moving average is
+// its own ACR, and the expected ACR is the mean of ExpectedCollapse over the groups that ACR counts.
 CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
                                       std::span<const Outcome> outcomes,
                                       std::span<const std::int32_t> group_offsets,
                                       std::span<const PromptHistory> history);
 
-// Observed minus expected ACR of the step: above 0 where more groups collapse than the prompts'
-// histories say.
+// Observed minus expected ACR of the step: above 0 where more groups collapse than the histories of
+// their prompts predict.
 double ExcessAcr(const CollapseSnapshot& snapshot);
 
-// ACR-100 (arXiv 2605.21125): mean ACR of the first 100 steps, or of those there are. `acr_by_step`
-// is in order of steps.
+// ACR-100 (arXiv 2605.21125): mean ACR of the first 100 steps, or of all if there are fewer.
+// `acr_by_step` is in the order of the steps.
 double Acr100(std::span<const double> acr_by_step);
 
-// sigma_ACR (the same paper): sample standard deviation of the ACR of the last 25 steps, or of
-// those there are; 0 for fewer than two. Above 0.15 the paper finds a 2.3-fold risk of divergence.
+// sigma_ACR (arXiv 2605.21125): sample standard deviation of the ACR of the last 25 steps, or of all
+// if there are fewer; 0 for fewer than two. Above 0.15 the paper finds a 2.3-fold risk of
+// divergence.
 double SigmaAcr(std::span<const double> acr_by_step);
 
 }  // namespace buttress

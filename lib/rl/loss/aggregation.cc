@@ -1,7 +1,6 @@
 #include "lib/rl/loss/aggregation.h"
 
 #include <numeric>
-#include <string>
 
 #include "lib/base/check.h"
 #include "lib/experience/group_offsets.h"
@@ -9,30 +8,11 @@
 namespace buttress {
 namespace {
 
-constexpr LossChoice kAggregations[] = {
-    {"token_mean", "sum l / N", "DAPO as verl has it: a token is a token, over the whole step"},
-    {"token_sum", "sum l", ""},
-    {"group_token_mean", "1/K sum over groups of (sum l / tokens of the group)", "DAPO, Eq 8"},
-    {"seq_mean_token_mean", "1/B sum over completions of (sum l / T_i)",
-     "GRPO, Eq 3; also GSPO, GMPO, SAPO"},
-    {"seq_mean_token_sum", "1/B sum l", "LUSPO with loss: gspo"},
-    {"seq_mean_token_sum_norm", "1/(B length_norm) sum l",
-     "Dr. GRPO: a constant, not the longest of the batch"},
-};
-
 std::int64_t TokensOf(std::span<const std::int32_t> lengths) {
   return std::accumulate(lengths.begin(), lengths.end(), std::int64_t{0});
 }
 
 }  // namespace
-
-std::span<const LossChoice> Aggregations() { return kAggregations; }
-
-Result<Aggregation> ParseAggregation(std::string_view name) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t index,
-                            FindChoice(kAggregations, "aggregation", name));
-  return static_cast<Aggregation>(index);
-}
 
 LossDenominators CountDenominators(std::span<const std::int32_t> lengths,
                                    std::span<const std::int32_t> group_offsets) {

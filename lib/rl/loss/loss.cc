@@ -7,13 +7,13 @@
 
 #include "lib/base/check.h"
 #include "lib/rl/loss/correction.h"
-#include "lib/rl/loss/kl_loss.h"
+#include "lib/rl/loss/kl.h"
 #include "lib/rl/loss/weight_statistics.h"
 
 namespace buttress {
 namespace {
 
-// Sums by name; what nobody puts is 0.
+// The sums of LossOutput::metrics; a sum that is never put stays 0.
 class MetricSums {
  public:
   explicit MetricSums(const at::Tensor& like) {
@@ -35,7 +35,7 @@ class MetricSums {
   std::array<at::Tensor, static_cast<std::size_t>(LossMetric::kCount)> sums_;
 };
 
-// `x` in float32, and 0 where a token does not count: where() gives such tokens a gradient of
+// `x` in float32, with 0 for tokens that do not count: where() gives such tokens a gradient of
 // exactly 0 even if x is infinite there.
 at::Tensor Kept(const at::Tensor& x, const at::Tensor& keep_M) {
   BUTTRESS_CHECK(x.defined() && x.sizes() == keep_M.sizes(),
@@ -46,7 +46,7 @@ at::Tensor Kept(const at::Tensor& x, const at::Tensor& keep_M) {
 at::Tensor CountWeights(const at::Tensor& log_weight_M, const at::Tensor& keep_M) {
   const double range = WeightBinRange();
   const at::Tensor place_M = at::asinh(log_weight_M.detach() / kWeightScale).clamp(-range, range);
-  // histc leaves out what lies outside its range.
+  // histc ignores values outside its range.
   const at::Tensor counted_M = at::where(keep_M, place_M, 2 * range);
   return at::histc(counted_M, static_cast<std::int64_t>(kWeightBins), -range, range)
       .to(at::kDouble);
@@ -60,7 +60,7 @@ at::Tensor OldLogprobs(const LossInput& input, const LossOptions& options,
               keep_M);
 }
 
-// Weighted sum of the policy losses.
+// Weighted sum of the policy losses over the micro-batch.
 at::Tensor PolicyLossSum(const PolicyTerms& terms, const at::Tensor& sampler_logprobs_M,
                          at::Tensor weights_M, const LossOptions& options, const at::Tensor& keep_M,
                          MetricSums& metrics) {
@@ -96,28 +96,18 @@ void MeasureSampler(const at::Tensor& log_weight_M, const at::Tensor& keep_M, Me
 
 }  // namespace
 
-Result<LossOptions> MakeLossOptions(const AlgorithmConfig& algorithm) {
-  BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* entry, FindPolicyLoss(algorithm.loss));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t old_policy,
-                            FindChoice(OldPolicies(), "old_policy", algorithm.old_policy));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t kl,
-                            FindChoice(KlEstimators(), "kl_estimator", algorithm.kl_estimator));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::size_t mode, FindChoice(CorrectionModes(), "correction.mode",
-                                                               algorithm.correction.mode));
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::size_t level,
-      FindChoice(CorrectionLevels(), "correction.level", algorithm.correction.level));
+LossOptions MakeLossOptions(const AlgorithmConfig& algorithm) {
   LossOptions options;
-  options.policy = entry->loss;
-  options.old_policy = static_cast<OldPolicy>(old_policy);
+  options.policy = algorithm.loss;
+  options.old_policy = algorithm.old_policy;
   options.clip_low = algorithm.clip_low;
   options.clip_high = algorithm.clip_high;
   options.dual_clip = algorithm.dual_clip;
-  options.kl_coef = algorithm.kl_in == "loss" ? algorithm.kl_coef : 0;
-  options.kl_estimator = static_cast<KlEstimator>(kl);
+  options.kl_coef = algorithm.kl_in == KlPlace::kLoss ? algorithm.kl_coef : 0;
+  options.kl_estimator = algorithm.kl_estimator;
   options.entropy_coef = algorithm.entropy_coef;
-  options.correction = static_cast<CorrectionMode>(mode);
-  options.correction_level = static_cast<CorrectionLevel>(level);
+  options.correction = algorithm.correction.mode;
+  options.correction_level = algorithm.correction.level;
   options.correction_cap = algorithm.correction.cap;
   options.correction_floor = algorithm.correction.floor;
   options.sapo_tau_positive = algorithm.sapo.tau_positive;

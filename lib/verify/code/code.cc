@@ -80,7 +80,7 @@ class Trial {
   Verdict Judge(std::string_view program, const CodeTests& tests) {
     total_ = tests.size();
     std::string binary;
-    if (config_.language == "cpp") {
+    if (config_.language == CodeLanguage::kCpp) {
       if (tests.programs.empty())
         return Unscorable(
             "answer: calls and asserts are for Python; C++ programs need inputs and outputs");
@@ -149,7 +149,7 @@ class Trial {
   }
 
   Status RunPrograms(std::string_view program, const CodeTests& tests) {
-    const bool cpp = config_.language == "cpp";
+    const bool cpp = config_.language == CodeLanguage::kCpp;
     SandboxRun run;
     run.argv = cpp ? std::vector<std::string>{"/work/program"}
                    : std::vector<std::string>{config_.python, "-I", "/work/main.py"};
@@ -224,8 +224,9 @@ class Code : public Verifier {
   Verdict Verify(const VerifyRequest& request) const override {
     const Result<CodeTests> tests = ParseCodeTests(request.answer);
     if (!tests.ok()) return Unscorable("answer: " + tests.status().message());
-    const auto fenced = InLastFence(
-        request.response, config_.language == "cpp" ? "cpp c++ cc cxx c" : "python py python3");
+    const auto fenced =
+        InLastFence(request.response, config_.language == CodeLanguage::kCpp ? "cpp c++ cc cxx c"
+                                                                             : "python py python3");
     if (!fenced && request.truncated)
       return Wrong("0 of " + std::to_string(tests->size()) + " tests: cut", "");
     Verdict verdict =
@@ -242,9 +243,9 @@ class Code : public Verifier {
 
 // Programs whose outcome is known, in the language that is configured. `code` has time to spare:
 // what is tested is not how fast this machine is.
-Status CheckItself(const Code& code, const std::string& language) {
+Status CheckItself(const Code& code, CodeLanguage language) {
   constexpr std::string_view kTests = R"([{"input": "20 22", "output": "42"}])";
-  const bool cpp = language == "cpp";
+  const bool cpp = language == CodeLanguage::kCpp;
   const KnownAnswer known[] = {
       {cpp ? "```cpp\n#include <iostream>\nint main() { int a, b; std::cin >> a >> b; std::cout << "
              "a + b; }\n```"

@@ -27,11 +27,10 @@
 #include <cstdint>
 #include <optional>
 
+#include "lib/config/math_config.h"
 #include "lib/verify/math/node.h"
 
 namespace buttress {
-
-enum class MathMode { kLenient, kStrict };
 
 // Nodes that are compared or evaluated for two answers; one evaluated at 768 bits counts six, a
 // function eight times that.

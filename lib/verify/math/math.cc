@@ -127,9 +127,7 @@ std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
 class Math : public Verifier {
  public:
   explicit Math(const MathConfig& config)
-      : mode_(config.mode == "strict" ? MathMode::kStrict : MathMode::kLenient),
-        anchors_(config.anchors),
-        gold_anchors_(WithTheRest(config.anchors)) {}
+      : mode_(config.mode), anchors_(config.anchors), gold_anchors_(WithTheRest(config.anchors)) {}
 
   Verdict Verify(const VerifyRequest& request) const override {
     MathComparison how{.mode = mode_};

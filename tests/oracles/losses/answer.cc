@@ -54,14 +54,12 @@ Result<at::Tensor> Marks(const json& row, const std::vector<std::int32_t>& lengt
 Result<json> LossAnswer(const json& row) {
   BUTTRESS_ASSIGN_OR_RETURN(const AlgorithmConfig algorithm,
                             ParseAlgorithm(row["settings"].get<std::vector<std::string>>()));
-  BUTTRESS_ASSIGN_OR_RETURN(const LossOptions options, MakeLossOptions(algorithm));
-  BUTTRESS_ASSIGN_OR_RETURN(const Aggregation aggregation, ParseAggregation(algorithm.aggregation));
-  BUTTRESS_ASSIGN_OR_RETURN(const PolicyLossEntry* entry, FindPolicyLoss(algorithm.loss));
+  const LossOptions options = MakeLossOptions(algorithm);
   const auto lengths = row["lengths"].get<std::vector<std::int32_t>>();
   const auto advantages = row["advantages"].get<std::vector<double>>();
   const std::vector<std::int32_t> one_group = {0, static_cast<std::int32_t>(lengths.size())};
   const auto weights =
-      TokenWeights(aggregation, lengths, one_group, CountDenominators(lengths, one_group),
+      TokenWeights(algorithm.aggregation, lengths, one_group, CountDenominators(lengths, one_group),
                    std::max(1.0, algorithm.length_norm));
   LossInput input;
   input.logprobs_M = Floats(row, "logprobs").requires_grad_(true);
@@ -71,7 +69,7 @@ Result<json> LossAnswer(const json& row) {
   input.advantages_M = torch::tensor(Spread(advantages, lengths));
   input.weights_M = torch::tensor(Spread(weights, lengths));
   input.lengths_C = torch::tensor(std::vector<std::int64_t>(lengths.begin(), lengths.end()));
-  if (entry->reads_covariance) {
+  if (MarksTokens(algorithm.loss)) {
     BUTTRESS_ASSIGN_OR_RETURN(input.marked_M, Marks(row, lengths, advantages, algorithm));
   }
   const LossOutput out = ComputeLoss(input, options);

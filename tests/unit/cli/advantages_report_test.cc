@@ -120,11 +120,11 @@ TEST(EstimatorListTest, HasALineAndAPaperForEach) {
   std::istringstream lines(EstimatorList());
   std::size_t row = 0;
   for (std::string line; std::getline(lines, line); ++row) {
-    ASSERT_LT(row, AdvantageEstimators().size());
-    EXPECT_TRUE(line.starts_with(std::string(AdvantageEstimators()[row].name) + " ")) << line;
-    EXPECT_THAT(line, HasSubstr(std::string(AdvantageEstimators()[row].paper)));
+    ASSERT_LT(row, Estimators().size());
+    EXPECT_TRUE(line.starts_with(std::string(Estimators()[row].name()) + " ")) << line;
+    EXPECT_THAT(line, HasSubstr(std::string(Estimators()[row].paper)));
   }
-  EXPECT_EQ(row, AdvantageEstimators().size());
+  EXPECT_EQ(row, Estimators().size());
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ TEST(LoadTest, UnknownKeysAreNamedWithLineAndSuggestionAllAtOnce) {
   EXPECT_THAT(
       error,
       HasSubstr("b.yaml:5: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'?"));
-  EXPECT_THAT(error, HasSubstr("b.yaml:6: run.optim.zzz: unknown key Known here: lr"));
+  EXPECT_THAT(error, HasSubstr("b.yaml:6: run.optim.zzz: unknown key; choose one of: lr"));
   EXPECT_THAT(error, HasSubstr("b.yaml:8: local.outt: unknown key; did you mean 'out'?"));
 }
 
@@ -66,14 +66,24 @@ TEST(LoadTest, OverridesGetTheSameChecksAsTheFile) {
 
 TEST(LoadTest, BrokenRulesAreListedTogether) {
   const std::string error =
-      ErrorOf(kGood, {"run.sampling.group_size=1", "run.algorithm.std=none2",
+      ErrorOf(kGood, {"run.sampling.group_size=1", "run.algorithm.eps=-1",
                       "local.learner.collective=local", "local.launch.learner_ranks=2"});
   EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
-  EXPECT_THAT(error,
-              HasSubstr("run.algorithm.std = none2: choose one of: sample, population, none"));
+  EXPECT_THAT(error, HasSubstr("run.algorithm.eps = -1: 0 or more"));
   EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}),
               HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
+}
+
+TEST(LoadTest, UnknownNamesAreAnsweredWithASuggestionAndTheChoices) {
+  const std::string error = ErrorOf(
+      "run:\n  data: {prompts: p}\n  model: {path: m}\n  algorithm:\n    advantage: gpro\n    "
+      "std: biased\n    loss: [ppo]\n");
+  EXPECT_THAT(error, HasSubstr("b.yaml:5: run.algorithm.advantage: 'gpro' is unknown; did you mean "
+                               "'grpo'? Choose one of: grpo, dr_grpo, rloo, "));
+  EXPECT_THAT(error, HasSubstr("b.yaml:6: run.algorithm.std: 'biased' is unknown; choose one of: "
+                               "sample, population, none"));
+  EXPECT_THAT(error, HasSubstr("run.algorithm.loss: '[ppo]' is unknown; choose one of: ppo, "));
 }
 
 TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
@@ -175,6 +185,9 @@ TEST(LoadTest, TheHashCoversTheRunHalfOnly) {
 TEST(LoadTest, EverySettingIsDescribed) {
   const std::string text = DescribeRunConfig();
   EXPECT_THAT(text, HasSubstr("run.optim.lr  (1e-06)  peak learning rate"));
+  EXPECT_THAT(text, HasSubstr("run.algorithm.std  (sample)  standard deviation that the group's "
+                              "advantages are divided by: sample | population | none\n"));
+  EXPECT_THAT(text, HasSubstr("keep (the estimator decides) | mask (in no loss, no denominator)"));
   EXPECT_THAT(text, Not(HasSubstr("  \n")));
 }
 

@@ -22,7 +22,7 @@ std::unique_ptr<Transformer> SmallModel(std::uint64_t seed) {
   config.head_dim = 8;
   config.max_positions = 64;
   config.initializer_range = 0.3;
-  return *Transformer::Random(config, "float32", {}, seed);
+  return *Transformer::Random(config, ModelDtype::kFloat32, {}, seed);
 }
 
 TEST(CanariesTest, AreTheGreedyCompletionsThatTheGeneratorGives) {

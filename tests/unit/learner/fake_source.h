@@ -33,7 +33,7 @@ inline ModelConfig SmallModelConfig() {
   return config;
 }
 
-inline std::unique_ptr<Transformer> SmallModel(const std::string& dtype = "float32") {
+inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kFloat32) {
   auto model = Transformer::Random(SmallModelConfig(), dtype, {}, 7);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);

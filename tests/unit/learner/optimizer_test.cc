@@ -101,11 +101,11 @@ TEST(ScheduleTest, WarmsUpThenFalls) {
   EXPECT_DOUBLE_EQ(LearningRate(config, 1, 14), 0.25);
   EXPECT_DOUBLE_EQ(LearningRate(config, 4, 14), 1.0);
   EXPECT_DOUBLE_EQ(LearningRate(config, 14, 14), 1.0);
-  config.schedule = "linear";
+  config.schedule = LrSchedule::kLinear;
   EXPECT_DOUBLE_EQ(LearningRate(config, 9, 14), 0.55);  // half way from 1 to 0.1
   EXPECT_DOUBLE_EQ(LearningRate(config, 14, 14), 0.1);
   EXPECT_DOUBLE_EQ(LearningRate(config, 100, 14), 0.1);
-  config.schedule = "cosine";
+  config.schedule = LrSchedule::kCosine;
   EXPECT_DOUBLE_EQ(LearningRate(config, 9, 14), 0.55);
   EXPECT_GT(LearningRate(config, 6, 14), 0.9);
 }

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kSteps = 4;
 
-Result<std::string> Train(Collective& group, const std::string& dtype,
+Result<std::string> Train(Collective& group, const std::string& dtype_name,
                           const std::vector<std::string>& settings) {
   at::set_num_threads(1);
   RunSettings run = SmallRun();
@@ -27,6 +27,7 @@ Result<std::string> Train(Collective& group, const std::string& dtype,
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
   const auto model = SmallModel(dtype);
   const auto reference = SmallModel(dtype);
   FakeSource source(run);

@@ -56,7 +56,7 @@ TEST_F(SftTest, LearnsItsResponsesByHeartAndWritesAFolderThatLoads) {
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
   ASSERT_TRUE(status.ok()) << status.ToString();
-  const auto model = Transformer::Load(options.out, "float32", {});
+  const auto model = Transformer::Load(options.out, ModelDtype::kFloat32, {});
   ASSERT_TRUE(model.ok()) << model.status().ToString();
   const auto tokenizer = Tokenizer::Load(options.out);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();

@@ -75,7 +75,7 @@ TEST_F(StepPlanTest, RewardsOfOneAndOfTwoPartsMayStandInOneBatchUnlessTheEstimat
   batch.groups[1].components = {1, 0.5, 1, 0};
   batch.groups[2].components = {0, 1};
   EXPECT_TRUE(MakeStepPlan(batch, options, {}, summary).ok());
-  options.algorithm.advantage = "gdpo";
+  options.algorithm.advantage = Estimator::kGdpo;
   EXPECT_EQ(MakeStepPlan(batch, options, {}, summary).status().code(),
             StatusCode::kInvalidArgument);
 }
@@ -112,8 +112,8 @@ TEST_F(StepPlanTest, SurvivesTheBroadcastAndRefusesOtherBytes) {
 }
 
 TEST_F(StepPlanTest, TheGateGoesOnFromWhatItRemembers) {
-  options.algorithm.advantage = "avspo";
-  options.algorithm.avspo.mode = "ladder";
+  options.algorithm.advantage = Estimator::kAvspo;
+  options.algorithm.avspo.mode = AvspoMode::kLadder;
   const GateState before{0.2, 0.5};  // ACR 1/3 is above, and J = 4/6 has risen
   ASSERT_TRUE(MakeStepPlan(batch, options, before, summary).ok());
   ASSERT_TRUE(summary.gate.has_value());
@@ -125,7 +125,7 @@ TEST_F(StepPlanTest, TheGateGoesOnFromWhatItRemembers) {
 }
 
 TEST_F(StepPlanTest, TokensThatLearnFromTheirEntropyAreRun) {
-  options.algorithm.advantage = "rl_zvp";
+  options.algorithm.advantage = Estimator::kRlZvp;
   const auto plan = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(plan.ok()) << plan.status().ToString();
   EXPECT_EQ(plan->advantages[2], 0);
@@ -155,7 +155,7 @@ TEST_F(StepPlanTest, OverlongFilterLeavesCutCompletionsOutOfLossAndDenominatorsN
 }
 
 TEST_F(StepPlanTest, SoftPunishmentChangesRewardsAndNotCollapse) {
-  options.algorithm.advantage = "dr_grpo";
+  options.algorithm.advantage = Estimator::kDrGrpo;
   options.algorithm.overlong.cache = 4;
   options.overlong_length = 6;
   batch.groups[1].total_lengths = {6, 4};  // all correct; the whole punishment, and half of it
@@ -191,7 +191,7 @@ TEST_F(StepPlanTest, AMaskedGroupIsInNoLossAndNoDenominatorButInWhatIsReported) 
 // An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
 // before its advantages.
 TEST_F(StepPlanTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
-  options.algorithm.advantage = "reinforce_pp";
+  options.algorithm.advantage = Estimator::kReinforcePp;
   options.mask_zero_variance = true;
   const auto masked = MakeStepPlan(batch, options, {}, summary);
   ASSERT_TRUE(masked.ok()) << masked.status().ToString();

@@ -19,7 +19,7 @@ std::unique_ptr<Transformer> SmallModel() {
   config.head_dim = 8;
   config.max_positions = 64;
   config.initializer_range = 0.3;
-  return *Transformer::Random(config, "float32", {}, 1);
+  return *Transformer::Random(config, ModelDtype::kFloat32, {}, 1);
 }
 
 TEST(TokenBatchTest, CompletionsOfOnePromptComputeItOnceAndKeepTheirLogprobs) {

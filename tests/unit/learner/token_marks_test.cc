@@ -26,7 +26,7 @@ class TokenMarksTest : public testing::Test {
 };
 
 TEST_F(TokenMarksTest, KlCovMarksTheHighest) {
-  algorithm.loss = "kl_cov";
+  algorithm.loss = PolicyLoss::kKlCov;
   algorithm.kl_cov.share = 0.2;  // one of five
   EXPECT_EQ(Mark(), (Marks{{0, 0}, {0, 1, 0}, {0}}));
   algorithm.kl_cov.share = 0.6;
@@ -34,7 +34,7 @@ TEST_F(TokenMarksTest, KlCovMarksTheHighest) {
 }
 
 TEST_F(TokenMarksTest, ClipCovMarksWithinItsBoundsOnly) {
-  algorithm.loss = "clip_cov";
+  algorithm.loss = PolicyLoss::kClipCov;
   algorithm.clip_cov = {.share = 1, .low = 0.5, .high = 2};
   EXPECT_EQ(Mark(), (Marks{{1, 0}, {0, 0, 0}, {1}}));
   algorithm.clip_cov.high = 3;

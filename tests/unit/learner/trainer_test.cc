@@ -94,21 +94,21 @@ TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
 }
 
 // Everything that a loss of the table needs to be chosen.
-AlgorithmConfig WithLoss(const PolicyLossEntry& loss) {
+AlgorithmConfig WithLoss(const PolicyLossInfo& loss) {
   AlgorithmConfig algorithm;
-  algorithm.loss = loss.name;
+  algorithm.loss = loss.loss;
   algorithm.clip_cov.share = 0.2;
   algorithm.clip_cov.low = 0.01;
   if (loss.loss == PolicyLoss::kDecoupledPpo) {
-    algorithm.old_policy = "learner";
-    algorithm.correction.mode = "mis";
+    algorithm.old_policy = OldPolicy::kLearner;
+    algorithm.correction.mode = CorrectionMode::kMis;
   }
   return algorithm;
 }
 
 TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
-  for (const PolicyLossEntry& loss : PolicyLosses()) {
-    SCOPED_TRACE(loss.name);
+  for (const PolicyLossInfo& loss : PolicyLosses()) {
+    SCOPED_TRACE(loss.name());
     run.algorithm = WithLoss(loss);
     ASSERT_TRUE(ValidateAlgorithmConfig(run.algorithm).ok());
     model = SmallModel();
@@ -118,7 +118,7 @@ TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
     const StepReport whole = Step(1);
     EXPECT_GT(whole.grad_norm, 0);
     EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
-    EXPECT_EQ(whole.loss.marked > 0, loss.reads_covariance);
+    EXPECT_EQ(whole.loss.marked > 0, MarksTokens(loss.loss));
     EXPECT_GT(whole.loss.importance.ess, 0.5);
     model = SmallModel();
     learner.micro_batch_tokens = 20;
@@ -132,14 +132,14 @@ TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
 }
 
 TEST_F(TrainerTest, TheLearnersOwnOldPolicyHasRatioOneAndCorrectionsWeighTheGapToTheSampler) {
-  run.algorithm.old_policy = "learner";
+  run.algorithm.old_policy = OldPolicy::kLearner;
   run.algorithm.clip_low = run.algorithm.clip_high = 1e-6;
   Make();
   const StepReport plain = Step(1);
   EXPECT_EQ(plain.loss.clip_low + plain.loss.clip_high, 0);
   EXPECT_EQ(plain.loss.correction, CorrectionReport{});
   EXPECT_GT(plain.loss.kl_k3, 0);  // of the sampler all the same
-  run.algorithm.correction.mode = "icepop";
+  run.algorithm.correction.mode = CorrectionMode::kIcePop;
   run.algorithm.correction.floor = 0.9;
   model = SmallModel();
   Make();
@@ -151,8 +151,8 @@ TEST_F(TrainerTest, TheLearnersOwnOldPolicyHasRatioOneAndCorrectionsWeighTheGapT
 
 TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseAlone) {
   run.algorithm.kl_coef = 0.1;
-  run.algorithm.kl_in = "reward";
-  run.algorithm.kl_estimator = "k1";
+  run.algorithm.kl_in = KlPlace::kReward;
+  run.algorithm.kl_estimator = KlEstimator::kK1;
   reference = SmallModel();
   Make();
   const StepReport report = Step(1);
@@ -217,7 +217,7 @@ TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
 
 TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
   source.all_constant = true;
-  run.algorithm.advantage = "rl_zvp";
+  run.algorithm.advantage = Estimator::kRlZvp;
   Make();
   const auto before = Parameters();
   const StepReport report = Step(1);
@@ -227,8 +227,8 @@ TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
 }
 
 TEST_F(TrainerTest, TheGateRemembersFromStepToStep) {
-  run.algorithm.advantage = "avspo";
-  run.algorithm.avspo.mode = "ladder";
+  run.algorithm.advantage = Estimator::kAvspo;
+  run.algorithm.avspo.mode = AvspoMode::kLadder;
   Make();
   trainer->ResumeGate({0.25, -1.0});  // any reward is better
   const StepReport report = Step(1);
@@ -259,7 +259,7 @@ TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
 }
 
 TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit) {
-  for (const std::string dtype : {"float32", "bfloat16"}) {
+  for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
     model = SmallModel(dtype);
     Make();
     for (std::int64_t step = 1; step <= 6; ++step) Step(step);
@@ -282,7 +282,7 @@ TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit
     const auto loaded = CheckpointStore(folder).Load(model->parameters(), trainer->optimizer());
     ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status().ToString();
     for (std::int64_t step = 4; step <= 6; ++step) Step(step);
-    EXPECT_EQ(LargestDifference(straight, Parameters()), 0) << dtype;
+    EXPECT_EQ(LargestDifference(straight, Parameters()), 0) << ChoiceName(dtype);
   }
 }
 

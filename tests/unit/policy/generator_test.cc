@@ -208,7 +208,7 @@ TEST(GeneratorTest, BrokenWeightsEndSequencesWithAnError) {
 }
 
 TEST(GeneratorTest, Bfloat16LogprobsAreCloseToTheLearners) {
-  const auto model = GoldenModel("qwen2_untied", "bfloat16");
+  const auto model = GoldenModel("qwen2_untied", ModelDtype::kBfloat16);
   Generator generator(*model, {});
   const auto prompt = PromptOf(3, 30);
   ASSERT_TRUE(generator.Add(1, prompt, Sampling(1, 40)).ok());

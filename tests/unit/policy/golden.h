@@ -25,7 +25,7 @@ inline nlohmann::json GoldenNumbers() {
 }
 
 inline std::unique_ptr<Transformer> GoldenModel(const std::string& name,
-                                                const std::string& dtype = "float32") {
+                                                ModelDtype dtype = ModelDtype::kFloat32) {
   auto model = Transformer::Load(GoldenFolder(name), dtype, {});
   EXPECT_TRUE(model.ok()) << model.status().ToString();
   return *std::move(model);

@@ -167,11 +167,11 @@ TEST(TransformerTest, AContinuationThatDoesNotFollowItsPrefixIsRefused) {
 }
 
 TEST(TransformerTest, ASavedFolderLoadsToTheSameBits) {
-  const auto model = GoldenModel("qwen2_untied", "bfloat16");
+  const auto model = GoldenModel("qwen2_untied", ModelDtype::kBfloat16);
   const std::string folder = NewFolder("saved");
   const Status saved = SaveModelFolder(*model, GoldenFolder("qwen2_untied"), folder);
   ASSERT_TRUE(saved.ok()) << saved.ToString();
-  const auto again = Transformer::Load(folder, "bfloat16", {});
+  const auto again = Transformer::Load(folder, ModelDtype::kBfloat16, {});
   ASSERT_TRUE(again.ok()) << again.status().ToString();
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     EXPECT_TRUE(at::equal(model->parameters()[i].second, (*again)->parameters()[i].second));
@@ -208,7 +208,7 @@ TEST(TransformerTest, AMisshapenTensorIsRefusedByNameAndNothingChanges) {
 
 TEST(TransformerTest, SetWeightsCopiesTheValuesOfAnotherFolder) {
   const auto model = GoldenModel("qwen2_tiny");
-  const auto other = Transformer::Random(model->config(), "float32", {}, 3);
+  const auto other = Transformer::Random(model->config(), ModelDtype::kFloat32, {}, 3);
   ASSERT_TRUE(other.ok());
   const std::string folder = NewFolder("other");
   ASSERT_TRUE(SaveModelFolder(**other, GoldenFolder("qwen2_tiny"), folder).ok());
@@ -223,9 +223,9 @@ TEST(TransformerTest, SetWeightsCopiesTheValuesOfAnotherFolder) {
 TEST(TransformerTest, RandomWeightsDependOnTheSeedAlone) {
   const auto config = LoadModelConfig(GoldenFolder("qwen2_tiny"));
   ASSERT_TRUE(config.ok());
-  const auto a = Transformer::Random(*config, "float32", {}, 1);
-  const auto b = Transformer::Random(*config, "float32", {}, 1);
-  const auto c = Transformer::Random(*config, "float32", {}, 2);
+  const auto a = Transformer::Random(*config, ModelDtype::kFloat32, {}, 1);
+  const auto b = Transformer::Random(*config, ModelDtype::kFloat32, {}, 1);
+  const auto c = Transformer::Random(*config, ModelDtype::kFloat32, {}, 2);
   EXPECT_TRUE(at::equal((*a)->parameters()[0].second, (*b)->parameters()[0].second));
   EXPECT_FALSE(at::equal((*a)->parameters()[0].second, (*c)->parameters()[0].second));
   EXPECT_NEAR((*a)->parameters()[0].second.std().item<double>(), config->initializer_range, 0.001);

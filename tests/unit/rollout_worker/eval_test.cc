@@ -36,7 +36,7 @@ class EvalTest : public ::testing::Test {
     auto config = LoadModelConfig(Model());
     ASSERT_TRUE(config.ok()) << config.status().ToString();
     config->initializer_range = 0.5;  // so that prompts lead to different answers
-    const auto random = Transformer::Random(*config, "float32", {}, 5);
+    const auto random = Transformer::Random(*config, ModelDtype::kFloat32, {}, 5);
     ASSERT_TRUE(random.ok());
     ASSERT_TRUE(SaveModelFolder(**random, Model(), Model()).ok());
     // Most tokens end an answer, so that none is cut off: what is cut off counts as wrong.
@@ -58,7 +58,7 @@ class EvalTest : public ::testing::Test {
 
   // What the model answers greedily, by plain forward passes over the whole text.
   std::string Answer(const std::string& prompt) const {
-    const auto model = Transformer::Load(Model(), "float32", {});
+    const auto model = Transformer::Load(Model(), ModelDtype::kFloat32, {});
     const auto tokenizer = Tokenizer::Load(Model());
     const auto encoded = (*tokenizer)->Encode(prompt);
     std::vector<std::int64_t> tokens(encoded->begin(), encoded->end());

@@ -189,7 +189,7 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
 TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeBesideTheTotalAndIsCountedByPart) {
   RewardConfig config;
   config.by_source = {{"puzzle", "countdown + 0.5 * length - 0.25 * exact"}};
-  config.length = {.unit = "tokens", .min = 1, .max = 4};
+  config.length = {.unit = LengthUnit::kTokens, .min = 1, .max = 4};
   auto set = VerifierSet::Make(config);
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   const auto pool = ScoringPool::Start(*std::move(set), tokenizer_, {.timeout = kLong}, metrics_);

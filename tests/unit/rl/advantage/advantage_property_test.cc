@@ -44,12 +44,13 @@ std::vector<double> Advantages(const TestGroups& groups, const AlgorithmConfig& 
 
 std::vector<AlgorithmConfig> GroupBaselines() {
   std::vector<AlgorithmConfig> all;
-  for (const char* std_kind : {"sample", "population", "none"}) {
+  for (const StdKind std_kind : {StdKind::kSample, StdKind::kPopulation, StdKind::kNone}) {
     AlgorithmConfig options;
     options.std = std_kind;
     all.push_back(options);
   }
-  for (const char* name : {"dr_grpo", "rloo"}) all.emplace_back().advantage = name;
+  for (const Estimator estimator : {Estimator::kDrGrpo, Estimator::kRloo})
+    all.emplace_back().advantage = estimator;
   return all;
 }
 
@@ -144,8 +145,9 @@ TEST(GroupBaselineProperty, UnscorableCompletionsAreZeroAndChangeNothing) {
 TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   RandomStream random({20260101, 16});
   std::vector<AlgorithmConfig> all = GroupBaselines();
-  for (const char* name : {"opo", "pass_k", "ngrpo", "rl_zvp", "reinforce_rej", "raft"})
-    all.emplace_back().advantage = name;
+  for (const Estimator estimator : {Estimator::kOpo, Estimator::kPassK, Estimator::kNgrpo,
+                                    Estimator::kRlZvp, Estimator::kReinforceRej, Estimator::kRaft})
+    all.emplace_back().advantage = estimator;
   for (int trial = 0; trial < kTrials / 10; ++trial) {
     const TestGroups groups = RandomGroups(random);
     for (const AlgorithmConfig& options : all) {
@@ -167,12 +169,13 @@ struct Silenced {
 
 std::vector<Silenced> SilencedModes() {
   std::vector<Silenced> all;
-  for (const char* mode : {"noise", "opposite", "prior", "ladder"}) {
+  for (const AvspoMode mode :
+       {AvspoMode::kNoise, AvspoMode::kOpposite, AvspoMode::kPrior, AvspoMode::kLadder}) {
     Silenced silenced;
-    silenced.options.advantage = "avspo";
+    silenced.options.advantage = Estimator::kAvspo;
     silenced.options.avspo.mode = mode;
-    if (mode == std::string("noise")) silenced.base.eps = 1e-8;
-    if (mode == std::string("ladder")) {
+    if (mode == AvspoMode::kNoise) silenced.base.eps = 1e-8;
+    if (mode == AvspoMode::kLadder) {
       silenced.options.avspo.ladder.threshold = silenced.options.avspo.ladder.threshold_min = 0.0;
       silenced.options.avspo.ladder.strength = 0.0;
       all.push_back(silenced);
@@ -186,7 +189,7 @@ std::vector<Silenced> SilencedModes() {
   }
   Silenced prior = all.front();
   prior.base = {};
-  prior.options.avspo.mode = "prior";
+  prior.options.avspo.mode = AvspoMode::kPrior;
   prior.options.avspo.acr_threshold = 0.0;
   prior.options.avspo.prior.strength_correct = prior.options.avspo.prior.strength_wrong = 0.0;
   all.push_back(prior);
@@ -203,7 +206,7 @@ TEST(AvspoProperty, WithStrengthZeroItIsBitwiseTheBaseEstimator) {
       const auto out = ComputeAdvantages(batch.input(), silenced.options);
       const auto base = ComputeAdvantages(batch.input(), silenced.base);
       ASSERT_TRUE(out.ok() && base.ok());
-      EXPECT_EQ(out->advantages, base->advantages) << silenced.options.avspo.mode;
+      EXPECT_EQ(out->advantages, base->advantages) << ChoiceName(silenced.options.avspo.mode);
     }
   }
 }
@@ -216,7 +219,7 @@ TEST(AvspoProperty, OppositeTouchesNothingButAllCorrectAndAllWrongGroups) {
     const AdvantageInput input = batch.input();
     const auto base = Advantages(groups, {});
     AlgorithmConfig options;
-    options.advantage = "avspo";
+    options.advantage = Estimator::kAvspo;
     options.avspo.acr_threshold = 0.0;
     const auto out = ComputeAdvantages(input, options);
     ASSERT_TRUE(out.ok());
@@ -244,8 +247,8 @@ TEST(AvspoProperty, NoiseInConstantGroupsHasZeroSumAndUnitVarianceAndIgnoresItsS
   TestGroups groups(50, std::vector<std::optional<double>>(8, 1.0));
   groups.resize(100, std::vector<std::optional<double>>(8, 0.0));
   AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "noise";
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kNoise;
   const auto advantages = Advantages(groups, options);
   options.avspo.noise_std = 0.2;
   const auto doubled = Advantages(groups, options);
@@ -262,7 +265,7 @@ TEST(AvspoProperty, NoiseInConstantGroupsHasZeroSumAndUnitVarianceAndIgnoresItsS
   }
 }
 
-TEST(EstimatorProperty, WithAConstantGroupEveryRowOfTheTableKeepsItsWord) {
+TEST(EstimatorProperty, AConstantGroupGetsWhatTheTableSays) {
   RandomStream random({20260101, 20});
   for (int trial = 0; trial < kTrials / 4; ++trial) {
     TestGroups groups = RandomGroups(random);
@@ -270,26 +273,27 @@ TEST(EstimatorProperty, WithAConstantGroupEveryRowOfTheTableKeepsItsWord) {
     for (auto& reward : groups[k]) reward = 0.7;
     TestBatch batch(groups);
     const AdvantageInput input = batch.input();
-    for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
-      if (estimator.on_constant_group != "exactly 0") continue;
+    for (const EstimatorInfo& info : Estimators()) {
+      if (info.on_constant_group != "exactly 0") continue;
       AlgorithmConfig options;
-      options.advantage = estimator.name;
+      options.advantage = info.estimator;
       const auto out = ComputeAdvantages(input, options);
       ASSERT_TRUE(out.ok()) << out.status().message();
       for (const double advantage :
            GroupRows(std::span<const double>(out->advantages), input.group_offsets, k)) {
-        EXPECT_EQ(advantage, 0.0) << estimator.name;
+        EXPECT_EQ(advantage, 0.0) << info.name();
       }
     }
   }
 }
 
-// Those that read rewards and nothing else: TestBatch gives partial credit its outcome by position.
-// A tie at the top of pass_k goes to either.
-bool ReadsRewardsAlone(const AdvantageEstimator& estimator) {
-  static constexpr std::string_view kOthers[] = {"pass_k", "rl_zvp", "w_reinforce",
-                                                 "a_grae", "avspo",  "gdpo"};
-  return std::ranges::find(kOthers, estimator.name) == std::end(kOthers);
+// Whether an estimator reads rewards and nothing else: TestBatch gives partial credit its outcome by
+// position. A tie at the top of pass_k goes to either completion.
+bool ReadsRewardsAlone(Estimator estimator) {
+  static constexpr Estimator kOthers[] = {Estimator::kPassK,      Estimator::kRlZvp,
+                                          Estimator::kWReinforce, Estimator::kAGrae,
+                                          Estimator::kAvspo,      Estimator::kGdpo};
+  return std::ranges::find(kOthers, estimator) == std::end(kOthers);
 }
 
 TEST(EstimatorProperty, ReversingABatchReversesItsAdvantages) {
@@ -299,15 +303,15 @@ TEST(EstimatorProperty, ReversingABatchReversesItsAdvantages) {
     TestGroups reversed;
     for (auto group = groups.rbegin(); group != groups.rend(); ++group)
       reversed.emplace_back(group->rbegin(), group->rend());
-    for (const AdvantageEstimator& estimator : AdvantageEstimators()) {
-      if (!ReadsRewardsAlone(estimator)) continue;
+    for (const EstimatorInfo& info : Estimators()) {
+      if (!ReadsRewardsAlone(info.estimator)) continue;
       AlgorithmConfig options;
-      options.advantage = estimator.name;
+      options.advantage = info.estimator;
       const auto a = Advantages(groups, options);
       const auto b = Advantages(reversed, options);
       ASSERT_EQ(a.size(), b.size());
       for (std::size_t i = 0; i < a.size(); ++i)
-        EXPECT_NEAR(a[i], b[b.size() - 1 - i], 1e-9) << estimator.name;
+        EXPECT_NEAR(a[i], b[b.size() - 1 - i], 1e-9) << info.name();
     }
   }
 }

@@ -9,7 +9,7 @@
 namespace buttress {
 namespace {
 
-TEST(AvspoTest, TheConfidenceWeightIsTheBriefs) {
+TEST(AvspoTest, TheConfidenceWeightRisesWithAcrUpToOne) {
   EXPECT_EQ(ConfidenceWeight(0.3, 0.3, 5.0), 0.0);
   EXPECT_NEAR(ConfidenceWeight(0.4, 0.3, 5.0), 0.5, 1e-12);  // 5 (0.4 - 0.3)
   EXPECT_EQ(ConfidenceWeight(0.9, 0.3, 5.0), 1.0);
@@ -18,7 +18,7 @@ TEST(AvspoTest, TheConfidenceWeightIsTheBriefs) {
 TEST(AvspoTest, OppositeRecordsOneVirtualSamplePerRepairedGroup) {
   const TestBatch batch({{1, 0}, {1, 1}, {0, 0}, {0.5, 0.5}, {1, std::nullopt}});
   AlgorithmConfig options;
-  options.advantage = "avspo";
+  options.advantage = Estimator::kAvspo;
   const auto out = ComputeAdvantages(batch.input(), options);
   ASSERT_TRUE(out.ok()) << out.status().message();
   const std::vector<double> expected = {0, 1, 1, 0, 0};
@@ -34,8 +34,8 @@ TEST(AvspoTest, OppositeRecordsOneVirtualSamplePerRepairedGroup) {
 TEST(AvspoTest, NoiseDependsOnTheKeyAndOnNothingElse) {
   const TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}});
   AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "noise";
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kNoise;
   AdvantageInput input = batch.input();
   const auto first = ComputeAdvantages(input, options);
   const auto again = ComputeAdvantages(input, options);
@@ -48,8 +48,8 @@ TEST(AvspoTest, NoiseDependsOnTheKeyAndOnNothingElse) {
 
 AlgorithmConfig Ladder() {
   AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "ladder";
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kLadder;
   options.avspo.ladder.threshold_rate = 0.25;
   return options;
 }
@@ -95,25 +95,25 @@ TEST(AvspoTest, TheLadderGateUsesTheThresholdThatItIsGiven) {
   EXPECT_EQ(out->advantages[0], 0.0);
 }
 
-TEST(AvspoTest, EstimatorsWithoutAMemoryHandItOn) {
+TEST(AvspoTest, ModesWithoutStateHandItOn) {
   const TestBatch batch({{1, 1}, {0, 0}});
   AdvantageInput input = batch.input();
   input.gate = {0.4, 0.3};
-  for (const char* mode : {"noise", "opposite", "prior"}) {
+  for (const AvspoMode mode : {AvspoMode::kNoise, AvspoMode::kOpposite, AvspoMode::kPrior}) {
     AlgorithmConfig options;
-    options.advantage = "avspo";
+    options.advantage = Estimator::kAvspo;
     options.avspo.mode = mode;
-    EXPECT_EQ(ComputeAdvantages(input, options)->next_gate, input.gate) << mode;
+    EXPECT_EQ(ComputeAdvantages(input, options)->next_gate, input.gate) << ChoiceName(mode);
   }
 }
 
-TEST(AvspoTest, PriorIsSilentOnAPromptThatItKnows) {
+TEST(AvspoTest, PriorIsSilentOnAPromptWhoseOutcomeIsKnown) {
   TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}});
   batch.set_history(
       {{9, 9}, {0, 9}, {0, 9}, {9, 9}, {0, 0}});  // always, never, never, always solved; never seen
   AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "prior";
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kPrior;
   const auto out = ComputeAdvantages(batch.input(), options);
   ASSERT_TRUE(out.ok()) << out.status().message();
   EXPECT_EQ(out->advantages[0], 0.0);

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "lib/config/load.h"
-#include "lib/rl/advantage/rl_zvp.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {
@@ -22,7 +21,7 @@ std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options)
 TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
   TestBatch batch({{1, 0}});
   AlgorithmConfig options;
-  options.advantage = "gdpo";
+  options.advantage = Estimator::kGdpo;
   EXPECT_NE(ErrorOf(batch.input(), options).find("needs the components"), std::string::npos);
   batch.set_components({1, 0.5, 0, 0.5});
   EXPECT_EQ(ErrorOf(batch.input(), options), "");
@@ -35,12 +34,12 @@ TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
   const TestBatch batch({{1, 0.5}, {0, 0}});
   AdvantageInput input = batch.input();
   AlgorithmConfig options;
-  options.advantage = "w_reinforce";
+  options.advantage = Estimator::kWReinforce;
   EXPECT_EQ(ErrorOf(input, options), "");
   input.outcomes = {};
   EXPECT_NE(ErrorOf(input, options).find("completion 1 of the batch has raw reward 0.5"),
             std::string::npos);
-  options.advantage = "a_grae";
+  options.advantage = Estimator::kAGrae;
   EXPECT_EQ(ErrorOf(input, options), "");  // a rate may be partial credit
   const std::vector<double> signed_rewards = {1, -1, 0, 0};
   input.rewards = input.raw_rewards = signed_rewards;
@@ -48,27 +47,14 @@ TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
   EXPECT_NE(ErrorOf(input, options).find("a_grae needs success rates"), std::string::npos);
 }
 
-TEST(EstimatorsTest, RefuseFormsThatTheyDoNotKnow) {
-  const TestBatch batch({{1, 0}});
-  AlgorithmConfig options;
-  options.advantage = "gpg";
-  options.gpg.form = "verI";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: verl, official"),
-            std::string::npos);
-  options.advantage = "a_grae";
-  options.a_grae.form = "code";
-  EXPECT_NE(ErrorOf(batch.input(), options).find("choose one of: paper, released"),
-            std::string::npos);
-}
-
 TEST(EstimatorsTest, GpgWithoutAnyRewardGivesZero) {
   const TestBatch batch({{0, 0}, {0, 0}});
   AlgorithmConfig options;
-  options.advantage = "gpg";
-  for (const char* form : {"verl", "official"}) {
+  options.advantage = Estimator::kGpg;
+  for (const GpgForm form : {GpgForm::kVerl, GpgForm::kOfficial}) {
     options.gpg.form = form;
     EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(4, 0.0))
-        << form;
+        << ChoiceName(form);
   }
 }
 
@@ -76,10 +62,11 @@ TEST(EstimatorsTest, CompletionsWithoutTokensWeighNothing) {
   TestBatch batch({{1, 0, 0}, {0, 0, 0}});
   batch.set_lengths({0, 0, 0, 0, 0, 0});
   AlgorithmConfig options;
-  for (const char* name : {"opo", "reinforce_pp", "reinforce_pp_baseline"}) {
-    options.advantage = name;
+  for (const Estimator estimator :
+       {Estimator::kOpo, Estimator::kReinforcePp, Estimator::kReinforcePpBaseline}) {
+    options.advantage = estimator;
     EXPECT_EQ(ComputeAdvantages(batch.input(), options)->advantages, std::vector<double>(6, 0.0))
-        << name;
+        << ChoiceName(estimator);
   }
 }
 
@@ -90,8 +77,8 @@ std::vector<double> OfTokens(double scale) {
   return advantages;
 }
 
-TEST(RlZvpTest, TokensOfConstantGroupsGoByTheirEntropy) {
-  const std::vector<double> correct = {.01, .05, .12, 0};  // algorithms.md 5
+TEST(RlZvpTest, TokensOfConstantGroupsAreWeighedByTheirEntropy) {
+  const std::vector<double> correct = {.01, .05, .12, 0};
   const std::vector<double> wrong = {-.11, -.07, 0, -.12};
   for (std::size_t t = 0; t < 4; ++t) {
     EXPECT_NEAR(OfTokens(0.1)[t], correct[t], 1e-15);
@@ -103,8 +90,8 @@ TEST(RlZvpTest, TokensOfConstantGroupsGoByTheirEntropy) {
 }
 
 // w(p) with E[g] = w(p) grad p, for a group of 8 completions that are each correct with probability
-// p: given k successes the score of a correct completion has mean grad p / p, that of a wrong one
-// -grad p / (1 - p). On-policy and before clipping.
+// p. Given k successes, the score of a correct completion has mean grad p / p and that of a wrong
+// one -grad p / (1 - p). On-policy and before clipping (docs/theory.md, section 2).
 double GradientWeight(double p, const AlgorithmConfig& options) {
   constexpr int kSize = 8;
   double weight = 0;
@@ -127,7 +114,7 @@ double GradientWeight(double p, const AlgorithmConfig& options) {
   return weight;
 }
 
-TEST(ExpectedGradientTest, IsThatOfTheSpecificationsTable) {
+TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
   const std::vector<double> p = {.01, .05, .10, .25, .50, .75, .90, .99};
 
   struct Row {
@@ -163,8 +150,8 @@ TEST(ExpectedGradientTest, IsThatOfTheSpecificationsTable) {
 }
 
 TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollapse) {
-  // grpo's own weight by the specification's table, and the size a of the virtual advantages by its
-  // other one: a (p^7 + (1 - p)^7).
+  // The weight of grpo at p = 0.1, and the size a of the virtual advantages, which add a (p^7 + (1 -
+  // p)^7).
   struct Row {
     std::vector<std::string> set;
     double base;
@@ -184,14 +171,14 @@ TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollap
     ASSERT_TRUE(options.ok()) << options.status().message();
     EXPECT_NEAR(GradientWeight(0.1, *options),
                 row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5)
-        << options->avspo.mode;
+        << ChoiceName(options->avspo.mode);
   }
 }
 
 TEST(ExpectedGradientTest, NoiseAddsNothingButItsOwnVariance) {
   AlgorithmConfig options;
-  options.advantage = "avspo";
-  options.avspo.mode = "noise";
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kNoise;
   const TestBatch batch(TestGroups(64, std::vector<std::optional<double>>(8, 1.0)));
   AdvantageInput input = batch.input();
   std::vector<double> sums(8, 0.0);

@@ -41,7 +41,7 @@ TEST(NearCollapseTest, LeavesOutUnscorableCompletions) {
   EXPECT_FALSE(Near({1, kNan, 0}));
 }
 
-TEST(VarianceThresholdAcrTest, IsTheBriefsAndMistakesOneSuccessInAHundredAndOneForCollapse) {
+TEST(VarianceThresholdAcrTest, MistakesOneSuccessInAHundredAndOneForCollapse) {
   std::vector<double> rewards(101, 0.0);
   rewards[50] = 1.0;  // sample variance 1 / 101 = 0.0099
   rewards.resize(200, 0.0);

@@ -65,13 +65,5 @@ TEST(CountDenominatorsTest, LeavesOutCompletionsWithoutTrainedTokens) {
   EXPECT_EQ(weights, (std::vector<double>{0.25, 0.0, 0.0625}));  // 1/(2*2), -, 1/(2*8)
 }
 
-TEST(ParseAggregationTest, UnknownNamesAreAnsweredWithTheChoices) {
-  ASSERT_TRUE(ParseAggregation("token_mean").ok());
-  const auto unknown = ParseAggregation("mean");
-  ASSERT_FALSE(unknown.ok());
-  EXPECT_NE(unknown.status().message().find("choose one of: token_mean"), std::string::npos)
-      << unknown.status().message();
-}
-
 }  // namespace
 }  // namespace buttress

@@ -321,14 +321,13 @@ TEST(LossTest, OtherPrecisionsAreComputedInFloat32) {
 TEST(MakeLossOptionsTest, ReadsTheAlgorithmsSettings) {
   AlgorithmConfig algorithm;
   algorithm.clip_high = 0.28;
-  algorithm.kl_estimator = "k2";
-  const auto options = MakeLossOptions(algorithm);
-  ASSERT_TRUE(options.ok());
-  EXPECT_EQ(options->clip_high, 0.28);
-  EXPECT_EQ(options->kl_estimator, KlEstimator::kK2);
-  algorithm.kl_estimator = "k4";
-  EXPECT_EQ(MakeLossOptions(algorithm).status().message(),
-            "algorithm.kl_estimator = 'k4' is not known; choose one of: k1, k2, k3, k3+");
+  algorithm.kl_estimator = KlEstimator::kK2;
+  algorithm.kl_coef = 0.1;
+  EXPECT_EQ(MakeLossOptions(algorithm).clip_high, 0.28);
+  EXPECT_EQ(MakeLossOptions(algorithm).kl_estimator, KlEstimator::kK2);
+  EXPECT_EQ(MakeLossOptions(algorithm).kl_coef, 0.1);
+  algorithm.kl_in = KlPlace::kReward;
+  EXPECT_EQ(MakeLossOptions(algorithm).kl_coef, 0.0);
 }
 
 }  // namespace

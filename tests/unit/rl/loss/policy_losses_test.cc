@@ -138,13 +138,11 @@ TEST(SapoLossTest, HasTheSpecificationsGate) {
 
 std::vector<PolicyLoss> AllLosses() {
   std::vector<PolicyLoss> losses;
-  for (const PolicyLossEntry& entry : PolicyLosses()) losses.push_back(entry.loss);
+  for (const PolicyLossInfo& info : PolicyLosses()) losses.push_back(info.loss);
   return losses;
 }
 
-std::string NameOf(PolicyLoss loss) {
-  return std::string(PolicyLosses()[static_cast<std::size_t>(loss)].name);
-}
+std::string NameOf(PolicyLoss loss) { return std::string(ChoiceName(loss)); }
 
 LossOptions Options(PolicyLoss policy) {
   const bool divergence = policy == PolicyLoss::kDppoTv || policy == PolicyLoss::kDppoKl;

@@ -119,7 +119,7 @@ TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
 }
 
 TEST_F(CodeTest, CppCompilesAndRuns) {
-  config_.code.language = "cpp";
+  config_.code.language = CodeLanguage::kCpp;
   Use(config_);
   EXPECT_EQ(Judge("```cpp\n#include <cstdio>\nint main() { int a, b; std::scanf(\"%d %d\", &a, "
                   "&b); std::printf(\"%d\", a + b); }\n```",

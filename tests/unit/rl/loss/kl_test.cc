@@ -1,4 +1,4 @@
-#include "lib/rl/loss/kl_mass.h"
+#include "lib/rl/loss/kl.h"
 
 #include <gtest/gtest.h>
 #include <torch/types.h>

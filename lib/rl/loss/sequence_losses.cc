@@ -1,8 +1,19 @@
+// Losses whose ratio belongs to a whole completion: GSPO and GMPO.
+//
+// M: tokens of the micro-batch. policy_losses.h has the formulas.
 #include <torch/types.h>
 
 #include "lib/rl/loss/policy_losses.h"
 
 namespace buttress {
+
+TokenLosses GspoLoss(const PolicyTerms& terms, const LossOptions& options) {
+  const at::Tensor log_s_M = terms.completions.Mean(terms.log_ratio_M);
+  const at::Tensor s_M = at::exp(log_s_M + (terms.logprobs_M - terms.logprobs_M.detach()));
+  const bool per_token = options.policy == PolicyLoss::kGspoToken;
+  return ClippedSurrogate(
+      s_M, per_token ? terms.advantages_M : terms.completions.Mean(terms.advantages_M), options);
+}
 
 TokenLosses GmpoLoss(const PolicyTerms& terms, const LossOptions& options) {
   const at::Tensor& d_M = terms.log_ratio_M;

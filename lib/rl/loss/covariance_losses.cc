@@ -1,3 +1,6 @@
+// Losses that treat tokens differently by their covariance: Clip-Cov and KL-Cov.
+//
+// M: tokens of the micro-batch. policy_losses.h has the formulas.
 #include <torch/types.h>
 
 #include "lib/rl/loss/policy_losses.h"
