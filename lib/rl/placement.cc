@@ -1,8 +1,9 @@
 #include "lib/rl/placement.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <numeric>
-#include <string>
 
 #include "lib/experience/group_offsets.h"
 
@@ -12,23 +13,20 @@ namespace {
 Status CheckInput(std::span<const CompletionLoad> completions,
                   std::span<const std::int32_t> group_offsets, const PlacementOptions& options) {
   if (options.ranks < 1)
-    return InvalidArgument("ranks = " + std::to_string(options.ranks) + "; expected at least 1");
-  if (options.micro_batch_tokens < 1) {
-    return InvalidArgument("micro_batch_tokens = " + std::to_string(options.micro_batch_tokens) +
-                           "; expected at least 1");
-  }
+    return InvalidArgument(fmt::format("ranks = {}; expected 1 or more", options.ranks));
+  if (options.micro_batch_tokens < 1)
+    return InvalidArgument(
+        fmt::format("micro_batch_tokens = {}; expected 1 or more", options.micro_batch_tokens));
   BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(group_offsets, completions.size()));
   for (std::size_t i = 0; i < completions.size(); ++i) {
     const CompletionLoad& load = completions[i];
     if (load.prompt_tokens >= 0 && load.trained_tokens >= 0 &&
         load.completion_tokens >= load.trained_tokens)
       continue;
-    return InvalidArgument("completion " + std::to_string(i) + ": " +
-                           std::to_string(load.prompt_tokens) + " prompt, " +
-                           std::to_string(load.completion_tokens) + " completion and " +
-                           std::to_string(load.trained_tokens) +
-                           " trained tokens; expected numbers >= 0, and no more trained tokens "
-                           "than the completion has");
+    return InvalidArgument(fmt::format(
+        "completion {}: {} prompt, {} completion and {} trained tokens; expected numbers >= 0, and "
+        "no more trained tokens than the completion has",
+        i, load.prompt_tokens, load.completion_tokens, load.trained_tokens));
   }
   return OkStatus();
 }
@@ -48,8 +46,8 @@ std::vector<std::int32_t> RowsToRun(std::span<const CompletionLoad> completions,
   return rows;
 }
 
-// Indices 0 ... weights.size() - 1 by falling weight, ties by index.
-std::vector<std::size_t> ByFallingWeight(std::span<const std::int64_t> weights) {
+// Indices 0 ... weights.size() - 1 by descending weight, ties by index.
+std::vector<std::size_t> ByDescendingWeight(std::span<const std::int64_t> weights) {
   std::vector<std::size_t> order(weights.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -65,7 +63,7 @@ std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> complet
   for (const std::int32_t row : rows)
     weights.push_back(completions[static_cast<std::size_t>(row)].forward_tokens());
   std::vector<MicroBatch> batches;
-  for (const std::size_t i : ByFallingWeight(weights)) {
+  for (const std::size_t i : ByDescendingWeight(weights)) {
     auto fit = std::find_if(batches.begin(), batches.end(), [&](const MicroBatch& batch) {
       return batch.forward_tokens + weights[i] <= micro_batch_tokens;
     });
@@ -102,7 +100,7 @@ Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
   Placement placement;
   placement.rank_of_group.assign(groups, -1);
   std::vector<std::int64_t> rank_tokens(ranks, 0);
-  for (const std::size_t k : ByFallingWeight(weights)) {
+  for (const std::size_t k : ByDescendingWeight(weights)) {
     if (rows[k].empty()) continue;
     const auto lightest = std::min_element(rank_tokens.begin(), rank_tokens.end());
     *lightest += weights[k];

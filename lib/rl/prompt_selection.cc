@@ -9,7 +9,7 @@
 namespace buttress {
 namespace {
 
-// Constants of GRESO's released code.
+// Constants of the released code of GRESO.
 constexpr double kLeastChance = 0.01;
 constexpr double kBaseStep = 0.01;
 constexpr double kLeastBase = 0.05;
@@ -17,8 +17,8 @@ constexpr double kMostBase = 0.95;
 constexpr double kEasyShare = 1.0 / 3.0;
 constexpr double kHardShare = 2.0 / 3.0;
 
-// Gamma(shape, 1) for shape >= 1. Normal and uniform numbers of one key would come from the same
-// bits.
+// A Gamma(shape, 1) variate for shape >= 1 (Marsaglia and Tsang 2000). Normal and uniform numbers
+// have keys of their own, because those of one key come from the same bits.
 double SampleGamma(double shape, RandomKey key) {
   RandomStream normals({MixSeed(key.seed, 0), key.stream});
   RandomStream uniforms({MixSeed(key.seed, 1), key.stream});
@@ -93,7 +93,7 @@ bool SpeedSkips(const PromptRecord& record, std::uint64_t pass, std::int64_t res
 }
 
 double SampleBeta(double a, double b, RandomKey key) {
-  BUTTRESS_CHECK(a >= 1 && b >= 1, "a Beta posterior begins at Beta(1, 1)");
+  BUTTRESS_CHECK(a >= 1 && b >= 1, "a and b of a Beta posterior are at least 1");
   const double x = SampleGamma(a, {MixSeed(key.seed, 2), key.stream});
   return x / (x + SampleGamma(b, {MixSeed(key.seed, 3), key.stream}));
 }
@@ -103,7 +103,7 @@ double ThompsonRate(const PromptRecord& record, RandomKey key) {
 }
 
 std::size_t NearestRate(std::span<const double> rates, double target) {
-  BUTTRESS_CHECK(!rates.empty(), "one of the candidates is drawn");
+  BUTTRESS_CHECK(!rates.empty(), "the candidates are not empty");
   std::size_t nearest = 0;
   for (std::size_t i = 1; i < rates.size(); ++i) {
     if (std::abs(rates[i] - target) < std::abs(rates[nearest] - target)) nearest = i;

@@ -35,7 +35,8 @@ CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const
 // n < 2, where no two rewards can differ. REQUIRES: 0 <= correct <= scored. Pure.
 double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
 
-// Probability that a group of `n` scorable completions is all-correct, E[p^n]. REQUIRES: 0 <= correct <= scored, n >= 0. Pure.
+// Probability that a group of `n` scorable completions is all-correct, E[p^n]. REQUIRES: 0 <=
+// correct <= scored, n >= 0. Pure.
 double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n);
 
 // Weight of the old value in the moving average of ACR over steps.

@@ -19,14 +19,15 @@ std::int64_t CountNearCollapse(std::span<const double> raw_rewards,
                                std::span<const Outcome> outcomes,
                                std::span<const std::int32_t> group_offsets);
 
-// Share of the groups with at least two scorable completions whose sample variance of raw rewards is
-// below `variance_threshold`. This rate takes one success in more than 1 / variance_threshold
+// Share of the groups with at least two scorable completions whose sample variance of raw rewards
+// is below `variance_threshold`. This rate takes one success in more than 1 / variance_threshold
 // completions for collapse, which ACR does not.
 double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const Outcome> outcomes,
                             std::span<const std::int32_t> group_offsets, double variance_threshold);
 
-// The snapshot of a batch that stands alone: the cumulative counts are its own, the moving average is
-// its own ACR, and the expected ACR is the mean of ExpectedCollapse over the groups that ACR counts.
+// The snapshot of a batch that stands alone: the cumulative counts are its own, the moving average
+// is its own ACR, and the expected ACR is the mean of ExpectedCollapse over the groups that ACR
+// counts.
 CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
                                       std::span<const Outcome> outcomes,
                                       std::span<const std::int32_t> group_offsets,
@@ -40,8 +41,8 @@ double ExcessAcr(const CollapseSnapshot& snapshot);
 // `acr_by_step` is in the order of the steps.
 double Acr100(std::span<const double> acr_by_step);
 
-// sigma_ACR (arXiv 2605.21125): sample standard deviation of the ACR of the last 25 steps, or of all
-// if there are fewer; 0 for fewer than two. Above 0.15 the paper finds a 2.3-fold risk of
+// sigma_ACR (arXiv 2605.21125): sample standard deviation of the ACR of the last 25 steps, or of
+// all if there are fewer; 0 for fewer than two. Above 0.15 the paper finds a 2.3-fold risk of
 // divergence.
 double SigmaAcr(std::span<const double> acr_by_step);
 

@@ -10,8 +10,8 @@ bool IsConstant(CollapseClass collapse) {
   return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
 }
 
-// Where the mass of a constant group is counted. `rewards` and `lengths` are the group's; what is
-// not trained has no say.
+// The sum of `mass` that a constant group counts in. `rewards` and `lengths` are the group's;
+// completions without trained tokens do not matter.
 double& SourceOf(std::span<const double> rewards, std::span<const std::int32_t> lengths,
                  const VirtualDecision& decision, GradientMass& mass) {
   if (decision.injected) return mass.virtual_samples;

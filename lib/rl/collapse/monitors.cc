@@ -37,7 +37,7 @@ std::int64_t StepsBelow(std::span<const double> values, double floor) {
 }
 
 Line FitLine(std::span<const double> values) {
-  BUTTRESS_CHECK(values.size() >= 2, "a line goes through two values");
+  BUTTRESS_CHECK(values.size() >= 2, "a line needs two values or more");
   const auto n = static_cast<double>(values.size());
   double mean = 0;
   for (const double value : values) mean += value / n;
@@ -68,8 +68,8 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepReading& reading) {
 
   const std::vector<double> trend(entropies_.begin(), entropies_.end());
   const bool whole_trend = static_cast<std::int64_t>(trend.size()) == config_.trend_steps;
-  // What is above its limit stays an alarm until it is a tenth below, so that a value at the limit
-  // does not ring at every step.
+  // An alarm stays active until its value is a tenth below the limit, so that a value that moves
+  // around the limit does not raise an alarm at every step.
   const auto above = [this](Alarm alarm, double value, double limit) {
     return value > (active(alarm) ? kReleased * limit : limit);
   };

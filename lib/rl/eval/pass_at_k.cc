@@ -18,8 +18,8 @@ std::vector<double> Binomials(std::int64_t n, std::int64_t up_to) {
   return row;
 }
 
-// Draws in which no answer has more than `top` votes, counted by (votes drawn, answers that have
-// exactly `top`).
+// Numbers of draws in which no answer has more than `top` votes, by votes drawn and by the number
+// of answers that have exactly `top` votes, the leaders.
 class DrawCounts {
  public:
   DrawCounts(std::int64_t k, std::int64_t top)
@@ -37,8 +37,8 @@ class DrawCounts {
     Add(most, Binomials(answer.count, most), most == top_, answer.correct);
   }
 
-  // Sum over the draws of k votes in which some answer leads with `top` of the share of correct
-  // ones among the leaders.
+  // Sum, over the draws of k votes in which some answer has `top` votes, of the share of correct
+  // answers among the leaders.
   double CorrectDraws() const {
     double sum = 0;
     for (std::int64_t m = 1; m <= leaders_; ++m)
@@ -53,8 +53,8 @@ class DrawCounts {
     return static_cast<std::size_t>(drawn * (leaders_ + 1) + leaders);
   }
 
-  // One more kind of completion, of which u = 0 ... most are drawn in ways[u] ways; `leads`: with u
-  // = most it is one of the leaders.
+  // Adds one kind of completion, of which u = 0 ... most are drawn in ways[u] ways. `leads`: it is
+  // one of the leaders for u = most.
   void Add(std::int64_t most, const std::vector<double>& ways, bool leads, bool correct) {
     std::vector<double> draws(Cells(), 0.0), of_correct(Cells(), 0.0);
     for (std::int64_t drawn = 0; drawn <= k_; ++drawn) {
@@ -81,7 +81,7 @@ class DrawCounts {
   std::vector<double> correct_;  // ways, each times its number of correct leaders
 };
 
-// Of the answers with the most votes, the share that is correct.
+// The share of correct answers among those with the most votes.
 double Plurality(std::span<const AnswerVotes> answers) {
   std::int64_t most = 0;
   for (const AnswerVotes& answer : answers) most = std::max(most, answer.count);

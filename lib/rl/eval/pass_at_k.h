@@ -1,5 +1,5 @@
-// pass@k, maj@k and avg@k: what k completions of a prompt are worth, estimated from n >= k of them
-// without bias. All pure.
+// pass@k, maj@k and avg@k of a prompt, estimated without bias from n >= k completions. All
+// functions are pure.
 #pragma once
 
 #include <cstdint>
@@ -7,27 +7,28 @@
 
 namespace buttress {
 
-// A prompt's completions: how many of `scored` were correct.
+// The completions of a prompt: `correct` of `scored`.
 struct Successes {
   std::int64_t correct = 0;
   std::int64_t scored = 0;
 };
 
-// Probability that one of k completions drawn without replacement is correct (arXiv 2107.03374): 1
-// - C(n - c, k) / C(n, k), as a product that does not overflow. REQUIRES: 0 <= correct <= scored, 1
-// <= k <= scored.
+// The probability that one of k completions drawn without replacement is correct (arXiv
+// 2107.03374),
+//   1 - C(n - c, k) / C(n, k),
+// computed as a product that does not overflow. REQUIRES: 0 <= correct <= scored, 1 <= k <= scored.
 double PassAtK(const Successes& successes, std::int64_t k);
 
-// Mean over prompts; 0 without any. REQUIRES as above for each.
+// Mean of PassAtK over prompts; 0 without prompts. REQUIRES: what PassAtK requires, for each.
 double MeanPassAtK(std::span<const Successes> prompts, std::int64_t k);
 
-// avg@k: the expected share of correct ones among k completions is correct / scored, whatever k.
-// Mean over prompts; 0 without any. REQUIRES: scored >= 1 for each.
+// Mean of avg@k over prompts; 0 without prompts. The expected share of correct completions among k
+// is correct / scored for every k. REQUIRES: scored >= 1 for each.
 double MeanAvgAtK(std::span<const Successes> prompts);
 
-// A mean over prompts and its 95 % interval: normal, from the spread between prompts, since
-// completions of one prompt are not independent trials. Clipped to [0, 1]; without a spread to
-// measure (fewer than two prompts) it is [0, 1].
+// A mean over prompts with its 95 % interval: normal, from the variance between prompts, since the
+// completions of one prompt are not independent. The interval is clipped to [0, 1], and is [0, 1]
+// for fewer than two prompts.
 struct Estimate {
   double mean = 0;
   double low = 0;
@@ -35,7 +36,7 @@ struct Estimate {
   std::int64_t prompts = 0;
 };
 
-// Of values in [0, 1], one a prompt.
+// The estimate from values in [0, 1], one per prompt.
 Estimate MeanOver(std::span<const double> of_prompts);
 
 // Completions of a prompt that gave the same answer.
@@ -46,12 +47,12 @@ struct AnswerVotes {
 
 inline constexpr std::int64_t kMaxVotes = 1000;
 
-// Probability that the answer given most often among k completions drawn without replacement is
-// correct; of answers that tie, one is drawn fairly. Completions without an answer (`blank`) take
-// places and have no vote; k of them are wrong. Exact: all draws are counted, in O(n k^2 log k); k
-// = n, where there is one draw, in O(n). verl's maj@N is a bootstrap with replacement instead.
-// REQUIRES: counts >= 0, n = their sum + blank <= kMaxVotes (beyond it the counts overflow a
-// double), 1 <= k <= n.
+// The probability that the most frequent answer among k completions drawn without replacement is
+// correct; one of several equally frequent answers is chosen at random. Completions without an
+// answer (`blank`) can be drawn and have no vote; k of them are wrong. The result is exact: all
+// draws are counted, in O(n k^2 log k), or in O(n) for k = n, where there is one draw. verl's maj@N
+// is a bootstrap with replacement. REQUIRES: counts >= 0, n = their sum + blank <= kMaxVotes
+// (beyond it the counts overflow a double), 1 <= k <= n.
 double MajAtK(std::span<const AnswerVotes> answers, std::int64_t blank, std::int64_t k);
 
 }  // namespace buttress

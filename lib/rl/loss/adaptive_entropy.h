@@ -1,5 +1,5 @@
-// The entropy coefficient as a controller (Skywork-OR1, arXiv 2505.22312, as TRL has it).
-// Torch-free, pure.
+// The entropy coefficient as a controller of the policy's entropy (Skywork-OR1, arXiv 2505.22312,
+// in the form of TRL). Pure.
 #pragma once
 
 #include <optional>
@@ -8,7 +8,7 @@
 
 namespace buttress {
 
-// What the controller remembers from step to step. Empty before the first step.
+// What the controller carries from one step to the next; empty before the first step.
 struct EntropyControl {
   std::optional<double> coef;          // of the next step
   std::optional<double> last_entropy;  // nats a token, of the step before
@@ -16,12 +16,13 @@ struct EntropyControl {
   bool operator==(const EntropyControl&) const = default;
 };
 
-// Coefficient of the step: entropy_coef without a target; with one, the controller's after a step
-// whose entropy was at or below it, else 0. 0 at the first step, whose entropy nobody knows yet.
+// The coefficient of the next step. Without a target it is entropy_coef. With a target it is the
+// controller's if the entropy of the step before was at or below the target, else 0; and 0 at the
+// first step, whose entropy is unknown.
 double EntropyCoef(const EntropyControl& control, const AlgorithmConfig& algorithm);
 
-// After a step of mean entropy `entropy`: coef + step at or below the target, coef - step above,
-// within [min, max].
+// The state after a step of mean entropy `entropy`: the coefficient rises by adaptive_entropy.step
+// at or below the target and falls by it above, within [min, max].
 EntropyControl NextEntropyControl(const EntropyControl& control, const AlgorithmConfig& algorithm,
                                   double entropy);
 

@@ -76,8 +76,8 @@ struct LossOutput {
   at::Tensor metric(LossMetric which) const;
 };
 
-// Computes the loss without waiting for the device. A token whose recorded log-prob is not finite is
-// dropped and counted; the denominators inside weights_M stay.
+// Computes the loss without waiting for the device. A token whose recorded log-prob is not finite
+// is dropped and counted; the denominators inside weights_M stay.
 LossOutput ComputeLoss(const LossInput& input, const LossOptions& options);
 
 }  // namespace buttress

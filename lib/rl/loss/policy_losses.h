@@ -2,8 +2,8 @@
 //
 // M: trained tokens of the micro-batch. All tensors are [M], float32. A token that does not count
 // holds 0 everywhere; the caller leaves such tokens out and applies the weights. All functions are
-// pure and wait for no device. A statistic of a whole completion is detached, and each token carries
-// its own gradient, so that gradients do not depend on how a step is split.
+// pure and wait for no device. A statistic of a whole completion is detached, and each token
+// carries its own gradient, so that gradients do not depend on how a step is split.
 #pragma once
 
 #include <ATen/core/Tensor.h>
