@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rpc/coordinator_client.h"

@@ -16,7 +16,7 @@
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
 
 namespace buttress {

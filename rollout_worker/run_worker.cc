@@ -12,7 +12,7 @@
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
 #include "lib/base/random.h"
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/tokenizer/tokenizer.h"

@@ -54,7 +54,7 @@ void YamlBinder::CheckUnknownKeys() {
   std::set<std::string> seen;
   for (const auto& entry : node_) {
     const std::string key = entry.first.IsScalar() ? entry.first.Scalar() : Text(entry.first);
-    if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one");
+    if (!seen.insert(key).second) Error(entry.first, key, "the key stands twice; keep one of them");
     if (std::find(known_.begin(), known_.end(), key) != known_.end()) continue;
     Error(entry.first, key, "unknown key" + SuggestNames(key, known_));
   }
@@ -74,7 +74,7 @@ void YamlBinder::BindMap(const char* name, const YAML::Node& child,
 
 void YamlBinder::Error(const YAML::Node& at, const std::string& name, const std::string& what) {
   const YAML::Mark mark = at.Mark();
-  // A node made by --set has no place in the file.
+  // A node created by --set has no line in the file.
   const std::string place = mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
   errors_.push_back(place + ": " + Path(name) + ": " + what);
 }

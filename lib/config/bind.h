@@ -1,5 +1,5 @@
-// The visitors behind load.h: from one list of fields (run_config.h) come binding, unknown-key
-// errors, printing and help.
+// The visitors behind load.h. Binding, unknown-key errors, printing and help all come from one list
+// of fields (run_config.h).
 #pragma once
 
 #include <yaml-cpp/yaml.h>
@@ -21,7 +21,7 @@ concept Section =
     !std::same_as<T, std::vector<std::string>> && !std::same_as<T, std::vector<double>> &&
     !std::same_as<T, std::map<std::string, std::string>>;
 
-// Scalar conversions; false if the text is not of that type.
+// Scalar conversions. FromText returns false if the text is not of the type.
 bool FromText(const std::string& text, bool& value);
 bool FromText(const std::string& text, std::int64_t& value);
 bool FromText(const std::string& text, std::uint64_t& value);
@@ -48,7 +48,7 @@ inline const char* TypeName(double) { return "a number"; }
 
 inline const char* TypeName(const std::string&) { return "text"; }
 
-// Binds a YAML mapping to a section; collects every error instead of stopping at the first.
+// Binds a YAML mapping to a section, and collects every error instead of stopping at the first.
 class YamlBinder {
  public:
   YamlBinder(const YAML::Node& node, std::string path, std::string file,
@@ -76,7 +76,7 @@ class YamlBinder {
     }
   }
 
-  // Reports keys of the mapping that no field took.
+  // Reports the keys of the mapping that are not fields of the section.
   void CheckUnknownKeys();
 
  private:
@@ -166,7 +166,7 @@ class YamlPrinter {
   YAML::Emitter& out_;
 };
 
-// One line a setting, for --describe-config.
+// Writes one line per setting, for --describe-config.
 class SettingDescriber {
  public:
   SettingDescriber(std::string path, std::string& out) : path_(std::move(path)), out_(out) {}

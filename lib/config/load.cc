@@ -12,7 +12,7 @@
 namespace buttress {
 namespace {
 
-// Sets a.b.c in the tree, so that an override gets the same checks as the file.
+// Sets a.b.c in the tree, so that an override passes the same checks as the file.
 Status ApplyOverride(YAML::Node& root, const std::string& override) {
   const std::size_t equals = override.find('=');
   if (equals == std::string::npos || equals == 0) {
@@ -51,7 +51,7 @@ std::string PrintSection(T section) {
   return std::string(out.c_str()) + "\n";
 }
 
-// Types and names are checked, ranges are not.
+// Binds without checking ranges; types and names are checked.
 Result<RunConfig> Bind(const std::string& text, const std::string& name,
                        const std::vector<std::string>& overrides) {
   YAML::Node root;
@@ -73,11 +73,12 @@ Result<RunConfig> Bind(const std::string& text, const std::string& name,
   }
 }
 
-// kInvalidArgument for a setting outside `section`, which the command would not read.
+// kInvalidArgument for a setting outside `section`, which the command does not read.
 Status CheckSection(const std::vector<std::string>& overrides, const std::string& section) {
   for (const std::string& override : overrides) {
     if (!override.starts_with(section + "."))
-      return InvalidArgument("--set " + override + ": only settings of " + section + " count here");
+      return InvalidArgument("--set " + override + ": expected a setting of " + section +
+                             "; no other is read here");
   }
   return OkStatus();
 }
@@ -127,14 +128,18 @@ std::string RunConfigHash(const RunConfig& config) {
   return ToHex(Sha256Of(PrintSection(config.run)));
 }
 
+CLI::Option* AddConfigFile(CLI::App& app, std::string& path) {
+  return app.add_option("file,--config", path, "YAML file of the run");
+}
+
 void ConfigFlags::AddTo(CLI::App& app) {
-  app.add_option("--config", path, "YAML file of the run");
-  app.add_option("--set", overrides,
-                 "override a setting: run.optim.lr=1e-5 (may stand several times)");
-  app.add_flag("--print-config", print, "print the whole configuration and leave");
-  app.add_flag("--check", check, "check the configuration and leave");
+  AddConfigFile(app, path);
+  app.add_option("--set", overrides, "override a setting: run.optim.lr=1e-5 (can be repeated)")
+      ->allow_extra_args(false);
+  app.add_flag("--print-config", print, "print the whole configuration and exit");
+  app.add_flag("--check", check, "check the configuration and exit");
   app.add_flag("--describe-config", describe,
-               "print every setting, its default and its meaning, and leave");
+               "print every setting, its default and its meaning, and exit");
 }
 
 Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
@@ -144,7 +149,7 @@ Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
     *done = true;
     return RunConfig{};
   }
-  if (flags.path.empty()) return InvalidArgument("--config is missing; name the run's YAML file");
+  if (flags.path.empty()) return InvalidArgument("name the run's YAML file: FILE or --config FILE");
   BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(flags.path, flags.overrides));
   if (flags.print) std::fputs(PrintRunConfig(config).c_str(), stdout);
   if (flags.check)

@@ -1,4 +1,5 @@
-// From a YAML file and --set overrides to a checked RunConfig; strict, with all errors at once.
+// Reads a RunConfig from a YAML file and --set overrides. Reading is strict, and one message lists
+// every error.
 #pragma once
 
 #include <string>
@@ -9,47 +10,52 @@
 
 namespace CLI {
 class App;
-}
+class Option;
+}  // namespace CLI
 
 namespace buttress {
 
-// Reads `path`, applies `overrides` ("run.optim.lr=1e-5") to the YAML tree, binds it, validates it.
-// Order: defaults < file < overrides. Errors, all of them in one kInvalidArgument message, a line
-// each:
-//   b.yaml:4: unknown key 'run.optim.warmup_step'; did you mean 'warmup_steps'? Known here: lr, ...
+// Reads `path`, applies `overrides` ("run.optim.lr=1e-5") to the YAML tree, binds it and validates
+// it. A setting has its default, unless the file has it, unless an override has it. All errors are
+// in one kInvalidArgument message, a line each:
+//   b.yaml:4: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'? Choose one of: lr, ...
 Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides);
 
-// The same from text; `name` stands in error messages.
+// LoadRunConfig for text; error messages call it `name`.
 Result<RunConfig> ParseRunConfig(const std::string& text, const std::string& name,
                                  const std::vector<std::string>& overrides);
 
-// Rules over several fields, and ranges; all broken ones in one message.
+// Checks the ranges of settings and the rules over several of them; one message lists every broken
+// rule.
 Status ValidateRunConfig(const RunConfig& config);
 
-// The same for run.algorithm alone.
+// ValidateRunConfig for run.algorithm alone.
 Status ValidateAlgorithmConfig(const AlgorithmConfig& algorithm);
 
-// The same for run.reward alone.
+// ValidateRunConfig for run.reward alone.
 Status ValidateRewardConfig(const RewardConfig& reward);
 
-// Defaults with `overrides` ("run.algorithm.eps=1e-4"), for a command that computes advantages
-// without a run. kInvalidArgument for a setting outside run.algorithm, which such a command would
+// The defaults with `overrides` ("run.algorithm.eps=1e-4"), for a command that computes advantages
+// without a run. kInvalidArgument for a setting outside run.algorithm, which such a command does
 // not read.
 Result<AlgorithmConfig> ParseAlgorithm(const std::vector<std::string>& overrides);
 
-// The same for run.reward, for a command that scores without a run.
+// ParseAlgorithm for run.reward, for a command that scores without a run.
 Result<RewardConfig> ParseReward(const std::vector<std::string>& overrides);
 
-// YAML that binds to the same config again.
+// YAML that binds to the same configuration again.
 std::string PrintRunConfig(const RunConfig& config);
 
-// "run.optim.lr  (1e-06)  peak learning rate of AdamW", one line a setting.
+// "run.optim.lr  (1e-06)  peak learning rate", one line per setting.
 std::string DescribeRunConfig();
 
 // SHA-256 (hex) of the printed `run` half.
 std::string RunConfigHash(const RunConfig& config);
 
-// What every program's command line has: --config FILE, --set KEY=VALUE ..., --print-config,
+// Adds the option that every program and command has for its configuration: FILE or --config FILE.
+CLI::Option* AddConfigFile(CLI::App& app, std::string& path);
+
+// The command line of every program: FILE or --config FILE, --set KEY=VALUE ..., --print-config,
 // --check, --describe-config.
 struct ConfigFlags {
   std::string path;
@@ -61,8 +67,8 @@ struct ConfigFlags {
   void AddTo(CLI::App& app);
 };
 
-// Loads by the flags. When one of them asks only to look (--print-config, --check,
-// --describe-config), prints that and sets `*done`.
+// Loads the configuration that the flags name. If a flag asks for output only (--print-config,
+// --check, --describe-config), prints it and sets `*done`.
 Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done);
 
 }  // namespace buttress

@@ -131,7 +131,7 @@ struct CorrectionConfig {
   }
 };
 
-// Completions that were cut at the token limit or come near it (DAPO, arXiv 2503.14476, section
+// Completions that are cut at the token limit or come near it (DAPO, arXiv 2503.14476, section
 // 3.4).
 struct OverlongConfig {
   bool filter = false;
@@ -143,10 +143,10 @@ struct OverlongConfig {
   void Visit(V& v) {
     v("filter", filter,
       "leave completions that were cut at the token limit out of the loss and its denominators");
-    v("length", length, "tokens from which the soft punishment is whole; 0 = sampling.max_tokens");
+    v("length", length, "tokens from which the soft punishment is full; 0 = sampling.max_tokens");
     v("cache", cache, "tokens before `length` over which it grows; 0 = no soft punishment");
     v("penalty", penalty,
-      "whole punishment, taken off the reward; the raw reward, and so ACR, stays");
+      "full punishment, subtracted from the reward; the raw reward, and so ACR, stays");
   }
 };
 
@@ -161,9 +161,7 @@ struct AdaptiveEntropyConfig {
   void Visit(V& v) {
     v("target", target,
       "nats a token below which the bonus acts; 0 = off: entropy_coef stays as it is");
-    v("step", step,
-      "what the coefficient rises by after a step at or below target, and falls by after one "
-      "above");
+    v("step", step, "change of the coefficient after a step: up at or below target, down above");
     v("min", min, "lower bound of the coefficient");
     v("max", max, "upper bound of the coefficient");
   }

@@ -1,5 +1,4 @@
-// Settings of the math verifier, and of the verifier that looks at completions a second time:
-// sections of run.reward.
+// Settings of the math verifier and of the second verifier: sections of run.reward.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ inline constexpr ChoiceRow<MathMode> kChoices<MathMode>[] = {
     {MathMode::kStrict, "strict"},
 };
 
-// Ways of finding an answer in a text (lib/verify/math/answer.h), the default order.
+// The ways of finding an answer in a text (lib/verify/math/answer.h), in the default order.
 inline constexpr std::string_view kMathAnchors[] = {
     "boxed", "final answer is", "####", "answer:", "whole", "last expression"};
 
@@ -31,9 +30,7 @@ struct MathConfig {
   template <class V>
   void Visit(V& v) {
     v("mode", mode, "when two answers are the same");
-    v("anchors", anchors,
-      "where a response's answer is looked for, in this order: boxed, final answer is, ####, "
-      "answer:, whole, last expression");
+    v("anchors", anchors, "places where the answer of a response is looked for, in this order");
   }
 };
 
@@ -44,9 +41,9 @@ struct SecondVerifierConfig {
   template <class V>
   void Visit(V& v) {
     v("verifier", verifier,
-      "an independent verifier, whose verdicts are compared with the first one's in /metrics and "
-      "never trained on; empty: none");
-    v("share", share, "share of completions that it sees, in [0, 1]");
+      "an independent verifier; /metrics compares its verdicts with those of the first, and they "
+      "are never trained on; empty: none");
+    v("share", share, "share of completions that it scores, in [0, 1]");
   }
 };
 

@@ -1,5 +1,4 @@
-// Settings of rewards: which verifier scores what, and what each of them can be told. Part of
-// run_config.h.
+// Settings of rewards: which verifier scores which completions, and the settings of each verifier.
 #pragma once
 
 #include <cstdint>
@@ -155,7 +154,7 @@ struct RewardConfig {
     v("correct_from", correct_from,
       "python, http: score from which a completion counts as correct, unless the reply says which");
     v("math", math, "mathematical answers (verifier: math)");
-    v("second", second, "a second look at some completions");
+    v("second", second, "a second verifier for a share of the completions");
     v("format", format, "verifier format");
     v("length", length, "verifiers length and overlong");
     v("code", code, "verifier code");

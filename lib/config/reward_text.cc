@@ -29,18 +29,19 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
         !std::isfinite(term.weight) || term.weight == 0)
       return InvalidArgument(
           "'" + std::string(number) +
-          "' is no weight; expected a number that is not 0, as in math + 0.2 * format");
+          "' is not a weight; expected a number that is not 0, as in math + 0.2 * format");
     text.remove_prefix(star + 1);
   }
   if (negative) term.weight = -term.weight;
   term.name = Trim(text);
   if (term.name.empty() || term.name.find_first_of(kSpace) != std::string::npos)
-    return InvalidArgument("'" + term.name +
-                           "' names no verifier; expected as in math + 0.2 * format");
+    return InvalidArgument(
+        "'" + term.name +
+        "' is not the name of a verifier; expected a sum as in math + 0.2 * format");
   return term;
 }
 
-// Where the next " + " or " - " stands.
+// Position of the next " + " or " - ".
 std::size_t FindSign(std::string_view text) { return std::min(text.find(" + "), text.find(" - ")); }
 
 }  // namespace

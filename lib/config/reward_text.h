@@ -1,7 +1,6 @@
-// How run.reward writes what scores: a verifier ("math", or with an argument
-// "python:rewards.py:accuracy"), or a sum of several with weights: "math + 0.2 * format - 0.5 *
-// overlong". Signs and * stand between spaces, a weight is a number, a part without one has weight
-// 1.
+// The syntax of verifiers in run.reward: a name ("math"), a name with an argument
+// ("python:rewards.py:accuracy"), or a weighted sum of several ("math + 0.2 * format - 0.5 *
+// overlong"). Signs and * stand between spaces; a term without a weight has weight 1.
 #pragma once
 
 #include <string>
@@ -12,8 +11,8 @@
 
 namespace buttress {
 
-// What lib/verify's table has, in its order; here, so that every program can refuse what no worker
-// knows.
+// The names of lib/verify's table, in its order. They stand here so that every program can refuse a
+// name that no worker knows.
 inline constexpr std::string_view kVerifierNames[] = {
     "exact",       "number",       "math",   "arithmetic", "countdown",
     "normalized",  "choice",       "format", "length",     "overlong",
@@ -24,14 +23,14 @@ struct SumTerm {
   std::string name;  // with its argument
 };
 
-// One term for a name alone. kInvalidArgument: a weight that is no finite number or 0, a name that
-// is empty or holds a space, a name twice.
+// The terms of `text`; one for a name alone. kInvalidArgument for a weight that is 0 or not a
+// finite number, a name that is empty or contains a space, and a name that stands twice.
 Result<std::vector<SumTerm>> ParseSum(std::string_view text);
 
-// `name` without its argument. kInvalidArgument lists the known ones.
+// Checks a name without its argument. kInvalidArgument lists the known names.
 Status CheckVerifierName(std::string_view name);
 
-// That `text` is a sum of verifiers that are known. What their arguments say is not looked at.
+// Checks that `text` is a sum of known verifiers. Their arguments are not checked.
 Status CheckRewardText(std::string_view text);
 
 }  // namespace buttress

@@ -1,6 +1,6 @@
-// Every setting of every program, once: name, default, meaning. `run` is the same on every process
-// and is hashed; `local` may differ from machine to machine. Secrets are files, never keys. A part
-// receives its own sub-struct by const&.
+// Every setting of every program: name, default, meaning. `run` is equal on every process and is
+// hashed; `local` may differ from machine to machine. A secret is a file that a setting names,
+// never the value of a setting. A component receives the section that it reads by const&.
 #pragma once
 
 #include <cstdint>
@@ -143,9 +143,9 @@ struct BatchConfig {
   void Visit(V& v) {
     v("prompts", prompts, "groups of a step (P)");
     v("max_age", max_age,
-      "steps that a group may be older than the weights it trains (S); 0 = on-policy");
+      "age in steps that a group may have when it is trained (S); 0 = on-policy");
     v("window", window,
-      "groups that may pass a slower older one (look-ahead W); 1 = first in, first out");
+      "younger groups that may pass a slower one (look-ahead W); 1 = first in, first out");
     v("zero_variance", zero_variance, "groups whose rewards are all equal");
     v("resample", resample, "zero_variance: resample");
   }
@@ -267,13 +267,14 @@ struct RunSettings {
     v("deterministic", deterministic,
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
-    v("lease_ms", lease_ms, "a lease that is not renewed for this long is handed out anew");
-    v("max_attempts", max_attempts, "leases of one group before it is dropped as poison");
+    v("lease_ms", lease_ms,
+      "time after which a lease that is not renewed expires and its group is leased again");
+    v("max_attempts", max_attempts, "leases of one group before it is dropped");
     v("data", data, "prompts");
     v("model", model, "the policy");
     v("sampling", sampling, "how completions are drawn");
     v("batch", batch, "what makes a step");
-    v("reward", reward, "what completions are worth");
+    v("reward", reward, "how completions are scored");
     v("algorithm", algorithm, "advantages and loss");
     v("optim", optim, "optimizer");
   }

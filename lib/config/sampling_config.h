@@ -1,5 +1,4 @@
-// Settings of which prompts are drawn and what becomes of groups without a signal; and of the
-// learner's alarms.
+// Settings of prompt selection, of groups without a signal, and of the learner's alarms.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +30,7 @@ inline constexpr ChoiceRow<SelectionMode> kChoices<SelectionMode>[] = {
     {SelectionMode::kMopps, "mopps", "far from a success rate"},
 };
 
-// DAPO's dynamic sampling (arXiv 2503.14476), with the bounds that the paper leaves out.
+// Dynamic sampling of DAPO (arXiv 2503.14476), with bounds that the paper does not have.
 struct ResampleConfig {
   std::int64_t cap = 2;
   std::int64_t budget = 0;
@@ -39,9 +38,9 @@ struct ResampleConfig {
   template <class V>
   void Visit(V& v) {
     v("cap", cap,
-      "groups replaced for a step at most, in batches of P; beyond it constant groups fill the "
+      "bound of the groups replaced for a step, in units of P; beyond it constant groups fill the "
       "plan, masked");
-    v("budget", budget, "groups replaced in the whole run at most; 0 = no bound");
+    v("budget", budget, "bound of the groups replaced in the whole run; 0 = no bound");
   }
 };
 
@@ -63,7 +62,7 @@ struct GresoConfig {
   }
 };
 
-// After SPEED (arXiv 2506.09016): a prompt's last group is its screening.
+// After SPEED (arXiv 2506.09016), with the last group of a prompt as its screening.
 struct SpeedConfig {
   std::int64_t rest = 1;
 
@@ -114,8 +113,10 @@ struct AlarmConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("entropy_floor", entropy_floor, "entropy_low: entropy below this, in nats a token ...");
-    v("entropy_steps", entropy_steps, "... for more than this many steps in a row");
+    v("entropy_floor", entropy_floor,
+      "entropy_low: entropy in nats per token below which a step counts");
+    v("entropy_steps", entropy_steps,
+      "entropy_low: steps in a row that may count before the alarm is raised");
     v("entropy_fall", entropy_fall,
       "entropy_falling: share of the entropy that the line through the last trend_steps steps "
       "loses");

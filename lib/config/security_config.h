@@ -1,11 +1,12 @@
-// local.security: who may talk to the ports of this run.
+// local.security: who may connect to the ports of a run.
 #pragma once
 
 #include <string>
 
 namespace buttress {
 
-// All four files, or none: without them every port is plain text and must listen on loopback.
+// All four files are set, or none. Without them every port is plain text and must listen on
+// loopback.
 struct SecurityConfig {
   std::string certificate;
   std::string key;
@@ -20,8 +21,9 @@ struct SecurityConfig {
       "token");
     v("key", key, "PEM file: its private key");
     v("ca", ca,
-      "PEM file: the authority that signs every certificate of the run; peers must have one of it");
-    v("token_file", token_file, "file with the run's token; deploy/make-certs.sh makes all four");
+      "PEM file: the authority that signs every certificate of the run, those of peers included");
+    v("token_file", token_file,
+      "file with the run's token; deploy/make-certs.sh creates all four files");
     v("insecure", insecure,
       "allow ports that other machines reach without TLS and token: anybody there can take part in "
       "the run");

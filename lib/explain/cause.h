@@ -22,7 +22,7 @@
 #include <string_view>
 
 #include "lib/explain/facts.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

@@ -23,7 +23,7 @@
 #include "lib/explain/facts.h"
 #include "lib/explain/remedies.h"
 #include "lib/explain/run_history.h"
-#include "lib/rl/acr.h"
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 

@@ -6,7 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/file.h"
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {

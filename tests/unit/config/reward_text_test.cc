@@ -38,12 +38,12 @@ TEST(RewardTextTest, AnUnknownVerifierIsRefusedWhereverItStandsAndTheKnownOnesAr
                                 .status()
                                 .message();
   EXPECT_THAT(error, HasSubstr("run.reward.verifier = nmber + 0.2 * format: unknown verifier "
-                               "'nmber'; known: exact, number, math"));
+                               "'nmber'; did you mean 'number'? Choose one of: exact, "));
   EXPECT_THAT(error,
               HasSubstr("run.reward.by_source.gsm8k = pythn:f.py:g: unknown verifier 'pythn'"));
   EXPECT_THAT(error, HasSubstr("run.reward.second.verifier = exakt: unknown verifier 'exakt'"));
   EXPECT_THAT(ParseReward({"run.reward.verifier=math + x * format"}).status().message(),
-              HasSubstr("'x' is no weight"));
+              HasSubstr("'x' is not a weight"));
   EXPECT_TRUE(ParseReward({"run.reward.verifier=python:f.py:g - 0.5 * overlong"}).ok());
 }
 

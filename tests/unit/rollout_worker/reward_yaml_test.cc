@@ -114,11 +114,11 @@ TEST(RewardYamlErrors, ARewardThatCannotBeUsedIsSaidWithItsPlace) {
   const Result<RunConfig> config =
       ParseRunConfig(kYaml, "run.yaml", {"run.reward.by_source.gsm8k=math + two * format"});
   EXPECT_THAT(config.status().message(),
-              HasSubstr("run.reward.by_source.gsm8k = math + two * format: 'two' is no weight"));
+              HasSubstr("run.reward.by_source.gsm8k = math + two * format: 'two' is not a weight"));
   EXPECT_THAT(ParseReward({"run.reward.code.language=rust"}).status().message(),
               HasSubstr("run.reward.code.language = rust"));
   EXPECT_THAT(ParseReward({"run.steps=3"}).status().message(),
-              HasSubstr("only settings of run.reward count here"));
+              HasSubstr("expected a setting of run.reward"));
 }
 
 }  // namespace

@@ -43,7 +43,7 @@ TEST(VerifierSet, AnUnknownNameSaysWhereItStandsAndWhatIsKnown) {
   EXPECT_EQ(set.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(
       set.status().message(),
-      HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; known: exact, number"));
+      HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; did you mean 'number'?"));
 }
 
 TEST(VerifierSet, ASumScoresUnderItsFirstPartsNameAndListsAllParts) {

@@ -287,8 +287,8 @@ TEST(EstimatorProperty, AConstantGroupGetsWhatTheTableSays) {
   }
 }
 
-// Whether an estimator reads rewards and nothing else: TestBatch gives partial credit its outcome by
-// position. A tie at the top of pass_k goes to either completion.
+// Whether an estimator reads rewards and nothing else: TestBatch gives partial credit its outcome
+// by position. A tie at the top of pass_k goes to either completion.
 bool ReadsRewardsAlone(Estimator estimator) {
   static constexpr Estimator kOthers[] = {Estimator::kPassK,      Estimator::kRlZvp,
                                           Estimator::kWReinforce, Estimator::kAGrae,

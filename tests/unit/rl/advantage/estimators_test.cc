@@ -150,8 +150,8 @@ TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
 }
 
 TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollapse) {
-  // The weight of grpo at p = 0.1, and the size a of the virtual advantages, which add a (p^7 + (1 -
-  // p)^7).
+  // The weight of grpo at p = 0.1, and the size a of the virtual advantages, which add a (p^7 + (1
+  // - p)^7).
   struct Row {
     std::vector<std::string> set;
     double base;

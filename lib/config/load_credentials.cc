@@ -1,5 +1,6 @@
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 
+#include <fmt/core.h>
 #include <openssl/bio.h>
 #include <openssl/pem.h>
 #include <openssl/x509.h>
@@ -39,7 +40,7 @@ Result<std::string> ReadSetting(const std::string& key, const std::string& path)
   auto text = ReadFile(path, kMaxFileBytes);
   if (!text.ok())
     return InvalidArgument(key + ": " + text.status().message() +
-                           "; deploy/make-certs.sh makes it");
+                           "; deploy/make-certs.sh creates it");
   return text;
 }
 
@@ -47,7 +48,7 @@ Owned<BIO> Reader(const std::string& pem) {
   return Owned<BIO>(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
 }
 
-// Every certificate of a file, the first one first.
+// Every certificate of a file, in order.
 Owned<STACK_OF(X509)> Certificates(const std::string& pem) {
   Owned<STACK_OF(X509)> list(sk_X509_new_null());
   const Owned<BIO> reader = Reader(pem);
@@ -56,7 +57,7 @@ Owned<STACK_OF(X509)> Certificates(const std::string& pem) {
   return list;
 }
 
-// Whether a peer that trusts `ca` will take `own`; expiry is part of that.
+// Checks that a peer that trusts `ca` accepts `own`, expiry included.
 Status CheckChain(STACK_OF(X509) * own, STACK_OF(X509) * ca, const SecurityConfig& config) {
   const Owned<X509_STORE> store(X509_STORE_new());
   for (int i = 0; i < sk_X509_num(ca); ++i) X509_STORE_add_cert(store.get(), sk_X509_value(ca, i));
@@ -88,7 +89,7 @@ Status CheckFiles(const Credentials& credentials, const SecurityConfig& config) 
   return CheckChain(own.get(), ca.get(), config);
 }
 
-// The file's text without white space at its ends.
+// The token of a file, without white space at its ends.
 Result<std::string> ReadToken(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(std::string token, ReadSetting("local.security.token_file", path));
   constexpr char kSpace[] = " \t\r\n";
@@ -97,9 +98,10 @@ Result<std::string> ReadToken(const std::string& path) {
   const bool printable =
       std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 127; });
   if (token.size() >= kShortestToken && token.size() <= kLongestToken && printable) return token;
-  return InvalidArgument("local.security.token_file: " + path + " holds " +
-                         std::to_string(token.size()) +
-                         " bytes; expected one word of 16 to 4096 printable ASCII characters");
+  return InvalidArgument(fmt::format(
+      "local.security.token_file: {} holds {} bytes; expected one word of {} to {} printable ASCII "
+      "characters",
+      path, token.size(), kShortestToken, kLongestToken));
 }
 
 }  // namespace

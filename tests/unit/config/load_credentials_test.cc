@@ -1,4 +1,4 @@
-#include "lib/config/credentials.h"
+#include "lib/config/load_credentials.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
