@@ -1,5 +1,5 @@
-// `buttress advantages FILE`: what would an estimator have done with these rewards? The learner's
-// own code path.
+// `buttress advantages FILE`: the advantages that an estimator gives to the rewards of a file, by
+// the learner's own code path.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <filesystem>
@@ -24,7 +24,7 @@ struct AdvantagesFlags {
   bool markdown = false;
 };
 
-// Pipes too, whose size is not known before.
+// Reads a file or a pipe, whose size is unknown in advance.
 Result<std::string> Read(const std::string& path) {
   std::error_code ignored;
   std::ifstream file(path == "-" ? "/dev/stdin" : path);
@@ -32,8 +32,7 @@ Result<std::string> Read(const std::string& path) {
     return InvalidArgument("cannot read " + path);
   std::string text{std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
   if (file.bad())
-    return InvalidArgument("cannot read on in " + path + " behind byte " +
-                           std::to_string(text.size()));
+    return InvalidArgument("cannot read " + path + " beyond byte " + std::to_string(text.size()));
   return text;
 }
 
@@ -73,17 +72,18 @@ Status Run(const AdvantagesFlags& flags) {
 
 std::function<Status()> AddAdvantages(CLI::App& app) {
   const auto flags = std::make_shared<AdvantagesFlags>();
-  app.add_option("file", flags->path,
-                 "JSONL of groups, one batch: {\"id\", \"rewards\": [...]} and, as an estimator "
-                 "needs them, \"lengths\", \"outcomes\", "
-                 "\"components\", \"history\"; - is standard input");
+  app.add_option(
+      "file", flags->path,
+      "JSONL of groups, one batch: {\"id\", \"rewards\": [...]} and, as an estimator "
+      "needs them, \"lengths\", \"outcomes\", \"components\", \"history\"; - is standard "
+      "input");
   app.add_option("--estimator", flags->estimator, "name of the estimator; 'list' prints all");
   app.add_option("--set", flags->overrides,
-                 "a setting of it: run.algorithm.avspo.mode=ladder (may stand several times)");
+                 "a setting of the estimator: run.algorithm.avspo.mode=ladder (can be repeated)");
   app.add_option("--seed", flags->seed, "seed of the run, for estimators that draw random numbers")
       ->capture_default_str();
   app.add_option("--step", flags->step, "step of the run, for the same")->capture_default_str();
-  app.add_flag("--json", flags->json, "one JSON object a group, and a summary object");
+  app.add_flag("--json", flags->json, "one JSON object per group, and a summary object");
   app.add_flag("--markdown", flags->markdown,
                "with --estimator list: the tables of docs/estimators.md");
   return [flags] { return Run(*flags); };

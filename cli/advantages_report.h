@@ -1,4 +1,4 @@
-// What an estimator did with a batch of groups, for `buttress advantages`.
+// Reports of an estimator's results, for `buttress advantages`.
 #pragma once
 
 #include <string>
@@ -8,17 +8,17 @@
 
 namespace buttress {
 
-// One JSON object a group, a line each: {"id", "advantages", "collapse", "near_collapse",
+// One JSON object per group, a line each: {"id", "advantages", "collapse", "near_collapse",
 // "virtual": {"injected", "weight", "samples"}}, and "entropy_scale" where the estimator looks at
 // tokens; then {"summary": {...}} with the batch's counts, rates and gate.
 std::string AdvantagesJson(const GroupBatch& batch, const AdvantageOutput& out,
                            const AlgorithmConfig& options);
 
-// The same for people: a table with one row a group, then the snapshot in three sentences.
+// Text for a terminal: a table with one row per group, then the snapshot in three sentences.
 std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
                            const AlgorithmConfig& options);
 
-// Every estimator: name, formula, paper; one line each.
+// Name, paper and formula of every estimator, one line each.
 std::string EstimatorList();
 
 // The tables of docs/estimators.md.

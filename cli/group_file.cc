@@ -1,5 +1,7 @@
 #include "cli/group_file.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -31,7 +33,7 @@ std::optional<Outcome> ParseOutcome(const json& value) {
   return std::nullopt;
 }
 
-// Appends lines to a batch and keeps what is wrong with them.
+// Appends groups to a batch and collects the errors in them.
 class GroupReader {
  public:
   explicit GroupReader(std::string name) : name_(std::move(name)) {}
@@ -60,21 +62,20 @@ class GroupReader {
   Result<GroupBatch> Finish() && {
     if (errors_ == 0) return std::move(batch_);
     if (name_.empty()) return InvalidArgument(text_);
-    if (errors_ > kMaxErrors)
-      text_ += "\n... and " + std::to_string(errors_ - kMaxErrors) + " more";
-    return InvalidArgument(std::to_string(errors_) + (errors_ == 1 ? " error:\n" : " errors:\n") +
-                           text_);
+    if (errors_ > kMaxErrors) text_ += fmt::format("\n... and {} more", errors_ - kMaxErrors);
+    return InvalidArgument(
+        fmt::format("{} {}:\n{}", errors_, errors_ == 1 ? "error" : "errors", text_));
   }
 
  private:
   void Error(const std::string& what) {
     if (++errors_ > kMaxErrors) return;
-    const std::string at = name_.empty() ? "" : name_ + ":" + std::to_string(line_) + ": ";
+    const std::string at = name_.empty() ? "" : fmt::format("{}:{}: ", name_, line_);
     text_ += (text_.empty() ? "" : "\n") + at + what;
   }
 
   void Expected(const std::string& field, const json& value, const std::string& expected) {
-    Error(field + " = " + Shortened(value) + "; expected " + expected);
+    Error(fmt::format("{} = {}; expected {}", field, Shortened(value), expected));
   }
 
   void NoteUnread(const json& group) {
@@ -86,20 +87,20 @@ class GroupReader {
     }
   }
 
-  // The list under `field` with one element a completion; nullptr if there is none or it is not
-  // one, which is then an error.
+  // The list of `field` with one element per completion; nullptr if there is none, or, with an
+  // error, if it is something else.
   const json* List(const json& group, const char* field, std::size_t size) {
     const auto found = group.find(field);
     if (found == group.end()) return nullptr;
     if (found->is_array() && found->size() == size) return &*found;
-    Expected(field, *found, "a list of " + std::to_string(size) + ", one a completion");
+    Expected(field, *found, fmt::format("a list of {}, one per completion", size));
     return nullptr;
   }
 
   std::size_t ReadRewards(const json& group) {
     const auto found = group.find("rewards");
     if (found == group.end() || !found->is_array() || found->empty()) {
-      Error("no list 'rewards' with a number for each completion");
+      Error("expected a list 'rewards' with a number for each completion");
       return 0;
     }
     for (std::size_t i = 0; i < found->size(); ++i) {
@@ -107,7 +108,7 @@ class GroupReader {
       const double value =
           reward.is_number() ? reward.get<double>() : std::numeric_limits<double>::quiet_NaN();
       if (!reward.is_null() && !std::isfinite(value))
-        Expected("rewards[" + std::to_string(i) + "]", reward, "a finite number or null");
+        Expected(fmt::format("rewards[{}]", i), reward, "a finite number or null");
       batch_.rewards.push_back(value);
     }
     return found->size();
@@ -117,15 +118,16 @@ class GroupReader {
     const bool present = group.contains("outcomes");
     if (batch_.ids.empty()) has_outcomes_ = present;
     if (present != has_outcomes_) {
-      return Error(std::string(present ? "outcomes" : "no outcomes") +
-                   ", unlike the groups before; give them all outcomes or none");
+      return Error(
+          fmt::format("{}, unlike the groups before; give outcomes to all groups or to none",
+                      present ? "outcomes" : "no outcomes"));
     }
     const json* list = List(group, "outcomes", size);
     for (std::size_t i = 0; list != nullptr && i < size; ++i) {
       const json& value = (*list)[i];
       const auto outcome = ParseOutcome(value);
       const double reward = batch_.rewards[batch_.rewards.size() - size + i];
-      const std::string field = "outcomes[" + std::to_string(i) + "]";
+      const std::string field = fmt::format("outcomes[{}]", i);
       if (!outcome) Expected(field, value, "\"correct\", \"wrong\" or \"unscorable\"");
       if (outcome && *outcome != Outcome::kUnscorable && std::isnan(reward))
         Expected(field, value, "\"unscorable\", as its reward is null");
@@ -142,8 +144,7 @@ class GroupReader {
         const json& value = (*list)[i];
         length = value.is_number_integer() ? value.get<std::int64_t>() : -1;
         if (length < 0 || length > std::numeric_limits<std::int32_t>::max()) {
-          Expected("lengths[" + std::to_string(i) + "]", value,
-                   "a number of tokens, 0 to 2147483647");
+          Expected(fmt::format("lengths[{}]", i), value, "a number of tokens, 0 to 2147483647");
           length = 0;
         }
       }
@@ -156,8 +157,9 @@ class GroupReader {
     const std::size_t parts = list != nullptr && (*list)[0].is_array() ? (*list)[0].size() : 0;
     if (batch_.ids.empty()) parts_ = parts;
     if (parts != parts_) {
-      return Error(std::to_string(parts) + " components, " + std::to_string(parts_) +
-                   " in the groups before; give all the same");
+      return Error(
+          fmt::format("{} components, {} in the groups before; give all groups the same number",
+                      parts, parts_));
     }
     for (std::size_t i = 0; list != nullptr && i < size; ++i) {
       const json& row = (*list)[i];
@@ -166,8 +168,8 @@ class GroupReader {
             return part.is_number() && std::isfinite(part.get<double>());
           });
       if (!good)
-        Expected("components[" + std::to_string(i) + "]", row,
-                 "a list of " + std::to_string(parts_) + " numbers");
+        Expected(fmt::format("components[{}]", i), row,
+                 fmt::format("a list of {} numbers", parts_));
       for (std::size_t c = 0; c < parts_; ++c)
         batch_.components.push_back(good ? row[c].get<double>() : 0.0);
     }

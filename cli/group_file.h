@@ -1,9 +1,10 @@
-// Groups of rewards from a JSONL file, one group a line, as a batch for estimators: {"id": "q7",
-//   "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9], "outcomes": ["correct", "wrong",
-//   "unscorable", "correct"],
-//    "components": [[1, 0.2], [0, 0.9], [0, 0], [1, 0.1]], "history": {"correct": 3, "scored": 8}}
-// Only "rewards" must be there; null is an unscorable completion. Without an id a group has its
-// line number.
+// Groups of rewards from a JSONL file, one group per line, as a batch for estimators:
+//   {"id": "q7", "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9],
+//    "outcomes": ["correct", "wrong", "unscorable", "correct"],
+//    "components": [[1, 0.2], [0, 0.9], [0, 0], [1, 0.1]],
+//    "history": {"correct": 3, "scored": 8}}
+// Only "rewards" is required; null is an unscorable completion. A group without an id has its line
+// number.
 #pragma once
 
 #include <cstdint>
@@ -20,26 +21,26 @@ namespace buttress {
 // Fields as in AdvantageInput; K groups, N completions.
 struct GroupBatch {
   std::vector<nlohmann::json> ids;    // [K] string or number
-  std::vector<std::int64_t> lines;    // [K] of the file
-  std::vector<double> rewards;        // [N] not a number: unscorable
+  std::vector<std::int64_t> lines;    // [K] line numbers in the file
+  std::vector<double> rewards;        // [N] NaN: unscorable
   std::vector<Outcome> outcomes;      // [N], or empty
   std::vector<double> components;     // [N, C], or empty
-  std::vector<std::int32_t> lengths;  // [N] 1 where the file has none
+  std::vector<std::int32_t> lengths;  // [N] 1 where the file has no lengths
   std::vector<std::int32_t> group_offsets = {0};
   std::vector<PromptHistory> history;
-  bool has_lengths = true;          // every group has them
-  std::vector<std::string> unread;  // fields that no one reads, each once
+  bool has_lengths = true;          // whether every group has lengths
+  std::vector<std::string> unread;  // fields that are not read, each once
 
-  // Views this batch; the collapse snapshot is that of a batch that stands alone.
+  // A view of this batch, with the collapse snapshot of a batch that stands alone.
   AdvantageInput Input() const;
 };
 
-// `name` stands in messages. kInvalidArgument with every error, a line each: "g.jsonl:3: rewards[2]
-// = \"x\"; expected a number or null". Blank lines are passed over. outcomes and components must
-// stand in all groups or in none.
+// Parses a file whose name in messages is `name`. kInvalidArgument lists every error, a line each:
+// "g.jsonl:3: rewards[2] = \"x\"; expected a finite number or null". Blank lines are skipped.
+// Outcomes and components belong to all groups or to none.
 Result<GroupBatch> ParseGroups(std::string_view text, const std::string& name);
 
-// One group, from its parsed line; messages are without file and line.
+// Reads one group from its parsed line; messages name neither file nor line.
 Result<GroupBatch> ParseGroup(const nlohmann::json& group);
 
 }  // namespace buttress

@@ -270,7 +270,8 @@ class Launcher {
 
   std::string WhatToDoNext() const {
     const std::string command = OwnCommand();
-    const std::string other = config_.run.algorithm.advantage == "grpo" ? "avspo" : "grpo";
+    const bool grpo = config_.run.algorithm.advantage == Estimator::kGrpo;
+    const std::string_view other = ChoiceName(grpo ? Estimator::kAvspo : Estimator::kGrpo);
     return fmt::format(
         "\nlook at it\n"
         "  open {0}/curves.svg in a browser\n"

@@ -6,8 +6,8 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
+#include "lib/config/load_credentials.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rpc/coordinator_client.h"
 

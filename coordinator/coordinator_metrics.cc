@@ -83,7 +83,7 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
   metrics
       .Gauge("buttress_run_info", "Identity of the run; always 1.",
              {{"config_sha256", config_sha256},
-              {"algorithm", config.run.algorithm.advantage},
+              {"algorithm", std::string(ChoiceName(config.run.algorithm.advantage))},
               {"model", config.run.model.path}})
       .Set(1);
 }

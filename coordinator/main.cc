@@ -14,8 +14,8 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
-#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
+#include "lib/config/load_credentials.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {

@@ -16,6 +16,7 @@
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
+#include "lib/weights/weight_server.h"
 
 namespace buttress {
 

@@ -16,8 +16,8 @@
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/choice_option.h"
-#include "lib/config/load_credentials.h"
 #include "lib/config/load.h"
+#include "lib/config/load_credentials.h"
 
 namespace buttress {
 namespace {

@@ -1,7 +1,8 @@
-// Times ComputeAdvantages on the batch of a file, for bench/advantages/run.py: prints nanoseconds
-// per group, best of the calls that fit into the time, and writes the advantages for comparison.
-// --formula: the estimator's function alone, without checks and collapse classes. Files hold raw
-// numbers: float64 rewards [K, G], int32 lengths [K, G], float64 components [K, G, 2].
+// Times ComputeAdvantages on the batch of a folder, for bench/advantages/run.py: prints nanoseconds
+// per group, the best of the calls that fit into the time, and writes the advantages for
+// comparison. With --formula it times the estimator's function alone, without checks and collapse
+// classes. The files hold raw numbers: float64 rewards [K, G], int32 lengths [K, G], float64
+// components [K, G, 2].
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
@@ -30,7 +31,7 @@ template <class T>
 Result<std::vector<T>> ReadNumbers(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, ReadFile(path));
   if (bytes.size() % sizeof(T) != 0)
-    return DataLoss(path + " is no list of numbers of " + std::to_string(sizeof(T)) + " bytes");
+    return DataLoss(path + " is not a list of numbers of " + std::to_string(sizeof(T)) + " bytes");
   std::vector<T> numbers(bytes.size() / sizeof(T));
   std::memcpy(numbers.data(), bytes.data(), bytes.size());
   return numbers;

@@ -80,7 +80,7 @@ bool IsBare(std::string_view rest) {
   return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos;
 }
 
-class Choice : public Verifier {
+class ChoiceVerifier : public Verifier {
  public:
   Verdict Verify(const VerifyRequest& request) const override {
     std::string_view rest;
@@ -104,7 +104,7 @@ class Choice : public Verifier {
 }  // namespace
 
 std::unique_ptr<Verifier> MakeChoice(const RewardConfig& /*config*/) {
-  return std::make_unique<Choice>();
+  return std::make_unique<ChoiceVerifier>();
 }
 
 }  // namespace buttress

@@ -71,10 +71,10 @@ TEST(ParseGroupsTest, ReportsEveryErrorWithItsLine) {
   EXPECT_THAT(error, HasSubstr("g.jsonl:1: id = [1]; expected text or a number"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:1: rewards[2] = \"x\"; expected a finite number or null"));
   EXPECT_THAT(error,
-              HasSubstr("g.jsonl:1: lengths = [1,2]; expected a list of 3, one a completion"));
+              HasSubstr("g.jsonl:1: lengths = [1,2]; expected a list of 3, one per completion"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:2: not a JSON object"));
-  EXPECT_THAT(error, HasSubstr("g.jsonl:3: no list 'rewards'"));
-  EXPECT_THAT(error, HasSubstr("g.jsonl:4: no list 'rewards'"));
+  EXPECT_THAT(error, HasSubstr("g.jsonl:3: expected a list 'rewards'"));
+  EXPECT_THAT(error, HasSubstr("g.jsonl:4: expected a list 'rewards'"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: lengths[0] = -1"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: lengths[1] = 2.5"));
   EXPECT_THAT(error, HasSubstr("g.jsonl:5: history = {\"correct\":3,\"scored\":2}; expected"));

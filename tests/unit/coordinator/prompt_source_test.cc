@@ -104,7 +104,7 @@ TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
 
 SelectionConfig Mode(const std::string& mode) {
   SelectionConfig selection;
-  selection.mode = mode;
+  selection.mode = *FindChoice<SelectionMode>(mode);
   return selection;
 }
 

@@ -87,7 +87,7 @@ TEST_F(StepPlanTest, AGroupWithNothingScorableHasNoComponentsAndTrainsNothing) {
   batch.collapse.step = {};
   for (const PlannedGroup& group : batch.groups)
     batch.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
-  for (const char* advantage : {"grpo", "gdpo"}) {
+  for (const Estimator advantage : {Estimator::kGrpo, Estimator::kGdpo}) {
     options.algorithm.advantage = advantage;
     const auto plan = MakeStepPlan(batch, options, {}, summary);
     ASSERT_TRUE(plan.ok()) << plan.status().ToString();

@@ -45,7 +45,7 @@ TEST_F(TokenMarksTest, ClipCovMarksWithinItsBoundsOnly) {
 
 TEST_F(TokenMarksTest, NoTokensNoMarks) {
   rows.clear();
-  for (const std::string loss : {"clip_cov", "kl_cov"}) {
+  for (const PolicyLoss loss : {PolicyLoss::kClipCov, PolicyLoss::kKlCov}) {
     algorithm.loss = loss;
     EXPECT_EQ(Mark(), Marks{});
   }
