@@ -1,29 +1,24 @@
 // Reads steps from the ledger of a run. Every accepted group counts: a planned group at its step,
-// another group at the first step that could have used it. Tokens and log-probs come from the
-// payloads that are not deleted yet.
+// another group at the first step that could have used it.
 #include <algorithm>
-#include <filesystem>
+#include <cstring>
 #include <utility>
 
 #include "cli/explain/step_source.h"
-#include "lib/base/file.h"
-#include "lib/experience/codec.h"
-#include "lib/ledger/payload_store.h"
 #include "lib/ledger/reader.h"
 
 namespace buttress {
 namespace {
 
-void AddTokens(const Group& group, GroupFacts& facts) {
-  for (const Completion& completion : group.completions) {
-    const auto index = static_cast<std::size_t>(completion.index);
-    if (index >= facts.completions.size() || completion.token_ids.empty()) continue;
-    CompletionFacts& c = facts.completions[index];
-    c.text = FactsOfTokens(completion.token_ids);
-    double logprob = 0;
-    for (const float value : completion.logprobs) logprob += value;
-    c.logprob = logprob;
-  }
+// Returns the facts about the tokens of a completion, which are its words.
+TextFacts TextFactsOf(const CompletionRow& row) {
+  TextFacts facts;
+  std::memcpy(&facts.digest, row.token_digest.data(),
+              std::min(row.token_digest.size(), sizeof(facts.digest)));
+  facts.words = row.total_tokens;
+  facts.length = row.total_tokens;
+  facts.sketch = row.token_sketch;
+  return facts;
 }
 
 GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
@@ -43,6 +38,9 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
     c.tokens = row.total_tokens;
     if (row.finish_reason != FinishReason::kUnspecified)
       c.truncated = row.finish_reason == FinishReason::kLength;
+    if (row.total_tokens == 0) continue;
+    c.logprob = row.logprob_sum;
+    c.text = TextFactsOf(row);
   }
   // Versions of another learner epoch say nothing about the age.
   for (const PolicyVersion& version : accepted.versions) {
@@ -58,11 +56,7 @@ class LedgerSteps : public StepSource {
  public:
   LedgerSteps(std::string path, std::unique_ptr<LedgerReader> reader,
               std::vector<StepOfGroup> groups)
-      : path_(std::move(path)),
-        reader_(std::move(reader)),
-        groups_(std::move(groups)),
-        payloads_(PayloadStore::OpenToRead(
-            JoinPath(std::filesystem::path(path_).parent_path().string(), "payloads"))) {}
+      : path_(std::move(path)), reader_(std::move(reader)), groups_(std::move(groups)) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     std::vector<GroupFacts> facts;
@@ -72,10 +66,8 @@ class LedgerSteps : public StepSource {
     for (; next_ < groups_.size() && groups_[next_].step == step; ++next_)
       ids.push_back(groups_[next_].group_id);
     BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader_->GroupsById(ids));
-    for (const GroupRecord& record : records) {
+    for (const GroupRecord& record : records)
       facts.push_back(FactsOf(record, static_cast<std::int64_t>(step)));
-      BUTTRESS_RETURN_IF_ERROR(ReadTokens(record.accepted->payload, facts.back()));
-    }
     return facts;
   }
 
@@ -87,31 +79,13 @@ class LedgerSteps : public StepSource {
     return "ledger " + path_ + ", " + std::to_string(groups_.size()) + " accepted groups";
   }
 
-  std::vector<std::string> remarks() const override {
-    if (without_tokens_ == 0) return {};
-    return {"the tokens of " + std::to_string(without_tokens_) +
-            " groups are deleted: copies and mode collapse cannot be seen there"};
-  }
+  std::vector<std::string> remarks() const override { return {}; }
 
  private:
-  Status ReadTokens(const PayloadRef& ref, GroupFacts& facts) {
-    const Result<std::string> bytes = payloads_->Read(ref);
-    if (bytes.status().code() == StatusCode::kNotFound) {
-      ++without_tokens_;
-      return OkStatus();
-    }
-    if (!bytes.ok()) return bytes.status();
-    BUTTRESS_ASSIGN_OR_RETURN(const Group group, DecodeGroup(*bytes));
-    AddTokens(group, facts);
-    return OkStatus();
-  }
-
   const std::string path_;
   const std::unique_ptr<LedgerReader> reader_;
   const std::vector<StepOfGroup> groups_;  // sorted by step
-  const std::unique_ptr<const PayloadStore> payloads_;
   std::size_t next_ = 0;
-  std::int64_t without_tokens_ = 0;
 };
 
 }  // namespace

@@ -38,14 +38,6 @@ std::size_t WordLength(std::string_view text) {
   return end;
 }
 
-TextFacts Facts(std::uint64_t digest, std::int32_t words, std::size_t length,
-                const MinHash& sketch) {
-  return {.digest = digest == 0 ? 1 : digest,
-          .words = words,
-          .length = static_cast<std::int32_t>(std::min<std::size_t>(length, INT32_MAX)),
-          .sketch = sketch};
-}
-
 }  // namespace
 
 TextFacts FactsOfText(std::string_view text) {
@@ -61,17 +53,11 @@ TextFacts FactsOfText(std::string_view text) {
     ++count;
     at += size;
   }
-  TextFacts facts = Facts(HashText(text), count, text.size(), words.Finish());
-  facts.ends_midway = EndsMidway(text);
-  return facts;
-}
-
-TextFacts FactsOfTokens(std::span<const std::int32_t> token_ids) {
-  std::uint64_t digest = token_ids.size();
-  for (const std::int32_t token : token_ids)
-    digest = MixSeed(digest, MixSeed(1, static_cast<std::uint64_t>(token)));
-  const std::size_t tokens = token_ids.size();
-  return Facts(digest, static_cast<std::int32_t>(tokens), tokens, SketchTokens(token_ids));
+  return {.digest = std::max<std::uint64_t>(1, HashText(text)),
+          .words = count,
+          .length = static_cast<std::int32_t>(std::min<std::size_t>(text.size(), INT32_MAX)),
+          .ends_midway = EndsMidway(text),
+          .sketch = words.Finish()};
 }
 
 }  // namespace buttress

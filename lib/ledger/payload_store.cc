@@ -183,10 +183,6 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
   return store;
 }
 
-std::unique_ptr<const PayloadStore> PayloadStore::OpenToRead(const std::string& folder) {
-  return std::unique_ptr<const PayloadStore>(new PayloadStore(folder, kSegmentBytes));
-}
-
 Status PayloadStore::StartSegment(std::uint64_t segment) {
   if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(current_->Sync());
   BUTTRESS_ASSIGN_OR_RETURN(current_,

@@ -29,9 +29,6 @@ class PayloadStore {
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
 
-  // Opens `folder` for Read alone, also while a coordinator has it open. A missing folder holds no
-  // records.
-  static std::unique_ptr<const PayloadStore> OpenToRead(const std::string& folder);
   ~PayloadStore();
   PayloadStore(const PayloadStore&) = delete;
   PayloadStore& operator=(const PayloadStore&) = delete;

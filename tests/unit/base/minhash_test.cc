@@ -23,6 +23,12 @@ TEST(MinHashTest, OneChangedTokenChangesTheSketchALittle) {
   EXPECT_LT(Similarity(SketchTokens(tokens), SketchTokens(Tokens(5000, 500))), 0.1);
 }
 
+TEST(MinHashTest, ShortSequencesShareTheirCommonRuns) {
+  const std::vector<std::int32_t> a = {1, 2, 3, 4, 5, 6};
+  const std::vector<std::int32_t> b = {1, 2, 3, 4, 5, 7};
+  EXPECT_GT(Similarity(SketchTokens(a), SketchTokens(b)), 0.3);
+}
+
 TEST(MinHashTest, SimilarityIsUnbiasedForLongSequences) {
   double sum = 0;
   constexpr int kPairs = 50;

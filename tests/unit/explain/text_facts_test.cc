@@ -51,14 +51,5 @@ TEST(TextFactsTest, AnEndInsideASentenceIsMidway) {
   EXPECT_FALSE(FactsOfText("Done.\n").ends_midway);
 }
 
-TEST(TextFactsTest, TokensAreComparedLikeWords) {
-  const std::vector<std::int32_t> a = {1, 2, 3, 4, 5, 6};
-  const std::vector<std::int32_t> b = {1, 2, 3, 4, 5, 7};
-  EXPECT_EQ(FactsOfTokens(a).words, 6);
-  EXPECT_EQ(FactsOfTokens(a).digest, FactsOfTokens(a).digest);
-  EXPECT_NE(FactsOfTokens(a).digest, FactsOfTokens(b).digest);
-  EXPECT_GT(Similarity(FactsOfTokens(a).sketch, FactsOfTokens(b).sketch), 0.3);
-}
-
 }  // namespace
 }  // namespace buttress
