@@ -307,26 +307,6 @@ Result<std::vector<LearnerRow>> ReadLearners(Database& database) {
   return learners;
 }
 
-Result<std::vector<CommitRow>> ReadCommits(Database& database) {
-  std::vector<CommitRow> commits;
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
-      database, "SELECT * FROM commits ORDER BY learner_epoch, step", [&](const Statement& row) {
-        commits.push_back({row.Unsigned(0), row.Unsigned(1)});
-        return OkStatus();
-      }));
-  return commits;
-}
-
-Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database) {
-  std::vector<CheckpointRow> checkpoints;
-  const char* sql = "SELECT * FROM checkpoints ORDER BY learner_epoch, step";
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
-    checkpoints.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2)});
-    return OkStatus();
-  }));
-  return checkpoints;
-}
-
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
   std::optional<ManifestRow> manifest;
   const char* sql = "SELECT * FROM manifests ORDER BY learner_epoch DESC, step DESC LIMIT 1";

@@ -39,8 +39,6 @@ Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& databa
 Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
 
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
-Result<std::vector<CommitRow>> ReadCommits(Database& database);
-Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
 
 // The version that was announced last; nullopt before the first.
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);

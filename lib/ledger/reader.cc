@@ -48,13 +48,6 @@ Result<std::vector<GroupRecord>> LedgerReader::Groups(std::uint64_t first_id, st
   return Join("group_id IN (" + page + ")");
 }
 
-Result<std::vector<GroupRecord>> LedgerReader::GroupsOfStep(std::uint64_t step) {
-  const std::string ids = "SELECT group_id FROM plan_groups WHERE step = " + std::to_string(step);
-  BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> records, Join("group_id IN (" + ids + ")"));
-  std::ranges::sort(records, {}, [](const GroupRecord& record) { return record.group.position; });
-  return records;
-}
-
 Result<std::vector<GroupRecord>> LedgerReader::GroupsById(std::span<const std::uint64_t> ids) {
   constexpr std::size_t kPage = 4096;
   std::vector<GroupRecord> records;
@@ -95,26 +88,8 @@ Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
 }
 
-Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*database_); }
-
-Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }
-
-Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() {
-  return ReadCheckpoints(*database_);
-}
-
 Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   return ReadCollapse(*database_);
-}
-
-Result<std::map<std::string, CollapseCounts>> LedgerReader::RecountCollapse() {
-  std::map<std::string, CollapseCounts> counts;
-  BUTTRESS_RETURN_IF_ERROR(ForEachGroup([&](const GroupRecord& record) {
-    if (!record.accepted) return;
-    counts[record.group.prompt.source].Add(
-        ClassifyGroup(record.accepted->raw_rewards(), record.accepted->outcomes()));
-  }));
-  return counts;
 }
 
 }  // namespace buttress

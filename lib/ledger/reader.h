@@ -58,9 +58,6 @@ class LedgerReader {
     }
   }
 
-  // Returns the groups of a step's plan, in its order; empty without a plan.
-  Result<std::vector<GroupRecord>> GroupsOfStep(std::uint64_t step);
-
   // Returns the groups with these ids, in admission order; unknown ids are ignored.
   Result<std::vector<GroupRecord>> GroupsById(std::span<const std::uint64_t> ids);
 
@@ -77,16 +74,8 @@ class LedgerReader {
   // correct ledger.
   Result<std::int64_t> DrawnAndSkipped();
 
-  Result<std::vector<LearnerRow>> Learners();
-  Result<std::vector<CommitRow>> Commits();
-  Result<std::vector<CheckpointRow>> Checkpoints();
-
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
-
-  // Returns the counts of all accepted groups by source, classified again from the outcomes and raw
-  // rewards of every completion.
-  Result<std::map<std::string, CollapseCounts>> RecountCollapse();
 
  private:
   explicit LedgerReader(std::unique_ptr<Database> database);

@@ -136,7 +136,7 @@ TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
     const LedgerAudit audit = *AuditLedger(*reader);
     EXPECT_THAT(audit.violations, IsEmpty());
     EXPECT_EQ(audit.recounted, simulation.scheduler().GetStatus().collapse);
-    EXPECT_EQ(*reader->RecountCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
+    EXPECT_EQ(*reader->ReportedCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
   }
 }
 
