@@ -13,12 +13,12 @@ constexpr int kClientKeepaliveTimeoutMs = 10000;
 constexpr int kServerKeepaliveMs = 30000;
 constexpr int kShortestPingMs = 10000;
 constexpr int kReconnectMs = 200;
-// For TCP and TLS together; a link that loses packets needs seconds.
+// Covers TCP and TLS; a connection that loses packets needs seconds.
 constexpr int kConnectMs = 5000;
 constexpr int kLongestReconnectMs = 5000;
 constexpr int kMaxMetadataBytes = 16 << 10;
 
-// Asked by gRPC at the start of every call, before any handler of ours.
+// gRPC calls it at the start of every call, before our handlers.
 class TokenCheck : public grpc::AuthMetadataProcessor {
  public:
   explicit TokenCheck(Credentials credentials) : credentials_(std::move(credentials)) {}
@@ -32,8 +32,8 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
     if (sent == metadata.end() ||
         !credentials_.Admits({sent->second.data(), sent->second.size()})) {
       return {grpc::StatusCode::UNAUTHENTICATED,
-              "the token is missing or not the one of this run; local.security.token_file must be "
-              "the same on every machine"};
+              "the token is missing or of another run; local.security.token_file must be the same "
+              "on every machine"};
     }
     consumed->emplace(kHeader, std::string(sent->second.data(), sent->second.size()));
     return grpc::Status::OK;
@@ -62,15 +62,15 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   arguments.SetInt(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, kReconnectMs);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
-                   kConnectMs);  // bounds the attempt, not the pause before it
+  // This option bounds the attempt, not the pause before it.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, kConnectMs);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, kLongestReconnectMs);
-  // A proxy of the environment would be asked for addresses that only this cluster knows.
+  // A proxy from the environment does not know the addresses of this cluster.
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
-  // gRPC's own retries know nothing of our deadlines; the callers' loop is the only one.
+  // gRPC's own retries ignore our deadlines; CoordinatorClient retries.
   arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
-  // Channels to one address share a connection otherwise, and with it a reconnection backoff that
-  // an earlier one has grown.
+  // Otherwise channels to the same address share a connection, and a new channel inherits the
+  // reconnection backoff of an earlier one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
 }
@@ -87,11 +87,11 @@ std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials
 }
 
 void ApplyServerOptions(grpc::ServerBuilder& builder) {
-  // Debian's abseil checks the order of all of gRPC's locks, under one lock for all threads.
+  // Debian's abseil checks the order of all locks of gRPC, under one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
   builder.SetMaxSendMessageSize(kMaxMessageBytes);
-  // With the default two servers can listen on one port at once, each serving half of the calls.
+  // By default two servers can listen on one port at once, and each receives half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveMs);

@@ -1,5 +1,4 @@
-// The options of every gRPC channel and server, in one place; numbers and reasons: operations.md
-// 3.1 and 3.2.
+// The options of every gRPC channel and server.
 #pragma once
 
 #include <grpcpp/channel.h>
@@ -13,23 +12,25 @@
 
 namespace buttress {
 
-// Message bound on both sides. Whatever may be larger travels in chunks.
+// The size limit of a message on both sides. Larger data is sent in chunks.
 inline constexpr int kMaxMessageBytes = 8 << 20;
 
-// Chunk of a stream at most.
+// The size limit of a chunk of a stream.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
-// A channel with keepalive, quick reconnection and no proxy. Connects when first used. With
-// credentials it shows certificate and token, and wants a certificate of the same authority that
-// names `address`.
+// Returns a channel with keepalive, quick reconnection and no proxy, which connects on first use.
+// With credentials it presents certificate and token, and requires a server certificate of the same
+// authority that names `address`.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials = {});
 
-// For ServerBuilder::AddListeningPort. With credentials every call needs a client certificate of
-// the same authority and the token (UNAUTHENTICATED); without them it is plain text.
+// Returns the argument of ServerBuilder::AddListeningPort. With credentials every call needs a
+// client certificate of the same authority and the token, otherwise it fails with UNAUTHENTICATED;
+// without credentials calls are plain text.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 
-// One listener a port, bounded messages and metadata, the clients' keepalive allowed.
+// Allows one listener per port, bounds messages and metadata, and permits the keepalive of
+// MakeChannel.
 void ApplyServerOptions(grpc::ServerBuilder& builder);
 
 }  // namespace buttress

@@ -1,5 +1,6 @@
 #include "lib/rpc/coordinator_client.h"
 
+#include <fmt/core.h>
 #include <grpcpp/channel.h>
 #include <grpcpp/client_context.h>
 
@@ -34,12 +35,12 @@ constexpr std::int64_t kLongestBackoffMs = 1000;
 constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
-bool WorthTryingAgain(const Status& status) {
+bool IsTransient(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
          status.code() == StatusCode::kDeadlineExceeded;
 }
 
-// Waits for an asynchronous call; a long poll is cancelled when the process is asked to stop.
+// Waits for an asynchronous call. Cancels a long poll when the process is asked to stop.
 class PendingCall {
  public:
   void Finish(const grpc::Status& status) {
@@ -69,7 +70,7 @@ class PendingCall {
 
 }  // namespace
 
-// The channel, and the loop that tries again.
+// The channel, the open submission streams and the retry loop.
 class CoordinatorClient::Connection {
  public:
   using Attempt = std::function<Status(const std::shared_ptr<Stub>& stub)>;
@@ -83,13 +84,13 @@ class CoordinatorClient::Connection {
       const Status status = TryOnce(attempt);
       if (status.ok()) return status;
       const Status named = status.Annotate(name);
-      if (!WorthTryingAgain(status) || ShutdownRequested() || CheckpointRequested()) return named;
+      if (!IsTransient(status) || ShutdownRequested() || CheckpointRequested()) return named;
       const std::int64_t wait_ms = backoff.NextMs();
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
       }
       if (backoff.attempts() == 1) {
-        Log(kWarn, "coordinator call failed, trying again", {{"error", named.ToString()}});
+        Log(kWarn, "coordinator call failed; retrying", {{"error", named.ToString()}});
       }
       if (WaitForShutdown(milliseconds(wait_ms))) return named;
     }
@@ -113,17 +114,16 @@ class CoordinatorClient::Connection {
     return response;
   }
 
-  // A call stays open for the groups after this one.
   Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes) {
     v1::SubmitResult result = v1::SUBMIT_RESULT_UNSPECIFIED;
     BUTTRESS_RETURN_IF_ERROR(Call("SubmitGroups", [&](const std::shared_ptr<Stub>& stub) -> Status {
-      std::unique_ptr<SubmitClient> call = TakeIdle(stub);
-      const auto answered = call->Submit(header, bytes, kSubmitMs);
+      std::unique_ptr<SubmitClient> stream = AcquireStream(stub);
+      const auto answered = stream->Submit(header, bytes, kSubmitMs);
       if (answered.ok()) result = *answered;
       std::vector<std::unique_ptr<SubmitClient>> ended;
       MutexLock lock(mutex_);
-      // What ended one call has most likely ended the others.
-      if (answered.ok() && stub == current_.stub) idle_.push_back(std::move(call));
+      // The cause that ended one stream has probably ended the others.
+      if (answered.ok() && stub == current_.stub) idle_.push_back(std::move(stream));
       if (!answered.ok()) ended.swap(idle_);
       return answered.status();
     }));
@@ -141,19 +141,19 @@ class CoordinatorClient::Connection {
     std::shared_ptr<Stub> stub;
   };
 
-  // Not wait_for_ready: a coordinator that came back on another port is found only by failing and
-  // reading its address again.
+  // Does not use wait_for_ready: only a failed attempt makes the client read the address again,
+  // which it must if the coordinator restarted on another port.
   Status TryOnce(const Attempt& attempt) {
     BUTTRESS_ASSIGN_OR_RETURN(const Connected connected, Connect());
     return attempt(connected.stub);
   }
 
-  std::unique_ptr<SubmitClient> TakeIdle(const std::shared_ptr<Stub>& stub) {
+  std::unique_ptr<SubmitClient> AcquireStream(const std::shared_ptr<Stub>& stub) {
     MutexLock lock(mutex_);
     if (idle_.empty()) return std::make_unique<SubmitClient>(stub);
-    std::unique_ptr<SubmitClient> call = std::move(idle_.back());
+    std::unique_ptr<SubmitClient> stream = std::move(idle_.back());
     idle_.pop_back();
-    return call;
+    return stream;
   }
 
   Result<Connected> Connect() {
@@ -172,15 +172,15 @@ class CoordinatorClient::Connection {
       connected = current_;
     }
     if (!Reached(*connected.channel)) {
-      return Unavailable(
-          "no coordinator answers at " + connected.address +
-          (options_.credentials.empty() ? " without TLS" : " by TLS") +
-          "; if one runs there, local.security must be of the same run on both sides");
+      return Unavailable("no coordinator answers at " + connected.address +
+                         (options_.credentials.empty() ? " without TLS" : " by TLS") +
+                         "; if one runs there, local.security must be the same on both sides");
     }
     return connected;
   }
 
-  // False as soon as the connection is refused: the address file may name another port by now.
+  // Returns false as soon as the connection is refused, because the address file may name another
+  // port by now.
   static bool Reached(grpc::Channel& channel) {
     const auto deadline = std::chrono::system_clock::now() + milliseconds(kConnectMs);
     while (true) {
@@ -196,7 +196,7 @@ class CoordinatorClient::Connection {
     if (!options_.address.empty()) return options_.address;
     auto text = ReadFile(options_.address_file, kMaxAddressBytes);
     if (!text.ok()) {
-      return Unavailable("no coordinator yet: " + text.status().message() +
+      return Unavailable("the coordinator has not started: " + text.status().message() +
                          "; start it with the same local.out, or set local.coordinator.advertise");
     }
     return text->substr(0, text->find_first_of(" \r\n"));
@@ -205,7 +205,7 @@ class CoordinatorClient::Connection {
   const CoordinatorClientOptions options_;
   Mutex mutex_;
   Connected current_ GUARDED_BY(mutex_);
-  std::vector<std::unique_ptr<SubmitClient>> idle_ GUARDED_BY(mutex_);  // of current_
+  std::vector<std::unique_ptr<SubmitClient>> idle_ GUARDED_BY(mutex_);  // streams of current_
 };
 
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
@@ -278,6 +278,23 @@ Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worke
   return connection_->Submit(header, group.bytes);
 }
 
+namespace {
+
+// Appends the group of `bytes` to `groups` if it is the next one that `request` asks for.
+Status AppendFetched(const v1::FetchGroupsRequest& request, std::uint64_t group_id,
+                     const std::string& bytes, std::vector<Group>& groups) {
+  auto group = DecodeGroup(bytes);
+  if (!group.ok()) return DataLoss(fmt::format("group {}: {}", group_id, group.status().message()));
+  const auto next = static_cast<int>(groups.size());
+  if (next >= request.group_ids_size() || group->group_id != request.group_ids(next)) {
+    return DataLoss(fmt::format("group {} arrived in the place of another group", group->group_id));
+  }
+  groups.push_back(*std::move(group));
+  return OkStatus();
+}
+
+}  // namespace
+
 Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsRequest& request) {
   std::vector<Group> groups;
   const auto attempt = [&](const std::shared_ptr<Stub>& stub) -> Status {
@@ -287,30 +304,20 @@ Result<std::vector<Group>> CoordinatorClient::FetchGroups(const v1::FetchGroupsR
     const auto stream = stub->FetchGroups(&context, request);
     v1::FetchGroupsResponse message;
     std::string bytes;
-    Status bad;
-    while (bad.ok() && stream->Read(&message)) {
+    Status status;
+    while (status.ok() && stream->Read(&message)) {
       bytes += message.data();
       if (!message.last()) continue;
-      auto group = DecodeGroup(bytes);
+      status = AppendFetched(request, message.group_id(), bytes, groups);
       bytes.clear();
-      if (!group.ok()) {
-        bad = DataLoss("group " + std::to_string(message.group_id()) + ": " +
-                       group.status().message());
-      } else if (groups.size() >= static_cast<std::size_t>(request.group_ids_size()) ||
-                 group->group_id != request.group_ids(static_cast<int>(groups.size()))) {
-        bad = DataLoss("group " + std::to_string(group->group_id) +
-                       " came where another one was asked for");
-      } else {
-        groups.push_back(std::move(*group));
-      }
     }
-    if (!bad.ok()) context.TryCancel();
+    if (!status.ok()) context.TryCancel();
     const Status finished = FromGrpc(stream->Finish());
-    if (!bad.ok()) return bad;
+    BUTTRESS_RETURN_IF_ERROR(status);
     BUTTRESS_RETURN_IF_ERROR(finished);
     if (groups.size() == static_cast<std::size_t>(request.group_ids_size())) return OkStatus();
-    return DataLoss(std::to_string(groups.size()) + " groups came, " +
-                    std::to_string(request.group_ids_size()) + " were asked for");
+    return DataLoss(
+        fmt::format("{} groups arrived; expected {}", groups.size(), request.group_ids_size()));
   };
   BUTTRESS_RETURN_IF_ERROR(connection_->Call("FetchGroups", attempt));
   return groups;

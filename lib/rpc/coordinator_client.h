@@ -1,11 +1,11 @@
-// The coordinator as workers and learners see it: one blocking call per RPC of
+// The client of the coordinator: one blocking function per RPC of
 // proto/buttress/v1/coordinator.proto.
 //
-// Every attempt has a deadline. UNAVAILABLE and DEADLINE_EXCEEDED are tried again with backoff
-// (lib/base/retry.h) until `give_up_after_ms` has passed: a coordinator that restarts is not
-// noticed, for every call is safe to repeat. Any other failure is returned at once. Once
-// ShutdownRequested(), a long poll in flight ends with kCancelled, and each later call is tried
-// once; so it is once CheckpointRequested().
+// Every attempt has a deadline. The client retries UNAVAILABLE and DEADLINE_EXCEEDED with backoff
+// (lib/base/retry.h) until `give_up_after_ms` has passed, so that callers do not notice a restart
+// of the coordinator; every RPC may be repeated. Any other failure is returned at once. After
+// ShutdownRequested() a long poll in flight ends with kCancelled. After ShutdownRequested() or
+// CheckpointRequested() each call is attempted once.
 #pragma once
 
 #include <cstdint>
@@ -23,21 +23,22 @@
 namespace buttress {
 
 struct CoordinatorClientOptions {
-  // host:port; empty: read from address_file.
+  // host:port; if empty, the client reads address_file.
   std::string address;
-  // <out>/coordinator.address; read again before every connection, for the port may change.
+  // <out>/coordinator.address; the client reads it before every connection, because the port may
+  // change.
   std::string address_file;
-  // Of trying again, for one call.
+  // How long one call is retried.
   std::int64_t give_up_after_ms = 120000;
   Credentials credentials = {};
 };
 
-// local.coordinator.advertise, else the file that the coordinator writes.
+// Returns options with the address local.coordinator.advertise if it is set, and with the file that
+// the coordinator writes.
 CoordinatorClientOptions CoordinatorClientOptionsFrom(const LocalSettings& local,
                                                       const Credentials& credentials = {});
 
-// A serialized group as it is submitted; made once, so that a repeated submission has the same
-// digest.
+// A serialized group with its digest, which is the same for every submission of the group.
 struct EncodedGroup {
   std::string bytes;
   std::string sha256;  // 32 bytes
@@ -45,9 +46,10 @@ struct EncodedGroup {
   static EncodedGroup Of(const Group& group);
 };
 
-// Thread-safe; blocks the calling thread only. Every method may give kUnavailable or
-// kDeadlineExceeded (given up), kCancelled (shutdown), kFailedPrecondition (another configuration;
-// an old learner epoch: leave), kNotFound (unknown worker: register again).
+// Thread-safe. Every function blocks the calling thread and may return kUnavailable or
+// kDeadlineExceeded (retries exhausted), kCancelled (shutdown), kFailedPrecondition (the
+// configuration differs, or the learner epoch is over and the process must exit) or kNotFound (the
+// worker is unknown and must register again).
 class CoordinatorClient {
  public:
   explicit CoordinatorClient(CoordinatorClientOptions options);
@@ -57,21 +59,21 @@ class CoordinatorClient {
 
   Result<v1::RegisterWorkerResponse> RegisterWorker(const v1::RegisterWorkerRequest& request);
 
-  // Held by the coordinator up to request.wait_ms.
+  // Long poll of up to request.wait_ms.
   Result<v1::ExchangeResponse> Exchange(const v1::ExchangeRequest& request);
 
-  // Over a call that stays open for the next group; as many are open as threads submit at once.
-  // `incarnation` as registered. kInvalidArgument: the group is malformed and will never be taken.
+  // Submits a group over a stream that stays open for the next group; each thread that submits has
+  // its own stream. kInvalidArgument if the group is malformed, so that repeating it is useless.
   Result<v1::SubmitResult> SubmitGroup(const std::string& worker_id, std::uint64_t incarnation,
                                        const v1::LeaseRef& lease, const EncodedGroup& group);
 
   Result<v1::RegisterLearnerResponse> RegisterLearner(const v1::RegisterLearnerRequest& request);
 
-  // Held by the coordinator up to request.wait_ms; a response without a plan means: ask again.
+  // Long poll of up to request.wait_ms. After a response without a plan the caller asks again.
   Result<v1::PlanBatchResponse> PlanBatch(const v1::PlanBatchRequest& request);
 
-  // The groups of request.group_ids in that order, decoded and checked (kDataLoss if a payload is
-  // not what was asked for).
+  // Returns the groups of request.group_ids in that order, decoded and checked. kDataLoss if a
+  // payload is not the requested group.
   Result<std::vector<Group>> FetchGroups(const v1::FetchGroupsRequest& request);
 
   Status Commit(const v1::CommitRequest& request);

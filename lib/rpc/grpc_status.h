@@ -1,4 +1,4 @@
-// Our Status and gRPC's: the codes have the same numbers.
+// Conversion between Status and grpc::Status. Their codes have the same numbers.
 #pragma once
 
 #include <grpcpp/support/status.h>

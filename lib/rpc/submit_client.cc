@@ -9,15 +9,15 @@
 namespace buttress {
 namespace {
 
-// gRPC lets go of a cancelled call as soon as its threads run.
+// gRPC releases a cancelled stream as soon as its threads run.
 constexpr std::chrono::hours kUntilDone(1);
 
 }  // namespace
 
 SubmitClient::SubmitClient(std::shared_ptr<v1::Coordinator::Stub> stub) : stub_(std::move(stub)) {
-  context_.set_initial_metadata_corked(true);  // goes out with the first message
+  context_.set_initial_metadata_corked(true);  // gRPC sends it with the first message
   stub_->async()->SubmitGroups(&context_, this);
-  AddHold();  // operations are started from outside of gRPC's threads
+  AddHold();  // Submit starts operations outside of gRPC's callbacks
   StartCall();
 }
 
@@ -32,21 +32,21 @@ Result<v1::SubmitResult> SubmitClient::Submit(const v1::SubmitHeader& header,
   sent_ = 0;
   {
     MutexLock lock(mutex_);
-    told_ = false;
+    settled_ = false;
   }
   WritePart();
   bool answered = false;
   {
     MutexLock lock(mutex_);
-    const bool in_time =
-        changed_.WaitFor(mutex_, std::chrono::milliseconds(deadline_ms), [this] { return told_; });
+    const bool in_time = changed_.WaitFor(mutex_, std::chrono::milliseconds(deadline_ms),
+                                          [this] { return settled_; });
     answered = in_time && answered_;
     if (!in_time)
       status_ = DeadlineExceeded("no answer for " + std::to_string(deadline_ms) + " ms");
   }
   if (answered) return response_.result();
   const Status ended = Close();
-  return ended.ok() ? Unavailable("the coordinator ended the call") : ended;
+  return ended.ok() ? Unavailable("the coordinator ended the stream") : ended;
 }
 
 void SubmitClient::WritePart() {
@@ -57,15 +57,15 @@ void SubmitClient::WritePart() {
 
 void SubmitClient::OnWriteDone(bool ok) {
   part_.clear_header();
-  if (!ok) return Tell(false);
+  if (!ok) return Settle(false);
   sent_ < bytes_->size() ? WritePart() : StartRead(&response_);
 }
 
-void SubmitClient::OnReadDone(bool ok) { Tell(ok); }
+void SubmitClient::OnReadDone(bool ok) { Settle(ok); }
 
-void SubmitClient::Tell(bool answered) {
+void SubmitClient::Settle(bool answered) {
   MutexLock lock(mutex_);
-  told_ = true;
+  settled_ = true;
   answered_ = answered;
   changed_.NotifyAll();
 }
@@ -82,7 +82,7 @@ Status SubmitClient::Close() {
   bool over = false;
   {
     MutexLock lock(mutex_);
-    over = told_ && !answered_;  // the reason is on its way
+    over = settled_ && !answered_;  // gRPC will report the reason
   }
   if (!over) context_.TryCancel();
   RemoveHold();

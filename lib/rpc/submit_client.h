@@ -1,4 +1,4 @@
-// The worker's end of SubmitGroups (proto/buttress/v1/coordinator.proto).
+// The worker's side of the stream SubmitGroups of proto/buttress/v1/coordinator.proto.
 #pragma once
 
 #include <grpcpp/client_context.h>
@@ -13,18 +13,18 @@
 
 namespace buttress {
 
-// One open call. For one thread at a time, which it blocks.
+// One open stream. Not thread-safe; every function blocks the calling thread.
 class SubmitClient final
     : private grpc::ClientBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse> {
  public:
   explicit SubmitClient(std::shared_ptr<v1::Coordinator::Stub> stub);
-  // Ends the call.
+  // Ends the stream.
   ~SubmitClient() override;
   SubmitClient(const SubmitClient&) = delete;
   SubmitClient& operator=(const SubmitClient&) = delete;
 
-  // Sends one group and waits for its answer, at most `deadline_ms` (kDeadlineExceeded). After a
-  // failure the call is over. REQUIRES: no failure before.
+  // Sends one group and waits up to `deadline_ms` for its answer, then returns kDeadlineExceeded.
+  // A failure ends the stream. REQUIRES: no earlier call of Submit failed.
   Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes,
                                   std::int64_t deadline_ms);
 
@@ -34,20 +34,20 @@ class SubmitClient final
   void OnDone(const grpc::Status& status) override;
 
   void WritePart();
-  void Tell(bool answered);
-  // Waits until gRPC has let go of this object; why the call ended.
+  void Settle(bool answered);
+  // Waits until gRPC no longer uses this object; returns why the stream ended.
   Status Close();
 
   const std::shared_ptr<v1::Coordinator::Stub> stub_;
   grpc::ClientContext context_;
   v1::SubmitGroupsRequest part_;
   v1::SubmitGroupsResponse response_;
-  const std::string* bytes_ = nullptr;  // of the group on its way
+  const std::string* bytes_ = nullptr;  // of the group that is being sent
   std::size_t sent_ = 0;
   bool closed_ = false;
   Mutex mutex_;
   CondVar changed_;
-  bool told_ GUARDED_BY(mutex_) = false;  // the group was answered, or will never be
+  bool settled_ GUARDED_BY(mutex_) = false;  // the group is answered, or never will be
   bool answered_ GUARDED_BY(mutex_) = false;
   bool done_ GUARDED_BY(mutex_) = false;
   Status status_ GUARDED_BY(mutex_);

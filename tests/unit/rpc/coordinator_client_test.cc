@@ -12,7 +12,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(CoordinatorClientTest, WithoutACoordinatorItGivesUpAndSaysWhatToDo) {
+TEST(CoordinatorClientTest, GivesUpWithAdviceWithoutACoordinator) {
   const TempDir folder;
   CoordinatorClient client({"", JoinPath(folder.path(), "coordinator.address"), 1});
   const Status status = client.GetRunStatus().status();
@@ -22,12 +22,12 @@ TEST(CoordinatorClientTest, WithoutACoordinatorItGivesUpAndSaysWhatToDo) {
                              HasSubstr("local.out")));
 }
 
-TEST(CoordinatorClientTest, AnAddressWhereNobodyListensIsNamed) {
+TEST(CoordinatorClientTest, NamesAnAddressThatRefusesConnections) {
   CoordinatorClient client({"127.0.0.1:1", "", 1});
   EXPECT_THAT(client.GetRunStatus().status().message(), HasSubstr("127.0.0.1:1"));
 }
 
-TEST(CoordinatorClientTest, TheAddressComesFromAdvertiseOrElseFromTheRunsFolder) {
+TEST(CoordinatorClientTest, TakesTheAddressFromAdvertiseOrFromTheRunFolder) {
   LocalSettings local;
   local.out = "runs/x";
   EXPECT_EQ(CoordinatorClientOptionsFrom(local).address, "");
@@ -36,7 +36,7 @@ TEST(CoordinatorClientTest, TheAddressComesFromAdvertiseOrElseFromTheRunsFolder)
   EXPECT_EQ(CoordinatorClientOptionsFrom(local).address, "head:7000");
 }
 
-TEST(ChannelTest, ABoundAddressCanBeReachedFromOutside) {
+TEST(ChannelTest, ABoundAddressIsReachableFromOutside) {
   EXPECT_EQ(BoundAddress("127.0.0.1:0", 4000), "127.0.0.1:4000");
   EXPECT_THAT(BoundAddress("0.0.0.0:0", 4000),
               testing::AllOf(testing::EndsWith(":4000"), testing::Not(HasSubstr("0.0.0.0"))));

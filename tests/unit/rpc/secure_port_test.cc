@@ -61,7 +61,7 @@ class SecurePortTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(SecurePortTest, NoMethodOfAnyServiceAnswersWithoutTheToken) {
+TEST_F(SecurePortTest, NoMethodAnswersWithoutTheToken) {
   Credentials guess = made_.Load();
   guess.token = std::string(64, '0');
   const auto with = MakeChannel(Address(), made_.Load()), without = MakeChannel(Address(), guess);
@@ -81,7 +81,7 @@ TEST_F(SecurePortTest, NoMethodOfAnyServiceAnswersWithoutTheToken) {
   EXPECT_GE(methods, 11);
 }
 
-TEST_F(SecurePortTest, WithoutACertificateOfTheRunNobodyConnects) {
+TEST_F(SecurePortTest, NoClientConnectsWithoutACertificateOfTheRun) {
   EXPECT_EQ(Call(MakeChannel(Address())).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "plain text";
   const MadeCertificates other;
@@ -97,7 +97,7 @@ TEST_F(SecurePortTest, WithoutACertificateOfTheRunNobodyConnects) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
-TEST_F(SecurePortTest, AServerWhoseCertificateDoesNotNameItsAddressIsNotTrusted) {
+TEST_F(SecurePortTest, ClientsRejectAServerWhoseCertificateLacksItsAddress) {
   EXPECT_EQ(Call(MakeChannel(Address("localhost"), made_.Load())).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load())).error_code(),
@@ -114,7 +114,7 @@ std::string Curl(const std::string& arguments) {
   return text;
 }
 
-TEST(MetricsPortTest, WithCredentialsMetricsWantHttpsAndTheToken) {
+TEST(MetricsPortTest, MetricsRequireHttpsAndTheTokenWithCredentials) {
   const MadeCertificates made;
   Metrics metrics("coordinator");
   ASSERT_TRUE(metrics.Serve("127.0.0.1:0", made.Load()).ok());
@@ -132,7 +132,7 @@ TEST(MetricsPortTest, WithCredentialsMetricsWantHttpsAndTheToken) {
   EXPECT_THAT(Curl(bearer + "http://" + host + "/metrics"), testing::Not(HasSubstr("buttress_")));
 }
 
-TEST(MetricsPortTest, WithoutCredentialsMetricsArePlainAndIdleConnectionsDelayNothing) {
+TEST(MetricsPortTest, PlainMetricsAreNotDelayedByIdleConnections) {
   Metrics metrics("worker");
   ASSERT_TRUE(metrics.Serve("127.0.0.1:0").ok());
   const std::string port = std::to_string(metrics.port());
