@@ -1,5 +1,6 @@
 #include "rollout_worker/eval.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -36,8 +37,8 @@ class Evaluation {
 
   Result<EvalResult> Run(const SamplingParams& sampling) {
     const double started = MonotonicSeconds();
-    // All at once, before the first step: what is decoded together, and so every bit, is then the
-    // same each time.
+    // Queues all samples before the first step, so that every run decodes the same batches and gives
+    // the same bits.
     for (std::int64_t row = 0; row < prompts_; ++row) {
       BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
       for (std::int64_t i = 0; i < completions_; ++i) {
@@ -71,7 +72,7 @@ class Evaluation {
  private:
   Status Score(GeneratedSequence sequence, const SamplingParams& sampling) {
     if (sequence.finish_reason == FinishReason::kError) {
-      return DataLoss("the model's logits are not numbers; look at the weights");
+      return DataLoss("the logits of the model are not finite; check its weights");
     }
     const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
@@ -107,7 +108,7 @@ class Evaluation {
   ScoringPool& scoring_;
   Generator& generator_;
   const std::int64_t prompts_;
-  const std::int64_t completions_;  // of each
+  const std::int64_t completions_;  // per prompt
   EvalResult result_;
 };
 
@@ -139,9 +140,9 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
       Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
           .Run(options.sampling));
   if (result.correct + result.wrong == 0) {
-    return DataLoss("none of " + std::to_string(result.completions) +
-                    " completions could be scored by '" + options.reward.verifier +
-                    "'; does it fit the answers in " + options.prompts + "?");
+    return DataLoss(fmt::format(
+        "verifier '{}' could score none of {} completions; check that it fits the answers in {}",
+        options.reward.verifier, result.completions, options.prompts));
   }
   return result;
 }

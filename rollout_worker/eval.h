@@ -1,5 +1,5 @@
-// Accuracy, pass@k and maj@k of a model folder on a file of prompts: `rollout_worker eval`, which
-// `buttress eval` and `buttress launch` run.
+// Accuracy, pass@k and maj@k of a model folder on a file of prompts. `buttress eval` and `buttress
+// launch` run it as `rollout_worker eval`.
 #pragma once
 
 #include <cstdint>
@@ -18,35 +18,36 @@ struct EvalOptions {
   DataConfig data;
   RewardConfig reward;
   WorkerConfig worker;
-  SamplingParams
-      // completion j of prompt i is sampled with a seed made of `seed` and i * completions + j
-      sampling;
-  std::int64_t limit = 0;        // first prompts only; 0 = all
-  std::int64_t completions = 1;  // of each prompt; above 1 needs a temperature above 0
+  // The seed of completion j of prompt i derives from `sampling.seed` and i * completions + j.
+  SamplingParams sampling;
+  std::int64_t limit = 0;        // evaluates only the first `limit` prompts; 0 = all
+  std::int64_t completions = 1;  // per prompt; more than 1 needs a temperature above 0
 };
 
 struct EvalResult {
   std::int64_t prompts = 0;
   std::int64_t completions = 0;
-  std::int64_t correct = 0;  // completions, as all that follows
+  // Completions.
+  std::int64_t correct = 0;
   std::int64_t wrong = 0;
-  std::int64_t unscorable = 0;  // in neither part of the accuracy
+  std::int64_t unscorable = 0;  // not in the accuracy
   std::int64_t truncated = 0;   // cut at max_tokens
   std::int64_t tokens = 0;
   double seconds = 0;  // generating and scoring
   EvalScores scores;
 
-  // Correct over scorable. REQUIRES: one is scorable.
+  // Returns the share of correct among scorable completions. REQUIRES: one is scorable.
   double accuracy() const {
     return static_cast<double>(correct) / static_cast<double>(correct + wrong);
   }
 };
 
-// The completions of each prompt, scored as in training. The same folder, file, options and machine
-// give the same result. kDataLoss when nothing could be scored. Throws what LibTorch throws.
+// Samples completions of each prompt and scores them as in training. The result is a function of
+// folder, file, options and machine. kDataLoss if no completion is scorable. Throws the exceptions
+// of LibTorch.
 Result<EvalResult> Evaluate(const EvalOptions& options);
 
-// The command line; `argv[0]` is "eval". Returns the exit code.
+// Runs the command line, where `argv[0]` is "eval", and returns the exit code.
 int RunEval(int argc, char** argv);
 
 }  // namespace buttress

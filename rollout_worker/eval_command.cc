@@ -1,3 +1,5 @@
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -35,14 +37,15 @@ struct Flags {
   void AddTo(CLI::App& app) {
     app.add_option("--config", config,
                    "run file whose data, reward, sampling.max_tokens and dtype are used");
-    app.add_option("--set", overrides, "KEY=VALUE, over the run file");
+    app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
     app.add_option("--model", model, "Hugging Face folder")->required();
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
     app.add_option("--verifier", verifier,
-                   "what scores completions (buttress verify --list); default: the run file's");
+                   "verifier (buttress verify --list); default: of the run file");
     app.add_flag("--use-all", use_all, "countdown: every number exactly once");
-    app.add_option("--limit", limit, "first prompts only; 0 = all")->check(CLI::NonNegativeNumber);
-    app.add_option("--completions", completions, "completions of each prompt, for pass@k and maj@k")
+    app.add_option("--limit", limit, "evaluate only the first N prompts; 0 = all")
+        ->check(CLI::NonNegativeNumber);
+    app.add_option("--completions", completions, "completions per prompt, for pass@k and maj@k")
         ->capture_default_str()
         ->check(CLI::Range(std::int64_t{1}, kMaxVotes));
     app.add_option("--k", ks,
@@ -53,14 +56,14 @@ struct Flags {
         ->capture_default_str()
         ->check(CLI::NonNegativeNumber);
     app.add_option("--max-tokens", max_tokens,
-                   "tokens of a completion at most; default: the run file's, or 256")
+                   "token limit of a completion; default: of the run file, or 256")
         ->check(CLI::PositiveNumber);
-    app.add_option("--seed", seed, "of sampling")->capture_default_str();
-    app.add_option("--dtype", dtype, "float32 | bfloat16; default: the run file's, or float32");
-    app.add_option("--device", device, "cpu | cuda; default: the run file's, or cpu");
-    app.add_option("--threads", threads, "default: one for each core")->check(CLI::PositiveNumber);
+    app.add_option("--seed", seed, "seed of sampling")->capture_default_str();
+    app.add_option("--dtype", dtype, "float32 | bfloat16; default: of the run file, or float32");
+    app.add_option("--device", device, "cpu | cuda; default: of the run file, or cpu");
+    app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
     app.add_flag("--json", json, "print the result as one JSON object");
-    app.add_option("--out", out, "write that object to this file too");
+    app.add_option("--out", out, "also write this object to a file");
   }
 };
 
@@ -69,7 +72,7 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   if (!flags.config.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(config, LoadRunConfig(flags.config, flags.overrides));
   } else if (!flags.overrides.empty()) {
-    return InvalidArgument("--set changes a run file: it needs --config");
+    return InvalidArgument("--set overrides settings of a run file; add --config");
   } else if (flags.verifier.empty()) {
     return InvalidArgument("name the verifier with --verifier, or a run file with --config");
   }
@@ -98,14 +101,14 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {
     return InvalidArgument(
-        "--completions " + std::to_string(flags.completions) +
-        " of a prompt are all the same at --temperature 0; give a temperature above 0");
+        fmt::format("--completions {} at --temperature 0 gives equal completions of each prompt; "
+                    "expected a temperature above 0",
+                    flags.completions));
   }
   for (const std::int64_t k : flags.ks) {
     if (k > flags.completions) {
-      return InvalidArgument("--k " + std::to_string(k) +
-                             " needs at least as many completions; give --completions " +
-                             std::to_string(k));
+      return InvalidArgument(
+          fmt::format("--k {} needs --completions {} or more; it is {}", k, k, flags.completions));
     }
   }
   return options;
@@ -191,7 +194,7 @@ int RunEval(int argc, char** argv) {
   flags.AddTo(app);
   try {
     app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // --help comes this way too
+  } catch (const CLI::ParseError& e) {  // also thrown for --help
     return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
   }
   InstallShutdownHandlers();

@@ -1,5 +1,4 @@
-// What the completions of an evaluation come to: accuracy, pass@k, maj@k, avg@k
-// (lib/rl/eval/pass_at_k.h). Torch-free.
+// Scores of an evaluation over its prompts: pass@k, maj@k, avg@k. Torch-free.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +15,19 @@ namespace buttress {
 // Not thread-safe.
 class EvalScores {
  public:
-  // A scored completion of prompt `row`. An unscorable one is in no rate.
+  // Adds a scored completion of prompt `row`. Rates ignore unscorable completions.
   void Add(std::int64_t row, const Completion& completion);
 
-  // Over prompts with at least k scored completions; the others cannot say. REQUIRES: 1 <= k <=
+  // Returns pass@k over the prompts with at least k scored completions. REQUIRES: 1 <= k <=
   // kMaxVotes.
   Estimate PassAt(std::int64_t k) const;
 
-  // Of an answer that the verifier judged both ways, the judgement given more often counts. Same
-  // text, same answer; a completion from which none could be extracted has no vote.
+  // Returns maj@k over the prompts with at least k scored completions. Answers are equal if their
+  // texts are; if the verdicts of an answer differ, the more frequent verdict counts. A completion
+  // without an extracted answer has no vote. REQUIRES: 1 <= k <= kMaxVotes.
   Estimate MajAt(std::int64_t k) const;
 
-  // The same for every k: the share of correct completions of a prompt, over prompts with a scored
+  // Returns the share of correct completions of a prompt, averaged over the prompts with a scored
   // completion.
   Estimate Avg() const;
 
@@ -39,14 +39,14 @@ class EvalScores {
 
   struct PromptScores {
     Successes successes;
-    std::int64_t blank = 0;
+    std::int64_t blank = 0;  // completions without an extracted answer
     std::map<std::string, Answer> answers;
   };
 
   std::map<std::int64_t, PromptScores> prompts_;  // by row
 };
 
-// k = 1, 2, 4, ... and n itself.
+// Returns 1, 2, 4, ... below n, and n.
 std::vector<std::int64_t> PowersUpTo(std::int64_t n);
 
 }  // namespace buttress

@@ -1,8 +1,8 @@
-// A rollout worker: `rollout_worker --config run.yaml`; and `rollout_worker eval`, accuracy of a
-// model folder.
+// The program rollout_worker: `rollout_worker --config run.yaml` works on a run, `rollout_worker
+// eval` measures the accuracy of a model folder.
 //
-// Exit codes: 0 the run is finished or this worker was asked to stop, 2 configuration, 3
-// environment (a restart helps), 4 damaged data.
+// Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3 failure
+// of the environment (a restart may help), 4 damaged data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -20,7 +20,7 @@ namespace buttress {
 namespace {
 
 Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config) {
-  // The version that a run starts from is the model that its configuration names.
+  // The default version stands for the model that the configuration names.
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
   if (worker.engine == EngineKind::kVllm)

@@ -25,11 +25,12 @@
 namespace buttress {
 namespace {
 
-// A coordinator may be away for this long; the worker goes on with what it holds meanwhile.
+// The worker continues with the groups that it holds while the coordinator is unreachable, for this
+// long.
 constexpr std::int64_t kCoordinatorPatienceMs = 600000;
-// One submission; the submitter repeats it.
+// The retries of one submission; the submitter repeats it.
 constexpr std::int64_t kSubmitPatienceMs = 5000;
-// Without a byte for so long, the next source of weights is asked.
+// A weight transfer without a byte for this long fails over to the next source.
 constexpr std::int64_t kWeightsProgressMs = 10000;
 constexpr int kWeightVersionsKept = 2;
 
@@ -37,11 +38,11 @@ Result<std::string> WorkerId(const WorkerConfig& config) {
   if (!config.id.empty()) {
     if (IsPlainFileName(config.id)) return config.id;
     return InvalidArgument("local.worker.id = '" + config.id +
-                           "' names files of the worker; use letters, digits, '-', '_'");
+                           "' becomes part of file names; use letters, digits, '-' and '_'");
   }
   char host[HOST_NAME_MAX + 1] = {};
   if (::gethostname(host, HOST_NAME_MAX) != 0)
-    return Unavailable("this machine has no name; set local.worker.id");
+    return Unavailable("this machine has no host name; set local.worker.id");
   return std::string(host) + "-" + std::to_string(::getpid());
 }
 
@@ -50,12 +51,12 @@ std::uint64_t RandomIncarnation() {
   return static_cast<std::uint64_t>(device()) << 32 | device();
 }
 
-// Serves /metrics and writes its address to <out>/workers/<id>.metrics. A run goes on without its
-// metrics.
+// Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an empty
+// address if the port cannot be opened: the worker runs without metrics.
 Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& credentials,
                                  const std::string& worker_id, Metrics& metrics) {
   if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {
-    Log(kWarn, "no metrics", {{"error", served.message()}});
+    Log(kWarn, "the worker serves no metrics", {{"error", served.message()}});
     return std::string();
   }
   const std::string folder = JoinPath(local.out, "workers");
@@ -66,11 +67,11 @@ Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& 
   return address;
 }
 
-// How weights arrive, and the server that passes on to other workers what arrived by gRPC.
+// The fetcher of weights, and the server that relays them to other workers.
 struct WeightTransport {
   std::unique_ptr<WeightFetcher> fetcher;
   std::unique_ptr<WeightServer> server;
-  std::string address;  // of the server, as others reach it
+  std::string address;  // of the server, as other workers reach it
 };
 
 Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credentials& credentials,

@@ -1,5 +1,5 @@
-// A rollout worker process around an engine: scoring, weights, metrics, the coordinator. Without
-// torch.
+// Runs a rollout worker around an engine: scoring, weights, metrics and the coordinator's client.
+// Torch-free.
 #pragma once
 
 #include "lib/base/status.h"
@@ -8,8 +8,8 @@
 
 namespace buttress {
 
-// Works until the run is finished or the process is asked to stop (OK), or cannot go on
-// (Worker::Run). `engine` has loaded run.model.path.
+// Works until the run is finished or the process is asked to stop, and returns the status of
+// Worker::Run. REQUIRES: `engine` has loaded run.model.path.
 Status RunWorker(const RunConfig& config, InferenceEngine& engine);
 
 }  // namespace buttress

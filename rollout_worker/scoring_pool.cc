@@ -21,7 +21,7 @@ constexpr std::chrono::milliseconds kIdleWait(200);
 constexpr std::size_t kMaxAnswerBytes = 256;
 constexpr std::string_view kTimeout = "timeout";
 
-// The series of one verifier.
+// The metrics of one verifier.
 struct VerifierMetrics {
   VerifierMetrics(Metrics& metrics, const std::string& verifier)
       : correct(Results(metrics, verifier, "correct")),
@@ -59,8 +59,8 @@ struct VerifierMetrics {
   prometheus::Histogram& seconds;
 };
 
-// What the model wrote: without the stop token that ended it, when that is a plain token. Special
-// tokens are skipped in decoding.
+// Returns the tokens of the response, without a stop token that is a plain token. Decoding skips
+// special tokens.
 std::span<const std::int32_t> ResponseTokens(const Completion& completion) {
   std::span<const std::int32_t> tokens = completion.token_ids;
   const std::vector<std::int32_t>& stops = completion.sampling.stop_token_ids;
@@ -96,10 +96,10 @@ class ThreadedScoringPool : public ScoringPool {
     if (++inside_ > options_.capacity) {
       --inside_;
       return ResourceExhausted("scoring pool holds " + std::to_string(options_.capacity) +
-                               " completions; take results first");
+                               " completions; poll results first");
     }
     const bool pushed = requests_.Push(request, std::chrono::milliseconds(0));
-    BUTTRESS_CHECK(pushed, "the queue has room for all that are inside");
+    BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
     return OkStatus();
   }
 
@@ -118,20 +118,20 @@ class ThreadedScoringPool : public ScoringPool {
   void Work(const std::stop_token& stop) {
     std::optional<ScoreRequest> next;
     while (!stop.stop_requested()) {
-      std::vector<ScoreRequest> requests = TakeBatch(next);
+      std::vector<ScoreRequest> requests = NextBatch(next);
       if (requests.empty()) continue;
       Score(requests);
       for (ScoreRequest& request : requests) {
         ScoredCompletion scored{request.id, std::move(request.completion)};
         const bool pushed = results_.Push(scored, std::chrono::milliseconds(0));
-        BUTTRESS_CHECK(pushed, "the queue has room for all that are inside");
+        BUTTRESS_CHECK(pushed, "the queue has room for all requests inside");
       }
     }
   }
 
-  // One request, or for a verifier that works in batches as many of those that wait as it takes.
-  // `next` is the first one of another verifier, which begins the batch after this.
-  std::vector<ScoreRequest> TakeBatch(std::optional<ScoreRequest>& next) {
+  // Returns one request, or for a batch verifier as many waiting requests as fit in its batch.
+  // `next` keeps a request of another verifier, which begins the following batch.
+  std::vector<ScoreRequest> NextBatch(std::optional<ScoreRequest>& next) {
     std::vector<ScoreRequest> requests;
     if (!next) next = requests_.Pop(kIdleWait);
     if (!next) return requests;
@@ -145,7 +145,7 @@ class ThreadedScoringPool : public ScoringPool {
     return requests;
   }
 
-  // REQUIRES: all of one verifier.
+  // REQUIRES: all requests have the same verifier.
   void Score(std::vector<ScoreRequest>& requests) {
     std::vector<std::string> responses(requests.size());
     std::vector<Verdict> verdicts(requests.size());
@@ -186,7 +186,7 @@ class ThreadedScoringPool : public ScoringPool {
             .source = request.source};
   }
 
-  // kFailedPrecondition says why there is no text to judge.
+  // kFailedPrecondition with the reason if the completion has no text to verify.
   Status Decode(const Completion& completion, std::string& response) const {
     if (completion.finish_reason != FinishReason::kStop &&
         completion.finish_reason != FinishReason::kLength)
@@ -198,7 +198,7 @@ class ThreadedScoringPool : public ScoringPool {
     return OkStatus();
   }
 
-  // Counts `verdict` and writes it to the completion.
+  // Counts `verdict` and stores it in the completion.
   void Fill(ScoreRequest& request, Verdict verdict, double seconds) {
     std::string name(verifiers_->NameFor(request.source));
     const double reward = ShapedReward(verdict);

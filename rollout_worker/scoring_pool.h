@@ -1,10 +1,9 @@
-// Decodes and verifies completions on threads of its own, beside generation.
+// Decodes and verifies completions on its own threads, in parallel with generation.
 //
-//   worker ──Submit──► requests ──► threads: decode, verify, fill the reward fields ──► results
-//   ──Poll──► worker
+//   Submit ──► requests ──► threads: decode, verify, fill the reward fields ──► results ──► Poll
 //
-// Bound: at most `capacity` requests are inside (submitted and not yet polled); Submit refuses more
-// instead of waiting, so one thread may both submit and poll.
+// Bound: at most `capacity` requests are inside (submitted and not yet polled). Submit rejects more
+// instead of waiting, so that one thread can both submit and poll.
 #pragma once
 
 #include <chrono>
@@ -26,7 +25,7 @@ namespace buttress {
 
 struct ScoreRequest {
   SampleId id;
-  std::string source;      // picks the verifier
+  std::string source;      // selects the verifier
   std::string prompt;      // rendered text
   std::string answer;      // the dataset's reference answer
   std::string extra_json;  // the dataset's row
@@ -42,34 +41,35 @@ struct ScoredCompletion {
 
 struct ScoringOptions {
   std::size_t threads = 1;
-  std::chrono::milliseconds timeout{
-      5000};  // of one completion or batch; past it the outcome is unscorable("timeout")
-  std::size_t capacity = 4096;                       // requests inside at once
-  std::shared_ptr<SecondVerifier> second = nullptr;  // sees some of them too; null: none
+  // For one completion or batch; afterwards the outcome is unscorable with reason "timeout".
+  std::chrono::milliseconds timeout{5000};
+  std::size_t capacity = 4096;  // requests inside at once
+  std::shared_ptr<SecondVerifier> second =
+      nullptr;  // verifies a share of the completions again; may be null
 };
 
-// Thread-safe. What cannot be scored (aborted, undecodable, over its time, refused by the verifier)
-// comes back unscorable with the reason.
+// Thread-safe. A completion that cannot be scored (aborted, not decodable, timed out, rejected by
+// the verifier) gets the outcome unscorable and the reason.
 class ScoringPool {
  public:
-  // Starts the threads. `verifiers` have passed their known answers (VerifierSet::Make);
-  // `tokenizer`, `metrics` and `clock` outlive the pool.
+  // Starts the threads. REQUIRES: `verifiers` come from VerifierSet::Make; `tokenizer`, `metrics`
+  // and `clock` outlive the pool.
   static std::unique_ptr<ScoringPool> Start(std::unique_ptr<const VerifierSet> verifiers,
                                             const Tokenizer& tokenizer,
                                             const ScoringOptions& options, Metrics& metrics,
                                             const Clock& clock = RealClock());
 
-  // Stops the threads after the item each is at; what is inside is dropped.
+  // Stops each thread after its current item and drops the other requests.
   virtual ~ScoringPool() = default;
 
-  // Never blocks. kResourceExhausted when `capacity` requests are inside: Poll, then submit again;
-  // `request` is then unchanged.
+  // Never blocks. kResourceExhausted, with `request` unchanged, when `capacity` requests are
+  // inside: the caller polls and submits again.
   virtual Status Submit(ScoreRequest& request) = 0;
 
-  // Waits up to `timeout` for results; empty if none came. In any order.
+  // Waits up to `timeout` for results, which are in any order; empty if there are none.
   virtual std::vector<ScoredCompletion> Poll(std::chrono::milliseconds timeout) = 0;
 
-  // Submitted and not yet polled.
+  // Returns the number of requests that are submitted and not yet polled.
   virtual std::size_t inside() const = 0;
 };
 

@@ -10,7 +10,7 @@ namespace {
 prometheus::Counter& Results(Metrics& metrics, const std::string& name, const char* result) {
   return metrics.Counter(
       "buttress_worker_second_verdicts_total",
-      "Completions that a second verifier judged too, by whether it agreed with the first.",
+      "Completions that a second verifier verified, by whether it agreed with the first.",
       {{"second", name}, {"result", result}});
 }
 

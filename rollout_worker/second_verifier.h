@@ -1,5 +1,5 @@
-// A second, independent verifier of some completions: how often two disagree says how far one can
-// be trusted. Nothing is trained on it.
+// A second, independent verifier for a share of the completions. The rate of disagreement estimates
+// how reliable the first verifier is; nothing is trained on it.
 #pragma once
 
 #include <memory>
@@ -17,15 +17,15 @@ namespace buttress {
 // Thread-safe.
 class SecondVerifier {
  public:
-  // Null if run.reward.second names none. `metrics` outlives this.
+  // Returns null if run.reward.second names no verifier. REQUIRES: `metrics` outlives this.
   static Result<std::unique_ptr<SecondVerifier>> Make(const RewardConfig& config, Metrics& metrics);
 
   // REQUIRES: `verifier` is not null.
   SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share,
                  Metrics& metrics);
 
-  // Judges the completion again if it is in the share, which is drawn by its id, and counts whether
-  // the two agree. One that either cannot score counts for itself.
+  // Verifies the completion if it belongs to the share, which its id determines, and counts whether
+  // the verdicts agree. A completion that either verifier cannot score is counted separately.
   void Check(const SampleId& id, const VerifyRequest& request, const Verdict& first);
 
  private:
@@ -35,7 +35,7 @@ class SecondVerifier {
   prometheus::Counter& disagree_;
   prometheus::Counter& unscorable_;
   prometheus::Gauge& rate_;
-  Mutex mutex_;  // so that the rate is of counts that belong together
+  Mutex mutex_;  // makes the rate consistent with the counts
 };
 
 }  // namespace buttress

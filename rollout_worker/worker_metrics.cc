@@ -34,12 +34,11 @@ std::array<prometheus::Counter*, N> Counters(Metrics& metrics, std::string_view 
 WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& source) {
   const auto transfers = [&](const std::string& result) -> prometheus::Counter& {
     return metrics.Counter("buttress_worker_weight_transfers_total",
-                           "Files of weights by who gave them and what came of it.",
+                           "Transfers of weight files, by source and result.",
                            {{"source", source}, {"result", result}});
   };
   return {metrics.Counter("buttress_worker_weight_bytes_total",
-                          "Bytes of weights that came by gRPC, by who gave them.",
-                          {{"source", source}}),
+                          "Bytes of weights received by gRPC, by source.", {{"source", source}}),
           transfers("whole"), transfers("broken")};
 }
 
@@ -48,20 +47,20 @@ WorkerMetrics::WeightSource SourceCounters(Metrics& metrics, const std::string& 
 WorkerMetrics::WorkerMetrics(Metrics& all)
     : metrics(all),
       completions(Counters(metrics, "buttress_worker_completions_total",
-                           "Completions that the engine gave.", "finish_reason", kFinishReasons)),
-      wait_seconds(Counters(
-          metrics, "buttress_worker_wait_seconds_total",
-          "Time in which the generation loop had nothing to hand on, by what it waited for.",
-          "reason", kWaitReasons)),
-      weight_update_failures(Counters(metrics, "buttress_worker_weight_update_failures_total",
-                                      "Weight updates that failed; the old weights served on.",
-                                      "stage", kStages)),
+                           "Completions that the engine returned.", "finish_reason",
+                           kFinishReasons)),
+      wait_seconds(Counters(metrics, "buttress_worker_wait_seconds_total",
+                            "Time in which the generation loop was idle, by what it waited for.",
+                            "reason", kWaitReasons)),
+      weight_update_failures(Counters(
+          metrics, "buttress_worker_weight_update_failures_total",
+          "Weight updates that failed; the engine kept the old weights.", "stage", kStages)),
       learner(SourceCounters(metrics, "learner")),
       relay(SourceCounters(metrics, "worker")),
       prompt_tokens(metrics.Counter("buttress_worker_prompt_tokens_total",
                                     "Prompt tokens given to the engine, once a completion.")),
       generated_tokens(metrics.Counter("buttress_worker_generated_tokens_total",
-                                       "Tokens of the completions that the engine gave.")),
+                                       "Tokens of the completions that the engine returned.")),
       completion_tokens(metrics.Histogram("buttress_worker_completion_tokens",
                                           "Length of completions in tokens.", TokenBounds())),
       requests_in_flight(metrics.Gauge("buttress_worker_requests_in_flight",
@@ -69,11 +68,11 @@ WorkerMetrics::WorkerMetrics(Metrics& all)
       leases_held(metrics.Gauge("buttress_worker_leases_held",
                                 "Groups held, from lease to acknowledgement.")),
       spool_bytes(metrics.Gauge("buttress_worker_spool_bytes",
-                                "Complete groups that are not acknowledged yet.")),
+                                "Bytes of complete groups that are not acknowledged yet.")),
       weights_version(
-          metrics.Gauge("buttress_worker_weights_version", "Step of the weights that are loaded.")),
+          metrics.Gauge("buttress_worker_weights_version", "Step of the loaded weights.")),
       weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
-                                              "Fetching, verifying and loading a version.",
+                                              "Time to fetch, verify and load a version.",
                                               {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
       canary_difference(metrics.Gauge("buttress_worker_canary_difference_nats",
                                       "Mean difference of a server's canary log-probs from the "
@@ -82,9 +81,9 @@ WorkerMetrics::WorkerMetrics(Metrics& all)
           metrics.Counter("buttress_worker_weights_unchanged_total",
                           "Weight updates after which a server still served the old weights.")),
       submit_retries(metrics.Counter("buttress_worker_submit_retries_total",
-                                     "Submissions that had to be tried again.")) {
+                                     "Submissions that were repeated.")) {
   for (std::size_t i = 0; i < kStates.size(); ++i) {
-    state[i] = &metrics.Gauge("buttress_worker_state", "1 for the state that the worker is in.",
+    state[i] = &metrics.Gauge("buttress_worker_state", "1 for the current state of the worker.",
                               {{"state", std::string(kStates[i])}});
   }
   SetState(WorkerState::kStarting);

@@ -1,4 +1,4 @@
-// What a rollout worker measures; every family is made here and set by the part named beside it.
+// The metrics of a rollout worker. A comment names the component that sets a metric.
 #pragma once
 
 #include <array>
@@ -14,38 +14,38 @@ namespace buttress {
 
 enum class WorkerState { kStarting, kRunning, kDraining, kStopped };
 
-// What the generation loop waits for when it has nothing to hand on.
+// What an idle generation loop waits for.
 enum class WaitReason { kNoLease, kEngine, kVerifier, kSubmit, kWeights };
 
-// Where a weight update failed: bytes could not be had, bytes were wrong, the engine refused them.
+// The stage at which a weight update failed: fetching, verifying, or loading into the engine.
 enum class WeightStage { kFetch, kChecksum, kApply };
 
-// References into `metrics`, which outlives this. Thread-safe.
+// Thread-safe. REQUIRES: `metrics` outlives it.
 struct WorkerMetrics {
   explicit WorkerMetrics(Metrics& metrics);
 
   // Exactly one state is 1.
   void SetState(WorkerState state);
 
-  // A completion that the engine gave (generation loop).
+  // Counts a completion of the engine (generation loop).
   void Count(const Completion& completion);
 
   void CountWait(WaitReason reason, double seconds);
   void CountWeightFailure(WeightStage stage);
 
-  // A transfer of weights by gRPC.
+  // Counts a transfer of weights by gRPC.
   void Count(const WeightTransfer& transfer);
 
-  // Of servers that completions are asked of (generation loop).
+  // Sets the health of the inference servers (generation loop).
   void SetServers(const std::vector<ServerState>& servers);
 
   Metrics& metrics;
   std::array<prometheus::Gauge*, 4> state;
-  std::array<prometheus::Counter*, 5> completions;  // by FinishReason; unspecified is not exported
+  std::array<prometheus::Counter*, 5> completions;  // by FinishReason; null for unspecified
   std::array<prometheus::Counter*, 5> wait_seconds;
   std::array<prometheus::Counter*, 3> weight_update_failures;
 
-  // Of the learner, or of another worker.
+  // Transfers from the learner or from another worker.
   struct WeightSource {
     prometheus::Counter& bytes;
     prometheus::Counter& whole;
