@@ -12,34 +12,9 @@
 namespace buttress {
 namespace {
 
-void FillPlanned(const PlannedGroup& planned, v1::PlannedGroup& out) {
-  const AcceptedRow& accepted = planned.accepted;
-  out.set_group_id(accepted.group_id);
-  out.set_prompt_id(planned.prompt.prompt_id);
-  out.set_source(planned.prompt.source);
-  out.set_prompt_tokens(static_cast<std::uint32_t>(accepted.prompt_tokens));
-  for (const CompletionRow& completion : accepted.completions) {
-    out.add_outcomes(static_cast<v1::Outcome>(completion.outcome));
-    out.add_raw_rewards(completion.raw_reward);
-    out.add_rewards(completion.reward);
-    out.add_lengths(static_cast<std::uint32_t>(completion.trained_tokens));
-    out.add_total_lengths(static_cast<std::uint32_t>(completion.total_tokens));
-    out.add_truncated(completion.finish_reason == FinishReason::kLength);
-  }
-  out.mutable_components()->Add(accepted.components.begin(), accepted.components.end());
-  for (const std::string& name : accepted.component_names) out.add_component_names(name);
-  if (!accepted.versions.empty()) {
-    *out.mutable_oldest_version() = ToProto(accepted.versions.front());
-  }
-  *out.mutable_history() = ToProto(accepted.history);
-  out.set_payload_bytes(accepted.payload.bytes);
-}
-
-void ObserveStaleness(const Turn& turn, const BatchPlan& plan) {
-  for (const PlannedGroup& planned : plan.groups) {
-    if (planned.accepted.versions.empty()) continue;
-    const double age = static_cast<double>(plan.step) - 1 -
-                       static_cast<double>(planned.accepted.versions.front().step);
+void ObserveStaleness(const Turn& turn, const Plan& plan) {
+  for (const PolicyVersion& version : plan.oldest_versions) {
+    const double age = static_cast<double>(plan.step) - 1 - static_cast<double>(version.step);
     turn.metrics.group_staleness_versions.Observe(age);
   }
 }
@@ -141,20 +116,14 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (!reply.ok()) return CountFenced(turn, reply.status());
 
     response->Clear();
-    response->set_ready_groups(static_cast<std::uint32_t>(reply->ready_groups));
-    const bool finished = reply->phase == RunPhase::kFinished;
-    response->set_run_state(finished        ? v1::RUN_STATE_FINISHED
+    response->set_run_state(reply->finished ? v1::RUN_STATE_FINISHED
                             : turn.draining ? v1::RUN_STATE_DRAINING
                                             : v1::RUN_STATE_RUNNING);
     if (reply->plan) {
       if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
-      v1::BatchPlan& plan = *response->mutable_plan();
-      plan.set_step(reply->plan->step);
-      for (const PlannedGroup& planned : reply->plan->groups)
-        FillPlanned(planned, *plan.add_groups());
-      *plan.mutable_collapse() = ToProto(reply->plan->collapse);
+      *response->mutable_plan() = ToProto(*reply->plan);
     }
-    if (reply->plan || finished || turn.draining || last) return OkStatus();
+    if (reply->plan || reply->finished || turn.draining || last) return OkStatus();
     return std::nullopt;
   };
   return Poll("PlanBatch", request->wait_ms(), handler, MayFillPlan);

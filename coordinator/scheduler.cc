@@ -165,8 +165,8 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
   }
 }
 
-Lease Scheduler::MakeLease(const GroupRow& group) const {
-  Lease lease;
+GrantedLease Scheduler::MakeLease(const GroupRow& group) const {
+  GrantedLease lease;
   lease.ref = {group.group_id, group.lease_epoch};
   lease.prompt = group.prompt;
   lease.min_version = group.min_version;

@@ -219,7 +219,7 @@ class Scheduler {
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
                 LedgerChanges& out);
-  Lease MakeLease(const GroupRow& group) const;
+  GrantedLease MakeLease(const GroupRow& group) const;
   std::int64_t LeasableLine() const;
 
   // scheduler_submit.cc
@@ -234,7 +234,7 @@ class Scheduler {
   std::vector<BatchCandidate> Line() const;
   void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
                  LedgerChanges& out);
-  BatchPlan ReadPlan(const PlanRow& row) const;
+  Plan ReadPlan(const PlanRow& row) const;
   bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
   void Abandon(LedgerChanges& out);
   void EndRun(LedgerChanges& out);

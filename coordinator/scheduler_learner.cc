@@ -5,6 +5,7 @@
 #include <limits>
 #include <utility>
 
+#include "coordinator/plan_columns.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/check.h"
 
@@ -82,7 +83,7 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
   BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
   PlanReply reply;
   if (step > options_.steps) {
-    reply.phase = RunPhase::kFinished;
+    reply.finished = true;
     return reply;
   }
   if (step <= run_.settled_step || step > run_.planned_step + 1) {
@@ -93,13 +94,11 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
   if (!plans_.contains(step)) {
     for (const std::uint64_t id : TooOld(Line(), step, rules_))
       groups_.Drop(id, DropReason::kStale, out);
-    reply.ready_groups = groups_.counts()[static_cast<std::size_t>(GroupState::kReady)];
     const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules_);
     if (!ids) return reply;
     WritePlan(step, *ids, out);
   }
   reply.plan = ReadPlan(plans_.at(step));
-  reply.ready_groups = groups_.counts()[static_cast<std::size_t>(GroupState::kReady)];
   return reply;
 }
 
@@ -146,13 +145,10 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
   out.run = run_;
 }
 
-BatchPlan Scheduler::ReadPlan(const PlanRow& row) const {
-  BatchPlan plan;
-  plan.step = row.step;
-  plan.collapse = row.collapse;
-  for (const std::uint64_t id : row.group_ids)
-    plan.groups.push_back({groups_.Find(id)->prompt, groups_.accepted(id)});
-  return plan;
+Plan Scheduler::ReadPlan(const PlanRow& row) const {
+  std::vector<const AcceptedRow*> groups;
+  for (const std::uint64_t id : row.group_ids) groups.push_back(&groups_.accepted(id));
+  return MakePlan(row.step, groups, row.collapse);
 }
 
 Result<std::vector<PayloadRef>> Scheduler::Payloads(

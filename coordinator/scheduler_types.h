@@ -10,6 +10,8 @@
 #include <vector>
 
 #include "lib/config/sampling_config.h"
+#include "lib/experience/lease.h"
+#include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
@@ -41,35 +43,13 @@ struct PromptMemory {
   GresoBases greso;
 };
 
-// A lease and its fence.
-struct LeaseRef {
-  std::uint64_t group_id = 0;
-  std::uint64_t lease_epoch = 0;
-
-  auto operator<=>(const LeaseRef&) const = default;
-};
-
 // Work handed to a worker.
-struct Lease {
+struct GrantedLease {
   LeaseRef ref;
   DrawnPrompt prompt;
   PolicyVersion min_version;   // load this or a newer one first
   bool exact_version = false;  // only min_version itself will do
   std::int64_t ttl_ms = 0;
-};
-
-// Numbers equal proto's ReturnReason. Draining and missing weights are not the prompt's fault and
-// count no attempt.
-enum class ReturnReason : std::uint8_t {
-  kUnspecified = 0,
-  kDraining = 1,
-  kEngineFailed = 2,
-  kWeightsUnavailable = 3
-};
-
-struct ReturnedLease {
-  LeaseRef ref;
-  ReturnReason reason = ReturnReason::kUnspecified;
 };
 
 struct WorkerExchange {
@@ -85,7 +65,7 @@ struct WorkerExchange {
 };
 
 struct ExchangeReply {
-  std::vector<Lease> leases;  // held ones that it did not name, then new ones
+  std::vector<GrantedLease> leases;  // held ones that it did not name, then new ones
   std::vector<LeaseRef> revoked;
 };
 
@@ -115,29 +95,7 @@ inline constexpr std::size_t kSubmitOutcomes = 6;
 // "accepted", "duplicate", ...: labels of buttress_coordinator_submissions_total.
 std::string_view SubmitOutcomeName(SubmitOutcome outcome);
 
-struct PlannedGroup {
-  DrawnPrompt prompt;
-  AcceptedRow accepted;
-};
-
-struct BatchPlan {
-  std::uint64_t step = 0;
-  std::vector<PlannedGroup> groups;  // [P]
-  CollapseSnapshot collapse;
-};
-
 enum class RunPhase : std::uint8_t { kRunning, kFinished };
-
-struct PlanReply {
-  std::optional<BatchPlan> plan;        // none: not enough groups yet, or the run ends
-  RunPhase phase = RunPhase::kRunning;  // kFinished: there is no such step
-  std::int64_t ready_groups = 0;
-};
-
-struct LearnerStart {
-  std::uint64_t learner_epoch = 0;
-  std::uint64_t next_step = 0;
-};
 
 // The newest weights that workers should load.
 struct PublishedWeights {

@@ -217,7 +217,7 @@ Status SubmitStream::ParseGroup() {
   }
   submission_.worker_id = header_.worker_id();
   submission_.incarnation = header_.incarnation();
-  submission_.lease = {header_.lease().group_id(), header_.lease().lease_epoch()};
+  submission_.lease = FromProto(header_.lease());
   submission_.content_sha256 = header_.content_sha256();
   submission_.accepted = SummarizeGroup(group);
   submission_.prompt_id = std::move(group.prompt_id);

@@ -12,52 +12,39 @@ namespace {
 
 constexpr std::size_t kMaxNameBytes = 256;
 
-LeaseRef LeaseRefFrom(const v1::LeaseRef& ref) { return {ref.group_id(), ref.lease_epoch()}; }
-
 Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   WorkerExchange exchange;
   exchange.worker_id = request.worker_id();
   exchange.incarnation = request.incarnation();
-  for (const v1::LeaseRef& ref : request.held()) exchange.held.push_back(LeaseRefFrom(ref));
-  for (const v1::LeaseRef& ref : request.finished()) exchange.finished.push_back(LeaseRefFrom(ref));
+  for (const v1::LeaseRef& ref : request.held()) exchange.held.push_back(FromProto(ref));
+  for (const v1::LeaseRef& ref : request.finished()) exchange.finished.push_back(FromProto(ref));
   for (const v1::ReturnedLease& returned : request.returned()) {
-    if (returned.reason() < v1::RETURN_REASON_DRAINING ||
-        returned.reason() > v1::RETURN_REASON_WEIGHTS_UNAVAILABLE) {
-      return InvalidArgument(fmt::format("returned: reason {} is not one of coordinator.proto",
-                                         static_cast<int>(returned.reason())));
-    }
-    exchange.returned.push_back(
-        {LeaseRefFrom(returned.ref()), static_cast<ReturnReason>(returned.reason())});
+    BUTTRESS_ASSIGN_OR_RETURN(exchange.returned.emplace_back(), FromProto(returned));
   }
   exchange.capacity = request.draining() ? 0 : request.capacity();
   BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
   return exchange;
 }
 
-void FillRef(const LeaseRef& ref, v1::LeaseRef& out) {
-  out.set_group_id(ref.group_id);
-  out.set_lease_epoch(ref.lease_epoch);
-}
-
-// Fills `out` with the lease and its prompt. Each draw of a prompt has a seed of its own, which is
-// the same for every worker and every lease of it.
-Status FillLease(Turn& turn, const Lease& lease, v1::Lease& out) {
-  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(lease.prompt));
-  FillRef(lease.ref, *out.mutable_ref());
-  out.set_prompt_id(std::move(prompt.id));
-  out.set_source(std::move(prompt.source));
-  out.mutable_prompt_token_ids()->Add(prompt.token_ids.begin(), prompt.token_ids.end());
-  out.set_answer(std::move(prompt.answer));
-  out.set_extra_json(std::move(prompt.extra_json));
-  out.set_completions(static_cast<std::uint32_t>(lease.prompt.completions));
-  SamplingParams sampling = turn.terms.sampling;
-  sampling.seed =
-      MixSeed(MixSeed(turn.terms.seed, HashText(lease.prompt.prompt_id)), lease.prompt.pass);
-  *out.mutable_sampling() = ToProto(sampling);
-  *out.mutable_min_version() = ToProto(lease.min_version);
-  out.set_exact_version(lease.exact_version);
-  out.set_ttl_ms(static_cast<std::uint32_t>(lease.ttl_ms));
-  return OkStatus();
+// Returns the lease with its prompt. Each draw of a prompt has a seed of its own, which is the same
+// for every worker and every lease of it.
+Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
+  BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(granted.prompt));
+  Lease lease;
+  lease.ref = granted.ref;
+  lease.prompt_id = std::move(prompt.id);
+  lease.source = std::move(prompt.source);
+  lease.prompt_token_ids = std::move(prompt.token_ids);
+  lease.answer = std::move(prompt.answer);
+  lease.extra_json = std::move(prompt.extra_json);
+  lease.completions = granted.prompt.completions;
+  lease.sampling = turn.terms.sampling;
+  lease.sampling.seed =
+      MixSeed(MixSeed(turn.terms.seed, HashText(granted.prompt.prompt_id)), granted.prompt.pass);
+  lease.min_version = granted.min_version;
+  lease.exact_version = granted.exact_version;
+  lease.ttl_ms = granted.ttl_ms;
+  return lease;
 }
 
 // Only groups that return, end or are drawn, and new weights, can bring work to a parked worker.
@@ -117,12 +104,13 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     if (!reply.ok()) return reply.status();
 
     response->Clear();
-    for (const Lease& lease : reply->leases) {
+    for (const GrantedLease& granted : reply->leases) {
       // The lease is in the turn's changes already, so an unreadable prompt ends the process.
-      if (Status status = FillLease(turn, lease, *response->add_leases()); !status.ok())
-        return turn.failed = std::move(status);
+      const auto lease = WithPrompt(turn, granted);
+      if (!lease.ok()) return turn.failed = lease.status();
+      *response->add_leases() = ToProto(*lease);
     }
-    for (const LeaseRef& ref : reply->revoked) FillRef(ref, *response->add_revoked());
+    for (const LeaseRef& ref : reply->revoked) *response->add_revoked() = ToProto(ref);
     const PublishedWeights* const weights = turn.scheduler.weights();
     if (weights != nullptr && OlderThan(exchange->loaded_version, weights->version)) {
       v1::WeightManifest& manifest = *response->mutable_weights();

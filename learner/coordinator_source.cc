@@ -1,49 +1,13 @@
 #include "learner/coordinator_source.h"
 
+#include <fmt/core.h>
+
 #include "lib/experience/codec.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
-
-// Every list has one entry a completion.
-Status CheckLists(const v1::PlannedGroup& group) {
-  const int n = group.outcomes_size();
-  const bool equal = n > 0 && group.raw_rewards_size() == n && group.rewards_size() == n &&
-                     group.lengths_size() == n && group.total_lengths_size() == n &&
-                     group.truncated_size() == n &&
-                     group.components_size() == n * group.component_names_size();
-  if (equal) return OkStatus();
-  return DataLoss("plan: the lists of group " + std::to_string(group.group_id()) +
-                  " differ in length");
-}
-
-template <class To, class From>
-std::vector<To> Copy(const From& from) {
-  std::vector<To> to;
-  to.reserve(static_cast<std::size_t>(from.size()));
-  for (const auto value : from) to.push_back(static_cast<To>(value));
-  return to;
-}
-
-Result<PlannedGroup> FromWire(const v1::PlannedGroup& proto) {
-  BUTTRESS_RETURN_IF_ERROR(CheckLists(proto));
-  PlannedGroup group;
-  group.group_id = proto.group_id();
-  group.prompt_id = proto.prompt_id();
-  group.prompt_tokens = static_cast<std::int32_t>(proto.prompt_tokens());
-  group.outcomes = Copy<Outcome>(proto.outcomes());
-  group.raw_rewards = Copy<double>(proto.raw_rewards());
-  group.rewards = Copy<double>(proto.rewards());
-  group.components = Copy<double>(proto.components());
-  group.lengths = Copy<std::int32_t>(proto.lengths());
-  group.total_lengths = Copy<std::int32_t>(proto.total_lengths());
-  group.truncated = Copy<bool>(proto.truncated());
-  BUTTRESS_ASSIGN_OR_RETURN(group.oldest_version, FromProto(proto.oldest_version()));
-  BUTTRESS_ASSIGN_OR_RETURN(group.history, FromProto(proto.history()));
-  return group;
-}
 
 CoordinatorClientOptions ClientOptions(const LocalSettings& local, const Credentials& credentials) {
   CoordinatorClientOptions options = CoordinatorClientOptionsFrom(local, credentials);
@@ -66,7 +30,7 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   *request.mutable_checkpoint() = ToProto(checkpoint);
   BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->RegisterLearner(request));
   learner_epoch_ = response.learner_epoch();
-  return LearnerStart{learner_epoch_, static_cast<std::int64_t>(response.next_step())};
+  return LearnerStart{learner_epoch_, response.next_step()};
 }
 
 Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::milliseconds wait) {
@@ -76,22 +40,16 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
   BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->PlanBatch(request));
   PlanReply reply;
-  reply.ready_groups = response.ready_groups();
   if (!response.has_plan()) {
-    if (response.run_state() == v1::RUN_STATE_FINISHED) reply.state = PlanState::kFinished;
+    reply.finished = response.run_state() == v1::RUN_STATE_FINISHED;
     return reply;
   }
-  if (response.plan().step() != request.step()) {
-    return DataLoss("plan: asked for step " + std::to_string(step) + ", got " +
-                    std::to_string(response.plan().step()));
+  auto plan = FromProto(response.plan());
+  if (!plan.ok()) return DataLoss(plan.status().message());
+  if (plan->step != request.step()) {
+    return DataLoss(fmt::format("plan: asked for step {}, received step {}", step, plan->step));
   }
-  reply.state = PlanState::kReady;
-  reply.plan.step = step;
-  BUTTRESS_ASSIGN_OR_RETURN(reply.plan.collapse, FromProto(response.plan().collapse()));
-  for (const auto& group : response.plan().groups()) {
-    BUTTRESS_ASSIGN_OR_RETURN(auto planned, FromWire(group));
-    reply.plan.groups.push_back(std::move(planned));
-  }
+  reply.plan = *std::move(plan);
   return reply;
 }
 
@@ -108,8 +66,7 @@ Status CoordinatorSource::Commit(std::int64_t step) {
   v1::CommitRequest request;
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
-  request.mutable_version()->set_learner_epoch(learner_epoch_);
-  request.mutable_version()->set_step(static_cast<std::uint64_t>(step));
+  *request.mutable_version() = ToProto(PolicyVersion{learner_epoch_, request.step(), ""});
   return client_->Commit(request);
 }
 

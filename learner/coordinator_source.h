@@ -1,5 +1,5 @@
-// The coordinator as the learner sees it. Without protobuf in sight: LibTorch brings another
-// version's headers.
+// The learner's client of the coordinator. The header does not include protobuf's headers, because
+// LibTorch includes those of another version.
 #pragma once
 
 #include <cstdint>
@@ -15,25 +15,19 @@ namespace buttress {
 
 class CoordinatorClient;
 
-struct LearnerStart {
-  std::uint64_t learner_epoch = 0;
-  std::int64_t next_step = 0;
-};
-
-// Announce may be called from another thread than the rest.
+// Not thread-safe, except that Announce may be called from another thread.
 class CoordinatorSource : public BatchSource {
  public:
-  // Calls give up after three quarters of the collective timeout: the other ranks wait for rank 0
-  // meanwhile.
+  // Calls give up after three quarters of the collective timeout, because the other ranks wait for
+  // rank 0 meanwhile.
   CoordinatorSource(const LocalSettings& local, const Credentials& credentials);
   ~CoordinatorSource() override;
 
-  // Rank 0: joins as the learner that starts from `checkpoint`, and takes the epoch that it is
-  // given.
+  // Registers the learner job, which starts from `checkpoint`, and keeps its epoch. For rank 0.
   Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
                                 const PolicyVersion& checkpoint);
 
-  // Other ranks: the epoch that rank 0 was given. Before any other call.
+  // Sets the epoch that rank 0 was given. The other ranks call it before any other function.
   void Adopt(std::uint64_t learner_epoch) { learner_epoch_ = learner_epoch; }
 
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;
@@ -41,10 +35,10 @@ class CoordinatorSource : public BatchSource {
                                    std::span<const std::uint64_t> group_ids) override;
   Status Commit(std::int64_t step) override;
 
-  // A version can be fetched.
+  // Reports that a version can be fetched.
   Status Announce(const WeightManifest& manifest);
 
-  // A checkpoint of `step` is durable.
+  // Reports that a checkpoint of `step` is durable.
   Status Checkpointed(std::int64_t step, const std::string& digest);
 
  private:

@@ -60,7 +60,7 @@ Status LearnerJob::Start() {
                                    state.digest};
     BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
                               source_.Register(config_sha256_, control_.size(), checkpoint));
-    if (start.next_step != state.step + 1) {
+    if (static_cast<std::int64_t>(start.next_step) != state.step + 1) {
       return Internal("the coordinator wants step " + std::to_string(start.next_step) +
                       " after a checkpoint of step " + std::to_string(state.step));
     }

@@ -60,18 +60,6 @@ void AppendTrained(const Completion& completion, std::vector<float>& logprobs) {
   }
 }
 
-// Its raw rewards are all equal.
-bool IsConstant(const Group& group) {
-  std::vector<double> raw_rewards;
-  std::vector<Outcome> outcomes;
-  for (const Completion& completion : group.completions) {
-    raw_rewards.push_back(completion.raw_reward);
-    outcomes.push_back(completion.outcome);
-  }
-  const CollapseClass collapse = ClassifyGroup(raw_rewards, outcomes);
-  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options, Transformer& model,
@@ -89,7 +77,7 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
                  BatchSource& source)
     : options_(std::move(options)),
       loss_(loss),
-      plan_options_(MakeStepPlanOptions(options_.run, options_.learner, control.size())),
+      assignment_options_(AssignmentOptions::From(options_.run, options_.learner, control.size())),
       timeout_(options_.learner.collective_timeout_ms),
       model_(model),
       reference_(reference),
@@ -124,7 +112,7 @@ Status Trainer::Run(std::int64_t step, const std::function<bool()>& stop_request
   statistics_.assign(kStatistics, 0.0);
   AddSamplingEntropy();
   AddResponses();
-  for (std::int32_t round = 0; round < plan_.rounds; ++round) RunMicroBatch(round, report);
+  for (std::int32_t round = 0; round < assignment_.rounds; ++round) RunMicroBatch(round, report);
   {
     const Stopwatch watch(report.seconds.reduce);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
@@ -159,7 +147,7 @@ Status Trainer::AgreeOnPlan(std::int64_t step, const std::function<bool()>& stop
   if (message.front() == kSayFinished) report.end = StepEnd::kFinished;
   if (message.front() == kSayStop) report.end = StepEnd::kStopped;
   if (message.front() != kSayStep) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(plan_, DecodeStepPlan(std::string_view(message).substr(1)));
+  BUTTRESS_ASSIGN_OR_RETURN(assignment_, DecodeAssignment(std::string_view(message).substr(1)));
   return OkStatus();
 }
 
@@ -170,33 +158,34 @@ Status Trainer::AskForPlan(std::int64_t step, const std::function<bool()>& stop_
   auto reply = source_.Plan(step, kPlanPoll);
   if (!reply.ok() && reply.status().code() == StatusCode::kCancelled) return OkStatus();
   if (!reply.ok()) return reply.status();
-  if (reply->state == PlanState::kWaiting) message.assign(1, kSayWait);
-  if (reply->state == PlanState::kFinished) message.assign(1, kSayFinished);
-  if (reply->state != PlanState::kReady) return OkStatus();
-  batch_plan_ = std::move(reply->plan);
-  BUTTRESS_ASSIGN_OR_RETURN(StepPlan plan,
-                            MakeStepPlan(batch_plan_, plan_options_, gate_, report.batch));
-  plan.entropy_coef = EntropyCoef(entropy_control_, options_.run.algorithm);
-  message = kSayStep + EncodeStepPlan(plan);
+  if (!reply->plan) {
+    message.assign(1, reply->finished ? kSayFinished : kSayWait);
+    return OkStatus();
+  }
+  plan_ = *std::move(reply->plan);
+  BUTTRESS_ASSIGN_OR_RETURN(Assignment assignment,
+                            AssignStep(plan_, assignment_options_, gate_, report.batch));
+  assignment.entropy_coef = EntropyCoef(entropy_control_, options_.run.algorithm);
+  message = kSayStep + EncodeAssignment(assignment);
   return OkStatus();
 }
 
 Status Trainer::FetchOwnGroups() {
   std::vector<std::uint64_t> ids;
   group_rows_.clear();
-  for (std::size_t k = 0; k < plan_.group_ids.size(); ++k) {
-    if (plan_.rank_of_group[k] != control_.rank()) continue;
-    ids.push_back(plan_.group_ids[k]);
-    group_rows_.push_back(static_cast<std::size_t>(plan_.group_offsets[k]));
+  group_constant_.clear();
+  for (std::size_t k = 0; k < assignment_.group_ids.size(); ++k) {
+    if (assignment_.rank_of_group[k] != control_.rank()) continue;
+    ids.push_back(assignment_.group_ids[k]);
+    group_rows_.push_back(static_cast<std::size_t>(assignment_.group_offsets[k]));
+    group_constant_.push_back(assignment_.constant[k] != 0);
   }
   groups_.clear();
   if (ids.empty()) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(groups_, source_.Fetch(plan_.step, ids));
+  BUTTRESS_ASSIGN_OR_RETURN(groups_, source_.Fetch(assignment_.step, ids));
   if (groups_.size() != ids.size())
     return DataLoss("asked for " + std::to_string(ids.size()) + " groups, got " +
                     std::to_string(groups_.size()));
-  group_constant_.clear();
-  for (const Group& group : groups_) group_constant_.push_back(IsConstant(group));
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     const std::string name = "group " + std::to_string(ids[k]);
     if (groups_[k].group_id != ids[k] || groups_[k].prompt_token_ids.empty())
@@ -205,7 +194,7 @@ Status Trainer::FetchOwnGroups() {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
       const std::int32_t length =
           completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
-      if (row < plan_.lengths.size() && plan_.lengths[row] == length) continue;
+      if (row < assignment_.lengths.size() && assignment_.lengths[row] == length) continue;
       return DataLoss(name + ": completion " + std::to_string(completion.index) +
                       " is not the one that was planned");
     }
@@ -243,10 +232,10 @@ Status Trainer::TakeKlOffRewards(StepReport& report) {
   reference_logprobs_.clear();
   const AlgorithmConfig& algorithm = options_.run.algorithm;
   if (algorithm.kl_in != KlPlace::kReward) return OkStatus();
-  std::vector<double> kl(plan_.advantages.size(), 0.0);
+  std::vector<double> kl(assignment_.advantages.size(), 0.0);
   {
     const Stopwatch watch(report.seconds.forward);
-    for (std::int32_t round = 0; round < plan_.rounds; ++round) {
+    for (std::int32_t round = 0; round < assignment_.rounds; ++round) {
       const MicroBatch batch = Gather(round);
       reference_logprobs_.push_back(ReferenceLogprobs(batch));
       const at::Tensor sampler_M = torch::tensor(batch.sampler_logprobs);
@@ -265,17 +254,15 @@ Status Trainer::TakeKlOffRewards(StepReport& report) {
   BUTTRESS_RETURN_IF_ERROR(control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of KL"));
   std::string bytes;
   if (control_.rank() == 0) {
-    std::size_t row = 0;
-    for (PlannedGroup& group : batch_plan_.groups) {
-      for (double& reward : group.rewards) reward -= algorithm.kl_coef * kl[row++];
-    }
-    BUTTRESS_ASSIGN_OR_RETURN(StepPlan plan,
-                              MakeStepPlan(batch_plan_, plan_options_, gate_, report.batch));
-    plan.entropy_coef = plan_.entropy_coef;
-    bytes = EncodeStepPlan(plan);
+    for (std::size_t row = 0; row < kl.size(); ++row)
+      plan_.rewards[row] -= algorithm.kl_coef * kl[row];
+    BUTTRESS_ASSIGN_OR_RETURN(Assignment assignment,
+                              AssignStep(plan_, assignment_options_, gate_, report.batch));
+    assignment.entropy_coef = assignment_.entropy_coef;
+    bytes = EncodeAssignment(assignment);
   }
   BUTTRESS_ASSIGN_OR_RETURN(bytes, BroadcastBytes(control_, std::move(bytes), 0, timeout_));
-  BUTTRESS_ASSIGN_OR_RETURN(plan_, DecodeStepPlan(bytes));
+  BUTTRESS_ASSIGN_OR_RETURN(assignment_, DecodeAssignment(bytes));
   return OkStatus();
 }
 
@@ -288,14 +275,14 @@ Status Trainer::MarkOwnTokens() {
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
-      if (plan_.token_weights[row] == 0) continue;
-      MarkedRow& marked =
-          rows.emplace_back(MarkedRow{static_cast<std::int64_t>(row), plan_.advantages[row], {}});
+      if (assignment_.token_weights[row] == 0) continue;
+      MarkedRow& marked = rows.emplace_back(
+          MarkedRow{static_cast<std::int64_t>(row), assignment_.advantages[row], {}});
       AppendTrained(completion, marked.logprobs);
     }
   }
   const RandomKey key{MixSeed(options_.run.seed, HashText("token marks")),
-                      static_cast<std::uint64_t>(plan_.step)};
+                      static_cast<std::uint64_t>(assignment_.step)};
   BUTTRESS_ASSIGN_OR_RETURN(auto marks, MarkTokens(rows, algorithm, key, control_, timeout_));
   for (std::size_t i = 0; i < rows.size(); ++i)
     marks_[static_cast<std::size_t>(rows[i].row)] = std::move(marks[i]);
@@ -308,14 +295,14 @@ Trainer::MicroBatch Trainer::Gather(std::int32_t round) const {
   for (std::size_t k = 0; k < groups_.size(); ++k) {
     for (const Completion& completion : groups_[k].completions) {
       const std::size_t row = group_rows_[k] + static_cast<std::size_t>(completion.index);
-      if (plan_.micro_batch[row] != round) continue;
+      if (assignment_.micro_batch[row] != round) continue;
       batch.tokens.Add(groups_[k].prompt_token_ids, completion.token_ids, completion.trained_spans);
       batch.rows.push_back(row);
       batch.lengths.push_back(TrainedLength(completion));
       AppendTrained(completion, batch.sampler_logprobs);
       const std::size_t end = batch.sampler_logprobs.size();
-      batch.advantages.resize(end, static_cast<float>(plan_.advantages[row]));
-      batch.weights.resize(end, static_cast<float>(plan_.token_weights[row]));
+      batch.advantages.resize(end, static_cast<float>(assignment_.advantages[row]));
+      batch.weights.resize(end, static_cast<float>(assignment_.token_weights[row]));
       batch.constant.resize(end, group_constant_[k] ? 1 : 0);
       if (const auto marks = marks_.find(row); marks != marks_.end()) {
         batch.marked.insert(batch.marked.end(), marks->second.begin(), marks->second.end());
@@ -359,14 +346,14 @@ void Trainer::RunMicroBatch(std::int32_t round, StepReport& report) {
   MicroBatch batch = Gather(round);
   if (batch.tokens.empty()) return;
   LossOptions options = loss_;
-  options.entropy_coef = plan_.entropy_coef;
+  options.entropy_coef = assignment_.entropy_coef;
   LossOutput loss;
   {
     const Stopwatch watch(report.seconds.forward);
     const TokenLogprobs current = batch.tokens.Run(
         model_, options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens,
         options.entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached);
-    if (!plan_.entropy_scale.empty()) AddEntropyAdvantages(current.entropy_M, batch);
+    if (!assignment_.entropy_scale.empty()) AddEntropyAdvantages(current.entropy_M, batch);
     const LossInput input = MakeLossInput(batch, current, round);
     loss = ComputeLoss(input, options);
     if (options.kl_coef > 0) {
@@ -391,7 +378,7 @@ void Trainer::AddEntropyAdvantages(const at::Tensor& entropy_M, MicroBatch& batc
   for (std::size_t i = 0; i < batch.rows.size(); ++i) {
     const std::size_t row = batch.rows[i];
     std::vector<double> of_tokens(static_cast<std::size_t>(batch.lengths[i]));
-    TokenAdvantages(plan_.advantages[row], plan_.entropy_scale[row],
+    TokenAdvantages(assignment_.advantages[row], assignment_.entropy_scale[row],
                     all.subspan(begin, of_tokens.size()), of_tokens);
     for (const double advantage : of_tokens)
       batch.advantages[begin++] = static_cast<float>(advantage);
@@ -404,7 +391,7 @@ Status Trainer::SumStatistics(StepReport& report) {
   BUTTRESS_RETURN_IF_ERROR(
       control_.AllReduceSum(sums)->Wait(timeout_).Annotate("sum of statistics"));
   report.loss = MakeLossReport(std::span<const double>(statistics_).first(kLossSums));
-  report.entropy_coef = plan_.entropy_coef;
+  report.entropy_coef = assignment_.entropy_coef;
   if (statistics_[kSampledTokens] > 0)
     report.entropy = statistics_[kSampledNats] / statistics_[kSampledTokens];
   report.batch.gradient.all += statistics_[kKlMass];
@@ -442,12 +429,12 @@ Status Trainer::WriteBadBatch() const {
   const std::string what =
       std::to_string(kMaxSkippedInARow) + " gradients in a row were not finite";
   if (control_.rank() != 0) return DataLoss(what);
-  const nlohmann::json json = {{"step", plan_.step},
-                               {"group_ids", plan_.group_ids},
-                               {"group_offsets", plan_.group_offsets},
-                               {"lengths", plan_.lengths},
-                               {"advantages", plan_.advantages},
-                               {"token_weights", plan_.token_weights}};
+  const nlohmann::json json = {{"step", assignment_.step},
+                               {"group_ids", assignment_.group_ids},
+                               {"group_offsets", assignment_.group_offsets},
+                               {"lengths", assignment_.lengths},
+                               {"advantages", assignment_.advantages},
+                               {"token_weights", assignment_.token_weights}};
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(options_.bad_batch_path, json.dump(1) + "\n"));
   return DataLoss(what + "; the last batch is in " + options_.bad_batch_path +
                   "; lower run.optim.lr, or check the start model for values that are not finite");

@@ -9,11 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "learner/assignment.h"
 #include "learner/batch_source.h"
 #include "learner/grad_reducer.h"
 #include "learner/loss_report.h"
 #include "learner/optimizer.h"
-#include "learner/step_plan.h"
 #include "learner/token_batch.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
@@ -133,7 +133,7 @@ class Trainer {
 
   const TrainerOptions options_;
   const LossOptions loss_;
-  const StepPlanOptions plan_options_;
+  const AssignmentOptions assignment_options_;
   const std::chrono::milliseconds timeout_;
   Transformer& model_;
   Transformer* const reference_;
@@ -146,8 +146,8 @@ class Trainer {
   EntropyControl entropy_control_;
 
   // Of the step under way.
-  BatchPlan batch_plan_;  // rank 0
-  StepPlan plan_;
+  Plan plan_;  // rank 0
+  Assignment assignment_;
   std::vector<Group> groups_;                               // this rank's
   std::vector<std::size_t> group_rows_;                     // first row of each
   std::vector<bool> group_constant_;                        // raw rewards all equal

@@ -1,6 +1,7 @@
 #include "rollout_worker/coordinator_session.h"
 
 #include "lib/base/log.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 
@@ -23,13 +24,13 @@ Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest re
   return client_.Exchange(request);
 }
 
-Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseKey& key,
+Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseRef& ref,
                                                     const EncodedGroup& group) {
   Result<v1::SubmitResult> result =
-      client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(key), group);
+      client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(ref), group);
   if (result.status().code() != StatusCode::kNotFound) return result;
   BUTTRESS_RETURN_IF_ERROR(Register());
-  return client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(key), group);
+  return client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(ref), group);
 }
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// What generates completions. Implementations: embedded (LibTorch, here), vllm (HTTP), and
-// FakeEngine in tests/support.
+// The interface of inference engines. Implementations: embedded_engine (LibTorch), vllm (HTTP),
+// and FakeEngine in tests/support.
 #pragma once
 
 #include <chrono>
@@ -8,16 +8,19 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/experience/lease.h"
 #include "lib/experience/types.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {
 
-// A sample is one completion asked for: (group, lease epoch, index).
+// Identifies one requested completion.
 struct SampleId {
   std::uint64_t group_id = 0;
   std::uint64_t lease_epoch = 0;
   std::int32_t index = 0;
+
+  LeaseRef lease() const { return {group_id, lease_epoch}; }
 
   auto operator<=>(const SampleId&) const = default;
 };
@@ -25,25 +28,26 @@ struct SampleId {
 struct SampleRequest {
   SampleId id;
   std::vector<std::int32_t> prompt_token_ids;
-  SamplingParams sampling;  // seed is the sample's own: its stream depends on nothing else
+  SamplingParams sampling;  // the random stream of the sample depends only on `seed`
 };
 
-// Finished (stop, length), failed (error) or cancelled (abort), each sample once. Not scored yet.
+// The result of one sample: finished (stop, length), failed (error) or cancelled (abort). Not
+// scored.
 struct EngineResult {
   SampleId id;
   Completion completion;
-  Status status;  // why it failed, for finish_reason error
+  Status status;  // not OK if finish_reason is error
 };
 
-// What becomes of samples in flight when weights change: go on under the new policy, abort, or
-// finish under the old one first.
+// How an engine treats running samples when weights change: they continue under the new policy,
+// are aborted, or finish under the old policy first.
 enum class InFlight { kKeep, kAbort, kDrain };
 
-// A server that completions are asked of.
+// The state of one inference server.
 struct ServerState {
   std::string url;
-  bool healthy = false;  // by its last health check
-  bool serving = false;  // it has the current weights and gets completions
+  bool healthy = false;  // according to the last health check
+  bool serving = false;  // it has the current weights and receives requests
 
   bool operator==(const ServerState&) const = default;
 };
@@ -53,32 +57,33 @@ struct EngineStats {
   std::int64_t waiting = 0;
   std::int64_t generated_tokens = 0;
   std::int64_t prompt_tokens = 0;
-  // Where weights are loaded into servers of another make: the last update's greatest difference
-  // from the learner's canaries, nats, and updates after which a server's had not changed.
+  // For external servers: the greatest difference from the learner's canaries in the last update,
+  // nats, and the number of updates after which a server's weights had not changed.
   double canary_difference = 0;
   std::int64_t unchanged_weights = 0;
-  std::vector<ServerState> servers;  // empty where the engine generates itself
+  std::vector<ServerState> servers;  // empty for the embedded engine
 };
 
-// Owns its thread; thread-safe.
+// Thread-safe. An engine owns its threads.
 class InferenceEngine {
  public:
   virtual ~InferenceEngine() = default;
 
-  // One sample joins the running batch. kInvalidArgument for what can never run, kResourceExhausted
-  // when the queue is full.
+  // Queues a sample for the running batch. kInvalidArgument for a sample that can never run,
+  // kResourceExhausted when the queue is full.
   virtual Status Submit(SampleRequest request) = 0;
 
+  // Cancels a sample; does nothing if it is unknown or finished.
   virtual void Cancel(SampleId id) = 0;
 
-  // Waits up to `timeout` for results; empty if none came.
+  // Waits up to `timeout` for results, each sample once; empty if there are none.
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
 
-  // Taken between decode steps; all or nothing: on failure the old weights serve on. Blocks until
-  // done. `manifest.folder` is local and verified.
+  // Replaces the weights between decode steps and blocks until that is done. On failure the old
+  // weights stay loaded. REQUIRES: `manifest.folder` is local and verified.
   virtual Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) = 0;
 
-  // Version that samples submitted now would start with.
+  // Returns the version that a sample submitted now would start with.
   virtual PolicyVersion version() const = 0;
 
   virtual EngineStats stats() const = 0;

@@ -18,7 +18,7 @@ void GenerationLoop::Start() {
 
 void GenerationLoop::Stop() {
   stop_.Stop();
-  groups_.Touch();
+  groups_.Notify();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -31,18 +31,18 @@ void GenerationLoop::Run() {
 
 void GenerationLoop::SubmitWaiting() {
   if (requests_.empty()) {
-    for (SampleRequest& request : groups_.TakeRunnable(engine_.version()))
+    for (SampleRequest& request : groups_.StartRunnable(engine_.version()))
       requests_.push_back(std::move(request));
   }
   while (!requests_.empty()) {
     const SampleRequest& request = requests_.front();
-    if (groups_.Wants(request.id)) {
+    if (groups_.IsWanted(request.id)) {
       const Status status = engine_.Submit(request);
       if (status.code() == StatusCode::kResourceExhausted) return;
       if (status.ok()) {
         metrics_.prompt_tokens.Increment(static_cast<double>(request.prompt_token_ids.size()));
       } else {
-        GiveBack(request.id, status);
+        ReturnLease(request.id, status);
       }
     }
     requests_.pop_front();
@@ -55,23 +55,22 @@ void GenerationLoop::Poll() {
   if (stats.servers != servers_) metrics_.SetServers(servers_ = stats.servers);
   const bool generating = stats.running + stats.waiting > 0;
   const bool scoring = scoring_.inside() > 0;
-  const WaitReason reason = Reason();
+  const WaitReason reason = CurrentWait(stats);
   const double started = MonotonicSeconds();
 
   std::vector<EngineResult> results = engine_.Poll(generating ? kBusyPoll : kNoWait);
-  for (EngineResult& result : results) Take(std::move(result));
+  for (EngineResult& result : results) HandleResult(std::move(result));
   while (!unscored_.empty() && scoring_.Submit(unscored_.front()).ok()) unscored_.pop_front();
-  const std::vector<ScoredCompletion> scored =
+  std::vector<ScoredCompletion> scored =
       scoring_.Poll(!generating && scoring ? kBusyPoll : kNoWait);
-  for (const ScoredCompletion& completion : scored) groups_.Score(completion);
+  for (ScoredCompletion& completion : scored) groups_.AddScored(std::move(completion));
   if (!generating && !scoring && results.empty() && requests_.empty()) {
     seen_change_ = groups_.WaitForChange(seen_change_, kIdleWait);
   }
   if (results.empty() && scored.empty()) metrics_.CountWait(reason, MonotonicSeconds() - started);
 }
 
-WaitReason GenerationLoop::Reason() const {
-  const EngineStats stats = engine_.stats();
+WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {
   if (stats.running + stats.waiting > 0) return WaitReason::kEngine;
   if (scoring_.inside() > 0) return WaitReason::kVerifier;
   const GroupCounts counts = groups_.counts();
@@ -79,33 +78,34 @@ WaitReason GenerationLoop::Reason() const {
   return counts.unsent > 0 ? WaitReason::kSubmit : WaitReason::kNoLease;
 }
 
-void GenerationLoop::Take(EngineResult result) {
+void GenerationLoop::HandleResult(EngineResult result) {
   metrics_.Count(result.completion);
   const FinishReason reason = result.completion.finish_reason;
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
-    FailSample(result.id, result.status);
+    HandleFailure(result.id, result.status);
     return;
   }
   failures_in_a_row_ = 0;
-  if (auto request = groups_.ToScore(result)) unscored_.push_back(std::move(*request));
+  if (auto request = groups_.MakeScoreRequest(std::move(result)))
+    unscored_.push_back(*std::move(request));
 }
 
-void GenerationLoop::FailSample(const SampleId& id, const Status& status) {
-  if (!groups_.Wants(id)) return;  // cancelled by us
+void GenerationLoop::HandleFailure(const SampleId& id, const Status& status) {
+  if (!groups_.IsWanted(id)) return;  // the worker cancelled it
   if (auto again = groups_.Retry(id)) {
-    Log(kWarn, "a completion failed, trying again",
+    Log(kWarn, "a completion failed; retrying",
         {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
-    requests_.push_back(std::move(*again));
+    requests_.push_back(*std::move(again));
     return;
   }
-  GiveBack(id, status);
+  ReturnLease(id, status);
 }
 
-void GenerationLoop::GiveBack(const SampleId& id, const Status& status) {
-  Log(kWarn, "the engine failed; a lease is given back",
+void GenerationLoop::ReturnLease(const SampleId& id, const Status& status) {
+  Log(kWarn, "the engine failed; the worker returns the lease",
       {{"group", id.group_id}, {"error", status.ToString()}});
   ++failures_in_a_row_;
-  for (const SampleId& sample : groups_.Return(KeyOf(id), v1::RETURN_REASON_ENGINE_FAILED))
+  for (const SampleId& sample : groups_.Return(id.lease(), ReturnReason::kEngineFailed))
     engine_.Cancel(sample);
 }
 

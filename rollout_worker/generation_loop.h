@@ -1,4 +1,4 @@
-// Carries the held groups' completions through the engine and the scoring pool, on one thread.
+// Moves completions of the held groups through the engine and the scoring pool, on one thread.
 #pragma once
 
 #include <atomic>
@@ -15,8 +15,7 @@
 
 namespace buttress {
 
-// Owns its thread; the arguments outlive it. Everything in here is bounded by the groups that are
-// held.
+// Owns its thread. REQUIRES: the arguments outlive it. The held groups bound its queues.
 class GenerationLoop {
  public:
   GenerationLoop(InferenceEngine& engine, ScoringPool& scoring, HeldGroups& groups,
@@ -30,11 +29,11 @@ class GenerationLoop {
 
   void Start();
 
-  // Ends the thread within one poll. Safe to repeat.
+  // Ends the thread within one poll. Idempotent.
   void Stop();
 
-  // True once kMaxFailures groups in a row were given back because the engine failed: it is broken,
-  // not the prompts.
+  // Returns true once kMaxFailures leases in a row were returned because the engine failed, which
+  // means that the engine is broken and not the prompts.
   bool engine_broken() const { return failures_in_a_row_ >= kMaxFailures; }
 
  private:
@@ -43,19 +42,19 @@ class GenerationLoop {
   void Run();
   void SubmitWaiting();
   void Poll();
-  void Take(EngineResult result);
-  void FailSample(const SampleId& id, const Status& status);
-  void GiveBack(const SampleId& id, const Status& status);
-  WaitReason Reason() const;
+  void HandleResult(EngineResult result);
+  void HandleFailure(const SampleId& id, const Status& status);
+  void ReturnLease(const SampleId& id, const Status& status);
+  WaitReason CurrentWait(const EngineStats& stats) const;
 
   InferenceEngine& engine_;
   ScoringPool& scoring_;
   HeldGroups& groups_;
   WorkerMetrics& metrics_;
-  std::deque<SampleRequest> requests_;  // for the engine, which was full
-  std::deque<ScoreRequest> unscored_;   // for the scoring pool, which was full
+  std::deque<SampleRequest> requests_;  // not yet accepted by the engine
+  std::deque<ScoreRequest> unscored_;   // not yet accepted by the scoring pool
   std::uint64_t seen_change_ = 0;
-  std::vector<ServerState> servers_;  // as metrics_ has them
+  std::vector<ServerState> servers_;  // as last written to metrics_
   std::atomic<int> failures_in_a_row_{0};
   StopSignal stop_;
   std::thread thread_;

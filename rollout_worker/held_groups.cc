@@ -1,7 +1,13 @@
 #include "rollout_worker/held_groups.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "lib/base/random.h"
+#include "lib/experience/codec.h"
 
 namespace buttress {
 namespace {
@@ -10,83 +16,104 @@ bool SameWeights(const PolicyVersion& a, const PolicyVersion& b) {
   return a.learner_epoch == b.learner_epoch && a.step == b.step;
 }
 
-bool MaySample(const WorkerLease& lease, const PolicyVersion& loaded) {
+bool MaySample(const Lease& lease, const PolicyVersion& loaded) {
   return lease.exact_version ? SameWeights(loaded, lease.min_version)
                              : !OlderThan(loaded, lease.min_version);
 }
 
 }  // namespace
 
+SampleRequest WorkerLease::RequestFor(std::int32_t index) const {
+  SampleRequest request;
+  request.id = {lease.ref.group_id, lease.ref.lease_epoch, index};
+  request.prompt_token_ids = lease.prompt_token_ids;
+  request.sampling = lease.sampling;
+  request.sampling.seed = MixSeed(lease.sampling.seed, static_cast<std::uint64_t>(index));
+  return request;
+}
+
+Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer) {
+  for (const std::int32_t token : lease.prompt_token_ids) {
+    if (token < tokenizer.vocab_size()) continue;
+    return InvalidArgument(
+        fmt::format("prompt '{}' contains token {}; the tokenizer of this worker has {} tokens",
+                    lease.prompt_id, token, tokenizer.vocab_size()));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(std::string prompt_text,
+                            tokenizer.Decode(lease.prompt_token_ids, SpecialTokens::kKeep));
+  return WorkerLease{std::move(lease), std::move(prompt_text)};
+}
+
 template <class Predicate>
-void HeldGroups::ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) {
+void HeldGroups::ReturnWaitingIf(ReturnReason reason, Predicate predicate) {
   for (auto it = held_.begin(); it != held_.end();) {
-    if (it->second.phase != Phase::kWaiting || !gone(it->second.lease)) {
+    const Held& held = it->second;
+    if (held.phase != Phase::kWaiting || !predicate(held.work.lease)) {
       ++it;
       continue;
     }
-    returned_[it->second.lease.key] = reason;
+    returned_[held.work.lease.ref] = reason;
     it = held_.erase(it);
-    Changed();
+    NotifyLocked();
   }
 }
 
-bool HeldGroups::Add(WorkerLease lease) {
+bool HeldGroups::Add(WorkerLease work) {
   MutexLock lock(mutex_);
-  if (held_.contains(lease.key.group_id) || returned_.contains(lease.key) ||
-      held_.size() >= capacity_)
+  const LeaseRef ref = work.lease.ref;
+  if (held_.contains(ref.group_id) || returned_.contains(ref) || held_.size() >= capacity_)
     return false;
   Held held;
-  held.missing = lease.completions;
-  held.scored.resize(static_cast<std::size_t>(lease.completions));
-  held.retried.resize(static_cast<std::size_t>(lease.completions));
-  const std::uint64_t group_id = lease.key.group_id;
-  held.lease = std::move(lease);
-  held_.emplace(group_id, std::move(held));
-  Changed();
+  held.missing = work.lease.completions;
+  held.scored.resize(static_cast<std::size_t>(held.missing));
+  held.retried.resize(static_cast<std::size_t>(held.missing));
+  held.work = std::move(work);
+  held_.emplace(ref.group_id, std::move(held));
+  NotifyLocked();
   return true;
 }
 
-std::vector<SampleRequest> HeldGroups::TakeRunnable(const PolicyVersion& loaded) {
+std::vector<SampleRequest> HeldGroups::StartRunnable(const PolicyVersion& loaded) {
   MutexLock lock(mutex_);
-  ReturnWaitingIf(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE, [&](const WorkerLease& lease) {
+  ReturnWaitingIf(ReturnReason::kWeightsUnavailable, [&](const Lease& lease) {
     return lease.exact_version && OlderThan(lease.min_version, loaded);
   });
   std::vector<SampleRequest> requests;
   for (auto& [group_id, held] : held_) {
-    if (held.phase != Phase::kWaiting || !MaySample(held.lease, loaded)) continue;
+    if (held.phase != Phase::kWaiting || !MaySample(held.work.lease, loaded)) continue;
     held.phase = Phase::kSampling;
-    for (std::int32_t i = 0; i < held.lease.completions; ++i)
-      requests.push_back(held.lease.RequestFor(i));
+    for (std::int32_t i = 0; i < held.work.lease.completions; ++i)
+      requests.push_back(held.work.RequestFor(i));
   }
   return requests;
 }
 
 const HeldGroups::Held* HeldGroups::FindSampling(const SampleId& id) const {
   const auto found = held_.find(id.group_id);
-  if (found == held_.end() || found->second.lease.key != KeyOf(id) ||
-      found->second.phase != Phase::kSampling)
-    return nullptr;
-  if (id.index < 0 || id.index >= found->second.lease.completions) return nullptr;
-  return found->second.scored[static_cast<std::size_t>(id.index)].has_value() ? nullptr
-                                                                              : &found->second;
+  if (found == held_.end()) return nullptr;
+  const Held& held = found->second;
+  if (held.work.lease.ref != id.lease() || held.phase != Phase::kSampling) return nullptr;
+  if (id.index < 0 || id.index >= held.work.lease.completions) return nullptr;
+  return held.scored[static_cast<std::size_t>(id.index)].has_value() ? nullptr : &held;
 }
 
-bool HeldGroups::Wants(const SampleId& id) const {
+bool HeldGroups::IsWanted(const SampleId& id) const {
   MutexLock lock(mutex_);
   return FindSampling(id) != nullptr;
 }
 
-std::optional<ScoreRequest> HeldGroups::ToScore(const EngineResult& result) const {
+std::optional<ScoreRequest> HeldGroups::MakeScoreRequest(EngineResult result) const {
   MutexLock lock(mutex_);
   const Held* held = FindSampling(result.id);
   if (held == nullptr) return std::nullopt;
+  const Lease& lease = held->work.lease;
   ScoreRequest request;
   request.id = result.id;
-  request.source = held->lease.source;
-  request.prompt = held->lease.prompt_text;
-  request.answer = held->lease.answer;
-  request.extra_json = held->lease.extra_json;
-  request.completion = result.completion;
+  request.source = lease.source;
+  request.prompt = held->work.prompt_text;
+  request.answer = lease.answer;
+  request.extra_json = lease.extra_json;
+  request.completion = std::move(result.completion);
   request.completion.index = result.id.index;
   return request;
 }
@@ -98,33 +125,35 @@ std::optional<SampleRequest> HeldGroups::Retry(const SampleId& id) {
   const auto index = static_cast<std::size_t>(id.index);
   if (held.retried[index]) return std::nullopt;
   held.retried[index] = true;
-  return held.lease.RequestFor(id.index);
+  return held.work.RequestFor(id.index);
 }
 
-void HeldGroups::Score(ScoredCompletion scored) {
+void HeldGroups::AddScored(ScoredCompletion scored) {
   MutexLock lock(mutex_);
   if (FindSampling(scored.id) == nullptr) return;
   Held& held = held_.at(scored.id.group_id);
   held.scored[static_cast<std::size_t>(scored.id.index)] = std::move(scored.completion);
   if (--held.missing > 0) return;
   held.encoded = Encode(held);
+  held.encoded_bytes = held.encoded.bytes.size();
   held.phase = Phase::kComplete;
-  Changed();
+  NotifyLocked();
 }
 
 EncodedGroup HeldGroups::Encode(Held& held) const {
+  Lease& lease = held.work.lease;
   Group group;
-  group.group_id = held.lease.key.group_id;
-  group.prompt_id = held.lease.prompt_id;
-  group.source = held.lease.source;
-  group.prompt_token_ids = held.lease.prompt_token_ids;
+  group.group_id = lease.ref.group_id;
+  group.prompt_id = std::move(lease.prompt_id);
+  group.source = std::move(lease.source);
+  group.prompt_token_ids = std::move(lease.prompt_token_ids);
   group.worker_id = worker_id_;
   for (std::optional<Completion>& completion : held.scored)
-    group.completions.push_back(std::move(*completion));
+    group.completions.push_back(*std::move(completion));
   return EncodedGroup::Of(group);
 }
 
-std::optional<CompleteGroup> HeldGroups::NextComplete(std::chrono::milliseconds timeout) {
+std::optional<CompleteGroup> HeldGroups::WaitForComplete(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
   auto next = held_.end();
   const auto complete = [&] {
@@ -133,96 +162,96 @@ std::optional<CompleteGroup> HeldGroups::NextComplete(std::chrono::milliseconds 
     return next != held_.end();
   };
   if (!changed_.WaitFor(mutex_, timeout, complete)) return std::nullopt;
-  next->second.phase = Phase::kSubmitting;
-  return CompleteGroup{next->second.lease.key, next->second.encoded};
+  Held& held = next->second;
+  held.phase = Phase::kSubmitting;
+  return CompleteGroup{held.work.lease.ref, std::move(held.encoded)};
 }
 
-void HeldGroups::RetrySubmit(const LeaseKey& key) {
+void HeldGroups::Requeue(CompleteGroup group) {
   MutexLock lock(mutex_);
-  const auto held = Find(key);
+  const auto held = Find(group.ref);
   if (held == held_.end()) return;
+  held->second.encoded = std::move(group.group);
   held->second.phase = Phase::kComplete;
-  Changed();
+  NotifyLocked();
 }
 
-void HeldGroups::Finish(const LeaseKey& key) {
+void HeldGroups::Finish(const LeaseRef& ref) {
   MutexLock lock(mutex_);
-  const auto held = Find(key);
-  if (held != held_.end()) Drop(held);
-  finished_.push_back(key);
-  Changed();
+  const auto held = Find(ref);
+  if (held != held_.end()) Erase(held);
+  finished_.push_back(ref);
+  NotifyLocked();
 }
 
-std::vector<SampleId> HeldGroups::Return(const LeaseKey& key, v1::ReturnReason reason) {
+std::vector<SampleId> HeldGroups::Return(const LeaseRef& ref, ReturnReason reason) {
   MutexLock lock(mutex_);
-  returned_[key] = reason;
-  const auto held = Find(key);
-  std::vector<SampleId> dropped;
-  if (held != held_.end()) dropped = Drop(held);
-  Changed();
-  return dropped;
+  returned_[ref] = reason;
+  const auto held = Find(ref);
+  std::vector<SampleId> unfinished;
+  if (held != held_.end()) unfinished = Erase(held);
+  NotifyLocked();
+  return unfinished;
 }
 
-std::vector<SampleId> HeldGroups::Revoke(const LeaseKey& key) {
+std::vector<SampleId> HeldGroups::Revoke(const LeaseRef& ref) {
   MutexLock lock(mutex_);
-  const auto held = Find(key);
+  const auto held = Find(ref);
   if (held == held_.end()) return {};
-  Changed();
-  return Drop(held);
+  NotifyLocked();
+  return Erase(held);
 }
 
-std::vector<SampleId> HeldGroups::RevokeOlder(const LeaseKey& key) {
+std::vector<SampleId> HeldGroups::RevokeOlder(const LeaseRef& ref) {
   MutexLock lock(mutex_);
-  const auto held = held_.find(key.group_id);
-  if (held == held_.end() || held->second.lease.key.lease_epoch >= key.lease_epoch) return {};
-  Changed();
-  return Drop(held);
+  const auto held = held_.find(ref.group_id);
+  if (held == held_.end() || held->second.work.lease.ref.lease_epoch >= ref.lease_epoch) return {};
+  NotifyLocked();
+  return Erase(held);
 }
 
-std::vector<SampleId> HeldGroups::ReturnAll(v1::ReturnReason reason) {
+std::vector<SampleId> HeldGroups::ReturnAll(ReturnReason reason) {
   MutexLock lock(mutex_);
-  std::vector<SampleId> dropped;
+  std::vector<SampleId> unfinished;
   while (!held_.empty()) {
-    returned_[held_.begin()->second.lease.key] = reason;
-    const std::vector<SampleId> samples = Drop(held_.begin());
-    dropped.insert(dropped.end(), samples.begin(), samples.end());
+    returned_[held_.begin()->second.work.lease.ref] = reason;
+    const std::vector<SampleId> samples = Erase(held_.begin());
+    unfinished.insert(unfinished.end(), samples.begin(), samples.end());
   }
-  Changed();
-  return dropped;
+  NotifyLocked();
+  return unfinished;
 }
 
-void HeldGroups::ReturnWaiting(v1::ReturnReason reason) {
+void HeldGroups::ReturnWaiting(ReturnReason reason) {
   MutexLock lock(mutex_);
-  ReturnWaitingIf(reason, [](const WorkerLease&) { return true; });
+  ReturnWaitingIf(reason, [](const Lease&) { return true; });
 }
 
 bool HeldGroups::NeedsExactly(const PolicyVersion& loaded) const {
   MutexLock lock(mutex_);
   return std::any_of(held_.begin(), held_.end(), [&](const auto& entry) {
     const Held& held = entry.second;
+    const Lease& lease = held.work.lease;
     const bool unsampled = held.phase == Phase::kWaiting || held.phase == Phase::kSampling;
-    return unsampled && held.lease.exact_version && SameWeights(held.lease.min_version, loaded);
+    return unsampled && lease.exact_version && SameWeights(lease.min_version, loaded);
   });
 }
 
-void HeldGroups::Describe(v1::ExchangeRequest& request) const {
+void HeldGroups::Fill(v1::ExchangeRequest& request) const {
   MutexLock lock(mutex_);
-  for (const auto& [group_id, held] : held_) *request.add_held() = ToProto(held.lease.key);
-  for (const LeaseKey& key : finished_) *request.add_finished() = ToProto(key);
-  for (const auto& [key, reason] : returned_) {
-    v1::ReturnedLease& returned = *request.add_returned();
-    *returned.mutable_ref() = ToProto(key);
-    returned.set_reason(reason);
-  }
+  for (const auto& [group_id, held] : held_) *request.add_held() = ToProto(held.work.lease.ref);
+  for (const LeaseRef& ref : finished_) *request.add_finished() = ToProto(ref);
+  for (const auto& [ref, reason] : returned_)
+    *request.add_returned() = ToProto(ReturnedLease{ref, reason});
 }
 
-void HeldGroups::Reported(const v1::ExchangeRequest& request) {
+void HeldGroups::MarkReported(const v1::ExchangeRequest& request) {
   MutexLock lock(mutex_);
-  std::set<LeaseKey> finished;
-  for (const v1::LeaseRef& ref : request.finished()) finished.insert(KeyFromProto(ref));
-  std::erase_if(finished_, [&](const LeaseKey& key) { return finished.contains(key); });
+  std::set<LeaseRef> finished;
+  for (const v1::LeaseRef& ref : request.finished()) finished.insert(FromProto(ref));
+  std::erase_if(finished_, [&](const LeaseRef& ref) { return finished.contains(ref); });
   for (const v1::ReturnedLease& returned : request.returned())
-    returned_.erase(KeyFromProto(returned.ref()));
+    returned_.erase(FromProto(returned.ref()));
 }
 
 GroupCounts HeldGroups::counts() const {
@@ -232,7 +261,7 @@ GroupCounts HeldGroups::counts() const {
   for (const auto& [group_id, held] : held_) {
     if (held.phase == Phase::kWaiting) ++counts.waiting;
     if (held.phase == Phase::kComplete || held.phase == Phase::kSubmitting) ++counts.unsent;
-    counts.spool_bytes += static_cast<std::int64_t>(held.encoded.bytes.size());
+    counts.spool_bytes += static_cast<std::int64_t>(held.encoded_bytes);
   }
   return counts;
 }
@@ -255,29 +284,31 @@ void HeldGroups::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout
                    [&] { return capacity_ - held_.size() >= room || !returned_.empty(); });
 }
 
-void HeldGroups::Touch() {
+void HeldGroups::Notify() {
   MutexLock lock(mutex_);
-  Changed();
+  NotifyLocked();
 }
 
-std::map<std::uint64_t, HeldGroups::Held>::iterator HeldGroups::Find(const LeaseKey& key) {
-  const auto found = held_.find(key.group_id);
-  return found != held_.end() && found->second.lease.key == key ? found : held_.end();
+HeldGroups::Groups::iterator HeldGroups::Find(const LeaseRef& ref) {
+  const auto found = held_.find(ref.group_id);
+  return found != held_.end() && found->second.work.lease.ref == ref ? found : held_.end();
 }
 
-std::vector<SampleId> HeldGroups::Drop(std::map<std::uint64_t, Held>::iterator held) {
-  std::vector<SampleId> samples;
-  if (held->second.phase == Phase::kSampling) {
-    for (std::int32_t i = 0; i < held->second.lease.completions; ++i) {
-      if (held->second.scored[static_cast<std::size_t>(i)].has_value()) continue;
-      samples.push_back({held->second.lease.key.group_id, held->second.lease.key.lease_epoch, i});
+std::vector<SampleId> HeldGroups::Erase(Groups::iterator entry) {
+  const Held& held = entry->second;
+  const LeaseRef ref = held.work.lease.ref;
+  std::vector<SampleId> unfinished;
+  if (held.phase == Phase::kSampling) {
+    for (std::int32_t i = 0; i < held.work.lease.completions; ++i) {
+      if (!held.scored[static_cast<std::size_t>(i)].has_value())
+        unfinished.push_back({ref.group_id, ref.lease_epoch, i});
     }
   }
-  held_.erase(held);
-  return samples;
+  held_.erase(entry);
+  return unfinished;
 }
 
-void HeldGroups::Changed() {
+void HeldGroups::NotifyLocked() {
   ++change_;
   changed_.NotifyAll();
 }

@@ -1,12 +1,13 @@
-// The groups that the worker holds, from lease to acknowledgement. Bookkeeping only: no engine, no
-// network.
+// The groups that the worker holds, from lease to acknowledgement. Bookkeeping only: it calls
+// neither the engine nor the network.
 //
-//   Add ──► waiting ──TakeRunnable──► sampling ──last Score──► complete ──NextComplete──► submitting ──Finish──► (finished, reported)
-//             │                          │                        ▲                          │
-//             │                          │                        └──────RetrySubmit─────────┘
-//             └── Return (reason), Revoke: at any point ──► (returned, reported) or forgotten
+//   Add ──► waiting ──StartRunnable──► sampling ──AddScored──► complete ──WaitForComplete──►
+//   submitting ──Finish──► (finished, reported)
 //
-// Bound: `capacity` groups in any state; Add refuses more. What is finished or returned is kept
+//   Requeue takes a submitting group back to complete. Return takes a group of any phase to
+//   (returned, reported); Revoke forgets it.
+//
+// Bound: `capacity` groups over all phases; Add rejects more. A finished or returned lease is kept
 // until an Exchange has reported it.
 #pragma once
 
@@ -19,14 +20,29 @@
 
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/sync.h"
+#include "lib/experience/lease.h"
 #include "lib/rpc/coordinator_client.h"
-#include "rollout_worker/lease.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/engine.h"
 #include "rollout_worker/scoring_pool.h"
 
 namespace buttress {
 
+// A lease that this worker can sample.
+struct WorkerLease {
+  Lease lease;
+  std::string prompt_text;  // for the verifier; includes special tokens
+
+  // Returns the request for completion `index`. Its seed depends only on the group's seed and the
+  // index.
+  SampleRequest RequestFor(std::int32_t index) const;
+};
+
+// Decodes the prompt. kInvalidArgument if the tokenizer lacks one of its tokens.
+Result<WorkerLease> PrepareLease(Lease lease, const Tokenizer& tokenizer);
+
 struct CompleteGroup {
-  LeaseKey key;
+  LeaseRef ref;
   EncodedGroup group;
 };
 
@@ -43,88 +59,99 @@ class HeldGroups {
   HeldGroups(std::string worker_id, std::size_t capacity)
       : worker_id_(std::move(worker_id)), capacity_(capacity) {}
 
-  // False if its group is held already or there is no room; the coordinator then sends it again.
+  // Returns false if the group is held already or there is no room; the coordinator then sends the
+  // lease again.
   bool Add(WorkerLease lease);
 
-  // Requests of all waiting groups that `loaded` may sample, oldest group first; they are sampling
-  // now. Groups that it can never sample, because they want exactly an older version, are given
-  // back.
-  std::vector<SampleRequest> TakeRunnable(const PolicyVersion& loaded);
+  // Moves every waiting group that `loaded` may sample to sampling and returns their requests,
+  // oldest group first. Returns the lease of every waiting group that needs exactly an older
+  // version than `loaded`, because the worker can never sample it.
+  std::vector<SampleRequest> StartRunnable(const PolicyVersion& loaded);
 
-  // False once the group is revoked, returned or newer: drop the sample.
-  bool Wants(const SampleId& id) const;
+  // Returns false if the sample's group is no longer held under its lease, or the sample is scored
+  // already.
+  bool IsWanted(const SampleId& id) const;
 
-  // What the scoring pool needs for a completion that the engine finished; nothing if it is not
-  // wanted.
-  std::optional<ScoreRequest> ToScore(const EngineResult& result) const;
+  // Returns the scoring request for a completion that the engine finished, or nullopt if it is no
+  // longer wanted.
+  std::optional<ScoreRequest> MakeScoreRequest(EngineResult result) const;
 
-  // A sample failed: the request to try again, the first time; afterwards nothing, and the caller
-  // returns the group.
+  // Returns the request that repeats a failed sample. Returns nullopt for the second failure of the
+  // same sample, after which the caller returns the lease.
   std::optional<SampleRequest> Retry(const SampleId& id);
 
-  // A scored completion; the group becomes complete with its last one.
-  void Score(ScoredCompletion scored);
+  // Adds a scored completion. The last one of a group makes the group complete.
+  void AddScored(ScoredCompletion scored);
 
-  // The oldest complete group, which is submitting now; waits up to `timeout` for one.
-  std::optional<CompleteGroup> NextComplete(std::chrono::milliseconds timeout);
-  void RetrySubmit(const LeaseKey& key);
-  void Finish(const LeaseKey& key);
+  // Moves the oldest complete group to submitting. Waits up to `timeout` for one; nullopt if none
+  // is complete by then.
+  std::optional<CompleteGroup> WaitForComplete(std::chrono::milliseconds timeout);
+  // Moves a group whose submission failed back to complete.
+  void Requeue(CompleteGroup group);
+  // Records that the coordinator has answered the submission.
+  void Finish(const LeaseRef& ref);
 
-  // These return the samples that the engine should cancel.
-  std::vector<SampleId> Return(const LeaseKey& key, v1::ReturnReason reason);
-  std::vector<SampleId> Revoke(const LeaseKey& key);
-  // Revoke for a lease of the same group with an older epoch.
-  std::vector<SampleId> RevokeOlder(const LeaseKey& key);
-  std::vector<SampleId> ReturnAll(v1::ReturnReason reason);
-  // Return for all groups that wait; nothing of them is in the engine.
-  void ReturnWaiting(v1::ReturnReason reason);
+  // These functions return the samples that the engine should cancel.
+  std::vector<SampleId> Return(const LeaseRef& ref, ReturnReason reason);
+  std::vector<SampleId> Revoke(const LeaseRef& ref);
+  // Revokes the lease of the same group if its epoch is older than that of `ref`.
+  std::vector<SampleId> RevokeOlder(const LeaseRef& ref);
+  std::vector<SampleId> ReturnAll(ReturnReason reason);
 
-  // True while groups that want exactly `loaded` are not sampled to the end: the weights must stay.
+  // Returns the leases of all waiting groups. The engine has no sample of them.
+  void ReturnWaiting(ReturnReason reason);
+
+  // Returns true while a group that may only be sampled by `loaded` is not sampled completely, so
+  // that the weights must not change.
   bool NeedsExactly(const PolicyVersion& loaded) const;
 
-  // Fills held, finished and returned. Reported(request) forgets what that request has told.
-  void Describe(v1::ExchangeRequest& request) const;
-  void Reported(const v1::ExchangeRequest& request);
+  // Fills the fields held, finished and returned of `request`.
+  void Fill(v1::ExchangeRequest& request) const;
+  // Forgets the finished and returned leases that `request` has reported.
+  void MarkReported(const v1::ExchangeRequest& request);
 
   GroupCounts counts() const;
   std::size_t room() const;
 
-  // Rises with every change. Waits until it is not `seen` any more or `timeout` has passed, and
-  // returns it.
+  // Waits until the change counter differs from `seen` or `timeout` has passed, and returns the
+  // counter. Every change of the groups raises it.
   std::uint64_t WaitForChange(std::uint64_t seen, std::chrono::milliseconds timeout) const;
-  // Waits until at least `room` groups fit, something is to be returned, or `timeout` has passed.
+  // Waits until `room` more groups fit, a lease is to be returned, or `timeout` has passed.
   void WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const;
-  // Wakes WaitForChange, for changes elsewhere (weights are loaded).
-  void Touch();
+  // Raises the change counter on behalf of a change elsewhere, such as loaded weights.
+  void Notify();
 
  private:
   enum class Phase { kWaiting, kSampling, kComplete, kSubmitting };
 
   struct Held {
-    WorkerLease lease;
+    WorkerLease work;
     Phase phase = Phase::kWaiting;
     std::vector<std::optional<Completion>> scored;  // [n]
     std::vector<bool> retried;                      // [n]
-    std::int32_t missing = 0;
-    EncodedGroup encoded;
+    std::int32_t missing = 0;                       // completions that are not scored
+    EncodedGroup encoded;                           // while complete
+    std::size_t encoded_bytes = 0;                  // while complete or submitting
   };
 
+  using Groups = std::map<std::uint64_t, Held>;  // by group id
+
   const Held* FindSampling(const SampleId& id) const REQUIRES(mutex_);
-  std::map<std::uint64_t, Held>::iterator Find(const LeaseKey& key) REQUIRES(mutex_);
-  std::vector<SampleId> Drop(std::map<std::uint64_t, Held>::iterator held) REQUIRES(mutex_);
+  Groups::iterator Find(const LeaseRef& ref) REQUIRES(mutex_);
+  std::vector<SampleId> Erase(Groups::iterator held) REQUIRES(mutex_);
   EncodedGroup Encode(Held& held) const REQUIRES(mutex_);
-  // Return for waiting groups that `gone` holds for.
+  // Returns the leases of the waiting groups for which `predicate` holds.
   template <class Predicate>
-  void ReturnWaitingIf(v1::ReturnReason reason, Predicate gone) REQUIRES(mutex_);
-  void Changed() REQUIRES(mutex_);
+  void ReturnWaitingIf(ReturnReason reason, Predicate predicate) REQUIRES(mutex_);
+  void NotifyLocked() REQUIRES(mutex_);
 
   const std::string worker_id_;
   const std::size_t capacity_;
   mutable Mutex mutex_;
   mutable CondVar changed_;
-  std::map<std::uint64_t, Held> held_ GUARDED_BY(mutex_);  // by group id
-  std::map<LeaseKey, v1::ReturnReason> returned_ GUARDED_BY(mutex_);
-  std::vector<LeaseKey> finished_ GUARDED_BY(mutex_);
+  Groups held_ GUARDED_BY(mutex_);
+  std::map<LeaseRef, ReturnReason> returned_ GUARDED_BY(mutex_);
+  std::vector<LeaseRef> finished_ GUARDED_BY(mutex_);
   std::uint64_t change_ GUARDED_BY(mutex_) = 0;
 };
 

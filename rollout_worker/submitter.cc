@@ -7,12 +7,12 @@
 namespace buttress {
 namespace {
 
-// More than one, so that the coordinator has something to commit together while it waits for its
-// disk.
+// With several groups in flight the coordinator commits them in one transaction.
 constexpr int kThreads = 8;
 constexpr std::chrono::milliseconds kStopPoll(50);
 
-bool WorthTryingAgain(const Status& status) {
+// Returns true for failures of the call; false if the coordinator refuses the group itself.
+bool IsTransient(const Status& status) {
   switch (status.code()) {
     case StatusCode::kUnavailable:
     case StatusCode::kDeadlineExceeded:
@@ -40,31 +40,30 @@ void Submitter::Stop() {
 void Submitter::Run() {
   Backoff backoff({}, HashText("submit"));
   while (!stop_.stopped()) {
-    const std::optional<CompleteGroup> group = groups_.NextComplete(kStopPoll);
-    if (group.has_value()) Submit(*group, backoff);
+    if (auto group = groups_.WaitForComplete(kStopPoll)) Submit(*std::move(group), backoff);
   }
 }
 
-void Submitter::Submit(const CompleteGroup& group, Backoff& backoff) {
-  const Result<v1::SubmitResult> result = session_.Submit(group.key, group.group);
+void Submitter::Submit(CompleteGroup group, Backoff& backoff) {
+  const Result<v1::SubmitResult> result = session_.Submit(group.ref, group.group);
   if (result.ok()) {
     backoff.Reset();
     if (*result != v1::SUBMIT_RESULT_ACCEPTED && *result != v1::SUBMIT_RESULT_DUPLICATE) {
-      Log(kInfo, "group came too late",
-          {{"group", group.key.group_id}, {"result", v1::SubmitResult_Name(*result)}});
+      Log(kInfo, "the coordinator dropped a late group",
+          {{"group", group.ref.group_id}, {"result", v1::SubmitResult_Name(*result)}});
     }
-    groups_.Finish(group.key);
+    groups_.Finish(group.ref);
     return;
   }
-  if (WorthTryingAgain(result.status())) {
+  if (IsTransient(result.status())) {
     metrics_.submit_retries.Increment();
     stop_.WaitFor(std::chrono::milliseconds(backoff.NextMs()));
-    groups_.RetrySubmit(group.key);
+    groups_.Requeue(std::move(group));
     return;
   }
-  Log(kError, "the coordinator refuses a group; its lease is given back",
-      {{"group", group.key.group_id}, {"error", result.status().ToString()}});
-  groups_.Return(group.key, v1::RETURN_REASON_ENGINE_FAILED);
+  Log(kError, "the coordinator refuses a group; the worker returns its lease",
+      {{"group", group.ref.group_id}, {"error", result.status().ToString()}});
+  groups_.Return(group.ref, ReturnReason::kEngineFailed);
 }
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-// Sends complete groups to the coordinator, from threads of its own, until each is acknowledged or
-// no longer ours.
+// Submits complete groups to the coordinator, on its own threads, until each one is answered or its
+// lease is lost.
 #pragma once
 
 #include <thread>
@@ -13,7 +13,7 @@
 
 namespace buttress {
 
-// Owns its threads; the arguments outlive it.
+// Owns its threads. REQUIRES: the arguments outlive it.
 class Submitter {
  public:
   Submitter(CoordinatorSession& session, HeldGroups& groups, WorkerMetrics& metrics)
@@ -26,12 +26,12 @@ class Submitter {
 
   void Start();
 
-  // Ends the threads after the call that each is in. Safe to repeat.
+  // Ends each thread after its current call. Idempotent.
   void Stop();
 
  private:
   void Run();
-  void Submit(const CompleteGroup& group, Backoff& backoff);
+  void Submit(CompleteGroup group, Backoff& backoff);
 
   CoordinatorSession& session_;
   HeldGroups& groups_;

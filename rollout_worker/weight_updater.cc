@@ -1,5 +1,7 @@
 #include "rollout_worker/weight_updater.h"
 
+#include <utility>
+
 #include "lib/base/log.h"
 #include "lib/base/retry.h"
 
@@ -29,16 +31,16 @@ void WeightUpdater::Stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-bool WeightUpdater::Want(const WeightManifest& manifest) {
+bool WeightUpdater::Request(WeightManifest manifest) {
   const PolicyVersion loaded = engine_.version();
   MutexLock lock(mutex_);
   if (!OlderThan(loaded, manifest.version)) return false;
-  if (wanted_.has_value() && !OlderThan(wanted_->version, manifest.version)) {
-    // The same version again; it may have more sources by now.
-    if (wanted_->version == manifest.version) wanted_ = manifest;
+  if (requested_.has_value() && !OlderThan(requested_->version, manifest.version)) {
+    // The repeated manifest of a version may list more sources.
+    if (requested_->version == manifest.version) requested_ = std::move(manifest);
     return false;
   }
-  wanted_ = manifest;
+  requested_ = std::move(manifest);
   changed_.NotifyAll();
   return true;
 }
@@ -50,21 +52,21 @@ std::int64_t WeightUpdater::failing_ms() const {
 
 void WeightUpdater::Run() {
   Backoff backoff({}, HashText("weights"));
-  while (const std::optional<WeightManifest> manifest = Next()) {
+  while (const std::optional<WeightManifest> manifest = WaitForRequest()) {
     if (Load(*manifest).ok()) {
       backoff.Reset();
     } else {
-      Pause(backoff.NextMs(), manifest->version);
+      WaitToRetry(backoff.NextMs(), manifest->version);
     }
   }
 }
 
-std::optional<WeightManifest> WeightUpdater::Next() {
+std::optional<WeightManifest> WeightUpdater::WaitForRequest() {
   MutexLock lock(mutex_);
-  const auto ready = [this] { return stopped_ || wanted_.has_value(); };
+  const auto ready = [this] { return stopped_ || requested_.has_value(); };
   while (!changed_.WaitFor(mutex_, kStopPoll, ready)) {
   }
-  return stopped_ ? std::nullopt : wanted_;
+  return stopped_ ? std::nullopt : requested_;
 }
 
 Status WeightUpdater::Load(const WeightManifest& manifest) {
@@ -72,7 +74,8 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   const Result<WeightManifest> fetched = fetcher_.Fetch(manifest);
   if (!fetched.ok()) {
     const bool wrong_bytes = fetched.status().code() == StatusCode::kDataLoss;
-    Fail(wrong_bytes ? WeightStage::kChecksum : WeightStage::kFetch, manifest, fetched.status());
+    RecordFailure(wrong_bytes ? WeightStage::kChecksum : WeightStage::kFetch, manifest,
+                  fetched.status());
     return fetched.status();
   }
   std::uint64_t seen = 0;
@@ -87,13 +90,13 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   metrics_.unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) -
                                        metrics_.unchanged_weights.Value());
   if (!applied.ok()) {
-    Fail(WeightStage::kApply, manifest, applied);
+    RecordFailure(WeightStage::kApply, manifest, applied);
     return applied;
   }
   {
     MutexLock lock(mutex_);
     failing_since_ms_.reset();
-    if (wanted_.has_value() && wanted_->version == manifest.version) wanted_.reset();
+    if (requested_.has_value() && requested_->version == manifest.version) requested_.reset();
   }
   const double seconds = MonotonicSeconds() - started;
   metrics_.weights_version.Set(static_cast<double>(manifest.version.step));
@@ -101,22 +104,23 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   SetLogStep(static_cast<std::int64_t>(manifest.version.step),
              static_cast<std::int64_t>(manifest.version.step));
   Log(kInfo, "weights loaded", {{"policy", ToString(manifest.version)}, {"seconds", seconds}});
-  groups_.Touch();
+  groups_.Notify();
   return applied;
 }
 
-void WeightUpdater::Fail(WeightStage stage, const WeightManifest& manifest, const Status& status) {
+void WeightUpdater::RecordFailure(WeightStage stage, const WeightManifest& manifest,
+                                  const Status& status) {
   metrics_.CountWeightFailure(stage);
-  Log(kWarn, "weights could not be loaded; the old ones serve on",
+  Log(kWarn, "weights could not be loaded; the engine keeps the old ones",
       {{"policy", ToString(manifest.version)}, {"error", status.ToString()}});
   MutexLock lock(mutex_);
   if (!failing_since_ms_.has_value()) failing_since_ms_ = RealClock().MonotonicMs();
 }
 
-void WeightUpdater::Pause(std::int64_t ms, const PolicyVersion& tried) {
+void WeightUpdater::WaitToRetry(std::int64_t ms, const PolicyVersion& tried) {
   MutexLock lock(mutex_);
   changed_.WaitFor(mutex_, std::chrono::milliseconds(ms), [&] {
-    return stopped_ || !wanted_.has_value() || OlderThan(tried, wanted_->version);
+    return stopped_ || !requested_.has_value() || OlderThan(tried, requested_->version);
   });
 }
 

@@ -1,4 +1,5 @@
-// Brings new weights to the engine on a thread of its own, while the old ones serve.
+// Fetches new weights and loads them into the engine, on its own thread; the engine keeps the old
+// weights meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +15,7 @@
 
 namespace buttress {
 
-// Thread-safe. Owns its thread; the arguments outlive it.
+// Thread-safe. Owns its thread. REQUIRES: the arguments outlive it.
 class WeightUpdater {
  public:
   WeightUpdater(InferenceEngine& engine, WeightFetcher& fetcher, HeldGroups& groups,
@@ -27,24 +28,24 @@ class WeightUpdater {
 
   void Start();
 
-  // Ends the thread after the transfer that it is in. Safe to repeat.
+  // Ends the thread after the current transfer. Idempotent.
   void Stop();
 
-  // Loads this version as soon as it can be had; a newer one takes its place. False if it is not
-  // news.
-  bool Want(const WeightManifest& manifest);
+  // Requests that this version be loaded; a newer request replaces it. Returns false if the version
+  // is loaded or requested already.
+  bool Request(WeightManifest manifest);
 
-  // Milliseconds for which every attempt has failed; 0 when the last one succeeded.
+  // Returns for how many milliseconds every attempt has failed; 0 if the last one succeeded.
   std::int64_t failing_ms() const;
 
  private:
   void Run();
-  // The version to load next; nothing once stopped.
-  std::optional<WeightManifest> Next();
+  // Waits for a request; nullopt once stopped.
+  std::optional<WeightManifest> WaitForRequest();
   Status Load(const WeightManifest& manifest);
-  void Fail(WeightStage stage, const WeightManifest& manifest, const Status& status);
-  // Waits before the next attempt, less if something newer is wanted.
-  void Pause(std::int64_t ms, const PolicyVersion& tried);
+  void RecordFailure(WeightStage stage, const WeightManifest& manifest, const Status& status);
+  // Waits before the next attempt, but not once a version newer than `tried` is requested.
+  void WaitToRetry(std::int64_t ms, const PolicyVersion& tried);
 
   InferenceEngine& engine_;
   WeightFetcher& fetcher_;
@@ -53,7 +54,7 @@ class WeightUpdater {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopped_ GUARDED_BY(mutex_) = false;
-  std::optional<WeightManifest> wanted_ GUARDED_BY(mutex_);
+  std::optional<WeightManifest> requested_ GUARDED_BY(mutex_);
   std::optional<std::int64_t> failing_since_ms_ GUARDED_BY(mutex_);
   std::thread thread_;
 };

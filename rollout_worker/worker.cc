@@ -14,8 +14,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::int64_t kMaxPollMs = 10000;
-// How long freed room is gathered before it is offered, and the pause after an Exchange without
-// news.
+// The time for which the worker collects freed room before it offers it, and the pause after an
+// Exchange without news.
 constexpr milliseconds kGather(50);
 
 }  // namespace
@@ -51,14 +51,14 @@ Status Worker::Run() {
   submitter_.Stop();
   generation_.Stop();
   weights_.Stop();
-  Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  Cancel(groups_.ReturnAll(ReturnReason::kDraining));
   parts_.metrics.SetState(WorkerState::kStopped);
   return status;
 }
 
 void Worker::RequestDrain() {
   drain_requested_ = true;
-  groups_.Touch();
+  groups_.Notify();
 }
 
 bool Worker::StopRequested() const { return drain_requested_ || ShutdownRequested(); }
@@ -71,7 +71,7 @@ Status Worker::ExchangeLoop() {
       return Unavailable("the engine failed on many groups in a row; see the warnings above");
     groups_.WaitForRoom(gather, kGather);
     const Result<bool> news = Exchange();
-    if (StopRequested()) break;  // the call may have been cut for it
+    if (StopRequested()) break;  // a stop cancels the call
     if (!news.ok()) return news.status();
     if (run_finished_) {
       Log(kInfo, "the run is finished");
@@ -85,18 +85,19 @@ Status Worker::ExchangeLoop() {
 Result<bool> Worker::Exchange() {
   const bool draining = StopRequested();
   const bool weights_missing = weights_.failing_ms() > options_.weights_patience_ms;
-  if (weights_missing) groups_.ReturnWaiting(v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
+  if (weights_missing) groups_.ReturnWaiting(ReturnReason::kWeightsUnavailable);
   v1::ExchangeRequest request;
-  groups_.Describe(request);
+  groups_.Fill(request);
   request.set_draining(draining);
   request.set_capacity(draining || weights_missing ? 0
                                                    : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
-  // Without capacity the call is not held: room that grows meanwhile would not be offered.
+  // Without capacity the coordinator answers at once: a parked call could not offer room that
+  // becomes free meanwhile.
   request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
   const Result<v1::ExchangeResponse> response = parts_.control.Exchange(request);
   if (!response.ok()) return response.status();
-  groups_.Reported(request);
+  groups_.MarkReported(request);
   const bool news = Apply(*response);
   const GroupCounts counts = groups_.counts();
   parts_.metrics.leases_held.Set(static_cast<double>(counts.held));
@@ -106,36 +107,39 @@ Result<bool> Worker::Exchange() {
 
 bool Worker::Apply(const v1::ExchangeResponse& response) {
   bool news = response.leases_size() > 0 || response.revoked_size() > 0;
-  for (const v1::LeaseRef& ref : response.revoked()) Cancel(groups_.Revoke(KeyFromProto(ref)));
+  for (const v1::LeaseRef& ref : response.revoked()) Cancel(groups_.Revoke(FromProto(ref)));
   if (response.has_weights()) {
-    const Result<WeightManifest> manifest = ManifestFromProto(response.weights());
+    Result<WeightManifest> manifest = ManifestFromProto(response.weights());
     if (manifest.ok()) {
-      news = weights_.Want(*manifest) || news;
+      news = weights_.Request(*std::move(manifest)) || news;
     } else {
       parts_.metrics.CountWeightFailure(WeightStage::kChecksum);
-      Log(kWarn, "the announced weights make no sense", {{"error", manifest.status().ToString()}});
+      Log(kWarn, "the announced manifest is malformed", {{"error", manifest.status().ToString()}});
     }
   }
-  for (const v1::Lease& lease : response.leases()) TakeLease(lease);
+  for (const v1::Lease& lease : response.leases()) AddLease(lease);
   run_finished_ = response.run_state() == v1::RUN_STATE_FINISHED;
   return news;
 }
 
-void Worker::TakeLease(const v1::Lease& proto) {
-  Result<WorkerLease> lease = LeaseFromProto(proto, parts_.tokenizer);
-  if (lease.ok()) {
-    Cancel(groups_.RevokeOlder(lease->key));
-    groups_.Add(*std::move(lease));
+void Worker::AddLease(const v1::Lease& proto) {
+  const LeaseRef ref = FromProto(proto.ref());
+  Result<Lease> lease = FromProto(proto);
+  Result<WorkerLease> work =
+      lease.ok() ? PrepareLease(*std::move(lease), parts_.tokenizer) : lease.status();
+  if (work.ok()) {
+    Cancel(groups_.RevokeOlder(ref));
+    groups_.Add(*std::move(work));
     return;
   }
-  Log(kWarn, "a lease cannot be worked on and is given back",
-      {{"group", proto.ref().group_id()}, {"error", lease.status().ToString()}});
-  groups_.Return(KeyFromProto(proto.ref()), v1::RETURN_REASON_ENGINE_FAILED);
+  Log(kWarn, "the worker returns a lease that it cannot sample",
+      {{"group", ref.group_id}, {"error", work.status().ToString()}});
+  groups_.Return(ref, ReturnReason::kEngineFailed);
 }
 
 void Worker::Drain() {
   parts_.metrics.SetState(WorkerState::kDraining);
-  groups_.ReturnWaiting(v1::RETURN_REASON_DRAINING);
+  groups_.ReturnWaiting(ReturnReason::kDraining);
   Log(kInfo, "draining", {{"groups", groups_.counts().held}, {"budget_ms", options_.drain_ms}});
   const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
   std::int64_t next_exchange = 0;
@@ -144,17 +148,17 @@ void Worker::Drain() {
     if (RealClock().MonotonicMs() >= next_exchange) {
       const Status status = Exchange().status();
       if (!status.ok())
-        Log(kWarn, "cannot tell the coordinator that this worker drains",
+        Log(kWarn, "the coordinator does not know that this worker drains",
             {{"error", status.ToString()}});
       next_exchange = RealClock().MonotonicMs() + options_.poll_ms;
     }
     seen = groups_.WaitForChange(seen, kGather);
   }
   submitter_.Stop();
-  Cancel(groups_.ReturnAll(v1::RETURN_REASON_DRAINING));
+  Cancel(groups_.ReturnAll(ReturnReason::kDraining));
   const Status status = Exchange().status();
   if (!status.ok())
-    Log(kWarn, "leases are not given back; they will expire", {{"error", status.ToString()}});
+    Log(kWarn, "leases could not be returned; they will expire", {{"error", status.ToString()}});
 }
 
 void Worker::Cancel(const std::vector<SampleId>& samples) {

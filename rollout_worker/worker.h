@@ -1,24 +1,37 @@
-// A rollout worker: leases prompts, has the engine complete them, scores, submits. Elastic and
-// stateless: what it holds when it dies is leased anew.
+// A rollout worker: leases prompts, samples completions with the engine, scores them and submits
+// the groups. A worker may join and leave at any time and keeps no state: the coordinator leases
+// the groups of a dead worker again.
 //
-//   coordinator ◄──────────────── Exchange (held, finished, returned, capacity) ────────────────┐
-//        │ leases, revoked, weights                                                             │
-//        ▼                                                                                      │
-//   exchange loop ──leases──► HeldGroups ──requests──► engine ──► scoring pool ──► HeldGroups ──complete──► Submitter ──► coordinator
-//        │                        └────────────── GenerationLoop ───────────────────┘
-//        └──manifest──► WeightUpdater ──fetch, verify──► engine.UpdateWeights (between decode steps)
+//   coordinator ◄──────── Exchange (held, finished, returned, capacity) ─────────┐
+//        │ leases, revoked, weights                                               │
+//        ▼                                                                        │
+//   exchange loop ──leases──► HeldGroups ──complete──► Submitter ──► coordinator ─┘
+//        │                     │      ▲
+//        │             requests│      │scored completions
+//        │                     ▼      │
+//        │                 engine ──► scoring pool     (both driven by GenerationLoop)
+//        │                     ▲
+//        │                     │UpdateWeights (between decode steps)
+//        └──manifest──► WeightUpdater (fetches and verifies)
 //
-//   loop            thread    consumes                  produces                waits for                   unblocked by
-//   exchange        caller's  ExchangeResponse          held groups             room for groups, or the     a group that leaves, the
-//                                                                               coordinator (long poll)     coordinator's answer
-//   GenerationLoop  own       waiting groups, results   scored completions      engine, scoring pool, or    a result, a lease,
-//                             of engine and scoring                             any change of the groups    loaded weights
-//   Submitter       own (8)   complete groups           acknowledgements        a complete group            the last scored completion
-//   WeightUpdater   own       newest manifest           loaded weights          a newer manifest            an Exchange that carries one
+//   loop            thread    consumes             produces            waits for
+//   exchange        caller's  ExchangeResponse     held groups         room for groups, or the
+//                                                                      coordinator (long poll)
+//   GenerationLoop  own       waiting groups,      scored completions  engine, scoring pool, or a
+//                             results of engine                        change of the groups
+//                             and scoring pool
+//   Submitter       own (8)   complete groups      acknowledgements    a complete group
+//   WeightUpdater   own       newest manifest      loaded weights      a newer manifest
+//
+//   loop            unblocked by
+//   exchange        a group that leaves, the coordinator's answer
+//   GenerationLoop  a result, a lease, loaded weights
+//   Submitter       the last scored completion of a group
+//   WeightUpdater   an Exchange that carries a newer manifest
 //
 // Back-pressure: the capacity of HeldGroups bounds everything. Slow submission or scoring keeps
-// groups in there, so `capacity` of the next Exchange falls to 0; an engine that is full refuses
-// requests, which stay in the loop. Nothing is queued without a lease.
+// groups in HeldGroups, so the capacity in the next Exchange falls to 0. An engine that is full
+// rejects requests, which stay in GenerationLoop. Nothing is queued without a lease.
 #pragma once
 
 #include <atomic>
@@ -38,22 +51,23 @@ namespace buttress {
 
 struct WorkerOptions {
   std::string worker_id;
-  std::size_t capacity_groups = 1;  // held at once
-  std::int64_t poll_ms = 5000;    // long poll; a third of the lease, because an Exchange renews it
-  std::int64_t drain_ms = 10000;  // for finishing what is held after a request to stop
-  std::int64_t weights_patience_ms =
-      30000;  // leases that need weights which fail for so long are given back
+  std::size_t capacity_groups = 1;  // groups held at once
+  std::int64_t poll_ms = 5000;      // long poll; a third of a lease, which an Exchange renews
+  std::int64_t drain_ms = 10000;    // for the held groups after a request to stop
+  // The worker returns waiting leases after weights could not be loaded for this long.
+  std::int64_t weights_patience_ms = 30000;
 
-  // Capacity: what fills `max_running` of the engine, and an eighth more (at least one group) so
-  // that it never runs dry.
+  // The capacity is the groups that fill `max_running` of the engine and an eighth more, at least
+  // one, so that the engine never waits for a lease.
   static WorkerOptions From(const RunConfig& config, std::string worker_id);
 };
 
-// What a worker is made of; all outlive it.
+// The parts of a worker. REQUIRES: all outlive it.
 struct WorkerParts {
-  CoordinatorSession& control;  // registration and Exchange; its client's patience is the worker's
-  CoordinatorSession&
-      submissions;  // on a connection of its own, so that no Exchange waits behind a group
+  // For registration and Exchange. The worker gives up when this session's client does.
+  CoordinatorSession& control;
+  // Has its own connection, so that no Exchange waits behind a group.
+  CoordinatorSession& submissions;
   InferenceEngine& engine;
   ScoringPool& scoring;
   WeightFetcher& fetcher;
@@ -67,21 +81,22 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Until the run is finished, a stop is requested (both OK), or nothing can be done any more: the
-  // coordinator could not be reached for the client's whole patience or the engine is broken
-  // (kUnavailable), the configuration differs (kInvalidArgument).
+  // Works until the run is finished or a stop is requested, and returns OK. kUnavailable if the
+  // coordinator cannot be reached for as long as the client retries, or if the engine is broken;
+  // kInvalidArgument if the configuration differs from the coordinator's.
   Status Run();
 
-  // Finish or give back what is held, then leave, as ShutdownRequested() does. Thread-safe.
+  // Makes Run finish or return the held groups and then return, as ShutdownRequested() does.
+  // Thread-safe.
   void RequestDrain();
 
  private:
   bool StopRequested() const;
   Status ExchangeLoop();
-  // One call; true if it brought something to act on.
+  // Makes one call; returns true if the response has leases, revocations or new weights.
   Result<bool> Exchange();
   bool Apply(const v1::ExchangeResponse& response);
-  void TakeLease(const v1::Lease& proto);
+  void AddLease(const v1::Lease& proto);
   void Drain();
   void Cancel(const std::vector<SampleId>& samples);
 

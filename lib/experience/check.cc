@@ -1,17 +1,19 @@
 #include "lib/experience/check.h"
 
+#include <fmt/core.h>
 #include <utf8proc.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "lib/experience/group_offsets.h"
+
 namespace buttress {
 namespace {
-
-std::string Text(std::int64_t value) { return std::to_string(value); }
 
 bool IsUtf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
@@ -26,47 +28,38 @@ bool IsUtf8(std::string_view text) {
   return true;
 }
 
-// proto3 cannot parse a string field that is not UTF-8, so such a group could be stored and never
-// read again.
+// proto3 cannot parse a string field that is not UTF-8: such a group could be stored but never read
+// again.
 Status CheckText(std::string_view field, std::string_view text, bool may_be_empty) {
-  if (text.empty() && !may_be_empty) return InvalidArgument(std::string(field) + " is empty");
-  if (!IsUtf8(text)) return InvalidArgument(std::string(field) + " is not valid UTF-8");
+  if (text.empty() && !may_be_empty) return InvalidArgument(fmt::format("{} is empty", field));
+  if (!IsUtf8(text)) return InvalidArgument(fmt::format("{} is not valid UTF-8", field));
   return OkStatus();
 }
 
 Status CheckTokens(std::string_view field, const std::vector<std::int32_t>& tokens,
                    std::int32_t max_tokens, std::int32_t vocab_size) {
   if (tokens.size() > static_cast<std::size_t>(max_tokens)) {
-    return InvalidArgument(std::string(field) + " has " + std::to_string(tokens.size()) +
-                           " tokens; expected at most " + Text(max_tokens));
+    return InvalidArgument(
+        fmt::format("{} has {} tokens; expected at most {}", field, tokens.size(), max_tokens));
   }
-  bool all_good = true;  // without a way out the compiler looks at many tokens at once
-  for (const std::int32_t token : tokens) all_good &= token >= 0 && token < vocab_size;
-  if (all_good) return OkStatus();
   for (std::size_t t = 0; t < tokens.size(); ++t) {
     if (tokens[t] >= 0 && tokens[t] < vocab_size) continue;
-    return InvalidArgument(std::string(field) + "[" + std::to_string(t) + "] = " + Text(tokens[t]) +
-                           "; expected a token in [0, " + Text(vocab_size) + ")");
+    return InvalidArgument(
+        fmt::format("{}[{}] = {}; expected a token in [0, {})", field, t, tokens[t], vocab_size));
   }
   return OkStatus();
 }
 
 Status CheckLogprobs(const Completion& completion) {
   if (completion.logprobs.size() != completion.token_ids.size()) {
-    return InvalidArgument(std::to_string(completion.logprobs.size()) + " log-probs for " +
-                           std::to_string(completion.token_ids.size()) +
-                           " tokens; expected one each");
+    return InvalidArgument(fmt::format("{} log-probs for {} tokens; expected one each",
+                                       completion.logprobs.size(), completion.token_ids.size()));
   }
-  bool all_good = true;
-  for (const float logprob : completion.logprobs) {
-    all_good &= logprob >= -std::numeric_limits<float>::max() && logprob <= kMaxLogprob;
-  }
-  if (all_good) return OkStatus();
   for (std::size_t t = 0; t < completion.logprobs.size(); ++t) {
     const float logprob = completion.logprobs[t];
     if (std::isfinite(logprob) && logprob <= kMaxLogprob) continue;
-    return InvalidArgument("logprobs[" + std::to_string(t) + "] = " + std::to_string(logprob) +
-                           "; expected a finite number <= 0");
+    return InvalidArgument(
+        fmt::format("logprobs[{}] = {:f}; expected a finite number <= 0", t, logprob));
   }
   return OkStatus();
 }
@@ -75,20 +68,22 @@ Status CheckSegments(const Completion& completion) {
   const auto tokens = static_cast<std::int32_t>(completion.token_ids.size());
   const std::vector<Segment>& segments = completion.segments;
   if (segments.empty() != (tokens == 0)) {
-    return InvalidArgument(std::to_string(segments.size()) + " segments for " + Text(tokens) +
-                           " tokens; expected segments that cover all tokens");
+    return InvalidArgument(
+        fmt::format("{} segments for {} tokens; expected segments that cover all tokens",
+                    segments.size(), tokens));
   }
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int32_t first = segments[i].first_token;
     const bool in_order = i == 0 ? first == 0 : first > segments[i - 1].first_token;
     if (!in_order || first >= tokens) {
-      return InvalidArgument("segments[" + std::to_string(i) + "].first_token = " + Text(first) +
-                             "; expected 0 for the first, then rising, below " + Text(tokens));
+      return InvalidArgument(fmt::format(
+          "segments[{}].first_token = {}; expected 0 for the first, then rising, below {}", i,
+          first, tokens));
     }
     if (i > 0 && OlderThan(segments[i].version, segments[i - 1].version)) {
       return InvalidArgument(
-          "segments[" + std::to_string(i) + "].version = " + ToString(segments[i].version) +
-          " is older than the segment before it, " + ToString(segments[i - 1].version));
+          fmt::format("segments[{}].version = {} is older than the segment before it, {}", i,
+                      ToString(segments[i].version), ToString(segments[i - 1].version)));
     }
   }
   return OkStatus();
@@ -96,16 +91,16 @@ Status CheckSegments(const Completion& completion) {
 
 Status CheckTrainedSpans(const Completion& completion) {
   const auto tokens = static_cast<std::int32_t>(completion.token_ids.size());
-  std::int32_t free_from = 0;
+  std::int32_t last_end = 0;
   for (std::size_t i = 0; i < completion.trained_spans.size(); ++i) {
     const TokenSpan& span = completion.trained_spans[i];
-    if (span.begin < free_from || span.end <= span.begin || span.end > tokens) {
-      return InvalidArgument("trained_spans[" + std::to_string(i) + "] = [" + Text(span.begin) +
-                             ", " + Text(span.end) +
-                             "); expected a span that is not empty, begins at " + Text(free_from) +
-                             " or later and ends by " + Text(tokens));
+    if (span.begin < last_end || span.end <= span.begin || span.end > tokens) {
+      return InvalidArgument(
+          fmt::format("trained_spans[{}] = [{}, {}); expected a span that is not empty, begins at "
+                      "{} or later and ends by {}",
+                      i, span.begin, span.end, last_end, tokens));
     }
-    free_from = span.end;
+    last_end = span.end;
   }
   return OkStatus();
 }
@@ -116,21 +111,21 @@ Status CheckVerdict(const Completion& completion) {
   if (completion.outcome == Outcome::kUnspecified) return InvalidArgument("outcome is not set");
   if (completion.outcome == Outcome::kUnscorable) {
     if (completion.unscorable_reason.empty())
-      return InvalidArgument("unscorable_reason is empty; an unscorable completion says why");
+      return InvalidArgument("unscorable_reason is empty; expected why the outcome is unscorable");
     return OkStatus();
   }
   if (completion.token_ids.empty())
     return InvalidArgument("no tokens; only an unscorable completion may have none");
   if (!std::isfinite(completion.raw_reward) || !std::isfinite(completion.reward)) {
-    return InvalidArgument("raw_reward = " + std::to_string(completion.raw_reward) +
-                           ", reward = " + std::to_string(completion.reward) +
-                           "; expected finite numbers, or outcome unscorable");
+    return InvalidArgument(
+        fmt::format("raw_reward = {}, reward = {}; expected finite numbers, or outcome unscorable",
+                    completion.raw_reward, completion.reward));
   }
   for (const RewardComponent& component : completion.components) {
     if (std::isfinite(component.value) && std::isfinite(component.weight)) continue;
-    return InvalidArgument("component '" + component.name +
-                           "' = " + std::to_string(component.value) + " with weight " +
-                           std::to_string(component.weight) + "; expected finite numbers");
+    return InvalidArgument(
+        fmt::format("component '{}' = {} with weight {}; expected finite numbers", component.name,
+                    component.value, component.weight));
   }
   return OkStatus();
 }
@@ -148,18 +143,42 @@ Status CheckCompletion(const Completion& completion, const GroupLimits& limits) 
     BUTTRESS_RETURN_IF_ERROR(CheckText("components.name", component.name, false));
   }
   if (!std::isfinite(completion.generation_seconds) || completion.generation_seconds < 0) {
-    return InvalidArgument("generation_seconds = " + std::to_string(completion.generation_seconds) +
-                           "; expected 0 or more");
+    return InvalidArgument(
+        fmt::format("generation_seconds = {}; expected 0 or more", completion.generation_seconds));
   }
   return OkStatus();
 }
 
 bool SameComponents(const Completion& a, const Completion& b) {
-  if (a.components.size() != b.components.size()) return false;
-  for (std::size_t i = 0; i < a.components.size(); ++i) {
-    if (a.components[i].name != b.components[i].name) return false;
-  }
-  return true;
+  return std::ranges::equal(a.components, b.components, {}, &RewardComponent::name,
+                            &RewardComponent::name);
+}
+
+Status CheckColumn(std::string_view name, std::size_t size, std::size_t expected) {
+  if (size == expected) return OkStatus();
+  return InvalidArgument(
+      fmt::format("plan: column {} has {} entries; expected {}", name, size, expected));
+}
+
+Status CheckPlanShape(const Plan& plan) {
+  const std::size_t groups = plan.groups();
+  const std::size_t rows = plan.rows();
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("group_offsets", plan.group_offsets.size(), groups + 1));
+  BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(plan.group_offsets, rows).Annotate("plan"));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("prompt_lengths", plan.prompt_lengths.size(), groups));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("oldest_versions", plan.oldest_versions.size(), groups));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("history", plan.history.size(), groups));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("classes", plan.classes.size(), groups));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("raw_rewards", plan.raw_rewards.size(), rows));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("rewards", plan.rewards.size(), rows));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("lengths", plan.lengths.size(), rows));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("total_lengths", plan.total_lengths.size(), rows));
+  BUTTRESS_RETURN_IF_ERROR(CheckColumn("truncated", plan.truncated.size(), rows));
+  const bool whole_rows = rows == 0 ? plan.components.empty() : plan.components.size() % rows == 0;
+  if (whole_rows) return OkStatus();
+  return InvalidArgument(
+      fmt::format("plan: column components has {} entries; expected a multiple of {}",
+                  plan.components.size(), rows));
 }
 
 }  // namespace
@@ -173,30 +192,53 @@ Status CheckGroup(const Group& group, const GroupLimits& limits) {
                                        limits.max_prompt_tokens, limits.vocab_size));
   const std::size_t count = group.completions.size();
   if (count == 0 || count > static_cast<std::size_t>(limits.max_completions)) {
-    return InvalidArgument(std::to_string(count) + " completions; expected 1 to " +
-                           Text(limits.max_completions));
+    return InvalidArgument(
+        fmt::format("{} completions; expected 1 to {}", count, limits.max_completions));
   }
   std::vector<bool> seen(count, false);
   const Completion* first_scorable = nullptr;
   for (std::size_t i = 0; i < count; ++i) {
     const Completion& completion = group.completions[i];
-    const std::string where = "completion " + std::to_string(i);
     const auto index = static_cast<std::size_t>(completion.index);
     if (completion.index < 0 || index >= count || seen[index]) {
-      return InvalidArgument(where + ": index = " + Text(completion.index) +
-                             "; expected each of 0 to " + std::to_string(count - 1) + " once");
+      return InvalidArgument(fmt::format("completion {}: index = {}; expected each of 0 to {} once",
+                                         i, completion.index, count - 1));
     }
     seen[index] = true;
     if (Status status = CheckCompletion(completion, limits); !status.ok())
-      return status.Annotate(where);
+      return status.Annotate(fmt::format("completion {}", i));
     if (completion.outcome == Outcome::kUnscorable) continue;
     if (first_scorable == nullptr) first_scorable = &completion;
     if (!SameComponents(*first_scorable, completion)) {
-      return InvalidArgument(where + ": its reward components differ from those of completion " +
-                             Text(first_scorable->index));
+      return InvalidArgument(
+          fmt::format("completion {}: its reward components differ from those of completion {}", i,
+                      first_scorable->index));
     }
   }
   return OkStatus();
+}
+
+Status CheckPlan(const Plan& plan) {
+  BUTTRESS_RETURN_IF_ERROR(CheckPlanShape(plan));
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    if (plan.group_offsets[k + 1] > plan.group_offsets[k]) continue;
+    return InvalidArgument(fmt::format("plan: group {} has no completions", plan.group_ids[k]));
+  }
+  for (std::size_t row = 0; row < plan.rows(); ++row) {
+    const bool finite = std::isfinite(plan.raw_rewards[row]) && std::isfinite(plan.rewards[row]);
+    if (plan.outcomes[row] != Outcome::kUnspecified && finite && plan.lengths[row] >= 0 &&
+        plan.lengths[row] <= plan.total_lengths[row]) {
+      continue;
+    }
+    return InvalidArgument(fmt::format(
+        "plan: completion {} has outcome {}, raw reward {}, reward {}, {} trained tokens of {}; "
+        "expected an outcome, finite rewards, and no more trained tokens than tokens",
+        row, OutcomeName(plan.outcomes[row]), plan.raw_rewards[row], plan.rewards[row],
+        plan.lengths[row], plan.total_lengths[row]));
+  }
+  if (std::ranges::all_of(plan.components, [](double value) { return std::isfinite(value); }))
+    return OkStatus();
+  return InvalidArgument("plan: a reward component is not finite");
 }
 
 }  // namespace buttress

@@ -1,18 +1,20 @@
-// The check of a group that arrives from another process.
+// Checks of what arrives from another process.
 #pragma once
 
 #include <cstdint>
 #include <limits>
 
 #include "lib/base/status.h"
+#include "lib/experience/lease.h"
+#include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 
 namespace buttress {
 
-// Bounds of what CheckGroup lets through; the defaults only keep sizes sane, the lease and the
-// model know tighter ones.
+// What CheckGroup accepts at most. The defaults only keep sizes sane; the coordinator knows the
+// bounds of the run.
 struct GroupLimits {
-  std::int32_t max_completions = 4096;
+  std::int32_t max_completions = kMaxCompletions;
   std::int32_t max_prompt_tokens = 1 << 20;
   std::int32_t max_completion_tokens = 1 << 20;
   std::int32_t vocab_size = std::numeric_limits<std::int32_t>::max();  // token ids are below it
@@ -21,14 +23,23 @@ struct GroupLimits {
 // A log-probability may exceed 0 by rounding, but not by more than this.
 inline constexpr float kMaxLogprob = 1e-3F;
 
-// Everything that a group from outside must hold: ids, source and worker not empty and valid UTF-8;
-//   1 <= n <= max_completions; indices are 0 ... n - 1 in any order; as many log-probs as tokens,
-//   each finite and <= kMaxLogprob; token ids in [0, vocab_size); segments start at 0, rise, stay
-//   inside [0, T), versions never become older; no tokens, no segments; trained spans not empty, in
-//   order, disjoint, inside [0, T); finish reason and outcome set; an unscorable completion says
-//   why, a scorable one has tokens and finite rewards and components; scorable completions have the
-//   same components in the same order.
-// kInvalidArgument: "completion 3: 12 log-probs for 14 tokens; ...".
+// Returns OK if
+//   - prompt id, source and worker id are valid UTF-8 and not empty;
+//   - there are 1 to max_completions completions, whose indices are 0 ... n - 1 in any order;
+//   - each token has a log-prob, which is finite and at most kMaxLogprob;
+//   - token ids are in [0, vocab_size);
+//   - segments start at 0, rise, stay inside the tokens, and their versions never become older;
+//     a completion without tokens has no segments;
+//   - trained spans are not empty, in order, disjoint, and inside the tokens;
+//   - finish reason and outcome are set; an unscorable completion has a reason, a scorable one has
+//     tokens and finite rewards and components;
+//   - all scorable completions have the same components in the same order.
+// Otherwise kInvalidArgument, such as "completion 3: 12 log-probs for 14 tokens; ...".
 Status CheckGroup(const Group& group, const GroupLimits& limits = {});
+
+// Returns OK if every column of the plan has the length that the groups give it, no group is empty,
+// lengths are not negative, outcomes are set, and rewards and components are finite. Otherwise
+// kInvalidArgument.
+Status CheckPlan(const Plan& plan);
 
 }  // namespace buttress

@@ -1,9 +1,8 @@
-// What travels and what is stored: our value types to and from proto/buttress/v1, and the check of
-// everything that arrives.
+// Conversion between the values of this folder and the messages of proto/buttress/v1.
 //
-// ToProto never fails. FromProto refuses numbers that our types cannot hold (kInvalidArgument, with
-// the field's name); CheckGroup then refuses groups that make no sense. FromProto(ToProto(x)) == x.
-// All functions are pure.
+// ToProto never fails. FromProto returns kInvalidArgument, with the name of the field, for a number
+// that the value cannot hold or that makes no sense on its own; check.h checks whole groups and
+// plans. FromProto(ToProto(x)) == x. All functions are pure.
 #pragma once
 
 #include <string>
@@ -14,6 +13,8 @@
 #include "lib/base/status.h"
 #include "lib/experience/check.h"
 #include "lib/experience/collapse.h"
+#include "lib/experience/lease.h"
+#include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 
 namespace buttress {
@@ -22,27 +23,39 @@ v1::PolicyVersion ToProto(const PolicyVersion& version);
 v1::SamplingParams ToProto(const SamplingParams& sampling);
 v1::Completion ToProto(const Completion& completion);
 v1::Group ToProto(const Group& group);
+v1::LeaseRef ToProto(const LeaseRef& ref);
+v1::Lease ToProto(const Lease& lease);
+v1::ReturnedLease ToProto(const ReturnedLease& returned);
 v1::PromptHistory ToProto(const PromptHistory& history);
 v1::CollapseCounts ToProto(const CollapseCounts& counts);
 v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot);
+v1::Plan ToProto(const Plan& plan);
 
 // The digest has 32 bytes or none.
 Result<PolicyVersion> FromProto(const v1::PolicyVersion& proto);
-// temperature finite and >= 0, top_p in (0, 1], max_tokens >= 1.
+// The temperature is finite and not negative, top_p is in (0, 1], max_tokens is at least 1.
 Result<SamplingParams> FromProto(const v1::SamplingParams& proto);
 Result<Completion> FromProto(const v1::Completion& proto);
 Result<Group> FromProto(const v1::Group& proto);
+LeaseRef FromProto(const v1::LeaseRef& proto);
+// The prompt has tokens, and 1 to kMaxCompletions completions are asked for.
+Result<Lease> FromProto(const v1::Lease& proto);
+// The reason is one of ReturnReason and not kUnspecified.
+Result<ReturnedLease> FromProto(const v1::ReturnedLease& proto);
 // correct <= scored.
 Result<PromptHistory> FromProto(const v1::PromptHistory& proto);
 // The classes add up to `groups`.
 Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto);
-// Rates in [0, 1].
+// The rates are in [0, 1].
 Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto);
+// The plan passes CheckPlan.
+Result<Plan> FromProto(const v1::Plan& proto);
 
-// The bytes of a submission and of the ledger's payload. Equal groups give equal bytes.
+// Returns the bytes that are submitted and stored as the payload. Equal groups give equal bytes.
 std::string EncodeGroup(const Group& group);
 
-// Parses, converts and checks. Any bytes give a group that CheckGroup accepts, or kInvalidArgument.
+// Parses and checks a payload. kInvalidArgument for bytes that are not a group or that CheckGroup
+// rejects.
 Result<Group> DecodeGroup(std::string_view bytes, const GroupLimits& limits = {});
 
 }  // namespace buttress

@@ -1,5 +1,4 @@
-// Classes of groups by whether their rewards differ, and how many groups of each class there are.
-// lib/rl/collapse/acr.h classifies.
+// Collapse classes of groups and their counts. ClassifyGroup in lib/rl determines the class.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +6,7 @@
 
 namespace buttress {
 
+// Whether the raw rewards of a group differ. The numbers equal those of v1::CollapseClass.
 enum class CollapseClass : std::uint8_t {
   kMixed,
   kAllCorrect,
@@ -15,11 +15,11 @@ enum class CollapseClass : std::uint8_t {
   kUnscorable
 };
 
-// "mixed", "all_correct", "all_wrong", "other_constant", "unscorable": labels of metrics, columns
-// of steps.jsonl.
+// Returns "mixed", "all_correct", "all_wrong", "other_constant" or "unscorable": the labels of
+// metrics and the columns of steps.jsonl.
 std::string_view CollapseClassName(CollapseClass collapse);
 
-// Integer counts; sums of shards are the whole.
+// Groups by class. The counts of a union of disjoint sets are the sums of their counts.
 struct CollapseCounts {
   std::int64_t groups = 0;
   std::int64_t all_correct = 0;
@@ -33,18 +33,18 @@ struct CollapseCounts {
 
   std::int64_t constant() const { return all_correct + all_wrong + other_constant; }
 
-  // constant / (constant + mixed); 0 when there is no such group.
+  // Advantage collapse rate: constant / (constant + mixed), or 0 without such groups.
   double acr() const;
 
   bool operator==(const CollapseCounts&) const = default;
 };
 
-// What every gate of a step sees.
+// Collapse as every gate of a step reads it.
 struct CollapseSnapshot {
-  CollapseCounts step;  // of all groups drawn for it, replaced ones included
-  CollapseCounts cumulative;
-  double acr_ema = 0;
-  double expected_acr = 0;
+  CollapseCounts step;        // of all groups drawn for the step, including replaced ones
+  CollapseCounts cumulative;  // of all accepted groups
+  double acr_ema = 0;         // of the ACR of earlier steps
+  double expected_acr = 0;    // mean of what the prompts' histories predict
 
   bool operator==(const CollapseSnapshot&) const = default;
 };

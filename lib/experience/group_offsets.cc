@@ -1,6 +1,6 @@
 #include "lib/experience/group_offsets.h"
 
-#include <string>
+#include <fmt/core.h>
 
 namespace buttress {
 
@@ -11,15 +11,15 @@ Status CheckGroupOffsets(std::span<const std::int32_t> group_offsets, std::size_
   for (std::size_t k = 0; k < group_offsets.size(); ++k) {
     const std::int32_t offset = group_offsets[k];
     if (k == 0 ? offset != 0 : offset < last) {
-      return InvalidArgument("group_offsets[" + std::to_string(k) +
-                             "] = " + std::to_string(offset) +
-                             "; expected 0 for the first and then offsets that do not fall");
+      return InvalidArgument(fmt::format(
+          "group_offsets[{}] = {}; expected 0 for the first, then offsets that do not fall", k,
+          offset));
     }
     last = offset;
   }
   if (static_cast<std::size_t>(last) != rows) {
-    return InvalidArgument("group_offsets end at " + std::to_string(last) + "; expected the " +
-                           std::to_string(rows) + " completions of the batch");
+    return InvalidArgument(
+        fmt::format("group_offsets end at {}; expected the number of completions, {}", last, rows));
   }
   return OkStatus();
 }

@@ -1,5 +1,5 @@
-// The layout of a batch: N completions in K groups, group k owns rows [group_offsets[k],
-// group_offsets[k+1]).
+// The row layout of columns over N completions in K groups: group k owns rows
+// [group_offsets[k], group_offsets[k + 1]).
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,11 @@
 
 namespace buttress {
 
-// K + 1 offsets that start at 0, do not fall and end at `rows`. kInvalidArgument otherwise.
+// Returns OK if the K + 1 offsets start at 0, never fall and end at `rows`; otherwise
+// kInvalidArgument.
 Status CheckGroupOffsets(std::span<const std::int32_t> group_offsets, std::size_t rows);
 
-// Rows of group k; empty if `values` is.
+// Returns the rows of group k, or an empty span if `values` is empty.
 template <class T>
 [[gnu::always_inline]] inline std::span<T> GroupRows(std::span<T> values,
                                                      std::span<const std::int32_t> group_offsets,

@@ -1,4 +1,5 @@
-// The value types of group-relative RL. Torch-free.
+// Values that describe a completion and how it was sampled: group, completion, policy version,
+// sampling parameters. Field by field they match proto/buttress/v1/experience.proto.
 #pragma once
 
 #include <cstdint>
@@ -8,10 +9,10 @@
 
 namespace buttress {
 
-// Numbers equal proto's Outcome, so the wire converts by cast.
+// The numbers equal those of v1::Outcome, so the codec casts.
 enum class Outcome : std::uint8_t { kUnspecified = 0, kCorrect = 1, kWrong = 2, kUnscorable = 3 };
 
-// Numbers equal proto's FinishReason.
+// The numbers equal those of v1::FinishReason.
 enum class FinishReason : std::uint8_t {
   kUnspecified = 0,
   kStop = 1,
@@ -22,33 +23,33 @@ enum class FinishReason : std::uint8_t {
 
 std::string_view OutcomeName(Outcome outcome);
 
-// Which weights. Ordered by learner epoch, then step; the digest says that they are those.
+// Identifies the weights after one optimizer step of one learner incarnation.
 struct PolicyVersion {
   std::uint64_t learner_epoch = 0;
   std::uint64_t step = 0;
-  std::string digest;  // 32 bytes, or empty where unknown
+  std::string digest;  // SHA-256 of the manifest, 32 bytes; empty if unknown
 
   bool operator==(const PolicyVersion&) const = default;
 };
 
-// Order by (learner_epoch, step); the digest does not order.
+// Orders by (learner_epoch, step) and ignores the digest.
 bool OlderThan(const PolicyVersion& a, const PolicyVersion& b);
 
-// "2:14" for logs.
+// Returns "epoch:step", such as "2:14".
 std::string ToString(const PolicyVersion& version);
 
 struct SamplingParams {
-  double temperature = 1.0;  // 0 = greedy
-  double top_p = 1.0;        // 1 = off
-  std::int32_t top_k = 0;    // 0 = off
+  double temperature = 1.0;  // 0 selects greedy decoding
+  double top_p = 1.0;        // 1 disables nucleus sampling
+  std::int32_t top_k = 0;    // 0 disables top-k sampling
   std::int32_t max_tokens = 256;
-  std::vector<std::int32_t> stop_token_ids;  // beside the model's end-of-sequence tokens
+  std::vector<std::int32_t> stop_token_ids;  // in addition to the model's end-of-sequence tokens
   std::uint64_t seed = 0;
 
   bool operator==(const SamplingParams&) const = default;
 };
 
-// Tokens from first_token on were sampled by `version`, up to the next segment.
+// The tokens from first_token up to the next segment were sampled from `version`.
 struct Segment {
   std::int32_t first_token = 0;
   PolicyVersion version;
@@ -56,7 +57,7 @@ struct Segment {
   bool operator==(const Segment&) const = default;
 };
 
-// Tokens [begin, end).
+// The tokens [begin, end) of a completion.
 struct TokenSpan {
   std::int32_t begin = 0;
   std::int32_t end = 0;
@@ -72,43 +73,44 @@ struct RewardComponent {
   bool operator==(const RewardComponent&) const = default;
 };
 
-// One response to a prompt; fields as in proto/buttress/v1/experience.proto.
+// One response to a prompt. T is the number of its tokens.
 struct Completion {
-  std::int32_t index = 0;
-  std::vector<std::int32_t> token_ids;  // [T], the stop token included
-  std::vector<float> logprobs;          // [T], nats, under the distribution that was sampled from
+  std::int32_t index = 0;               // in its group
+  std::vector<std::int32_t> token_ids;  // [T], including the stop token
+  std::vector<float> logprobs;          // [T], nats, under the distribution that was sampled
   SamplingParams sampling;
   std::vector<Segment> segments;
-  std::vector<TokenSpan> trained_spans;  // empty = all
+  std::vector<TokenSpan> trained_spans;  // empty: all tokens are trained
   FinishReason finish_reason = FinishReason::kUnspecified;
   Outcome outcome = Outcome::kUnspecified;
   std::string unscorable_reason;
-  double raw_reward = 0;
-  double reward = 0;
+  double raw_reward = 0;  // before shaping
+  double reward = 0;      // shaped total
   std::vector<RewardComponent> components;
-  std::string parent_id;
+  std::string parent_id;  // earlier turn of the same conversation
   std::string extracted_answer;
   double generation_seconds = 0;
 
   bool operator==(const Completion&) const = default;
 };
 
-// Tokens of `completion` that are trained.
+// Returns the number of tokens that are trained.
 std::int32_t TrainedLength(const Completion& completion);
 
-// All responses to one prompt.
+// The completions of one prompt under one lease.
 struct Group {
   std::uint64_t group_id = 0;
   std::string prompt_id;
   std::string source;
-  std::vector<std::int32_t> prompt_token_ids;  // [P]
-  std::vector<Completion> completions;         // n <= G
+  std::vector<std::int32_t> prompt_token_ids;
+  std::vector<Completion> completions;
   std::string worker_id;
 
   bool operator==(const Group&) const = default;
 };
 
-// Earlier results of a prompt: completions that were correct, and that were correct or wrong.
+// Completions of a prompt's earlier groups: those judged correct, and those judged correct or
+// wrong.
 struct PromptHistory {
   std::int64_t correct = 0;
   std::int64_t scored = 0;

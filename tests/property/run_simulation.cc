@@ -9,13 +9,6 @@
 namespace buttress {
 namespace {
 
-bool SamePlan(const BatchPlan& a, const BatchPlan& b) {
-  return a.step == b.step && a.collapse == b.collapse &&
-         std::ranges::equal(a.groups, b.groups, [](const PlannedGroup& x, const PlannedGroup& y) {
-           return x.prompt == y.prompt && x.accepted == y.accepted;
-         });
-}
-
 // The arrows of the diagram in scheduler.h.
 bool Allowed(GroupState from, GroupState to) {
   using enum GroupState;
@@ -166,7 +159,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   Result<ExchangeReply> reply = scheduler_.Exchange(request, now_ms_, changes);
   Finish(changes);
   if (!reply.ok()) return Register(worker);
-  for (const Lease& lease : reply->leases) {
+  for (const GrantedLease& lease : reply->leases) {
     Expect(!OlderThan(announced_, lease.min_version),
            "(6) a lease names a version that is announced");
     const GroupRow& group = *scheduler_.groups().Find(lease.ref.group_id);
@@ -176,7 +169,7 @@ void RunSimulation::Exchange(Worker& worker, bool lossy) {
   if (lossy && Chance(15)) return;  // the response is lost
   worker.finished.clear();
   for (const LeaseRef& ref : reply->revoked) worker.held.erase(ref);
-  for (const Lease& lease : reply->leases)
+  for (const GrantedLease& lease : reply->leases)
     worker.held.try_emplace(lease.ref, Held{lease, std::nullopt});
   if (!lossy || Chance(70)) Load(worker);
 }
@@ -188,7 +181,7 @@ void RunSimulation::Load(Worker& worker) {
   if (weights != nullptr) worker.loaded = weights->version;
 }
 
-Submission RunSimulation::Sample(const Worker& worker, const Lease& lease) {
+Submission RunSimulation::Sample(const Worker& worker, const GrantedLease& lease) {
   Submission submission;
   submission.worker_id = worker.id;
   submission.incarnation = worker.incarnation;
@@ -334,20 +327,23 @@ void RunSimulation::Plan(std::uint64_t step) {
   Finish(changes);
   Expect(reply.ok(), "the next step can be planned");
   if (!reply.ok()) return;
-  Expect((reply->phase == RunPhase::kFinished) == (step > options_.steps),
-         "there is no step after the last");
+  Expect(reply->finished == (step > options_.steps), "there is no step after the last");
   if (!reply->plan) return;
-  const BatchPlan& plan = *reply->plan;
-  Expect(static_cast<std::int64_t>(plan.groups.size()) == options_.prompts,
-         "(5) a plan has P groups");
+  const buttress::Plan& plan = *reply->plan;
+  Expect(static_cast<std::int64_t>(plan.groups()) == options_.prompts, "(5) a plan has P groups");
   const auto [seen, first] = plans_.try_emplace(step, plan);
-  Expect(first || SamePlan(seen->second, plan), "(5) a plan does not change");
+  Expect(first || seen->second == plan, "(5) a plan does not change");
   CollapseCounts counts;
-  for (const PlannedGroup& group : plan.groups) {
-    counts.Add(ClassifyGroup(group.accepted.raw_rewards(), group.accepted.outcomes()));
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    const AcceptedRow& accepted = ledger_.accepted.at(plan.group_ids[k]);
+    const CollapseClass collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
+    counts.Add(collapse);
+    Expect(plan.classes[k] == collapse, "(8) the plan's classes are those of the raw rewards");
+    Expect(plan.oldest_versions[k] == accepted.versions.front(),
+           "(4) the plan's versions are those of the ledger");
     const std::int64_t age = static_cast<std::int64_t>(step) - 1 -
-                             static_cast<std::int64_t>(group.accepted.versions.front().step);
-    Expect(!first || !Abandoned(group.accepted.versions.front()),
+                             static_cast<std::int64_t>(plan.oldest_versions[k].step);
+    Expect(!first || !Abandoned(plan.oldest_versions[k]),
            "no group of an abandoned version gets into a new plan");
     Expect(age >= 0 && age <= MaxAge(options_.prompts, options_.max_age, options_.window),
            "(4) no group is too old");

@@ -42,7 +42,7 @@ class RunSimulation {
 
  private:
   struct Held {
-    Lease lease;
+    GrantedLease lease;
     std::optional<Submission> content;  // once sampled
   };
 
@@ -73,7 +73,7 @@ class RunSimulation {
   void Register(Worker& worker);
   void Exchange(Worker& worker, bool lossy);
   void Load(Worker& worker);
-  Submission Sample(const Worker& worker, const Lease& lease);
+  Submission Sample(const Worker& worker, const GrantedLease& lease);
   void Submit(Worker& worker, bool lossy);
   void SubmitLate();
   void CheckAccepted(const Submission& submission, bool was_accepted, std::int64_t replaced_before);
@@ -107,7 +107,7 @@ class RunSimulation {
   std::uint64_t next_incarnation_ = 1;
   std::uint64_t next_prompt_ = 0;
   std::set<std::uint64_t> released_;               // groups whose slot is free again
-  std::map<std::uint64_t, BatchPlan> plans_;       // as first seen
+  std::map<std::uint64_t, buttress::Plan> plans_;  // as first seen
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
   CollapseCounts accepted_;

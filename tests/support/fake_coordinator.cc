@@ -33,7 +33,7 @@ void FakeCoordinator::Offer(v1::Lease lease) {
   changed_.NotifyAll();
 }
 
-void FakeCoordinator::Revoke(const LeaseKey& key) {
+void FakeCoordinator::Revoke(const LeaseRef& key) {
   MutexLock lock(mutex_);
   revoked_.push_back(key);
   changed_.NotifyAll();
@@ -100,9 +100,9 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   MutexLock lock(mutex_);
   if (known_) {
     seen_.last = *request;
-    for (const v1::LeaseRef& ref : request->finished()) ++seen_.finished[KeyFromProto(ref)];
+    for (const v1::LeaseRef& ref : request->finished()) ++seen_.finished[FromProto(ref)];
     for (const v1::ReturnedLease& returned : request->returned())
-      seen_.returned[KeyFromProto(returned.ref())] = returned.reason();
+      seen_.returned[FromProto(returned.ref())] = returned.reason();
     changed_.NotifyAll();
   }
   changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()),
@@ -112,7 +112,7 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
     *response->add_leases() = offered_.front();
     offered_.pop_front();
   }
-  for (const LeaseKey& key : std::exchange(revoked_, {})) *response->add_revoked() = ToProto(key);
+  for (const LeaseRef& key : std::exchange(revoked_, {})) *response->add_revoked() = ToProto(key);
   if (weights_.has_version() && weights_.version().step() > request->loaded_version().step())
     *response->mutable_weights() = weights_;
   response->set_run_state(run_state_);
@@ -147,7 +147,7 @@ grpc::Status FakeCoordinator::Take(const v1::SubmitHeader& header, const std::st
       bytes.size() != header.total_bytes()) {
     return {grpc::StatusCode::INVALID_ARGUMENT, group.status().ToString()};
   }
-  const bool fresh = seen_.accepted.emplace(KeyFromProto(header.lease()), *group).second;
+  const bool fresh = seen_.accepted.emplace(FromProto(header.lease()), *group).second;
   response.set_result(fresh ? v1::SUBMIT_RESULT_ACCEPTED : v1::SUBMIT_RESULT_DUPLICATE);
   changed_.NotifyAll();
   return grpc::Status::OK;

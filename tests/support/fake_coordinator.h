@@ -13,8 +13,8 @@
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/sync.h"
+#include "lib/experience/lease.h"
 #include "lib/experience/types.h"
-#include "rollout_worker/lease.h"
 
 namespace buttress {
 
@@ -29,7 +29,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   // Leases that the next Exchanges hand out, as capacity allows; they stay leased until finished,
   // returned or revoked.
   void Offer(v1::Lease lease);
-  void Revoke(const LeaseKey& key);
+  void Revoke(const LeaseRef& key);
   void Announce(v1::WeightManifest manifest);
   void SetRunState(v1::RunState state);
   // From now on the worker is unknown until it registers.
@@ -42,9 +42,9 @@ class FakeCoordinator : public v1::Coordinator::Service {
   // lock held: use the fields of Seen.
   struct Seen {
     int registrations = 0;
-    std::map<LeaseKey, Group> accepted;
-    std::map<LeaseKey, v1::ReturnReason> returned;
-    std::map<LeaseKey, int> finished;
+    std::map<LeaseRef, Group> accepted;
+    std::map<LeaseRef, v1::ReturnReason> returned;
+    std::map<LeaseRef, int> finished;
     v1::ExchangeRequest last;  // latest Exchange
   };
 
@@ -68,7 +68,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   CondVar changed_;
   Seen seen_ GUARDED_BY(mutex_);
   std::deque<v1::Lease> offered_ GUARDED_BY(mutex_);
-  std::vector<LeaseKey> revoked_ GUARDED_BY(mutex_);
+  std::vector<LeaseRef> revoked_ GUARDED_BY(mutex_);
   v1::WeightManifest weights_ GUARDED_BY(mutex_);
   v1::RunState run_state_ GUARDED_BY(mutex_) = v1::RUN_STATE_RUNNING;
   bool known_ GUARDED_BY(mutex_) = false;

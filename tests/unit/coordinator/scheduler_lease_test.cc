@@ -11,9 +11,9 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-std::vector<std::uint64_t> Ids(const std::vector<Lease>& leases) {
+std::vector<std::uint64_t> Ids(const std::vector<GrantedLease>& leases) {
   std::vector<std::uint64_t> ids;
-  for (const Lease& lease : leases) ids.push_back(lease.ref.group_id);
+  for (const GrantedLease& lease : leases) ids.push_back(lease.ref.group_id);
   return ids;
 }
 
@@ -64,13 +64,13 @@ TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpo
 TEST(SchedulerLease, AnExpiredLeaseIsGrantedAgainWithANewEpoch) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
-  const Lease first = rig.Exchange(1).leases[0];
+  const GrantedLease first = rig.Exchange(1).leases[0];
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1100);
   rig.now_ms = 1100;
   rig.scheduler.Expire(rig.now_ms, rig.changes);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kPending);
-  const Lease second = rig.Exchange(1).leases[0];
+  const GrantedLease second = rig.Exchange(1).leases[0];
   EXPECT_EQ(second.ref, (LeaseRef{1, 2}));
   EXPECT_THAT(rig.Exchange(0, {first.ref, second.ref}).revoked, ElementsAre(first.ref));
   EXPECT_EQ(rig.Submit(first), SubmitOutcome::kStaleFence);
@@ -80,7 +80,7 @@ TEST(SchedulerLease, AnExpiredLeaseIsGrantedAgainWithANewEpoch) {
 TEST(SchedulerLease, AnExchangeRenewsTheLeasesOfTheWorker) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
-  const Lease lease = rig.Exchange(1).leases[0];
+  const GrantedLease lease = rig.Exchange(1).leases[0];
   rig.now_ms = 1090;
   rig.Exchange(0, {lease.ref});
   rig.scheduler.Expire(1150, rig.changes);
@@ -133,7 +133,7 @@ TEST(SchedulerLease, AFinishedGroupThatWasNotAcceptedBecomesPending) {
 TEST(SchedulerLease, AnAcceptedLeaseThatIsStillNamedIsNotRevoked) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
-  const Lease lease = rig.Exchange(1).leases[0];
+  const GrantedLease lease = rig.Exchange(1).leases[0];
   rig.Submit(lease);
   EXPECT_THAT(rig.Exchange(0, {lease.ref}).revoked, IsEmpty());
 }
@@ -141,7 +141,7 @@ TEST(SchedulerLease, AnAcceptedLeaseThatIsStillNamedIsNotRevoked) {
 TEST(SchedulerLease, ANewIncarnationDropsTheLeasesOfTheOldOneAndTheSameOneKeepsThem) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
-  const Lease lease = rig.Exchange(1).leases[0];
+  const GrantedLease lease = rig.Exchange(1).leases[0];
   rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
   rig.Commit();
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
@@ -184,7 +184,7 @@ TEST(SchedulerLease, DeterministicLeasesNameTheExactVersion) {
   options.max_age = 0;
   options.deterministic = true;
   SchedulerRig rig = SchedulerRig::Started(options);
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   EXPECT_TRUE(lease.exact_version);
   EXPECT_EQ(lease.min_version.step, 0);
 }
@@ -192,7 +192,7 @@ TEST(SchedulerLease, DeterministicLeasesNameTheExactVersion) {
 TEST(SchedulerLease, LeasesOutliveACoordinatorRestartWithAFreshTimeToLive) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
-  const Lease lease = rig.Exchange(1).leases[0];
+  const GrantedLease lease = rig.Exchange(1).leases[0];
   rig.now_ms = 5000;
   rig.scheduler = rig.Restore();
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 5100);

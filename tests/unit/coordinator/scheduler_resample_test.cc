@@ -23,7 +23,7 @@ SchedulerOptions Resampling() {
   return options;
 }
 
-Submission Constant(const Lease& lease) {
+Submission Constant(const GrantedLease& lease) {
   return SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
 }
 
@@ -76,7 +76,7 @@ TEST(SchedulerResample, TheBudgetOfTheRunIsNotExceeded) {
 
 TEST(SchedulerResample, AGroupWithTooFewScorableCompletionsIsReplacedToo) {
   SchedulerRig rig = SchedulerRig::Started(Resampling());
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kUnscorable}));
   EXPECT_EQ(rig.ReasonOf(1), DropReason::kNoSignal);
   EXPECT_EQ(rig.scheduler.GetStatus().collapse.unscorable, 1);
@@ -120,7 +120,7 @@ std::pair<std::vector<std::uint64_t>, std::int64_t> StepInOrder(std::uint64_t se
   options.replace_cap = 5;
   SchedulerRig rig = SchedulerRig::Started(options);
   RandomStream random({seed, 0});
-  std::map<std::uint64_t, Lease> held;
+  std::map<std::uint64_t, GrantedLease> held;
   while (!rig.Plan(1)->plan) {
     held.merge(rig.LeaseAll());
     auto next = held.begin();

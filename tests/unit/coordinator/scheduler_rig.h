@@ -82,14 +82,14 @@ class SchedulerRig {
   }
 
   // All that can be leased, to worker `a`, by group id.
-  std::map<std::uint64_t, Lease> LeaseAll() {
+  std::map<std::uint64_t, GrantedLease> LeaseAll() {
     Admit();
-    std::map<std::uint64_t, Lease> leases;
-    for (const Lease& lease : Exchange(100).leases) leases[lease.ref.group_id] = lease;
+    std::map<std::uint64_t, GrantedLease> leases;
+    for (const GrantedLease& lease : Exchange(100).leases) leases[lease.ref.group_id] = lease;
     return leases;
   }
 
-  static Submission MakeSubmission(const Lease& lease, PolicyVersion version,
+  static Submission MakeSubmission(const GrantedLease& lease, PolicyVersion version,
                                    std::vector<Outcome> outcomes) {
     Submission submission;
     submission.worker_id = "a";
@@ -116,7 +116,7 @@ class SchedulerRig {
   }
 
   // A group with one correct and one wrong completion, from the least version that will do.
-  SubmitOutcome Submit(const Lease& lease) {
+  SubmitOutcome Submit(const GrantedLease& lease) {
     return Submit(MakeSubmission(lease, lease.min_version, {Outcome::kCorrect, Outcome::kWrong}));
   }
 
@@ -144,7 +144,7 @@ class SchedulerRig {
     const Result<PlanReply> reply = Plan(step);
     std::vector<std::uint64_t> ids;
     if (!reply.ok() || !reply->plan) return ids;
-    for (const PlannedGroup& group : reply->plan->groups) ids.push_back(group.accepted.group_id);
+    ids = reply->plan->group_ids;
     return ids;
   }
 

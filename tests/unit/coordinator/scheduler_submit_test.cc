@@ -11,7 +11,7 @@ using enum Outcome;
 
 TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogether) {
   SchedulerRig rig = SchedulerRig::Started();
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   const Submission submission =
       SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
   LedgerChanges changes;
@@ -28,7 +28,7 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
 TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   SchedulerRig rig = SchedulerRig::Started();
   const auto leases = rig.LeaseAll();
-  Lease repeated = leases.at(2);
+  GrantedLease repeated = leases.at(2);
   rig.Submit(SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {kCorrect, kWrong}));
   // The same prompt drawn again.
   rig.ledger.groups.at(2).prompt.prompt_id = "p0";
@@ -57,7 +57,7 @@ TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {
 
 TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
   SchedulerRig rig = SchedulerRig::Started();
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   rig.Submit(lease);
   Submission other = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
   other.content_sha256 = Sha256Of("other");
@@ -69,7 +69,7 @@ TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
 
 TEST(SchedulerSubmit, AnotherWorkerCannotSubmitOnALease) {
   SchedulerRig rig = SchedulerRig::Started();
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
   submission.worker_id = "b";
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStaleFence);
@@ -81,14 +81,14 @@ TEST(SchedulerSubmit, AnotherWorkerCannotSubmitOnALease) {
 
 TEST(SchedulerSubmit, AGroupThatWasNeverDrawnIsStale) {
   SchedulerRig rig = SchedulerRig::Started();
-  Lease lease = rig.LeaseAll().at(1);
+  GrantedLease lease = rig.LeaseAll().at(1);
   lease.ref.group_id = 77;
   EXPECT_EQ(rig.Submit(lease), SubmitOutcome::kStaleFence);
 }
 
 TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) {
   SchedulerRig rig = SchedulerRig::Started();
-  const Lease lease = rig.LeaseAll().at(1);
+  const GrantedLease lease = rig.LeaseAll().at(1);
   Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
   submission.prompt_id = "p1";
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kMismatch);
@@ -105,7 +105,7 @@ TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) 
 TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
-  const Lease lease = rig.LeaseAll().at(5);
+  const GrantedLease lease = rig.LeaseAll().at(5);
   ASSERT_EQ(lease.min_version.step, 1);
   EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {kWrong, kWrong})),
             SubmitOutcome::kStalePolicy);

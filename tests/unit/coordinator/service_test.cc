@@ -164,11 +164,11 @@ class ServiceTest : public testing::Test {
     return client_.PlanBatch(request);
   }
 
-  Result<std::vector<Group>> Fetch(const v1::BatchPlan& plan) {
+  Result<std::vector<Group>> Fetch(const v1::Plan& plan) {
     v1::FetchGroupsRequest request;
     request.set_learner_epoch(epoch_);
     request.set_step(plan.step());
-    for (const v1::PlannedGroup& group : plan.groups()) request.add_group_ids(group.group_id());
+    *request.mutable_group_ids() = plan.group_ids();
     return client_.FetchGroups(request);
   }
 
@@ -296,13 +296,13 @@ TEST_F(ServiceTest, PlanAndPayloadsAreTheSameForEveryRequest) {
   const auto second = Plan(1);
   ASSERT_TRUE(first.ok() && second.ok());
   EXPECT_EQ(first->plan().SerializeAsString(), second->plan().SerializeAsString());
-  ASSERT_EQ(first->plan().groups_size(), kPrompts);
-  EXPECT_EQ(first->plan().groups(0).lengths(0), 3U);
+  ASSERT_EQ(first->plan().group_ids_size(), kPrompts);
+  EXPECT_EQ(first->plan().lengths(0), 3U);
   EXPECT_EQ(first->plan().collapse().step().mixed(), 2U);
   const auto groups = Fetch(first->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   EXPECT_EQ(*groups, *Fetch(second->plan()));
-  EXPECT_EQ(groups->front().group_id, first->plan().groups(0).group_id());
+  EXPECT_EQ(groups->front().group_id, first->plan().group_ids(0));
   EXPECT_EQ(groups->front().completions.front().logprobs,
             (std::vector<float>{-0.5F, -1.0F, -0.25F}));
 }

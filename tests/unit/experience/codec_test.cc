@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include "buttress/v1/outline.pb.h"
 #include "lib/base/random.h"
 
 namespace buttress {
@@ -62,7 +61,7 @@ Group GoodGroup() {
   return group;
 }
 
-TEST(WireTest, DecodingGivesBackWhatWasEncoded) {
+TEST(CodecTest, DecodeGroupInvertsEncodeGroup) {
   const Group group = GoodGroup();
   const auto decoded = DecodeGroup(EncodeGroup(group));
   ASSERT_TRUE(decoded.ok()) << decoded.status().message();
@@ -70,7 +69,7 @@ TEST(WireTest, DecodingGivesBackWhatWasEncoded) {
   EXPECT_EQ(EncodeGroup(*decoded), EncodeGroup(group));
 }
 
-TEST(WireTest, SmallTypesGoThereAndBack) {
+TEST(CodecTest, SmallTypesSurviveTheRoundTrip) {
   const PolicyVersion version = {3, std::numeric_limits<std::uint64_t>::max(),
                                  std::string(32, '\xFF')};
   EXPECT_EQ(*FromProto(ToProto(version)), version);
@@ -82,7 +81,7 @@ TEST(WireTest, SmallTypesGoThereAndBack) {
   EXPECT_EQ(*FromProto(ToProto(snapshot)), snapshot);
 }
 
-TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
+TEST(CodecTest, RejectsNumbersThatOurTypesCannotHold) {
   v1::Group group = ToProto(GoodGroup());
   group.mutable_completions(1)->set_token_ids(0, 0x80000000U);
   const auto refused = FromProto(group);
@@ -107,7 +106,7 @@ TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
   counts.set_mixed(1);
   EXPECT_FALSE(FromProto(counts).ok());
   counts.set_all_wrong(
-      std::numeric_limits<std::uint64_t>::max());  // 1 + (2^64 - 1) wraps round to 0
+      std::numeric_limits<std::uint64_t>::max());  // 1 + (2^64 - 1) wraps around to 0
   EXPECT_FALSE(FromProto(counts).ok());
 
   v1::CollapseSnapshot snapshot;
@@ -117,7 +116,7 @@ TEST(WireTest, NumbersThatOurTypesCannotHoldAreRefusedByName) {
   EXPECT_FALSE(FromProto(snapshot).ok());
 }
 
-TEST(WireTest, SamplingParametersMustBeUsable) {
+TEST(CodecTest, RejectsUnusableSamplingParameters) {
   const auto refused = [](const std::function<void(v1::SamplingParams&)>& change) {
     v1::SamplingParams sampling = ToProto(SamplingParams());
     change(sampling);
@@ -140,7 +139,7 @@ struct Refusal {
 
 class CheckGroupTest : public testing::TestWithParam<Refusal> {};
 
-TEST_P(CheckGroupTest, Refuses) {
+TEST_P(CheckGroupTest, Rejects) {
   Group group = GoodGroup();
   ASSERT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
   GetParam().change(group);
@@ -240,41 +239,20 @@ INSTANTIATE_TEST_SUITE_P(Everything, CheckGroupTest, testing::ValuesIn(kRefusals
                            return name;
                          });
 
-TEST(WireTest, AnUnscorableCompletionMayHaveNoReward) {
+TEST(CodecTest, AcceptsAnUnscorableCompletionWithoutReward) {
   Group group = GoodGroup();
   group.completions[2].reward = kNan;
   EXPECT_TRUE(CheckGroup(group).ok()) << CheckGroup(group).message();
 }
 
-// Whatever arrives becomes a group that holds every rule, or a Status.
 Result<Group> ParsedByProtobuf(const std::string& bytes) {
   v1::Group proto;
   if (!proto.ParseFromString(bytes)) return InvalidArgument("not a group");
   return FromProto(proto);
 }
 
-// So that the outline of a group is the group, whatever is added to experience.proto.
-TEST(Wire, TheOutlinesHaveTheFieldsOfTheirMessages) {
-  using google::protobuf::FieldDescriptor;
-  const std::pair<const google::protobuf::Descriptor*, const google::protobuf::Descriptor*>
-      pairs[] = {{v1::Group::descriptor(), v1::GroupOutline::descriptor()},
-                 {v1::Completion::descriptor(), v1::CompletionOutline::descriptor()}};
-  for (const auto& [message, outline] : pairs) {
-    ASSERT_EQ(message->field_count(), outline->field_count());
-    for (int i = 0; i < message->field_count(); ++i) {
-      const FieldDescriptor& field = *message->field(i);
-      const FieldDescriptor& twin = *outline->field(i);
-      EXPECT_EQ(twin.name(), field.name());
-      EXPECT_EQ(twin.number(), field.number());
-      EXPECT_EQ(twin.type(), field.is_packed() ? FieldDescriptor::TYPE_BYTES : field.type())
-          << field.full_name();
-      EXPECT_EQ(twin.is_repeated(), field.is_repeated() && !field.is_packed()) << field.full_name();
-    }
-  }
-}
-
-// Ways to write the numbers that protobuf reads as one list and the outline does not.
-TEST(Wire, AGroupIsTheSameHoweverItsTokensAreWritten) {
+// A repeated number may arrive in several packed pieces or one by one.
+TEST(CodecTest, DecodesTokensInPiecesAndOneByOne) {
   v1::Group proto = ToProto(GoodGroup());
   const std::string rest = proto.SerializeAsString();
   const std::string one_by_one = "\x20\x07\x20\x96\x01";  // field 4: 7, 150
@@ -294,7 +272,8 @@ TEST(Wire, AGroupIsTheSameHoweverItsTokensAreWritten) {
             StatusCode::kInvalidArgument);
 }
 
-TEST(WireProperty, ArbitraryBytesAreAGroupOrAStatus) {
+// Any bytes become a group that passes CheckGroup, or a Status.
+TEST(CodecProperty, ArbitraryBytesAreAGroupOrAStatus) {
   // protobuf writes a line to stderr for each string that is not UTF-8.
   const google::protobuf::LogSilencer silencer;
   RandomStream random({20260101, 30});

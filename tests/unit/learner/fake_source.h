@@ -61,13 +61,12 @@ class FakeSource : public BatchSource {
       --waits_left;
       return reply;
     }
-    reply.state = finished ? PlanState::kFinished : PlanState::kReady;
-    reply.plan.step = step;
-    for (std::int64_t k = 0; k < run_.batch.prompts; ++k) {
-      reply.plan.groups.push_back(Planned(MakeGroup(step, k)));
-      const PlannedGroup& group = reply.plan.groups.back();
-      reply.plan.collapse.step.Add(ClassifyGroup(group.raw_rewards, group.outcomes));
-    }
+    reply.finished = finished;
+    if (finished) return reply;
+    reply.plan.emplace();
+    reply.plan->step = static_cast<std::uint64_t>(step);
+    for (std::int64_t k = 0; k < run_.batch.prompts; ++k)
+      AppendToPlan(MakeGroup(step, k), *reply.plan);
     return reply;
   }
 
@@ -121,20 +120,25 @@ class FakeSource : public BatchSource {
     return group;
   }
 
-  static PlannedGroup Planned(const Group& group) {
-    PlannedGroup planned;
-    planned.group_id = group.group_id;
-    planned.prompt_id = group.prompt_id;
-    planned.prompt_tokens = static_cast<std::int32_t>(group.prompt_token_ids.size());
+  static void AppendToPlan(const Group& group, buttress::Plan& plan) {
+    const std::size_t first = plan.rows();
     for (const Completion& completion : group.completions) {
-      planned.outcomes.push_back(completion.outcome);
-      planned.raw_rewards.push_back(completion.raw_reward);
-      planned.rewards.push_back(completion.reward);
-      planned.lengths.push_back(TrainedLength(completion));
-      planned.total_lengths.push_back(static_cast<std::int32_t>(completion.token_ids.size()));
-      planned.truncated.push_back(completion.finish_reason == FinishReason::kLength);
+      const bool scorable = completion.outcome != Outcome::kUnscorable;
+      plan.outcomes.push_back(completion.outcome);
+      plan.raw_rewards.push_back(completion.raw_reward);
+      plan.rewards.push_back(completion.reward);
+      plan.lengths.push_back(scorable ? TrainedLength(completion) : 0);
+      plan.total_lengths.push_back(static_cast<std::int32_t>(completion.token_ids.size()));
+      plan.truncated.push_back(completion.finish_reason == FinishReason::kLength);
     }
-    return planned;
+    plan.group_ids.push_back(group.group_id);
+    plan.group_offsets.push_back(static_cast<std::int32_t>(plan.rows()));
+    plan.prompt_lengths.push_back(static_cast<std::int32_t>(group.prompt_token_ids.size()));
+    plan.oldest_versions.emplace_back();
+    plan.history.emplace_back();
+    plan.classes.push_back(ClassifyGroup(std::span(plan.raw_rewards).subspan(first),
+                                         std::span(plan.outcomes).subspan(first)));
+    plan.collapse.step.Add(plan.classes.back());
   }
 
   static std::int32_t Token(RandomStream& random) {

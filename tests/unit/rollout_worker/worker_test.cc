@@ -13,7 +13,7 @@ using Seen = FakeCoordinator::Seen;
 
 class WorkerTest : public WorkerFixture {};
 
-TEST_F(WorkerTest, LeasedGroupsComeBackCompleteScoredAndSeeded) {
+TEST_F(WorkerTest, SubmitsLeasedGroupsCompleteScoredAndSeeded) {
   for (std::uint64_t id = 1; id <= 10; ++id) coordinator_.Offer(LeaseOf(id));
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 10; }));
@@ -39,7 +39,7 @@ TEST_F(WorkerTest, LeasedGroupsComeBackCompleteScoredAndSeeded) {
   EXPECT_TRUE(Stop().ok());
 }
 
-TEST_F(WorkerTest, TheHealthOfTheEnginesServersIsMeasured) {
+TEST_F(WorkerTest, ExportsTheHealthOfTheInferenceServers) {
   engine_.SetServers({{"http://a:1", true, true}, {"http://b:1", false, false}});
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -67,19 +67,19 @@ TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {
   EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 10; }));
 }
 
-TEST_F(WorkerTest, FinishedRunEndsTheWorkerWithSuccess) {
+TEST_F(WorkerTest, ReturnsOkWhenTheRunIsFinished) {
   coordinator_.SetRunState(v1::RUN_STATE_FINISHED);
   Start();
   EXPECT_TRUE(Join().ok());
 }
 
-TEST_F(WorkerTest, AnotherConfigurationEndsTheWorkerAsAConfigurationError) {
+TEST_F(WorkerTest, ReturnsInvalidArgumentForAnotherConfiguration) {
   coordinator_.RefuseRegistration(grpc::StatusCode::FAILED_PRECONDITION);
   Start();
   EXPECT_EQ(Join().code(), StatusCode::kInvalidArgument);
 }
 
-TEST_F(WorkerTest, RegistersAgainWhenTheCoordinatorHasForgottenIt) {
+TEST_F(WorkerTest, RegistersAgainAfterTheCoordinatorRestarts) {
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.registrations == 1; }));
   coordinator_.Forget();
@@ -88,7 +88,7 @@ TEST_F(WorkerTest, RegistersAgainWhenTheCoordinatorHasForgottenIt) {
       [](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
 }
 
-TEST_F(WorkerTest, RevokedLeasesAreCancelledInTheEngine) {
+TEST_F(WorkerTest, CancelsTheSamplesOfRevokedLeases) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));
   coordinator_.Offer(LeaseOf(2));
@@ -102,7 +102,7 @@ TEST_F(WorkerTest, RevokedLeasesAreCancelledInTheEngine) {
   EXPECT_EQ(engine_.cancelled().size(), 4U);
 }
 
-TEST_F(WorkerTest, ANewerLeaseOfAGroupTakesTheOldOnesPlace) {
+TEST_F(WorkerTest, ANewerLeaseOfAGroupReplacesTheOlderOne) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1, 1));
   Start();
@@ -117,7 +117,7 @@ TEST_F(WorkerTest, ANewerLeaseOfAGroupTakesTheOldOnesPlace) {
   EXPECT_EQ(engine_.cancelled().size(), 4U);
 }
 
-TEST_F(WorkerTest, AFailedCompletionIsTriedAgainOnce) {
+TEST_F(WorkerTest, RetriesAFailedCompletionOnce) {
   engine_.FailNext(1);
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -125,7 +125,7 @@ TEST_F(WorkerTest, AFailedCompletionIsTriedAgainOnce) {
   EXPECT_TRUE(coordinator_.seen().returned.empty());
 }
 
-TEST_F(WorkerTest, AGroupWhoseCompletionsKeepFailingIsGivenBack) {
+TEST_F(WorkerTest, ReturnsALeaseWhoseCompletionsKeepFailing) {
   engine_.FailNext(1000);
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -134,14 +134,14 @@ TEST_F(WorkerTest, AGroupWhoseCompletionsKeepFailingIsGivenBack) {
   EXPECT_TRUE(coordinator_.seen().accepted.empty());
 }
 
-TEST_F(WorkerTest, AnEngineThatFailsOnGroupAfterGroupEndsTheWorker) {
+TEST_F(WorkerTest, ReturnsUnavailableWhenTheEngineKeepsFailing) {
   engine_.FailNext(100000);
   for (std::uint64_t id = 1; id <= 40; ++id) coordinator_.Offer(LeaseOf(id));
   Start();
   EXPECT_EQ(Join().code(), StatusCode::kUnavailable);
 }
 
-TEST_F(WorkerTest, TruncatedCompletionsAreSubmittedAsSuch) {
+TEST_F(WorkerTest, SubmitsTruncatedCompletionsAsTruncated) {
   engine_.TruncateNext(4);
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -151,7 +151,7 @@ TEST_F(WorkerTest, TruncatedCompletionsAreSubmittedAsSuch) {
   }
 }
 
-TEST_F(WorkerTest, ALeaseThatMakesNoSenseIsGivenBack) {
+TEST_F(WorkerTest, ReturnsALeaseThatItCannotSample) {
   v1::Lease lease = LeaseOf(1);
   lease.add_prompt_token_ids(100);  // the vocabulary ends at 99
   coordinator_.Offer(lease);
@@ -162,7 +162,7 @@ TEST_F(WorkerTest, ALeaseThatMakesNoSenseIsGivenBack) {
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
 }
 
-TEST_F(WorkerTest, SubmissionsAreRepeatedUntilTheyAreAcknowledged) {
+TEST_F(WorkerTest, RepeatsSubmissionsUntilTheyAreAcknowledged) {
   // The client's own attempts end at codes that it does not repeat; the worker repeats those that a
   // restart mends.
   coordinator_.RefuseSubmissions(2, grpc::StatusCode::RESOURCE_EXHAUSTED);
@@ -172,7 +172,7 @@ TEST_F(WorkerTest, SubmissionsAreRepeatedUntilTheyAreAcknowledged) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_submit_retries_total 2"));
 }
 
-TEST_F(WorkerTest, AGroupThatTheCoordinatorRefusesForGoodIsGivenBack) {
+TEST_F(WorkerTest, ReturnsTheLeaseOfAGroupThatTheCoordinatorRefuses) {
   coordinator_.RefuseSubmissions(1, grpc::StatusCode::INVALID_ARGUMENT);
   coordinator_.Offer(LeaseOf(1));
   Start();
@@ -181,7 +181,7 @@ TEST_F(WorkerTest, AGroupThatTheCoordinatorRefusesForGoodIsGivenBack) {
   }));
 }
 
-TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
+TEST_F(WorkerTest, DrainingFinishesRunningGroupsAndReturnsWaitingLeases) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));
   v1::Lease later = LeaseOf(2);
@@ -199,7 +199,7 @@ TEST_F(WorkerTest, DrainingFinishesWhatRunsAndGivesBackWhatWaits) {
   EXPECT_EQ(coordinator_.seen().returned.at({2, 1}), v1::RETURN_REASON_DRAINING);
 }
 
-TEST_F(WorkerTest, DrainingGivesBackWhatDoesNotFinishInTime) {
+TEST_F(WorkerTest, DrainingReturnsLeasesThatDoNotFinishInTime) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));
   WorkerOptions options = DefaultOptions();

@@ -19,7 +19,7 @@ class WorkerWeightsTest : public WorkerFixture {
   }
 };
 
-TEST_F(WorkerWeightsTest, ALeaseThatDemandsNewerWeightsWaitsForThem) {
+TEST_F(WorkerWeightsTest, ALeaseThatNeedsNewerWeightsWaitsForThem) {
   coordinator_.Offer(LeaseAt(1, 2));
   coordinator_.Offer(LeaseOf(2));
   Start();
@@ -38,7 +38,7 @@ TEST_F(WorkerWeightsTest, ALeaseThatDemandsNewerWeightsWaitsForThem) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_weights_version 2"));
 }
 
-TEST_F(WorkerWeightsTest, OldWeightsServeWhileNewOnesCannotBeHad) {
+TEST_F(WorkerWeightsTest, KeepsOldWeightsWhileNewOnesCannotBeFetched) {
   fetcher_.FailNext(2, DataLoss("torn"));
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   coordinator_.Offer(LeaseOf(1));
@@ -52,7 +52,7 @@ TEST_F(WorkerWeightsTest, OldWeightsServeWhileNewOnesCannotBeHad) {
               HasSubstr("buttress_worker_weight_update_failures_total{stage=\"checksum\"} 2"));
 }
 
-TEST_F(WorkerWeightsTest, AnEngineThatRefusesWeightsIsAskedAgain) {
+TEST_F(WorkerWeightsTest, RetriesWeightsThatTheEngineRefuses) {
   engine_.FailUpdates(1);
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   Start();
@@ -64,7 +64,7 @@ TEST_F(WorkerWeightsTest, AnEngineThatRefusesWeightsIsAskedAgain) {
   EXPECT_THAT(metrics_.Expose(), HasSubstr("buttress_worker_canary_difference_nats 0.25"));
 }
 
-TEST_F(WorkerWeightsTest, LeasesAreGivenBackWhenTheirWeightsCannotBeHad) {
+TEST_F(WorkerWeightsTest, ReturnsLeasesWhoseWeightsCannotBeFetched) {
   fetcher_.FailNext(1 << 20, Unavailable("no source answers"));
   WorkerOptions options = DefaultOptions();
   options.weights_patience_ms = 1;
@@ -79,7 +79,7 @@ TEST_F(WorkerWeightsTest, LeasesAreGivenBackWhenTheirWeightsCannotBeHad) {
   EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.capacity() == 0; }));
 }
 
-TEST_F(WorkerWeightsTest, WeightsStayWhileAGroupWantsExactlyThem) {
+TEST_F(WorkerWeightsTest, KeepsWeightsWhileAGroupNeedsExactlyThem) {
   engine_.Stall(true);
   coordinator_.Announce(ManifestToProto(ManifestAt(1)));
   coordinator_.Offer(LeaseAt(1, 1, /*exact=*/true));
@@ -100,7 +100,7 @@ TEST_F(WorkerWeightsTest, WeightsStayWhileAGroupWantsExactlyThem) {
   EXPECT_THAT(engine_.updates(), ElementsAre(ManifestAt(1).version, ManifestAt(2).version));
 }
 
-TEST_F(WorkerWeightsTest, AnExactVersionThatHasPassedIsGivenBack) {
+TEST_F(WorkerWeightsTest, ReturnsALeaseThatNeedsAnOlderExactVersion) {
   coordinator_.Announce(ManifestToProto(ManifestAt(2)));
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil(
@@ -112,7 +112,7 @@ TEST_F(WorkerWeightsTest, AnExactVersionThatHasPassedIsGivenBack) {
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
 }
 
-TEST_F(WorkerWeightsTest, AManifestThatMakesNoSenseIsCountedAndIgnored) {
+TEST_F(WorkerWeightsTest, CountsAndIgnoresAMalformedManifest) {
   v1::WeightManifest broken = ManifestToProto(ManifestAt(1));
   broken.mutable_files(0)->set_bytes(99);
   coordinator_.Announce(broken);

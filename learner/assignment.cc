@@ -1,0 +1,309 @@
+#include "learner/assignment.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
+#include "lib/rl/advantage/overlong.h"
+#include "lib/rl/loss/aggregation.h"
+#include "lib/rl/loss/loss_table.h"
+#include "lib/rl/placement.h"
+
+namespace buttress {
+namespace {
+
+// The columns of the plan that masks and penalties change.
+struct TrainedRows {
+  std::vector<Outcome> outcomes;      // [N] unscorable in masked groups
+  std::vector<std::int32_t> lengths;  // [N] trained tokens; 0 if unscorable, masked or filtered
+  std::vector<double> rewards;        // [N] with the soft overlong penalty
+  CollapseCounts planned;             // of the plan's groups
+  CollapseCounts trained;             // with masked groups as unscorable
+  std::int64_t overlong_filtered = 0;
+};
+
+TrainedRows ApplyMasks(const Plan& plan, const AssignmentOptions& options) {
+  const OverlongConfig& overlong = options.algorithm.overlong;
+  TrainedRows rows;
+  rows.outcomes = plan.outcomes;
+  rows.lengths = plan.lengths;
+  rows.rewards = plan.rewards;
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    const CollapseClass collapse = plan.classes[k];
+    const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
+    rows.planned.Add(collapse);
+    rows.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
+    const auto begin = static_cast<std::size_t>(plan.group_offsets[k]);
+    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
+    for (std::size_t row = begin; row < end; ++row) {
+      const bool filtered = overlong.filter && plan.truncated[row] && plan.lengths[row] > 0;
+      rows.overlong_filtered += filtered ? 1 : 0;
+      if (masked || filtered) rows.lengths[row] = 0;
+      if (masked) rows.outcomes[row] = Outcome::kUnscorable;
+      rows.rewards[row] += OverlongPenalty(plan.total_lengths[row], options.overlong_length,
+                                           overlong.cache, overlong.penalty);
+    }
+  }
+  return rows;
+}
+
+// The plan's groups are among the groups that the snapshot counts; the others were replaced.
+Status CheckCounts(const Plan& plan, const CollapseCounts& planned) {
+  const CollapseCounts& drawn = plan.collapse.step;
+  const bool adds_up = drawn.constant() + drawn.mixed + drawn.unscorable == drawn.groups;
+  if (adds_up && planned.all_correct <= drawn.all_correct && planned.all_wrong <= drawn.all_wrong &&
+      planned.mixed == drawn.mixed && planned.other_constant <= drawn.other_constant &&
+      planned.unscorable <= drawn.unscorable) {
+    return OkStatus();
+  }
+  return InvalidArgument(
+      fmt::format("collapse.step counts {} constant of {} groups; the plan has {} of {}",
+                  drawn.constant(), drawn.groups, planned.constant(), planned.groups));
+}
+
+Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
+                        const AdvantageOutput& advantages, const AssignmentOptions& options) {
+  std::vector<CompletionLoad> loads;
+  loads.reserve(plan.rows());
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
+    for (std::size_t row = loads.size(); row < end; ++row) {
+      loads.push_back({plan.prompt_lengths[k], plan.total_lengths[row], trained.lengths[row],
+                       trained.outcomes[row] != Outcome::kUnscorable,
+                       advantages.has_gradient(row)});
+    }
+  }
+  PlacementOptions placement;
+  placement.ranks = options.ranks;
+  placement.micro_batch_tokens = options.micro_batch_tokens;
+  placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
+  return PlaceGroups(loads, plan.group_offsets, placement);
+}
+
+void SummarizeAges(const Plan& plan, BatchSummary& summary) {
+  std::int64_t sum = 0;
+  for (const PolicyVersion& version : plan.oldest_versions) {
+    const std::int64_t age = std::max<std::int64_t>(
+        0, static_cast<std::int64_t>(plan.step) - 1 - static_cast<std::int64_t>(version.step));
+    sum += age;
+    summary.age_max = std::max(summary.age_max, age);
+  }
+  if (plan.groups() > 0)
+    summary.age_mean = static_cast<double>(sum) / static_cast<double>(plan.groups());
+}
+
+void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
+                   BatchSummary& summary) {
+  std::int64_t scorable = 0, correct = 0, judged = 0;
+  double rewards = 0;
+  for (std::size_t row = 0; row < plan.rows(); ++row) {
+    summary.generated_tokens += plan.total_lengths[row];
+    const Outcome outcome = plan.outcomes[row];
+    if (outcome == Outcome::kUnscorable) {
+      ++summary.unscorable;
+      continue;
+    }
+    ++scorable;
+    rewards += trained.rewards[row];
+    correct += outcome == Outcome::kCorrect ? 1 : 0;
+    judged += outcome == Outcome::kCorrect || outcome == Outcome::kWrong ? 1 : 0;
+    summary.tokens += trained.lengths[row];
+    if (!advantages.has_gradient(row)) summary.zero_advantage_tokens += trained.lengths[row];
+  }
+  if (scorable > 0) summary.reward_mean = rewards / static_cast<double>(scorable);
+  if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
+}
+
+BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
+                       const AdvantageOutput& advantages, const Placement& placement) {
+  BatchSummary summary;
+  summary.collapse = plan.collapse.step;
+  summary.groups_replaced = plan.collapse.step.groups - trained.planned.groups;
+  summary.groups_masked = trained.trained.unscorable - trained.planned.unscorable;
+  summary.overlong_filtered = trained.overlong_filtered;
+  SummarizeRows(plan, trained, advantages, summary);
+  for (const std::int32_t rank : placement.rank_of_group)
+    summary.groups_trained += rank >= 0 ? 1 : 0;
+  double weights = 0;
+  for (const VirtualDecision& decision : advantages.decisions) {
+    if (!decision.injected) continue;
+    ++summary.virtual_groups;
+    weights += decision.weight;
+  }
+  if (summary.virtual_groups > 0)
+    summary.virtual_weight = weights / static_cast<double>(summary.virtual_groups);
+  summary.gate = advantages.gate;
+  summary.next_gate = advantages.next_gate;
+  SummarizeAges(plan, summary);
+  return summary;
+}
+
+bool IsConstant(CollapseClass collapse) {
+  return collapse != CollapseClass::kMixed && collapse != CollapseClass::kUnscorable;
+}
+
+// Fills who fetches and runs what.
+void FillPlacement(const Placement& placement, int ranks, Assignment& out) {
+  out.rounds = placement.rounds;
+  out.rank_of_group = placement.rank_of_group;
+  // Groups that are not run are fetched all the same, for the statistics.
+  for (std::size_t k = 0; k < out.rank_of_group.size(); ++k) {
+    if (out.rank_of_group[k] < 0) out.rank_of_group[k] = static_cast<std::int32_t>(k) % ranks;
+  }
+  out.micro_batch.assign(out.lengths.size(), -1);
+  for (const auto& of_rank : placement.micro_batches) {
+    for (std::size_t m = 0; m < of_rank.size(); ++m) {
+      for (const std::int32_t row : of_rank[m].completions)
+        out.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);
+    }
+  }
+}
+
+}  // namespace
+
+AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerConfig& learner,
+                                          int ranks) {
+  AssignmentOptions options;
+  options.algorithm = run.algorithm;
+  options.mask_zero_variance = run.batch.zero_variance == ZeroVariancePolicy::kMask ||
+                               run.batch.zero_variance == ZeroVariancePolicy::kResample;
+  options.length_norm = run.algorithm.length_norm > 0
+                            ? run.algorithm.length_norm
+                            : static_cast<double>(run.sampling.max_tokens);
+  const std::int64_t overlong = run.algorithm.overlong.length;
+  options.overlong_length = overlong > 0 ? overlong : run.sampling.max_tokens;
+  options.seed = run.seed;
+  options.ranks = ranks;
+  options.micro_batch_tokens = learner.micro_batch_tokens;
+  return options;
+}
+
+Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
+                              const GateState& gate, BatchSummary& summary) {
+  const TrainedRows trained = ApplyMasks(plan, options);
+  BUTTRESS_RETURN_IF_ERROR(CheckCounts(plan, trained.planned));
+  const auto step = static_cast<std::int64_t>(plan.step);
+  AdvantageInput input;
+  input.rewards = trained.rewards;
+  input.raw_rewards = plan.raw_rewards;
+  input.outcomes = trained.outcomes;
+  input.components = plan.components;
+  input.lengths = trained.lengths;
+  input.group_offsets = plan.group_offsets;
+  input.history = plan.history;
+  input.collapse = plan.collapse;
+  input.collapse.step = trained.trained;
+  input.gate = gate;
+  input.key = AdvantageKey(options.seed, step);
+  BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
+                            ComputeAdvantages(input, options.algorithm));
+  BUTTRESS_ASSIGN_OR_RETURN(const Placement placement, Place(plan, trained, advantages, options));
+  summary = Summarize(plan, trained, advantages, placement);
+
+  Assignment out;
+  out.step = step;
+  out.group_ids = plan.group_ids;
+  out.group_offsets = plan.group_offsets;
+  for (const CollapseClass collapse : plan.classes)
+    out.constant.push_back(IsConstant(collapse) ? 1 : 0);
+  out.lengths = plan.lengths;
+  FillPlacement(placement, options.ranks, out);
+  out.token_weights =
+      TokenWeights(options.algorithm.aggregation, trained.lengths, plan.group_offsets,
+                   CountDenominators(trained.lengths, plan.group_offsets), options.length_norm);
+  summary.gradient =
+      PolicyGradientMass(advantages.advantages, trained.rewards, out.token_weights, trained.lengths,
+                         plan.group_offsets, advantages.collapse, advantages.decisions);
+  out.advantages = std::move(advantages.advantages);
+  out.entropy_scale = std::move(advantages.entropy_scale);
+  return out;
+}
+
+namespace {
+
+// Applies `archive` to every field, so that Encode and Decode share one list.
+template <class Archive, class AssignmentType>
+void VisitFields(Archive& archive, AssignmentType& assignment) {
+  archive(assignment.step);
+  archive(assignment.rounds);
+  archive(assignment.group_ids);
+  archive(assignment.group_offsets);
+  archive(assignment.rank_of_group);
+  archive(assignment.constant);
+  archive(assignment.lengths);
+  archive(assignment.micro_batch);
+  archive(assignment.advantages);
+  archive(assignment.entropy_scale);
+  archive(assignment.token_weights);
+  archive(assignment.entropy_coef);
+}
+
+struct Writer {
+  std::string bytes;
+
+  template <class T>
+  void operator()(const T& number) {
+    static_assert(std::is_arithmetic_v<T>);
+    bytes.append(reinterpret_cast<const char*>(&number), sizeof number);
+  }
+
+  template <class T>
+  void operator()(const std::vector<T>& list) {
+    (*this)(static_cast<std::uint64_t>(list.size()));
+    bytes.append(reinterpret_cast<const char*>(list.data()), list.size() * sizeof(T));
+  }
+};
+
+struct Reader {
+  std::string_view bytes;
+  bool whole = true;  // no field was cut off
+
+  template <class T>
+  void operator()(T& number) {
+    static_assert(std::is_arithmetic_v<T>);
+    whole = whole && bytes.size() >= sizeof number;
+    if (!whole) return;
+    std::memcpy(&number, bytes.data(), sizeof number);
+    bytes.remove_prefix(sizeof number);
+  }
+
+  template <class T>
+  void operator()(std::vector<T>& list) {
+    std::uint64_t size = 0;
+    (*this)(size);
+    whole = whole && size <= bytes.size() / sizeof(T);
+    if (!whole || size == 0) return;
+    list.resize(size);
+    std::memcpy(list.data(), bytes.data(), size * sizeof(T));
+    bytes.remove_prefix(size * sizeof(T));
+  }
+};
+
+}  // namespace
+
+std::string EncodeAssignment(const Assignment& assignment) {
+  Writer writer;
+  VisitFields(writer, assignment);
+  return std::move(writer.bytes);
+}
+
+Result<Assignment> DecodeAssignment(std::string_view bytes) {
+  Assignment assignment;
+  Reader reader{bytes};
+  VisitFields(reader, assignment);
+  const std::size_t groups = assignment.group_ids.size();
+  const std::size_t rows = assignment.lengths.size();
+  if (reader.whole && reader.bytes.empty() && assignment.group_offsets.size() == groups + 1 &&
+      assignment.rank_of_group.size() == groups && assignment.constant.size() == groups &&
+      assignment.micro_batch.size() == rows && assignment.advantages.size() == rows &&
+      assignment.token_weights.size() == rows &&
+      (assignment.entropy_scale.empty() || assignment.entropy_scale.size() == rows)) {
+    return assignment;
+  }
+  return DataLoss(
+      "the broadcast of rank 0 is not an assignment; all ranks must run the same build");
+}
+
+}  // namespace buttress

@@ -1,0 +1,89 @@
+// The assignment of a step, which rank 0 computes from the plan and broadcasts to every rank: the
+// advantages over the whole batch, the weight of each token in the loss, and which rank runs which
+// completion. Torch-free.
+//
+// K groups, N completions in the rows of the plan: completion `index` of group k is row
+// group_offsets[k] + index.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/config/run_config.h"
+#include "lib/experience/plan.h"
+#include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/gradient_share.h"
+
+namespace buttress {
+
+struct Assignment {
+  std::int64_t step = 0;
+  std::int32_t rounds = 0;                  // micro-batches that every rank goes through
+  std::vector<std::uint64_t> group_ids;     // [K]
+  std::vector<std::int32_t> group_offsets;  // [K + 1]
+  std::vector<std::int32_t> rank_of_group;  // [K] the rank that fetches the group and may run it
+  std::vector<std::uint8_t> constant;       // [K] 1 if the raw rewards are all equal
+  std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 if unscorable
+  std::vector<std::int32_t> micro_batch;    // [N] micro-batch of its rank; -1 if it is not run
+  std::vector<double> advantages;           // [N]
+  std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
+  std::vector<double> token_weights;  // [N] weight of each trained token; 0 outside of the loss
+  double entropy_coef = 0;
+
+  bool operator==(const Assignment&) const = default;
+};
+
+// What rank 0 knows about a step before any token is run.
+struct BatchSummary {
+  CollapseCounts collapse;             // of all groups drawn for the step, including replaced ones
+  std::int64_t groups_replaced = 0;    // groups drawn for the step that are not in the plan
+  std::int64_t groups_masked = 0;      // groups of the plan left out of the loss: zero variance
+  double reward_mean = 0;              // shaped, over scorable completions
+  double accuracy = 0;                 // correct / (correct + wrong)
+  std::int64_t unscorable = 0;         // completions
+  std::int64_t overlong_filtered = 0;  // completions left out of the loss by overlong.filter
+  std::int64_t tokens = 0;             // trained tokens in the denominator of the loss
+  std::int64_t generated_tokens = 0;   // of all completions
+  std::int64_t groups_trained = 0;     // groups that are run through the model
+  std::int64_t zero_advantage_tokens = 0;
+  std::int64_t virtual_groups = 0;  // groups with virtual samples
+  double virtual_weight = 0;        // mean confidence weight of these groups
+  std::optional<GateReading> gate;  // nullopt for an estimator without a gate
+  GateState next_gate;              // for the next step
+  GradientMass gradient;            // of the policy loss
+  // Steps between the oldest version that sampled a group and the version that the step starts
+  // from.
+  double age_mean = 0;
+  std::int64_t age_max = 0;
+};
+
+struct AssignmentOptions {
+  AlgorithmConfig algorithm;
+  // Leaves groups without a signal out of the loss, its denominators and the statistics of the
+  // estimator.
+  bool mask_zero_variance = false;
+  double length_norm = 0;            // L of seq_mean_token_sum_norm
+  std::int64_t overlong_length = 0;  // tokens at which the soft penalty is complete
+  std::uint64_t seed = 0;            // of the run
+  std::int32_t ranks = 1;
+  std::int64_t micro_batch_tokens = 0;
+
+  static AssignmentOptions From(const RunSettings& run, const LearnerConfig& learner, int ranks);
+};
+
+// Computes the advantages of the plan and places its groups on the ranks. Pure. `gate` is the
+// next_gate of the previous step. kInvalidArgument if the plan contradicts its collapse counts or
+// the estimator rejects it.
+Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,
+                              const GateState& gate, BatchSummary& summary);
+
+// Bytes for a broadcast between ranks of the same build. Decode returns kDataLoss for bytes that
+// Encode does not produce.
+std::string EncodeAssignment(const Assignment& assignment);
+Result<Assignment> DecodeAssignment(std::string_view bytes);
+
+}  // namespace buttress

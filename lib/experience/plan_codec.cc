@@ -1,0 +1,238 @@
+// Codec of leases and plans.
+#include <fmt/core.h>
+
+#include <utility>
+
+#include "lib/experience/codec.h"
+#include "lib/experience/narrow.h"
+
+namespace buttress {
+namespace {
+
+template <class Enum, class From>
+std::vector<Enum> Enums(const From& numbers) {
+  std::vector<Enum> values;
+  values.reserve(static_cast<std::size_t>(numbers.size()));
+  for (const auto number : numbers) values.push_back(static_cast<Enum>(number));
+  return values;
+}
+
+Status CheckRate(std::string_view field, double value) {
+  if (value >= 0 && value <= 1) return OkStatus();
+  return InvalidArgument(fmt::format("{} = {}; expected a number in [0, 1]", field, value));
+}
+
+// A value that only a newer peer knows arrives as its number.
+Status CheckEnums(const v1::Plan& proto) {
+  for (const int outcome : proto.outcomes()) {
+    if (v1::Outcome_IsValid(outcome)) continue;
+    return InvalidArgument(fmt::format("outcomes: this version does not know {}", outcome));
+  }
+  for (const int collapse : proto.classes()) {
+    if (v1::CollapseClass_IsValid(collapse)) continue;
+    return InvalidArgument(fmt::format("classes: this version does not know {}", collapse));
+  }
+  return OkStatus();
+}
+
+Status ReadOffsets(const v1::Plan& proto, std::vector<std::int32_t>& out) {
+  out = {0};
+  for (const std::uint32_t size : proto.group_sizes()) {
+    const std::uint64_t end = static_cast<std::uint64_t>(out.back()) + size;
+    if (end > static_cast<std::uint64_t>(proto.outcomes_size())) {
+      return InvalidArgument(
+          fmt::format("group_sizes exceed the {} completions of the plan", proto.outcomes_size()));
+    }
+    out.push_back(static_cast<std::int32_t>(end));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+v1::LeaseRef ToProto(const LeaseRef& ref) {
+  v1::LeaseRef proto;
+  proto.set_group_id(ref.group_id);
+  proto.set_lease_epoch(ref.lease_epoch);
+  return proto;
+}
+
+LeaseRef FromProto(const v1::LeaseRef& proto) { return {proto.group_id(), proto.lease_epoch()}; }
+
+v1::Lease ToProto(const Lease& lease) {
+  v1::Lease proto;
+  *proto.mutable_ref() = ToProto(lease.ref);
+  proto.set_prompt_id(lease.prompt_id);
+  proto.set_source(lease.source);
+  proto.mutable_prompt_token_ids()->Add(lease.prompt_token_ids.begin(),
+                                        lease.prompt_token_ids.end());
+  proto.set_answer(lease.answer);
+  proto.set_extra_json(lease.extra_json);
+  proto.set_completions(static_cast<std::uint32_t>(lease.completions));
+  *proto.mutable_sampling() = ToProto(lease.sampling);
+  *proto.mutable_min_version() = ToProto(lease.min_version);
+  proto.set_exact_version(lease.exact_version);
+  proto.set_ttl_ms(static_cast<std::uint32_t>(lease.ttl_ms));
+  return proto;
+}
+
+Result<Lease> FromProto(const v1::Lease& proto) {
+  Lease lease;
+  lease.ref = FromProto(proto.ref());
+  lease.prompt_id = proto.prompt_id();
+  lease.source = proto.source();
+  lease.answer = proto.answer();
+  lease.extra_json = proto.extra_json();
+  if (proto.prompt_token_ids().empty()) return InvalidArgument("prompt_token_ids is empty");
+  BUTTRESS_RETURN_IF_ERROR(
+      Narrow("prompt_token_ids", proto.prompt_token_ids(), lease.prompt_token_ids));
+  if (proto.completions() < 1 || proto.completions() > kMaxCompletions) {
+    return InvalidArgument(
+        fmt::format("completions = {}; expected 1 to {}", proto.completions(), kMaxCompletions));
+  }
+  lease.completions = static_cast<std::int32_t>(proto.completions());
+  BUTTRESS_ASSIGN_OR_RETURN(lease.sampling, FromProto(proto.sampling()));
+  BUTTRESS_ASSIGN_OR_RETURN(lease.min_version, FromProto(proto.min_version()));
+  lease.exact_version = proto.exact_version();
+  lease.ttl_ms = proto.ttl_ms();
+  return lease;
+}
+
+v1::ReturnedLease ToProto(const ReturnedLease& returned) {
+  v1::ReturnedLease proto;
+  *proto.mutable_ref() = ToProto(returned.ref);
+  proto.set_reason(static_cast<v1::ReturnReason>(returned.reason));
+  return proto;
+}
+
+Result<ReturnedLease> FromProto(const v1::ReturnedLease& proto) {
+  if (proto.reason() < v1::RETURN_REASON_DRAINING || !v1::ReturnReason_IsValid(proto.reason())) {
+    return InvalidArgument(fmt::format("returned: reason {} is not one of coordinator.proto",
+                                       static_cast<int>(proto.reason())));
+  }
+  return ReturnedLease{FromProto(proto.ref()), static_cast<ReturnReason>(proto.reason())};
+}
+
+v1::PromptHistory ToProto(const PromptHistory& history) {
+  v1::PromptHistory proto;
+  proto.set_correct(static_cast<std::uint64_t>(history.correct));
+  proto.set_scored(static_cast<std::uint64_t>(history.scored));
+  return proto;
+}
+
+Result<PromptHistory> FromProto(const v1::PromptHistory& proto) {
+  PromptHistory history;
+  BUTTRESS_RETURN_IF_ERROR(Narrow("history.correct", proto.correct(), history.correct));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("history.scored", proto.scored(), history.scored));
+  if (history.correct > history.scored) {
+    return InvalidArgument(fmt::format("history.correct = {} is more than history.scored = {}",
+                                       history.correct, history.scored));
+  }
+  return history;
+}
+
+v1::CollapseCounts ToProto(const CollapseCounts& counts) {
+  v1::CollapseCounts proto;
+  proto.set_groups(static_cast<std::uint64_t>(counts.groups));
+  proto.set_all_correct(static_cast<std::uint64_t>(counts.all_correct));
+  proto.set_all_wrong(static_cast<std::uint64_t>(counts.all_wrong));
+  proto.set_other_constant(static_cast<std::uint64_t>(counts.other_constant));
+  proto.set_mixed(static_cast<std::uint64_t>(counts.mixed));
+  proto.set_unscorable(static_cast<std::uint64_t>(counts.unscorable));
+  return proto;
+}
+
+Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto) {
+  CollapseCounts counts;
+  BUTTRESS_RETURN_IF_ERROR(Narrow("collapse.groups", proto.groups(), counts.groups));
+  std::uint64_t rest = proto.groups();  // subtracted from, because a sum could wrap around
+  const std::pair<std::uint64_t, std::int64_t*> parts[] = {
+      {proto.all_correct(), &counts.all_correct},
+      {proto.all_wrong(), &counts.all_wrong},
+      {proto.other_constant(), &counts.other_constant},
+      {proto.mixed(), &counts.mixed},
+      {proto.unscorable(), &counts.unscorable}};
+  bool fits = true;
+  for (const auto& [value, out] : parts) {
+    fits = fits && value <= rest;
+    if (!fits) break;
+    rest -= value;
+    *out = static_cast<std::int64_t>(value);
+  }
+  if (!fits || rest != 0) {
+    return InvalidArgument(fmt::format(
+        "the classes of collapse do not add up to collapse.groups = {}", counts.groups));
+  }
+  return counts;
+}
+
+v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot) {
+  v1::CollapseSnapshot proto;
+  *proto.mutable_step() = ToProto(snapshot.step);
+  *proto.mutable_cumulative() = ToProto(snapshot.cumulative);
+  proto.set_acr_ema(snapshot.acr_ema);
+  proto.set_expected_acr(snapshot.expected_acr);
+  return proto;
+}
+
+Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto) {
+  CollapseSnapshot snapshot;
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.step, FromProto(proto.step()));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.cumulative, FromProto(proto.cumulative()));
+  BUTTRESS_RETURN_IF_ERROR(CheckRate("collapse.acr_ema", proto.acr_ema()));
+  BUTTRESS_RETURN_IF_ERROR(CheckRate("collapse.expected_acr", proto.expected_acr()));
+  snapshot.acr_ema = proto.acr_ema();
+  snapshot.expected_acr = proto.expected_acr();
+  return snapshot;
+}
+
+v1::Plan ToProto(const Plan& plan) {
+  v1::Plan proto;
+  proto.set_step(plan.step);
+  proto.mutable_group_ids()->Add(plan.group_ids.begin(), plan.group_ids.end());
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    proto.add_group_sizes(
+        static_cast<std::uint32_t>(plan.group_offsets[k + 1] - plan.group_offsets[k]));
+    *proto.add_oldest_versions() = ToProto(plan.oldest_versions[k]);
+    *proto.add_history() = ToProto(plan.history[k]);
+    proto.add_classes(static_cast<v1::CollapseClass>(plan.classes[k]));
+  }
+  proto.mutable_prompt_lengths()->Add(plan.prompt_lengths.begin(), plan.prompt_lengths.end());
+  for (const Outcome outcome : plan.outcomes) proto.add_outcomes(static_cast<v1::Outcome>(outcome));
+  proto.mutable_raw_rewards()->Add(plan.raw_rewards.begin(), plan.raw_rewards.end());
+  proto.mutable_rewards()->Add(plan.rewards.begin(), plan.rewards.end());
+  proto.mutable_lengths()->Add(plan.lengths.begin(), plan.lengths.end());
+  proto.mutable_total_lengths()->Add(plan.total_lengths.begin(), plan.total_lengths.end());
+  proto.mutable_truncated()->Add(plan.truncated.begin(), plan.truncated.end());
+  proto.mutable_components()->Add(plan.components.begin(), plan.components.end());
+  *proto.mutable_collapse() = ToProto(plan.collapse);
+  return proto;
+}
+
+Result<Plan> FromProto(const v1::Plan& proto) {
+  BUTTRESS_RETURN_IF_ERROR(CheckEnums(proto));
+  Plan plan;
+  plan.step = proto.step();
+  plan.group_ids.assign(proto.group_ids().begin(), proto.group_ids().end());
+  BUTTRESS_RETURN_IF_ERROR(ReadOffsets(proto, plan.group_offsets));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("prompt_lengths", proto.prompt_lengths(), plan.prompt_lengths));
+  for (const v1::PolicyVersion& version : proto.oldest_versions()) {
+    BUTTRESS_ASSIGN_OR_RETURN(plan.oldest_versions.emplace_back(), FromProto(version));
+  }
+  for (const v1::PromptHistory& history : proto.history()) {
+    BUTTRESS_ASSIGN_OR_RETURN(plan.history.emplace_back(), FromProto(history));
+  }
+  plan.classes = Enums<CollapseClass>(proto.classes());
+  plan.outcomes = Enums<Outcome>(proto.outcomes());
+  plan.raw_rewards.assign(proto.raw_rewards().begin(), proto.raw_rewards().end());
+  plan.rewards.assign(proto.rewards().begin(), proto.rewards().end());
+  BUTTRESS_RETURN_IF_ERROR(Narrow("lengths", proto.lengths(), plan.lengths));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("total_lengths", proto.total_lengths(), plan.total_lengths));
+  plan.truncated.assign(proto.truncated().begin(), proto.truncated().end());
+  plan.components.assign(proto.components().begin(), proto.components().end());
+  BUTTRESS_ASSIGN_OR_RETURN(plan.collapse, FromProto(proto.collapse()));
+  BUTTRESS_RETURN_IF_ERROR(CheckPlan(plan));
+  return plan;
+}
+
+}  // namespace buttress

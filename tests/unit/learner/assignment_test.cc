@@ -1,0 +1,238 @@
+#include "learner/assignment.h"
+
+#include <gtest/gtest.h>
+
+#include "lib/rl/collapse/acr.h"
+
+namespace buttress {
+namespace {
+
+struct GroupSpec {
+  std::uint64_t id = 0;
+  std::vector<double> rewards;  // 1 is correct, 0 is wrong
+  std::uint64_t oldest_step = 0;
+};
+
+constexpr double kUnscorable = -1;  // in GroupSpec::rewards
+
+// Each prompt has 3 tokens; each completion has 5 tokens, of which 4 are trained.
+Plan MakePlan(const std::vector<GroupSpec>& groups) {
+  Plan plan;
+  plan.step = 5;
+  for (const GroupSpec& group : groups) {
+    std::vector<Outcome> outcomes;
+    std::vector<double> rewards;
+    for (const double reward : group.rewards) {
+      const bool scorable = reward != kUnscorable;
+      outcomes.push_back(!scorable     ? Outcome::kUnscorable
+                         : reward == 1 ? Outcome::kCorrect
+                                       : Outcome::kWrong);
+      rewards.push_back(scorable ? reward : 0);
+      plan.lengths.push_back(scorable ? 4 : 0);
+      plan.total_lengths.push_back(5);
+      plan.truncated.push_back(false);
+    }
+    plan.group_ids.push_back(group.id);
+    plan.prompt_lengths.push_back(3);
+    plan.oldest_versions.push_back({1, group.oldest_step, ""});
+    plan.history.push_back({});
+    plan.classes.push_back(ClassifyGroup(rewards, outcomes));
+    plan.collapse.step.Add(plan.classes.back());
+    plan.outcomes.insert(plan.outcomes.end(), outcomes.begin(), outcomes.end());
+    plan.raw_rewards.insert(plan.raw_rewards.end(), rewards.begin(), rewards.end());
+    plan.group_offsets.push_back(static_cast<std::int32_t>(plan.rows()));
+  }
+  plan.rewards = plan.raw_rewards;
+  return plan;
+}
+
+class AssignmentTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    options.ranks = 2;
+    options.micro_batch_tokens = 8;  // one completion each
+  }
+
+  Result<Assignment> Assign(const GateState& gate = {}) {
+    return AssignStep(plan, options, gate, summary);
+  }
+
+  // Group 10 is rows 0 and 1, group 11 rows 2 and 3, group 12 rows 4 and 5.
+  Plan plan = MakePlan({{10, {1, 0}, 4}, {11, {1, 1}, 2}, {12, {0, 1}, 4}});
+  AssignmentOptions options;
+  BatchSummary summary;
+};
+
+TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageToAMicroBatch) {
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(assigned->group_offsets, (std::vector<std::int32_t>{0, 2, 4, 6}));
+  EXPECT_NE(assigned->rank_of_group[0],
+            assigned->rank_of_group[2]);  // the two that are run share the ranks
+  EXPECT_EQ(assigned->micro_batch[2], -1);
+  EXPECT_EQ(assigned->micro_batch[3], -1);
+  EXPECT_EQ(assigned->rounds, 2);
+  EXPECT_GE(assigned->rank_of_group[1], 0);  // read for the statistics
+  for (const double weight : assigned->token_weights)
+    EXPECT_DOUBLE_EQ(weight, 1.0 / 24);  // 6 completions of 4 trained tokens
+  EXPECT_EQ(summary.groups_trained, 2);
+  EXPECT_EQ(summary.generated_tokens, 30);
+  EXPECT_EQ(summary.zero_advantage_tokens, 8);
+  EXPECT_EQ(summary.age_max, 2);
+  EXPECT_NEAR(summary.age_mean, 2.0 / 3, 1e-12);
+  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+}
+
+TEST_F(AssignmentTest, UnscorableCompletionsAreInNoLossAndNoDenominator) {
+  plan = MakePlan({{10, {1, 0, kUnscorable}}, {11, {1, 1}}, {12, {0, 1}}});
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(assigned->advantages[2], 0);
+  EXPECT_EQ(assigned->token_weights[2], 0);
+  EXPECT_EQ(assigned->micro_batch[2], -1);
+  EXPECT_DOUBLE_EQ(assigned->token_weights[0], 1.0 / 24);
+  EXPECT_EQ(summary.unscorable, 1);
+}
+
+TEST_F(AssignmentTest, OnlyAnEstimatorThatReadsComponentsNeedsThem) {
+  EXPECT_TRUE(Assign().ok());
+  options.algorithm.advantage = Estimator::kGdpo;
+  EXPECT_EQ(Assign().status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(AssignmentTest, AGroupWithoutScorableCompletionsTrainsNothing) {
+  plan = MakePlan({{10, {1, 0}}, {11, {kUnscorable, kUnscorable}}, {12, {0, 1}}});
+  plan.components = {1, 0.5, 0, 0.25, 0, 0, 0, 0, 0, 0.5, 1, 0.25};
+  for (const Estimator advantage : {Estimator::kGrpo, Estimator::kGdpo}) {
+    options.algorithm.advantage = advantage;
+    const auto assigned = Assign();
+    ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+    EXPECT_EQ(assigned->advantages[2], 0);
+    EXPECT_EQ(assigned->advantages[3], 0);
+    EXPECT_NE(assigned->advantages[0], 0);
+  }
+}
+
+TEST_F(AssignmentTest, DecodeInvertsEncodeAndRejectsOtherBytes) {
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok());
+  const std::string bytes = EncodeAssignment(*assigned);
+  const auto decoded = DecodeAssignment(bytes);
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(*decoded == *assigned);
+  for (std::size_t size = 0; size < bytes.size(); ++size) {
+    EXPECT_EQ(DecodeAssignment(std::string_view(bytes).substr(0, size)).status().code(),
+              StatusCode::kDataLoss);
+  }
+  EXPECT_FALSE(DecodeAssignment(bytes + "x").ok());
+}
+
+TEST_F(AssignmentTest, TheGateContinuesFromItsState) {
+  options.algorithm.advantage = Estimator::kAvspo;
+  options.algorithm.avspo.mode = AvspoMode::kLadder;
+  const GateState before{0.2, 0.5};  // ACR 1/3 is above, and J = 4/6 has risen
+  ASSERT_TRUE(Assign(before).ok());
+  ASSERT_TRUE(summary.gate.has_value());
+  EXPECT_TRUE(summary.gate->open);
+  EXPECT_EQ(summary.gate->threshold, 0.2);
+  EXPECT_EQ(summary.virtual_groups, 1);
+  EXPECT_NEAR(*summary.next_gate.threshold, 0.2 + 0.01 * (1.0 / 3 - 0.2), 1e-15);
+  EXPECT_NEAR(*summary.next_gate.reward_mean, 4.0 / 6, 1e-15);
+}
+
+TEST_F(AssignmentTest, RunsCompletionsWithEntropyAdvantages) {
+  options.algorithm.advantage = Estimator::kRlZvp;
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(assigned->advantages[2], 0);
+  EXPECT_EQ(assigned->entropy_scale, (std::vector<double>{0, 0, 0.1, 0.1, 0, 0}));
+  EXPECT_GE(assigned->micro_batch[2], 0);
+  EXPECT_EQ(summary.zero_advantage_tokens, 0);
+  const auto decoded = DecodeAssignment(EncodeAssignment(*assigned));
+  ASSERT_TRUE(decoded.ok());
+  EXPECT_TRUE(*decoded == *assigned);
+}
+
+TEST_F(AssignmentTest, OverlongFilterExcludesCutCompletionsFromTheLossButNotFromTheirGroup) {
+  options.algorithm.overlong.filter = true;
+  plan.truncated[1] = true;
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(assigned->lengths[1], 4);  // as it is read
+  EXPECT_EQ(assigned->micro_batch[1], -1);
+  EXPECT_EQ(assigned->token_weights[1], 0);
+  EXPECT_GE(assigned->micro_batch[0], 0);
+  EXPECT_GT(assigned->advantages[0], 0);  // against the reward of the one that is left out
+  EXPECT_DOUBLE_EQ(assigned->token_weights[0], 1.0 / 20);
+  EXPECT_EQ(summary.overlong_filtered, 1);
+  options.algorithm.overlong.filter = false;
+  EXPECT_GE(Assign()->micro_batch[1], 0);
+  EXPECT_EQ(summary.overlong_filtered, 0);
+}
+
+TEST_F(AssignmentTest, SoftOverlongPenaltyChangesRewardsAndNotCollapse) {
+  options.algorithm.advantage = Estimator::kDrGrpo;
+  options.algorithm.overlong.cache = 4;
+  options.overlong_length = 6;
+  plan.total_lengths[2] = 6;  // the whole penalty
+  plan.total_lengths[3] = 4;  // half of it
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_NEAR(assigned->advantages[2], -0.25, 1e-12);
+  EXPECT_NEAR(assigned->advantages[3], 0.25, 1e-12);
+  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw rewards are equal all the same
+  EXPECT_GE(assigned->micro_batch[2], 0);
+}
+
+TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
+  options.algorithm.kl_coef = 0.1;  // would run it otherwise
+  options.mask_zero_variance = true;
+  plan.collapse.step.Add(CollapseClass::kAllWrong);  // drawn for the step, and replaced
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  for (const std::size_t row : {2, 3}) {
+    EXPECT_EQ(assigned->advantages[row], 0);
+    EXPECT_EQ(assigned->token_weights[row], 0);
+    EXPECT_EQ(assigned->micro_batch[row], -1);
+    EXPECT_EQ(assigned->lengths[row], 4);  // it is read for the statistics
+  }
+  EXPECT_DOUBLE_EQ(assigned->token_weights[0], 1.0 / 16);  // 4 completions of 4 trained tokens
+  EXPECT_EQ(summary.groups_masked, 1);
+  EXPECT_EQ(summary.groups_replaced, 1);
+  EXPECT_EQ(summary.groups_trained, 2);
+  EXPECT_EQ(summary.tokens, 16);
+  EXPECT_EQ(summary.collapse.all_correct, 1);  // raw
+  EXPECT_NEAR(summary.reward_mean, 4.0 / 6, 1e-12);
+}
+
+// An estimator that looks at the whole batch sees the groups that train, as DAPO's filter comes
+// before its advantages.
+TEST_F(AssignmentTest, AMaskedGroupIsInNoStatisticOfTheEstimator) {
+  options.algorithm.advantage = Estimator::kReinforcePp;
+  options.mask_zero_variance = true;
+  const auto masked = Assign();
+  ASSERT_TRUE(masked.ok()) << masked.status().ToString();
+  plan = MakePlan({{10, {1, 0}}, {12, {0, 1}}});
+  const auto without = Assign();
+  ASSERT_TRUE(without.ok());
+  EXPECT_EQ((std::vector<double>{masked->advantages[0], masked->advantages[1],
+                                 masked->advantages[4], masked->advantages[5]}),
+            without->advantages);
+}
+
+TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
+  plan = MakePlan({{10, {1, 1}}, {11, {0, 0}}});
+  options.mask_zero_variance = true;
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(assigned->rounds, 0);
+  EXPECT_EQ(summary.tokens, 0);
+}
+
+TEST_F(AssignmentTest, RejectsCountsThatContradictTheClasses) {
+  plan.collapse.step.all_correct += 1;
+  EXPECT_EQ(Assign().status().code(), StatusCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace buttress
