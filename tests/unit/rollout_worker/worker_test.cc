@@ -30,7 +30,7 @@ TEST_F(WorkerTest, SubmitsLeasedGroupsCompleteScoredAndSeeded) {
     EXPECT_EQ(completion.outcome,
               completion.token_ids.front() % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
   }
-  // Every acknowledged group is reported once, and once only.
+  // The worker reports every acknowledged group exactly once.
   ASSERT_TRUE(coordinator_.WaitUntil(
       [](const Seen& seen) { return seen.finished.size() == 10 && seen.last.held_size() == 0; }));
   for (const auto& [key, times] : coordinator_.seen().finished) EXPECT_EQ(times, 1);
@@ -163,8 +163,8 @@ TEST_F(WorkerTest, ReturnsALeaseThatItCannotSample) {
 }
 
 TEST_F(WorkerTest, RepeatsSubmissionsUntilTheyAreAcknowledged) {
-  // The client's own attempts end at codes that it does not repeat; the worker repeats those that a
-  // restart mends.
+  // The client does not retry these codes; the submitter repeats the submission, because a restart
+  // of the coordinator may help.
   coordinator_.RefuseSubmissions(2, grpc::StatusCode::RESOURCE_EXHAUSTED);
   coordinator_.Offer(LeaseOf(1));
   Start();

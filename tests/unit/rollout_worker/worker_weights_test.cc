@@ -75,7 +75,7 @@ TEST_F(WorkerWeightsTest, ReturnsLeasesWhoseWeightsCannotBeFetched) {
     return seen.returned.contains({1, 1});
   }));
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
-  // And no more are asked for, or they would go to and fro.
+  // The worker asks for no more leases, which it would have to return again.
   EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.capacity() == 0; }));
 }
 

@@ -1,4 +1,4 @@
-// Ports with certificate and token: who gets in by gRPC and by HTTPS, and who does not.
+// Ports with certificates and a token: which gRPC and HTTPS clients they accept.
 #include <gmock/gmock.h>
 #include <google/protobuf/descriptor.h>
 #include <grpcpp/generic/generic_stub.h>
@@ -18,7 +18,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Answers UNIMPLEMENTED to whatever gets through.
+// Answers UNIMPLEMENTED to every call that passes authentication.
 class SecurePortTest : public ::testing::Test {
  protected:
   SecurePortTest() {
@@ -104,7 +104,7 @@ TEST_F(SecurePortTest, ClientsRejectAServerWhoseCertificateLacksItsAddress) {
             grpc::StatusCode::UNAVAILABLE);
 }
 
-// Body, then the HTTP code; curl's error where there is none.
+// Returns the body followed by the HTTP code, or curl's error without a response.
 std::string Curl(const std::string& arguments) {
   FILE* const pipe =
       ::popen(("curl -sS --max-time 10 -w '%{http_code}' " + arguments + " 2>&1").c_str(), "r");
@@ -136,7 +136,7 @@ TEST(MetricsPortTest, PlainMetricsAreNotDelayedByIdleConnections) {
   Metrics metrics("worker");
   ASSERT_TRUE(metrics.Serve("127.0.0.1:0").ok());
   const std::string port = std::to_string(metrics.port());
-  // 16 connections that say nothing stay open while curl asks.
+  // 16 silent connections stay open during the request.
   const std::string script =
       "bash -c 'for i in $(seq 10 25); do eval \"exec $i<>/dev/tcp/127.0.0.1/" + port +
       "\"; done; curl -sS --max-time 5 -w \"%{http_code}\" http://127.0.0.1:" + port + "/metrics'";
