@@ -1,13 +1,14 @@
-"""The estimators as one writes them in NumPy or PyTorch: whole arrays, rewards r [K, G], the same code for both but for what they name
-differently. `xp` is numpy or torch.
+"""The estimators in plain NumPy or PyTorch, on whole arrays: rewards r [K, G].
 
-Each function takes the batch and gives advantages [K, G]. Constant groups are left to eps, as peers do; ours tests their range.
+The code is the same for both libraries except for the functions that they name differently; `xp` is
+numpy or torch. Each function takes the batch and returns advantages [K, G]. Constant groups are
+left to eps, as the peers do, where Buttress tests the range of the rewards.
 """
 import math
 
 
 class Arrays:
-    """What NumPy and PyTorch name differently."""
+    """Functions that NumPy and PyTorch name differently."""
 
     def __init__(self, xp):
         self.xp, self.torch = xp, xp.__name__ == "torch"
@@ -16,7 +17,8 @@ class Arrays:
         return x.mean(dim=1, keepdim=True) if self.torch else x.mean(axis=1, keepdims=True)
 
     def std(self, x, ddof=1):
-        return x.std(dim=1, keepdim=True, correction=ddof) if self.torch else x.std(axis=1, keepdims=True, ddof=ddof)
+        return x.std(dim=1, keepdim=True, correction=ddof) if self.torch else x.std(
+            axis=1, keepdims=True, ddof=ddof)
 
     def total(self, x):
         return x.sum(dim=1, keepdim=True) if self.torch else x.sum(axis=1, keepdims=True)
@@ -111,7 +113,8 @@ def among(a, b, weight, mean, variance, ddof=1, eps=EPS):
     n = b.r.shape[1]
     own = a.mean(b.r)
     both = (n * own + weight * mean) / (n + weight)
-    squares = a.total((b.r - own) ** 2) + n * (own - both) ** 2 + weight * (variance + (mean - both) ** 2)
+    squares = a.total(
+        (b.r - own) ** 2) + n * (own - both) ** 2 + weight * (variance + (mean - both) ** 2)
     return (b.r - both) / ((squares / (n + weight - ddof)) ** 0.5 + eps)
 
 
@@ -152,7 +155,7 @@ def a_grae(a, b):
 
 
 def batch(a, b, formula):
-    """What ComputeAdvantages does: the rewards are finite, the groups' collapse classes and their counts, advantages, which are finite."""
+    """The work of ComputeAdvantages: checked rewards, collapse classes, checked advantages."""
     assert a.xp.isfinite(b.r).all()
     high, low = a.high(b.r), a.low(b.r)
     same = high == low
@@ -193,7 +196,9 @@ def avspo_ladder(a, b):
     n = b.r.shape[1]
     size = max(1, min(n, math.ceil(n * rate ** 0.5)))
     top = a.xp.where(high > 0, high, a.full(high, 0.1))
-    virtual = among(a, b, size, top * (size + 1) / (2 * size), top ** 2 * (size * size - 1) / (12 * size * size))
+    virtual = among(a, b, size,
+                    top * (size + 1) / (2 * size),
+                    top ** 2 * (size * size - 1) / (12 * size * size))
     return a.xp.where(same, virtual, base)
 
 

@@ -1,8 +1,11 @@
-"""Nanoseconds per group of every estimator, ours (lib/rl, one thread) beside NumPy and PyTorch (one thread) on the same rewards:
-bench/run.sh advantages [--json] [--quick]. Best of the calls of half a second; the results are compared first.
+"""Nanoseconds per group of every estimator: bench/run.sh advantages [--json] [--quick].
 
-Two cases each. `batch`: what a trainer needs of a batch: rewards checked, collapse classes and counts, advantages, advantages checked (ours:
-ComputeAdvantages). `formula`: the advantages alone. More than half of the groups are constant, as in training.
+Times Buttress (lib/rl, one thread) beside NumPy and PyTorch (one thread) on the same rewards: the
+best of the calls of half a second. The results are compared first. Each size has two cases:
+  batch    the work for a step: checked rewards, collapse classes and counts, checked advantages
+           (ComputeAdvantages)
+  formula  the advantages alone
+More than half of the groups are constant, as in training.
 """
 import argparse
 import json
@@ -21,8 +24,11 @@ import formulas
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OURS = ROOT / "build/release/bin/bench_advantages"
-NAMES = ["grpo", "dr_grpo", "rloo", "opo", "reinforce_pp", "reinforce_pp_baseline", "gpg", "pass_k", "gdpo", "ngrpo", "rl_zvp", "w_reinforce",
-         "reinforce_rej", "raft", "a_grae", "avspo_noise", "avspo_opposite", "avspo_ladder", "avspo_prior"]
+NAMES = [
+    "grpo", "dr_grpo", "rloo", "opo", "reinforce_pp", "reinforce_pp_baseline", "gpg", "pass_k",
+    "gdpo", "ngrpo", "rl_zvp", "w_reinforce", "reinforce_rej", "raft", "a_grae", "avspo_noise",
+    "avspo_opposite", "avspo_ladder", "avspo_prior"
+]
 SIZES = [(8, 10_000), (16, 10_000), (64, 10_000), (8, 1_000_000)]
 PEERS = {"numpy": numpy, "torch": torch}
 
@@ -37,7 +43,9 @@ def settings(name):
 
 def make_batch(folder, size, groups):
     random = numpy.random.default_rng(20260101)
-    rates = random.choice([0.0, 1.0, 0.2, 0.5, 0.8], size=(groups, 1), p=[0.3, 0.25, 0.15, 0.15, 0.15])
+    rates = random.choice([0.0, 1.0, 0.2, 0.5, 0.8],
+                          size=(groups, 1),
+                          p=[0.3, 0.25, 0.15, 0.15, 0.15])
     rewards = (random.random((groups, size)) < rates).astype(numpy.float64)
     lengths = random.integers(1, 512, (groups, size), dtype=numpy.int32)
     components = numpy.stack([rewards, random.random((groups, size))], axis=2)
@@ -59,7 +67,7 @@ def best_of(call, seconds):
 
 
 def compare(name, ours, theirs):
-    """avspo_noise draws random numbers of its own; there is nothing to compare."""
+    """Exits if the advantages differ. avspo_noise is not compared: it draws its own numbers."""
     theirs = theirs[0] if isinstance(theirs, tuple) else theirs
     worst = float(numpy.abs(ours - numpy.asarray(theirs).reshape(-1)).max())
     if worst > 1e-7 and name != "avspo_noise":
@@ -67,15 +75,22 @@ def compare(name, ours, theirs):
 
 
 def run_ours(name, folder, size, seconds, work):
-    command = [OURS, folder, "--group-size", size, "--seconds", seconds, "--out", folder / "advantages", *settings(name)]
+    command = [
+        OURS, folder, "--group-size", size, "--seconds", seconds, "--out", folder / "advantages",
+        *settings(name)
+    ]
     command += ["--formula"] if work == "formula" else []
-    return float(subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return float(
+        subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, text=True,
+                       check=True).stdout)
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="a tenth of the time, no million groups")
+    parser.add_argument("--quick",
+                        action="store_true",
+                        help="a tenth of the time, no million groups")
     options = parser.parse_args()
     seconds = 0.05 if options.quick else 0.5
     torch.set_num_threads(1)
@@ -86,8 +101,10 @@ def main():
         with tempfile.TemporaryDirectory() as temp:
             folder = pathlib.Path(temp)
             numbers = make_batch(folder, size, groups)
-            batches = {"numpy": types.SimpleNamespace(**numbers),
-                       "torch": types.SimpleNamespace(**{k: torch.from_numpy(v) for k, v in numbers.items()})}
+            batches = {
+                "numpy": types.SimpleNamespace(**numbers), "torch":
+                    types.SimpleNamespace(**{k: torch.from_numpy(v) for k, v in numbers.items()})
+            }
             for name in NAMES:
                 formula = getattr(formulas, name)
                 print(f"{name} G={size} K={groups}", file=sys.stderr)
@@ -98,15 +115,21 @@ def main():
                     for peer, xp in PEERS.items():
                         arrays, batch = formulas.Arrays(xp), batches[peer]
                         compare(name, numpy.fromfile(folder / "advantages"), formula(arrays, batch))
-                        whole = lambda: formulas.batch(arrays, batch, formula) if work == "batch" else formula(arrays, batch)
+                        whole = lambda: formulas.batch(
+                            arrays, batch, formula) if work == "batch" else formula(arrays, batch)
                         times[peer] = best_of(whole, seconds) * 1e9 / groups
                         if times[peer] < ours:
                             behind.append(f"{case}: {ours:.1f} ns, {peer} {times[peer]:.1f} ns")
                         if options.json:
-                            print(json.dumps({"bench": "advantages", "case": case, "ours": ours, "peer": times[peer], "peer_name": peer,
-                                              "unit": "ns/group", "ratio": times[peer] / ours}), flush=True)
+                            print(json.dumps({
+                                "bench": "advantages", "case": case, "ours": ours,
+                                "peer": times[peer], "peer_name": peer, "unit": "ns/group",
+                                "ratio": times[peer] / ours
+                            }),
+                                  flush=True)
                     if not options.json:
-                        print(f"{case:45s} {ours:9.1f} {times['numpy']:9.1f} {times['torch']:9.1f}", flush=True)
+                        print(f"{case:45s} {ours:9.1f} {times['numpy']:9.1f} {times['torch']:9.1f}",
+                              flush=True)
     for line in behind:
         print("behind:", line, file=sys.stderr)
 

@@ -1,18 +1,23 @@
-"""Writes advantages.json: golden vectors of lib/rl's estimators.
+"""Writes advantages.json, the golden vectors of lib/rl's estimators.
 
-Plain Python in double precision, written from the papers and released codes and not from the C++:
-  grpo, dr_grpo, rloo, opo      arXiv 2402.03300 (sample std as in verl and TRL), 2503.20783, 2402.14740, 2505.23585
-  reinforce_pp(_baseline)       arXiv 2501.03262 with gamma 1, whitened as verl's masked_whiten
-  gpg, pass_k, gdpo             arXiv 2504.02546, 2503.19595, 2601.05242, as verl's core_algos has them; gpg also as its authors'
-  ngrpo, rl_zvp                 arXiv 2509.18851, 2509.21880
-  w_reinforce, reinforce_rej    arXiv 2506.01347, 2504.11343 (raft too)
-  a_grae                        arXiv 2602.05548v3 Eq 12, 13, and the repository's compute_grpo_outcome_advantage
-  avspo                         noise: the project's brief; opposite: released code of arXiv 2605.21125 (hexixiang/ACR), per group; ladder: the
-                                text (WWW Eq 9 - 14); prior: algorithms.md 1.5 (c)
-  Philox                        Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11; normals by Box-Muller
-Virtual rewards are written out one by one wherever they are whole; only `prior` uses moments.
-check_printed holds six-digit numbers of the specification's tables, computed before and apart from this file; the script fails if it
-differs. Run: python3 tests/golden/make_advantages.py
+Plain Python in double precision, written from the papers and released codes, not from the C++:
+  grpo, dr_grpo, rloo, opo    arXiv 2402.03300 (sample std as in verl and TRL), 2503.20783,
+                              2402.14740, 2505.23585
+  reinforce_pp(_baseline)     arXiv 2501.03262 with gamma 1, whitened as verl's masked_whiten
+  gpg, pass_k, gdpo           arXiv 2504.02546, 2503.19595, 2601.05242, as verl's core_algos has
+                              them; gpg also as its authors have it
+  ngrpo, rl_zvp               arXiv 2509.18851, 2509.21880
+  w_reinforce, reinforce_rej  arXiv 2506.01347, 2504.11343 (raft too)
+  a_grae                      arXiv 2602.05548v3 Eq 12, 13, and the released
+                              compute_grpo_outcome_advantage
+  avspo                       noise: Gaussian noise on the rewards; opposite: the released code of
+                              arXiv 2605.21125 (hexixiang/ACR), per group; ladder: the paper's text
+                              (Eq 9 - 14); prior: docs/theory.md, section 4
+  Philox                      Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC11;
+                              normals by Box-Muller
+Virtual rewards are written out one by one where their number is whole; only `prior` uses moments.
+check_printed holds six-digit numbers that were computed independently of this file; the script
+fails if its own differ. Run: python3 tests/golden/make_advantages.py
 """
 import json
 import math
@@ -34,13 +39,17 @@ def std(values, ddof):
 
 
 def divisor(values, kind, eps):
-    return {"sample": lambda: std(values, 1) + eps, "population": lambda: std(values, 0) + eps, "none": lambda: 1.0}[kind]()
+    return {
+        "sample": lambda: std(values, 1) + eps, "population": lambda: std(values, 0) + eps,
+        "none": lambda: 1.0
+    }[kind]()
 
 
 def spread(rewards, function):
     """function gives the advantages of the scorable completions."""
     scored = real(rewards)
-    advantages = iter(function(scored) if len(scored) > 1 and max(scored) != min(scored) else [0.0] * len(scored))
+    advantages = iter(
+        function(scored) if len(scored) > 1 and max(scored) != min(scored) else [0.0] * len(scored))
     return [0.0 if r is None else next(advantages) for r in rewards]
 
 
@@ -86,14 +95,19 @@ def opo(rewards, lengths):
 
 def whiten(groups, values, lengths, kind="sample"):
     """Every token of a scorable completion counts once."""
-    tokens = [v for g, vs, ts in zip(groups, values, lengths, strict=True) for r, v, t in zip(g, vs, ts, strict=True) if r is not None
-              for _ in range(t)]
+    tokens = [
+        v for g, vs, ts in zip(groups, values, lengths, strict=True)
+        for r, v, t in zip(g, vs, ts, strict=True) if r is not None for _ in range(t)
+    ]
     if max(tokens) == min(tokens):
         return [[0.0] * len(g) for g in groups]
     mean = math.fsum(tokens) / len(tokens)
-    variance = math.fsum((x - mean) ** 2 for x in tokens) / (len(tokens) - {"sample": 1, "population": 0, "none": 0}[kind])
+    variance = math.fsum(
+        (x - mean) ** 2
+        for x in tokens) / (len(tokens) - {"sample": 1, "population": 0, "none": 0}[kind])
     scale = 1.0 if kind == "none" else 1.0 / math.sqrt(variance + 1e-8)
-    return [[0.0 if r is None else (v - mean) * scale for r, v in zip(g, vs)] for g, vs in zip(groups, values)]
+    return [[0.0 if r is None else (v - mean) * scale for r, v in zip(g, vs)]
+            for g, vs in zip(groups, values)]
 
 
 def reinforce_pp(groups, lengths, kind="sample", baseline=False):
@@ -123,9 +137,11 @@ def gdpo(groups, lengths, components, weights, kind, eps):
     """components: for each group, a list over completions of lists over components."""
     sums = []
     for rewards, parts in zip(groups, components, strict=True):
-        columns = [[None if r is None else p[c] for r, p in zip(rewards, parts, strict=True)] for c in range(len(weights))]
+        columns = [[None if r is None else p[c] for r, p in zip(rewards, parts, strict=True)]
+                   for c in range(len(weights))]
         each = [normalize(column, kind, eps) for column in columns]
-        sums.append([math.fsum(w * a[i] for w, a in zip(weights, each)) for i in range(len(rewards))])
+        sums.append(
+            [math.fsum(w * a[i] for w, a in zip(weights, each)) for i in range(len(rewards))])
     return whiten(groups, sums, lengths)
 
 
@@ -183,7 +199,8 @@ def opposite(groups, kind, eps, virtual_eps=1e-6):
     for rewards in groups:
         other = {"all_correct": 0.0, "all_wrong": 1.0}.get(collapse(rewards))
         base = normalize(rewards, kind, eps)
-        out.append(base if other is None else blend(w, base, among(rewards, [other], "sample", virtual_eps)))
+        out.append(base if other is
+                   None else blend(w, base, among(rewards, [other], "sample", virtual_eps)))
         weights.append(0.0 if other is None else w)
     return out, weights, [1.0 if w > 0 else 0.0 for w in weights]
 
@@ -207,7 +224,10 @@ def noise(groups, key):
 def ladder_values(group, rate, alpha, anchor, symmetric):
     size = max(1, min(len(group), math.ceil(len(group) * rate**alpha)))
     if symmetric:
-        return {1.0: [1 - k / size for k in range(1, size + 1)], 0.0: [k / size for k in range(1, size + 1)]}.get(group[0])
+        return {
+            1.0: [1 - k / size for k in range(1, size + 1)],
+            0.0: [k / size for k in range(1, size + 1)]
+        }.get(group[0])
     top = max(group) if max(group) > 0 else anchor
     return [top * (1 - (k - 1) / size) for k in range(1, size + 1)]
 
@@ -218,8 +238,10 @@ def ladder(groups, kind, eps, alpha=0.5, anchor=0.1, symmetric=False, strength=1
     for rewards in groups:
         base = normalize(rewards, kind, eps)
         constant = collapse(rewards) in ("all_correct", "all_wrong", "other_constant")
-        virtual = ladder_values(real(rewards), rate, alpha, anchor, symmetric) if constant and rate > threshold else None
-        out.append(base if virtual is None else blend(strength, base, among(rewards, virtual, kind, eps)))
+        virtual = ladder_values(real(rewards), rate, alpha, anchor,
+                                symmetric) if constant and rate > threshold else None
+        out.append(base if virtual is
+                   None else blend(strength, base, among(rewards, virtual, kind, eps)))
         weights.append(0.0 if virtual is None else strength)
         samples.append(0.0 if virtual is None else float(len(virtual)))
     return out, weights, samples
@@ -230,13 +252,15 @@ def prior(groups, kind, eps, history, acr_ema, kappa=1.0, n0=None, correct=1.0, 
     out, weights, samples = [], [], []
     for rewards, (c, n) in zip(groups, history, strict=True):
         base, kept = normalize(rewards, kind, eps), collapse(rewards)
-        w = {"all_correct": correct, "all_wrong": wrong}.get(kept, 0.0) * opening * (n / (n + (n0 or len(real(rewards)))) if n else 0.0)
+        w = {"all_correct": correct, "all_wrong": wrong}.get(
+            kept, 0.0) * opening * (n / (n + (n0 or len(real(rewards)))) if n else 0.0)
         weights.append(w)
         samples.append(kappa if w > 0 else 0.0)
         if w > 0:
             g, m, k = len(real(rewards)), c / n, math.fsum(real(rewards))
             mean = (k + kappa * m) / (g + kappa)
-            spread_of = math.sqrt(mean * (1 - mean) * ((g + kappa) / (g + kappa - 1) if kind == "sample" else 1.0))
+            spread_of = math.sqrt(mean * (1 - mean) *
+                                  ((g + kappa) / (g + kappa - 1) if kind == "sample" else 1.0))
             scale = 1.0 if kind == "none" else spread_of + eps
             virtual = [0.0 if r is None or r == m else (r - mean) / scale for r in rewards]
             base = blend(w, base, virtual)
@@ -249,20 +273,25 @@ HALF = [A1, ONES, ZEROS, A4]                                   # ACR 0.5: weight
 FIFTHS = [A1, ONES, ZEROS, A4, C]                              # ACR 0.4: weight 0.5
 CALM = [A1, A4, A7, B, ZEROS]                                  # ACR 0.2: gate closed
 STUCK = [ONES, ZEROS, [0.5] * 8, A4]                           # ACR 0.75
-MASKED = [[1.0, None, 0.0, 1.0], [None, 1.0, 1.0, 1.0], [0.0, None, None, 0.0], [1.0, None, None, None], [0.5] * 4]
-PAIR = [B, [0.0] * 4]                                          # the specification's batch for whitening
+MASKED = [[1.0, None, 0.0, 1.0], [None, 1.0, 1.0, 1.0], [0.0, None, None, 0.0],
+          [1.0, None, None, None], [0.5] * 4]
+PAIR = [B, [0.0] * 4]  # the specification's batch for whitening
 PAIR_LENGTHS = [[3, 5, 2, 6], [4] * 4]
 TOKENS = [3, 5, 2, 6]
-PARTS = [[[1.0, 0.2], [0.0, 0.9], [0.0, 0.4], [1.0, 0.1]], [[0.0, 0.5], [0.0, 0.5], [0.0, 1.0], [0.0, 0.5]]]
+PARTS = [[[1.0, 0.2], [0.0, 0.9], [0.0, 0.4], [1.0, 0.1]],
+         [[0.0, 0.5], [0.0, 0.5], [0.0, 1.0], [0.0, 0.5]]]
 HISTORY = [[0, 0], [8, 32], [0, 5], [9, 9], [3, 12]]
 KEY = [0x1234567890ABCDEF, 42]
 
 
 def row(estimator, groups, advantages, weights=None, samples=None, settings=(), **extra):
     zeros = [0.0] * len(groups)
-    return {"set": [f"run.algorithm.advantage={estimator}", *(f"run.algorithm.{s}" for s in settings)], "key": KEY, "groups": groups,
-            "advantages": advantages, "collapse": [collapse(g) for g in groups], "acr": acr(groups), "weights": weights or zeros,
-            "samples": samples or zeros, **extra}
+    return {
+        "set": [f"run.algorithm.advantage={estimator}",
+                *(f"run.algorithm.{s}" for s in settings)], "key": KEY, "groups": groups,
+        "advantages": advantages, "collapse": [collapse(g) for g in groups], "acr": acr(groups),
+        "weights": weights or zeros, "samples": samples or zeros, **extra
+    }
 
 
 def lengths_of(groups):
@@ -270,7 +299,8 @@ def lengths_of(groups):
 
 
 def group_cases():
-    for kind, eps in (("sample", 1e-6), ("sample", 1e-4), ("sample", 1e-9), ("population", 1e-6), ("none", 1e-6)):
+    for kind, eps in (("sample", 1e-6), ("sample", 1e-4), ("sample", 1e-9), ("population", 1e-6),
+                      ("none", 1e-6)):
         settings = [f"std={kind}", f"eps={eps}"]
         for groups in (BINARY, MASKED):
             yield row("grpo", groups, [normalize(g, kind, eps) for g in groups], settings=settings)
@@ -278,9 +308,13 @@ def group_cases():
             advantages = [ngrpo(g, kind, eps) for g in groups]
             joined = [1.0 if len(real(g)) > 1 else 0.0 for g in groups]
             yield row("ngrpo", groups, advantages, joined, joined, settings)
-            yield row("rl_zvp", groups, [normalize(g, kind, eps) for g in groups], settings=settings + ["rl_zvp.alpha=0.2"],
-                      entropy_scale=[[0.0 if r is None else {"all_correct": .2, "all_wrong": -.2}.get(collapse(g), 0.0) for r in g]
-                                     for g in groups])
+            yield row("rl_zvp",
+                      groups, [normalize(g, kind, eps) for g in groups],
+                      settings=settings + ["rl_zvp.alpha=0.2"],
+                      entropy_scale=[[
+                          0.0 if r is None else {"all_correct": .2, "all_wrong": -.2}.get(
+                              collapse(g), 0.0) for r in g
+                      ] for g in groups])
     for groups in (BINARY, MASKED):
         lengths = lengths_of(groups)
         yield row("dr_grpo", groups, [normalize(g, "none", 0) for g in groups])
@@ -292,28 +326,47 @@ def group_cases():
     yield row("raft", signed, [[1.0, 0.0, 0.0, 0.5], [0.0] * 4])
     crisp = [A1, ONES, ZEROS, [1.0, None, 0.0]]
     yield row("w_reinforce", crisp, [w_reinforce(g, 0.1) for g in crisp])
-    yield row("w_reinforce", crisp, [w_reinforce(g, 0.5) for g in crisp], settings=["w_reinforce.positive_weight=0.5"])
+    yield row("w_reinforce",
+              crisp, [w_reinforce(g, 0.5) for g in crisp],
+              settings=["w_reinforce.positive_weight=0.5"])
 
 
 def batch_cases():
-    for groups, lengths in ((PAIR, PAIR_LENGTHS), (BINARY, lengths_of(BINARY)), (MASKED, lengths_of(MASKED)), ([ONES], lengths_of([ONES]))):
+    for groups, lengths in ((PAIR, PAIR_LENGTHS), (BINARY, lengths_of(BINARY)),
+                            (MASKED, lengths_of(MASKED)), ([ONES], lengths_of([ONES]))):
         for kind in ("sample", "population", "none"):
-            yield row("reinforce_pp", groups, reinforce_pp(groups, lengths, kind), settings=[f"std={kind}"], lengths=lengths)
-            yield row("reinforce_pp_baseline", groups, reinforce_pp(groups, lengths, kind, True), settings=[f"std={kind}"],
+            yield row("reinforce_pp",
+                      groups,
+                      reinforce_pp(groups, lengths, kind),
+                      settings=[f"std={kind}"],
+                      lengths=lengths)
+            yield row("reinforce_pp_baseline",
+                      groups,
+                      reinforce_pp(groups, lengths, kind, True),
+                      settings=[f"std={kind}"],
                       lengths=lengths)
     for groups in (PAIR, BINARY, MASKED):
         for form in ("verl", "official"):
             yield row("gpg", groups, gpg(groups, form), settings=[f"gpg.form={form}"])
     for weights, settings in (([1.0, 1.0], []), ([1.0, 0.25], ["gdpo.weights=[1, 0.25]"])):
-        yield row("gdpo", PAIR, gdpo(PAIR, PAIR_LENGTHS, PARTS, weights, "sample", 1e-6), settings=settings, lengths=PAIR_LENGTHS,
+        yield row("gdpo",
+                  PAIR,
+                  gdpo(PAIR, PAIR_LENGTHS, PARTS, weights, "sample", 1e-6),
+                  settings=settings,
+                  lengths=PAIR_LENGTHS,
                   components=PARTS)
     crisp = [[1.0, None, 0.0, 1.0], [None, 1.0, 1.0, 1.0], [0.0, 0.0]]
     for groups in (HALF, crisp):
         for form in ("paper", "released"):
             for kind, eps in (("sample", 1e-6), ("population", 0.0)):
                 for alpha in (1.0, 0.5):
-                    yield row("a_grae", groups, a_grae(groups, kind, eps, form, alpha),
-                              settings=[f"std={kind}", f"eps={eps}", f"a_grae.form={form}", f"a_grae.alpha={alpha}"])
+                    yield row("a_grae",
+                              groups,
+                              a_grae(groups, kind, eps, form, alpha),
+                              settings=[
+                                  f"std={kind}", f"eps={eps}", f"a_grae.form={form}",
+                                  f"a_grae.alpha={alpha}"
+                              ])
 
 
 def avspo_cases():
@@ -323,17 +376,42 @@ def avspo_cases():
     for groups in (HALF, STUCK, CALM, MASKED):
         for kind, eps in (("sample", 1e-6), ("population", 0.0), ("none", 1e-6)):
             for symmetric in (False, True):
-                settings = [f"std={kind}", f"eps={eps}", f"avspo.ladder.symmetric={str(symmetric).lower()}", "avspo.mode=ladder"]
-                yield row("avspo", groups, *ladder(groups, kind, eps, symmetric=symmetric), settings)
-                yield row("avspo", groups, *ladder(groups, kind, eps, alpha=2.0, anchor=0.4, symmetric=symmetric, strength=0.25),
-                          settings + ["avspo.ladder.alpha=2", "avspo.ladder.anchor=0.4", "avspo.ladder.strength=0.25"])
+                settings = [
+                    f"std={kind}", f"eps={eps}", f"avspo.ladder.symmetric={str(symmetric).lower()}",
+                    "avspo.mode=ladder"
+                ]
+                yield row("avspo", groups, *ladder(groups, kind, eps, symmetric=symmetric),
+                          settings)
+                yield row(
+                    "avspo", groups,
+                    *ladder(groups,
+                            kind,
+                            eps,
+                            alpha=2.0,
+                            anchor=0.4,
+                            symmetric=symmetric,
+                            strength=0.25), settings + [
+                                "avspo.ladder.alpha=2", "avspo.ladder.anchor=0.4",
+                                "avspo.ladder.strength=0.25"
+                            ])
     for groups in (FIFTHS, MASKED, [ONES, ZEROS, ONES, ZEROS, ONES]):
         for kind, eps in (("sample", 1e-6), ("population", 0.0), ("none", 1e-6)):
             settings = [f"std={kind}", f"eps={eps}", "avspo.mode=prior"]
-            yield row("avspo", groups, *prior(groups, kind, eps, HISTORY, 0.4), settings, history=HISTORY, acr_ema=0.4)
-            yield row("avspo", groups, *prior(groups, kind, eps, HISTORY, 0.9, 8.0, 2.0, 0.5, 0.75),
-                      settings + ["avspo.prior.kappa=8", "avspo.prior.confidence_count=2", "avspo.prior.strength_correct=0.5",
-                                  "avspo.prior.strength_wrong=0.75"], history=HISTORY, acr_ema=0.9)
+            yield row("avspo",
+                      groups,
+                      *prior(groups, kind, eps, HISTORY, 0.4),
+                      settings,
+                      history=HISTORY,
+                      acr_ema=0.4)
+            yield row("avspo",
+                      groups,
+                      *prior(groups, kind, eps, HISTORY, 0.9, 8.0, 2.0, 0.5, 0.75),
+                      settings + [
+                          "avspo.prior.kappa=8", "avspo.prior.confidence_count=2",
+                          "avspo.prior.strength_correct=0.5", "avspo.prior.strength_wrong=0.75"
+                      ],
+                      history=HISTORY,
+                      acr_ema=0.9)
 
 
 def near(name, got, want):
@@ -343,18 +421,27 @@ def near(name, got, want):
 
 def check_groups():
     tables = {
-        ("sample", 1e-6): [(2.474867, -.353552), (.935413, -.935413), (.353552, -2.474867), (.866024, -.866024)],
-        ("sample", 1e-4): [(2.474174, -.353453), (.935239, -.935239), (.353453, -2.474174), (.865875, -.865875)],
-        ("sample", 1e-9): [(2.474874, -.353553), (.935414, -.935414), (.353553, -2.474874), (.866025, -.866025)],
-        ("population", 1e-6): [(2.645743, -.377963), (.999998, -.999998), (.377963, -2.645743), (.999998, -.999998)],
+        ("sample", 1e-6): [(2.474867, -.353552), (.935413, -.935413), (.353552, -2.474867),
+                           (.866024, -.866024)], ("sample", 1e-4): [(2.474174, -.353453),
+                                                                    (.935239, -.935239),
+                                                                    (.353453, -2.474174),
+                                                                    (.865875, -.865875)],
+        ("sample", 1e-9): [(2.474874, -.353553), (.935414, -.935414), (.353553, -2.474874),
+                           (.866025, -.866025)], ("population", 1e-6): [(2.645743, -.377963),
+                                                                        (.999998, -.999998),
+                                                                        (.377963, -2.645743),
+                                                                        (.999998, -.999998)],
         ("none", 0): [(.875, -.125), (.5, -.5), (.125, -.875), (.5, -.5)],
     }
     rows = {key: lambda g, key=key: normalize(g, *key) for key in tables}
     rows["rloo"] = rloo
     tables["rloo"] = [(1.0, -.142857), (.571429, -.571429), (.142857, -1.0), (.666667, -.666667)]
-    rows["ngrpo sample"], rows["ngrpo population"] = (lambda g: ngrpo(g, "sample", 1e-6)), (lambda g: ngrpo(g, "population", 1e-6))
-    tables["ngrpo sample"] = [(1.763830, -.503951), (.843272, -1.054091), (.333332, -2.666659), (.730295, -1.095443)]
-    tables["ngrpo population"] = [(1.870824, -.534521), (.894425, -1.118032), (.353552, -2.828418), (.816495, -1.224742)]
+    rows["ngrpo sample"], rows["ngrpo population"] = (lambda g: ngrpo(g, "sample", 1e-6)), (
+        lambda g: ngrpo(g, "population", 1e-6))
+    tables["ngrpo sample"] = [(1.763830, -.503951), (.843272, -1.054091), (.333332, -2.666659),
+                              (.730295, -1.095443)]
+    tables["ngrpo population"] = [(1.870824, -.534521), (.894425, -1.118032), (.353552, -2.828418),
+                                  (.816495, -1.224742)]
     rows["pass_k"] = lambda g: pass_k(g, "sample", 1e-6)
     tables["pass_k"] = [(2.828419, 0), (0, 0), (0, 0), (0, 0)]
     for name, table in tables.items():
@@ -367,22 +454,26 @@ def check_groups():
     near("C rloo", rloo(C), (-.3, .1, .766667, -.566667))
     near("C pass_k", pass_k(C, "sample", 1e-6), (0, 0, 1.149600, 0))
     near("C ngrpo sample", ngrpo(C, "sample", 1e-6), (-.745498, -.087706, 1.008615, -1.184026))
-    near("C ngrpo population", ngrpo(C, "population", 1e-6), (-.833492, -.098058, 1.127665, -1.323781))
-    near("ngrpo constant", (ngrpo(ZEROS, "sample", 1e-6)[0], ngrpo(ZEROS, "population", 1e-6)[0], ngrpo(ONES, "sample", 1e-6)[0]),
-         (-.333332, -.353552, 0))
+    near("C ngrpo population", ngrpo(C, "population", 1e-6),
+         (-.833492, -.098058, 1.127665, -1.323781))
+    near("ngrpo constant", (ngrpo(ZEROS, "sample", 1e-6)[0], ngrpo(
+        ZEROS, "population", 1e-6)[0], ngrpo(ONES, "sample", 1e-6)[0]), (-.333332, -.353552, 0))
     near("opo B", opo(B, TOKENS), (.4375, -.5625, -.5625, .4375))
     near("opo C", opo(C, TOKENS), (-.118750, .181250, .681250, -.318750))
 
 
 def check_batches():
     assert acr(HALF) == 0.5
-    near("reinforce_pp", sum(reinforce_pp(PAIR, PAIR_LENGTHS), []), (1.573434, -.615692, -.615692, 1.573434) + (-.615692,) * 4)
+    near("reinforce_pp", sum(reinforce_pp(PAIR, PAIR_LENGTHS), []),
+         (1.573434, -.615692, -.615692, 1.573434) + (-.615692,) * 4)
     near("reinforce_pp_baseline", sum(reinforce_pp(PAIR, PAIR_LENGTHS, "sample", True), []),
          (1.310072, -1.484749, -1.484749, 1.310072) + (-.087338,) * 4)
-    near("reinforce_pp_baseline population", sum(reinforce_pp(PAIR, PAIR_LENGTHS, "population", True), []),
+    near("reinforce_pp_baseline population",
+         sum(reinforce_pp(PAIR, PAIR_LENGTHS, "population", True), []),
          (1.331035, -1.508506, -1.508506, 1.331035) + (-.088736,) * 4)
     near("gpg verl", sum(gpg(PAIR, "verl"), []), (2, -2, -2, 2, 0, 0, 0, 0))
-    near("gpg official", sum(gpg(PAIR, "official"), []), [x * 1.999960 * 0.5 for x in (1, -1, -1, 1)] + [0] * 4)
+    near("gpg official", sum(gpg(PAIR, "official"), []),
+         [x * 1.999960 * 0.5 for x in (1, -1, -1, 1)] + [0] * 4)
     grae = {("paper", "population", 0.0, 1.0): (.958643, -.337105, .287262, -.707107),
             ("paper", "population", 0.0, .5): (1.917287, -.337105, .574524, -.707107),
             ("paper", "sample", 1e-6, 1.0): (.896726, -.315332, .268709, -.661437),
@@ -394,7 +485,8 @@ def check_batches():
 
 
 def check_virtual():
-    for size, eps, value in ((8, 0.0, .333333), (8, 1e-4, .333233), (4, 1e-4, .447114), (16, 1e-4, .242436)):
+    for size, eps, value in ((8, 0.0, .333333), (8, 1e-4, .333233), (4, 1e-4, .447114), (16, 1e-4,
+                                                                                         .242436)):
         got, _, _ = opposite([[1.0] * size, [0.0] * size], "sample", 1e-6, eps)
         near(f"opposite G = {size}", (got[0][0], got[1][-1]), (value, -value))
     z = [.3, -1.2, .8, .1, -.5, 1.4, -.9, 0.0]
@@ -405,27 +497,44 @@ def check_virtual():
     assert all(len(ladder_values(ONES, rate, .5, .1, False)) == k for rate, k in sizes.items())
     correct = {"population": (0, .333333, .442326, .522233, .587220, .642529, .690849, .733799),
                "sample": (0, .316228, .421741, .5, .564183, .619157, .667424, .710498)}
-    wrong = {"population": (-.353553, -.468521, -.552345, -.620174, -.677631, -.727607, -.771845, -.811503),
-             "sample": (-.333333, -.444478, -.526640, -.593771, -.651047, -.701140, -.745673, -.785734)}
+    wrong = {
+        "population":
+            (-.353553, -.468521, -.552345, -.620174, -.677631, -.727607, -.771845, -.811503),
+        "sample": (-.333333, -.444478, -.526640, -.593771, -.651047, -.701140, -.745673, -.785734)
+    }
     for kind in correct:
         for size in range(1, 9):
             rungs = [1 - (k - 1) / size for k in range(1, size + 1)]
-            near("ladder", (among(ONES, rungs, kind, 0)[0], among(ZEROS, rungs, kind, 0)[0]), (correct[kind][size - 1], wrong[kind][size - 1]))
-    near("ladder anchor", among(ZEROS, ladder_values(ZEROS, 1, .5, .1, False), "sample", 1e-4)[:1], [-.783545])
+            near("ladder", (among(ONES, rungs, kind, 0)[0], among(ZEROS, rungs, kind, 0)[0]),
+                 (correct[kind][size - 1], wrong[kind][size - 1]))
+    near("ladder anchor",
+         among(ZEROS, ladder_values(ZEROS, 1, .5, .1, False), "sample", 1e-4)[:1], [-.783545])
     for size, value in ((1, .353553), (2, .468521), (4, .620174), (8, .811503)):
         rate = (size / 8) ** 2
-        near("symmetric", (among(ONES, ladder_values(ONES, rate, .5, .1, True), "population", 0)[0],
-                           among(ZEROS, ladder_values(ZEROS, rate, .5, .1, True), "population", 0)[0]), (value, -value))
-    rates = ((10, 1000), (125, 1000), (250, 1000), (500, 1000), (750, 1000), (900, 1000), (990, 1000))
-    tables = {1: (.351562, .328165, .301511, .242536, .169031, .106, .033352), 2: (.496873, .460566, .420084, .333333, .229416, .142857, .044766),
-              8: (.990050, .881917, .774597, .577350, .377964, .229416, .070888)}
-    wrongs = {1: (.033352, .118678, .169031, .242536, .301511, .333333, .351562), 2: (.044766, .160128, .229416, .333333, .420084, .468521, .496873),
-              8: (.070888, .258199, .377964, .577350, .774597, .904534, .990050)}
+        near("symmetric",
+             (among(ONES, ladder_values(ONES, rate, .5, .1, True), "population", 0)[0],
+              among(ZEROS, ladder_values(ZEROS, rate, .5, .1, True), "population", 0)[0]),
+             (value, -value))
+    rates = ((10, 1000), (125, 1000), (250, 1000), (500, 1000), (750, 1000), (900, 1000), (990,
+                                                                                           1000))
+    tables = {
+        1: (.351562, .328165, .301511, .242536, .169031, .106, .033352),
+        2: (.496873, .460566, .420084, .333333, .229416, .142857, .044766),
+        8: (.990050, .881917, .774597, .577350, .377964, .229416, .070888)
+    }
+    wrongs = {
+        1: (.033352, .118678, .169031, .242536, .301511, .333333, .351562),
+        2: (.044766, .160128, .229416, .333333, .420084, .468521, .496873),
+        8: (.070888, .258199, .377964, .577350, .774597, .904534, .990050)
+    }
     for kappa in tables:
         for group, values in ((ONES, tables[kappa]), (ZEROS, [-x for x in wrongs[kappa]])):
-            got = [prior([group], "population", 0.0, [h], 1.0, kappa, 1e-12)[0][0][0] for h in rates]
+            got = [
+                prior([group], "population", 0.0, [h], 1.0, kappa, 1e-12)[0][0][0] for h in rates
+            ]
             near(f"prior kappa = {kappa}", got, values)
-    near("prior without std", (prior([ONES], "none", 0, [(1, 4)], 1, 1, 1e-12)[0][0][0], prior([ZEROS], "none", 0, [(1, 4)], 1, 1, 1e-12)[0][0][0]),
+    near("prior without std", (prior([ONES], "none", 0, [(1, 4)], 1, 1, 1e-12)[0][0][0],
+                               prior([ZEROS], "none", 0, [(1, 4)], 1, 1, 1e-12)[0][0][0]),
          (.083333, -.027778))
     got, weights, _ = prior([ONES, ZEROS], "population", 0.0, [(8, 32), (8, 32)], 0.4)
     near("prior example", (weights[0], got[0][0], got[1][0]), (.4, .120605, -.067612))
@@ -435,5 +544,6 @@ check_groups()
 check_batches()
 check_virtual()
 rows = [*group_cases(), *batch_cases(), *avspo_cases()]
-pathlib.Path(__file__).with_name("advantages.json").write_text("[\n" + ",\n".join(json.dumps(r) for r in rows) + "\n]\n")
+pathlib.Path(__file__).with_name("advantages.json").write_text("[\n" + ",\n".join(
+    json.dumps(r) for r in rows) + "\n]\n")
 print(len(rows), "rows")

@@ -1,7 +1,9 @@
-"""Advantage formulas of TRL and verl, taken out of their own sources and run as they stand there.
+"""Advantage formulas of TRL and verl, executed from their own sources.
 
-verl's core_algos.py is loaded as a module; what it imports for configuration and types only is replaced by empty names. TRL computes advantages in the middle
-of GRPOTrainer._generate_and_score_completions: the statements from the unscorable mask to the last change of `advantages` are cut out and run.
+verl's core_algos.py is loaded as a module; its imports for configuration and types only are
+replaced by empty names. TRL computes advantages in the middle of
+GRPOTrainer._generate_and_score_completions: the statements from the unscorable mask to the last
+change of `advantages` are extracted and executed.
 """
 import ast
 import importlib
@@ -35,7 +37,11 @@ def load_verl(folder):
         _package(name, root.joinpath(*name.split(".")[1:]))
     _empty("verl.trainer.config", AlgoConfig=dict)
     _empty("verl.workers.config", ActorConfig=dict)
-    _empty("verl.utils.device", get_device_name=lambda: "cpu", get_torch_device=lambda: torch.cpu, is_npu_available=False, is_cuda_available=False)
+    _empty("verl.utils.device",
+           get_device_name=lambda: "cpu",
+           get_torch_device=lambda: torch.cpu,
+           is_npu_available=False,
+           is_cuda_available=False)
     groupwise = importlib.import_module("verl.utils.groupwise")
     sys.modules["verl.utils"].as_torch_index = groupwise.as_torch_index
     sys.modules["verl.utils"].group_mean_std = groupwise.group_mean_std
@@ -43,16 +49,19 @@ def load_verl(folder):
 
 
 def load_trl():
-    """A function of (rewards [N, F], group size, settings) -> (advantages [N], whether each row's deviation counts as 0)."""
+    """Returns f(rewards [N, F], group size, settings) -> (advantages [N], zero deviation [N])."""
     folder = pathlib.Path(importlib.util.find_spec("trl").origin).parent
     tree = ast.parse((folder / "trainer" / "grpo_trainer.py").read_text())
-    method = next(n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and n.name == "_generate_and_score_completions")
+    method = next(n for n in ast.walk(tree)
+                  if isinstance(n, ast.FunctionDef) and n.name == "_generate_and_score_completions")
 
     def assigns(statement, name):
-        return isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name) and statement.targets[0].id == name
+        return isinstance(statement, ast.Assign) and isinstance(
+            statement.targets[0], ast.Name) and statement.targets[0].id == name
 
     first = next(i for i, s in enumerate(method.body) if assigns(s, "unscorable_mask"))
-    last = max(i for i, s in enumerate(method.body) if assigns(s, "advantages") and "nan_to_num" in ast.unparse(s))
+    last = max(i for i, s in enumerate(method.body)
+               if assigns(s, "advantages") and "nan_to_num" in ast.unparse(s))
     block = compile(ast.Module(body=method.body[first:last + 1], type_ignores=[]), "trl", "exec")
     utils = ast.parse((folder / "trainer" / "utils.py").read_text())
     nanstd = next(n for n in utils.body if isinstance(n, ast.FunctionDef) and n.name == "nanstd")
@@ -60,10 +69,14 @@ def load_trl():
     exec(compile(ast.Module(body=[nanstd], type_ignores=[]), "trl", "exec"), helpers)
 
     def advantages(rewards, group_size, weights, scale="group", aggregation="sum_then_normalize"):
-        trainer = types.SimpleNamespace(multi_objective_aggregation=aggregation, scale_rewards=scale, reward_weights=torch.tensor(weights, dtype=rewards.dtype),
+        trainer = types.SimpleNamespace(multi_objective_aggregation=aggregation,
+                                        scale_rewards=scale,
+                                        reward_weights=torch.tensor(weights, dtype=rewards.dtype),
                                         reward_funcs=[None] * rewards.shape[1])
-        names = {"torch": torch, "nanstd": helpers["nanstd"], "self": trainer, "rewards_per_func": rewards, "num_generations": group_size,
-                 "device": rewards.device}
+        names = {
+            "torch": torch, "nanstd": helpers["nanstd"], "self": trainer,
+            "rewards_per_func": rewards, "num_generations": group_size, "device": rewards.device
+        }
         exec(block, names)
         return names["advantages"], names["is_std_zero"]
 
@@ -72,5 +85,9 @@ def load_trl():
 
 def versions(verl_folder):
     trl = pathlib.Path(importlib.util.find_spec("trl").origin).parent
-    return {"trl": (trl / "VERSION").read_text().strip() if (trl / "VERSION").exists() else importlib.metadata.version("trl"),
-            "verl": (pathlib.Path(verl_folder) / "verl" / "version" / "version").read_text().strip(), "torch": torch.__version__, "numpy": np.__version__}
+    return {
+        "trl": (trl / "VERSION").read_text().strip() if
+               (trl / "VERSION").exists() else importlib.metadata.version("trl"),
+        "verl": (pathlib.Path(verl_folder) / "verl" / "version" / "version").read_text().strip(),
+        "torch": torch.__version__, "numpy": np.__version__
+    }

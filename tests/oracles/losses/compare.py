@@ -1,5 +1,9 @@
-"""Our losses against verl's and TRL's, executed from their own packages, on random batches: compare.py PROGRAM WHEEL_FOLDER [BATCHES]
-(run.sh). Theirs in float64, ours in float32 as the learner has them; loss values and gradients must agree to 2e-5 of the largest."""
+"""Compares losses with those of verl and TRL: compare.py PROGRAM WHEEL_FOLDER [BATCHES] (run.sh).
+
+The peers' losses are executed from their own packages on random batches, in float64; Buttress
+computes in float32, as the learner does. Loss values and gradients must agree to 2e-5 of the
+largest.
+"""
 import json
 import random
 import subprocess
@@ -22,7 +26,10 @@ def main():
     table = cases.verl_cases(core, corr, verl_module.ActorConfig) + cases.trl_cases(GRPOTrainer)
     rng = random.Random(20260101)
     work = [(case, draw(rng, case)) for case in (table[i % len(table)] for i in range(BATCHES))]
-    lines = subprocess.run([PROGRAM], input="\n".join(to_line(*item) for item in work) + "\n", capture_output=True, text=True)
+    lines = subprocess.run([PROGRAM],
+                           input="\n".join(to_line(*item) for item in work) + "\n",
+                           capture_output=True,
+                           text=True)
     if lines.returncode != 0:
         sys.exit(lines.stderr)
     worst = {case.name: (0.0, 0) for case in table}
@@ -42,11 +49,14 @@ def main():
         if error > TOLERANCE:
             failures += 1
             if failures <= 5:
-                print(f"DIFFERS {case.name}: {error:.3g}; theirs {theirs.item():.9g} ours {ours['loss']:.9g}\n  {to_line(case, batch)}\n"
-                      f"  theirs {gradient.tolist()}\n  ours   {ours['gradient']}")
+                print(
+                    f"DIFFERS {case.name}: {error:.3g}; theirs {theirs.item():.9g} "
+                    f"ours {ours['loss']:.9g}\n  {to_line(case, batch)}\n"
+                    f"  theirs {gradient.tolist()}\n  ours   {ours['gradient']}")
     for case in table:
         error, count = worst[case.name]
-        print(f"{case.name:50} {count:6} batches   largest difference {error:.2g}" + (f"   (gradients: {case.why})" if case.why else ""))
+        print(f"{case.name:50} {count:6} batches   largest difference {error:.2g}" +
+              (f"   (gradients: {case.why})" if case.why else ""))
     print(f"{BATCHES} batches, {failures} differ by more than {TOLERANCE:g}")
     sys.exit(1 if failures else 0)
 

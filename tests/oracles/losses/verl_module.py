@@ -1,5 +1,8 @@
-"""verl's core_algos and rollout_corr_helper as PyPI has them, without the rest of verl: its packages are entered without their __init__.py,
-which would ask for Ray, and what those two modules import from elsewhere is a stand-in that holds settings."""
+"""verl's core_algos and rollout_corr_helper as PyPI has them, without the rest of verl.
+
+The packages of verl are entered without their __init__.py, which would need Ray. The other imports
+of those two modules are replaced by a stand-in that holds settings.
+"""
 import importlib
 import pathlib
 import sys
