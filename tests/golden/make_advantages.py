@@ -275,7 +275,7 @@ CALM = [A1, A4, A7, B, ZEROS]                                  # ACR 0.2: gate c
 STUCK = [ONES, ZEROS, [0.5] * 8, A4]                           # ACR 0.75
 MASKED = [[1.0, None, 0.0, 1.0], [None, 1.0, 1.0, 1.0], [0.0, None, None, 0.0],
           [1.0, None, None, None], [0.5] * 4]
-PAIR = [B, [0.0] * 4]  # the specification's batch for whitening
+PAIR = [B, [0.0] * 4]  # a batch for whitening
 PAIR_LENGTHS = [[3, 5, 2, 6], [4] * 4]
 TOKENS = [3, 5, 2, 6]
 PARTS = [[[1.0, 0.2], [0.0, 0.9], [0.0, 0.4], [1.0, 0.1]],
@@ -416,7 +416,7 @@ def avspo_cases():
 
 def near(name, got, want):
     for g, w in zip(got, want, strict=True):
-        assert abs(g - w) <= 6e-7, f"{name}: {g:.7f}, the specification prints {w}"
+        assert abs(g - w) <= 6e-7, f"{name}: {g:.7f}, expected {w}"
 
 
 def check_groups():

@@ -17,7 +17,7 @@ std::string ErrorOf(const SecurityConfig& config) {
   return credentials.status().message();
 }
 
-TEST(CredentialsTest, WhatTheScriptMakesIsTakenAndSecretsAreTheOwnersAlone) {
+TEST(CredentialsTest, FilesOfTheScriptAreAcceptedAndReadableByTheOwnerOnly) {
   const MadeCertificates made("a,10.0.0.1 b");
   const auto a = LoadCredentials(made.Of("a")), b = LoadCredentials(made.Of("b"));
   ASSERT_TRUE(a.ok() && b.ok()) << a.status().ToString() << b.status().ToString();
@@ -49,7 +49,7 @@ TEST(CredentialsTest, FilesThatDoNotBelongTogetherAreNamed) {
   EXPECT_THAT(ErrorOf(config), HasSubstr("none.pem"));
 }
 
-TEST(CredentialsTest, ATokenThatIsShortOrNoWordIsRefused) {
+TEST(CredentialsTest, ATokenThatIsShortOrHasSpacesIsRefused) {
   const MadeCertificates made;
   SecurityConfig config = made.Of();
   config.token_file = made.Path("mine");

@@ -124,13 +124,13 @@ TEST(LoadTest, TheVllmEngineNeedsServers) {
           .ok());
 }
 
-TEST(LoadTest, KeysThatStandTwiceAndTextThatIsNoYamlAreRefused) {
+TEST(LoadTest, DuplicateKeysAndInvalidYamlAreRefused) {
   EXPECT_THAT(ErrorOf("run:\n  steps: 1\n  steps: 2\n"), HasSubstr("the key stands twice"));
   EXPECT_THAT(ErrorOf("run: [\n"), HasSubstr("not YAML"));
   EXPECT_THAT(ErrorOf("- 1\n"), HasSubstr("expected the sections 'run' and 'local'"));
 }
 
-TEST(LoadTest, APortThatOthersReachNeedsCertificateAndToken) {
+TEST(LoadTest, APortBeyondLoopbackNeedsCertificateAndToken) {
   for (const char* address : {"0.0.0.0:7000", "[::]:0", "10.0.0.5:7000", "head:7000", ":7000"}) {
     const std::string listen = std::string("local.coordinator.listen='") + address + "'";
     EXPECT_THAT(ErrorOf(kGood, {listen}), HasSubstr("deploy/make-certs.sh makes them")) << address;
@@ -149,7 +149,7 @@ TEST(LoadTest, APortThatOthersReachNeedsCertificateAndToken) {
   }
 }
 
-TEST(LoadTest, SecurityIsWholeOrAbsent) {
+TEST(LoadTest, SecurityIsCompleteOrAbsent) {
   EXPECT_THAT(
       ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a}"}),
       HasSubstr(

@@ -24,14 +24,14 @@ TEST(RewardTextTest, ReadsWeightsAndSigns) {
   EXPECT_THAT(weights, ElementsAre(1, 0.2, -0.5, -1));
 }
 
-TEST(RewardTextTest, RefusesWhatIsNoSum) {
+TEST(RewardTextTest, RefusesTextThatIsNotASum) {
   for (const char* text : {"", "math + ", "two * math", "0 * math", "nan * math", "math + math",
                            "* math", "inf*math"}) {
     EXPECT_FALSE(ParseSum(text).ok()) << text;
   }
 }
 
-TEST(RewardTextTest, AnUnknownVerifierIsRefusedWhereverItStandsAndTheKnownOnesAreNamed) {
+TEST(RewardTextTest, UnknownVerifiersAreRefusedWithTheKnownNames) {
   const std::string error = ParseReward({"run.reward.verifier=nmber + 0.2 * format",
                                          "run.reward.by_source={gsm8k: 'pythn:f.py:g'}",
                                          "run.reward.second.verifier=exakt"})

@@ -46,7 +46,7 @@ bool MustRun(const Batch& batch, std::size_t group, std::size_t row,
          });
 }
 
-TEST(PackBatchProperty, RunsEachCompletionThatMustRunExactlyOnce) {
+TEST(PlaceGroupsProperty, RunsEachCompletionThatMustRunExactlyOnce) {
   RandomStream random({20260101, 1});
   for (int trial = 0; trial < 2000; ++trial) {
     const Batch batch = RandomBatch(random);
@@ -84,7 +84,7 @@ TEST(PackBatchProperty, RunsEachCompletionThatMustRunExactlyOnce) {
   }
 }
 
-TEST(PackBatchProperty, RanksDifferByAtMostTheHeaviestGroup) {
+TEST(PlaceGroupsProperty, RanksDifferByAtMostTheHeaviestGroup) {
   RandomStream random({20260101, 2});
   for (int trial = 0; trial < 500; ++trial) {
     const Batch batch = RandomBatch(random);

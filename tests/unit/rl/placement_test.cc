@@ -16,7 +16,7 @@ CompletionLoad Load(std::int32_t tokens, bool has_advantage = true, bool scorabl
           .has_advantage = has_advantage};
 }
 
-TEST(PackBatchTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
+TEST(PlaceGroupsTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
   // Groups of 7, 5, 4, 3, 1 tokens on two ranks: 7 | 5, then 4 to the second, 3 to the first, and 1
   // to the second.
   const std::vector<CompletionLoad> loads = {Load(3), Load(7), Load(1), Load(5), Load(4)};
@@ -29,7 +29,7 @@ TEST(PackBatchTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
   EXPECT_EQ(placement->rounds, 1);
 }
 
-TEST(PackBatchTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
+TEST(PlaceGroupsTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
   const std::vector<CompletionLoad> loads = {Load(30), Load(4), Load(6), Load(5)};
   const auto placement =
       PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 2, .micro_batch_tokens = 10});
@@ -45,7 +45,7 @@ TEST(PackBatchTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
   EXPECT_EQ(placement->rounds, 3);
 }
 
-TEST(PackBatchTest, LeavesOutGroupsWithoutAnyAdvantageUnlessToldToRunThem) {
+TEST(PlaceGroupsTest, LeavesOutGroupsWithoutAdvantagesUnlessOptionsAskForThem) {
   const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false),
                                              Load(3, true)};
   const std::vector<std::int32_t> offsets = {0, 2, 4};
@@ -58,7 +58,7 @@ TEST(PackBatchTest, LeavesOutGroupsWithoutAnyAdvantageUnlessToldToRunThem) {
   EXPECT_EQ(all->rank_tokens(0), 10);
 }
 
-TEST(PackBatchTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens) {
+TEST(PlaceGroupsTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens) {
   std::vector<CompletionLoad> loads = {Load(2, true, false), Load(2), Load(2)};
   loads[2].trained_tokens = 0;
   const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 3}, {});
@@ -67,7 +67,7 @@ TEST(PackBatchTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens) 
   EXPECT_EQ(placement->micro_batches[0][0].completions, (std::vector<std::int32_t>{1}));
 }
 
-TEST(PackBatchTest, AStepWithNothingToRunHasNoRounds) {
+TEST(PlaceGroupsTest, AStepWithoutWorkHasNoRounds) {
   const auto placement = PlaceGroups(std::vector<CompletionLoad>{Load(2, false)},
                                      std::vector<std::int32_t>{0, 1}, {.ranks = 3});
   ASSERT_TRUE(placement.ok());
@@ -75,7 +75,7 @@ TEST(PackBatchTest, AStepWithNothingToRunHasNoRounds) {
   EXPECT_EQ(placement->micro_batches.size(), 3U);
 }
 
-TEST(PackBatchTest, RefusesShapesThatMakeNoSense) {
+TEST(PlaceGroupsTest, RefusesInvalidShapes) {
   const std::vector<CompletionLoad> loads = {Load(2)};
   EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{}, {}).ok());
   EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 2}, {}).ok());

@@ -21,8 +21,8 @@ PromptRecord After(const std::vector<std::vector<Outcome>>& groups, double decay
   return record;
 }
 
-// algorithms.md, section 5: p_e = .5, z = 0 ... 7.
-TEST(PromptSelection, GresoSkipsWithTheChancesOfItsCode) {
+// Skip probabilities for base .5 and 0 ... 7 easy groups in a row.
+TEST(PromptSelection, GresoSkipsWithTheProbabilitiesOfTheReleasedCode) {
   const double skip[] = {0, .5, .75, .875, .9375, .96875, .984375, .99};
   for (std::int64_t z = 0; z < 8; ++z) EXPECT_DOUBLE_EQ(GresoSkipProbability(z, 0.5), skip[z]) << z;
 }
@@ -44,7 +44,7 @@ TEST(PromptSelection, RecordsCountTheLastGroupsInARow) {
                                  .wrong = 3}));
 }
 
-TEST(PromptSelection, UnscorableCompletionsAreInNoRecord) {
+TEST(PromptSelection, UnscorableCompletionsAreNotRecorded) {
   EXPECT_EQ(After({{kWrong, kUnscorable, kWrong}}), (PromptRecord{.easy_in_a_row = 0,
                                                                   .hard_in_a_row = 1,
                                                                   .last_constant = true,

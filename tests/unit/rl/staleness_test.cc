@@ -1,5 +1,5 @@
-// A pipeline in small, driven in random order: no trained group is older than MaxAge, and some
-// group is exactly that old.
+// A small model of the pipeline, driven in random order: no trained group is older than MaxAge, and
+// some group is exactly that old.
 #include "lib/rl/staleness.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +25,7 @@ class Pipeline {
            std::uint64_t seed)
       : prompts_(prompts), max_age_(max_age), window_(window), drops_(drops), random_({seed, 0}) {}
 
-  // Oldest group trained in `steps` steps. Leases greedily, as a scheduler with hungry workers
-  // does.
+  // Age of the oldest group trained in `steps` steps. Leases are granted as early as possible.
   std::int64_t OldestOf(std::int64_t steps) {
     while (version_ < steps) {
       LeaseAll();
@@ -55,8 +54,8 @@ class Pipeline {
 
   void FinishOne() { waiting_[random_.Below(waiting_.size())].ready = true; }
 
-  // The assembler takes one ready group whose elders may all be passed once more; P of them make a
-  // step, whose version frees their slots.
+  // The assembler takes one ready group whose older groups may all be passed once more. P groups
+  // make a step, whose version releases their slots.
   void TakeOne() {
     const std::size_t i = random_.Below(waiting_.size());
     const bool may_pass =
@@ -94,7 +93,7 @@ class Pipeline {
 TEST(StalenessProperty, NoTrainedGroupIsOlderThanTheBoundAndTheBoundIsReached) {
   for (std::int64_t prompts = 1; prompts <= 4; ++prompts) {
     for (std::int64_t max_age = 0; max_age <= 2; ++max_age) {
-      // Past (S + 1) P groups there is nothing left that could pass.
+      // Beyond (S + 1) P groups no further group can pass.
       for (std::int64_t window = 1; window <= (max_age + 1) * prompts; ++window) {
         const std::int64_t bound = MaxAge(prompts, max_age, window);
         std::int64_t oldest = 0;
@@ -112,8 +111,8 @@ TEST(StalenessProperty, NoTrainedGroupIsOlderThanTheBoundAndTheBoundIsReached) {
 TEST(StalenessTest, TheHeadroomIsTheSlotBudgetUnlessStepsAreTrainedAgain) {
   const std::int64_t active = 5;
   EXPECT_EQ(LeaseHeadroom(4, 1, 3, 3 * 4 + active), ActiveSlotBudget(4, 1) - active);
-  // Back from step 3 to step 1: two planned steps stand before every new group, and none may be
-  // leased until one is trained.
+  // After a return from step 3 to step 1 two planned steps precede every new group, and no group
+  // may be leased until one is trained.
   EXPECT_EQ(LeaseHeadroom(4, 1, 1, 1 * 4 + 2 * 4), 0);
   EXPECT_EQ(LeaseHeadroom(4, 1, 2, 2 * 4 + 1 * 4), 4);
 }

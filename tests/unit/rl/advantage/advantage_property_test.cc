@@ -81,7 +81,7 @@ TEST(GroupBaselineProperty, AddingAConstantToAllRewardsChangesNothing) {
   }
 }
 
-TEST(GroupBaselineProperty, ScalingRewardsScalesNothingThatIsDividedByTheirStd) {
+TEST(GroupBaselineProperty, ScalingRewardsDoesNotChangeAdvantagesDividedByTheStd) {
   RandomStream random({20260101, 12});
   AlgorithmConfig options;
   options.eps = 0;
@@ -161,7 +161,7 @@ TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   }
 }
 
-// Ways to set the strength of each mode to 0, and the base that it then is.
+// Settings that make the strength of a mode 0, and the estimator that it then equals.
 struct Silenced {
   AlgorithmConfig options;
   AlgorithmConfig base;
@@ -211,7 +211,7 @@ TEST(AvspoProperty, WithStrengthZeroItIsBitwiseTheBaseEstimator) {
   }
 }
 
-TEST(AvspoProperty, OppositeTouchesNothingButAllCorrectAndAllWrongGroups) {
+TEST(AvspoProperty, OppositeChangesAllCorrectAndAllWrongGroupsOnly) {
   RandomStream random({20260101, 18});
   for (int trial = 0; trial < kTrials / 2; ++trial) {
     const TestGroups groups = RandomGroups(random);

@@ -1,4 +1,4 @@
-// Golden vectors of tests/golden/make_advantages.py, and what is refused.
+// Golden vectors of tests/golden/make_advantages.py, and the checks of ComputeAdvantages.
 #include "lib/rl/advantage/advantage.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ TestGroups GroupsOf(const nlohmann::json& json) {
   return groups;
 }
 
-// Lists over groups (and components), flat.
+// Flattens nested lists over groups and components.
 template <class T>
 std::vector<T> Flat(const nlohmann::json& json) {
   if (!json.is_array()) return {json.get<T>()};
@@ -140,7 +140,7 @@ std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options 
   return out.ok() ? "" : out.status().message();
 }
 
-TEST(ComputeAdvantagesTest, RefusesShapesAndNumbersThatMakeNoSense) {
+TEST(ComputeAdvantagesTest, RefusesInvalidShapesAndNumbers) {
   const TestBatch batch({{1, 0}, {1, 1}});
   const std::vector<std::int32_t> short_offsets = {0, 2, 3};
   const std::vector<double> short_rewards = {1, 0, 1};
@@ -185,7 +185,7 @@ TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
             std::string::npos);
 }
 
-TEST(ComputeAdvantagesTest, ABatchWithNothingToScoreIsZeroForEveryEstimator) {
+TEST(ComputeAdvantagesTest, ABatchWithoutScorableCompletionsIsZeroForEveryEstimator) {
   TestBatch batch({{std::nullopt, std::nullopt}, {std::nullopt}});
   batch.set_components({0, 0, 0});
   for (const EstimatorInfo& info : Estimators()) {

@@ -37,7 +37,7 @@ class TestBatch {
     collapse_ = MakeCollapseSnapshot(rewards_, outcomes_, offsets_, history_);
   }
 
-  // [N], [N, C], [K]: what estimators read beside rewards.
+  // Setters of the inputs beside rewards: [N], [N, C], [K].
   void set_lengths(std::vector<std::int32_t> lengths) { lengths_ = std::move(lengths); }
 
   void set_components(std::vector<double> components) { components_ = std::move(components); }
@@ -46,7 +46,7 @@ class TestBatch {
 
   void set_acr_ema(double acr_ema) { collapse_.acr_ema = acr_ema; }
 
-  // Change a field of the result to make a broken batch.
+  // A view of this batch; tests change fields of the result to make an invalid one.
   AdvantageInput input() const {
     AdvantageInput input;
     input.rewards = rewards_;

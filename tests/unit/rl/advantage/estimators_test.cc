@@ -1,4 +1,4 @@
-// What single estimators refuse, and what they add to the expected gradient.
+// Checks of single estimators, and their expected gradients.
 #include "lib/rl/advantage/estimators.h"
 
 #include <gtest/gtest.h>
@@ -30,7 +30,7 @@ TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
             std::string::npos);
 }
 
-TEST(EstimatorsTest, RightAndWrongMustBeKnownWhereTheyAreNeeded) {
+TEST(EstimatorsTest, OutcomesMustBeKnownWhereTheyAreNeeded) {
   const TestBatch batch({{1, 0.5}, {0, 0}});
   AdvantageInput input = batch.input();
   AlgorithmConfig options;
@@ -189,7 +189,7 @@ TEST(ExpectedGradientTest, NoiseAddsNothingButItsOwnVariance) {
     ASSERT_TRUE(out.ok());
     for (std::size_t i = 0; i < out->advantages.size(); ++i) sums[i % 8] += out->advantages[i];
   }
-  // 12,800 draws of variance 7/8 a place: five standard deviations are 0.041.
+  // 12,800 draws of variance 7/8 for each index: five standard deviations are 0.041.
   for (const double sum : sums) EXPECT_NEAR(sum / (64 * kSteps), 0.0, 0.041);
 }
 

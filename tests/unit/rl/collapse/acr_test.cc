@@ -18,14 +18,14 @@ CollapseClass Classify(const std::vector<double>& rewards,
   return ClassifyGroup(rewards, outcomes);
 }
 
-TEST(ClassifyGroupTest, GoesByOutcomesWhereTheyAreKnown) {
+TEST(ClassifyGroupTest, UsesOutcomesWhereTheyAreKnown) {
   EXPECT_EQ(Classify({0.7, 0.7}, {kC, kC}), CollapseClass::kAllCorrect);
   EXPECT_EQ(Classify({0.1, 0.1}, {kW, kW}), CollapseClass::kAllWrong);
   EXPECT_EQ(Classify({0.5, 0.5}, {kC, kW}), CollapseClass::kOtherConstant);
   EXPECT_EQ(Classify({1, 0}, {kC, kW}), CollapseClass::kMixed);
 }
 
-TEST(ClassifyGroupTest, GoesByRewardsOneAndZeroOtherwise) {
+TEST(ClassifyGroupTest, UsesRewardsOfOneAndZeroOtherwise) {
   EXPECT_EQ(Classify({1, 1, 1}), CollapseClass::kAllCorrect);
   EXPECT_EQ(Classify({0, 0}), CollapseClass::kAllWrong);
   EXPECT_EQ(Classify({0.5, 0.5}), CollapseClass::kOtherConstant);
@@ -43,13 +43,14 @@ TEST(ClassifyGroupTest, LeavesOutUnscorableCompletions) {
 TEST(ClassifyGroupTest, EqualRewardsAreConstantWhateverTheyAre) {
   EXPECT_EQ(Classify(std::vector<double>(8, 0.7)), CollapseClass::kOtherConstant);
   EXPECT_EQ(Classify(std::vector<double>(16, 0.9)), CollapseClass::kOtherConstant);
-  // One success in 101 has a sample variance of 0.0099: below the brief's 0.01, yet not constant.
+  // One success in 101 has a sample variance of 0.0099: below a threshold of 0.01, yet the group is
+  // not constant.
   std::vector<double> one_success(101, 0.0);
   one_success[50] = 1.0;
   EXPECT_EQ(Classify(one_success), CollapseClass::kMixed);
 }
 
-TEST(CollapseCountsTest, AcrLeavesUnscorableGroupsOutOfBothSides) {
+TEST(CollapseCountsTest, AcrExcludesUnscorableGroups) {
   CollapseCounts counts;
   EXPECT_EQ(counts.acr(), 0.0);
   for (const CollapseClass c :

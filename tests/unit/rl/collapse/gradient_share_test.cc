@@ -24,10 +24,11 @@ struct Step {
   }
 };
 
-TEST(GradientShareTest, MassIsCountedBySource) {
+TEST(GradientShareTest, MassIsAttributedToItsSource) {
   const GradientMass mass = Step().Mass();
   EXPECT_DOUBLE_EQ(mass.virtual_samples, 0.2);  // 4 tokens * .5 * .1
-  EXPECT_DOUBLE_EQ(mass.shaping, 0.4);    // 2 tokens * 2 * .1: raw rewards alike, shaped ones not
+  EXPECT_DOUBLE_EQ(mass.shaping,
+                   0.4);  // 2 tokens * 2 * .1: equal raw rewards, different shaped ones
   EXPECT_DOUBLE_EQ(mass.estimator, 0.2);  // 8 tokens * .25 * .1
   EXPECT_DOUBLE_EQ(mass.all, 1.2);        // and 4 tokens * 1 * .1 of the mixed group
   EXPECT_DOUBLE_EQ(mass.share(mass.collapsed()), 0.8 / 1.2);
@@ -43,7 +44,7 @@ TEST(GradientShareTest, GroupsWithoutAnAdvantageOrAClassHaveNone) {
   EXPECT_EQ(GradientMass().share(0), 0);
 }
 
-TEST(GradientShareTest, WhatIsNotTrainedDoesNotMakeAGroupShaped) {
+TEST(GradientShareTest, CompletionsWithoutTrainedTokensDoNotMakeAGroupShaped) {
   Step step;
   step.lengths = {3, 1, 2, 2, 0, 1, 4, 4};
   const GradientMass mass = step.Mass();

@@ -34,7 +34,6 @@ TEST(MonitorsTest, StepsBelowAreTheLastInARow) {
   EXPECT_EQ(StepsBelow(values, 0.2), 0);
 }
 
-// The brief: "if it stays below 0.5 nats for more than 50 steps".
 TEST(MonitorsTest, LowEntropyIsAlarmedOnceAfterMoreThanFiftyStepsAndAgainAtItsNextOnset) {
   AlarmMonitor monitor{AlarmConfig()};
   const StepReading low{.entropy = 0.49};
@@ -65,7 +64,7 @@ TEST(MonitorsTest, AFallingEntropyIsAlarmedBeforeItIsLow) {
     EXPECT_THAT(steady.Observe({.entropy = 2.0 - 0.01 * step}), IsEmpty());
 }
 
-TEST(MonitorsTest, KlDriftLooksAtTheLargerOfTheTwo) {
+TEST(MonitorsTest, KlDriftUsesTheLargerKl) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(monitor.Observe({.entropy = 1, .sampler_kl = 0.01, .reference_kl = 0.05}), IsEmpty());
   EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.05);
@@ -74,7 +73,7 @@ TEST(MonitorsTest, KlDriftLooksAtTheLargerOfTheTwo) {
   EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.9 * 0.05 + 0.1 * 0.9);
 }
 
-TEST(MonitorsTest, AValueAtItsLimitRingsOnce) {
+TEST(MonitorsTest, AValueAroundItsLimitRaisesOneAlarm) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(monitor.Observe({.entropy = 1, .reference_kl = 0.11}), ElementsAre(Alarm::kKlDrift));
   for (int step = 0; step < 20; ++step) {
@@ -87,7 +86,7 @@ TEST(MonitorsTest, AValueAtItsLimitRingsOnce) {
   EXPECT_FALSE(monitor.active(Alarm::kKlDrift));
 }
 
-TEST(MonitorsTest, ANumberThatIsNoneIsLeftOut) {
+TEST(MonitorsTest, ValuesThatAreNotFiniteAreIgnored) {
   AlarmMonitor monitor{AlarmConfig()};
   EXPECT_THAT(
       monitor.Observe(

@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-TEST(PassAtKTest, GivesTheSpecificationsVectors) {
+TEST(PassAtKTest, GivesTheTabulatedValues) {
   struct Row {
     std::int64_t n, c, k;
     double expected;
@@ -41,7 +41,7 @@ TEST(PassAtKTest, MeansAreOverPrompts) {
   EXPECT_EQ(MeanAvgAtK({}), 0.0);
 }
 
-TEST(MajAtKTest, AgreesWithTryingEveryDraw) {
+TEST(MajAtKTest, AgreesWithTheEnumerationOfEveryDraw) {
   const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/pass_at_k.json");
   ASSERT_TRUE(text.ok()) << text.status().message();
   const auto rows = nlohmann::json::parse(*text);
@@ -76,7 +76,7 @@ TEST(MajAtKTest, OfOneCompletionIsTheAccuracy) {
 }
 
 TEST(MajAtKTest, HoldsForManyDifferentAnswers) {
-  // Every completion its own answer: all k drawn tie, one is drawn fairly.
+  // Every completion has its own answer: all k drawn tie, and one is chosen at random.
   std::vector<AnswerVotes> answers(256, AnswerVotes{1, false});
   for (int i = 0; i < 64; ++i) answers[static_cast<std::size_t>(i)].correct = true;
   EXPECT_NEAR(MajAtK(answers, 0, 64), 0.25, 1e-12);

@@ -8,13 +8,13 @@
 namespace buttress {
 namespace {
 
-// Token losses a, b, c, d of the specification's vectors: 18 tokens.
+// Token losses of the completions a, b, c, d: 18 tokens.
 const std::vector<std::vector<double>> kLosses = {
     {1, .5}, std::vector<double>(8, .25), {.5, -.5, .5, 1}, {2, 2, 1, -1}};
 const std::vector<std::int32_t> kLengths = {2, 8, 4, 4};
 const std::vector<std::int32_t> kGroups = {0, 1, 2, 4};  // a | b | c, d
 
-// Completions [first, last) as one part of the step, made of whole groups.
+// Completions [first, last) as one part of the step, in whole groups.
 double Aggregate(Aggregation aggregation, double length_norm = 0, std::size_t first = 0,
                  std::size_t last = 4) {
   const LossDenominators whole = CountDenominators(kLengths, kGroups);
@@ -33,7 +33,7 @@ double Aggregate(Aggregation aggregation, double length_norm = 0, std::size_t fi
   return total;
 }
 
-TEST(TokenWeightsTest, GiveTheSpecificationsValues) {
+TEST(TokenWeightsTest, GiveTheTabulatedValues) {
   EXPECT_NEAR(Aggregate(Aggregation::kTokenMean), 0.5, 1e-12);
   EXPECT_NEAR(Aggregate(Aggregation::kTokenSum), 9, 1e-12);
   EXPECT_NEAR(Aggregate(Aggregation::kGroupTokenMean), (1.5 / 2 + 2.0 / 8 + 5.5 / 8) / 3, 1e-12);

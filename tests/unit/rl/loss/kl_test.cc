@@ -36,7 +36,7 @@ TEST(KlGradientMassTest, IsTheSizeOfTheKlTermsDerivative) {
     const at::Tensor mass = KlGradientMass(input, options, constant_M);
     EXPECT_NEAR(mass[0].item<double>(), all, 1e-7);
     EXPECT_NEAR(mass[1].item<double>(), constant, 1e-7);
-    EXPECT_FALSE(input.logprobs_M.grad().defined());  // the step's own gradient is left alone
+    EXPECT_FALSE(input.logprobs_M.grad().defined());  // the step's own gradient is unchanged
   }
 }
 

@@ -1,6 +1,6 @@
-// Micro-batches for tests of losses, and the losses written down a second time: from the papers'
-// formulas, in double, without torch. What has no gradient in a formula is evaluated at `frozen`,
-// so that differences by `lp` are the gradient.
+// Micro-batches for tests of losses, and a second implementation of the losses from the papers'
+// formulas, in double, without torch. Factors without a gradient are evaluated at `frozen`, so that
+// finite differences by `lp` are the gradient.
 #pragma once
 
 #include <torch/types.h>

@@ -1,4 +1,4 @@
-// Vectors: the specification's sections 3.2 and 8.4; entropy control: TRL's rule by hand.
+// Values computed by hand from the formulas; entropy control follows TRL's rule.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,7 +13,7 @@
 namespace buttress {
 namespace {
 
-TEST(OverlongPenaltyTest, GivesTheSpecificationsValues) {
+TEST(OverlongPenaltyTest, GivesTheTabulatedValues) {
   const auto penalty = [](std::int64_t tokens) {
     return OverlongPenalty(tokens, 20480, 4096, 1.0);
   };
@@ -35,7 +35,7 @@ TEST(EntropyControlTest, RaisesTheCoefficientBelowTheTargetAndActsOnlyThere) {
   EXPECT_EQ(NextEntropyControl({}, algorithm, 0.1), EntropyControl{});
   algorithm.adaptive_entropy.target = 0.2;
   EntropyControl control;
-  EXPECT_EQ(EntropyCoef(control, algorithm), 0);  // nobody knows the entropy yet
+  EXPECT_EQ(EntropyCoef(control, algorithm), 0);  // the entropy is unknown so far
   control = NextEntropyControl(control, algorithm, 0.2);
   EXPECT_NEAR(EntropyCoef(control, algorithm), 0.015, 1e-15);
   control = NextEntropyControl(control, algorithm, 0.3);
@@ -79,7 +79,7 @@ TEST(EffectiveShareTest, IsOneForEqualWeightsAndOneOfNForASingleOne) {
 
 constexpr float kNotFinite = std::numeric_limits<float>::quiet_NaN();
 
-TEST(TokenCovarianceTest, IsThatOfAllTokensOfTheStepWhateverRankHoldsThem) {
+TEST(TokenCovarianceTest, IsOverAllTokensOfTheStepOnEveryRank) {
   const std::vector<float> first = {-1, -3, kNotFinite};
   const std::vector<float> second = {-2, -2, -4};
   CovarianceSums sums;
@@ -114,7 +114,7 @@ TEST(DrawMarkTest, DrawsTheExpectedNumberByPlaceAlone) {
     }
   }
   EXPECT_NEAR(marks, 500, 5 * std::sqrt(500.0));
-  EXPECT_TRUE(DrawMark(key, 0, 0, 10, 10));  // no more eligible than are to be marked: all
+  EXPECT_TRUE(DrawMark(key, 0, 0, 10, 10));  // as many eligible as marked: all
 }
 
 }  // namespace

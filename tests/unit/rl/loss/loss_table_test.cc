@@ -30,7 +30,7 @@ TEST(LossRulesTest, EveryPolicyLossCanBeConfiguredAndSomeHaveADualClip) {
   }
 }
 
-TEST(LossRulesTest, CombinationsThatMakeNoSenseAreRefusedWithTheMend) {
+TEST(LossRulesTest, InvalidCombinationsAreRefusedWithARemedy) {
   AlgorithmConfig algorithm;
   algorithm.correction.mode = CorrectionMode::kTis;
   EXPECT_THAT(ErrorOf(algorithm),
@@ -78,7 +78,7 @@ TEST(LossRulesTest, GroupsOfOlderWeightsNeedARatioOrACorrection) {
       HasSubstr("run.algorithm.overlong.cache = 1000: at most the length that it ends at, 256"));
 }
 
-TEST(ZeroAdvantageTest, HasAGradientWhereALossDoesNotMultiplyByIt) {
+TEST(ZeroAdvantageTest, HasAGradientWhereTheLossHasATermWithoutAdvantage) {
   AlgorithmConfig algorithm;
   EXPECT_FALSE(ZeroAdvantageHasGradient(algorithm));
   algorithm.loss = PolicyLoss::kKlCov;
@@ -88,7 +88,7 @@ TEST(ZeroAdvantageTest, HasAGradientWhereALossDoesNotMultiplyByIt) {
   EXPECT_TRUE(ZeroAdvantageHasGradient(algorithm));
 }
 
-TEST(LossTablesTest, HaveARowForEveryLossAndNoCellThatABarEnds) {
+TEST(LossTablesTest, HaveARowForEveryLossAndEscapeBars) {
   const std::string tables = LossTables();
   for (const PolicyLossInfo& info : PolicyLosses())
     EXPECT_THAT(tables, HasSubstr("| `" + std::string(info.name()) + "` |"));

@@ -1,5 +1,5 @@
-// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the
-// formulas of the papers).
+// The expected values were computed in plain Python, in double precision, from the formulas of the
+// papers.
 #include "lib/rl/loss/loss.h"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ double LossOf(Aggregation aggregation, double length_norm) {
   return ComputeLoss(Vectors(weights), kDapo).loss_sum.item<double>();
 }
 
-TEST(PolicyLossTest, GivesTheSpecificationsValueForEachAggregation) {
+TEST(PolicyLossTest, GivesTheTabulatedValueForEachAggregation) {
   EXPECT_NEAR(LossOf(Aggregation::kTokenMean, 0), .151173, 2e-6);
   EXPECT_NEAR(LossOf(Aggregation::kSeqMeanTokenSum, 0), .604691, 2e-6);
   EXPECT_NEAR(LossOf(Aggregation::kSeqMeanTokenSumNorm, 8), .075586, 2e-6);
@@ -67,14 +67,14 @@ TEST(PolicyLossTest, GivesTheSpecificationsValueForEachAggregation) {
   EXPECT_NEAR(ComputeLoss(Vectors({1, 1}), kDapo).loss_sum.item<double>(), 1.209381, 2e-6);
 }
 
-TEST(PolicyLossTest, HasTheSpecificationsGradient) {
+TEST(PolicyLossTest, HasTheTabulatedGradient) {
   const LossInput input = Vectors({1, 1});
   ComputeLoss(input, kDapo).loss_sum.backward();
   ExpectNear(Values(input.logprobs_M.grad()),
              {-1.326205, -.888982, 0, .898818, 0, 0, .735890, .665861}, 2e-6);
 }
 
-TEST(PolicyLossTest, CountsWhatWasClippedAndHowFarTheSamplerIs) {
+TEST(PolicyLossTest, CountsClippedTokensAndTheDistanceToTheSampler) {
   const LossOutput out = ComputeLoss(Vectors({1, 1}), kDapo);
   EXPECT_EQ(out.metric(LossMetric::kTokens).item<double>(), 8);
   EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 0);
@@ -104,7 +104,7 @@ TEST(PolicyLossTest, WithoutDualClipALargeRatioIsNotBounded) {
   EXPECT_NEAR(Values(input.logprobs_M.grad())[5], .7 * std::exp(1.5), 1e-5);  // -A ratio
 }
 
-TEST(PolicyLossTest, OnPolicyItsGradientIsMinusAdvantageTimesWeight) {
+TEST(PolicyLossTest, OnPolicyTheGradientIsMinusAdvantageTimesWeight) {
   LossInput input = Vectors({0.125, 0.5});
   input.sampler_logprobs_M = input.logprobs_M.detach().clone();
   ComputeLoss(input, kDapo).loss_sum.backward();
@@ -149,7 +149,7 @@ TEST(LossTest, TokensWithoutAFiniteOldLogprobAreDroppedAndCounted) {
   EXPECT_EQ(out.metric(LossMetric::kDropped).item<double>(), 2);
   EXPECT_EQ(out.metric(LossMetric::kTokens).item<double>(), 6);
   EXPECT_NEAR(out.loss_sum.item<double>(), 1.209381 + 1.326205 - .56,
-              2e-6);  // the two tokens' losses are gone, the weights stay
+              2e-6);  // without the losses of the two tokens, with unchanged weights
   const auto gradient = Values(input.logprobs_M.grad());
   EXPECT_EQ(gradient[0], 0);
   EXPECT_EQ(gradient[4], 0);
@@ -162,7 +162,7 @@ TEST(LossTest, ALearnersOwnNanIsNotHidden) {
   EXPECT_TRUE(std::isnan(ComputeLoss(input, kDapo).loss_sum.item<double>()));
 }
 
-TEST(KlLossTest, GivesTheSpecificationsValuesAndGradients) {
+TEST(KlLossTest, GivesTheTabulatedValuesAndGradients) {
   const std::vector<double> x = {.2, -.3, 0, -2, 30};
   const std::vector<double> k3 = {.018731, .049859, 0, 4.389056, 10};
   const std::vector<std::vector<double>> values = {x, {.02, .045, 0, 2, 450}, k3, k3};
@@ -211,8 +211,8 @@ TEST(EntropyBonusTest, LowersTheLossByCoefficientTimesEntropy) {
              {-.005, -.005, -.005, -.0025, -.0025, -.0025, -.0025, -.0025}, 1e-8);
 }
 
-// A random micro-batch whose log-ratios keep away from the kinks of clipping, where differences say
-// nothing.
+// A random micro-batch whose log-ratios keep away from the kinks of clipping, where finite
+// differences are meaningless.
 LossInput RandomInput(RandomStream& random, std::int64_t tokens, const LossOptions& options) {
   std::vector<double> logprobs, old, advantages, weights, reference, entropy;
   for (std::int64_t i = 0; i < tokens; ++i) {

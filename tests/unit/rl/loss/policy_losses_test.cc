@@ -1,5 +1,5 @@
-// Vectors: the specification's section 8.2 and 8.4 (plain Python in double precision, from the
-// formulas of the papers).
+// The expected values were computed in plain Python, in double precision, from the formulas of the
+// papers.
 #include "lib/rl/loss/policy_losses.h"
 
 #include <gtest/gtest.h>
@@ -92,7 +92,7 @@ const std::vector<Golden>& Goldens() {
   return goldens;
 }
 
-TEST(PolicyLossesTest, GiveTheSpecificationsValues) {
+TEST(PolicyLossesTest, GiveTheTabulatedValues) {
   const std::vector<std::int32_t> lengths = {3, 5};
   const std::vector<std::int32_t> groups = {0, 2};
   for (const Golden& golden : Goldens()) {
@@ -119,7 +119,7 @@ TEST(PolicyLossesTest, GiveTheSpecificationsValues) {
   }
 }
 
-TEST(SapoLossTest, HasTheSpecificationsGate) {
+TEST(SapoLossTest, HasTheTabulatedGate) {
   for (const auto& [advantage, gate] :
        std::vector<std::pair<double, double>>{{1, .940015}, {-1, .934140}}) {
     LossCase c;
@@ -174,7 +174,7 @@ TEST(PolicyLossesProperty, ValuesAndGradientsAreThoseOfTheFormulaInDouble) {
         };
         const auto slope = [&](double h) { return (at_offset(h) - at_offset(-h)) / (2 * h); };
         if (std::abs(slope(1e-4) - slope(1e-6)) > 1e-5)
-          continue;  // at a kink of clipping differences say nothing
+          continue;  // finite differences are meaningless at a kink of clipping
         EXPECT_NEAR(gradient[i], slope(1e-6), 5e-6) << "trial " << trial << ", token " << i;
         ++compared;
       }
@@ -230,7 +230,7 @@ TEST(GspoLossTest, TheTokenVariantTakesEachTokensAdvantageTheOtherTheirMean) {
   EXPECT_NEAR(token[2], -.6 * 1.068939, kTolerance);
 }
 
-TEST(DecoupledPpoTest, GivesTheSpecificationsValues) {
+TEST(DecoupledPpoTest, GivesTheTabulatedValues) {
   struct Row {
     double a, lp, prox, behav, u, w, masked, truncated, naive;
   };
@@ -292,7 +292,7 @@ Corrected Apply(const LossOptions& options) {
   return {DoublesOf(-input.logprobs_M.grad()), std::move(out)};
 }
 
-TEST(CorrectionTest, GivesTheSpecificationsWeights) {
+TEST(CorrectionTest, GivesTheTabulatedWeights) {
   struct Row {
     CorrectionMode mode;
     CorrectionLevel level;
@@ -336,7 +336,7 @@ TEST(CorrectionTest, GivesTheSpecificationsWeights) {
   }
 }
 
-TEST(CorrectionTest, EffectiveShareIsTheSpecificationsEss) {
+TEST(CorrectionTest, EffectiveShareIsTheEffectiveSampleSize) {
   const Corrected got =
       Apply({.old_policy = OldPolicy::kLearner, .correction = CorrectionMode::kTis});
   const double sum = got.out.metric(LossMetric::kCorrection).item<double>();
@@ -345,7 +345,7 @@ TEST(CorrectionTest, EffectiveShareIsTheSpecificationsEss) {
               .634018, kTolerance);
 }
 
-TEST(CorrectionTest, WeighsEveryLossAndIsNoPartOfTheGradient) {
+TEST(CorrectionTest, WeighsEveryLossAndHasNoGradient) {
   RandomStream random({20260101, 53});
   for (const PolicyLoss policy : AllLosses()) {
     SCOPED_TRACE(NameOf(policy));
@@ -445,8 +445,8 @@ TEST(PolicyLossesTest, TokensThatDoNotCountAreInNoStatisticOfTheirCompletion) {
   }
 }
 
-// Ten thousand tokens of log-ratio 1e-5: float32 sums of such lengths lose what GSPO's bounds of
-// 3e-4 look at.
+// Ten thousand tokens of log-ratio 1e-5: float32 sums of such lengths lose the digits that GSPO's
+// bounds of 3e-4 depend on.
 TEST(GspoLossTest, LongCompletionsKeepTheirRatiosDigits) {
   LossCase c;
   const std::int64_t length = 10000;
