@@ -77,13 +77,6 @@ std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> complet
 
 }  // namespace
 
-std::int64_t Placement::rank_tokens(std::int32_t rank) const {
-  std::int64_t tokens = 0;
-  for (const MicroBatch& batch : micro_batches[static_cast<std::size_t>(rank)])
-    tokens += batch.forward_tokens;
-  return tokens;
-}
-
 Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
                               std::span<const std::int32_t> group_offsets,
                               const PlacementOptions& options) {

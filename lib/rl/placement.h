@@ -43,9 +43,6 @@ struct Placement {
   // Rounds that every rank takes part in: the largest number of micro-batches of any rank. A rank
   // without a micro-batch for a round has nothing to run in it.
   std::int32_t rounds = 0;
-
-  // Forward tokens of rank `rank`.
-  std::int64_t rank_tokens(std::int32_t rank) const;
 };
 
 // Places N completions in K groups; group k owns rows [group_offsets[k], group_offsets[k + 1]).

@@ -28,14 +28,6 @@ std::string_view AlarmName(Alarm alarm) {
   return kNames[static_cast<std::size_t>(alarm)];
 }
 
-std::int64_t StepsBelow(std::span<const double> values, double floor) {
-  std::int64_t steps = 0;
-  while (steps < static_cast<std::int64_t>(values.size()) &&
-         values[values.size() - 1 - static_cast<std::size_t>(steps)] < floor)
-    ++steps;
-  return steps;
-}
-
 Line FitLine(std::span<const double> values) {
   BUTTRESS_CHECK(values.size() >= 2, "a line needs two values or more");
   const auto n = static_cast<double>(values.size());

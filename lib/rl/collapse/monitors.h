@@ -38,9 +38,6 @@ inline constexpr std::size_t kAlarms = 4;
 // "entropy_low", "entropy_falling", "kl_drift", "responses_alike".
 std::string_view AlarmName(Alarm alarm);
 
-// Length of the run of values below `floor` at the end of `values`.
-std::int64_t StepsBelow(std::span<const double> values, double floor);
-
 // The least-squares line through values at 0, 1, ..., at its two ends.
 struct Line {
   double first = 0;

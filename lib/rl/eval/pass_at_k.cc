@@ -107,21 +107,6 @@ double PassAtK(const Successes& successes, std::int64_t k) {
   return 1.0 - all_wrong;
 }
 
-double MeanPassAtK(std::span<const Successes> prompts, std::int64_t k) {
-  double sum = 0;
-  for (const Successes& prompt : prompts) sum += PassAtK(prompt, k);
-  return prompts.empty() ? 0.0 : sum / static_cast<double>(prompts.size());
-}
-
-double MeanAvgAtK(std::span<const Successes> prompts) {
-  double sum = 0;
-  for (const Successes& prompt : prompts) {
-    BUTTRESS_CHECK(prompt.scored >= 1, "avg@k has a completion of each prompt");
-    sum += static_cast<double>(prompt.correct) / static_cast<double>(prompt.scored);
-  }
-  return prompts.empty() ? 0.0 : sum / static_cast<double>(prompts.size());
-}
-
 Estimate MeanOver(std::span<const double> of_prompts) {
   constexpr double kNormal95 = 1.959963984540054;
   Estimate estimate;

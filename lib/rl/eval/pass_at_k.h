@@ -1,4 +1,4 @@
-// pass@k, maj@k and avg@k of a prompt, estimated without bias from n >= k completions. All
+// pass@k and maj@k of a prompt, estimated without bias from n >= k completions. All
 // functions are pure.
 #pragma once
 
@@ -18,13 +18,6 @@ struct Successes {
 //   1 - C(n - c, k) / C(n, k),
 // computed as a product that does not overflow. REQUIRES: 0 <= correct <= scored, 1 <= k <= scored.
 double PassAtK(const Successes& successes, std::int64_t k);
-
-// Mean of PassAtK over prompts; 0 without prompts. REQUIRES: what PassAtK requires, for each.
-double MeanPassAtK(std::span<const Successes> prompts, std::int64_t k);
-
-// Mean of avg@k over prompts; 0 without prompts. The expected share of correct completions among k
-// is correct / scored for every k. REQUIRES: scored >= 1 for each.
-double MeanAvgAtK(std::span<const Successes> prompts);
 
 // A mean over prompts with its 95 % interval: normal, from the variance between prompts, since the
 // completions of one prompt are not independent. The interval is clipped to [0, 1], and is [0, 1]

@@ -27,13 +27,6 @@ TEST(MonitorsTest, TheLineIsThatOfLeastSquares) {
   EXPECT_EQ(FallOf(std::span<const double>(rising, 1)), 0);
 }
 
-TEST(MonitorsTest, StepsBelowAreTheLastInARow) {
-  const double values[] = {0.1, 0.6, 0.4, 0.3};
-  EXPECT_EQ(StepsBelow(values, 0.5), 2);
-  EXPECT_EQ(StepsBelow(values, 0.7), 4);
-  EXPECT_EQ(StepsBelow(values, 0.2), 0);
-}
-
 TEST(MonitorsTest, LowEntropyIsAlarmedOnceAfterMoreThanFiftyStepsAndAgainAtItsNextOnset) {
   AlarmMonitor monitor{AlarmConfig()};
   const StepReading low{.entropy = 0.49};

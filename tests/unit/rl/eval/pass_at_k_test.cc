@@ -33,14 +33,6 @@ TEST(PassAtKTest, NeverAndAlwaysAreExact) {
   EXPECT_EQ(PassAtK({1, 256}, 256), 1.0);
 }
 
-TEST(PassAtKTest, MeansAreOverPrompts) {
-  const std::vector<Successes> prompts = {{1, 8}, {3, 8}};
-  EXPECT_NEAR(MeanPassAtK(prompts, 4), (.5 + 13.0 / 14.0) / 2, 1e-15);
-  EXPECT_EQ(MeanAvgAtK(prompts), 0.25);
-  EXPECT_EQ(MeanPassAtK({}, 4), 0.0);
-  EXPECT_EQ(MeanAvgAtK({}), 0.0);
-}
-
 TEST(MajAtKTest, AgreesWithTheEnumerationOfEveryDraw) {
   const auto text = ReadFile(std::string(BUTTRESS_GOLDEN) + "/pass_at_k.json");
   ASSERT_TRUE(text.ok()) << text.status().message();
