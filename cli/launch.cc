@@ -270,8 +270,8 @@ class Launcher {
 
   std::string WhatToDoNext() const {
     const std::string command = OwnCommand();
-    const bool grpo = config_.run.algorithm.advantage == Estimator::kGrpo;
-    const std::string_view other = ChoiceName(grpo ? Estimator::kAvspo : Estimator::kGrpo);
+    const Estimator other =
+        config_.run.algorithm.advantage == Estimator::kGrpo ? Estimator::kAvspo : Estimator::kGrpo;
     return fmt::format(
         "\nlook at it\n"
         "  open {0}/curves.svg in a browser\n"
@@ -279,7 +279,7 @@ class Launcher {
         "try next\n"
         "  {1} launch {2} --set run.algorithm.advantage={3} --set local.out={0}-{3}\n"
         "  your own model and data: README.md, \"Your own model and data\"",
-        out_, command, options_.config_path, other);
+        out_, command, options_.config_path, ChoiceName(other));
   }
 
   const LaunchOptions& options_;

@@ -92,7 +92,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["peak_rss_bytes"] = summary.peak_rss_bytes;
   json["collective"] = ChoiceName(config.local.learner.collective);
   json["engine"] = ChoiceName(config.local.worker.engine);
-  json["advantage"] = config.run.algorithm.advantage;
+  json["advantage"] = ChoiceName(config.run.algorithm.advantage);
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
