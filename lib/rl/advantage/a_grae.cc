@@ -70,8 +70,10 @@ Status AGrae(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const double p = rates.of_group[k];
     const double factor = released ? ReleasedFactor(p, omega, options.eps) : PaperFactor(p, omega);
-    for (double& advantage : out.group_advantages(input, k))
-      advantage *= advantage > 0 ? factor * suppression : factor;
+    for (double& advantage : out.group_advantages(input, k)) {
+      if (advantage > 0) advantage *= factor * suppression;
+      if (advantage < 0) advantage *= factor;
+    }
   }
   return OkStatus();
 }

@@ -83,7 +83,7 @@ TEST(LoadTest, UnknownNamesAreAnsweredWithASuggestionAndTheChoices) {
                                "'grpo'? Choose one of: grpo, dr_grpo, rloo, "));
   EXPECT_THAT(error, HasSubstr("b.yaml:6: run.algorithm.std: 'biased' is unknown; choose one of: "
                                "sample, population, none"));
-  EXPECT_THAT(error, HasSubstr("run.algorithm.loss: '[ppo]' is unknown; choose one of: ppo, "));
+  EXPECT_THAT(error, HasSubstr("run.algorithm.loss: '[ppo]' is unknown; did you mean 'ppo'?"));
 }
 
 TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
