@@ -8,27 +8,21 @@
 #include "cli/tasks/countdown_task.h"
 #include "cli/tasks/task_files.h"
 #include "lib/base/file.h"
+#include "lib/config/choice_option.h"
 
 namespace buttress {
 namespace {
 
 struct TaskFlags {
   std::string folder;
-  std::string format = "compact";
+  PromptFormat format = PromptFormat::kCompact;
   TaskFileOptions files;
-
-  PromptFormat prompt_format() const {
-    return format == "words" ? PromptFormat::kWords : PromptFormat::kCompact;
-  }
 };
 
 void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
   app.add_option("--out", flags.folder, "folder for train.jsonl, held_out.jsonl and sft.jsonl")
       ->required();
-  app.add_option("--format", flags.format,
-                 "form of the prompts: compact, for a model of single characters, or words")
-      ->check(CLI::IsMember({"compact", "words"}))
-      ->capture_default_str();
+  AddChoice(app, "--format", flags.format, "form of the prompts");
   app.add_option("--train", flags.files.train, "rows of train.jsonl")
       ->check(CLI::NonNegativeNumber);
   app.add_option("--held-out", flags.files.held_out, "rows of held_out.jsonl, all distinct")
@@ -86,7 +80,7 @@ std::function<Status()> AddCountdown(CLI::App& app) {
   app.add_flag("--use-all", flags->use_all,
                "use every number exactly once (run.reward.use_all) instead of at most once");
   return [flags]() -> Status {
-    flags->countdown.format = flags->task.prompt_format();
+    flags->countdown.format = flags->task.format;
     flags->countdown.use = flags->use_all ? NumberUse::kExactlyOnce : NumberUse::kAtMostOnce;
     flags->countdown.kinds.clear();
     for (const std::string& text : flags->mix) {
@@ -111,7 +105,7 @@ std::function<Status()> AddArithmetic(CLI::App& app) {
   app.add_option("--operators", flags->arithmetic.operators, "operators to use, from + - *")
       ->capture_default_str();
   return [flags] {
-    flags->arithmetic.format = flags->task.prompt_format();
+    flags->arithmetic.format = flags->task.format;
     return Write(MakeArithmeticTask(flags->arithmetic), flags->task);
   };
 }

@@ -35,7 +35,7 @@ struct Flags {
   std::uint64_t seed = 1;
 
   void AddTo(CLI::App& app) {
-    app.add_option("--config", config,
+    app.add_option("file,--config", config,
                    "run file whose data, reward, sampling.max_tokens and dtype are used");
     app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
     app.add_option("--model", model, "Hugging Face folder")->required();

@@ -8,10 +8,17 @@
 
 #include "lib/base/random.h"
 #include "lib/base/status.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 
 enum class PromptFormat { kCompact, kWords };
+
+template <>
+inline constexpr ChoiceRow<PromptFormat> kChoices<PromptFormat>[] = {
+    {PromptFormat::kCompact, "compact", "for a model of single characters"},
+    {PromptFormat::kWords, "words"},
+};
 
 struct TaskProblem {
   std::string prompt;
