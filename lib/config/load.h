@@ -18,7 +18,7 @@ namespace buttress {
 // Reads `path`, applies `overrides` ("run.optim.lr=1e-5") to the YAML tree, binds it and validates
 // it. A setting has its default, unless the file has it, unless an override has it. All errors are
 // in one kInvalidArgument message, a line each:
-//   b.yaml:4: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'? Choose one of: lr, ...
+//   b.yaml:4: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'? Choose one of: ...
 Result<RunConfig> LoadRunConfig(const std::string& path, const std::vector<std::string>& overrides);
 
 // LoadRunConfig for text; error messages call it `name`.
