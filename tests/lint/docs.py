@@ -1,9 +1,10 @@
-"""Documentation: README at most 130 lines, and every relative link leads to a file and heading."""
+"""Documentation: README at most 130 lines; every relative link and every named path exists."""
 import re
 
-from sources import ROOT, finish, sources
+from sources import FOLDERS, ROOT, finish, sources
 
 README_LINES = 130
+PATH = re.compile(r"`((?:%s|proto|cmake|configs|deploy|docs)/[\w./-]+)`" % "|".join(FOLDERS))
 
 
 def prose(path):
@@ -36,8 +37,16 @@ def dead_links(path):
                 yield f"{path}:{number}: link to {target}, which has no such heading"
 
 
+def missing_paths(path):
+    for number, line in prose(path):
+        for name in PATH.findall(line):
+            if "NAME" not in name and not (ROOT / name).exists():
+                yield f"{path}:{number}: `{name}` does not exist"
+
+
 pages = [*sources(("README.md",), (".md",)), *sources(("docs",), (".md",))]
-problems = [problem for page in pages for problem in dead_links(page)]
+problems = [problem for page in pages for check in (dead_links, missing_paths)
+            for problem in check(page)]
 lines = len((ROOT / "README.md").read_text().splitlines())
 if lines > README_LINES:
     problems.append(f"README.md has {lines} lines, {README_LINES} is the bound")
