@@ -300,7 +300,8 @@ std::function<Status()> AddLaunch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
   app.add_option("file,--config", options->config_path, "YAML file of the run")->required();
   app.add_option("--set", options->overrides,
-                 "override a setting, for example run.optim.lr=1e-5; may be repeated");
+                 "override a setting, for example run.optim.lr=1e-5; may be repeated")
+      ->allow_extra_args(false);
   app.add_flag("--fresh", options->fresh,
                "move the folder of an earlier run aside instead of resuming it");
   app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");

@@ -63,7 +63,8 @@ std::function<Status()> AddStatus(CLI::App& app) {
   const auto flags = std::make_shared<ConfigFlags>();
   app.add_option("file,--config", flags->path, "YAML file of the run")->required();
   app.add_option("--set", flags->overrides,
-                 "override a setting, as for `buttress launch`; may be repeated");
+                 "override a setting, as for `buttress launch`; may be repeated")
+      ->allow_extra_args(false);
   return [flags]() -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags->path, flags->overrides));
     BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
