@@ -1,8 +1,9 @@
 #include "cli/svg_plot.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 namespace buttress {
 namespace {
@@ -13,28 +14,21 @@ constexpr std::size_t kMaxPoints = 600;  // of a line; more points would share p
 
 using Points = std::vector<std::pair<double, double>>;
 
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[240];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
 std::string Text(double x, double y, const char* anchor, const std::string& text,
                  const std::string& style) {
-  return Format("<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"%s\" ", x, y, anchor) + style + ">" +
-         EscapeXml(text) + "</text>\n";
+  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\" ", x, y, anchor) + style +
+         ">" + EscapeXml(text) + "</text>\n";
 }
 
 std::string PointList(const Points& points) {
   std::string text;
-  for (const auto& [x, y] : points) text += Format("%.1f,%.1f ", x, y);
+  for (const auto& [x, y] : points) text += fmt::format("{:.1f},{:.1f} ", x, y);
   return text;
 }
 
 std::string Polyline(const Points& points, const std::string& color, double width, double opacity) {
   return "<polyline fill=\"none\" stroke=\"" + color + "\" points=\"" + PointList(points) +
-         Format("\" stroke-width=\"%.1f\" stroke-opacity=\"%.2f\"/>\n", width, opacity);
+         fmt::format("\" stroke-width=\"{:.1f}\" stroke-opacity=\"{:.2f}\"/>\n", width, opacity);
 }
 
 Points Smoothed(const Points& points, std::size_t window) {
@@ -128,16 +122,18 @@ std::string DrawGrid(const Plot& plot, const Frame& frame) {
   std::string svg = Text(kLeft, frame.y0 - 10, "start", plot.title, "font-weight=\"bold\"");
   for (int tick = 0; tick <= 4; ++tick) {
     const double value = frame.top * tick / 4;
-    svg += Format("<line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#ddd\"/>\n",
-                  kLeft, kRightEdge, frame.y(value), frame.y(value));
-    svg += Text(kLeft - 8, frame.y(value) + 4, "end", Format("%.4g", value), "fill=\"#555\"");
+    svg += fmt::format(
+        "<line x1=\"{:.1f}\" x2=\"{:.1f}\" y1=\"{:.1f}\" y2=\"{:.1f}\" stroke=\"#ddd\"/>\n", kLeft,
+        kRightEdge, frame.y(value), frame.y(value));
+    svg +=
+        Text(kLeft - 8, frame.y(value) + 4, "end", fmt::format("{:.4g}", value), "fill=\"#555\"");
   }
   double shown = -1;
   for (int tick = 0; tick <= 4; ++tick) {
     const double step = std::round(frame.first + frame.span * tick / 4);
     if (step == shown) continue;
     shown = step;
-    svg += Text(frame.x(step), frame.y0 + kPanelHeight + 16, "middle", Format("%.0f", step),
+    svg += Text(frame.x(step), frame.y0 + kPanelHeight + 16, "middle", fmt::format("{:.0f}", step),
                 "fill=\"#555\"");
   }
   return svg;
@@ -174,16 +170,17 @@ std::string DrawPlot(const Plot& plot, double y0) {
     svg += Polyline(frame.Place(Thinned(Smoothed(series.points, window))), series.color, 2, 1);
     if (series.points.size() == 1) {
       const auto [x, y] = frame.Place(series.points)[0];
-      svg += Format("<circle cx=\"%.1f\" cy=\"%.1f\" r=\"3\" fill=\"%s\"/>\n", x, y,
-                    series.color.c_str());
+      svg += fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3\" fill=\"{}\"/>\n", x, y,
+                         series.color);
     }
   }
   double legend = y0 + 12;
   const auto name = [&](const PlotSeries& series, bool area) {
     if (series.points.empty()) return;
     if (area)
-      svg += Format("<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n",
-                    kRightEdge + 12, legend - 9, series.color.c_str());
+      svg +=
+          fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"10\" height=\"10\" fill=\"{}\"/>\n",
+                      kRightEdge + 12, legend - 9, series.color);
     svg += Text(kRightEdge + (area ? 28 : 12), legend, "start", series.name,
                 area ? "fill=\"#222\"" : "fill=\"" + series.color + "\"");
     legend += 18;
@@ -223,9 +220,9 @@ std::string PlotsSvg(const std::string& title, const std::vector<Plot>& plots) {
   const double top = title.empty() ? kTop - 30 : kTop;
   const auto shown = std::ranges::count_if(plots, [](const Plot& plot) { return !IsEmpty(plot); });
   const double height = top + static_cast<double>(shown) * (kPanelHeight + kGap) + 10;
-  std::string svg = Format(
-      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" viewBox=\"0 0 %.0f "
-      "%.0f\" ",
+  std::string svg = fmt::format(
+      "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{:.0f}\" height=\"{:.0f}\" viewBox=\"0 0 "
+      "{:.0f} {:.0f}\" ",
       kWidth, height, kWidth, height);
   svg +=
       "font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%\" height=\"100%\" "

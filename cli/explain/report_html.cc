@@ -1,5 +1,6 @@
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/explain/report.h"
 #include "cli/svg_plot.h"
@@ -36,15 +37,6 @@ constexpr std::array<const char*, kCauses> kColors = {"#57ab5a", "#c9786b", "#d4
                                                       "#8250df", "#bf3989", "#0969da", "#cf222e",
                                                       "#1b7c83", "#afb8c1"};
 
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[300];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
-long long Number(std::int64_t value) { return value; }
-
 double Share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
 }
@@ -52,7 +44,7 @@ double Share(std::int64_t part, std::int64_t whole) {
 std::string Name(std::size_t cause) { return std::string(InfoOf(static_cast<Cause>(cause)).name); }
 
 std::string Dot(std::size_t cause) {
-  return Format("<span class=\"dot\" style=\"background:%s\"></span>", kColors[cause]);
+  return fmt::format("<span class=\"dot\" style=\"background:{}\"></span>", kColors[cause]);
 }
 
 std::string Cell(const std::string& text) {
@@ -67,19 +59,20 @@ std::string Tile(const std::string& value, const std::string& name) {
 
 std::string Tiles(const Report& report) {
   const CollapseCounts& c = report.counts;
-  std::string html = "<div class=\"tiles\">\n" + Tile(Format("%.3f", c.acr()), "ACR, observed");
+  std::string html =
+      "<div class=\"tiles\">\n" + Tile(fmt::format("{:.3f}", c.acr()), "ACR, observed");
   if (report.with_history > 0) {
-    html += Tile(Format("%.3f", report.expected_acr),
-                 Format("expected; %.3f observed there", report.observed_acr));
+    html += Tile(fmt::format("{:.3f}", report.expected_acr),
+                 fmt::format("expected; {:.3f} observed there", report.observed_acr));
   }
-  html += Tile(Format("%lld", Number(c.groups)), "groups") +
-          Tile(Format("%.1f %%", 100 * Share(c.all_correct, c.groups)), "all correct") +
-          Tile(Format("%.1f %%", 100 * Share(c.all_wrong, c.groups)), "all wrong") +
-          Tile(Format("%.1f %%", 100 * Share(c.other_constant, c.groups)), "other constant") +
-          Tile(Format("%lld", Number(c.unscorable)), "unscorable groups") +
-          Tile(Format("%lld", Number(report.rounding_only)), "differ by rounding only") +
-          Tile(Format("%.3f", report.acr_100), "ACR-100") +
-          Tile(Format("%.3f", report.sigma_acr), "sigma-ACR");
+  html += Tile(std::to_string(c.groups), "groups") +
+          Tile(fmt::format("{:.1f} %", 100 * Share(c.all_correct, c.groups)), "all correct") +
+          Tile(fmt::format("{:.1f} %", 100 * Share(c.all_wrong, c.groups)), "all wrong") +
+          Tile(fmt::format("{:.1f} %", 100 * Share(c.other_constant, c.groups)), "other constant") +
+          Tile(std::to_string(c.unscorable), "unscorable groups") +
+          Tile(std::to_string(report.rounding_only), "differ by rounding only") +
+          Tile(fmt::format("{:.3f}", report.acr_100), "ACR-100") +
+          Tile(fmt::format("{:.3f}", report.sigma_acr), "sigma-ACR");
   return html + "</div>\n";
 }
 
@@ -93,10 +86,10 @@ std::string CauseTable(const Report& report) {
     const std::int64_t count = report.all.causes[i];
     if (count == 0) continue;
     html += "<tr><td class=\"name\">" + Dot(i) + Name(i) + "</td>" +
-            NumberCell(Format("%lld", Number(count))) +
-            NumberCell(Format("%.1f %%", 100 * Share(count, report.all.collapsed))) +
-            Format("<td><div class=\"bar\" style=\"width:%.1f%%;background:%s\"></div></td>",
-                   100 * Share(count, most), kColors[i]) +
+            NumberCell(std::to_string(count)) +
+            NumberCell(fmt::format("{:.1f} %", 100 * Share(count, report.all.collapsed))) +
+            fmt::format("<td><div class=\"bar\" style=\"width:{:.1f}%;background:{}\"></div></td>",
+                        100 * Share(count, most), kColors[i]) +
             Cell(std::string(InfoOf(static_cast<Cause>(i)).meaning)) + "</tr>\n";
   }
   return html + "</table>\n";
@@ -165,17 +158,17 @@ std::string TallyTable(const char* what, const std::map<std::string, Tally>& tal
     return Share(t.second.collapsed, t.second.groups);
   });
   if (worst.size() > 30) worst.resize(30);
-  std::string html = Format(
-      "<h2>By %s</h2>\n<table><tr><th>%s</th><th class=\"n\">groups</th><th class=\"n\">without a "
+  std::string html = fmt::format(
+      "<h2>By {}</h2>\n<table><tr><th>{}</th><th class=\"n\">groups</th><th class=\"n\">without a "
       "signal</th><th>mostly</th></tr>\n",
       what, what);
   for (const auto& [name, tally] : worst) {
     const auto largest =
         static_cast<std::size_t>(std::ranges::max_element(tally.causes) - tally.causes.begin());
     html += "<tr>" + Cell(name.empty() ? "(none)" : name) +
-            NumberCell(Format("%lld", Number(tally.groups))) +
-            NumberCell(Format("%.1f %%", 100 * Share(tally.collapsed, tally.groups))) + "<td>" +
-            (tally.collapsed == 0 ? "" : Dot(largest) + Name(largest)) + "</td></tr>\n";
+            NumberCell(std::to_string(tally.groups)) +
+            NumberCell(fmt::format("{:.1f} %", 100 * Share(tally.collapsed, tally.groups))) +
+            "<td>" + (tally.collapsed == 0 ? "" : Dot(largest) + Name(largest)) + "</td></tr>\n";
   }
   return html + "</table>\n";
 }
@@ -187,11 +180,11 @@ std::string PromptTable(const Report& report) {
       "class=\"n\">groups</th><th class=\"n\">without a signal</th>"
       "<th class=\"n\">success rate</th></tr>\n";
   for (const auto& [id, record] : report.worst_prompts) {
-    html += "<tr>" + Cell(id) + Cell(record.source) +
-            NumberCell(Format("%lld", Number(record.groups))) +
-            NumberCell(Format("%lld", Number(record.collapsed))) +
-            NumberCell(Format("%.2f", Share(record.history.correct, record.history.scored))) +
-            "</tr>\n";
+    html +=
+        "<tr>" + Cell(id) + Cell(record.source) + NumberCell(std::to_string(record.groups)) +
+        NumberCell(std::to_string(record.collapsed)) +
+        NumberCell(fmt::format("{:.2f}", Share(record.history.correct, record.history.scored))) +
+        "</tr>\n";
   }
   return html + "</table>\n";
 }
@@ -204,25 +197,25 @@ std::string RemedyTable(const Report& report) {
       "<th class=\"n\">constant groups with one</th><th class=\"n\">mean |A|</th></tr>\n";
   for (const EstimatorRemedy& e : r.estimators) {
     html += "<tr>" + Cell(e.name) +
-            NumberCell(Format("%.1f %%", 100 * Share(e.with_advantage, r.groups))) +
-            NumberCell(Format("%lld", Number(e.collapsed_with_advantage))) +
-            NumberCell(Format("%.3f", r.completions == 0
-                                          ? 0.0
-                                          : e.sum_absolute / static_cast<double>(r.completions))) +
+            NumberCell(fmt::format("{:.1f} %", 100 * Share(e.with_advantage, r.groups))) +
+            NumberCell(std::to_string(e.collapsed_with_advantage)) +
+            NumberCell(fmt::format(
+                "{:.3f}",
+                r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions))) +
             "</tr>\n";
   }
-  html += "</table>\n<p>Resampling as in DAPO draws " + Format("%.2f", r.draws_for_full_batch) +
-          " prompts per informative group. ";
+  html += "</table>\n<p>Resampling as in DAPO draws " +
+          fmt::format("{:.2f}", r.draws_for_full_batch) + " prompts per informative group. ";
   if (r.skip.skipped > 0) {
-    html += Format(
-        "Skipping prompts whose last group was constant saves %lld of %lld visits, of which %.0f "
-        "%% were constant again. ",
-        Number(r.skip.skipped), Number(r.skip.visits), 100 * Share(r.skip.rightly, r.skip.skipped));
+    html += fmt::format(
+        "Skipping prompts whose last group was constant saves {} of {} visits, of which {:.0f} "
+        "% were constant again. ",
+        r.skip.skipped, r.skip.visits, 100 * Share(r.skip.rightly, r.skip.skipped));
   }
   html += "By the spread of success rates over prompts, ACR is";
   for (const SizeRemedy& size : r.sizes) {
-    html += Format(size.times == 1 ? " %.3f at this group size" : ", %.3f at %lld times",
-                   size.expected_acr, Number(size.times));
+    html += size.times == 1 ? fmt::format(" {:.3f} at this group size", size.expected_acr)
+                            : fmt::format(", {:.3f} at {} times", size.expected_acr, size.times);
   }
   return html + ".</p>\n";
 }
@@ -233,15 +226,14 @@ std::string Examples(const Report& report) {
                      " of each cause; <code>--json</code> prints all.</p>\n";
   for (std::size_t i = 0; i < kCauses; ++i) {
     if (report.all.causes[i] == 0) continue;
-    html += "<details><summary>" + Dot(i) + Name(i) +
-            Format(" (%lld)", Number(report.all.causes[i])) +
+    html += "<details><summary>" + Dot(i) + Name(i) + fmt::format(" ({})", report.all.causes[i]) +
             "</summary>\n<p class=\"note\">Fix: " +
             EscapeXml(std::string(InfoOf(static_cast<Cause>(i)).fix)) +
             ".</p>\n<table><tr><th "
             "class=\"n\">step</th><th>where</th><th>prompt</th><th>evidence</th></tr>\n";
     for (const CollapsedGroup& group : report.examples) {
       if (static_cast<std::size_t>(group.diagnosis.cause) != i) continue;
-      html += "<tr>" + NumberCell(Format("%lld", Number(group.step))) + Cell(group.where) +
+      html += "<tr>" + NumberCell(std::to_string(group.step)) + Cell(group.where) +
               Cell(group.prompt_id) + Cell(group.diagnosis.evidence) + "</tr>\n";
     }
     html += "</table></details>\n";

@@ -1,5 +1,6 @@
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/explain/report.h"
 #include "lib/explain/advice.h"
@@ -10,15 +11,6 @@ namespace {
 constexpr std::size_t kBins = 12;  // rows of the table over time
 constexpr std::size_t kShownTallies = 8;
 constexpr std::size_t kShownPrompts = 5;
-
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
-long long Number(std::int64_t value) { return value; }
 
 double Share(std::int64_t part, std::int64_t whole) {
   return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
@@ -32,38 +24,35 @@ Cause Largest(const CauseCounts& causes) {
 
 std::string Overview(const Report& report) {
   const CollapseCounts& c = report.counts;
-  std::string text = Format("%lld groups, %lld completions, %zu steps\n", Number(c.groups),
-                            Number(report.completions), report.steps.size());
-  text += Format(
-      "ACR %.3f = %lld of %lld groups (all-correct %lld, all-wrong %lld, other %lld); unscorable "
-      "%lld, near collapse %lld, by rounding only %lld\n",
-      c.acr(), Number(c.constant()), Number(c.constant() + c.mixed), Number(c.all_correct),
-      Number(c.all_wrong), Number(c.other_constant), Number(c.unscorable),
-      Number(report.near_collapse), Number(report.rounding_only));
+  std::string text = fmt::format("{} groups, {} completions, {} steps\n", c.groups,
+                                 report.completions, report.steps.size());
+  text += fmt::format(
+      "ACR {:.3f} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable "
+      "{}, near collapse {}, by rounding only {}\n",
+      c.acr(), c.constant(), c.constant() + c.mixed, c.all_correct, c.all_wrong, c.other_constant,
+      c.unscorable, report.near_collapse, report.rounding_only);
   if (report.with_history > 0) {
-    text +=
-        Format("prompts with a history: observed %.3f, expected %.3f, excess %+.3f (%lld groups)\n",
-               report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
-               Number(report.with_history));
+    text += fmt::format(
+        "prompts with a history: observed {:.3f}, expected {:.3f}, excess {:+.3f} ({} groups)\n",
+        report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
+        report.with_history);
   }
-  return text + Format("ACR-100 %.3f, sigma-ACR %.3f\n", report.acr_100, report.sigma_acr);
+  return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
 }
 
 std::string Causes(const Report& report) {
-  std::string text = Format("\nwhy %lld groups gave no signal:\n", Number(report.all.collapsed));
+  std::string text = fmt::format("\nwhy {} groups gave no signal:\n", report.all.collapsed);
   for (std::size_t i = 0; i < kCauses; ++i) {
     const std::int64_t count = report.all.causes[i];
     if (count == 0) continue;
     const double share = Share(count, report.all.collapsed);
-    text +=
-        Format("  %-18s %8lld  %5.1f %%  %s\n", Name(static_cast<Cause>(i)).c_str(), Number(count),
-               100 * share, std::string(static_cast<std::size_t>(share * 40 + 0.5), '#').c_str());
+    text += fmt::format("  {:<18} {:8}  {:5.1f} %  {}\n", Name(static_cast<Cause>(i)), count,
+                        100 * share, std::string(static_cast<std::size_t>(share * 40 + 0.5), '#'));
     const auto example =
         std::ranges::find(report.examples, static_cast<Cause>(i),
                           [](const CollapsedGroup& g) { return g.diagnosis.cause; });
     if (example != report.examples.end())
-      text += Format("      %.60s: %.200s\n", example->where.c_str(),
-                     example->diagnosis.evidence.c_str());
+      text += fmt::format("      {:.60}: {:.200}\n", example->where, example->diagnosis.evidence);
   }
   return text;
 }
@@ -93,25 +82,21 @@ std::string OverTime(const Report& report) {
       const auto& value = surprisal ? p.surprisal_mean : p.similarity;
       if (value) trend += *value, ++trends;
     }
-    const auto cell = [](bool known, const char* format, double value) {
-      return known ? Format(format, value) : std::string("-");
+    const auto cell = [](bool known, int decimals, double value) {
+      return known ? fmt::format("{:.{}f}", value, decimals) : std::string("-");
     };
     const std::int64_t worst = *std::ranges::max_element(sum.causes);
-    text += Format(
-        "%7lld - %-7lld %5.2f  %8s  %3.0f %%  %7.3f  %8s  %10s  %s\n",
-        Number(report.steps[begin].step), Number(report.steps[end - 1].step), sum.counts.acr(),
-        cell(sum.with_history > 0, "%.2f",
-             expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history)))
-            .c_str(),
+    text += fmt::format(
+        "{:7} - {:<7} {:5.2f}  {:>8}  {:3.0f} %  {:7.3f}  {:>8}  {:>10}  {}\n",
+        report.steps[begin].step, report.steps[end - 1].step, sum.counts.acr(),
+        cell(sum.with_history > 0, 2,
+             expected / static_cast<double>(std::max<std::int64_t>(1, sum.with_history))),
         100 * Share(sum.truncated, sum.completions), reward / static_cast<double>(end - begin),
-        cell(lengths > 0, "%.0f", length / static_cast<double>(std::max<std::int64_t>(1, lengths)))
-            .c_str(),
-        cell(trends > 0, "%.3f", trend / static_cast<double>(std::max<std::int64_t>(1, trends)))
-            .c_str(),
+        cell(lengths > 0, 0, length / static_cast<double>(std::max<std::int64_t>(1, lengths))),
+        cell(trends > 0, 3, trend / static_cast<double>(std::max<std::int64_t>(1, trends))),
         worst == 0 ? "-"
-                   : Format("%s %.0f %%", Name(Largest(sum.causes)).c_str(),
-                            100 * Share(worst, sum.counts.groups))
-                         .c_str());
+                   : fmt::format("{} {:.0f} %", Name(Largest(sum.causes)),
+                                 100 * Share(worst, sum.counts.groups)));
   }
   return text;
 }
@@ -122,14 +107,13 @@ std::string Tallies(const char* what, const std::map<std::string, Tally>& tallie
   std::ranges::stable_sort(worst, std::greater<>(), [](const auto& t) {
     return Share(t.second.collapsed, t.second.groups);
   });
-  std::string text = Format("\nworst %s:\n", what);
+  std::string text = fmt::format("\nworst {}:\n", what);
   for (std::size_t i = 0; i < std::min(kShownTallies, worst.size()); ++i) {
     const auto& [name, tally] = worst[i];
-    text += Format("  %-30.30s %5.1f %% of %lld groups without a signal",
-                   name.empty() ? "(none)" : name.c_str(),
-                   100 * Share(tally.collapsed, tally.groups), Number(tally.groups));
-    text +=
-        tally.collapsed == 0 ? "\n" : Format(", mostly %s\n", Name(Largest(tally.causes)).c_str());
+    text += fmt::format("  {:<30.30} {:5.1f} % of {} groups without a signal",
+                        name.empty() ? "(none)" : name, 100 * Share(tally.collapsed, tally.groups),
+                        tally.groups);
+    text += tally.collapsed == 0 ? "\n" : fmt::format(", mostly {}\n", Name(Largest(tally.causes)));
   }
   return text;
 }
@@ -138,9 +122,9 @@ std::string Prompts(const Report& report) {
   std::string text;
   for (std::size_t i = 0; i < std::min(kShownPrompts, report.worst_prompts.size()); ++i) {
     const auto& [id, record] = report.worst_prompts[i];
-    text += Format("  %lld of %lld groups without a signal, success rate %.2f: %.110s\n",
-                   Number(record.collapsed), Number(record.groups),
-                   Share(record.history.correct, record.history.scored), id.c_str());
+    text += fmt::format("  {} of {} groups without a signal, success rate {:.2f}: {:.110}\n",
+                        record.collapsed, record.groups,
+                        Share(record.history.correct, record.history.scored), id);
   }
   return text.empty() ? "" : "\nworst prompts:\n" + text;
 }
@@ -149,21 +133,21 @@ std::string WhatRemediesGive(const Report& report) {
   const RemedyReport& r = report.remedies;
   std::string text = "\nother estimators on the same groups:\n";
   for (const EstimatorRemedy& e : r.estimators) {
-    text += Format(
-        "  %-22s %5.1f %% of groups with an advantage, %lld of them constant; mean |A| %.3f\n",
-        e.name.c_str(), 100 * Share(e.with_advantage, r.groups), Number(e.collapsed_with_advantage),
+    text += fmt::format(
+        "  {:<22} {:5.1f} % of groups with an advantage, {} of them constant; mean |A| {:.3f}\n",
+        e.name, 100 * Share(e.with_advantage, r.groups), e.collapsed_with_advantage,
         r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions));
   }
-  text += Format("  %-22s %.2f prompts drawn per informative group\n", "resample (DAPO)",
-                 r.draws_for_full_batch);
+  text += fmt::format("  {:<22} {:.2f} prompts drawn per informative group\n", "resample (DAPO)",
+                      r.draws_for_full_batch);
   if (r.skip.visits > 0) {
-    text += Format("  %-22s %lld of %lld visits saved, %.0f %% of them constant again\n",
-                   "skip (GRESO)", Number(r.skip.skipped), Number(r.skip.visits),
-                   100 * Share(r.skip.rightly, r.skip.skipped));
+    text += fmt::format("  {:<22} {} of {} visits saved, {:.0f} % of them constant again\n",
+                        "skip (GRESO)", r.skip.skipped, r.skip.visits,
+                        100 * Share(r.skip.rightly, r.skip.skipped));
   }
   for (const SizeRemedy& size : r.sizes) {
-    text += Format("  %-22s ACR %.3f by the spread of success rates\n",
-                   Format("%lld times the group", Number(size.times)).c_str(), size.expected_acr);
+    text += fmt::format("  {:<22} ACR {:.3f} by the spread of success rates\n",
+                        fmt::format("{} times the group", size.times), size.expected_acr);
   }
   return text;
 }

@@ -1,7 +1,8 @@
 #include "lib/explain/advice.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
-#include <cstdio>
 
 namespace buttress {
 namespace {
@@ -13,18 +14,11 @@ constexpr double kExcess = 0.05;
 // Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
 constexpr double kEarlyCollapse = 0.5;
 
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[400];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
 std::string Sizes(const Report& report) {
   std::string text;
   for (const SizeRemedy& size : report.remedies.sizes) {
-    text += Format(text.empty() ? "%.2f at this group size" : ", %.2f at %lld times",
-                   size.expected_acr, static_cast<long long>(size.times));
+    text += text.empty() ? fmt::format("{:.2f} at this group size", size.expected_acr)
+                         : fmt::format(", {:.2f} at {} times", size.expected_acr, size.times);
   }
   return text;
 }
@@ -42,16 +36,15 @@ std::vector<std::string> NextSteps(const Report& report) {
                            [&](std::size_t i) { return report.all.causes[i]; });
   for (const std::size_t i : order) {
     const CauseInfo& info = InfoOf(static_cast<Cause>(i));
-    steps.push_back(Format("%s (%lld groups, %.1f %% of all): %s.", std::string(info.name).c_str(),
-                           static_cast<long long>(report.all.causes[i]),
-                           100 * static_cast<double>(report.all.causes[i]) / groups,
-                           std::string(info.fix).c_str()));
+    steps.push_back(
+        fmt::format("{} ({} groups, {:.1f} % of all): {}.", info.name, report.all.causes[i],
+                    100 * static_cast<double>(report.all.causes[i]) / groups, info.fix));
   }
   if (report.with_history > 0 && report.observed_acr - report.expected_acr > kExcess) {
     steps.push_back(
-        Format("Of the groups of prompts seen before, %.0f %% collapse where their histories "
-               "predict %.0f %%: something other than difficulty is the cause.",
-               100 * report.observed_acr, 100 * report.expected_acr));
+        fmt::format("Of the groups of prompts seen before, {:.0f} % collapse where their histories "
+                    "predict {:.0f} %: something other than difficulty is the cause.",
+                    100 * report.observed_acr, 100 * report.expected_acr));
   }
   const double difficulty =
       static_cast<double>(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)] +
@@ -64,17 +57,17 @@ std::vector<std::string> NextSteps(const Report& report) {
     if (report.remedies.skip.skipped > 0) {
       const SkipRemedy& skip = report.remedies.skip;
       steps.push_back(
-          Format("Skipping prompts whose last group was constant would have saved %lld of %lld "
-                 "visits; %.0f %% of them were constant again.",
-                 static_cast<long long>(skip.skipped), static_cast<long long>(skip.visits),
-                 100 * static_cast<double>(skip.rightly) / static_cast<double>(skip.skipped)));
+          fmt::format("Skipping prompts whose last group was constant would have saved {} of {} "
+                      "visits; {:.0f} % of them were constant again.",
+                      skip.skipped, skip.visits,
+                      100 * static_cast<double>(skip.rightly) / static_cast<double>(skip.skipped)));
     }
   }
   if (report.steps.size() >= 25 && report.acr_100 > kEarlyCollapse) {
-    steps.push_back(
-        Format("The first steps have an ACR of %.2f; runs that begin above %.1f rarely recover "
-               "without a change.",
-               report.acr_100, kEarlyCollapse));
+    steps.push_back(fmt::format(
+        "The first steps have an ACR of {:.2f}; runs that begin above {:.1f} rarely recover "
+        "without a change.",
+        report.acr_100, kEarlyCollapse));
   }
   if (steps.empty()) steps.push_back("Nothing to fix: almost every group carries a signal.");
   return steps;

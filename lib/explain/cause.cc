@@ -1,8 +1,9 @@
 #include "lib/explain/cause.h"
 
+#include <fmt/core.h>
+
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "lib/base/check.h"
 #include "lib/explain/copies.h"
@@ -37,15 +38,6 @@ constexpr std::array<CauseInfo, kCauses> kInfo = {{
     {"unknown", "no other cause applies; at middling success rates a group is constant by chance",
      "a larger group makes collapse by chance rare"},
 }};
-
-template <class... Args>
-std::string Format(const char* format, Args... args) {
-  char text[300];
-  std::snprintf(text, sizeof text, format, args...);
-  return text;
-}
-
-long long Number(std::int64_t value) { return value; }
 
 struct Range {
   std::int64_t scorable = 0;
@@ -95,23 +87,22 @@ std::optional<Diagnosis> Unscorable(const GroupFacts& group, const Range& range,
       n >= 2 && static_cast<double>(lost) >= rules.unscorable_share * static_cast<double>(n);
   if (!many && range.scorable >= 2) return std::nullopt;
   if (lost == 0)
-    return Diagnosis{Cause::kUnknown,
-                     Format("%lld completion, nothing to compare it with", Number(n))};
+    return Diagnosis{Cause::kUnknown, fmt::format("{} completion, nothing to compare it with", n)};
   return Diagnosis{Cause::kUnscorable,
-                   Format("%lld of %lld completions have no verdict", Number(lost), Number(n))};
+                   fmt::format("{} of {} completions have no verdict", lost, n)};
 }
 
 std::optional<Diagnosis> OldWeights(const GroupFacts& group, const CauseRules& rules) {
   if (!group.version_step || group.step - *group.version_step <= rules.stale_steps)
     return std::nullopt;
   return Diagnosis{Cause::kStaleWeights,
-                   Format("sampled from the weights of step %lld, %lld steps earlier",
-                          Number(*group.version_step), Number(group.step - *group.version_step))};
+                   fmt::format("sampled from the weights of step {}, {} steps earlier",
+                               *group.version_step, group.step - *group.version_step)};
 }
 
 std::string CopiesText(const GroupCopies& copies) {
-  return Format("%lld of %lld completions are copies (%lld distinct texts, %d words)",
-                Number(copies.copied), Number(copies.known), Number(copies.distinct), copies.words);
+  return fmt::format("{} of {} completions are copies ({} distinct texts, {} words)", copies.copied,
+                     copies.known, copies.distinct, copies.words);
 }
 
 std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContext& context,
@@ -119,9 +110,10 @@ std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContex
   if (copies.copied_share() < rules.copied_share) return std::nullopt;
   if (copies.chance) {
     if (*copies.chance >= rules.copies_chance) return std::nullopt;
-    return Diagnosis{Cause::kDuplicateSamples,
-                     CopiesText(copies) +
-                         Format("; their log-probs give this probability %.1g", *copies.chance)};
+    return Diagnosis{
+        Cause::kDuplicateSamples,
+        CopiesText(copies) +
+            fmt::format("; their log-probs give this probability {:.1g}", *copies.chance)};
   }
   if (copies.words < rules.room_words) return std::nullopt;
   const bool varied = context.similarity && *context.similarity < rules.live_similarity;
@@ -131,8 +123,8 @@ std::optional<Diagnosis> Duplicates(const GroupCopies& copies, const GroupContex
   if (near_beside || (copies.words < rules.long_words && !varied)) return std::nullopt;
   std::string evidence = CopiesText(copies);
   if (varied)
-    evidence += Format("; recent groups share %.0f %% of their runs of three words",
-                       100 * *context.similarity);
+    evidence += fmt::format("; recent groups share {:.0f} % of their runs of three words",
+                            100 * *context.similarity);
   return Diagnosis{Cause::kDuplicateSamples, evidence};
 }
 
@@ -141,10 +133,11 @@ std::optional<Diagnosis> Repeated(const GroupCopies& copies, const GroupContext&
   if (!context.repeated_share || *context.repeated_share < rules.repeated_share)
     return std::nullopt;
   if (copies.words < rules.room_words || 2 * copies.distinct < copies.known) return std::nullopt;
-  return Diagnosis{Cause::kStaleWeights,
-                   Format("%.0f %% of the texts equal those of step %lld for this prompt: weights "
-                          "and seeds have not changed",
-                          100 * *context.repeated_share, Number(context.repeated_step))};
+  return Diagnosis{
+      Cause::kStaleWeights,
+      fmt::format("{:.0f} % of the texts equal those of step {} for this prompt: weights "
+                  "and seeds have not changed",
+                  100 * *context.repeated_share, context.repeated_step)};
 }
 
 std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& context,
@@ -156,9 +149,9 @@ std::optional<Diagnosis> Truncated(const GroupFacts& group, const GroupContext& 
   const bool reported = std::ranges::all_of(
       group.completions, [](const CompletionFacts& c) { return c.truncated.has_value(); });
   return Diagnosis{Cause::kTruncated,
-                   Format("%lld of %.0f completions %s", Number(truncated), n,
-                          reported ? "ended at the token limit"
-                                   : "end midway, at the greatest lengths of the run")};
+                   fmt::format("{} of {:.0f} completions {}", truncated, n,
+                               reported ? "ended at the token limit"
+                                        : "end midway, at the greatest lengths of the run")};
 }
 
 std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
@@ -172,10 +165,11 @@ std::optional<Diagnosis> ModeCollapsed(const GroupCopies& copies, Level level,
   if (short_text && (!certain || level == Level::kBest)) return std::nullopt;
   if (copies.similarity < rules.near_similarity && !certain) return std::nullopt;
   std::string evidence =
-      Format("%lld distinct texts of %lld, which share %.0f %% of their runs of three words",
-             Number(copies.distinct), Number(copies.known), 100 * copies.similarity);
+      fmt::format("{} distinct texts of {}, which share {:.0f} % of their runs of three words",
+                  copies.distinct, copies.known, 100 * copies.similarity);
   if (certain)
-    evidence += Format("; their log-probs give such copies probability %.2g", *copies.chance);
+    evidence +=
+        fmt::format("; their log-probs give such copies probability {:.2g}", *copies.chance);
   return Diagnosis{Cause::kModeCollapsed, evidence};
 }
 
@@ -194,13 +188,13 @@ std::optional<Diagnosis> Contradicted(const GroupFacts& group, Level level,
   if (level == Level::kBest && context.truth_agreement && 2 * (known - stated) >= known) {
     return Diagnosis{
         Cause::kVerifierConstant,
-        Format("all are scored correct, but %lld of %lld do not state the ground truth",
-               Number(known - stated), Number(known))};
+        fmt::format("all are scored correct, but {} of {} do not state the ground truth",
+                    known - stated, known)};
   }
   if (level == Level::kBest || stated < 2) return std::nullopt;
-  return Diagnosis{Cause::kVerifierConstant,
-                   Format("all are scored equally, but %lld of %lld state the ground truth",
-                          Number(stated), Number(known))};
+  return Diagnosis{
+      Cause::kVerifierConstant,
+      fmt::format("all are scored equally, but {} of {} state the ground truth", stated, known)};
 }
 
 std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, const Range& range,
@@ -208,14 +202,15 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
   if (auto contradicted = Contradicted(group, level, context, rules)) return contradicted;
   if (context.constant_chance && *context.constant_chance < rules.verifier_chance &&
       context.constant_groups >= rules.verifier_groups) {
-    return Diagnosis{Cause::kVerifierConstant,
-                     Format("all %lld groups of this source at this step have reward %g, which has "
-                            "probability %.1g",
-                            Number(context.constant_groups), range.low, *context.constant_chance)};
+    return Diagnosis{
+        Cause::kVerifierConstant,
+        fmt::format("all {} groups of this source at this step have reward {:g}, which has "
+                    "probability {:.1g}",
+                    context.constant_groups, range.low, *context.constant_chance)};
   }
   if (!context.constant_always) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
-                   Format("this source has only ever given reward %g", range.low)};
+                   fmt::format("this source has only ever given reward {:g}", range.low)};
 }
 
 Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& context,
@@ -223,17 +218,17 @@ Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& cont
   const auto n = static_cast<double>(range.scorable);
   if (level == Level::kBetween) {
     return {Cause::kUnknown,
-            Format("all rewards are %g, between the worst %g and the best %g of the run", range.low,
-                   context.lowest, context.highest)};
+            fmt::format("all rewards are {:g}, between the worst {:g} and the best {:g} of the run",
+                        range.low, context.lowest, context.highest)};
   }
   const double correct = context.past_correct + (level == Level::kBest ? n : 0.0);
   const double scored = context.past_scored + n;
   const double rate = (correct + 1) / (scored + 2);
-  std::string evidence = Format("all %lld %s; success rate %.2f", Number(range.scorable),
-                                level == Level::kBest ? "correct" : "wrong", rate);
-  evidence += context.past_scored == 0
-                  ? ", first seen"
-                  : Format(", %.2f at earlier visits", context.past_correct / context.past_scored);
+  std::string evidence = fmt::format("all {} {}; success rate {:.2f}", range.scorable,
+                                     level == Level::kBest ? "correct" : "wrong", rate);
+  evidence += context.past_scored == 0 ? ", first seen"
+                                       : fmt::format(", {:.2f} at earlier visits",
+                                                     context.past_correct / context.past_scored);
   if (level == Level::kBest && rate >= rules.easy_rate) return {Cause::kTooEasy, evidence};
   if (level == Level::kWorst && rate <= rules.hard_rate) return {Cause::kTooHard, evidence};
   return {Cause::kUnknown, evidence + ": chance, or a change that the history does not show"};
@@ -283,8 +278,8 @@ Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const C
   BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal has no cause of collapse");
   const Range range = RangeOf(group);
   if (IsRounding(range, rules)) {
-    return {Cause::kFloatNoise, Format("rewards %.9g to %.9g differ by %.1g", range.low, range.high,
-                                       range.high - range.low)};
+    return {Cause::kFloatNoise, fmt::format("rewards {:.9g} to {:.9g} differ by {:.1g}", range.low,
+                                            range.high, range.high - range.low)};
   }
   const GroupCopies copies = FindCopies(group);
   const Level level = LevelOf(group, range, context, rules);
