@@ -298,7 +298,7 @@ class Launcher {
 
 std::function<Status()> AddLaunch(CLI::App& app) {
   const auto options = std::make_shared<LaunchOptions>();
-  app.add_option("file,--config", options->config_path, "YAML file of the run")->required();
+  AddConfigFile(app, options->config_path)->required();
   app.add_option("--set", options->overrides,
                  "override a setting, for example run.optim.lr=1e-5; may be repeated")
       ->allow_extra_args(false);

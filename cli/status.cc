@@ -61,7 +61,7 @@ void Print(const v1::GetRunStatusResponse& run) {
 
 std::function<Status()> AddStatus(CLI::App& app) {
   const auto flags = std::make_shared<ConfigFlags>();
-  app.add_option("file,--config", flags->path, "YAML file of the run")->required();
+  AddConfigFile(app, flags->path)->required();
   app.add_option("--set", flags->overrides,
                  "override a setting, as for `buttress launch`; may be repeated")
       ->allow_extra_args(false);
