@@ -1,7 +1,8 @@
 // `buttress audit-verifier FILE`: finds errors of a verifier without a second verifier.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -24,15 +25,14 @@ struct AuditFlags {
 };
 
 void PrintJson(const ordered_json& object) {
-  std::printf("%s\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+  fmt::print("{}\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
 }
 
 void PrintCheck(const AuditCheck& check, const AuditFlags& flags) {
   const std::size_t shown = std::min(flags.examples, check.examples.size());
   if (!flags.json) {
-    std::printf("%-24s %8lld tried %6lld failed   %s\n", std::string(check.name).c_str(),
-                static_cast<long long>(check.tried), static_cast<long long>(check.failed),
-                std::string(check.meaning).c_str());
+    fmt::print("{:<24} {:8} tried {:6} failed   {}\n", check.name, check.tried, check.failed,
+               check.meaning);
   }
   ordered_json examples = ordered_json::array();
   for (std::size_t i = 0; i < shown; ++i) {
@@ -47,9 +47,8 @@ void PrintCheck(const AuditCheck& check, const AuditFlags& flags) {
                           {"given", failure.verdict.given},
                           {"gold", failure.verdict.gold}});
     } else {
-      std::printf("    %s, %s: %s is judged %s: given %s, gold %s\n", failure.id.c_str(),
-                  failure.what.c_str(), failure.response.c_str(), outcome.c_str(),
-                  failure.verdict.given.c_str(), failure.verdict.gold.c_str());
+      fmt::print("    {}, {}: {} is judged {}: given {}, gold {}\n", failure.id, failure.what,
+                 failure.response, outcome, failure.verdict.given, failure.verdict.gold);
     }
   }
   if (flags.json)
@@ -68,9 +67,8 @@ ordered_json RateJson(const ErrorRate& rate) {
 }
 
 void PrintRate(const char* name, const ErrorRate& rate) {
-  std::printf("%-24s %.4f [%.4f, %.4f]   %lld of %lld, 95 %% interval\n", name, rate.rate(),
-              rate.low(), rate.high(), static_cast<long long>(rate.errors),
-              static_cast<long long>(rate.trials));
+  fmt::print("{:<24} {:.4f} [{:.4f}, {:.4f}]   {} of {}, 95 % interval\n", name, rate.rate(),
+             rate.low(), rate.high(), rate.errors, rate.trials);
 }
 
 // Prints how label noise of this size changes the collapse rate that a run would report.
@@ -94,15 +92,16 @@ void PrintNoise(const LabelNoise& noise, bool as_json) {
     return;
   }
   if (noise.false_positive.trials + noise.false_negative.trials == 0) {
-    std::printf("the file has no labels, so the error rates are unknown\n");
+    fmt::print("the file has no labels, so the error rates are unknown\n");
     return;
   }
   PrintRate("false positive rate", noise.false_positive);
   PrintRate("false negative rate", noise.false_negative);
-  std::printf("%-24s %lld\n", "unscorable", static_cast<long long>(noise.unscorable));
+  fmt::print("{:<24} {}\n", "unscorable", noise.unscorable);
   if (noise.groups.empty()) return;
-  std::printf(
-      "%-24s %.4f by labels, %.4f measured; %.4f [%.4f, %.4f] expected from this noise, %zu "
+  fmt::print(
+      "{:<24} {:.4f} by labels, {:.4f} measured; {:.4f} [{:.4f}, {:.4f}] expected from this noise, "
+      "{} "
       "groups\n",
       "ACR", true_acr, noise.measured.acr(), expected, range.low, range.high, noise.groups.size());
 }

@@ -1,7 +1,8 @@
 // `buttress task countdown` and `buttress task arithmetic`: generate problems, split into training
 // and held-out problems by canonical form, and pairs for supervised fine-tuning.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 
 #include "cli/command.h"
 #include "cli/tasks/arithmetic_task.h"
@@ -44,11 +45,8 @@ void AddTaskFlags(CLI::App& app, TaskFlags& flags) {
 Status Write(const Result<std::unique_ptr<Task>>& task, const TaskFlags& flags) {
   BUTTRESS_RETURN_IF_ERROR(task.status());
   BUTTRESS_RETURN_IF_ERROR(WriteTask(**task, flags.files, flags.folder));
-  std::printf("%s: %s/train.jsonl %lld, held_out.jsonl %lld, sft.jsonl %lld rows\n",
-              std::string((*task)->name()).c_str(), flags.folder.c_str(),
-              static_cast<long long>(flags.files.train),
-              static_cast<long long>(flags.files.held_out),
-              static_cast<long long>(flags.files.sft));
+  fmt::print("{}: {}/train.jsonl {}, held_out.jsonl {}, sft.jsonl {} rows\n", (*task)->name(),
+             flags.folder, flags.files.train, flags.files.held_out, flags.files.sft);
   return OkStatus();
 }
 

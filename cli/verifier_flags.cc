@@ -1,7 +1,8 @@
 #include "cli/verifier_flags.h"
 
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <fstream>
 
 #include "lib/config/load.h"
@@ -56,8 +57,7 @@ Status ForEachVerifyRow(const std::string& path, const std::function<void(const 
     row(*parsed);
     responses += static_cast<std::int64_t>(parsed->responses.size());
     if (number % kRowsBetweenProgress == 0)
-      std::fprintf(stderr, "%lld rows, %lld responses\n", static_cast<long long>(number),
-                   static_cast<long long>(responses));
+      fmt::print(stderr, "{} rows, {} responses\n", number, responses);
   }
   if (file.bad()) return DataLoss("cannot read " + path + " after line " + std::to_string(number));
   return OkStatus();

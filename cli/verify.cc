@@ -1,7 +1,8 @@
 // `buttress verify FILE`: scores rows of responses or groups with the workers' own code and reports
 // the share of groups that give no gradient.
+#include <fmt/core.h>
+
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -40,7 +41,7 @@ struct Counts {
 
 void PrintTable() {
   for (const VerifierEntry& entry : VerifierTable()) {
-    std::printf("%-12s %s\n", std::string(entry.name).c_str(), std::string(entry.meaning).c_str());
+    fmt::print("{:<12} {}\n", entry.name, entry.meaning);
   }
 }
 
@@ -52,24 +53,21 @@ void PrintVerdict(const VerifyRow& row, std::size_t index, const Verdict& verdic
                               {"anchor", verdict.anchor}, {"gold", verdict.gold},
                               {"given", verdict.given}};
     // A response may end inside a UTF-8 character, which JSON does not allow.
-    std::printf("%s\n",
-                object.dump(-1, ' ', false, ordered_json::error_handler_t::replace).c_str());
+    fmt::print("{}\n", object.dump(-1, ' ', false, ordered_json::error_handler_t::replace));
   } else if (verdict.outcome == Outcome::kUnscorable) {
-    std::printf("%s\t%zu\t%s\t%s\n", row.id.c_str(), index, outcome.c_str(),
-                verdict.unscorable_reason.c_str());
+    fmt::print("{}\t{}\t{}\t{}\n", row.id, index, outcome, verdict.unscorable_reason);
   } else {
-    std::printf("%s\t%zu\t%s\tgiven %s\tgold %s\n", row.id.c_str(), index, outcome.c_str(),
-                verdict.given.c_str(), verdict.gold.c_str());
+    fmt::print("{}\t{}\t{}\tgiven {}\tgold {}\n", row.id, index, outcome, verdict.given,
+               verdict.gold);
   }
 }
 
 // Prints to stderr, so that stdout holds one object per line.
 void PrintDisagreement(const VerifyRow& row, std::size_t index, const Verdict& verdict) {
-  std::fprintf(stderr,
-               "label disagrees: %s response %zu is %s, labelled %s: given '%s', gold '%s'\n%s\n",
-               row.id.c_str(), index, std::string(OutcomeName(verdict.outcome)).c_str(),
-               row.labels[index] ? "correct" : "wrong", verdict.given.c_str(), verdict.gold.c_str(),
-               row.responses[index].c_str());
+  fmt::print(stderr,
+             "label disagrees: {} response {} is {}, labelled {}: given '{}', gold '{}'\n{}\n",
+             row.id, index, OutcomeName(verdict.outcome), row.labels[index] ? "correct" : "wrong",
+             verdict.given, verdict.gold, row.responses[index]);
 }
 
 void PrintSummary(const Counts& counts, bool as_json) {
@@ -90,11 +88,11 @@ void PrintSummary(const Counts& counts, bool as_json) {
         static_cast<double>(counts.agreeing) / static_cast<double>(counts.labelled);
   }
   if (as_json) {
-    std::printf("%s\n", ordered_json{{"summary", summary}}.dump().c_str());
+    fmt::print("{}\n", ordered_json{{"summary", summary}}.dump());
     return;
   }
   for (const auto& [name, value] : summary.items()) {
-    std::printf("%-16s %s\n", name.c_str(), value.is_null() ? "-" : value.dump().c_str());
+    fmt::print("{:<16} {}\n", name, value.is_null() ? "-" : value.dump());
   }
 }
 
