@@ -17,9 +17,9 @@ class Database;
 // Not thread-safe.
 class Ledger {
  public:
-  // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open,
-  // if it is not a ledger, or if it is a ledger of another version. kDataLoss if SQLite finds it
-  // damaged.
+  // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
+  // if it is not a ledger. kInvalidArgument if it is a ledger of another version. kDataLoss if
+  // SQLite finds it damaged.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;

@@ -169,7 +169,8 @@ Status CheckLedgerFile(Database& database, const std::string& path) {
   if (id != kLedgerApplicationId)
     return FailedPrecondition(path + " is not a ledger; name the ledger.db of a run");
   if (version == kLedgerVersion) return OkStatus();
-  return FailedPrecondition(
+  // kInvalidArgument, because no restart of the program can mend it.
+  return InvalidArgument(
       fmt::format("{} is a ledger of version {}, this program reads version {}; use the program "
                   "that wrote it, or a new run folder (local.out)",
                   path, version, kLedgerVersion));

@@ -33,7 +33,8 @@ struct StepOfGroup {
 // coordinator; a new reader sees later ones.
 class LedgerReader {
  public:
-  // kNotFound if the file is missing; kFailedPrecondition if it is not a ledger of this version.
+  // kNotFound if the file is missing; kFailedPrecondition if it is not a ledger;
+  // kInvalidArgument if it is a ledger of another version.
   // Never writes to the file.
   static Result<std::unique_ptr<LedgerReader>> Open(const std::string& path);
   ~LedgerReader();

@@ -283,7 +283,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   ASSERT_TRUE(
       (*Database::Open(path_, DatabaseMode::kReadWrite))->Execute("PRAGMA user_version = 3").ok());
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
-    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
                 HasSubstr("is a ledger of version 3, this program reads version 4; use the "
                           "program that wrote it, or a new run folder"));
