@@ -7,7 +7,7 @@
 namespace buttress {
 namespace {
 
-// The integer that the whole of `text` is.
+// Returns the integer if `text` is one and nothing else.
 std::optional<Rational> Integer(std::string_view text) {
   if (text.find('.') != std::string_view::npos) return std::nullopt;
   return ParseDecimal(text);

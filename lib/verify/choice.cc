@@ -1,7 +1,9 @@
-// Letters of multiple choice, A to J, as "B", "(B)", "B.", "**B**", "\text{B}", "B) because ...".
+// Verifier choice: a letter of multiple choice, A to J, written as "B", "(B)", "B.", "**B**",
+// "\text{B}" or "B) because ...".
 //
-// A letter is read where an answer is meant (FindFinalAnswer), and in a response without anchor
-// only if nothing else stands there or in its last line. "A or B" names two: wrong.
+// The letter is read from the final answer (FindFinalAnswer). In a response without an anchor it
+// counts only if the response or its last line contains nothing else. "A or B" names two letters
+// and is wrong.
 #include <optional>
 
 #include "lib/verify/extract.h"
@@ -42,7 +44,7 @@ std::string_view SkipWord(std::string_view text, std::string_view lower) {
   return IsWord(text[lower.size()]) ? text : SkipMarks(text.substr(lower.size()));
 }
 
-// The letter that `text` begins with, standing alone; `rest` is what follows it.
+// Returns the letter with which `text` begins if it stands alone, and the text after it in `rest`.
 std::optional<char> LeadingChoice(std::string_view text, std::string_view& rest) {
   text = SkipMarks(text);
   for (const std::string_view word : {"the", "correct", "option", "choice", "answer", "is"})
@@ -54,7 +56,7 @@ std::optional<char> LeadingChoice(std::string_view text, std::string_view& rest)
   return alone ? std::optional(text[0]) : std::nullopt;
 }
 
-// Whether a second letter follows: ", C", "/C", "and C", "or C".
+// Returns whether a second letter follows: ", C", "/C", "and C", "or C".
 bool NamesAnother(std::string_view rest, char first) {
   const std::size_t begin = rest.find_first_not_of(" \t*$)}]\"'`.,/&;");
   if (begin == std::string_view::npos) return false;
@@ -64,7 +66,7 @@ bool NamesAnother(std::string_view rest, char first) {
   const bool joined =
       after_and.size() != next.size() || before.find_first_of(",/&;") != std::string_view::npos;
   const auto letter = joined ? LeadingChoice(after_and, next) : std::nullopt;
-  // "B, A is wrong because": a letter with a sentence of its own is no second answer.
+  // In "B, A is wrong because", the second letter begins a sentence and is not an answer.
   return letter && *letter != first &&
          next.find_first_not_of(" \t*$)}]\"'`.") == std::string_view::npos;
 }
@@ -75,7 +77,7 @@ std::string_view LastLine(std::string_view text) {
   return line == std::string_view::npos ? text : Trim(text.substr(line + 1));
 }
 
-// The letter and nothing else but marks.
+// Returns whether only marks follow the letter.
 bool IsBare(std::string_view rest) {
   return rest.find_first_not_of(" \t*$)}]\"'`.:\\") == std::string_view::npos;
 }

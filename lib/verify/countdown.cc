@@ -26,7 +26,7 @@ std::optional<std::int64_t> ParseInteger(std::string_view text) {
 
 std::optional<std::int64_t> Integer(const json& value) {
   if (!value.is_number_integer()) return std::nullopt;
-  return ParseInteger(value.dump());  // dump and not get: get wraps what is above 2^63
+  return ParseInteger(value.dump());  // json::get would wrap integers above 2^63
 }
 
 Result<CountdownProblem> ParseJson(std::string_view text) {
@@ -70,7 +70,7 @@ Result<CountdownProblem> ParseCompact(std::string_view text) {
   return problem;
 }
 
-// The expression of a response, and the value that is claimed for it ("7-5+7-1 = 8"), if one is.
+// The expression of a response, and the value that the response claims for it ("7-5+7-1 = 8").
 struct Claim {
   std::string_view expression;
   std::optional<std::string_view> value;

@@ -1,5 +1,5 @@
-// Countdown problems: given numbers, reach the target. Shared by the verifier and by the generator,
-// so that both mean the same.
+// Countdown problems: combine the given numbers to reach the target. The verifier and the generator
+// of tasks share these definitions.
 #pragma once
 
 #include <cstdint>
@@ -17,22 +17,23 @@ enum class NumberUse { kAtMostOnce, kExactlyOnce };
 struct CountdownProblem {
   std::vector<std::int64_t> numbers;
   std::int64_t target = 0;
-  std::string operators = "+-*/";  // that a solution may use
+  std::string operators = "+-*/";  // those that a solution may use
 
   bool operator==(const CountdownProblem&) const = default;
 };
 
-// JSON {"numbers": [7, 7, 1, 5], "target": 4, "operators": "+-"} ("nums" is read too; without
-// "operators", all four), or "7 7 1 5 > 4". kInvalidArgument says what is missing.
+// Parses JSON {"numbers": [7, 7, 1, 5], "target": 4, "operators": "+-"} or "7 7 1 5 > 4". "nums" is
+// a synonym of "numbers"; "operators" defaults to all four. Returns kInvalidArgument with what is
+// missing.
 Result<CountdownProblem> ParseCountdown(std::string_view text);
 
-// As JSON, which ParseCountdown reads.
+// Returns the JSON that ParseCountdown reads.
 std::string ToJson(const CountdownProblem& problem);
 
-// "1 5 7 7 > 4": equal for problems that differ in the order of their numbers only.
+// Returns "1 5 7 7 > 4": equal for problems that differ only in the order of their numbers.
 std::string CanonicalForm(const CountdownProblem& problem);
 
-// Why `expression` does not solve `problem`; OK if it does.
+// Returns OK if `expression` solves `problem`, else the reason why it does not.
 Status CheckSolution(const CountdownProblem& problem, const Expression& expression, NumberUse use);
 
 }  // namespace buttress

@@ -6,8 +6,8 @@
 namespace buttress {
 namespace {
 
-// The ASCII text without white space. Digits that only white space parts must not grow together, so
-// that is refused.
+// Returns the text in ASCII without white space. Refuses digits that only white space separates,
+// because they would become one number.
 Result<std::string> Compact(std::string_view text) {
   constexpr std::pair<std::string_view, char> kSigns[] = {
       {"×", '*'}, {"·", '*'}, {"÷", '/'}, {"−", '-'}};
@@ -101,7 +101,7 @@ class Parser {
     const std::string& text = expression_.text;
     std::int64_t number = 0;
     const char* begin = text.data() + at_;
-    if (Peek() < '0' || Peek() > '9') return Unexpected();  // from_chars would read a sign
+    if (Peek() < '0' || Peek() > '9') return Unexpected();  // from_chars would accept a sign
     const auto [end, error] = std::from_chars(begin, text.data() + text.size(), number);
     if (error != std::errc())
       return InvalidArgument("number with too many digits at " + std::to_string(at_));
@@ -112,7 +112,7 @@ class Parser {
     return Rational(static_cast<signed long>(number));
   }
 
-  // 0 at the end.
+  // Returns 0 at the end.
   char Peek() const { return at_ < expression_.text.size() ? expression_.text[at_] : '\0'; }
 
   char TakeOperator() {

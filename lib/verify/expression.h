@@ -4,8 +4,8 @@
 //   product = factor { ("*" | "/") factor }
 //   factor  = "-" factor | "(" sum ")" | digits
 //
-// White space between tokens is free; the signs × · ÷ − are read as * * / -. No implicit
-// multiplication, no leading zeros, no decimals.
+// White space between tokens is ignored, and the signs × · ÷ − are read as * * / -. There is no
+// implicit multiplication, and numbers have neither leading zeros nor decimals.
 #pragma once
 
 #include <cstddef>
@@ -24,13 +24,13 @@ inline constexpr int kMaxExpressionDepth = 100;
 
 struct Expression {
   std::string text;                   // without white space, signs in ASCII
-  std::vector<std::int64_t> numbers;  // as they stand in it, from left to right
-  std::string operators;  // each kind once, in order of appearance; the unary minus is none
+  std::vector<std::int64_t> numbers;  // from left to right
+  std::string operators;              // each once, in order of appearance; without the unary minus
   Rational value;
 };
 
-// kInvalidArgument says where it is no expression, or what limit it breaks, or that it divides by
-// zero.
+// Returns kInvalidArgument with the place of a syntax error, the limit that is exceeded, or a
+// division by zero.
 Result<Expression> EvaluateExpression(std::string_view text);
 
 }  // namespace buttress

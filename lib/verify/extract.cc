@@ -9,7 +9,7 @@ constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
 char Lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
 
-// Length of the text before the brace that closes the one before `text`.
+// Returns the length of the text up to the brace that matches the one before `text`.
 std::optional<std::size_t> ClosingBrace(std::string_view text) {
   int depth = 1;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -49,8 +49,8 @@ std::optional<std::string_view> InAnswerTags(std::string_view text) {
 
 std::optional<std::string_view> InLastBox(std::string_view text) {
   constexpr std::string_view kOpen = "\\boxed{";
-  // Each look ends where the one after it began, so that the whole is linear; an unclosed box is
-  // left out.
+  // Each search ends where the search of the next box began, so that the total is linear. A box
+  // that does not close is ignored.
   std::size_t end = text.size();
   while (true) {
     const std::size_t begin = text.substr(0, end).rfind(kOpen);

@@ -1,4 +1,4 @@
-// Where a text says its answer. All linear in the text.
+// Locates answers in texts. All functions are linear in the text.
 #pragma once
 
 #include <cstddef>
@@ -7,19 +7,20 @@
 
 namespace buttress {
 
-// Without white space at both ends.
+// Returns the text without white space at its ends.
 std::string_view Trim(std::string_view text);
 
-// The first `bytes` of `text`, or a few less so that no UTF-8 character is cut.
+// Returns the first `bytes` bytes of `text`, or a few fewer so that no UTF-8 character is cut.
 std::string_view FirstBytes(std::string_view text, std::size_t bytes);
 
-// Inside the last <answer>...</answer> that is closed.
+// Returns the content of the last <answer>...</answer> that is closed.
 std::optional<std::string_view> InAnswerTags(std::string_view text);
 
-// Inside the last \boxed{...} whose braces close.
+// Returns the content of the last \boxed{...} whose braces close.
 std::optional<std::string_view> InLastBox(std::string_view text);
 
-// Behind the last `anchor`, compared without case. REQUIRES: `anchor` in lower case, not empty.
+// Returns the text after the last `anchor`, compared without case. REQUIRES: `anchor` is lower case
+// and not empty.
 std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor);
 
 }  // namespace buttress

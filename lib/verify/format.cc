@@ -1,8 +1,8 @@
-// Tags in their order: with run.reward.format.tags [think, answer], "<think>...</think>
-// <answer>...</answer>" and nothing beside it.
+// Verifier format: the tags of run.reward.format.tags in their order. With [think, answer] a
+// response must be "<think>...</think> <answer>...</answer>" and nothing else.
 //
-// Where the prompt already ends with the first opening tag, as many chat templates have it, the
-// response begins inside. With tags [think] and free_end this is the think format of TRL.
+// If the prompt ends with the first opening tag, as in many chat templates, the response begins
+// inside that tag. Tags [think] with free_end are the think format of TRL.
 #include <algorithm>
 
 #include "lib/verify/extract.h"
@@ -22,7 +22,7 @@ class Format : public Verifier {
   }
 
  private:
-  // What is wrong first; empty if nothing is.
+  // Returns the first fault; empty if there is none.
   std::string Problem(std::string_view prompt, std::string_view rest) const {
     const std::string_view response = rest;
     for (std::size_t i = 0; i < tags_.size(); ++i) {

@@ -1,9 +1,16 @@
-// How long a response is. `length`: between two bounds, 1 or 0. `overlong`: DAPO's soft punishment
-// (arXiv 2503.14476, eq. 13), for a response of y tokens, L = overlong_tokens, c = overlong_buffer:
+// Verifiers length and overlong.
 //
-//   0 if y <= L - c;  ((L - c) - y) / c  between;  -1 if y > L
+// `length` rewards 1 if the length of the response is between two bounds, else 0.
 //
-// correct if nothing is taken off, else wrong; meant as a part of a sum: math + overlong.
+// `overlong` is the soft overlong punishment of DAPO (arXiv 2503.14476, eq. 13). For a response of
+// y tokens with L = overlong_tokens and c = overlong_buffer, the reward is
+//
+//   0                  if y <= L - c
+//   ((L - c) - y) / c  if L - c < y <= L
+//   -1                 if y > L
+//
+// The outcome is correct for a reward of 0, else wrong. It is meant as a part of a sum: math +
+// overlong.
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 
@@ -23,7 +30,7 @@ std::int64_t CountWords(std::string_view text) {
   return words;
 }
 
-// Code points; bytes that are no UTF-8 count by their leading bytes.
+// Counts code points, by their leading bytes.
 std::int64_t CountCharacters(std::string_view text) {
   std::int64_t characters = 0;
   for (const char c : text) characters += (static_cast<unsigned char>(c) & 0xc0) != 0x80 ? 1 : 0;

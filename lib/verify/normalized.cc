@@ -1,8 +1,8 @@
-// Words compared without regard to case, punctuation, articles and white space, as SQuAD's
-// evaluation does (arXiv 1606.05250).
+// Verifier normalized: compares words without regard to case, punctuation, articles and white
+// space, like the evaluation of SQuAD (arXiv 1606.05250).
 //
-// The reference may be a JSON list of texts: any of them is right. Letters are folded by Unicode
-// (NFKC, case folding), so that "ﬁne" is "fine" and "STRASSE" is "straße".
+// The reference may be a JSON list of texts, each of which is correct. Letters are folded by
+// Unicode (NFKC and case folding), so that "ﬁne" equals "fine" and "STRASSE" equals "straße".
 #include <utf8proc.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-// utf8proc orders combining marks in quadratic time, so longer texts are not folded: no answer of
+// utf8proc orders combining marks in quadratic time, so longer texts are not folded. No answer in
 // words is that long.
 constexpr std::size_t kMaxBytes = 4096;
 
@@ -27,7 +27,8 @@ bool IsPunctuation(utf8proc_int32_t code_point) {
   return category >= UTF8PROC_CATEGORY_PC && category <= UTF8PROC_CATEGORY_SO;
 }
 
-// Without punctuation, words separated by one space. REQUIRES: valid UTF-8.
+// Returns the words without punctuation and articles, separated by one space. REQUIRES: valid
+// UTF-8.
 std::string KeepWords(std::string_view folded) {
   std::string words;
   std::string word;
@@ -55,7 +56,7 @@ std::string KeepWords(std::string_view folded) {
   return words;
 }
 
-// Nothing if `text` is too long or no UTF-8.
+// Returns nullopt if `text` is too long or not UTF-8.
 std::optional<std::string> Normalize(std::string_view text) {
   if (text.size() > kMaxBytes) return std::nullopt;
   utf8proc_uint8_t* folded = nullptr;
@@ -71,7 +72,7 @@ std::optional<std::string> Normalize(std::string_view text) {
   return words;
 }
 
-// The texts that are right; empty if the reference is none.
+// Returns the correct texts; empty if the reference is malformed.
 std::vector<std::string> References(std::string_view answer) {
   std::vector<std::string> references;
   const auto add = [&](std::string_view text) {

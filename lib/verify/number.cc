@@ -1,11 +1,11 @@
-// Final numbers of worked solutions, as in GSM8K. The reference may be a whole solution: it is read
-// like a response.
+// Verifier number: the final number of a worked solution, as in GSM8K. The reference may be a whole
+// solution and is read like a response.
 //
-// The number is taken from the first of these that holds one:
-//   1. behind the last "####", if it follows at once (a Markdown heading "#### Step 2" is none);
-//   2. in the last \boxed{}, if it is the only one there; a box with anything else is an answer
-//      that is no number;
-//   3. behind the last "answer is" or "answer:";
+// The number is taken from the first of these places that has one:
+//   1. directly after the last "####" (a Markdown heading "#### Step 2" does not count);
+//   2. in the last \boxed{}, if the box contains one number; a box with anything else is an answer
+//      that is not a number;
+//   3. after the last "answer is" or "answer:";
 //   4. the last number of the text, unless the response is truncated.
 #include <optional>
 #include <string>
@@ -24,12 +24,12 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsWord(char c) { return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// A number in a text, without its sign: [begin, end) are digits, separators, point and slash.
+// A number in a text. [begin, end) covers digits, separators, point and slash, but not the sign.
 struct Numeral {
   std::size_t begin = 0;
   std::size_t end = 0;
   std::string_view text;
-  std::optional<Rational> value;  // none: more than kMaxDigits
+  std::optional<Rational> value;  // absent above kMaxDigits
 };
 
 std::size_t SkipDigits(std::string_view text, std::size_t at) {
@@ -37,7 +37,8 @@ std::size_t SkipDigits(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Behind "1,234,567" that begins at `at`; groups behind the first have three digits.
+// Returns the end of an integer such as "1,234,567" at `at`. Every group after the first has three
+// digits.
 std::size_t SkipInteger(std::string_view text, std::size_t at) {
   std::size_t end = SkipDigits(text, at);
   if (end - at > 3 || end == at) return end;
@@ -45,7 +46,7 @@ std::size_t SkipInteger(std::string_view text, std::size_t at) {
   return end;
 }
 
-// "-5", "-$5", "$-5"; not the minus of "8-5".
+// Recognises the signs of "-5", "-$5" and "$-5", but not the minus of "8-5".
 bool IsNegative(std::string_view before) {
   if (before.ends_with('$')) before.remove_suffix(1);
   if (before.ends_with('\\')) before.remove_suffix(1);
@@ -65,7 +66,7 @@ std::optional<Rational> ValueOf(std::string_view digits) {
   return ParseDecimal(plain);
 }
 
-// The first number at or behind `from`.
+// Returns the first number at or after `from`.
 std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
   const auto begins = [&](std::size_t i) {
     return IsDigit(text[i]) || (text[i] == '.' && i + 1 < text.size() && IsDigit(text[i + 1]));
@@ -93,14 +94,14 @@ std::optional<Numeral> NextNumeral(std::string_view text, std::size_t from) {
   return numeral;
 }
 
-// What a text gives as its answer: a number, something else, or nothing.
+// The answer of a text: a number, another text, or nothing.
 struct Answer {
   std::optional<Rational> value;
   std::string_view text;
 };
 
-// The first number of `behind`, which ends where the text ends; none if the text is truncated and
-// the number may have gone on.
+// Returns the first number of `behind`, the tail of a text. Returns nullopt if the text is
+// truncated and the number may have continued.
 std::optional<Numeral> FirstNumeral(std::string_view behind, bool truncated) {
   const auto numeral = NextNumeral(behind, 0);
   if (!numeral || !truncated) return numeral;

@@ -1,4 +1,4 @@
-// Exact numbers: GMP's rationals, and the text that they are read from and written to.
+// Exact numbers: GMP's rationals, and their conversion from and to text.
 #pragma once
 
 #include <gmpxx.h>
@@ -10,16 +10,17 @@
 
 namespace buttress {
 
-// Always in lowest terms with a positive denominator. Division by zero ends the process: look
-// before.
+// Values are in lowest terms with a positive denominator. Division by zero ends the process, so
+// callers must check the divisor.
 using Rational = mpq_class;
 
 inline constexpr std::size_t kMaxDigits = 1000;
 
-// "12", "-0.50", ".5", "+3"; nothing else, and no more than kMaxDigits characters.
+// Parses "12", "-0.50", ".5" or "+3". Returns nullopt for every other text and above kMaxDigits
+// characters.
 std::optional<Rational> ParseDecimal(std::string_view text);
 
-// "12", "-1/2".
+// Returns "12" or "-1/2".
 std::string ToString(const Rational& value);
 
 }  // namespace buttress

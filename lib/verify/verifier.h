@@ -1,10 +1,9 @@
-// Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason; a failure never
-// becomes a silent 0.
+// Verifiable rewards. A verdict is correct, wrong, or unscorable with a reason. A failure never
+// becomes a silent reward of 0.
 //
-// Wrong is a response that does not hold the right answer, whatever else it holds; unscorable is
-// one that cannot be judged, as when the dataset's answer makes no sense. An answer that touches
-// the end of a truncated response might have gone on ("12" of "123"), so it is no answer: such a
-// response is wrong.
+// A response is wrong if it does not give the right answer, and unscorable if it cannot be judged,
+// for example because the reference answer is malformed. An answer at the end of a truncated
+// response might have continued ("12" of "123") and does not count: such a response is wrong.
 #pragma once
 
 #include <cstdint>
@@ -21,18 +20,18 @@
 
 namespace buttress {
 
-// What is scored: text, because verification is the one place behind the engine that reads text.
+// One completion to score. Verification is the only stage after the engine that reads text.
 struct VerifyRequest {
   std::string_view prompt;       // rendered prompt text
   std::string_view response;     // decoded completion, special tokens removed
   std::string_view answer;       // the dataset's reference answer
   std::string_view extra_json;   // the dataset's row
-  bool truncated = false;        // cut at the token limit
-  std::int64_t tokens = -1;      // of the completion; -1 = not known
-  std::string_view source = {};  // the dataset's name for where the prompt comes from
+  bool truncated = false;        // the completion reached the token limit
+  std::int64_t tokens = -1;      // length of the completion; -1: unknown
+  std::string_view source = {};  // the data source that the dataset names
 };
 
-// What one verifier of a sum said.
+// The verdict of one verifier of a weighted sum.
 struct VerdictPart {
   std::string name;
   double weight = 1;
@@ -44,40 +43,39 @@ struct VerdictPart {
 
 struct Verdict {
   Outcome outcome = Outcome::kUnscorable;
-  double raw_reward = 0;          // 1 correct, 0 wrong, or partial credit
-  std::string unscorable_reason;  // set if unscorable
-  std::string given;              // canonical form of what was extracted from the response
-  std::string gold;               // canonical form of the reference
-  std::string
-      // by what the answer was found in the response, where the verifier knows several ways
-      anchor;
-  std::vector<VerdictPart> parts;  // of a weighted sum; empty if one verifier judged alone
+  double raw_reward = 0;           // 1 correct, 0 wrong, or partial credit
+  std::string unscorable_reason;   // set if unscorable
+  std::string given;               // canonical form of the answer in the response
+  std::string gold;                // canonical form of the reference
+  std::string anchor;              // the rule that located the answer, if there are several
+  std::vector<VerdictPart> parts;  // of a weighted sum; empty for a single verifier
 };
 
 Verdict Correct(std::string given, std::string gold);
 Verdict Wrong(std::string given, std::string gold);
 Verdict Unscorable(std::string reason);
 
-// The shaped total: the raw reward, or over the parts the sum of weight * raw reward.
+// Returns the reward that advantages are computed from: the raw reward, or for a weighted sum the
+// sum over its parts of weight * raw reward.
 double ShapedReward(const Verdict& verdict);
 
-// One way of scoring. Thread-safe: Verify is called from several threads at once. Bounded time and
-// memory for any input.
+// A way of scoring completions. Implementations are thread-safe, because several threads call
+// Verify concurrently, and bound their time and memory for every input.
 class Verifier {
  public:
   virtual ~Verifier() = default;
   virtual Verdict Verify(const VerifyRequest& request) const = 0;
 
-  // How many requests VerifyBatch gains from seeing together.
+  // The largest number of requests that VerifyBatch accepts.
   virtual std::size_t batch() const { return 1; }
 
-  // A verdict for each request, in their order. At most batch() requests.
+  // Returns a verdict for each request, in their order. REQUIRES: at most batch() requests.
   virtual std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const;
 };
 
-// A case whose outcome is known, under every setting of the verifier, those of run.reward.math
-// apart. Judged before a verifier scores anything; a verifier whose every outcome hangs on its
-// settings has none, one that starts processes judges its own when it is made.
+// A case whose outcome is known for every setting of the verifier except those of run.reward.math.
+// A verifier must judge its known answers before it scores anything. A verifier whose outcomes all
+// depend on its settings has none; one that starts processes tests itself when it is made.
 struct KnownAnswer {
   std::string_view response;
   std::string_view answer;
@@ -85,36 +83,36 @@ struct KnownAnswer {
 };
 
 struct VerifierEntry {
-  std::string_view
-      name;  // with an argument behind it where `meaning` says so: python:FILE:FUNCTION
+  // The name in run.reward, followed by an argument if `meaning` says so: python:FILE:FUNCTION.
+  std::string_view name;
   Result<std::unique_ptr<Verifier>> (*make)(const RewardConfig& config, std::string_view argument);
-  std::string_view meaning;  // one line for --list
+  std::string_view meaning;  // one line for `buttress verify --list` and docs/verifiers.md
   std::span<const KnownAnswer> known_answers;
 };
 
 std::span<const VerifierEntry> VerifierTable();
 
-// The verifier that `text` names ("math"), or the weighted sum that it is ("math + 0.2 * format";
-// lib/config/reward_text.h), after each has judged its known answers rightly. kInvalidArgument
-// names the known verifiers.
+// Makes the verifier that `text` names ("math"), or a weighted sum ("math + 0.2 * format"; see
+// lib/config/reward_text.h), and tests it on its known answers. Returns kInvalidArgument with the
+// known names for a name that is unknown.
 Result<std::unique_ptr<Verifier>> MakeVerifier(std::string_view text, const RewardConfig& config);
 
-// kInternal names the first case that `verifier` judges otherwise.
+// Returns kInternal with the first case that `verifier` judges differently.
 Status CheckKnownAnswers(std::string_view name, const Verifier& verifier,
                          std::span<const KnownAnswer> known_answers);
 
-// Verifiers by data source, as RewardConfig says. Thread-safe.
+// The verifier of each data source, as RewardConfig configures them. Thread-safe.
 class VerifierSet {
  public:
   static Result<std::unique_ptr<VerifierSet>> Make(const RewardConfig& config);
   virtual ~VerifierSet() = default;
 
-  // The verifier of `source`, and its name for metrics: of a sum, the name of the part that
-  // decides.
+  // Return the verifier of `source` and its name in metrics: for a sum, the name of its first part,
+  // which determines the outcome.
   virtual const Verifier& For(std::string_view source) const = 0;
   virtual std::string_view NameFor(std::string_view source) const = 0;
 
-  // Of all verifiers that score something, each once: what NameFor and Verdict::parts may hold.
+  // Returns the name of each verifier once: the names that NameFor and Verdict::parts contain.
   virtual std::vector<std::string> names() const = 0;
 };
 

@@ -42,7 +42,7 @@ class ConfiguredVerifiers : public VerifierSet {
 
  private:
   struct Reward {
-    std::string name;  // of the part that decides
+    std::string name;  // of the first part
     std::unique_ptr<Verifier> verifier;
   };
 
@@ -51,13 +51,14 @@ class ConfiguredVerifiers : public VerifierSet {
     return rewards_.find(found == by_source_.end() ? default_ : found->second)->second;
   }
 
-  std::map<std::string, Reward, std::less<>> rewards_;  // by their text in the configuration
+  std::map<std::string, Reward, std::less<>> rewards_;  // by the text in the configuration
   std::map<std::string, std::string, std::less<>> by_source_;
   std::string default_;
   std::vector<std::string> names_;
 };
 
-// "python:rewards.py:accuracy": entry python, argument rewards.py:accuracy.
+// Makes one verifier. "python:rewards.py:accuracy" is the entry python with the argument
+// rewards.py:accuracy.
 Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardConfig& config) {
   const std::size_t colon = text.find(':');
   const std::string_view name = text.substr(0, colon);
@@ -68,7 +69,7 @@ Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardCon
   BUTTRESS_CHECK(entry != table.end(), "kVerifierNames has a name that the table lacks");
   if (!entry->known_answers.empty()) {
     RewardConfig tested = config;
-    tested.math = {};  // its mode and anchors change what is right
+    tested.math = {};  // the mode and the anchors change which answers are correct
     BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Verifier> twin, entry->make(tested, argument));
     BUTTRESS_RETURN_IF_ERROR(CheckKnownAnswers(name, *twin, entry->known_answers));
   }

@@ -7,7 +7,7 @@ using enum Outcome;
 
 using Made = Result<std::unique_ptr<Verifier>>;
 
-// `Make` as the table wants it, for verifiers without an argument.
+// Adapts the factory of a verifier that takes no argument.
 template <auto Make>
 Made Plain(const RewardConfig& config, std::string_view argument) {
   if (!argument.empty())

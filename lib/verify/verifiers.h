@@ -1,4 +1,4 @@
-// What makes each verifier; verifier_table.cc lists them.
+// The factory of each verifier. verifier_table.cc lists them.
 #pragma once
 
 #include <memory>
@@ -7,7 +7,7 @@
 
 namespace buttress {
 
-// In this process, in time linear in the response.
+// These verify in the calling thread, in time linear in the response.
 std::unique_ptr<Verifier> MakeExact(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeNumber(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeArithmetic(const RewardConfig& config);
@@ -21,7 +21,7 @@ Result<std::unique_ptr<Verifier>> MakeOverlong(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeJsonSchema(const RewardConfig& config);
 std::unique_ptr<Verifier> MakeInstructions(const RewardConfig& config);
 
-// In processes of their own, or on another machine.
+// These verify in other processes or on another machine.
 Result<std::unique_ptr<Verifier>> MakeCode(const RewardConfig& config);
 Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config, std::string_view argument);
 Result<std::unique_ptr<Verifier>> MakeHttp(const RewardConfig& config);

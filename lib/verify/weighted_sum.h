@@ -1,8 +1,8 @@
 // Rewards of several parts, written as a sum (lib/config/reward_text.h).
 //
-// The first part decides: the verdict's outcome, raw reward and answers are its own, so that
-// shaping never changes what counts as collapse. The verdict's parts hold every value and weight;
-// ShapedReward adds them up. A part that is unscorable makes the whole so, with its reason.
+// The first part determines the outcome, raw reward and answers of the verdict, so that shaping
+// never changes which groups count as collapsed. Verdict::parts holds the reward and weight of
+// every part, and ShapedReward adds them up. An unscorable part makes the whole verdict unscorable.
 #pragma once
 
 #include <memory>
