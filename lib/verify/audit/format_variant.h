@@ -1,4 +1,4 @@
-// Responses that give one answer in different dress: what a verifier must judge alike.
+// Responses that give the same answer in different formats. A verifier must judge them alike.
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@ struct FormatVariant {
   std::string response;
 };
 
-// `answer` in LaTeX, without what would announce it.
+// Returns responses with `answer`, which is in LaTeX and without an anchor such as \boxed.
 std::vector<FormatVariant> FormatVariants(std::string_view answer);
 
 }  // namespace buttress

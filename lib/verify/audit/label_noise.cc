@@ -8,9 +8,9 @@ namespace buttress {
 namespace {
 
 constexpr double kNormal95 = 1.959963984540054;  // 97.5 % quantile of the standard normal
-constexpr int kGrid = 16;                        // steps of a rate's interval
+constexpr int kGrid = 16;                        // steps in the interval of a rate
 
-// Centre and half width of Wilson's interval.
+// The centre and half width of Wilson's interval.
 std::pair<double, double> Wilson(const ErrorRate& rate) {
   const auto n = static_cast<double>(rate.trials);
   const double z2 = kNormal95 * kNormal95;
@@ -23,7 +23,7 @@ std::pair<double, double> Wilson(const ErrorRate& rate) {
 }  // namespace
 
 double ErrorRate::low() const {
-  if (errors == 0) return 0;  // also in rounded arithmetic
+  if (errors == 0) return 0;  // rounding could give another value
   const auto [centre, half] = Wilson(*this);
   return std::max(0.0, centre - half);
 }

@@ -1,5 +1,5 @@
-// How often a verifier contradicts labels, and what that does to the Advantage Collapse Rate that
-// is measured with it.
+// How often a verifier contradicts labels, and how that changes the Advantage Collapse Rate that is
+// measured with it.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace buttress {
 
-// `errors` of `trials`, with the 95 % interval of Wilson (1927), "Probable inference, the law of
-// succession, and statistical inference", JASA 22: it holds its level near 0, where verifiers are.
-// No trials: the interval is [0, 1] and the rate 0.
+// An error rate with the 95 % interval of Wilson (1927), "Probable inference, the law of
+// succession, and statistical inference", JASA 22, which keeps its level at rates near 0. Without
+// trials the rate is 0 and the interval [0, 1].
 struct ErrorRate {
   std::int64_t errors = 0;
   std::int64_t trials = 0;
@@ -22,17 +22,19 @@ struct ErrorRate {
   double high() const;
 };
 
-// A group of completions by what they truly are.
+// The true outcomes of a group of completions.
 struct LabelledGroup {
   int correct = 0;
   int wrong = 0;
 };
 
-// The share of groups whose verdicts are expected to be all equal, when a wrong completion is
-// judged correct with probability `false_positive` and a correct one wrong with `false_negative`,
-// each for itself:
-//   (1 - fn)^c fp^w + fn^c (1 - fp)^w, averaged over the groups.
-// At 0, 0 this is the true ACR. 0 for no groups.
+// Returns the expected share of groups whose verdicts are all equal, if a wrong completion is judged
+// correct with probability fp = `false_positive` and a correct one wrong with probability fn =
+// `false_negative`, independently. For a group of c correct and w wrong completions this is
+//
+//   (1 - fn)^c fp^w + fn^c (1 - fp)^w
+//
+// averaged over the groups. At fp = fn = 0 it is the true ACR. Returns 0 for no groups.
 double ExpectedAcr(const std::vector<LabelledGroup>& groups, double false_positive,
                    double false_negative);
 
@@ -41,7 +43,7 @@ struct AcrRange {
   double high = 0;
 };
 
-// Of ExpectedAcr over both intervals, on a grid.
+// Returns the range of ExpectedAcr over both intervals, evaluated on a grid.
 AcrRange ExpectedAcrRange(const std::vector<LabelledGroup>& groups, const ErrorRate& false_positive,
                           const ErrorRate& false_negative);
 

@@ -40,7 +40,7 @@ constexpr Replacement kUnits[] = {{"\\text{ cm}", "\\text{ m}"},
                                   {"\\$", "\\text{euros } "},
                                   {"\\text{ p.m.}", "\\text{ a.m.}"}};
 
-// Misses of one rule, in the order in which they are made.
+// Collects the near misses of one rule in order.
 class Misses {
  public:
   explicit Misses(std::string_view answer) : answer_(answer) {}
@@ -54,7 +54,7 @@ class Misses {
     texts.push_back(std::move(text));
   }
 
-  // [at, at + length) as `text`.
+  // Adds the answer with [at, at + length) replaced by `text`.
   void Replace(std::string_view rule, std::size_t at, std::size_t length, std::string_view text) {
     Add(rule, std::string(answer_.substr(0, at)) + std::string(text) +
                   std::string(answer_.substr(at + length)));
@@ -79,13 +79,13 @@ class Misses {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_;
 };
 
-// Whether no digit but 0 stands in the first value, nor a letter that may be a value: minus nothing
-// is nothing.
+// Returns whether the first value is zero: it has no digit except 0 and no letter that may stand for
+// a value.
 bool IsZero(std::string_view answer) {
   const std::size_t equals = answer.rfind('=');
   std::string_view value =
       Trim(equals == std::string_view::npos ? answer : answer.substr(equals + 1));
-  value = value.substr(0, value.find(','));  // the sign stands before the first of several
+  value = value.substr(0, value.find(','));  // of several values the first has the sign
   return std::all_of(value.begin(), value.end(),
                      [](char c) { return !IsLetter(c) && (!IsDigit(c) || c == '0'); });
 }
@@ -130,7 +130,7 @@ void AddDigits(std::string_view answer, Misses& misses) {
   }
 }
 
-// "a,b" of the innermost brackets that open at `open`, or of \frac{a}{b}, the other way round.
+// Swaps a and b in "a,b" of the innermost brackets that open at `open`, or in \frac{a}{b}.
 void AddSwap(std::string_view answer, std::size_t begin, std::string_view between, std::size_t end,
              Misses& misses) {
   const std::string_view inside = answer.substr(begin, end - begin);
@@ -214,7 +214,7 @@ void AddUnits(std::string_view answer, Misses& misses) {
   }
 }
 
-// What stands behind a number says what is counted; its letters are no value.
+// Words after a number name the counted things, so their letters are not part of the value.
 bool BeginsWithNumber(std::string_view answer) {
   const std::size_t begin = answer.find('{') + 1;
   std::size_t end = begin;
@@ -225,7 +225,7 @@ bool BeginsWithNumber(std::string_view answer) {
 
 void AddLetters(std::string_view answer, Misses& misses) {
   const bool text = answer.find("\\text") != std::string_view::npos && !BeginsWithNumber(answer);
-  std::size_t command = 0;  // behind the name of the last command
+  std::size_t command = 0;  // the end of the last command's name
   for (const int step : {1, 2, 5, 7, 11, 13, 17, 19, 21, 23}) {
     for (std::size_t i = 0; i < answer.size(); ++i) {
       if (answer[i] == '\\') {

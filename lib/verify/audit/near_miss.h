@@ -1,5 +1,5 @@
-// Answers that are written almost like an answer and mean something else: what a verifier must not
-// take for it.
+// Near misses: answers that look almost like a given one and mean something else. A verifier must
+// not judge them correct.
 #pragma once
 
 #include <cstddef>
@@ -14,14 +14,15 @@ struct NearMiss {
   std::string text;
 };
 
-// At most `most` misses of an answer in LaTeX, without what would announce it, the rules in turn. Rules:
-//   sign      a sign before the whole, or none; not of zero, ±a and what no minus changes
-//   digit     another one, one more, one less
-//   order     neighbouring digits, entries of a tuple or interval, numerator and denominator
-//   bracket   round for square and the other way round; a pair around a sum left out
-//   operator  + and -, · and +, < and >, ∪ and ∩, a root left out, + 1
-//   unit      another one, where there is one
-//   letter    another variable; another letter in a text
+// Returns at most `most` near misses of an answer in LaTeX without an anchor such as \boxed. The
+// rules take turns:
+//   sign      adds or removes the sign of the whole; not for zero, ±a and values without a sign
+//   digit     changes, adds or removes a digit
+//   order     swaps adjacent digits, entries of a tuple or interval, numerator and denominator
+//   bracket   swaps round and square brackets; removes a pair around a sum
+//   operator  swaps + and -, · and +, < and >, ∪ and ∩; removes a root; adds 1
+//   unit      changes the unit, if there is one
+//   letter    changes a variable, or a letter in a text
 std::vector<NearMiss> NearMisses(std::string_view answer, std::size_t most);
 
 }  // namespace buttress

@@ -1,10 +1,9 @@
-// Programs that pass their tests (tests.h says how the reference gives them), run in a sandbox
-// (lib/verify/sandbox/).
+// Verifier code: runs a program and its tests (tests.h) in a sandbox (lib/verify/sandbox/).
 //
-// The program is the last fence of the language (```python, ```cpp), else the whole response.
-// Correct if every test passes. A test that takes more CPU time, time, memory, disk, processes or
-// output than its limits, or crashes, is failed. What hangs on this machine instead is unscorable:
-// a sandbox that does not start, or run.reward.timeout_ms passing before the tests are through.
+// The program is the last fence of the language (```python, ```cpp), else the whole response. It is
+// correct if every test passes. A test fails if it crashes or exceeds a limit of CPU time, time,
+// memory, disk, processes or output. A failure of the machine is unscorable: a sandbox that does
+// not start, or run.reward.timeout_ms that passes before all tests have run.
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -27,15 +26,15 @@ using std::chrono::milliseconds;
 
 constexpr std::size_t kShownBytes = 200;
 constexpr std::int64_t kMegabyte = 1 << 20;
-// What a compiler may take, whatever the program may.
+// Limits of the compiler, which do not depend on those of the program.
 constexpr std::int64_t kCompilerMegabytes = 4096;
 constexpr std::int64_t kProgramMegabytes = 64;
 constexpr std::int64_t kCompilerProcesses = 32;
-// Of a program in the self-test.
+// The time of a program in the self-test.
 constexpr std::int64_t kPatientMs = 120000;
 constexpr std::string_view kTimeout = "timeout";
 
-// How a program ended, if not well; empty otherwise.
+// Returns how a program failed; empty if it exited with 0.
 std::string Failure(const SandboxResult& result) {
   switch (result.end) {
     case SandboxEnd::kCpuTime:
@@ -52,13 +51,13 @@ std::string Failure(const SandboxResult& result) {
          std::string(FirstBytes(Trim(result.errors), kShownBytes));
 }
 
-// A word that the response cannot know.
+// Returns a word that the response cannot guess.
 std::string SecretWord() {
   std::random_device device;
   return std::to_string(device()) + "-" + std::to_string(device()) + "-" + std::to_string(device());
 }
 
-// Up to the first line that is no JSON; NaN is none.
+// Returns the lines up to the first one that is not JSON. NaN is not JSON.
 std::vector<json> Lines(std::string_view output) {
   std::vector<json> lines;
   while (!output.empty()) {
@@ -71,7 +70,7 @@ std::vector<json> Lines(std::string_view output) {
   return lines;
 }
 
-// The verdict on one response, within its time.
+// Judges one response within a deadline.
 class Trial {
  public:
   Trial(const Sandbox& sandbox, const CodeConfig& config, std::int64_t timeout_ms)
@@ -96,7 +95,7 @@ class Trial {
   }
 
  private:
-  // kInvalidArgument: the program's own failure, and so wrong.
+  // kInvalidArgument is a failure of the program, which makes the response wrong.
   Verdict Failed(const Status& status) const {
     if (status.code() == StatusCode::kInvalidArgument)
       return Wrong(Passed() + ": " + status.message(), "");
@@ -108,8 +107,8 @@ class Trial {
     return std::to_string(passed_) + " of " + std::to_string(total_) + " tests";
   }
 
-  // The result within `wall` and what is left of the whole; a program that the whole ran out for is
-  // no failure of its own.
+  // Runs a program within its wall time and the rest of the deadline. Returns kDeadlineExceeded if
+  // the deadline ends the program before its wall time does, which is not the program's failure.
   Result<SandboxResult> Run(SandboxRun run) const {
     const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
     if (left_ms <= 0) return DeadlineExceeded(std::string(kTimeout));
@@ -241,8 +240,8 @@ class Code : public Verifier {
   const Sandbox sandbox_;
 };
 
-// Programs whose outcome is known, in the language that is configured. `code` has time to spare:
-// what is tested is not how fast this machine is.
+// Judges programs in the configured language whose outcome is known. `code` has generous limits,
+// because the test must not depend on the speed of the machine.
 Status CheckItself(const Code& code, CodeLanguage language) {
   constexpr std::string_view kTests = R"([{"input": "20 22", "output": "42"}])";
   const bool cpp = language == CodeLanguage::kCpp;

@@ -1,14 +1,14 @@
-// What runs a Python response inside the sandbox.
+// The Python program that runs a response inside the sandbox.
 #pragma once
 
 #include <string_view>
 
 namespace buttress {
 
-// Reads one JSON object from stdin: {"function", "calls": [[...], ...]} or {"setup", "asserts":
-// [...], "word"}; runs /work/main.py; then writes a line for each call, {"value": ...} or {"error":
-// ...}, or the word and a number for each assert that holds. What the response prints is dropped. A
-// response that ends the interpreter leaves the lines out.
+// Reads one JSON object from stdin, {"function", "calls": [[...], ...]} or {"setup", "asserts":
+// [...], "word"}, and runs /work/main.py. Then it writes one line for each call, {"value": ...} or
+// {"error": ...}, or the word and a number for each assert that holds. Output of the response is
+// discarded. If the response ends the interpreter, the lines are missing.
 inline constexpr std::string_view kPythonHarness = R"(
 import json, os, sys
 

@@ -17,7 +17,7 @@ using nlohmann::json;
 constexpr std::size_t kMaxTests = 1000;
 constexpr std::string_view kWhiteSpace = " \t\r\n\v\f";
 
-// A text, or a list of lines.
+// Returns a text, or the text of a list of lines.
 std::optional<std::string> TextOf(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (!value.is_array()) return std::nullopt;
@@ -29,7 +29,7 @@ std::optional<std::string> TextOf(const json& value) {
   return text;
 }
 
-// A JSON value from each line that is not empty.
+// Parses one JSON value per line and skips empty lines.
 Result<json> ValuesOfLines(const std::string& text) {
   json values = json::array();
   for (std::size_t begin = 0; begin < text.size();) {

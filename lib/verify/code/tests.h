@@ -1,14 +1,18 @@
-// What a program is tested with: the reference answer of verifier code, as data sets have it.
+// The tests of a program: the reference answer of verifier code, in the forms of public data sets.
 //
-//   [{"input": "1 2\n", "output": "3\n"}, ...]                      programs: text in, text out
-//   {"inputs": ["1 2\n", ...], "outputs": ["3\n", ...]}             the same (APPS, TACO, verl's prime_code)
-//   {"fn_name": "add", "inputs": [[1, 2], ...], "outputs": [3, ...]}   calls: arguments and the value; as texts, a JSON value a line
-//   {"test_list": ["assert add(1, 2) == 3", ...], "test_setup_code": "..."}   asserts (MBPP); "asserts" is read too
-//   {"test": "def check(candidate): ...", "entry_point": "add"}     asserts (HumanEval)
+//   programs   [{"input": "1 2\n", "output": "3\n"}, ...]
+//              {"inputs": ["1 2\n", ...], "outputs": ["3\n", ...]}    (APPS, TACO, verl's
+//              prime_code)
+//   calls      {"fn_name": "add", "inputs": [[1, 2], ...], "outputs": [3, ...]}
+//              Arguments and value of each call. An input that is a text has one JSON value per
+//              line.
+//   asserts    {"test_list": ["assert add(1, 2) == 3", ...], "test_setup_code": "..."}    (MBPP;
+//              "asserts" is a synonym of "test_list")
+//              {"test": "def check(candidate): ...", "entry_point": "add"}    (HumanEval)
 //
-// Programs and calls keep the expected values outside the sandbox. Asserts run beside the response
-// in one interpreter, so that a response which takes the interpreter over could pass them; take
-// them only from data that has nothing else.
+// For programs and calls the expected values stay outside the sandbox. Asserts run in the
+// interpreter of the response, so that a response that takes over the interpreter could pass them.
+// Asserts are for data that has no other form of test.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -30,24 +34,25 @@ struct CallTest {
   nlohmann::json value;
 };
 
-// One of the three lists is filled.
+// Exactly one of the three lists is not empty.
 struct CodeTests {
   std::vector<ProgramTest> programs;
   std::vector<CallTest> calls;
-  std::string function;  // of the calls
+  std::string function;  // the one that the calls call
   std::vector<std::string> asserts;
-  std::string setup;  // runs before the response where there are asserts
+  std::string setup;  // of the asserts; runs before the response
 
   std::size_t size() const { return programs.size() + calls.size() + asserts.size(); }
 };
 
-// kInvalidArgument says what is missing.
+// Returns kInvalidArgument with what is missing or malformed.
 Result<CodeTests> ParseCodeTests(std::string_view answer);
 
-// Equal word for word, whatever white space stands between.
+// Returns whether the texts have the same words, regardless of the white space between them.
 bool SameOutput(std::string_view given, std::string_view expected);
 
-// Equal as JSON; a number that is no integer to a relative 1e-9.
+// Returns whether the values are equal as JSON. Numbers that are not integers may differ by a
+// relative 1e-9.
 bool SameValue(const nlohmann::json& given, const nlohmann::json& expected);
 
 }  // namespace buttress

@@ -28,7 +28,7 @@ std::int64_t InstructionArguments::Count(const char* name) {
   const json* const value = Find(name, "a number");
   if (value == nullptr) return 0;
   constexpr double kMost = 1e9;
-  const double number = value->get<double>();  // IFEval's own rows hold 3.0 for 3
+  const double number = value->get<double>();  // rows of IFEval contain 3.0 for 3
   const auto count = number >= 0 && number <= kMost ? static_cast<std::int64_t>(number) : -1;
   if (static_cast<double>(count) == number) return count;
   if (status_.ok())

@@ -1,5 +1,4 @@
-// Arguments of an instruction, read with their types checked; the first one that is wrong is kept
-// and said.
+// Reads the arguments of an instruction, checks their types and keeps the first error.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +12,16 @@ namespace buttress {
 
 class InstructionArguments {
  public:
-  // REQUIRES: `kwargs` is an object and outlives this.
+  // REQUIRES: `kwargs` is an object and outlives this instance.
   explicit InstructionArguments(const nlohmann::json& kwargs) : kwargs_(kwargs) {}
 
-  // 0, "" or {} where the argument is missing or of another type; status() then says so.
+  // Return 0, "" or {} if the argument is missing or of another type; status() is then an error.
   std::int64_t Count(const char* name);
   std::string Text(const char* name);
   std::vector<std::string> Texts(const char* name);
 
-  // Whether `found` stands to count `name` as relation `relation_name` says.
+  // Returns whether `found` and the argument `name` satisfy the relation in the argument
+  // `relation_name`.
   bool Holds(std::int64_t found, const char* name, const char* relation_name);
 
   const Status& status() const { return status_; }

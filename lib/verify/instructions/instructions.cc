@@ -15,7 +15,7 @@ namespace {
 
 using Text = std::string_view;
 
-// `pattern` compared without case.
+// Returns `pattern` with case ignored.
 std::string AnyCase(const std::string& text) { return "(?i)" + RE2::QuoteMeta(text); }
 
 std::int64_t Size(const std::vector<Text>& parts) {
@@ -57,7 +57,7 @@ bool NumberWords(Text response, InstructionArguments& arguments) {
   return arguments.Holds(CountWords(response), "num_words", "relation");
 }
 
-// Paragraphs between *** may be blank only at the ends.
+// Paragraphs between *** may be blank only at the ends of the text.
 bool NumberParagraphs(Text response, InstructionArguments& arguments) {
   const auto paragraphs = Split(response, "***");
   std::int64_t count = Size(paragraphs);

@@ -1,6 +1,6 @@
-// Responses that follow every instruction of their prompt. The instructions stand in the answer,
-// else in the dataset's row, as IFEval's rows have them: {"instruction_id_list": [...], "kwargs":
-// [{...}, ...]}; instructions.h lists them.
+// Verifier instructions: a response is correct if it follows every instruction of its prompt. The
+// instructions are in the answer, else in the dataset's row, in the form of IFEval:
+// {"instruction_id_list": [...], "kwargs": [{...}, ...]}. instructions.h lists them.
 #include "lib/verify/extract.h"
 #include "lib/verify/instructions/instructions.h"
 #include "lib/verify/json/bounded_json.h"
@@ -15,7 +15,7 @@ constexpr std::string_view kIds = "instruction_id_list";
 constexpr std::string_view kArguments = "kwargs";
 constexpr std::size_t kMaxInstructions = 64;
 
-// The row of instructions with both lists checked: as many objects as ids.
+// Returns the row of instructions after checking that both lists have the same length.
 Result<json> ReadRow(const VerifyRequest& request) {
   Result<json> row = ParseBoundedJson(request.answer);
   if (!row.ok() || !row->is_object() || !row->contains(kIds))
@@ -52,7 +52,7 @@ class Instructions : public Verifier {
       if (!follows.ok()) return Unscorable("instructions: " + follows.status().message());
       if (!*follows) broken += (broken.empty() ? "not " : ", ") + id;
     }
-    // IFEval's own rule: an empty response follows nothing.
+    // As in IFEval, an empty response follows no instruction.
     if (Trim(request.response).empty()) return Wrong("empty", ids.dump());
     return broken.empty() ? Correct("", ids.dump()) : Wrong(broken, ids.dump());
   }

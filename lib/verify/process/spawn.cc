@@ -14,7 +14,7 @@
 namespace buttress {
 namespace {
 
-constexpr int kFirstFreeFd = 64;  // above every target, so that no dup2 overwrites a source
+constexpr int kFirstFreeFd = 64;  // above all targets, so that dup2 does not overwrite a source
 
 std::vector<char*> Pointers(const std::vector<std::string>& texts) {
   std::vector<char*> pointers;

@@ -1,6 +1,5 @@
-// Programs started from a process with many threads: by posix_spawn, so that neither its memory is
-// copied nor a lock of another thread is waited for; with no descriptor but those named, and no
-// variable of the environment but those named.
+// Starts programs from a process with many threads. posix_spawn neither copies memory nor waits for
+// locks of other threads. A program receives only the named descriptors and environment variables.
 #pragma once
 
 #include <sys/types.h>
@@ -18,14 +17,14 @@ namespace buttress {
 struct SpawnRequest {
   std::vector<std::string> argv;         // argv[0] is a path
   std::vector<std::string> environment;  // "NAME=value"
-  std::vector<int> fds;                  // fds[i] becomes descriptor i; every other one is closed
+  std::vector<int> fds;                  // fds[i] becomes descriptor i; all others are closed
 };
 
-// The child leads a process group of its own and has no signal blocked or ignored. kUnavailable: it
-// could not be started.
+// Starts a program that leads a process group of its own and has no signal blocked or ignored.
+// Returns kUnavailable if it cannot be started.
 Result<pid_t> Spawn(const SpawnRequest& request);
 
-// SIGKILLs the group that `pid` leads and reaps `pid`.
+// Sends SIGKILL to the group that `pid` leads and reaps `pid`.
 void KillAndReap(pid_t pid);
 
 struct Pipe {
@@ -33,15 +32,15 @@ struct Pipe {
   OwnedFd write;
 };
 
-// Both ends are closed on exec; `read` does not block.
+// Makes a pipe. Both ends are closed on exec, and `read` does not block.
 Result<Pipe> MakePipe();
 
-// A file in memory that holds `bytes` and can never be changed, read from its start.
+// Returns a file in memory that contains `bytes` and cannot be changed, positioned at its start.
 Result<OwnedFd> MakeSealedFile(std::string_view bytes);
 
-// Takes what can be read from a descriptor that does not block, up to `limit` bytes in all. False
-// once the other side has closed, or the limit is passed (`text` is then longer than `limit` by a
-// byte).
+// Appends the available bytes of a nonblocking descriptor to `text`, up to `limit` bytes in total.
+// Returns false once the other side has closed, or the limit is exceeded; `text` is then one byte
+// longer than `limit`.
 bool ReadSome(int fd, std::size_t limit, std::string& text);
 
 }  // namespace buttress

@@ -1,12 +1,11 @@
-// What leaves this process to be scored, and what comes back: one JSON object each way, the same
-// for Python functions and for HTTP.
+// The messages to Python functions and HTTP servers that score batches: one JSON object each way.
 //
 //   {"items": [{"prompt", "response", "answer", "source", "row", "truncated"}, ...]}
 //   {"results": [{"score": 1.0, "correct": true}, {"error": "why it cannot be scored"}, ...]}
 //
-// "row" is the dataset's row, an object. "correct" may be missing: a score of correct_from or more
-// is correct then. No result is ever read as a score of 0: what is missing, null, not finite or of
-// another type is unscorable.
+// "row" is the dataset's row, an object. If "correct" is missing, a score of at least correct_from
+// is correct. A result is never read as a score of 0 by default: a score that is missing, null, not
+// finite or of another type is unscorable.
 #pragma once
 
 #include <span>
@@ -18,14 +17,14 @@
 
 namespace buttress {
 
-// Bytes that are no UTF-8 travel as U+FFFD.
+// Bytes that are not UTF-8 are sent as U+FFFD.
 std::string EncodeBatch(std::span<const VerifyRequest> requests);
 
-// A verdict for each of `count` requests; all unscorable with one reason where the reply as a whole
-// is no answer.
+// Returns a verdict for each of `count` requests. All are unscorable with the same reason if the
+// reply as a whole is malformed.
 std::vector<Verdict> DecodeResults(std::string_view reply, std::size_t count, double correct_from);
 
-// `count` times unscorable.
+// Returns `count` unscorable verdicts with the same reason.
 std::vector<Verdict> AllUnscorable(std::size_t count, const std::string& reason);
 
 }  // namespace buttress

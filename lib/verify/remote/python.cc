@@ -1,10 +1,10 @@
-// Reward functions written for verl or TRL, unchanged: python:FILE:FUNCTION (worker_program.h has
+// Verifier python:FILE:FUNCTION: unchanged reward functions of verl or TRL (python_program.h has
 // the adapters).
 //
-// `workers` processes take a batch each; who comes when all are busy waits, within
-// run.reward.timeout_ms, and so slows the queue behind it. A process that is too slow is killed,
-// one that has ended is started again, with a pause that grows while starting fails. An exception,
-// None and NaN are unscorable with the reason.
+// Each of `workers` processes scores one batch at a time. A batch waits for an idle process, at
+// most run.reward.timeout_ms, which slows the queue behind it. A process that is too slow is
+// killed. A process that has ended is started again, after a pause that grows while starting fails.
+// Exceptions, None and NaN are unscorable with the reason.
 #include <utility>
 
 #include "lib/base/clock.h"
@@ -18,9 +18,9 @@
 namespace buttress {
 namespace {
 
-// A place for a process, which may be empty.
-struct Seat {
-  explicit Seat(std::uint64_t seed) : backoff({.initial_ms = 500, .max_ms = 30000}, seed) {}
+// A slot for a process, which may be empty.
+struct Slot {
+  explicit Slot(std::uint64_t seed) : backoff({.initial_ms = 500, .max_ms = 30000}, seed) {}
 
   std::unique_ptr<PythonProcess> process;
   Backoff backoff;
@@ -33,14 +33,14 @@ class Python : public Verifier {
   Python(PythonFunction function, const RewardConfig& config)
       : function_(std::move(function)), config_(config) {}
 
-  // Starts every process once, so that a file that cannot be used is known before the run.
+  // Starts every process once, so that an unusable file is an error before the run.
   Status Start() {
     MutexLock lock(mutex_);
     for (std::int64_t i = 0; i < config_.python.workers; ++i) {
-      auto seat = std::make_unique<Seat>(static_cast<std::uint64_t>(i));
-      BUTTRESS_ASSIGN_OR_RETURN(seat->process,
+      auto slot = std::make_unique<Slot>(static_cast<std::uint64_t>(i));
+      BUTTRESS_ASSIGN_OR_RETURN(slot->process,
                                 PythonProcess::Start(function_, config_.python.start_ms));
-      idle_.push_back(std::move(seat));
+      idle_.push_back(std::move(slot));
     }
     return OkStatus();
   }
@@ -53,62 +53,62 @@ class Python : public Verifier {
 
   std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
     const std::int64_t deadline_ms = RealClock().MonotonicMs() + config_.timeout_ms;
-    std::unique_ptr<Seat> seat = Take(deadline_ms);
-    if (seat == nullptr) return AllUnscorable(requests.size(), "timeout");
-    std::vector<Verdict> verdicts = Call(*seat, requests, deadline_ms);
+    std::unique_ptr<Slot> slot = WaitForIdle(deadline_ms);
+    if (slot == nullptr) return AllUnscorable(requests.size(), "timeout");
+    std::vector<Verdict> verdicts = Call(*slot, requests, deadline_ms);
     MutexLock lock(mutex_);
-    idle_.push_back(std::move(seat));
+    idle_.push_back(std::move(slot));
     returned_.NotifyOne();
     return verdicts;
   }
 
  private:
-  // An idle seat; nothing if none came before the deadline.
-  std::unique_ptr<Seat> Take(std::int64_t deadline_ms) const {
+  // Returns an idle slot, or null if none becomes idle before the deadline.
+  std::unique_ptr<Slot> WaitForIdle(std::int64_t deadline_ms) const {
     MutexLock lock(mutex_);
     const std::chrono::milliseconds left(deadline_ms - RealClock().MonotonicMs());
     if (!returned_.WaitFor(mutex_, left, [this] { return !idle_.empty(); })) return nullptr;
-    std::unique_ptr<Seat> seat = std::move(idle_.back());
+    std::unique_ptr<Slot> slot = std::move(idle_.back());
     idle_.pop_back();
-    return seat;
+    return slot;
   }
 
-  std::vector<Verdict> Call(Seat& seat, std::span<const VerifyRequest> requests,
+  std::vector<Verdict> Call(Slot& slot, std::span<const VerifyRequest> requests,
                             std::int64_t deadline_ms) const {
-    if (seat.process == nullptr) Fill(seat);
-    if (seat.process == nullptr) return AllUnscorable(requests.size(), seat.why_empty);
+    if (slot.process == nullptr) StartProcess(slot);
+    if (slot.process == nullptr) return AllUnscorable(requests.size(), slot.why_empty);
     if (RealClock().MonotonicMs() >= deadline_ms)
-      return AllUnscorable(requests.size(), "timeout");  // the start took it
+      return AllUnscorable(requests.size(), "timeout");  // starting the process used up the time
     const Result<std::string> reply =
-        seat.process->Call(EncodeBatch(requests), deadline_ms - RealClock().MonotonicMs());
+        slot.process->Call(EncodeBatch(requests), deadline_ms - RealClock().MonotonicMs());
     if (reply.ok()) return DecodeResults(*reply, requests.size(), config_.correct_from);
-    Log(kWarn, "Python reward process given up",
+    Log(kWarn, "Python reward process stopped after an error",
         {{"function", function_.file + ":" + function_.name}, {"error", reply.status().message()}});
-    seat.process.reset();
+    slot.process.reset();
     return AllUnscorable(requests.size(), reply.status().message());
   }
 
-  // Starts the process of an empty seat, unless the last start failed a moment ago. It may take
-  // longer than one batch has: a file that imports slowly would else never be ready.
-  void Fill(Seat& seat) const {
-    if (RealClock().MonotonicMs() < seat.next_start_ms) return;
+  // Starts the process of an empty slot, unless the last start failed a moment ago. The start may
+  // exceed the deadline of the batch: a file that imports slowly would never be ready otherwise.
+  void StartProcess(Slot& slot) const {
+    if (RealClock().MonotonicMs() < slot.next_start_ms) return;
     Result<std::unique_ptr<PythonProcess>> started =
         PythonProcess::Start(function_, config_.python.start_ms);
     if (started.ok()) {
-      seat.process = *std::move(started);
-      seat.backoff.Reset();
+      slot.process = *std::move(started);
+      slot.backoff.Reset();
       return;
     }
-    seat.why_empty = started.status().message();
-    seat.next_start_ms = RealClock().MonotonicMs() + seat.backoff.NextMs();
-    Log(kWarn, "Python reward process does not start", {{"error", seat.why_empty}});
+    slot.why_empty = started.status().message();
+    slot.next_start_ms = RealClock().MonotonicMs() + slot.backoff.NextMs();
+    Log(kWarn, "Python reward process does not start", {{"error", slot.why_empty}});
   }
 
   const PythonFunction function_;
   const RewardConfig config_;
   mutable Mutex mutex_;
   mutable CondVar returned_;
-  mutable std::vector<std::unique_ptr<Seat>> idle_ GUARDED_BY(mutex_);
+  mutable std::vector<std::unique_ptr<Slot>> idle_ GUARDED_BY(mutex_);
 };
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The Python side of verifier python:FILE:FUNCTION.
+// The Python program behind verifier python:FILE:FUNCTION.
 #pragma once
 
 #include <string_view>
@@ -6,11 +6,13 @@
 namespace buttress {
 
 // Arguments: FILE FUNCTION CHAT (0 or 1). Writes {"ready": "verl" or "trl"} or {"error": why}, then
-// a line of results for each line of items (lib/verify/remote/batch.h). What the function prints
-// goes to stderr. Ends when its input does.
+// a line of results for each line of items (lib/verify/remote/batch.h). Output of the function goes
+// to stderr. The program ends when its input ends.
 //
-//   verl  compute_score(data_source, solution_str, ground_truth, extra_info): a number, or a dict with "score" and perhaps "acc"
-//   trl   reward(prompts, completions, **columns): a list of numbers or None, perhaps as a coroutine; columns are the fields of the rows
+//   verl  compute_score(data_source, solution_str, ground_truth, extra_info)
+//         Returns a number, or a dict with "score" and optionally "acc".
+//   trl   reward(prompts, completions, **columns), which may be a coroutine
+//         Returns a list of numbers or None. `columns` are the fields of the rows.
 inline constexpr std::string_view kPythonWorker = R"py(
 import asyncio, importlib.util, inspect, json, math, os, sys
 
@@ -40,8 +42,9 @@ def kind_of(function):
         return "verl"
     if "completions" in names:
         return "trl"
-    raise TypeError("parameters " + ", ".join(names) + " are neither verl's (data_source, solution_str, ground_truth, extra_info) "
-                    "nor TRL's (prompts, completions, **columns)")
+    raise TypeError("parameters " + ", ".join(names) + " are neither verl's (data_source, "
+                    "solution_str, ground_truth, extra_info) nor TRL's (prompts, completions, "
+                    "**columns)")
 
 def judged(value):
     correct = None
@@ -60,7 +63,8 @@ def judged(value):
 def by_verl(function, items):
     for item in items:
         try:
-            value = function(data_source=item["source"], solution_str=item["response"], ground_truth=item["answer"],
+            value = function(data_source=item["source"], solution_str=item["response"],
+                             ground_truth=item["answer"],
                              extra_info=item["row"].get("extra_info", item["row"]))
             yield judged(value)
         except Exception as error:
@@ -72,8 +76,10 @@ def message(role, text):
 def by_trl(function, items, chat):
     rows = [{"answer": item["answer"], **item["row"]} for item in items]
     columns = {name: [row.get(name) for row in rows] for name in sorted(set().union(*rows))}
-    columns["prompts"] = [message("user", item["prompt"]) if chat else item["prompt"] for item in items]
-    columns["completions"] = [message("assistant", item["response"]) if chat else item["response"] for item in items]
+    columns["prompts"] = [message("user", item["prompt"]) if chat else item["prompt"]
+                          for item in items]
+    columns["completions"] = [message("assistant", item["response"]) if chat else item["response"]
+                              for item in items]
     parameters = inspect.signature(function).parameters
     if all(p.kind != inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
         columns = {name: values for name, values in columns.items() if name in parameters}
@@ -99,7 +105,8 @@ def main(path, name, chat):
     for line in requests:
         items = json.loads(line)["items"]
         try:
-            results = list(by_verl(function, items) if kind == "verl" else by_trl(function, items, chat))
+            results = list(by_verl(function, items) if kind == "verl"
+                           else by_trl(function, items, chat))
         except Exception as error:
             results = [{"error": why(error)}] * len(items)
         say({"results": results})

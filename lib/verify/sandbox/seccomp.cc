@@ -23,9 +23,9 @@ constexpr const char* kRefused[] = {
     "unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "fsopen", "fsconfig", "fsmount",
     "fspick", "open_tree", "move_mount", "mount_setattr", "name_to_handle_at", "open_by_handle_at",
     "fanotify_init", "quotactl", "swapon", "swapoff",
-    // memory that no limit of a process counts
+    // memory that the limits of a process do not count
     "memfd_create", "memfd_secret", "shmget", "shmat", "shmctl", "msgget", "semget", "mq_open",
-    // the kernel's own machinery
+    // administration of the kernel
     "io_uring_setup", "io_uring_enter", "io_uring_register", "add_key", "request_key", "keyctl",
     "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "reboot",
     "acct", "syslog", "settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname",
@@ -35,7 +35,7 @@ constexpr unsigned long kNamespaceFlags[] = {CLONE_NEWUSER,  CLONE_NEWNS,  CLONE
                                              CLONE_NEWNET,   CLONE_NEWIPC, CLONE_NEWUTS,
                                              CLONE_NEWCGROUP};
 
-// Puts characters into the input of a terminal.
+// Requests that insert characters into the input of a terminal.
 constexpr unsigned long kTerminalInput[] = {TIOCSTI, TIOCLINUX};
 
 struct Release {
@@ -46,12 +46,12 @@ bool AddRules(scmp_filter_ctx context) {
   const std::uint32_t refuse = SCMP_ACT_ERRNO(EPERM);
   for (const char* name : kRefused) {
     const int number = seccomp_syscall_resolve_name(name);
-    // A negative number is a call that this architecture does not have.
+    // A negative number is a call that this architecture lacks.
     if (number == __NR_SCMP_ERROR ||
         (number >= 0 && seccomp_rule_add(context, refuse, number, 0) != 0))
       return false;
   }
-  // glibc falls back to clone, whose flags can be looked at.
+  // glibc falls back to clone, whose flags a filter can examine.
   if (seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) != 0) return false;
   for (const unsigned long flag : kNamespaceFlags) {
     if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1,
@@ -69,7 +69,7 @@ bool AddRules(scmp_filter_ctx context) {
 }  // namespace
 
 Result<OwnedFd> MakeSeccompFilter() {
-  // Calls of another architecture (32 bit, x32) end the program: that is libseccomp's default.
+  // By libseccomp's default, calls of another architecture (32 bit, x32) kill the program.
   const std::unique_ptr<void, Release> context(seccomp_init(SCMP_ACT_ALLOW));
   if (context == nullptr || !AddRules(context.get()))
     return Internal("libseccomp cannot make the filter of the sandbox");

@@ -1,4 +1,4 @@
-// The system calls that a sandboxed program is refused.
+// The filter of system calls that are refused to a program in the sandbox.
 #pragma once
 
 #include "lib/base/status.h"
@@ -6,8 +6,8 @@
 
 namespace buttress {
 
-// The filter as a BPF program in a file, read from its start, as bubblewrap takes it. kInternal:
-// libseccomp cannot make it.
+// Returns a file with the filter as a BPF program, positioned at its start, for bubblewrap's
+// --seccomp. Returns kInternal if libseccomp cannot make the filter.
 Result<OwnedFd> MakeSeccompFilter();
 
 }  // namespace buttress

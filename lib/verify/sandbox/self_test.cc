@@ -13,8 +13,8 @@ namespace {
 
 constexpr std::size_t kShownBytes = 300;
 
-// Prints a line for each thing that worked and must not, then "done". The arguments are the
-// namespaces outside.
+// Prints a line for each attempt that succeeds although it must fail, then "done". The arguments
+// are the namespaces outside the sandbox.
 constexpr std::string_view kEscapes = R"(
 import ctypes, os, socket, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -32,19 +32,22 @@ attempt("reads /home", lambda: os.listdir("/home"))
 attempt("writes to /", lambda: open("/x", "w"))
 attempt("writes to /usr", lambda: open("/usr/x", "w"))
 attempt("writes to /dev", lambda: open("/dev/shm/x", "w"))
-attempt("follows a link out", lambda: (os.symlink("/etc/shadow", "/tmp/link"), open("/tmp/link").read()))
+attempt("follows a link out",
+        lambda: (os.symlink("/etc/shadow", "/tmp/link"), open("/tmp/link").read()))
 attempt("opens a socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_DGRAM))
 attempt("opens a local socket", lambda: socket.socket(socket.AF_UNIX))
 for namespace in sys.argv[1:]:
     name = namespace.split(":")[0]
-    attempt("shares a namespace: " + name, lambda: os.readlink("/proc/self/ns/" + name) == namespace)
+    attempt("shares a namespace: " + name,
+            lambda: os.readlink("/proc/self/ns/" + name) == namespace)
 attempt("sees processes outside", lambda: len([p for p in os.listdir("/proc") if p.isdigit()]) > 4)
 attempt("makes a user namespace", lambda: libc.unshare(0x10000000) == 0)
 attempt("mounts", lambda: libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0)
 attempt("traces a process", lambda: libc.ptrace(0, 0, 0, 0) == 0)
 attempt("makes a file in memory", lambda: libc.memfd_create(b"x", 0) >= 0)
 attempt("changes the kernel", lambda: open("/proc/sys/kernel/hostname", "w"))
-attempt("has a variable of the environment", lambda: bool(set(os.environ) - {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE"}))
+attempt("has a variable of the environment",
+        lambda: bool(set(os.environ) - {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE"}))
 attempt("has a descriptor", lambda: bool([f for f in os.listdir("/proc/self/fd") if int(f) > 3]))
 children = []
 try:
@@ -62,8 +65,8 @@ for pid in children:
 print("done")
 )";
 
-// "pid:[4026531836]" for each kind that must be the sandbox's own. Empty if this machine does not
-// say.
+// Returns "pid:[4026531836]" for each kind of namespace that the sandbox must not share. Empty if
+// /proc does not show them.
 std::vector<std::string> OwnNamespaces() {
   std::vector<std::string> namespaces;
   for (const char* name : {"user", "mnt", "pid", "net", "ipc", "uts"}) {
