@@ -28,9 +28,9 @@ struct LabelledGroup {
   int wrong = 0;
 };
 
-// Returns the expected share of groups whose verdicts are all equal, if a wrong completion is judged
-// correct with probability fp = `false_positive` and a correct one wrong with probability fn =
-// `false_negative`, independently. For a group of c correct and w wrong completions this is
+// Returns the expected share of groups whose verdicts are all equal, if a wrong completion is
+// judged correct with probability fp = `false_positive` and a correct one wrong with probability
+// fn = `false_negative`, independently. For a group of c correct and w wrong completions this is
 //
 //   (1 - fn)^c fp^w + fn^c (1 - fp)^w
 //

@@ -79,8 +79,8 @@ class Misses {
   std::vector<std::pair<std::string_view, std::vector<std::string>>> rows_;
 };
 
-// Returns whether the first value is zero: it has no digit except 0 and no letter that may stand for
-// a value.
+// Returns whether the first value is zero: it has no digit except 0 and no letter that may stand
+// for a value.
 bool IsZero(std::string_view answer) {
   const std::size_t equals = answer.rfind('=');
   std::string_view value =

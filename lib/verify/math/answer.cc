@@ -21,11 +21,11 @@ bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-// Up to the end of the line or of the sentence; line ends before it are skipped.
+// Returns the text up to the end of the line or sentence. Leading line ends are skipped.
 std::string_view Sentence(std::string_view text) {
   text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
   text = text.substr(0, text.find('\n'));
-  int depth = 0;  // of braces: the full stop of \text{Rs. } ends no sentence
+  int depth = 0;  // of braces: the full stop in \text{Rs. } does not end a sentence
   for (std::size_t i = 0; i + 1 < text.size(); ++i) {
     if (text[i] == '{') ++depth;
     if (text[i] == '}') --depth;
@@ -35,8 +35,8 @@ std::string_view Sentence(std::string_view text) {
   return text;
 }
 
-// [begin, end) of the first number at or behind `from`, with its sign, denominator and percent
-// sign.
+// Returns [begin, end) of the first number at or after `from`, including its sign, denominator and
+// percent sign.
 std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
                                          std::size_t& behind) {
   std::size_t begin = from;
@@ -72,8 +72,8 @@ std::optional<std::string_view> LastNumber(std::string_view text) {
   }
 }
 
-// Between the dollars or \( \) that close last. A dollar that closes follows its expression at
-// once, and no digit follows it: "$5 and $6".
+// Returns the content of the last dollars or \( \). A closing dollar follows its expression
+// directly, and no digit follows it, which excludes "$5 and $6".
 std::optional<std::string_view> LastSpan(std::string_view text) {
   if (const std::size_t close = std::max(text.rfind("\\)") + 1, text.rfind("\\]") + 1); close > 0) {
     const char kind = text[close] == ')' ? '(' : '[';
@@ -93,7 +93,8 @@ std::optional<std::string_view> LastSpan(std::string_view text) {
   return text.substr(open + 1, end - open - 1);
 }
 
-// From the first expression between dollars or \( \) to the last one: "$x = 1$ and $y = 2$".
+// Returns the text from the first expression between dollars or \( \) to the last one: "$x = 1$ and
+// $y = 2$".
 std::optional<std::string_view> Mathematics(std::string_view text) {
   const auto last = LastSpan(text);
   if (!last) return std::nullopt;
@@ -102,7 +103,7 @@ std::optional<std::string_view> Mathematics(std::string_view text) {
   return begin < end ? text.substr(begin, end - begin) : *last;
 }
 
-// The last place behind `anchor` that begins a line.
+// Returns the end of the last `anchor` at the beginning of a line.
 std::optional<std::string_view> BehindLineStart(std::string_view text, std::string_view anchor) {
   for (std::size_t end = text.size();;) {
     const std::size_t at = text.substr(0, end).rfind(anchor);
@@ -112,17 +113,17 @@ std::optional<std::string_view> BehindLineStart(std::string_view text, std::stri
   }
 }
 
-// Of a text in which the answer is looked for.
+// Finds the text after the anchors of one text.
 using Behind = std::optional<std::string_view>;
 
 Behind BehindHashes(std::string_view text) {
   const Behind behind = BehindLast(text, "####");
   if (!behind) return std::nullopt;
-  const std::string_view rest = Trim(*behind);  // of "#### Step 2", a heading, no answer
+  const std::string_view rest = Trim(*behind);  // "#### Step 2" is a heading, not an answer
   return rest.empty() || IsLetter(rest.front()) ? std::nullopt : behind;
 }
 
-// Behind the last "answer is", "answer:" or "answer**:".
+// Returns the text after the last "answer is", "answer:" or "answer**:".
 Behind BehindAnswerWord(std::string_view text) {
   constexpr std::string_view kWord = "answer";
   std::string_view head = text;
@@ -169,7 +170,7 @@ class Candidates {
     if (!text.empty()) found_.push_back({std::string(anchor), std::move(text), false});
   }
 
-  // A box that closes is whole, wherever the text ends. An empty one is an answer too: a wrong one.
+  // A closed box is complete even at the end of the text. An empty box is an answer that is wrong.
   void AddBoxes(AnswerCandidate boxes) { found_.push_back(std::move(boxes)); }
 
   bool empty() const { return found_.empty(); }
@@ -182,7 +183,7 @@ class Candidates {
   std::vector<AnswerCandidate> found_;
 };
 
-// What stands behind an anchor: its sentence, else the mathematics in it, else its first number.
+// Adds the candidates after an anchor: the sentence, else its mathematics, else its first number.
 void AddBehind(std::string_view anchor, const Behind& behind, Candidates& found) {
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
@@ -210,7 +211,7 @@ void AddLastExpression(std::string_view anchor, std::string_view text, Candidate
   found.Add(anchor, number);
 }
 
-// Adds what the anchor finds in the text.
+// Adds the candidates that the anchor finds in the text.
 void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candidates& found) {
   if (anchor == "boxed") return AddBoxes(anchor, text, found);
   if (anchor == "final answer is") return AddBehind(anchor, BehindLast(text, anchor), found);

@@ -1,4 +1,4 @@
-// Where a text, a response or a dataset's solution, gives its mathematical answer. Linear in the
+// Locates the mathematical answer of a text: a response or a dataset's solution. Linear in the
 // text.
 #pragma once
 
@@ -9,23 +9,28 @@
 namespace buttress {
 
 struct AnswerCandidate {
-  std::string anchor;   // by what it was found
-  std::string text;     // cleaned of Markdown, special tokens and doubled backslashes
-  bool joined = false;  // of several boxes: equal ones are one
+  std::string anchor;   // the anchor that located it
+  std::string text;     // without Markdown, special tokens and doubled backslashes
+  bool joined = false;  // several boxes, of which equal ones count once
 };
 
-// The readings of the answer, the best first: the first that parses is the answer. Empty: there is
-// none. From the first of `anchors` that is there; what "whole" gives does not keep the anchors
-// behind it from being looked for.
-//   boxed            the last \boxed{} that closes, with those before it that only commas, "and", "or" or up to three words separate: one
-//                    list
-//   final answer is  behind the last one: its sentence, else the mathematics in it, else its first number
-//   ####             behind the last one, likewise; a heading is none
-//   answer:          behind the last "answer is", "answer:" or line that begins with "A:", likewise
+// Returns the candidates of the answer, the best first; the first that parses is the answer. Empty
+// if there is none. The candidates come from the first of `anchors` that the text contains, except
+// that anchors after "whole" are searched as well.
+//
+//   boxed            the last \boxed{} that closes, together with the boxes before it that only
+//                    commas, "and", "or" or up to three words separate, as one list
+//   final answer is  after the last one: its sentence, else the mathematics in the sentence, else
+//                    its first number
+//   ####             after the last one, by the same rules; a heading does not count
+//   answer:          after the last "answer is", "answer:" or line that begins with "A:", by the
+//                    same rules
 //   whole            the whole text, if it is one line of few words
-//   last expression  the last one between dollars or \( \), or the last number, whichever is later
-// What stands before the last </think> does not count. With `truncated`, what touches the end of
-// the text is no answer. REQUIRES: anchors of kMathAnchors.
+//   last expression  the last expression between dollars or \( \), or the last number, whichever
+//                    is later
+//
+// The text before the last </think> is ignored. If `truncated`, an answer that reaches the end of
+// the text does not count. REQUIRES: anchors are among kMathAnchors.
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors);
 

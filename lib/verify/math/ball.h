@@ -1,5 +1,5 @@
-// A complex number as Arb's ball: a midpoint and a radius that holds every rounding, so that
-// disjoint balls are different numbers, proven.
+// A complex number as a ball of Arb: a midpoint, and a radius that includes every rounding error.
+// Disjoint balls are proof of different numbers.
 #pragma once
 
 #include <acb.h>

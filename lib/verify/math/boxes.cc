@@ -12,13 +12,13 @@ constexpr std::size_t kMaxBoxes = 64;
 
 struct Box {
   std::size_t begin;  // of the command
-  std::size_t end;    // behind the brace that closes
+  std::size_t end;    // after the closing brace
   std::string_view inside;
 };
 
 bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Length of the command that makes a box at `at`, blanks behind it included; 0 if there is none.
+// Returns the length of the box command at `at` with the blanks after it; 0 if there is none.
 std::size_t BoxCommand(std::string_view text, std::size_t at) {
   for (const std::string_view command : {"\\boxed", "\\fbox"}) {
     if (!text.substr(at).starts_with(command)) continue;
@@ -29,11 +29,11 @@ std::size_t BoxCommand(std::string_view text, std::size_t at) {
   return 0;
 }
 
-// Boxes that close, in the order of their ends. One pass, with a stack of the braces that are open.
+// Returns the boxes that close, in the order of their ends. One pass with a stack of open braces.
 std::vector<Box> AllBoxes(std::string_view text) {
   struct Open {
     std::size_t at;
-    std::size_t command;  // npos: the brace of no box
+    std::size_t command;  // npos: the brace does not belong to a box
   };
 
   std::vector<Box> boxes;
@@ -44,7 +44,7 @@ std::vector<Box> AllBoxes(std::string_view text) {
     if (text[i] == '\\') {
       const std::size_t length = BoxCommand(text, i);
       if (length == 0) {
-        // \{ and \} are characters; \\\\ before a letter is a doubled command.
+        // \{ and \} are characters. \\\\ before a letter is a command with a doubled backslash.
         if (i + 1 < text.size() && !IsLetter(text[i + 1]) && text[i + 1] != '\\') ++i;
         continue;
       }
@@ -68,7 +68,7 @@ std::vector<Box> AllBoxes(std::string_view text) {
   return boxes;
 }
 
-// Whether the text between two boxes makes them one list.
+// Returns whether the text between two boxes joins them to one list.
 bool Joins(std::string_view between) {
   if (between.size() > kMaxBetween) return false;
   int words = 0;
@@ -100,7 +100,7 @@ std::vector<std::string_view> LastBoxes(std::string_view text) {
   std::size_t begin = text.size();
   for (auto box = boxes.rbegin(); box != boxes.rend() && last.size() < kMaxBoxes; ++box) {
     if (!last.empty()) {
-      if (box->end > begin) continue;  // inside the one behind it
+      if (box->end > begin) continue;  // nested in the box after it
       if (!Joins(text.substr(box->end, begin - box->end))) break;
     }
     last.push_back(box->inside);

@@ -6,8 +6,9 @@
 
 namespace buttress {
 
-// What stands in the last \boxed{} or \fbox{} that closes, and before it in those that only commas,
-// "and", "or" or up to three words separate from it, from left to right. Linear in the text.
+// Returns the contents, from left to right, of the last \boxed{} or \fbox{} that closes and of the
+// boxes before it that only commas, "and", "or" or up to three words separate from it. Linear in
+// the text.
 std::vector<std::string_view> LastBoxes(std::string_view text);
 
 }  // namespace buttress

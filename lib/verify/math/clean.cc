@@ -15,7 +15,7 @@ bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 
 bool IsOperand(char c) { return IsLetter(c) || (c >= '0' && c <= '9') || c == ')'; }
 
-// Whether every run of backslashes is even and one of them stands before what makes a command.
+// Returns whether every run of backslashes is even and one of them precedes a command.
 bool IsDoubled(std::string_view text) {
   bool command = false;
   for (std::size_t i = 0; i < text.size();) {
@@ -30,7 +30,7 @@ bool IsDoubled(std::string_view text) {
   return command;
 }
 
-// Behind the special token at `at`, or `at`.
+// Returns the end of the special token at `at`, or `at` if there is none.
 std::size_t SkipSpecialToken(std::string_view text, std::size_t at) {
   const std::string_view rest = text.substr(at);
   for (const std::string_view tag : kTags) {
@@ -42,7 +42,7 @@ std::size_t SkipSpecialToken(std::string_view text, std::size_t at) {
   return end == std::string_view::npos ? at : at + end + 2;
 }
 
-// U+FF01 to U+FF5E, as Chinese and Japanese texts write "（１，２）", stand 0xfee0 above ASCII.
+// Chinese and Japanese texts write "（１，２）" with U+FF01 to U+FF5E, which are ASCII plus 0xfee0.
 std::string WithoutFullWidth(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
@@ -59,7 +59,7 @@ std::string WithoutFullWidth(std::string_view text) {
   return plain;
 }
 
-// Without Markdown's quote sign at the start, and signs of emphasis around the whole.
+// Removes Markdown's quote sign at the start and emphasis around the whole.
 std::string_view WithoutEmphasis(std::string_view text) {
   if (text.starts_with("> ")) text = Trim(text.substr(2));
   for (const std::string_view sign : {"__", "*"}) {

@@ -1,4 +1,4 @@
-// An extracted answer without what surrounds it.
+// Cleans an extracted answer.
 #pragma once
 
 #include <string>
@@ -6,9 +6,9 @@
 
 namespace buttress {
 
-// Without Markdown's stars, special tokens (<|im_end|>, </s>), nested boxes and the blanks and full
-// stop at its end; with single backslashes where all are doubled ("\\frac" in JSON that was escaped
-// twice).
+// Removes Markdown's stars, special tokens (<|im_end|>, </s>), nested boxes, and blanks and a full
+// stop at the end. If all backslashes are doubled ("\\frac" in JSON that was escaped twice), makes
+// them single.
 std::string CleanAnswer(std::string_view text);
 
 }  // namespace buttress

@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kMaxUnordered = 64;  // members of a list or set that are matched
+constexpr std::size_t kMaxUnordered = 64;  // largest list or set whose members are matched
 
 Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
@@ -25,7 +25,7 @@ bool IsUnordered(const MathNode& node) {
   return node.kind == MathKind::kList || node.kind == MathKind::kSet;
 }
 
-// `node` with every ± read as its first or its second sign.
+// Returns `node` with every ± replaced by its first or its second sign.
 MathNode WithSign(MathNode node, std::size_t which) {
   for (MathNode& part : node.parts) part = WithSign(std::move(part), which);
   if (node.kind != MathKind::kPlusMinus) return node;
@@ -36,7 +36,7 @@ MathNode WithSign(MathNode node, std::size_t which) {
   return MakeNode(MathKind::kSum, {std::move(node.parts.front()), std::move(last)});
 }
 
-// Members of a list or set, those with ± twice.
+// Returns the members of a list or set. A member with ± appears with both signs.
 std::vector<MathNode> Members(const MathNode& node) {
   std::vector<MathNode> members;
   for (const MathNode& part : node.parts) {
@@ -50,7 +50,7 @@ std::vector<MathNode> Members(const MathNode& node) {
   return members;
 }
 
-// (x, y) = (1, 2) as x = 1, y = 2.
+// Rewrites (x, y) = (1, 2) as x = 1, y = 2.
 std::optional<MathNode> AsDefinitions(const MathNode& node) {
   if (node.kind != MathKind::kRelation || node.text != "=") return std::nullopt;
   const MathNode& names = node.parts[0];
@@ -65,7 +65,7 @@ std::optional<MathNode> AsDefinitions(const MathNode& node) {
   return list;
 }
 
-// The set that a text names, where it names one.
+// Returns the set that a text names, or the text itself if it names none.
 MathNode MeaningOf(MathNode text) {
   constexpr std::string_view kEmpty[] = {"no solution",       "no solutions", "no real solution",
                                          "no real solutions", "empty set",    "the empty set"};
@@ -79,8 +79,8 @@ MathNode MeaningOf(MathNode text) {
   return text;
 }
 
-// What a relation says at the end: 2 + 3 = 5 is 5 (2 + 3 = 6 is none), x = a = b is x = b, 2/3 ≈
-// 0.67 is 2/3.
+// Returns the final statement of a relation: 5 for 2 + 3 = 5, x = b for x = a = b, 2/3 for
+// 2/3 ≈ 0.67. Returns other relations, such as 2 + 3 = 6, unchanged.
 MathNode EndOf(MathNode node, MathComparison& how) {
   if (const std::size_t near = node.text.find('~'); near != std::string::npos) {
     if (near == 0 && IsMathName(node.parts[0])) {
@@ -110,7 +110,7 @@ MathNode EndOf(MathNode node, MathComparison& how) {
   return node;
 }
 
-// Both signs of ±, one of a list of one; in the lenient mode what relations and texts come to.
+// Expands ± and unwraps a list of one. In lenient mode also evaluates relations and texts.
 MathNode Settled(MathNode node, MathComparison& how) {
   if (Contains(node, MathKind::kPlusMinus) && !IsUnordered(node)) {
     MathNode list = MakeNode(MathKind::kList, {});
@@ -155,7 +155,7 @@ Sameness CompareUnordered(std::vector<MathNode> given, const std::vector<MathNod
   return Sameness::kSame;
 }
 
-// Each member of a set once.
+// Removes duplicate members of a set.
 std::vector<MathNode> Distinct(std::vector<MathNode> members, MathComparison& how) {
   if (members.size() > kMaxUnordered) return members;
   std::vector<MathNode> kept;
@@ -187,7 +187,7 @@ Sameness CompareRelations(const MathNode& given_as_is, const MathNode& gold_as_i
   return Sameness::kDifferent;
 }
 
-// a : b = c : d.
+// Compares the ratios a : b and c : d.
 Sameness CompareRatios(const MathNode& given, const MathNode& gold, MathComparison& how) {
   if (given.parts.size() != gold.parts.size()) return Sameness::kDifferent;
   if (CompareOrdered(given.parts, gold.parts, how) == Sameness::kSame) return Sameness::kSame;
@@ -223,7 +223,8 @@ bool IsComposite(const MathNode& node) {
   }
 }
 
-// Operations on sets, and inequalities where they may stand for what they hold for.
+// Returns whether a node is compared as a set of real numbers: operations on sets and, in lenient
+// mode, inequalities.
 bool IsRealSet(const MathNode& node, const MathNode& other, const MathComparison& how) {
   if (node.kind == MathKind::kUnion || node.kind == MathKind::kIntersection ||
       node.kind == MathKind::kDifference)
@@ -232,7 +233,7 @@ bool IsRealSet(const MathNode& node, const MathNode& other, const MathComparison
   return relations && how.lenient() && node.kind != other.kind;
 }
 
-// x = 1, y = 2 as (1, 2): values in the order of their names.
+// Rewrites x = 1, y = 2 as (1, 2), with values in the order of the names.
 std::optional<MathNode> AsTuple(const MathNode& list) {
   if (list.kind != MathKind::kList ||
       !std::all_of(list.parts.begin(), list.parts.end(), IsDefinition))
@@ -249,7 +250,7 @@ std::optional<MathNode> AsTuple(const MathNode& list) {
   return tuple;
 }
 
-// With bounds that are no numbers: x > a.
+// Compares inequalities whose bounds are not numbers: x > a.
 Sameness CompareIntervals(const MathNode& given, const MathNode& gold, MathComparison& how) {
   const auto given_interval = ToInterval(given);
   const auto gold_interval = ToInterval(gold);
@@ -265,7 +266,7 @@ bool IsChoiceLetter(const MathNode& node) {
          node.text[0] <= 'Z';
 }
 
-// (C) 12 as its letter or as its text, whichever the other is.
+// Compares (C) 12 by its letter or its text, depending on the other side.
 Sameness CompareChoice(const MathNode& choice, const MathNode& other, MathComparison& how) {
   if (IsChoiceLetter(other)) return FromBool(choice.text == other.text);
   return CompareMath(choice.parts[0], other, how);

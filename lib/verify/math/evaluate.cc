@@ -15,7 +15,7 @@ constexpr slong kMaxAngle = 64;          // log2 of the largest argument of sin
 
 using Value = std::optional<Ball>;
 
-// log2 of the magnitude's upper bound; meaningless for 0.
+// Returns log2 of an upper bound of the magnitude; meaningless for 0.
 double Log2Upper(const Ball& ball) {
   mag_t magnitude;
   mag_init(magnitude);
@@ -46,7 +46,7 @@ Ball SymbolValue(std::string_view name, const MathPoint& point) {
   hash ^= hash >> 29;
   hash *= 0xbf58476d1ce4e5b9ULL;
   const auto step = static_cast<long>((hash >> 40) % 4093) + 1;
-  // All positive at every fourth point, all negative at the next.
+  // All values are positive at every fourth point and negative at the next.
   const int sign = point.index % 4;
   const bool negative = sign == 1 || (sign > 1 && (hash >> 13) % 2 == 0);
   return Ball::Of(Rational(negative ? -step : step, 1024), point.bits);
@@ -83,7 +83,7 @@ Value Power(const Value& base, const Value& exponent, long bits) {
   return Checked(std::move(result));
 }
 
-// Odd roots of negative numbers are the real ones.
+// Of negative numbers, odd roots are the real ones.
 Value Root(const Value& radicand, const Value& index, long bits) {
   if (!radicand || !index) return std::nullopt;
   Ball result;
@@ -144,7 +144,7 @@ constexpr NamedFunction kFunctions[] = {{"sin", acb_sin, kMaxAngle},
                                         {"factorial", Factorial, 6},
                                         {"sqrt", acb_sqrt, kMaxMagnitude}};
 
-// log without a base is the natural one, except lg, which is decimal.
+// log without a base is natural; lg is decimal.
 Value Function(const MathNode& node, const MathPoint& point) {
   if (const auto exact = RationalValue(node)) return Checked(Ball::Of(*exact, point.bits));
   const auto* function = std::find_if(std::begin(kFunctions), std::end(kFunctions),

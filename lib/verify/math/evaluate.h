@@ -1,4 +1,4 @@
-// Values of trees in ball arithmetic.
+// Evaluates trees in ball arithmetic.
 #pragma once
 
 #include <cstdint>
@@ -9,19 +9,19 @@
 
 namespace buttress {
 
-// A point gives every free symbol a value: a rational drawn from its name and `index`, of either
-// sign, below 4 in magnitude.
+// A point assigns a value to every free symbol: a rational of either sign below 4 in magnitude,
+// derived from the symbol's name and `index`.
 struct MathPoint {
   int index = 0;
   long bits = 128;                     // of precision
-  std::int64_t* steps_left = nullptr;  // each node takes some
+  std::int64_t* steps_left = nullptr;  // every node uses some
 };
 
-// None: no number (text, infinity, tuples), outside a function's domain, or larger than 2^100000,
-// which is refused before it is computed, or no steps are left.
+// Returns nullopt if the node is not a number (text, infinity, tuples), is outside a function's
+// domain, exceeds 2^100000 (which is refused before it is computed), or if no steps are left.
 std::optional<Ball> Evaluate(const MathNode& node, const MathPoint& point);
 
-// Whether a symbol stands for anything but pi, e and i.
+// Returns whether the node contains a symbol other than pi, e and i.
 bool HasFreeSymbols(const MathNode& node);
 
 }  // namespace buttress

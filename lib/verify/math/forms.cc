@@ -22,7 +22,7 @@ bool Skip(std::string_view& text, std::string_view prefix) {
   return true;
 }
 
-// Moves behind the command that sets the text that follows, and says whether there was one.
+// Moves past a command that typesets the following text. Returns whether there was one.
 bool SkipTextCommand(std::string_view& text) {
   return std::any_of(std::begin(kTextCommands), std::end(kTextCommands),
                      [&](std::string_view command) { return Skip(text, command); });
@@ -45,7 +45,7 @@ bool SkipChoiceWord(std::string_view& text) {
   return false;
 }
 
-// Without the dollars around it.
+// Returns the text without enclosing dollars.
 std::string_view Bare(std::string_view text) {
   text = Trim(text);
   while (text.size() > 1 && text.front() == '$' && text.back() == '$')

@@ -1,5 +1,5 @@
-// Answers that no grammar of expressions reads: choices with a text behind the letter, numerals
-// with letters for digits.
+// Reads answers outside the grammar of expressions: choices with a text after the letter, and
+// numerals with letters as digits.
 #pragma once
 
 #include <optional>
@@ -10,18 +10,19 @@
 
 namespace buttress {
 
-// "(C) 12", "\textbf{(C)}\ 12", "C: 12", "C. 12", "Option C", "C)": A to J.
+// A choice, A to J: "(C) 12", "\textbf{(C)}\ 12", "C: 12", "C. 12", "Option C", "C)".
 struct LabelledChoice {
   char letter;
-  std::string text;  // behind the letter; may be empty
+  std::string text;  // after the letter; may be empty
 };
 
 std::optional<LabelledChoice> ReadChoice(std::string_view answer);
 
-// "A3F_{16}", "\text{2E}_{16}": at least one letter, and a base above every digit, 36 at most.
+// Reads "A3F_{16}" or "\text{2E}_{16}": at least one letter, and a base above every digit and at
+// most 36.
 std::optional<MathNode> ReadBasedNumeral(std::string_view answer);
 
-// "1 234 567".
+// Reads "1 234 567".
 std::optional<MathNode> ReadSpacedNumber(std::string_view answer);
 
 }  // namespace buttress

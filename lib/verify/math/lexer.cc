@@ -41,7 +41,7 @@ bool Holds(const Table& table, std::string_view name) {
   return std::find(std::begin(table), std::end(table), name) != std::end(table);
 }
 
-// Whether a run of letters outside \text is a word rather than a product of symbols.
+// Returns whether a run of letters outside \text is a word instead of a product of symbols.
 bool IsWordLike(std::string_view run) {
   if (run.size() >= 4) return true;
   if (run.size() < 3) return false;
@@ -49,7 +49,7 @@ bool IsWordLike(std::string_view run) {
   return capitalised || run.find_first_of("eiou") != std::string_view::npos;
 }
 
-// "/s" or "/s^2" and no more letters: the unit of "10 m/s".
+// Recognises "/s" or "/s^2" without further letters: the unit in "10 m/s".
 bool IsPerSecond(std::string_view text) {
   return text.starts_with("/s") && (text.size() == 2 || !IsLetter(text[2]));
 }
@@ -65,7 +65,7 @@ class Lexer {
   }
 
  private:
-  // Nesting is that of \text{...} and of replacements.
+  // `nesting` counts levels of \text{...} and of replacements.
   Status Append(std::string_view text, Mode mode, int nesting) {
     if (nesting > 4) return InvalidArgument("text nested too deeply");
     std::size_t at = 0;
@@ -97,7 +97,7 @@ class Lexer {
     return !tokens_.empty() && tokens_.back().kind == MathTokenKind::kNumber;
   }
 
-  // Behind a variable, letters go on with the product.
+  // After a variable, letters continue the product.
   bool BehindValue() const {
     if (tokens_.empty()) return false;
     return tokens_.back().kind != MathTokenKind::kSymbol || tokens_.back().text == "pi";
@@ -112,7 +112,7 @@ class Lexer {
     return OkStatus();
   }
 
-  // The run of letters at `at`: a function, a word, or symbols.
+  // Reads the run of letters at `at`: a function, a word, or symbols.
   void AppendLetters(std::string_view text, std::size_t& at, Mode mode) {
     std::size_t end = at;
     const auto inside = [&](std::size_t i) {
@@ -175,7 +175,7 @@ class Lexer {
     return InvalidArgument("unknown command \\" + std::string(full));
   }
 
-  // "{R}" or " R" behind \mathbb, which `at` moves behind.
+  // Reads "{R}" or " R" after \mathbb and moves `at` past it.
   static bool IsReals(std::string_view text, std::size_t& at) {
     std::size_t end = at;
     while (end < text.size() && (IsSpace(text[end]) || text[end] == '{')) ++end;
@@ -194,7 +194,7 @@ class Lexer {
     Push(MathTokenKind::kMark, "\\" + std::string(brace));
   }
 
-  // What stands in the braces at `at`, which moves behind them.
+  // Returns the content of the braces at `at` and moves `at` past them.
   static Result<std::string_view> ReadArgument(std::string_view text, std::size_t& at) {
     while (at < text.size() && IsSpace(text[at])) ++at;
     if (at == text.size() || text[at] != '{') return std::string_view{};
@@ -240,7 +240,7 @@ class Lexer {
     return OkStatus();
   }
 
-  // The run of "¹²" or of "₁₂" at `at`, as ^{12} or _{12}.
+  // Reads the run of "¹²" or "₁₂" at `at` as ^{12} or _{12}.
   Status AppendRaisedOrLowered(std::string_view text, std::size_t& at, bool raised, int nesting) {
     std::string plain = raised ? "^{" : "_{";
     while (at < text.size()) {
@@ -263,7 +263,7 @@ class Lexer {
     const char next = at + 1 < text.size() ? text[at + 1] : '\0';
     at += 1;
     if (c == '$' || c == '`' || c == '"') return;  // of Markdown and LaTeX
-    if (c == '.') return;                          // of a sentence: numbers took theirs
+    if (c == '.') return;                          // a full stop; decimal points belong to numbers
     if (c == '(' || c == '[') ++depth_;
     if (c == ')' || c == ']') --depth_;
     const bool pair = next == '=' && (c == '<' || c == '>' || c == '!' || c == '=');

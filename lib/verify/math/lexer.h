@@ -1,5 +1,5 @@
-// LaTeX and plain mathematics as one sequence of tokens. Linear in the text; LaTeX that only sets
-// type (\left, \,, \displaystyle) is gone, and so are thousands separators.
+// Converts LaTeX and plain mathematics to tokens, in time linear in the text. Typesetting commands
+// (\left, \,, \displaystyle) and thousands separators are dropped.
 #pragma once
 
 #include <string>
@@ -11,10 +11,10 @@
 
 namespace buttress {
 
-// What the comma of "1,234" or "3,14" is, outside brackets. A space behind it always makes it a
+// How the comma in "1,234" or "3,14" is read outside brackets. A comma before a space is always a
 // separator.
 enum class CommaReading {
-  kThousands,  // of groups of three digits; else a separator
+  kThousands,  // between groups of three digits; else a separator
   kDecimal,
   kSeparator,
 };
@@ -26,10 +26,11 @@ struct MathToken {
   std::string text;  // digits; name; word in lower case; "frac", "begin:pmatrix"; "+", "≤", "\\{"
   Rational value;    // of a number
   int decimals = -1;
-  bool spaced = false;  // white space before it
+  bool spaced = false;  // white space precedes the token
 };
 
-// The last token is kEnd. kInvalidArgument names what is no mathematics.
+// Returns the tokens; the last one is kEnd. Returns kInvalidArgument with the part of the text that
+// is not mathematics.
 Result<std::vector<MathToken>> LexMath(std::string_view text, CommaReading commas);
 
 }  // namespace buttress

@@ -1,6 +1,6 @@
-// Mathematical answers, compared by what they mean: lib/verify/math/equal.h says when two are the
-// same, answer.h where they stand. The reference is read like a response: it may be a whole
-// solution.
+// Verifier math: compares mathematical answers by meaning. equal.h defines when two answers are
+// equal, and answer.h where they are found. The reference is read like a response, because it may
+// be a whole solution.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -19,11 +19,11 @@ constexpr std::size_t kShownBytes = 200;
 
 struct Answer {
   std::string anchor;
-  std::string source;  // as it stands in the text
+  std::string source;  // verbatim from the text
   MathNode node;
 };
 
-// A comma between digits.
+// Returns whether the text has a comma between digits.
 bool HoldsComma(std::string_view text) {
   for (std::size_t i = 1; i + 1 < text.size(); ++i) {
     const auto digit = [&](std::size_t at) { return text[at] >= '0' && text[at] <= '9'; };
@@ -32,7 +32,7 @@ bool HoldsComma(std::string_view text) {
   return false;
 }
 
-// Members of joined boxes, equal ones once: "2x, or x + x" is one answer.
+// Removes repeated members of several boxes: "2x, or x + x" is one answer.
 void DropRepeated(MathNode& list, MathComparison& how) {
   if (list.kind != MathKind::kList) return;
   std::vector<MathNode> kept;
@@ -45,7 +45,7 @@ void DropRepeated(MathNode& list, MathComparison& how) {
   list.parts = std::move(kept);
 }
 
-// What no grammar reads is a text, equal to what is written alike.
+// Returns a text node for an answer that no grammar reads. It equals answers with the same text.
 MathNode AsText(std::string_view source) {
   std::string text;
   for (const char c : source) {
@@ -54,13 +54,14 @@ MathNode AsText(std::string_view source) {
   return MakeNode(MathKind::kText, {}, std::move(text));
 }
 
-// A sentence that parses as words is no answer where a number may be meant.
+// Returns whether the candidate is a sentence with a number. Such a sentence is not the answer
+// itself, because the number may be.
 bool IsSentence(const AnswerCandidate& candidate, const MathNode& node) {
   return candidate.anchor != "boxed" && node.kind == MathKind::kText &&
          node.text.find_first_of("0123456789") != std::string::npos;
 }
 
-// A choice, a numeral with letters, or an expression.
+// Parses a choice, a numeral with letters, or an expression.
 Result<MathNode> ReadNode(std::string_view text, CommaReading commas) {
   if (auto numeral = ReadBasedNumeral(text)) return *std::move(numeral);
   if (auto number = ReadSpacedNumber(text)) return *std::move(number);
@@ -88,8 +89,8 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
   return Answer{std::move(first.anchor), std::move(first.text), std::move(node)};
 }
 
-// With the comma between digits read in the other ways: "3,14" as 3.14, and "100,200" as two
-// numbers. One that separates thousands is no decimal point: 1,234 is not 1.234.
+// Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
+// numbers. A comma that separates thousands is not a decimal point: 1,234 is not 1.234.
 Sameness CompareReadings(const Answer& given, const Answer& gold, MathComparison& how) {
   const Sameness first = CompareMath(given.node, gold.node, how);
   if (first == Sameness::kSame || !how.lenient()) return first;
@@ -114,8 +115,8 @@ std::string Shown(const MathNode& node) {
   return std::string(FirstBytes(ToText(node), kShownBytes));
 }
 
-// `anchors` and then the rest of those there are: a reference may be a bare answer whatever
-// responses have to look like.
+// Returns `anchors` followed by all other anchors, because a reference may be a bare answer
+// regardless of the format that responses must have.
 std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
   for (const std::string_view anchor : kMathAnchors) {
     if (std::find(anchors.begin(), anchors.end(), anchor) == anchors.end())
@@ -141,7 +142,7 @@ class Math : public Verifier {
   }
 
  private:
-  // Whether the steps ran out, and would for any response.
+  // Returns whether the budget of steps is too small for the reference, whatever the response.
   static bool IsTooMuch(const Answer& gold, const MathComparison& how) {
     if (how.steps_left >= 0) return false;
     MathComparison alone{.mode = how.mode};

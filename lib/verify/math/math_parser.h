@@ -1,4 +1,4 @@
-// The parser's state and its rules, one method each; behind ParseMath.
+// The implementation of ParseMath: the parser's state, and one method for each rule.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +20,7 @@ class MathParser {
   Result<MathNode> Answer();
 
  private:
-  // Counts what nests: brackets, signs, exponents.
+  // Counts nested brackets, signs and exponents.
   class Deeper {
    public:
     explicit Deeper(int& depth) : depth_(++depth) {}

@@ -16,8 +16,8 @@ std::size_t SkipDigits(std::string_view text, std::size_t at) {
   return at;
 }
 
-// Behind the thousands separator at `at`, which has exactly three digits behind it; `at` if there
-// is none.
+// Returns the end of the thousands separator at `at`, which exactly three digits must follow; `at`
+// if there is none.
 std::size_t SkipSeparator(std::string_view text, std::size_t at, CommaReading commas) {
   const auto ends = [&](std::string_view separator) {
     const std::size_t begin = at + separator.size();
@@ -29,7 +29,7 @@ std::size_t SkipSeparator(std::string_view text, std::size_t at, CommaReading co
   return commas == CommaReading::kThousands && ends(",") ? at + 1 : at;
 }
 
-// Behind the decimal point at `at`, which has a digit behind it; `at` if there is none.
+// Returns the end of the decimal point at `at`, which a digit must follow; `at` if there is none.
 std::size_t SkipPoint(std::string_view text, std::size_t at, CommaReading commas) {
   for (const std::string_view point : {".", "{,}", ","}) {
     if (point == "," && commas != CommaReading::kDecimal) continue;
@@ -48,7 +48,7 @@ Rational TenTo(std::size_t power) {
   return value;
 }
 
-// Adds the period of "0.1\overline{6}" behind `number.end`.
+// Adds the repetend of "0.1\overline{6}" at `number.end`.
 void ReadPeriod(std::string_view text, ReadNumber& number) {
   if (number.decimals < 0 || !text.substr(number.end).starts_with(kOverline)) return;
   const std::size_t begin = number.end + kOverline.size();

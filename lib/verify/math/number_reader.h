@@ -1,4 +1,4 @@
-// Numerals in LaTeX and plain text.
+// Reads numerals in LaTeX and plain text.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@ struct ReadNumber {
   std::size_t end = 0;
 };
 
+// Returns whether a numeral begins at `at`.
 bool StartsNumber(std::string_view text, std::size_t at);
 
-// "1,234", "1{,}234", "1,\!234", "1\,234", "0.5", "0{,}5", "0.1\overline{6}", "1.5e3".
-// kInvalidArgument: more than kMaxDigits.
+// Reads "1,234", "1{,}234", "1,\!234", "1\,234", "0.5", "0{,}5", "0.1\overline{6}" or "1.5e3".
+// Returns kInvalidArgument above kMaxDigits.
 Result<ReadNumber> ReadNumberAt(std::string_view text, std::size_t at, CommaReading commas);
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// From the answer down to products:
+// The grammar from answers to products:
 //
 //   answer   = relation { sep relation }            sep = "," | ";" | "and" | "or", one or more
 //   relation = union { ("=" | "<" | "≤" | "∈" | ...) union }
@@ -7,7 +7,8 @@
 //   ratio    = over { ":" over }
 //   over     = sum [ "over" sum ]
 //   sum      = product { ("+" | "-" | "±") product }
-//   product  = unary { ["*" | "/"] unary } [unit]   without sign: multiplication, or a mixed number
+//   product  = unary { ["*" | "/"] unary } [unit]   without an operator: multiplication, or a mixed
+//                                                   number
 #include "lib/verify/math/parser.h"
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace {
 constexpr std::array<std::string_view, 9> kRelationMarks = {"=", "<", ">", "≤", "≥",
                                                             "≠", "≈", "∈", "≡"};
 
-// Its letter in kRelation's text; '\0' if the token is no relation.
+// Returns the operator's letter in the text of a kRelation; '\0' if the token is not a relation.
 char RelationLetter(const MathToken& token) {
   if (token.kind != MathTokenKind::kMark) return '\0';
   for (std::size_t i = 0; i < kRelationMarks.size(); ++i) {
@@ -36,18 +37,18 @@ bool IsInteger(const MathNode& node) {
   return node.kind == MathKind::kNumber && node.decimals < 0 && node.value.get_den() == 1;
 }
 
-// Whether `node` may be the second part of a mixed number: p/q with 0 < p < q.
+// Returns whether `node` may be the fraction of a mixed number: p/q with 0 < p < q.
 bool IsProperFraction(const MathNode& node) {
   return node.kind == MathKind::kQuotient && IsInteger(node.parts[0]) && IsInteger(node.parts[1]) &&
          node.parts[0].value > 0 && node.parts[0].value < node.parts[1].value;
 }
 
-// The integer that `node` is, or the negative of.
+// Returns the integer that `node` or its negative is.
 bool IsSignedInteger(const MathNode& node) {
   return IsInteger(node) || (node.kind == MathKind::kNegate && IsInteger(node.parts[0]));
 }
 
-// -1 and 1/4 as -(1 + 1/4).
+// Combines -1 and 1/4 to -(1 + 1/4).
 MathNode Mixed(MathNode whole, MathNode fraction) {
   if (whole.kind == MathKind::kNegate)
     return MakeNode(MathKind::kNegate, {Mixed(std::move(whole.parts[0]), std::move(fraction))});
@@ -123,7 +124,7 @@ Result<MathNode> MathParser::Union() {
   return MakeNode(MathKind::kUnion, std::move(parts));
 }
 
-// The U of "(0, 1) U (2, 3)".
+// Recognises the U in "(0, 1) U (2, 3)".
 bool MathParser::IsUnionLetter() const {
   if (at_ == 0 || Peek().kind != MathTokenKind::kSymbol || Peek().text != "U") return false;
   const MathToken& before = tokens_[at_ - 1];
@@ -170,7 +171,7 @@ Result<MathNode> MathParser::Sum() {
     return terms.size() == 1 ? std::move(terms.front())
                              : MakeNode(MathKind::kSum, std::move(terms));
   };
-  // The unit behind the last term is that of all: 2 + 3 cm.
+  // The unit after the last term applies to all terms: 2 + 3 cm.
   const auto with_unit = [](MathNode node) {
     if (node.kind != MathKind::kSum || node.parts.back().kind != MathKind::kUnit) return node;
     const auto bare = [](const MathNode& part) { return !Contains(part, MathKind::kUnit); };
@@ -217,7 +218,7 @@ Result<MathNode> MathParser::MixedNumber(MathNode whole) {
 
 Result<MathNode> MathParser::Product() {
   BUTTRESS_ASSIGN_OR_RETURN(MathNode product, Unary());
-  bool joined = false;  // the last factor stands in `product`
+  bool joined = false;  // the last factor is part of `product`
   int quotients = 0;
   const auto multiply = [&](MathNode factor) {
     if (product.kind == MathKind::kProduct && joined) {
@@ -258,8 +259,8 @@ Result<MathNode> MathParser::Product() {
   }
 }
 
-// Words behind a value: what multiplies it, a unit, which is kept, or a noun of what is counted,
-// which is not.
+// Reads the words after a value: a multiplier, a unit, which is kept, or a noun for the counted
+// things, which is dropped.
 Result<MathNode> MathParser::WithUnit(MathNode node) {
   while (Peek().kind == MathTokenKind::kWord) {
     const auto multiplier = MultiplierWord(Peek().text);
@@ -277,8 +278,9 @@ Result<MathNode> MathParser::WithUnit(MathNode node) {
   return MakeNode(MathKind::kUnit, {std::move(node)}, unit);
 }
 
-// The unit that the words name, "" if they only say what is counted: "cm^2", "km/hour". Of several
-// the first counts; a currency's denominator does not ("dollars per student").
+// Returns the unit that the words name ("cm^2", "km/hour"), or "" if they only name the counted
+// things. Of several units the first counts. The denominator of a currency is ignored ("dollars per
+// student").
 std::string MathParser::Unit() {
   std::string unit;
   std::string divisor;
@@ -307,7 +309,7 @@ std::string MathParser::Unit() {
   return unit + "/" + divisor;
 }
 
-// "^2" by the words before the unit or the exponent behind it.
+// Returns "^2" for the words before the unit or the exponent after it.
 std::string MathParser::UnitPower(int power) {
   const std::size_t brace = IsMark("^") && IsMark("{", 1) ? 1 : 0;
   const MathToken& exponent = Peek(1 + brace);

@@ -1,5 +1,5 @@
-// Recursive descent over the tokens of an answer; the grammar stands in the .cc files. Linear in
-// the text, depth bounded.
+// Parses an answer by recursive descent over its tokens, in time linear in the text and with
+// bounded depth. The .cc files state the grammar.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@
 
 namespace buttress {
 
-// kInvalidArgument says what is no mathematics, or what limit it breaks.
+// Returns kInvalidArgument with the part that is not mathematics or the limit that is exceeded.
 Result<MathNode> ParseMath(std::string_view text, CommaReading commas);
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// Commands with arguments: \frac, \sqrt, \binom, functions, matrices.
+// Parses commands with arguments: \frac, \sqrt, \binom, functions, matrices.
 #include <algorithm>
 #include <utility>
 
@@ -43,7 +43,7 @@ Result<MathNode> MathParser::Command() {
   return Function(name);
 }
 
-// TeX takes one digit where braces are missing: \frac12 is a half.
+// Without braces, TeX reads one digit as an argument: \frac12 is one half.
 Result<MathNode> MathParser::FractionPart() {
   MathToken& token = tokens_[at_];
   if (token.kind != MathTokenKind::kNumber || token.decimals >= 0 || token.text.size() < 2)
@@ -80,7 +80,7 @@ Result<MathNode> MathParser::Function(const std::string& name) {
   return MakeNode(MathKind::kPower, {std::move(function), std::move(powers.front())});
 }
 
-// "(x)" alone, or factors up to the next sign: \sin 2x.
+// Parses "(x)" alone, or factors up to the next sign: \sin 2x.
 Result<MathNode> MathParser::FunctionArgument() {
   if (IsMark("(") || IsMark("{")) return Primary();
   BUTTRESS_ASSIGN_OR_RETURN(MathNode argument, IsMark("-") ? Unary() : Power());

@@ -1,4 +1,4 @@
-// Factors:
+// The grammar of factors:
 //
 //   unary    = { "-" | "+" | "±" } power
 //   power    = primary { "^" exponent | "!" | "%" | "°" | "_" primary }
@@ -19,7 +19,7 @@ std::string Subscript(const MathNode& node) {
   return text;
 }
 
-// Whether `base` is a number above every digit of `number`.
+// Returns whether `base` is a number above every digit of `number`.
 bool IsNumeralOf(const MathNode& number, const MathNode& base) {
   const std::string digits = ToText(number);
   return base.kind == MathKind::kNumber && base.value >= 2 &&
@@ -58,7 +58,7 @@ bool MathParser::IsDegree() const {
          (IsMark("^") && IsMark("{", 1) && IsMark("°", 2) && IsMark("}", 3));
 }
 
-// 20 °C and 20 °F are units, 20 ° is an angle.
+// Distinguishes the units of 20 °C and 20 °F from the angle 20 °.
 MathNode MathParser::Degrees(MathNode node) {
   const bool celsius = Peek().kind == MathTokenKind::kSymbol && Peek().text == "C";
   const bool fahrenheit = Peek().kind == MathTokenKind::kSymbol && Peek().text == "F";
@@ -91,7 +91,7 @@ Result<MathNode> MathParser::Postfix(MathNode node) {
   return InvalidArgument("too many signs behind one factor");
 }
 
-// Right-associative: the exponent may be a power itself.
+// Powers associate to the right: the exponent may be a power.
 Result<MathNode> MathParser::Exponent(MathNode base) {
   BUTTRESS_ASSIGN_OR_RETURN(MathNode exponent, IsMark("-") || IsMark("+") ? Unary() : Power());
   return MakeNode(MathKind::kPower, {std::move(base), std::move(exponent)});
@@ -212,7 +212,7 @@ Result<MathNode> MathParser::Braces(std::string_view close) {
   return MakeNode(MathKind::kSet, std::move(items));
 }
 
-// "x | ..." or "x ∈ R | ...", with a colon as well.
+// Recognises "x | ..." and "x ∈ R | ...", or a colon instead of the bar.
 bool MathParser::IsSetBuilder() const {
   if (Peek().kind != MathTokenKind::kSymbol) return false;
   const bool real =
@@ -221,7 +221,7 @@ bool MathParser::IsSetBuilder() const {
   return IsMark("|", bar) || IsMark(":", bar);
 }
 
-// The conditions behind the bar, all of which hold.
+// Parses the conditions after the bar, all of which must hold.
 Result<MathNode> MathParser::SetBuilder() {
   at_ += IsMark("∈", 1) ? 4 : 2;
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<MathNode> conditions, Items());

@@ -14,7 +14,7 @@ std::optional<Rational> Bounded(Rational value) {
   return value;
 }
 
-// The value as a long in [low, high].
+// Returns the value as a long if it is an integer in [low, high].
 std::optional<long> SmallInteger(const std::optional<Rational>& value, long low, long high) {
   if (!value || value->get_den() != 1 || !value->get_num().fits_slong_p()) return std::nullopt;
   const long integer = value->get_num().get_si();
@@ -60,7 +60,7 @@ std::optional<Rational> Function(const MathNode& node) {
   return Bounded(result);
 }
 
-// By the operation of the kind.
+// Applies the operation of the node's kind.
 std::optional<Rational> Fold(const MathNode& node) {
   std::optional<Rational> value = RationalValue(node.parts[0]);
   for (std::size_t i = 1; value && i < node.parts.size(); ++i) {
@@ -79,7 +79,7 @@ std::optional<Rational> Fold(const MathNode& node) {
   return value;
 }
 
-// Square roots of squares and the like.
+// Computes roots that are rational, such as square roots of squares.
 std::optional<Rational> Root(const std::optional<Rational>& radicand,
                              const std::optional<Rational>& index) {
   const std::optional<long> n = SmallInteger(index, 2, 64);

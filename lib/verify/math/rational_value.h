@@ -1,4 +1,4 @@
-// Exact values of trees over rationals.
+// Evaluates trees exactly over the rationals.
 #pragma once
 
 #include <optional>
@@ -7,11 +7,11 @@
 
 namespace buttress {
 
-inline constexpr std::size_t kMaxValueBits =
-    1 << 15;  // of numerator and denominator together; what is larger is not computed
+// The bound of numerator and denominator together. Larger values are not computed.
+inline constexpr std::size_t kMaxValueBits = 1 << 15;
 
-// None: not rational by the four operations, integer powers, factorials and binomials, or too
-// large, or a division by zero. Units count as their number.
+// Returns nullopt if the node is not rational by the four operations, integer powers, factorials
+// and binomials, if it is too large, or if it divides by zero. Units are ignored.
 std::optional<Rational> RationalValue(const MathNode& node);
 
 }  // namespace buttress

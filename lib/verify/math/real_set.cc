@@ -1,5 +1,5 @@
-// Sets of real numbers: two are the same if they hold the same of all bounds that either names, and
-// of the gaps between these.
+// Compares sets of real numbers. Two sets are equal if they contain the same of all bounds that
+// either names and of the gaps between these.
 #include <algorithm>
 #include <map>
 #include <string>
@@ -16,7 +16,8 @@ namespace {
 constexpr std::size_t kMaxBounds = 64;
 constexpr long kBits = 768;
 
-// Of the relation's name, the one that `variable` holds if it holds one.
+// Returns whether the relation is about `variable`. If `variable` is empty, sets it to the
+// relation's name.
 bool Names(const MathNode& relation, std::string& variable) {
   for (const MathNode& part : relation.parts) {
     if (!IsMathName(part)) continue;
@@ -26,11 +27,11 @@ bool Names(const MathNode& relation, std::string& variable) {
   return false;
 }
 
-// Relations in `variable` as intervals; none if `node` is no set of real numbers. A list of
-// relations is what one of them holds for.
+// Rewrites relations in `variable` as intervals. Returns nullopt if `node` is not a set of real
+// numbers. A list of relations is their union.
 std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::string& variable) {
   switch (node.kind) {
-    case MathKind::kInterval: {  // [-∞, 1) is none
+    case MathKind::kInterval: {  // [-∞, 1) is not an interval
       const bool open = (node.text[0] == '(' || !IsInfinite(node.parts[0])) &&
                         (node.text[1] == ')' || !IsInfinite(node.parts[1]));
       return open ? std::optional(node) : std::nullopt;
@@ -68,7 +69,8 @@ std::optional<MathNode> AsIntervals(const MathNode& node, bool relations, std::s
   }
 }
 
-// Bounds and members that are no infinities. False: too many, or one is no known number.
+// Collects finite bounds and members. Returns false if there are too many or one of them is not a
+// known number.
 bool CollectBounds(const MathNode& set, std::vector<const MathNode*>& bounds) {
   const bool leaf =
       set.kind == MathKind::kSet || set.kind == MathKind::kInterval || set.kind == MathKind::kTuple;
@@ -83,7 +85,7 @@ bool CollectBounds(const MathNode& set, std::vector<const MathNode*>& bounds) {
   return true;
 }
 
-// -1, 0, 1; none if one is no real number or the two cannot be told apart.
+// Returns -1, 0 or 1, or nullopt if one is not a real number or the order cannot be decided.
 std::optional<int> Order(const MathNode& a, const MathNode& b, MathComparison& how) {
   if (--how.steps_left < 0) return std::nullopt;
   const auto exact_a = RationalValue(a);
@@ -98,7 +100,7 @@ std::optional<int> Order(const MathNode& a, const MathNode& b, MathComparison& h
   return CompareScalars(a, b, how) == Sameness::kSame ? std::optional(0) : std::nullopt;
 }
 
-// The bounds in order, equal ones once. Place 2i + 1 is bound i, place 2i the gap before it.
+// The distinct bounds in order. Place 2i + 1 is bound i, and place 2i is the gap before it.
 class Places {
  public:
   static std::optional<Places> Of(const std::vector<const MathNode*>& bounds, MathComparison& how) {
@@ -121,7 +123,7 @@ class Places {
 
   int count() const { return 2 * static_cast<int>(sorted_.size()) + 1; }
 
-  // -1 for -∞, count() for ∞. REQUIRES: `bound` is one of those, or infinite.
+  // Returns -1 for -∞ and count() for ∞. REQUIRES: `bound` is one of the bounds or infinite.
   int Of(const MathNode& bound) const {
     if (IsInfinite(bound)) return bound.kind == MathKind::kNegate ? -1 : count();
     const auto at = std::find(sorted_.begin(), sorted_.end(), equal_.at(&bound));
@@ -130,10 +132,10 @@ class Places {
 
  private:
   std::vector<const MathNode*> sorted_;
-  std::map<const MathNode*, const MathNode*> equal_;  // bound -> the one of sorted_
+  std::map<const MathNode*, const MathNode*> equal_;  // bound -> the equal one in sorted_
 };
 
-// Which places a set holds.
+// Returns which places a set contains.
 std::vector<bool> Held(const MathNode& set, const Places& places) {
   std::vector<bool> held(static_cast<std::size_t>(places.count()), false);
   if (set.kind == MathKind::kSet) {

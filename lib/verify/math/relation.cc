@@ -1,4 +1,4 @@
-// What relations say of their names: definitions, and intervals of inequalities.
+// Relations about names: definitions, and the intervals of inequalities.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,4 +1,4 @@
-// Equality of two values: numbers and expressions with free symbols.
+// Compares two values: numbers and expressions with free symbols.
 #include <algorithm>
 #include <optional>
 #include <utility>
@@ -12,16 +12,16 @@ namespace {
 
 constexpr long kFirstBits = 128;
 constexpr long kLastBits = 768;
-constexpr int kPoints = 6;        // that must agree
-constexpr int kFewestPoints = 3;  // where an expression is real at few
-constexpr int kMaxPoints = 24;    // tried for that
+constexpr int kPoints = 6;        // points at which the values must agree
+constexpr int kFewestPoints = 3;  // enough for an expression that is real at few points
+constexpr int kMaxPoints = 24;    // points that are tried
 
 bool Wraps(const MathNode& node) {
   return node.kind == MathKind::kUnit || node.kind == MathKind::kPercent ||
          node.kind == MathKind::kDegree;
 }
 
-// Digits behind the point of a decimal, with or without a sign; -1 for anything else.
+// Returns the digits after the point of a decimal with or without a sign; -1 for other nodes.
 int Decimals(const MathNode& node) {
   const MathNode& number = node.kind == MathKind::kNegate ? node.parts[0] : node;
   return number.kind == MathKind::kNumber && number.decimals > 0 ? number.decimals : -1;
@@ -35,7 +35,7 @@ Rational HalfUnit(int decimals) {
 
 Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
-// Whether `exact` rounds to `decimal` at its digits. 0.00 is no rounding of anything but 0.
+// Returns whether `exact` rounds to `decimal` at its digits. Only 0 rounds to 0.00.
 bool RoundsTo(const Rational& exact, const Rational& decimal, int decimals) {
   return decimal != 0 && abs(exact - decimal) <= HalfUnit(decimals);
 }
@@ -51,7 +51,7 @@ Sameness CompareExact(const MathNode& given, const Rational& a, const MathNode& 
   return Sameness::kDifferent;
 }
 
-// A decimal and a value that is not rational.
+// Compares a decimal with a value that is not rational.
 Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& other,
                         MathComparison& how) {
   const std::optional<Ball> value = Evaluate(other, {0, kLastBits, &how.steps_left});
@@ -100,8 +100,8 @@ Sameness CompareAtPoints(const MathNode& given, const MathNode& gold, MathCompar
     if (at == AtPoint::kSame) ++same;
   }
   if (same >= (free ? kFewestPoints : 1)) return Sameness::kSame;
-  // One that has a value differs from one that has none at any point; a response that is too much
-  // work is such a one.
+  // A side with a value differs from a side without a value at every point. A response that takes
+  // too much work has no value.
   const auto has_value = [](const MathNode& node) {
     std::int64_t steps = kMaxMathSteps;
     for (int index = 0; index < kMaxPoints; ++index) {

@@ -90,7 +90,7 @@ constexpr Multiplier kMultipliers[] = {{"dozen", 12, 1},
                                        {"tenth", 1, 10},
                                        {"tenths", 1, 10}};
 
-// Words that change what stands beside them; an answer that holds one in a place no rule reads is a
+// Words that modify their neighbours. An answer with such a word in a place that no rule reads is a
 // text.
 constexpr std::string_view kOperatorWords[] = {
     "squared",  "cubed",      "over",      "divided", "factorial", "not",    "less",   "more",

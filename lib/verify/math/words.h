@@ -1,4 +1,4 @@
-// The words that answers hold: units, numbers in letters, functions, commands of LaTeX.
+// The words of answers: units, numbers in letters, functions, commands of LaTeX.
 #pragma once
 
 #include <optional>
@@ -8,36 +8,36 @@
 
 namespace buttress {
 
-// "centimeters" -> "cm". None: a noun that counts things ("students", "ways"), which says nothing
-// about the value.
+// Maps "centimeters" to "cm". Returns nullopt for a noun that counts things ("students", "ways")
+// and does not affect the value.
 std::optional<std::string_view> CanonicalUnit(std::string_view word);
 
-// "dollar", "euro": units that may stand before the number.
+// Returns whether the unit may precede the number: "dollar", "euro".
 bool IsCurrency(std::string_view canonical_unit);
 
-// "four" -> 4, "twenty" -> 20.
+// Maps "four" to 4 and "twenty" to 20.
 std::optional<int> NumberWord(std::string_view word);
 
-// "million" -> 1000000, "thirds" -> 1/3: what multiplies the number before it.
+// Returns the factor for the number before the word: 1000000 for "million", 1/3 for "thirds".
 std::optional<Rational> MultiplierWord(std::string_view word);
 
-// "squared", "less", "not": words that are no noun behind a number.
+// Returns whether the word is not a noun after a number: "squared", "less", "not".
 bool IsOperatorWord(std::string_view word);
 
-// "²" -> '2' and raised; "₂" -> '2' and not.
+// Returns '2' for "²" with `raised` true, and '2' for "₂" with `raised` false.
 std::optional<char> RaisedOrLowered(std::string_view utf8, bool& raised);
 
-// "sin", "log", ...: those that evaluate.cc knows, of one argument.
+// Returns whether the name is a function of one argument that evaluate.cc implements: "sin", "log".
 bool IsFunctionName(std::string_view name);
 
-// What a LaTeX command stands for, as plain text: "\\cdot" -> "*", "\\leq" -> "<=", "\\," -> "".
-// None: it has arguments or is unknown.
+// Returns the plain text of a LaTeX command: "*" for "\\cdot", "<=" for "\\leq", "" for "\\,".
+// Returns nullopt for an unknown command or one with arguments.
 std::optional<std::string_view> PlainCommand(std::string_view name);
 
-// What a Unicode character stands for: "−" -> "-", "π" -> "\\pi ".
+// Returns the plain text of a Unicode character: "-" for "−", "\\pi " for "π".
 std::optional<std::string_view> PlainCharacter(std::string_view utf8);
 
-// "alpha", ...: commands that are symbols of their own name.
+// Returns whether the command is a symbol with its own name: "alpha", ...
 bool IsGreek(std::string_view name);
 
 }  // namespace buttress
