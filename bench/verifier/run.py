@@ -1,9 +1,15 @@
-"""Answers per second of the math verifier beside Math-Verify (Hugging Face) on the same answers of MATH and GSM8K, one thread each:
-bench/run.sh verifier [--json] [--quick]. Data: $BUTTRESS_DATA, by default ../shared/data beside the repository.
+"""Measures answers per second of the math verifier and of Math-Verify (Hugging Face).
 
-Both extract from the response and from the reference, and compare; CPU time of the thread, so that other work on the machine does not count.
-Math-Verify runs with its defaults, without its timeouts (SIGALRM). Cases:
-  math solutions      responses are MATH's worked solutions, references their boxed answers: all correct
+Usage: bench/run.sh verifier [--json] [--quick]. $BUTTRESS_DATA names the folder of the data sets;
+the default is ../shared/data beside the repository.
+
+Both programs extract answers from the same responses and references of MATH and GSM8K and compare
+them, with one thread each. The bench measures the CPU time of the thread, so that other work on
+the machine does not count. Math-Verify runs with its defaults, without its timeouts (SIGALRM).
+
+Cases:
+  math solutions      responses are MATH's worked solutions, references their boxed answers: all
+                      correct
   math near misses    responses are these answers with one digit changed: all wrong
   gsm8k completions   outputs of four models, references GSM8K's solutions
 """
@@ -28,12 +34,12 @@ ROWS = {False: 2000, True: 100}  # of a case; with --quick
 
 def rows_of(path):
     if not (DATA / path).is_file():
-        raise SystemExit(f"{DATA / path} is absent; set BUTTRESS_DATA to the folder of the data sets")
+        raise SystemExit(f"{DATA / path} is absent; set BUTTRESS_DATA to the data sets' folder")
     return [json.loads(line) for line in (DATA / path).open()]
 
 
 def boxed(solution):
-    """What stands in the last \\boxed{}; None if it does not close."""
+    """Returns the content of the last \\boxed{}, or None if it does not close."""
     begin = solution.rfind("\\boxed{") + len("\\boxed{")
     depth = 1
     for i in range(begin, len(solution)):
@@ -51,13 +57,16 @@ def other_digit(answer):
 def cases(count):
     draw = random.Random(1)
     solutions = [r["solution"] for r in rows_of("math/test.jsonl")]
-    solutions = draw.sample([s for s in solutions if s.count("\\boxed{") == 1 and boxed(s)], count)  # several boxes are one list
+    # Several boxes would be one list.
+    single = [s for s in solutions if s.count("\\boxed{") == 1 and boxed(s)]
+    solutions = draw.sample(single, count)
     answers = [f"\\boxed{{{boxed(s)}}}" for s in solutions]
     yield "math solutions", list(zip(solutions, answers))
     misses = [(other_digit(boxed(s)), a) for s, a in zip(solutions, answers)]
     yield "math near misses", [(f"\\boxed{{{m}}}", a) for m, a in misses if m]
     models = ["6b_finetuning", "6b_verification", "175b_finetuning", "175b_verification"]
-    outputs = [(r[m]["solution"], r["ground_truth"]) for r in rows_of("gsm8k/example_model_solutions.jsonl") for m in models]
+    rows = rows_of("gsm8k/example_model_solutions.jsonl")
+    outputs = [(r[m]["solution"], r["ground_truth"]) for r in rows for m in models]
     yield "gsm8k completions", draw.sample(outputs, count)
 
 
@@ -66,7 +75,8 @@ def run_ours(rows):
         for response, answer in rows:
             file.write(json.dumps({"response": response, "answer": answer}) + "\n")
         file.flush()
-        lines = subprocess.run([OURS, file.name], stdout=subprocess.PIPE, text=True, check=True).stdout.splitlines()
+        bench = subprocess.run([OURS, file.name], stdout=subprocess.PIPE, text=True, check=True)
+    lines = bench.stdout.splitlines()
     return [(outcome == "correct", float(seconds)) for outcome, seconds in map(str.split, lines)]
 
 
@@ -74,32 +84,37 @@ def run_peer(rows):
     results = []
     for response, answer in rows:
         begin = time.thread_time()
-        same = verify(parse(answer, parsing_timeout=None), parse(response, parsing_timeout=None), timeout_seconds=None)
+        gold, given = (parse(text, parsing_timeout=None) for text in (answer, response))
+        same = verify(gold, given, timeout_seconds=None)
         results.append((same, time.thread_time() - begin))
     return results
 
 
 def p999(results):
-    return sorted(seconds for _, seconds in results)[min(len(results) - 1, int(0.999 * len(results)))]
+    rank = min(len(results) - 1, int(0.999 * len(results)))
+    return sorted(seconds for _, seconds in results)[rank]
 
 
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--quick", action="store_true", help="100 answers a case")
+    parser.add_argument("--quick", action="store_true", help="use 100 answers per case")
     options = parser.parse_args()
     if not options.json:
         print(f"{'case':20s} {'unit':12s} {'ours':>10s} {'math-verify':>12s} {'ratio':>8s}")
     for case, rows in cases(ROWS[options.quick]):
         print(f"{case}: {len(rows)} answers", file=sys.stderr)
         ours, peer = run_ours(rows), run_peer(rows)
-        print(f"{case}: judged correct {sum(s for s, _ in ours)}, by Math-Verify {sum(bool(s) for s, _ in peer)}", file=sys.stderr)
+        print(f"{case}: judged correct {sum(s for s, _ in ours)}, "
+              f"by Math-Verify {sum(bool(s) for s, _ in peer)}", file=sys.stderr)
         speeds = [len(r) / sum(seconds for _, seconds in r) for r in (ours, peer)]
         slowest = [1e3 * p999(r) for r in (ours, peer)]
-        for unit, (a, b), ratio in (("answers/s", speeds, speeds[0] / speeds[1]), ("ms p99.9", slowest, slowest[1] / slowest[0])):
+        for unit, (a, b), ratio in (("answers/s", speeds, speeds[0] / speeds[1]),
+                                    ("ms p99.9", slowest, slowest[1] / slowest[0])):
             if options.json:
-                print(json.dumps({"bench": "verifier", "case": case, "ours": a, "peer": b, "peer_name": "math-verify", "unit": unit,
-                                  "ratio": ratio}), flush=True)
+                print(json.dumps({"bench": "verifier", "case": case, "ours": a, "peer": b,
+                                  "peer_name": "math-verify", "unit": unit, "ratio": ratio}),
+                      flush=True)
             else:
                 print(f"{case:20s} {unit:12s} {a:10.4g} {b:12.4g} {ratio:8.1f}", flush=True)
 

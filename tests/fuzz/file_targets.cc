@@ -58,12 +58,14 @@ constexpr std::string_view kReplyPieces[] = {"data: ",
 std::string Golden(const std::string& name) { return *ReadFile(BUTTRESS_SOURCE_DIR "/" + name); }
 
 std::vector<std::string> Rows() {
-  return {
-      R"({"id": "a", "answer": "12", "response": "so it is 12", "label": true})",
-      R"({"id": 7, "answer": "12", "responses": ["12", "13"], "labels": [1, 0]})",
-      R"({"id": "q7", "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9], "outcomes": ["correct", "wrong", "unscorable", "correct"]})",
-      R"({"rewards": [1, 0], "components": [[1, 0.2], [0, 0.9]], "history": {"correct": 3, "scored": 8}})",
-      R"({"id": "p", "prompt": [{"role": "user", "content": "2+2?"}], "answer": 4, "source": "s"})"};
+  return {R"({"id": "a", "answer": "12", "response": "so it is 12", "label": true})",
+          R"({"id": 7, "answer": "12", "responses": ["12", "13"], "labels": [1, 0]})",
+          R"({"id": "q7", "rewards": [1, 0, null, 1], "lengths": [12, 40, 3, 9], )"
+          R"("outcomes": ["correct", "wrong", "unscorable", "correct"]})",
+          R"({"rewards": [1, 0], "components": [[1, 0.2], [0, 0.9]], )"
+          R"("history": {"correct": 3, "scored": 8}})",
+          R"({"id": "p", "prompt": [{"role": "user", "content": "2+2?"}], )"
+          R"("answer": 4, "source": "s"})"};
 }
 
 void RunRows(std::string_view input) {
@@ -76,9 +78,10 @@ void RunRows(std::string_view input) {
 }
 
 std::vector<std::string> TokenizerFiles() {
-  return {
-      Golden("tests/golden/tokenizer/tokenizer.json"), Golden("tests/golden/tokenizer/digits.json"),
-      R"({"eos_token": "<|im_end|>", "pad_token": {"content": "<pad>"}, "chat_template": "{{ messages }}"})"};
+  return {Golden("tests/golden/tokenizer/tokenizer.json"),
+          Golden("tests/golden/tokenizer/digits.json"),
+          R"({"eos_token": "<|im_end|>", "pad_token": {"content": "<pad>"}, )"
+          R"("chat_template": "{{ messages }}"})"};
 }
 
 void RunTokenizer(std::string_view input) {

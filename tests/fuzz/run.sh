@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes every parser of what comes from outside, under AddressSanitizer and UndefinedBehaviorSanitizer, with a new seed, which is printed:
+# Fuzzes every parser of external input under AddressSanitizer and UndefinedBehaviorSanitizer with a
+# new seed, which is printed:
 #
-#   tests/fuzz/run.sh [--minutes M] [--seed N] [--target NAME]        10 minutes in all by default
+#   tests/fuzz/run.sh [--minutes M] [--seed N] [--target NAME]      default: 10 minutes in total
 #
-# The input of a crash or stall is left in the current folder as fuzz-crash-TARGET; build/asan/bin/fuzz_parsers --target TARGET --replay FILE
-# runs it again.
+# The input of a crash or stall is saved in the current folder as fuzz-crash-TARGET. To run it again:
+# build/asan/bin/fuzz_parsers --target TARGET --replay FILE
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 minutes=10
@@ -19,4 +20,5 @@ while (($#)); do
 done
 cmake --preset asan -S "$root" >/dev/null
 cmake --build "$root/build/asan" --target fuzz_parsers
-exec "$root/build/asan/bin/fuzz_parsers" --seconds $((minutes * 60)) --limit-ms 5000 "${arguments[@]}"
+exec "$root/build/asan/bin/fuzz_parsers" --seconds $((minutes * 60)) --limit-ms 5000 \
+  "${arguments[@]}"

@@ -89,7 +89,8 @@ TEST(TokenizerLoadTest, WhatWouldChangeResultsIsRefusedByName) {
       {R"({"pre_tokenizer": {"type": "Whitespace"}})", "pre_tokenizer.type = 'Whitespace'"},
       {R"({"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Digits"}]}})",
        "pretokenizers[0].type = 'Digits'"},
-      {R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"}, "behavior": "Isolated", "pretokenizers": null}})",
+      {R"({"pre_tokenizer": {"type": "Split", "pattern": {"Regex": "a"}, )"
+       R"("behavior": "Isolated", "pretokenizers": null}})",
        "must be ByteLevel"},
       {R"({"decoder": {"type": "Metaspace"}})", "decoder is not supported"},
       {R"({"post_processor": {"type": "BertProcessing"}})",

@@ -43,7 +43,8 @@ constexpr std::string_view kSums = R"({"inputs": ["1 2\n", "3 4\n"], "outputs": 
 constexpr std::string_view kCalls =
     R"({"fn_name": "add", "inputs": [[1, 2], [0.1, 0.2]], "outputs": [3, 0.3]})";
 constexpr std::string_view kAsserts =
-    R"({"test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4"], "test_setup_code": "import math"})";
+    R"({"test_list": ["assert add(1, 2) == 3", "assert add(2, 2) == 4"], )"
+    R"("test_setup_code": "import math"})";
 constexpr std::string_view kAdd =
     "```python\ndef add(a, b):\n    print('noise')\n    return a + b\n```";
 

@@ -26,7 +26,8 @@ TEST(EncodeBatch, HoldsEveryFieldAndIsAlwaysJson) {
 
 TEST(DecodeResults, AScoreIsCorrectFromItsThresholdUnlessTheReplySays) {
   const auto verdicts = DecodeResults(
-      R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, {"score": 2, "correct": false}, {"score": -1.5}]})",
+      R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, )"
+      R"({"score": 2, "correct": false}, {"score": -1.5}]})",
       5, 1);
   ASSERT_EQ(verdicts.size(), 5U);
   const Outcome outcomes[] = {Outcome::kCorrect, Outcome::kWrong, Outcome::kCorrect,

@@ -35,7 +35,8 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     return 1.0 if solution_str == ground_truth else 0.0
 
 def reward(prompts, completions, answer, **kwargs):
-    return [None if c == "none" else float(c == a) + kwargs["bonus"][i] for i, (c, a) in enumerate(zip(completions, answer))]
+    return [None if c == "none" else float(c == a) + kwargs["bonus"][i]
+            for i, (c, a) in enumerate(zip(completions, answer))]
 
 async def reward_async(prompts, completions, **kwargs):
     await asyncio.sleep(0)
