@@ -1,6 +1,6 @@
-// Times the math verifier on a file of {"answer", "response"} rows, for bench/verifier/run.py:
-// prints seconds of CPU time per row, a line each, the best of several passes, behind the outcome.
-// One thread.
+// Measures the math verifier on a file of {"answer", "response"} rows, for bench/verifier/run.py.
+// Prints one line per row: the outcome and the CPU seconds of the best of several passes. One
+// thread.
 #include <time.h>
 
 #include <CLI/CLI.hpp>
@@ -59,8 +59,8 @@ Status Run(const std::string& path, int passes) {
   return OkStatus();
 }
 
-// CPU time of adversarial responses of growing size: what is linear takes four times as long for
-// four times the bytes.
+// Prints the CPU time of adversarial responses of growing size. Linear time is four times as long
+// for four times the bytes.
 Status PrintGrowth() {
   BUTTRESS_ASSIGN_OR_RETURN(const auto verifier, MakeVerifier("math", RewardConfig{}));
   constexpr const char* kPieces[] = {

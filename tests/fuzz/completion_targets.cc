@@ -1,4 +1,4 @@
-// What models write.
+// Fuzz targets that parse the output of models.
 #include <map>
 #include <memory>
 
@@ -132,7 +132,7 @@ const Verifier& Named(const char* name) {
   return *verifier;
 }
 
-// Both as an answer's grammar and in a comparison, with itself and with something else.
+// Parses the input as an answer, and compares it with itself and with another answer.
 void RunMath(std::string_view input) {
   for (const CommaReading commas :
        {CommaReading::kThousands, CommaReading::kDecimal, CommaReading::kSeparator}) {

@@ -1,4 +1,4 @@
-// Files and servers' replies.
+// Fuzz targets that parse files and replies of servers.
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -110,7 +110,7 @@ void RunSafetensors(std::string_view input) {
   std::ofstream(path, std::ios::binary) << input;
   const auto file = SafetensorsFile::Open(path);
   if (!file.ok()) return;
-  std::size_t sum = 0;  // every byte that it promises is there
+  std::size_t sum = 0;  // reads every byte of every tensor
   for (const TensorView& tensor : (*file)->tensors()) {
     for (const char c : tensor.data) sum += static_cast<unsigned char>(c);
   }
@@ -159,7 +159,7 @@ void RunReply(std::string_view input) {
   ErrorText(input);
   CompletionStream whole(2, 16);
   if (whole.Read(input).ok()) (void)whole.Finish();
-  CompletionStream pieces(2, 16);  // cut anywhere
+  CompletionStream pieces(2, 16);  // receives the input in pieces
   for (std::size_t at = 0; at < input.size(); at += 7) {
     if (!pieces.Read(input.substr(at, 7)).ok()) return;
   }

@@ -1,7 +1,7 @@
-// Feeds parsers with inputs that are almost right: fuzz_parsers [--seconds S] [--seed N] [--target
-// NAME] [--limit-ms M] [--replay FILE]. Prints the seed first, and what each target took. A crash,
-// an exception or an input that takes longer than the limit (CPU time) ends it with 1; the input is
-// then in fuzz-crash-TARGET, for --replay.
+// Runs parsers on inputs that are almost valid: fuzz_parsers [--seconds S] [--seed N] [--target
+// NAME] [--limit-ms M] [--replay FILE]. Prints the seed first, then the time of each target. A
+// crash, an exception or an input that exceeds the limit of CPU time ends the program with 1. The
+// input is then saved in fuzz-crash-TARGET for --replay.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/time.h>
@@ -28,12 +28,12 @@ struct Flags {
   std::string replay;
 };
 
-// What the handler of a crash writes down.
+// The state that the crash handler saves.
 const char* current_bytes = nullptr;
 std::size_t current_size = 0;
 char crash_path[128];
 
-// Only what a signal handler may call.
+// Uses only functions that a signal handler may call.
 void KeepInput() {
   const int file = ::open(crash_path, O_WRONLY | O_CREAT | O_TRUNC, 0644);
   if (file < 0) return;
@@ -55,7 +55,7 @@ void OnCrash(int number) {
   ::raise(number);
 }
 
-// SIGPROF: the input took three times its limit and has not ended.
+// Handles SIGPROF: the input has used three times its limit and has not ended.
 void CatchCrashes() {
   for (const int number : {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT, SIGPROF})
     ::signal(number, OnCrash);
@@ -73,7 +73,7 @@ double WallSeconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// CPU seconds of one input; ends the process if it crashes or never ends.
+// Returns the CPU seconds of one input. Ends the process if the input crashes or does not end.
 double RunOne(const FuzzTarget& target, const std::string& input, std::int64_t limit_ms) {
   current_bytes = input.data();
   current_size = input.size();

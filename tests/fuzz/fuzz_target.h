@@ -1,5 +1,5 @@
-// Parsers of what comes from outside: models' completions, files, servers. Each takes any bytes
-// without a crash and within a time bound.
+// Parsers of external input: completions of models, files, replies of servers. Each must accept any
+// bytes without a crash and within a time bound.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@ namespace buttress {
 struct FuzzTarget {
   std::string_view name;
   std::vector<std::string> (*corpus)();          // real inputs; not empty
-  std::span<const std::string_view> dictionary;  // pieces that its grammar knows
+  std::span<const std::string_view> dictionary;  // pieces of the grammar
   std::size_t max_bytes;                         // of an input
-  void (*run)(std::string_view input);           // returns, whatever the input
+  void (*run)(std::string_view input);           // returns for every input
 };
 
-// Of what models write, and of files and servers.
+// Targets for the output of models, and for files and servers.
 std::vector<FuzzTarget> CompletionTargets();
 std::vector<FuzzTarget> FileTargets();
 

@@ -20,7 +20,7 @@ std::string Mutator::Next() {
   std::string text = origin;
   for (std::size_t changes = 1 + Below(8); changes > 0; --changes) Change(text);
   if (text.size() > max_bytes_) text.resize(max_bytes_);
-  constexpr std::size_t kKept = 20;  // one in so many
+  constexpr std::size_t kKept = 20;  // one result in 20 stays in the pool
   if (Below(kKept) == 0 && text.size() < 4 * origin.size() + 64) origin = text;
   return text;
 }
@@ -38,7 +38,7 @@ void Mutator::Change(std::string& text) {
     case 2:
       text.erase(at, length);
       return;
-    case 3: {  // the same piece again and again
+    case 3: {  // repeats a piece
       const std::string piece = text.substr(at, length);
       const std::size_t times = 1 + Below(Below(8) == 0 ? 2000 : 4);
       std::string run;
@@ -50,7 +50,7 @@ void Mutator::Change(std::string& text) {
     case 5:
       if (!dictionary_.empty()) text.insert(at, dictionary_[Below(dictionary_.size())]);
       return;
-    case 6: {  // goes on as another one does
+    case 6: {  // continues with the end of another input
       const std::string& other = pool_[Below(pool_.size())];
       text.replace(at, std::string::npos, other, Below(other.size() + 1), std::string::npos);
       return;

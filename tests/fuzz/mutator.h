@@ -1,4 +1,5 @@
-// Inputs that are almost right: real ones with a few changes that keep most of their structure.
+// Makes inputs that are almost valid: real inputs with a few changes that keep most of their
+// structure.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +12,16 @@
 
 namespace buttress {
 
-// The same seed makes the same inputs. Not thread-safe.
+// The same seed makes the same inputs. Thread safety: none.
 class Mutator {
  public:
-  // REQUIRES: `corpus` is not empty; `dictionary` outlives this.
+  // REQUIRES: `corpus` is not empty, and `dictionary` outlives this instance.
   Mutator(std::uint64_t seed, std::vector<std::string> corpus,
           std::span<const std::string_view> dictionary, std::size_t max_bytes)
       : random_(seed), pool_(std::move(corpus)), dictionary_(dictionary), max_bytes_(max_bytes) {}
 
-  // One of the pool with one to eight changes. Some replace it in the pool, so that changes add up.
+  // Returns an input of the pool with one to eight changes. Some results replace their origin in
+  // the pool, so that changes accumulate.
   std::string Next();
 
  private:

@@ -41,7 +41,7 @@ class PromptFileTest : public testing::Test {
   ByteTokenizer tokenizer_;
 };
 
-TEST_F(PromptFileTest, RowsBecomePromptsWithTheRestKeptAsJson) {
+TEST_F(PromptFileTest, RowsBecomePromptsAndOtherFieldsStayJson) {
   const auto file = Open(
       "{\"id\": \"a\", \"source\": \"s\", \"prompt\": \"hi\", \"answer\": \"4\", \"numbers\": [1, "
       "2]}\n"
@@ -97,7 +97,7 @@ TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
             HasSubstr("line 10: 'prompt', message 0: no content")));
 }
 
-TEST_F(PromptFileTest, ARowNestedTooDeepIsRefusedNotFollowed) {
+TEST_F(PromptFileTest, ARowThatIsNestedTooDeeplyIsRefused) {
   const std::string deep = std::string(100000, '[') + std::string(100000, ']');
   const auto file = Open("{\"prompt\": \"x\", \"answer\": " + deep + "}\n");
   ASSERT_FALSE(file.ok());
@@ -108,7 +108,7 @@ TEST_F(PromptFileTest, AnEmptyFileIsRefused) {
   EXPECT_THAT(Open("\n").status().message(), HasSubstr("holds no prompts"));
 }
 
-TEST_F(PromptFileTest, AChangedFileIsNoticed) {
+TEST_F(PromptFileTest, AChangedFileIsAnError) {
   const auto file = Open("{\"prompt\": \"x\", \"answer\": \"1\"}\n");
   ASSERT_TRUE(file.ok());
   ASSERT_EQ(::truncate(JoinPath(folder_.path(), "prompts.jsonl").c_str(), 3), 0);
@@ -125,7 +125,7 @@ TEST_F(PromptFileTest, MessagesAreRenderedWithTheChatTemplate) {
   EXPECT_EQ(Text(*(*file)->Read(0)), "<system>s<user>u<assistant>");
 }
 
-TEST_F(PromptFileTest, TextGetsTheSystemPromptAndTheTemplateWhenAskedFor) {
+TEST_F(PromptFileTest, TextIsRenderedWithTheSystemPromptAndTheTemplateIfConfigured) {
   const ByteTokenizer chat(kTemplate);
   config_.chat_template = true;
   config_.system_prompt = "be brief";

@@ -1,5 +1,5 @@
-// Rendering against transformers' Jinja (tests/golden/make_chat_template_golden.py), refusals and
-// bounds.
+// Compares rendering with transformers' Jinja (tests/golden/make_chat_template_golden.py), and
+// tests refusals and bounds.
 #include "lib/jinja/chat_template.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(ChatTemplateTest, EachConstructRendersAsInTransformers) {
   }
 }
 
-TEST(ChatTemplateTest, WhatFailsInTransformersFailsWithItsLine) {
+TEST(ChatTemplateTest, FailuresOfTransformersFailWithTheirLine) {
   const json golden = ReadGoldenJson("chat_template/renders.json");
   ASSERT_GE(golden["failures"].size(), 25U);
   for (const json& failure : golden["failures"]) {
@@ -66,7 +66,7 @@ TEST(ChatTemplateTest, WhatFailsInTransformersFailsWithItsLine) {
   }
 }
 
-TEST(ChatTemplateTest, RaiseExceptionGivesItsText) {
+TEST(ChatTemplateTest, RaiseExceptionReturnsItsText) {
   EXPECT_EQ(ErrorOf("\n{% if true %}\n{{ raise_exception('roles must alternate') }}{% endif %}"),
             "chat template, line 3: roles must alternate");
 }
@@ -142,7 +142,7 @@ TEST(ChatTemplateTest, DepthStepsAndSizesAreBounded) {
   EXPECT_THAT(Render("{{ messages }}", nested).status().message(), HasSubstr("nested deeper"));
 }
 
-TEST(ChatTemplateTest, InputThatIsNotJsonOfTextsIsRefused) {
+TEST(ChatTemplateTest, InvalidInputIsRefused) {
   EXPECT_THAT(ErrorOf("\xff"), HasSubstr("not UTF-8 at byte 0"));
   EXPECT_THAT(Render("x", json::array({"\xff"})).status().message(), HasSubstr("not UTF-8"));
   EXPECT_THAT(Render("x", json::array(), false, json::array()).status().message(),

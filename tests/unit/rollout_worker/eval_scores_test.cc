@@ -26,7 +26,7 @@ TEST(EvalScoresTest, RatesAreMeansOverPrompts) {
   EXPECT_NEAR(scores.PassAt(1).mean, scores.Avg().mean, 1e-12);
 }
 
-TEST(EvalScoresTest, APromptWithTooFewScoredCompletionsCannotSay) {
+TEST(EvalScoresTest, APromptWithTooFewScoredCompletionsIsExcluded) {
   EvalScores scores;
   for (int i = 0; i < 4; ++i) Add(scores, 0, Outcome::kCorrect, "1");
   for (int i = 0; i < 3; ++i) Add(scores, 1, Outcome::kWrong, "");
@@ -38,7 +38,7 @@ TEST(EvalScoresTest, APromptWithTooFewScoredCompletionsCannotSay) {
   EXPECT_EQ(scores.Avg().prompts, 2);
 }
 
-TEST(EvalScoresTest, AnAnswerIsWhatItsCompletionsMostlyAre) {
+TEST(EvalScoresTest, TheOutcomeOfAnAnswerIsTheMajorityOfItsCompletions) {
   EvalScores scores;
   Add(scores, 0, Outcome::kCorrect, "5");
   Add(scores, 0, Outcome::kCorrect, "5");

@@ -1,5 +1,5 @@
-// Rewards as a run's YAML names them, by data source, on real data: GSM8K's model outputs with
-// their labels, and MATH's own solutions.
+// Rewards that a run's YAML selects by data source, on public data: GSM8K's labelled model outputs,
+// and MATH's solutions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ class RewardYaml : public ::testing::Test {
   std::vector<Outcome> expected_;
 };
 
-TEST_F(RewardYaml, ScoresGsm8kAndMathAsTheirSourcesSay) {
+TEST_F(RewardYaml, ScoresGsm8kAndMathByTheirSources) {
   const std::string gsm8k = DataPath("gsm8k/example_model_solutions.jsonl");
   const std::string math = DataPath("math/test.jsonl");
   if (!std::filesystem::exists(gsm8k) || !std::filesystem::exists(math))
@@ -110,7 +110,7 @@ TEST_F(RewardYaml, ScoresGsm8kAndMathAsTheirSourcesSay) {
               HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"length\"} 100"));
 }
 
-TEST(RewardYamlErrors, ARewardThatCannotBeUsedIsSaidWithItsPlace) {
+TEST(RewardYamlErrors, AnUnusableRewardIsReportedWithItsKey) {
   const Result<RunConfig> config =
       ParseRunConfig(kYaml, "run.yaml", {"run.reward.by_source.gsm8k=math + two * format"});
   EXPECT_THAT(config.status().message(),

@@ -17,7 +17,7 @@ using ::testing::HasSubstr;
 
 constexpr milliseconds kLong(20000);
 
-// One token a byte; token 256 is special and the end of a sequence; others do not decode.
+// Has one token per byte. Token 256 is special and ends a sequence; larger ids do not decode.
 class ByteTokenizer : public Tokenizer {
  public:
   Result<std::vector<std::int32_t>> Encode(std::string_view text) const override {
@@ -61,7 +61,7 @@ class FakeClock : public Clock {
   std::atomic<std::int64_t> now_ = 0;
 };
 
-// Judges by a function; every source has the verifier "scripted".
+// Judges by a function. The verifier of every source is named "scripted".
 class ScriptedVerifiers : public VerifierSet, public Verifier {
  public:
   explicit ScriptedVerifiers(std::function<Verdict(const VerifyRequest&)> judge)
@@ -79,7 +79,7 @@ class ScriptedVerifiers : public VerifierSet, public Verifier {
   std::function<Verdict(const VerifyRequest&)> judge_;
 };
 
-// Takes up to four requests at once and tells `on_batch` how many came.
+// Accepts up to four requests at once and passes their number to `on_batch`.
 class BatchingVerifiers : public VerifierSet, public Verifier {
  public:
   explicit BatchingVerifiers(std::function<void(std::size_t)> on_batch)
@@ -137,7 +137,7 @@ class ScoringPoolTest : public ::testing::Test {
                               options, metrics_, clock_);
   }
 
-  // The one completion that comes back.
+  // Returns the one completion that is scored.
   static Completion ScoreOne(ScoringPool& pool, ScoreRequest request) {
     EXPECT_TRUE(pool.Submit(request).ok());
     const std::vector<ScoredCompletion> scored = pool.Poll(kLong);
@@ -186,7 +186,7 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
               HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
 }
 
-TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeBesideTheTotalAndIsCountedByPart) {
+TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeAndIsCountedByPart) {
   RewardConfig config;
   config.by_source = {{"puzzle", "countdown + 0.5 * length - 0.25 * exact"}};
   config.length = {.unit = LengthUnit::kTokens, .min = 1, .max = 4};
@@ -212,7 +212,7 @@ TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeBesideTheTotalAndIsCountedByPart) 
   EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"exact\"} 1"));
 }
 
-TEST_F(ScoringPoolTest, ABatchHoldsWhatWaitsForOneVerifierAndKeepsTheOrder) {
+TEST_F(ScoringPoolTest, ABatchContainsWaitingRequestsOfOneVerifierInOrder) {
   std::latch first_taken(1);
   std::latch go(1);
   std::vector<std::size_t> sizes;
@@ -264,7 +264,7 @@ TEST_F(ScoringPoolTest, SubmitRefusesBeyondItsCapacityAndKeepsTheRequest) {
   EXPECT_TRUE(pool->Submit(third).ok());
 }
 
-TEST_F(ScoringPoolTest, ACompletionOverItsTimeIsUnscorable) {
+TEST_F(ScoringPoolTest, ACompletionThatExceedsTheTimeoutIsUnscorable) {
   const auto pool = StartScripted(
       [this](const VerifyRequest&) {
         clock_.Advance(101);
@@ -282,7 +282,7 @@ TEST_F(ScoringPoolTest, ACompletionOverItsTimeIsUnscorable) {
           "buttress_worker_verifier_results_total{result=\"timeout\",verifier=\"scripted\"} 1"));
 }
 
-TEST_F(ScoringPoolTest, WhatCannotBeJudgedIsUnscorableWithItsReason) {
+TEST_F(ScoringPoolTest, ACompletionThatCannotBeJudgedIsUnscorableWithItsReason) {
   const auto pool = StartScripted([](const VerifyRequest& request) {
     Verdict verdict = Unscorable("the judge is asleep");
     if (request.response == "inf") verdict = Correct("", "");
@@ -301,7 +301,7 @@ TEST_F(ScoringPoolTest, WhatCannotBeJudgedIsUnscorableWithItsReason) {
   EXPECT_EQ(completion.unscorable_reason, "decode: token 1000");
 }
 
-TEST_F(ScoringPoolTest, TheVerifierSeesTheResponseWithoutItsStopTokenAndKnowsOfTruncation) {
+TEST_F(ScoringPoolTest, TheVerifierReceivesTheResponseWithoutItsStopTokenAndTruncation) {
   const auto pool = StartScripted([](const VerifyRequest& request) {
     return Wrong(std::string(request.response) + (request.truncated ? "|cut" : "|whole"), "");
   });
@@ -324,7 +324,7 @@ TEST_F(ScoringPoolTest, ExtractedAnswersAreBoundedAndStayUtf8) {
   EXPECT_TRUE(answer.ends_with("é"));
 }
 
-TEST_F(ScoringPoolTest, StopsWithWorkInside) {
+TEST_F(ScoringPoolTest, StopsWithPendingWork) {
   auto pool = StartReal({.threads = 2, .timeout = kLong, .capacity = 1000});
   for (std::int32_t i = 0; i < 1000; ++i) {
     ScoreRequest request = Request(i, "7+1");

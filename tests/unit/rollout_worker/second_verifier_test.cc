@@ -44,7 +44,7 @@ TEST(SecondVerifier, CountsAgreementAndExportsTheRateOfDisagreement) {
               HasSubstr("buttress_worker_verifier_disagreement_rate{second=\"always\"} 0.25"));
 }
 
-TEST(SecondVerifier, SeesItsShareAndTheSameCompletionsAgain) {
+TEST(SecondVerifier, ChecksItsShareAndTheSameCompletionsAgain) {
   std::vector<double> seen;
   for (int run = 0; run < 2; ++run) {
     Metrics metrics("worker");
@@ -67,7 +67,7 @@ TEST(SecondVerifier, SeesItsShareAndTheSameCompletionsAgain) {
   EXPECT_LT(half - seen.begin(), 1100);
 }
 
-TEST(SecondVerifier, IsMadeByItsSettings) {
+TEST(SecondVerifier, IsMadeFromItsSettings) {
   Metrics metrics("worker");
   RewardConfig config;
   EXPECT_EQ(*SecondVerifier::Make(config, metrics), nullptr);

@@ -1,5 +1,5 @@
-// Encoding and decoding against Hugging Face's tokenizers (tests/golden/make_tokenizer_golden.py),
-// and properties that hold for any text.
+// Compares encoding and decoding with Hugging Face's tokenizers
+// (tests/golden/make_tokenizer_golden.py), and tests properties that hold for any text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -31,7 +31,7 @@ void ExpectEncoding(const Tokenizer& tokenizer, const std::string& text,
   EXPECT_EQ(*encoded, ids) << json(text);
 }
 
-TEST(TokenizerEncodeTest, EveryVariantGivesTheIdsOfHuggingFace) {
+TEST(TokenizerEncodeTest, EveryVariantEncodesAsHuggingFace) {
   const json golden = ReadGoldenJson("tokenizer/encodings.json");
   ASSERT_GE(golden["variants"].size(), 20U);
   for (const json& variant : golden["variants"]) {
@@ -84,7 +84,7 @@ TEST(TokenizerEncodeTest, DecodeOfEncodeIsTheNormalizedText) {
   }
 }
 
-TEST(TokenizerEncodeTest, LongWordsTakeNoQuadraticTime) {
+TEST(TokenizerEncodeTest, LongWordsDoNotTakeQuadraticTime) {
   const auto tokenizer = LoadGolden();
   constexpr std::size_t kBytes = 1 << 20;
   for (const std::string& unit :
@@ -113,7 +113,7 @@ TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
   }
 }
 
-TEST(TokenizerEncodeTest, VocabularyOfCharactersNamesTheByteThatItLacks) {
+TEST(TokenizerEncodeTest, AVocabularyWithoutAByteNamesIt) {
   const auto loaded = LoadFrom(ReadGolden("tokenizer/digits.json"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
   const Tokenizer& tokenizer = **loaded;

@@ -1,4 +1,4 @@
-// What Tokenizer::Load reads, and what it refuses.
+// Tests the files that Tokenizer::Load accepts and refuses.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ std::string RefusalOf(std::string_view tokenizer_json, std::string_view config =
   return tokenizer.status().message();
 }
 
-TEST(TokenizerLoadTest, ConfigGivesTheRolesOfTokensAndTheTemplate) {
+TEST(TokenizerLoadTest, ConfigDefinesTheRolesOfTokensAndTheTemplate) {
   const auto tokenizer = LoadFrom(ReadGolden("tokenizer/tokenizer.json"), kConfig);
   ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
   EXPECT_EQ((*tokenizer)->eos_token_id(), (*tokenizer)->TokenId("<|im_end|>"));
@@ -46,7 +46,7 @@ TEST(TokenizerLoadTest, WithoutConfigThereAreNoRoles) {
   EXPECT_EQ((*tokenizer)->chat_template(), "");
 }
 
-TEST(TokenizerLoadTest, TemplateFileGoesBeforeTheConfigs) {
+TEST(TokenizerLoadTest, TheTemplateFileOverridesTheConfig) {
   const TempDir folder;
   WriteFileIn(folder.path(), "tokenizer.json", ReadGolden("tokenizer/tokenizer.json"));
   WriteFileIn(folder.path(), "tokenizer_config.json", kConfig);
@@ -68,7 +68,7 @@ struct RefusedCase {
   const char* message;
 };
 
-TEST(TokenizerLoadTest, WhatWouldChangeResultsIsRefusedByName) {
+TEST(TokenizerLoadTest, MembersThatWouldChangeResultsAreRefusedByName) {
   const RefusedCase cases[] = {
       {R"({"model": {"type": "Unigram"}})",
        "model.type = 'Unigram' is not supported; byte-level BPE is"},
@@ -116,7 +116,7 @@ std::string RefusalOfPattern(const std::string& pattern) {
   return RefusalOf(PatchedTokenizer(patch).dump());
 }
 
-TEST(TokenizerLoadTest, PatternsThatMeanSomethingElseInOnigurumaAreRefused) {
+TEST(TokenizerLoadTest, PatternsWithAnotherMeaningInOnigurumaAreRefused) {
   for (const char* pattern :
        {R"(\w+)", R"(\h)", "(?i)a", "(?m:.)", "[a-z&&b]", "[[:alpha:]]", "a{,3}", "a{1,2}+",
         R"([^\S])", R"(\K)", R"((a)\1)", "(*ACCEPT)", "[]a]", R"(\pL)", R"(\x41)"}) {
@@ -127,7 +127,7 @@ TEST(TokenizerLoadTest, PatternsThatMeanSomethingElseInOnigurumaAreRefused) {
   EXPECT_EQ(RefusalOfPattern(R"([^\s\p{L}]?\p{N}{1,3}|(?i:a|b)(?!c)\d)"), "loaded");
 }
 
-TEST(TokenizerLoadTest, PatternThatBacktracksTooMuchGivesUp) {
+TEST(TokenizerLoadTest, APatternThatBacktracksTooMuchIsAnError) {
   json patch;
   patch["pre_tokenizer"]["type"] = "Sequence";
   patch["pre_tokenizer"]["pretokenizers"] = json::array(
@@ -140,7 +140,7 @@ TEST(TokenizerLoadTest, PatternThatBacktracksTooMuchGivesUp) {
   EXPECT_EQ(ids.status().code(), StatusCode::kResourceExhausted);
 }
 
-TEST(TokenizerLoadTest, ConfigThatDisagreesIsRefused) {
+TEST(TokenizerLoadTest, AConfigThatContradictsIsRefused) {
   const std::string tokenizer = ReadGolden("tokenizer/tokenizer.json");
   EXPECT_THAT(RefusalOf(tokenizer, R"({"eos_token": "<|eot|>"})"),
               HasSubstr("token '<|eot|>' is not in tokenizer.json"));

@@ -11,7 +11,7 @@ Verdict Judge(std::string_view response, std::string_view answer, bool truncated
   return (*verifier)->Verify({{}, response, answer, {}, truncated});
 }
 
-TEST(Choice, ReadsTheLetterWhereAnAnswerIsMeant) {
+TEST(Choice, ReadsTheLetterOfTheFinalAnswer) {
   for (const std::string_view response :
        {"B", "(B)", "**B**", "B.", "\\boxed{B}", "so $\\boxed{\\text{(B)}}$.",
         "<answer> B </answer>", "The answer is B.", "Answer: (B)", "**Answer:** B",
@@ -31,13 +31,13 @@ TEST(Choice, ADifferentLetterTwoLettersAndNoLetterAreWrong) {
   }
 }
 
-TEST(Choice, ALetterThatTheCutTouchesIsNoAnswer) {
+TEST(Choice, ALetterAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("The answer is B", "B", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("B", "B", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("\\boxed{B} and then", "B", /*truncated=*/true).outcome, Outcome::kCorrect);
 }
 
-TEST(Choice, AReferenceThatIsNoLetterIsUnscorable) {
+TEST(Choice, AReferenceWithoutALetterIsUnscorable) {
   for (const std::string_view answer : {"", "1", "the second", "b"})
     EXPECT_EQ(Judge("B", answer).outcome, Outcome::kUnscorable) << answer;
 }

@@ -32,7 +32,7 @@ TEST(Countdown, ReadsBothFormsOfAProblem) {
   EXPECT_EQ(*ParseCountdown(ToJson(plus)), plus);
 }
 
-TEST(Countdown, ProblemsThatMakeNoSenseAreUnscorable) {
+TEST(Countdown, MalformedProblemsAreUnscorable) {
   for (const char* answer :
        {"", "4", "> 4", "7 7 > x", "7 x > 4", "7 7 > 99999999999999999999", "[7, 7]", "{",
         R"({"numbers": [7]})", R"({"numbers": [7.5], "target": 4})",
@@ -45,13 +45,13 @@ TEST(Countdown, ProblemsThatMakeNoSenseAreUnscorable) {
   }
 }
 
-TEST(Countdown, CanonicalFormForgetsTheOrderOfNumbersOnly) {
+TEST(Countdown, CanonicalFormIgnoresOnlyTheOrderOfNumbers) {
   EXPECT_EQ(CanonicalForm({{7, 1, 7, 5}, 4}), "1 5 7 7 > 4");
   EXPECT_EQ(CanonicalForm({{5, 7, 7, 1}, 4}), "1 5 7 7 > 4");
   EXPECT_NE(CanonicalForm({{1, 57, 7}, 4}), CanonicalForm({{15, 7, 7}, 4}));
 }
 
-TEST(Countdown, TheVerdictHoldsBothCanonicalForms) {
+TEST(Countdown, TheVerdictContainsBothCanonicalForms) {
   const Verdict verdict = Judge(" ( 7 - 5 ) * 7 / 4 ", "7 7 4 5 > 3");
   EXPECT_EQ(verdict.outcome, Outcome::kWrong);
   EXPECT_EQ(verdict.given, "(7-5)*7/4 = 7/2");
@@ -102,7 +102,7 @@ TEST(Countdown, JudgesResponses) {
   }
 }
 
-TEST(Countdown, ATruncatedResponseCountsOnlyWhatItsTagsClose) {
+TEST(Countdown, InATruncatedResponseOnlyClosedTagsCount) {
   EXPECT_EQ(Judge("7+1", "7 1 > 8", false, /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("<answer>7+1</answer> and so", "7 1 > 8", false, /*truncated=*/true).outcome,
             Outcome::kCorrect);

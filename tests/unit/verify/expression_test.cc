@@ -38,7 +38,7 @@ TEST(Expression, LargeIntermediatesStayExact) {
   EXPECT_EQ(ToString(expression->value), "999999999999999999");
 }
 
-TEST(Expression, SignsOfPrintAreReadAsAscii) {
+TEST(Expression, TypographicSignsAreReadAsAscii) {
   const Result<Expression> expression = EvaluateExpression("8 × 6 ÷ 4 − 2");
   ASSERT_TRUE(expression.ok()) << expression.status().ToString();
   EXPECT_EQ(expression->text, "8*6/4-2");
@@ -47,7 +47,7 @@ TEST(Expression, SignsOfPrintAreReadAsAscii) {
   EXPECT_EQ(expression->operators, "*/-");
 }
 
-TEST(Expression, SaysWhatIsWrong) {
+TEST(Expression, ErrorsNameTheFault) {
   const auto error = [](std::string_view text) {
     return EvaluateExpression(text).status().message();
   };

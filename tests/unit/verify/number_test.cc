@@ -80,7 +80,7 @@ TEST(Number, ComparesExactly) {
   EXPECT_EQ(Judge("number", "1/3", "0.333").outcome, Outcome::kWrong);
 }
 
-// What takes quadratic time runs into the test's time limit.
+// Quadratic time would exceed the time limit of the test.
 TEST(Number, LongAdversarialResponsesTakeLinearTime) {
   for (const std::string piece :
        {"1,", "1.", "1/", "-", "1,111", "\\boxed{", "{", "answer is ", "####", "$-1", ".1."}) {
@@ -98,7 +98,7 @@ TEST(Number, HugeNumbersAreWrong) {
   EXPECT_EQ(Judge("number", "1/" + digits, "7").outcome, Outcome::kWrong);
 }
 
-TEST(Number, ANumberAtTheEndOfATruncatedResponseIsNoAnswer) {
+TEST(Number, ANumberAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("number", "#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("number", "#### 12.", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("number", "3 * 4 is 12 and", "12", /*truncated=*/true).outcome, Outcome::kWrong);
@@ -112,7 +112,7 @@ TEST(Exact, ComparesTrimmedText) {
   EXPECT_EQ(Judge("exact", "a b", "a b", /*truncated=*/true).outcome, Outcome::kWrong);
 }
 
-TEST(Arithmetic, TheWholeResponseIsTheInteger) {
+TEST(Arithmetic, AcceptsOnlyAResponseThatIsTheInteger) {
   EXPECT_EQ(Judge("arithmetic", " 0046\n", "46").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge("arithmetic", "-46", "-46").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge("arithmetic", "it is <answer>46</answer>", "46").outcome, Outcome::kCorrect);
@@ -123,7 +123,7 @@ TEST(Arithmetic, TheWholeResponseIsTheInteger) {
   EXPECT_EQ(Judge("arithmetic", "46", "4.6").outcome, Outcome::kUnscorable);
 }
 
-// Real model outputs, labelled by the makers of GSM8K.
+// Model outputs that the authors of GSM8K labelled.
 TEST(Number, AgreesWithTheLabelsOfGsm8kModelSolutions) {
   const char* given = std::getenv("BUTTRESS_DATA");
   const std::string data = given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data";

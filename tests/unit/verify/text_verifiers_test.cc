@@ -1,4 +1,4 @@
-// normalized, format, length, overlong.
+// The verifiers normalized, format, length and overlong.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -36,7 +36,7 @@ TEST(Normalized, ComparesWordsOnly) {
   EXPECT_EQ(judge("Berlin", "[1, 2]"), Outcome::kUnscorable);
 }
 
-TEST(Format, TagsStandOnceInTheirOrderAndNothingBeside) {
+TEST(Format, RequiresEachTagOnceInOrderAndNothingElse) {
   const auto verifier = Make("format");
   const auto judge = [&](std::string_view response) {
     return verifier->Verify({{}, response, {}, {}, false});
@@ -57,7 +57,7 @@ TEST(Format, TagsStandOnceInTheirOrderAndNothingBeside) {
             Outcome::kWrong);
 }
 
-TEST(Format, APromptMayOpenTheFirstTag) {
+TEST(Format, ThePromptMayOpenTheFirstTag) {
   const auto verifier = Make("format");
   EXPECT_EQ(
       verifier
@@ -105,7 +105,7 @@ TEST(Length, CountsWordsCharactersOrTokens) {
   EXPECT_EQ(judge("tokens", "ab", -1), Outcome::kUnscorable);
 }
 
-TEST(Overlong, IsDaposSoftPunishment) {
+TEST(Overlong, IsTheSoftPunishmentOfDapo) {
   RewardConfig config;
   config.length.overlong_tokens = 20;
   config.length.overlong_buffer = 4;
@@ -123,13 +123,13 @@ TEST(Overlong, IsDaposSoftPunishment) {
   EXPECT_EQ(judge(21).raw_reward, -1);
 }
 
-TEST(Overlong, NeedsItsLimit) {
+TEST(Overlong, RequiresItsLimit) {
   const auto verifier = MakeVerifier("overlong", RewardConfig{});
   ASSERT_FALSE(verifier.ok());
   EXPECT_THAT(verifier.status().message(), HasSubstr("overlong_tokens = 0"));
 }
 
-TEST(InLastFence, TakesTheLastOfItsLanguageElseThePlainOne) {
+TEST(InLastFence, ReturnsTheLastOfTheLanguageElseThePlainOne) {
   EXPECT_EQ(InLastFence("```python\na\n```\n```json\nb\n```", "python py"), "a\n");
   EXPECT_EQ(InLastFence("```py\na\n```\n```Python\nb\n```", "python py"), "b\n");
   EXPECT_EQ(InLastFence("```\na\n```\n```json\nb\n```", "python py"), "a\n");

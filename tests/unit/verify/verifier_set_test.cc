@@ -24,7 +24,7 @@ RewardConfig Config(const std::string& verifier,
   return config;
 }
 
-TEST(VerifierSet, PicksByDataSource) {
+TEST(VerifierSet, SelectsTheVerifierByDataSource) {
   const auto set = VerifierSet::Make(Config("number", {{"puzzle", "countdown"}}));
   ASSERT_TRUE(set.ok()) << set.status().ToString();
   EXPECT_EQ((*set)->NameFor("puzzle"), "countdown");
@@ -37,7 +37,7 @@ TEST(VerifierSet, PicksByDataSource) {
   EXPECT_EQ(judge("anything", "so 8", "8"), Outcome::kCorrect);
 }
 
-TEST(VerifierSet, AnUnknownNameSaysWhereItStandsAndWhatIsKnown) {
+TEST(VerifierSet, TheErrorOfAnUnknownNameGivesItsKeyAndTheKnownNames) {
   const auto set = VerifierSet::Make(Config("exact", {{"gsm8k", "nmber"}}));
   ASSERT_FALSE(set.ok());
   EXPECT_EQ(set.status().code(), StatusCode::kInvalidArgument);
@@ -55,19 +55,19 @@ TEST(VerifierSet, ASumScoresUnderItsFirstPartsNameAndListsAllParts) {
   EXPECT_THAT((*set)->names(), UnorderedElementsAre("number", "format", "countdown"));
 }
 
-TEST(VerifierSet, ANameThatTakesNoArgumentRefusesOne) {
+TEST(VerifierSet, AVerifierWithoutAnArgumentRefusesOne) {
   EXPECT_THAT(MakeVerifier("math:strict", RewardConfig{}).status().message(),
               HasSubstr("'strict': this verifier takes nothing"));
 }
 
-// What these judge hangs on their settings, or on processes and servers; they are tested on their
-// own.
+// Outcomes of these verifiers depend on settings, processes or servers, so they have no known
+// answers and tests of their own.
 bool KnowsItselfOnlyByItsSettings(std::string_view name) {
   constexpr std::string_view kNames[] = {"format", "length", "overlong", "code", "python", "http"};
   return std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
 }
 
-TEST(VerifierTable, EveryVerifierKnowsACorrectAWrongAndHasAMeaning) {
+TEST(VerifierTable, EveryVerifierHasACorrectAndAWrongKnownAnswer) {
   for (const VerifierEntry& entry : VerifierTable()) {
     EXPECT_FALSE(entry.meaning.empty()) << entry.name;
     if (KnowsItselfOnlyByItsSettings(entry.name)) continue;

@@ -14,7 +14,7 @@ Verdict Judge(std::string_view sum, std::string_view response, std::string_view 
   return (*verifier)->Verify({{}, response, answer, {}, false});
 }
 
-TEST(WeightedSum, TheFirstPartDecidesAndTheTotalIsTheSum) {
+TEST(WeightedSum, TheFirstPartDeterminesTheOutcomeAndTheTotalIsTheSum) {
   const Verdict good =
       Judge("number + 0.25 * format", "<think>so</think><answer>#### 12</answer>", "12");
   EXPECT_EQ(good.outcome, Outcome::kCorrect);
@@ -34,7 +34,7 @@ TEST(WeightedSum, TheFirstPartDecidesAndTheTotalIsTheSum) {
   EXPECT_EQ(wrong.parts[1].outcome, Outcome::kCorrect);
 }
 
-TEST(WeightedSum, APartThatIsUnscorableMakesTheWholeSo) {
+TEST(WeightedSum, AnUnscorablePartMakesTheSumUnscorable) {
   const Verdict verdict = Judge("exact + json_schema + number", "{}", "{}");
   EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
   EXPECT_EQ(verdict.raw_reward, 0);

@@ -7,7 +7,7 @@ namespace {
 
 // Newcombe (1998), "Two-sided confidence intervals for the single proportion", Statistics in
 // Medicine 17, table I, method 3 (Wilson).
-TEST(LabelNoise, IntervalsAreThoseOfNewcombesTable) {
+TEST(LabelNoise, IntervalsMatchNewcombesTable) {
   const ErrorRate rates[] = {{81, 263}, {15, 148}, {0, 20}, {1, 29}};
   const double low[] = {0.2553, 0.0624, 0.0000, 0.0061};
   const double high[] = {0.3662, 0.1605, 0.1611, 0.1718};
@@ -17,7 +17,7 @@ TEST(LabelNoise, IntervalsAreThoseOfNewcombesTable) {
   }
 }
 
-TEST(LabelNoise, WithoutTrialsNothingIsKnown) {
+TEST(LabelNoise, WithoutTrialsTheIntervalIsEverything) {
   EXPECT_EQ(ErrorRate{}.low(), 0);
   EXPECT_EQ(ErrorRate{}.high(), 1);
 }
@@ -30,7 +30,8 @@ TEST(LabelNoise, WithoutNoiseTheExpectedAcrIsTheTrueOne) {
   EXPECT_NEAR(range.high, 0.5, 1e-4);
 }
 
-// By hand: (1 - 0.1)^2 + 0.1^2 of two correct ones; 2 (0.9 * 0.2 ...) of one each.
+// Computed by hand: (1 - 0.1)^2 + 0.1^2 for a group of two correct completions, and the sum of the
+// two mixed terms for a group with one of each.
 TEST(LabelNoise, FalseVerdictsHideCollapsedGroupsAndMakeOthersLookCollapsed) {
   EXPECT_NEAR(ExpectedAcr({{2, 0}}, 0.2, 0.1), 0.82, 1e-12);
   EXPECT_NEAR(ExpectedAcr({{0, 2}}, 0.2, 0.1), 0.68, 1e-12);

@@ -1,4 +1,4 @@
-// Near misses of every MATH answer, ten by rule, and format variants.
+// Ten near misses of every MATH answer, and format variants.
 #include "lib/verify/audit/near_miss.h"
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::unique_ptr<Verifier> MathVerifier() {
   return *std::move(verifier);
 }
 
-// Solutions of both parts of MATH; empty: the data are absent.
+// Returns the solutions of both parts of MATH; empty if the data are absent.
 std::vector<std::string> MathSolutions() {
   std::vector<std::string> solutions;
   for (const char* name : {"math/train.jsonl", "math/test.jsonl"}) {
@@ -44,7 +44,7 @@ std::vector<std::string> MathSolutions() {
   return solutions;
 }
 
-TEST(NearMiss, OfEveryMathAnswerTenAreJudgedWrong) {
+TEST(NearMiss, TenNearMissesOfEveryMathAnswerAreWrong) {
   const std::vector<std::string> solutions = MathSolutions();
   if (solutions.empty())
     GTEST_SKIP() << DataPath("math")
@@ -93,7 +93,7 @@ TEST(NearMiss, FormatsOfEveryMathAnswerAreJudgedAlike) {
   }
 }
 
-TEST(NearMiss, EveryRuleMakesItsMiss) {
+TEST(NearMiss, EveryRuleMakesANearMiss) {
   const auto misses = [](std::string_view answer) {
     std::map<std::string_view, std::vector<std::string>> by_rule;
     for (const NearMiss& miss : NearMisses(answer, 100)) by_rule[miss.rule].push_back(miss.text);

@@ -22,7 +22,7 @@ class CodeTest : public ::testing::Test {
     Use(config_);
   }
 
-  // From here on `config` holds. Skips the test where programs may not be run.
+  // Makes the verifier with `config`. Skips the test if programs cannot be run.
   void Use(const RewardConfig& config) {
     Result<std::unique_ptr<Verifier>> made = MakeVerifier("code", config);
     if (made.status().code() == StatusCode::kFailedPrecondition)
@@ -85,7 +85,7 @@ TEST_F(CodeTest, AssertsPassOrFail) {
       Outcome::kCorrect);
 }
 
-TEST_F(CodeTest, CheatsDoNotPass) {
+TEST_F(CodeTest, ResponsesThatCheatFail) {
   for (const std::string_view cheat :
        {"import os\nos._exit(0)", "import sys\nsys.exit(0)", "quit()",
         "def add(a, b):\n  import os\n  os._exit(0)",
@@ -101,7 +101,7 @@ TEST_F(CodeTest, CheatsDoNotPass) {
   }
 }
 
-TEST_F(CodeTest, ATestOverItsLimitsIsFailedAndTimeThatRunsOutIsUnscorable) {
+TEST_F(CodeTest, ExceedingALimitFailsAndExceedingTheDeadlineIsUnscorable) {
   config_.code.wall_ms = 1000;
   Use(config_);
   EXPECT_EQ(Judge("import time\ntime.sleep(1000)", kSums).given, "0 of 2 tests: time");
@@ -135,7 +135,7 @@ TEST_F(CodeTest, CppCompilesAndRuns) {
   EXPECT_EQ(Judge("int main() {}", kCalls).outcome, Outcome::kUnscorable);
 }
 
-TEST(ParseCodeTests, RefusesWhatIsNoTest) {
+TEST(ParseCodeTests, RefusesMalformedTests) {
   for (const std::string_view answer :
        {"", "42", "[]", "{}", "[1]", R"([{"input": "1"}])", R"({"inputs": ["1"], "outputs": []})",
         R"({"inputs": [1], "outputs": [2]})", R"({"fn_name": 3, "inputs": [[1]], "outputs": [2]})",

@@ -1,4 +1,4 @@
-// What each instruction means is IFEval's: instructions.py of
+// The meaning of each instruction follows IFEval: instructions.py of
 // google-research/instruction_following_eval.
 #include "lib/verify/instructions/instructions.h"
 
@@ -19,7 +19,7 @@ struct Case {
   const char* does_not;
 };
 
-TEST(Instructions, AreFollowedOrNot) {
+TEST(Instructions, EachInstructionIsFollowedOrNot) {
   const Case cases[] = {
       {"keywords:existence", R"({"keywords": ["sun", "moon"]})", "The Sun and the moon", "The sun"},
       {"keywords:frequency", R"({"keyword": "ha", "frequency": 3, "relation": "at least"})",
@@ -76,7 +76,7 @@ TEST(Instructions, AreFollowedOrNot) {
   }
 }
 
-TEST(Instructions, AnArgumentThatIsMissingOrWrongIsSaid) {
+TEST(Instructions, AMissingOrInvalidArgumentIsNamed) {
   const auto error = [](const char* id, const char* kwargs) {
     return FollowsInstruction(id, nlohmann::json::parse(kwargs), "text").status().message();
   };
@@ -94,7 +94,7 @@ TEST(Instructions, AnArgumentThatIsMissingOrWrongIsSaid) {
               HasSubstr("not one that can be checked"));
 }
 
-TEST(InstructionsVerifier, TakesTheRowOfIfevalAndNamesWhatIsBroken) {
+TEST(InstructionsVerifier, AcceptsRowsOfIfevalAndNamesTheBrokenInstruction) {
   const auto verifier = *MakeVerifier("instructions", RewardConfig{});
   const std::string_view row =
       R"({"instruction_id_list": ["punctuation:no_comma", "startend:quotation"],

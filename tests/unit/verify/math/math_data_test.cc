@@ -1,4 +1,4 @@
-// The math verifier on real data: MATH's solutions against themselves, and model outputs that
+// The math verifier on public data: MATH's solutions against themselves, and model outputs that
 // people labelled.
 #include <gtest/gtest.h>
 
@@ -24,7 +24,7 @@ std::unique_ptr<Verifier> MathVerifier() {
   return *std::move(verifier);
 }
 
-// Rows of JSON, one a line.
+// Returns the rows of a JSONL file.
 std::vector<nlohmann::json> Rows(const std::string& path) {
   std::vector<nlohmann::json> rows;
   std::istringstream lines(*ReadFile(path));

@@ -1,5 +1,5 @@
-// Every form of answers, by tests/golden/math_pairs.txt: pairs that are the same in both modes, in
-// the lenient one only, or in none.
+// The pairs of tests/golden/math_pairs.txt, which cover every form of answers: pairs that are equal
+// in both modes, only in lenient mode, or in neither.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -46,7 +46,7 @@ std::vector<AnswerPair> ReadPairs() {
   return pairs;
 }
 
-TEST(MathPairs, AreJudgedAsTheirFileSaysInBothModesAndBothWays) {
+TEST(MathPairs, AreJudgedAsTheFileStatesInBothModesAndDirections) {
   const std::vector<AnswerPair> pairs = ReadPairs();
   EXPECT_GT(pairs.size(), 500U);
   for (const bool strict : {false, true}) {
@@ -68,9 +68,9 @@ TEST(MathPairs, AreJudgedAsTheirFileSaysInBothModesAndBothWays) {
   }
 }
 
-// Of a sentence that cannot be read as a whole the first number counts, so that different answers
-// may look the same here.
-TEST(MathPairs, TheSameOnesAreTheSameInASentence) {
+// If a sentence does not parse as a whole, its first number counts, so that different answers may
+// be equal here. Only equal pairs are tested.
+TEST(MathPairs, EqualPairsAreEqualInASentence) {
   const auto verifier = MakeVerifier("math", RewardConfig{});
   ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
   for (const AnswerPair& pair : ReadPairs()) {

@@ -1,4 +1,4 @@
-// run.reward.math: modes and anchors.
+// The modes and anchors of run.reward.math.
 #include <gtest/gtest.h>
 
 #include "lib/config/load.h"
@@ -18,13 +18,13 @@ Verdict Judge(const MathConfig& math, std::string_view response, std::string_vie
 
 constexpr std::string_view kBoth = "Answer: 3\nor rather \\boxed{4}";
 
-TEST(MathSettings, TheFirstAnchorThatIsThereDecides) {
+TEST(MathSettings, TheFirstAnchorInTheResponseDecides) {
   EXPECT_EQ(Judge({.anchors = {"boxed", "answer:"}}, kBoth, "4").anchor, "boxed");
   EXPECT_EQ(Judge({.anchors = {"answer:", "boxed"}}, kBoth, "4").anchor, "answer:");
   EXPECT_EQ(Judge({.anchors = {"####", "boxed"}}, kBoth, "4").anchor, "boxed");
 }
 
-TEST(MathSettings, WhatNoAnchorFindsIsWrong) {
+TEST(MathSettings, AResponseWithoutAnAnchorIsWrong) {
   EXPECT_EQ(Judge({.anchors = {"boxed"}}, "So it is 4.", "4").outcome, Outcome::kWrong);
   EXPECT_EQ(Judge({.anchors = {"last expression"}}, "So it is 4.", "4").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge({.anchors = {"whole"}}, "4", "4").outcome, Outcome::kCorrect);
@@ -38,7 +38,7 @@ TEST(MathSettings, TheReferenceIsReadByAllAnchors) {
             Outcome::kCorrect);
 }
 
-TEST(MathSettings, StrictTakesNoRoundingForTheValue) {
+TEST(MathSettings, StrictModeDoesNotAcceptRounding) {
   EXPECT_EQ(Judge({.mode = MathMode::kLenient}, "\\boxed{0.33}", "1/3").outcome, Outcome::kCorrect);
   EXPECT_EQ(Judge({.mode = MathMode::kStrict}, "\\boxed{0.33}", "1/3").outcome, Outcome::kWrong);
 }
@@ -55,7 +55,8 @@ TEST(MathSettings, UnknownModesAndAnchorsAreRefused) {
           .ok());
 }
 
-// Lists of expressions that are dear to compare: without a bound on the steps this takes minutes.
+// Lists of expressions that are expensive to compare. Without a bound on the steps this takes
+// minutes.
 TEST(MathSettings, AComparisonThatTakesTooManyStepsIsWrong) {
   std::string given;
   std::string gold;

@@ -16,7 +16,7 @@ struct Pair {
   std::string_view gold;
 };
 
-TEST(Math, EqualAnswersAreCorrectBothWays) {
+TEST(Math, EqualAnswersAreCorrectInBothDirections) {
   const Pair pairs[] = {
       {R"(\dfrac{1}{2})", R"(\frac12)"},
       {"0.5", "1/2"},
@@ -104,7 +104,7 @@ TEST(Math, EqualAnswersAreCorrectBothWays) {
   }
 }
 
-TEST(Math, NearMissesAreWrongBothWays) {
+TEST(Math, NearMissesAreWrongInBothDirections) {
   const Pair pairs[] = {
       {"-5", "5"},
       {"51", "15"},
@@ -168,7 +168,7 @@ struct Found {
   std::string_view given;
 };
 
-TEST(Math, FindsTheAnswerAndSaysByWhat) {
+TEST(Math, FindsTheAnswerAndNamesItsAnchor) {
   const Found cases[] = {
       {R"(\boxed{1}. No, \boxed{2})", "boxed", "2"},
       {R"(\boxed{1} then \boxed{2)", "boxed", "1"},
@@ -201,7 +201,7 @@ TEST(Math, FindsTheAnswerAndSaysByWhat) {
   }
 }
 
-TEST(Math, AnAnswerAtTheEndOfATruncatedResponseIsNone) {
+TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("The answer is 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("it makes 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
@@ -215,8 +215,8 @@ TEST(Math, TheReferenceIsReadLikeAResponse) {
   EXPECT_EQ(Judge("4", "").outcome, Outcome::kUnscorable);
 }
 
-// What hangs or takes quadratic time runs into the test's time limit.
-TEST(Math, WhatCannotBeComputedIsRefused) {
+// A hang or quadratic time would exceed the time limit of the test.
+TEST(Math, ValuesThatAreTooLargeAreRefused) {
   EXPECT_EQ(Judge("\\boxed{7}", "5^(5^(5^5))").outcome, Outcome::kUnscorable);
   EXPECT_EQ(Judge("\\boxed{5^{5^{5^5}}}", "7").outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("\\boxed{5^{5^{5^5}}}", "5^(5^(5^5))").outcome, Outcome::kCorrect);

@@ -11,7 +11,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-TEST(EncodeBatch, HoldsEveryFieldAndIsAlwaysJson) {
+TEST(EncodeBatch, ContainsEveryFieldAndIsAlwaysJson) {
   VerifyRequest request{"p", "r\xff", "a", R"({"level": 3})", true};
   request.source = "gsm8k";
   const json batch = json::parse(EncodeBatch({&request, 1}));
@@ -24,7 +24,7 @@ TEST(EncodeBatch, HoldsEveryFieldAndIsAlwaysJson) {
   EXPECT_EQ(json::parse(EncodeBatch({&request, 1}))["items"][0]["row"], json::object());
 }
 
-TEST(DecodeResults, AScoreIsCorrectFromItsThresholdUnlessTheReplySays) {
+TEST(DecodeResults, AScoreAtTheThresholdIsCorrectUnlessTheReplySaysOtherwise) {
   const auto verdicts = DecodeResults(
       R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, )"
       R"({"score": 2, "correct": false}, {"score": -1.5}]})",
@@ -39,7 +39,7 @@ TEST(DecodeResults, AScoreIsCorrectFromItsThresholdUnlessTheReplySays) {
   }
 }
 
-TEST(DecodeResults, WhatIsNoScoreIsUnscorableWithItsReason) {
+TEST(DecodeResults, AResultWithoutAValidScoreIsUnscorableWithItsReason) {
   const char* results[] = {"null",
                            "0",
                            "[]",
@@ -62,7 +62,7 @@ TEST(DecodeResults, WhatIsNoScoreIsUnscorableWithItsReason) {
             "it broke");
 }
 
-TEST(DecodeResults, AReplyThatIsNoAnswerMakesAllUnscorable) {
+TEST(DecodeResults, AMalformedReplyMakesAllUnscorable) {
   for (const std::string& reply :
        {std::string(), std::string("x"), std::string("[]"), std::string("{}"),
         std::string(R"({"results": 1})"), std::string(R"({"results": [{"score": 1}]})"),

@@ -34,7 +34,7 @@ std::vector<Verdict> Score(const RewardConfig& config, std::size_t count) {
   return (*verifier)->VerifyBatch(requests);
 }
 
-// Scores 1 where the response is the answer.
+// Scores 1 if the response is the answer.
 void Reply(const ScriptedRequest& request, ScriptedConnection& connection) {
   const json batch = json::parse(request.body);
   json results = json::array();
@@ -62,7 +62,7 @@ TEST(HttpReward, ScoresABatchInItsOrderWithTheToken) {
   EXPECT_EQ(seen, "POST /score Bearer secret application/json");
 }
 
-TEST(HttpReward, TriesAgainWhenTheServerIsBusyAndOnlyThen) {
+TEST(HttpReward, RetriesOnlyWhenTheServerIsBusy) {
   std::atomic<int> calls = 0;
   ScriptedHttpServer busy([&](const ScriptedRequest& request, ScriptedConnection& connection) {
     if (++calls < 3) return connection.Reply(503, "busy");
@@ -81,7 +81,7 @@ TEST(HttpReward, TriesAgainWhenTheServerIsBusyAndOnlyThen) {
   EXPECT_EQ(refused, 1);
 }
 
-TEST(HttpReward, GivesUpAfterItsAttemptsAndAtItsDeadline) {
+TEST(HttpReward, StopsAfterItsAttemptsAndAtItsDeadline) {
   std::atomic<int> calls = 0;
   ScriptedHttpServer broken([&](const ScriptedRequest&, ScriptedConnection& connection) {
     ++calls;
@@ -108,7 +108,7 @@ TEST(HttpReward, ARedirectIsNotFollowed) {
   EXPECT_THAT(Score(Config(server.url()), 1)[0].unscorable_reason, HasSubstr("status 302"));
 }
 
-TEST(HttpReward, NeedsAUrlAndATokenThatCanBeRead) {
+TEST(HttpReward, RequiresAUrlAndAReadableToken) {
   EXPECT_THAT(MakeVerifier("http", RewardConfig{}).status().message(),
               HasSubstr("run.reward.http.url = ''"));
   RewardConfig config = Config("http://127.0.0.1:1");

@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Functions as users of verl and TRL write them.
+// Reward functions in the form that users of verl and TRL write.
 constexpr std::string_view kFunctions = R"(
 import asyncio, os, time
 
@@ -115,7 +115,7 @@ TEST_F(PythonRewardTest, TrlFunctionsRunUnchanged) {
   EXPECT_EQ(Score(*Make("reward_chat"), {"7", "8"})[0].raw_reward, 1);
 }
 
-TEST_F(PythonRewardTest, ABatchThatFailsAsAWholeIsUnscorableWithTheReason) {
+TEST_F(PythonRewardTest, ABatchThatFailsIsUnscorableWithTheReason) {
   for (const Verdict& verdict : Score(*Make("reward_raises"), {"7", "8"}))
     EXPECT_EQ(verdict.unscorable_reason, "ValueError: a bug");
   for (const Verdict& verdict : Score(*Make("reward_short"), {"7", "8"}))
@@ -149,7 +149,7 @@ TEST_F(PythonRewardTest, SeveralThreadsShareTheProcesses) {
     EXPECT_EQ(outcomes[i], i % 2 == 0 ? Outcome::kCorrect : Outcome::kWrong);
 }
 
-TEST_F(PythonRewardTest, AFileThatCannotBeUsedIsKnownAtStart) {
+TEST_F(PythonRewardTest, AnUnusableFileIsAnErrorAtStart) {
   const auto error = [&](const std::string& name) {
     return MakeVerifier(name, config_).status().message();
   };

@@ -1,5 +1,5 @@
-// The escape list: each program tries to do harm, and is held. They run in the sandbox only; where
-// it is not permitted nothing runs.
+// Programs that attempt to escape from the sandbox or to exhaust the machine, each of which must be
+// contained. They run only inside a sandbox; without one, the tests are skipped.
 #include "lib/verify/sandbox/sandbox.h"
 
 #include <gmock/gmock.h>
@@ -46,7 +46,7 @@ class SandboxTest : public ::testing::Test {
     return result.ok() ? *result : SandboxResult();
   }
 
-  // Processes of this machine whose command line holds `marker`.
+  // Counts processes of this machine whose command line contains `marker`.
   static int Running(const std::string& marker) {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
@@ -79,7 +79,7 @@ TEST_F(SandboxTest, ASignalIsAnExitCode) {
   EXPECT_EQ(Python("import os\nos.abort()").exit_code, 134);
 }
 
-TEST_F(SandboxTest, AForkBombStaysInItsBoundAndEndsWithTheRun) {
+TEST_F(SandboxTest, AForkBombIsBoundedAndEndsWithTheRun) {
   const SandboxResult result = Python(
       "import os\nn = 0\n"
       "try:\n"
@@ -93,7 +93,7 @@ TEST_F(SandboxTest, AForkBombStaysInItsBoundAndEndsWithTheRun) {
   EXPECT_EQ(Running("98765431"), 0);
 }
 
-TEST_F(SandboxTest, AForkBombThatGoesOnIsKilledWhole) {
+TEST_F(SandboxTest, AForkBombThatDoesNotEndIsKilledCompletely) {
   const SandboxResult result = Python(
       "import os\n"
       "while True:\n"
@@ -134,7 +134,7 @@ TEST_F(SandboxTest, DiskIsBounded) {
   EXPECT_EQ(result.output, "True\nTrue\n");
 }
 
-TEST_F(SandboxTest, OneFileIsBounded) {
+TEST_F(SandboxTest, AFileIsBounded) {
   const SandboxResult result =
       Python("open('/work/x', 'wb').write(bytes(20 << 20))",
              {.cpu_seconds = 10, .wall = milliseconds(20000), .disk_bytes = 8 << 20});
@@ -154,7 +154,7 @@ TEST_F(SandboxTest, ThereIsNoNetwork) {
   EXPECT_EQ(result.output, "['lo']\n");
 }
 
-TEST_F(SandboxTest, NothingCanBeTracedOrReadFromOtherProcesses) {
+TEST_F(SandboxTest, OtherProcessesCanNeitherBeTracedNorRead) {
   const SandboxResult result = Python(
       "import ctypes, os\n"
       "libc = ctypes.CDLL(None, use_errno=True)\n"
@@ -165,7 +165,7 @@ TEST_F(SandboxTest, NothingCanBeTracedOrReadFromOtherProcesses) {
   EXPECT_EQ(result.output, "-1 1\n-1 1\n-1\n");
 }
 
-TEST_F(SandboxTest, ProcShowsTheSandboxOnly) {
+TEST_F(SandboxTest, ProcShowsOnlyTheSandbox) {
   ::setenv("BUTTRESS_SECRET", "hunter2", 1);
   const SandboxResult result = Python(
       "import os\n"
@@ -186,7 +186,7 @@ TEST_F(SandboxTest, ProcShowsTheSandboxOnly) {
   EXPECT_EQ(result.output, "True True\nFalse None\n");
 }
 
-TEST_F(SandboxTest, SymlinksLeadNowhere) {
+TEST_F(SandboxTest, SymlinksDoNotLeadOutside) {
   const SandboxResult result = Python(
       "import os\n"
       "for target in ['/etc/passwd', '/etc/shadow', '/root/.bashrc', '../../../../etc/passwd', "
@@ -202,7 +202,7 @@ TEST_F(SandboxTest, SymlinksLeadNowhere) {
   EXPECT_EQ(result.output, "no hard link\nno chroot\n");
 }
 
-TEST_F(SandboxTest, SignalsReachNobodyOutside) {
+TEST_F(SandboxTest, SignalsDoNotReachProcessesOutside) {
   const std::string program = "import os\nself = " + std::to_string(::getpid()) +
                               "\n"
                               "for pid in [self, os.getppid(), -1]:\n"
@@ -241,7 +241,7 @@ TEST_F(SandboxTest, ABusyLoopEndsAtItsCpuTime) {
   EXPECT_EQ(result.end, SandboxEnd::kCpuTime);
 }
 
-TEST_F(SandboxTest, NoDescriptorOfOursIsInherited) {
+TEST_F(SandboxTest, NoDescriptorOfTheCallerIsInherited) {
   int sockets[2];
   ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), 0);  // without close-on-exec
   const OwnedFd ours(sockets[0]);
