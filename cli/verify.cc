@@ -41,7 +41,10 @@ struct Counts {
 
 void PrintTable() {
   for (const VerifierEntry& entry : VerifierTable()) {
-    fmt::print("{:<12} {}\n", entry.name, entry.meaning);
+    std::string line(entry.meaning);
+    if (!entry.settings.empty()) line.append("; settings: ").append(entry.settings);
+    if (!entry.source.empty()) line.append("; source: ").append(entry.source);
+    fmt::print("{:<12} {}\n", entry.name, line);
   }
 }
 

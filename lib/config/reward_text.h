@@ -3,6 +3,8 @@
 // overlong"). Signs and * stand between spaces; a term without a weight has weight 1.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -17,6 +19,29 @@ inline constexpr std::string_view kVerifierNames[] = {
     "exact",       "number",       "math",   "arithmetic", "countdown",
     "normalized",  "choice",       "format", "length",     "overlong",
     "json_schema", "instructions", "code",   "python",     "http"};
+
+// The verifiers, in the order of kVerifierNames.
+enum class VerifierId : std::uint8_t {
+  kExact,
+  kNumber,
+  kMath,
+  kArithmetic,
+  kCountdown,
+  kNormalized,
+  kChoice,
+  kFormat,
+  kLength,
+  kOverlong,
+  kJsonSchema,
+  kInstructions,
+  kCode,
+  kPython,
+  kHttp,
+};
+
+constexpr std::string_view VerifierName(VerifierId id) {
+  return kVerifierNames[static_cast<std::size_t>(id)];
+}
 
 struct SumTerm {
   double weight = 1;

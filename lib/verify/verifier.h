@@ -82,12 +82,15 @@ struct KnownAnswer {
   Outcome outcome;
 };
 
+// One row of the table of verifiers. `buttress verify --list` and docs/verifiers.md print it.
 struct VerifierEntry {
   // The name in run.reward, followed by an argument if `meaning` says so: python:FILE:FUNCTION.
   std::string_view name;
   Result<std::unique_ptr<Verifier>> (*make)(const RewardConfig& config, std::string_view argument);
-  std::string_view meaning;  // one line for `buttress verify --list` and docs/verifiers.md
-  std::span<const KnownAnswer> known_answers;
+  std::string_view meaning;        // when a completion is correct, in one line
+  std::string_view settings = "";  // the keys that it reads beside those of every verifier
+  std::string_view source = "";    // the paper, data set or standard that defines it
+  std::span<const KnownAnswer> known_answers = {};
 };
 
 std::span<const VerifierEntry> VerifierTable();

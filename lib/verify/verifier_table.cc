@@ -1,3 +1,6 @@
+#include <algorithm>
+
+#include "lib/config/reward_text.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
@@ -103,51 +106,91 @@ constexpr KnownAnswer kInstructionsAnswers[] = {
 };
 
 constexpr VerifierEntry kTable[] = {
-    {"exact", Plain<MakeExact>, "the response is the answer, white space around them aside",
-     kExactAnswers},
-    {"number", Plain<MakeNumber>,
-     "the final number of a worked solution (####, \\boxed{}, 'answer is', else the last one) "
-     "equals the answer's",
-     kNumberAnswers},
-    {"math", Plain<MakeMath>,
-     "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last expression) "
-     "means the same as the answer's",
-     kMathAnswers},
-    {"arithmetic", Plain<MakeArithmetic>,
-     "the response, or what its <answer> tags hold, is the answer's integer and nothing else",
-     kArithmeticAnswers},
-    {"countdown", Plain<MakeCountdown>,
-     "the response is an expression over the given numbers that equals the target, exactly",
-     kCountdownAnswers},
-    {"normalized", Plain<MakeNormalized>,
-     "the answer's words, or those of one of a JSON list, without regard to case, punctuation, "
-     "articles and white space",
-     kNormalizedAnswers},
-    {"choice", Plain<MakeChoice>, "the answer's letter, A to J", kChoiceAnswers},
-    {"format", Plain<MakeFormat>,
-     "the response is run.reward.format.tags in their order, each once", kFormatAnswers},
-    {"length",
-     Plain<MakeLength>,
-     "the response is between run.reward.length.min and .max long",
-     {}},
-    {"overlong", Plain<MakeOverlong>,
-     "0, down to -1 for a completion near its token limit (DAPO); part of a sum", kOverlongAnswers},
-    {"json_schema", Plain<MakeJsonSchema>,
-     "the response holds JSON that fits the schema in the answer", kJsonSchemaAnswers},
-    {"instructions", Plain<MakeInstructions>,
-     "the response follows every instruction of the answer or row (instruction_id_list and kwargs "
-     "as in IFEval)",
-     kInstructionsAnswers},
-    {"code",
-     Plain<MakeCode>,
-     "the response's program passes the answer's tests, in a sandbox (lib/verify/code/tests.h)",
-     {}},
-    {"python",
-     MakePython,
-     "python:FILE:FUNCTION, a reward function written for verl (compute_score) or TRL, unchanged",
-     {}},
-    {"http", Plain<MakeHttp>, "the server at run.reward.http.url says so", {}},
+    {.name = VerifierName(VerifierId::kExact),
+     .make = Plain<MakeExact>,
+     .meaning = "the response equals the answer, except for white space at the ends",
+     .known_answers = kExactAnswers},
+    {.name = VerifierName(VerifierId::kNumber),
+     .make = Plain<MakeNumber>,
+     .meaning = "the final number of a worked solution (after ####, in \\boxed{}, after 'answer "
+                "is', else the last one) equals that of the answer",
+     .source = "GSM8K, arXiv 2110.14168",
+     .known_answers = kNumberAnswers},
+    {.name = VerifierName(VerifierId::kMath),
+     .make = Plain<MakeMath>,
+     .meaning = "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last "
+                "expression) has the meaning of the reference",
+     .settings = "run.reward.math",
+     .known_answers = kMathAnswers},
+    {.name = VerifierName(VerifierId::kArithmetic),
+     .make = Plain<MakeArithmetic>,
+     .meaning = "the response, or the content of its <answer> tags, is the integer of the answer "
+                "and nothing else",
+     .known_answers = kArithmeticAnswers},
+    {.name = VerifierName(VerifierId::kCountdown),
+     .make = Plain<MakeCountdown>,
+     .meaning =
+         "the response is an expression over the given numbers that equals the target exactly",
+     .settings = "run.reward.use_all",
+     .known_answers = kCountdownAnswers},
+    {.name = VerifierName(VerifierId::kNormalized),
+     .make = Plain<MakeNormalized>,
+     .meaning = "the response has the words of the answer, or of one of a JSON list, regardless of "
+                "case, punctuation, articles and white space",
+     .source = "SQuAD, arXiv 1606.05250",
+     .known_answers = kNormalizedAnswers},
+    {.name = VerifierName(VerifierId::kChoice),
+     .make = Plain<MakeChoice>,
+     .meaning = "the response names the letter of the answer, A to J",
+     .known_answers = kChoiceAnswers},
+    {.name = VerifierName(VerifierId::kFormat),
+     .make = Plain<MakeFormat>,
+     .meaning = "the response consists of the configured tags in their order, each once",
+     .settings = "run.reward.format",
+     .known_answers = kFormatAnswers},
+    {.name = VerifierName(VerifierId::kLength),
+     .make = Plain<MakeLength>,
+     .meaning = "the length of the response is between min and max",
+     .settings = "run.reward.length"},
+    {.name = VerifierName(VerifierId::kOverlong),
+     .make = Plain<MakeOverlong>,
+     .meaning = "the completion is short enough; near its token limit the reward falls from 0 to "
+                "-1; for use in a sum",
+     .settings = "run.reward.length",
+     .source = "DAPO, arXiv 2503.14476, eq. 13",
+     .known_answers = kOverlongAnswers},
+    {.name = VerifierName(VerifierId::kJsonSchema),
+     .make = Plain<MakeJsonSchema>,
+     .meaning = "the response contains JSON that fits the schema in the answer",
+     .source = "JSON Schema, draft 2020-12",
+     .known_answers = kJsonSchemaAnswers},
+    {.name = VerifierName(VerifierId::kInstructions),
+     .make = Plain<MakeInstructions>,
+     .meaning = "the response follows every instruction in the answer or row (instruction_id_list "
+                "and kwargs)",
+     .source = "IFEval, arXiv 2311.07911",
+     .known_answers = kInstructionsAnswers},
+    {.name = VerifierName(VerifierId::kCode),
+     .make = Plain<MakeCode>,
+     .meaning = "the program in the response passes the tests in the answer, in a sandbox "
+                "(lib/verify/code/tests.h)",
+     .settings = "run.reward.code"},
+    {.name = VerifierName(VerifierId::kPython),
+     .make = MakePython,
+     .meaning = "python:FILE:FUNCTION, an unchanged reward function of verl (compute_score) or "
+                "TRL, judges it so",
+     .settings = "run.reward.python"},
+    {.name = VerifierName(VerifierId::kHttp),
+     .make = Plain<MakeHttp>,
+     .meaning = "the server at run.reward.http.url judges it so",
+     .settings = "run.reward.http"},
 };
+
+constexpr bool HasARowForEachName() {
+  return std::ranges::equal(kTable, kVerifierNames, {}, &VerifierEntry::name);
+}
+
+static_assert(HasARowForEachName(), "kTable must have the verifiers of kVerifierNames in order");
 
 }  // namespace
 
