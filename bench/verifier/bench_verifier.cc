@@ -36,7 +36,7 @@ Result<std::vector<Row>> ReadRows(const std::string& path) {
     const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
     if (!json.is_object() || !json.contains("answer") || !json["answer"].is_string() ||
         !json.contains("response") || !json["response"].is_string())
-      return DataLoss(path + ": a row is no object of two texts, answer and response");
+      return DataLoss(path + ": a row is not an object of two texts, answer and response");
     Row& row = rows.emplace_back();
     row.answer = json["answer"].get<std::string>();
     row.response = json["response"].get<std::string>();

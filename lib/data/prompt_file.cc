@@ -53,7 +53,7 @@ class PromptFile::Check {
       return InvalidArgument(
           fmt::format("{}: {} rows cannot be used:{}{}", file.path_, bad_, report_, more));
     }
-    if (file.rows_.empty()) return InvalidArgument(file.path_ + " holds no prompts");
+    if (file.rows_.empty()) return InvalidArgument(file.path_ + " contains no prompts");
     return OkStatus();
   }
 

@@ -45,7 +45,7 @@ Result<std::string> NameField(const json& row, const std::string& field,
 }
 
 Status CheckMessages(const json& messages, const std::string& field) {
-  if (messages.empty()) return InvalidArgument("'" + field + "' holds no messages");
+  if (messages.empty()) return InvalidArgument("'" + field + "' contains no messages");
   for (std::size_t i = 0; i < messages.size(); ++i) {
     const json& message = messages[i];
     const std::string where = "'" + field + "', message " + std::to_string(i);

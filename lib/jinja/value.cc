@@ -86,13 +86,13 @@ Result<JinjaValue> JinjaValue::FromJson(const json& value, int nesting) {
       return JinjaValue(value.get<double>());
     case json::value_t::number_unsigned:
       if (value.get<std::uint64_t>() > INT64_MAX) {
-        return InvalidArgument("the template's input holds a number above 2^63 - 1");
+        return InvalidArgument("the template's input contains a number above 2^63 - 1");
       }
       return JinjaValue(value.get<std::int64_t>());
     case json::value_t::string: {
       const std::string& text = value.get_ref<const std::string&>();
       if (FirstInvalidUtf8(text).has_value()) {
-        return InvalidArgument("the template's input holds a text that is not UTF-8");
+        return InvalidArgument("the template's input contains a text that is not UTF-8");
       }
       return Text(text);
     }

@@ -31,21 +31,21 @@ std::optional<std::int64_t> Integer(const json& value) {
 
 Result<CountdownProblem> ParseJson(std::string_view text) {
   const json row = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!row.is_object()) return InvalidArgument("no JSON object");
+  if (!row.is_object()) return InvalidArgument("not a JSON object");
   CountdownProblem problem;
   const char* name = row.contains("numbers") ? "numbers" : "nums";
   if (!row.contains(name) || !row[name].is_array()) return InvalidArgument("no array 'numbers'");
   for (const json& number : row[name]) {
     const auto integer = Integer(number);
     if (!integer)
-      return InvalidArgument("'numbers' holds " + number.dump() + ", which is no integer");
+      return InvalidArgument("'numbers' holds " + number.dump() + ", which is not an integer");
     problem.numbers.push_back(*integer);
   }
   const auto target = row.contains("target") ? Integer(row["target"]) : std::nullopt;
   if (!target) return InvalidArgument("no integer 'target'");
   problem.target = *target;
   if (row.contains("operators")) {
-    if (!row["operators"].is_string()) return InvalidArgument("'operators' is no string");
+    if (!row["operators"].is_string()) return InvalidArgument("'operators' is not a string");
     problem.operators = row["operators"].get<std::string>();
   }
   return problem;
@@ -60,7 +60,7 @@ Result<CountdownProblem> ParseCompact(std::string_view text) {
     const std::size_t length = std::min(rest.find(' '), rest.size());
     const auto number = ParseInteger(rest.substr(0, length));
     if (!number)
-      return InvalidArgument("'" + std::string(rest.substr(0, length)) + "' is no integer");
+      return InvalidArgument("'" + std::string(rest.substr(0, length)) + "' is not an integer");
     problem.numbers.push_back(*number);
     rest = Trim(rest.substr(length));
   }
@@ -152,7 +152,7 @@ Status CheckSolution(const CountdownProblem& problem, const Expression& expressi
   if (use == NumberUse::kExactlyOnce && !left.empty())
     return InvalidArgument("does not use " + std::to_string(left.front()));
   if (expression.value != Rational(static_cast<signed long>(problem.target))) {
-    return InvalidArgument("gives " + ToString(expression.value));
+    return InvalidArgument("the value is " + ToString(expression.value));
   }
   return OkStatus();
 }

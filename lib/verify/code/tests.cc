@@ -80,7 +80,7 @@ Status ReadColumns(const json& row, CodeTests& tests) {
       row["inputs"].size() != row["outputs"].size())
     return InvalidArgument("'inputs' and 'outputs' are not two lists of one length");
   const bool calls = row.contains("fn_name") && !row["fn_name"].is_null();
-  if (calls && !row["fn_name"].is_string()) return InvalidArgument("'fn_name' is no text");
+  if (calls && !row["fn_name"].is_string()) return InvalidArgument("'fn_name' is not a text");
   if (calls) tests.function = row["fn_name"].get<std::string>();
   for (std::size_t i = 0; i < row["inputs"].size(); ++i)
     BUTTRESS_RETURN_IF_ERROR(
@@ -91,7 +91,7 @@ Status ReadColumns(const json& row, CodeTests& tests) {
 Status ReadAsserts(const json& list, CodeTests& tests) {
   if (!list.is_array()) return InvalidArgument("the asserts are no list");
   for (const json& line : list) {
-    if (!line.is_string()) return InvalidArgument("an assert that is no text");
+    if (!line.is_string()) return InvalidArgument("an assert is not a text");
     tests.asserts.push_back(line.get<std::string>());
   }
   return OkStatus();

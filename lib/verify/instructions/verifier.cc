@@ -24,17 +24,17 @@ Result<json> ReadRow(const VerifyRequest& request) {
     return InvalidArgument("neither the answer nor the row has 'instruction_id_list'");
   json& ids = (*row)[kIds];
   if (!ids.is_array() || ids.empty() || ids.size() > kMaxInstructions)
-    return InvalidArgument("'instruction_id_list' is no list of 1 to 64 ids");
+    return InvalidArgument("'instruction_id_list' is not a list of 1 to 64 ids");
   json& arguments = (*row)[kArguments];
   if (arguments.is_null()) arguments = json::array();
   if (!arguments.is_array() || (!arguments.empty() && arguments.size() != ids.size()))
-    return InvalidArgument("'kwargs' is no list with an object for each instruction");
+    return InvalidArgument("'kwargs' is not a list with an object for each instruction");
   while (arguments.size() < ids.size()) arguments.push_back(json::object());
   for (std::size_t i = 0; i < ids.size(); ++i) {
     if (arguments[i].is_null()) arguments[i] = json::object();
     if (!ids[i].is_string() || !arguments[i].is_object())
       return InvalidArgument("instruction " + std::to_string(i) +
-                             " is no id with an object of arguments");
+                             " is not an id with an object of arguments");
   }
   return row;
 }

@@ -33,7 +33,7 @@ Result<nlohmann::json> ParseBoundedJson(std::string_view text, std::size_t max_b
   if (Depth(text) > kMaxJsonDepth)
     return InvalidArgument("JSON nested deeper than " + std::to_string(kMaxJsonDepth));
   nlohmann::json value = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (value.is_discarded()) return InvalidArgument("no JSON");
+  if (value.is_discarded()) return InvalidArgument("not JSON");
   return value;
 }
 

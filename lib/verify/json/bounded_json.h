@@ -13,7 +13,7 @@ inline constexpr std::size_t kMaxJsonBytes = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxReferenceBytes = std::size_t{64} << 20;  // answers that hold tests
 inline constexpr int kMaxJsonDepth = 64;
 
-// Returns kInvalidArgument ("no JSON") for a text that does not parse, or with the bound that the
+// Returns kInvalidArgument ("not JSON") for a text that does not parse, or with the bound that the
 // text exceeds.
 Result<nlohmann::json> ParseBoundedJson(std::string_view text,
                                         std::size_t max_bytes = kMaxJsonBytes);

@@ -173,7 +173,7 @@ class Compiler {
     options.set_log_errors(false);
     auto pattern = std::make_unique<RE2>(text, options);
     if (!pattern->ok())
-      return Wrong(at, "'" + text + "' is no pattern of RE2: " + pattern->error());
+      return Wrong(at, "'" + text + "' is not a pattern of RE2: " + pattern->error());
     out_.patterns[text] = std::move(pattern);
     return OkStatus();
   }

@@ -85,11 +85,11 @@ class Checker {
           meant.is_array() &&
           std::any_of(meant.begin(), meant.end(), [&](const json& t) { return HasType(value, t); });
       return Require(listed || (meant.is_string() && HasType(value, meant)), at,
-                     "is no " + meant.dump());
+                     "is not of type " + meant.dump());
     }
     if (word == "enum")
       return Require(std::find(meant.begin(), meant.end(), value) != meant.end(), at,
-                     "is none of " + meant.dump());
+                     "is not one of " + meant.dump());
     if (word == "const") return Require(value == meant, at, "is not " + meant.dump());
     if (word == "$ref")
       return Check(*FindReference(compiled_.root, meant.get_ref<const std::string&>()), value, at,

@@ -56,7 +56,7 @@ std::string EncodeBatch(std::span<const VerifyRequest> requests) {
 std::vector<Verdict> DecodeResults(std::string_view reply, std::size_t count, double correct_from) {
   const Result<json> parsed = ParseBoundedJson(reply, kMaxReferenceBytes);
   if (!parsed.ok())
-    return AllUnscorable(count, "the reply is no answer: " + parsed.status().message());
+    return AllUnscorable(count, "the reply is malformed: " + parsed.status().message());
   if (!parsed->is_object() || !parsed->contains("results") || !(*parsed)["results"].is_array())
     return AllUnscorable(count, "the reply has no list 'results'");
   const json& results = (*parsed)["results"];

@@ -117,8 +117,9 @@ Result<std::unique_ptr<Verifier>> MakeHttp(const RewardConfig& config) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(http.token_file, kMaxTokenBytes));
     token = Trim(text);
     if (token.empty() || token.find_first_of("\r\n") != std::string::npos)
-      return InvalidArgument(fmt::format(
-          "run.reward.http.token_file = '{}' holds no token; expected one line", http.token_file));
+      return InvalidArgument(
+          fmt::format("run.reward.http.token_file = '{}' contains no token; expected one line",
+                      http.token_file));
   }
   return std::unique_ptr<Verifier>(std::make_unique<Http>(config, std::move(token)));
 }

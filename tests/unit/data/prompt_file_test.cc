@@ -105,7 +105,7 @@ TEST_F(PromptFileTest, ARowThatIsNestedTooDeeplyIsRefused) {
 }
 
 TEST_F(PromptFileTest, AnEmptyFileIsRefused) {
-  EXPECT_THAT(Open("\n").status().message(), HasSubstr("holds no prompts"));
+  EXPECT_THAT(Open("\n").status().message(), HasSubstr("contains no prompts"));
 }
 
 TEST_F(PromptFileTest, AChangedFileIsAnError) {
