@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "lib/verify/audit/format_variant.h"
-#include "lib/verify/audit/near_miss.h"
+#include "lib/verify/audit/variants.h"
 #include "lib/verify/math/answer.h"
 
 namespace buttress {
@@ -31,10 +30,10 @@ VerifierAudit::VerifierAudit(const Verifier& verifier, bool extracts)
                        .meaning = "an empty response and a refusal are not correct"};
   checks_[kPerturbed] = {
       .name = "perturbed gold differs",
-      .meaning = "near misses made by rule are not correct (lib/verify/audit/near_miss.h)"};
+      .meaning = "near misses made by rule are not correct (lib/verify/audit/variants.h)"};
   checks_[kFormats] = {
       .name = "format variants agree",
-      .meaning = "the answer in another format is correct (lib/verify/audit/format_variant.h)"};
+      .meaning = "the answer in another format is correct (lib/verify/audit/variants.h)"};
   checks_[kBothWays] = {.name = "both ways alike",
                         .meaning = "a near miss as the reference does not make the answer correct"};
 }

@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/final_answer.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

@@ -1,6 +1,9 @@
 #include "lib/verify/extract.h"
 
 #include <algorithm>
+#include <string>
+
+#include "lib/verify/verifier.h"
 
 namespace buttress {
 namespace {
@@ -22,6 +25,23 @@ std::optional<std::size_t> ClosingBrace(std::string_view text) {
     }
   }
   return std::nullopt;
+}
+
+constexpr std::string_view kFence = "```";
+
+std::optional<FinalAnswer> AnnouncedAnswer(const VerifyRequest& request) {
+  std::optional<std::string_view> behind = BehindAnswerIs(request.response);
+  if (!behind) return std::nullopt;
+  if (behind->starts_with("**")) behind->remove_prefix(2);  // **Answer:** B
+  const std::size_t begin = behind->find_first_not_of(" \t\r\n:");
+  if (begin == std::string_view::npos) return std::nullopt;
+  const std::size_t end = behind->find('\n', begin);
+  if (end == std::string_view::npos && request.truncated) return std::nullopt;
+  return FinalAnswer{Trim(behind->substr(begin, end - begin)), "answer is"};
+}
+
+bool HasWord(std::string_view words, std::string_view word) {
+  return (" " + std::string(words) + " ").find(" " + std::string(word) + " ") != std::string::npos;
 }
 
 }  // namespace
@@ -71,6 +91,38 @@ std::optional<std::string_view> BehindLast(std::string_view text, std::string_vi
     if (std::equal(here.begin(), here.end(), anchor.begin(), same)) return text.substr(end);
   }
   return std::nullopt;
+}
+
+std::optional<std::string_view> BehindAnswerIs(std::string_view text) {
+  const auto is = BehindLast(text, "answer is");
+  const auto colon = BehindLast(text, "answer:");
+  return !is || (colon && colon->size() < is->size()) ? colon : is;
+}
+
+std::optional<FinalAnswer> FindFinalAnswer(const VerifyRequest& request) {
+  if (const auto tagged = InAnswerTags(request.response)) return FinalAnswer{*tagged, "tags"};
+  if (const auto box = InLastBox(request.response)) return FinalAnswer{*box, "boxed"};
+  if (const auto announced = AnnouncedAnswer(request)) return announced;
+  if (request.truncated) return std::nullopt;
+  return FinalAnswer{Trim(request.response), "whole"};
+}
+
+std::optional<std::string_view> InLastFence(std::string_view text, std::string_view languages) {
+  std::optional<std::string_view> named;
+  std::optional<std::string_view> plain;
+  for (std::size_t open = text.find(kFence); open != std::string_view::npos;) {
+    const std::size_t line_end = text.find('\n', open);
+    if (line_end == std::string_view::npos) break;
+    const std::size_t close = text.find(kFence, line_end);
+    if (close == std::string_view::npos) break;
+    std::string language(Trim(text.substr(open + kFence.size(), line_end - open - kFence.size())));
+    for (char& c : language) c = Lower(c);
+    const std::string_view inside = text.substr(line_end + 1, close - line_end - 1);
+    if (language.empty()) plain = inside;
+    if (!language.empty() && HasWord(languages, language)) named = inside;
+    open = text.find(kFence, close + kFence.size());
+  }
+  return named ? named : plain;
 }
 
 }  // namespace buttress

@@ -7,6 +7,8 @@
 
 namespace buttress {
 
+struct VerifyRequest;
+
 // Returns the text without white space at its ends.
 std::string_view Trim(std::string_view text);
 
@@ -22,5 +24,23 @@ std::optional<std::string_view> InLastBox(std::string_view text);
 // Returns the text after the last `anchor`, compared without case. REQUIRES: `anchor` is lower case
 // and not empty.
 std::optional<std::string_view> BehindLast(std::string_view text, std::string_view anchor);
+
+// Returns the text after the last "answer is" or "answer:", whichever is later.
+std::optional<std::string_view> BehindAnswerIs(std::string_view text);
+
+struct FinalAnswer {
+  std::string_view text;    // without white space at both ends
+  std::string_view anchor;  // "tags", "boxed", "answer is", "whole"
+};
+
+// Returns the first of these that the response contains: the last <answer>...</answer>; the last
+// \boxed{...} that is closed; the rest of the line after the last "answer is" or "answer:"; the
+// whole response. Returns nullopt if that part reaches the end of a truncated response.
+std::optional<FinalAnswer> FindFinalAnswer(const VerifyRequest& request);
+
+// Returns the content of the last closed Markdown fence (```python ... ```) whose language is in
+// `languages` (lower case, separated by spaces), else of the last one without a language. Linear in
+// the text.
+std::optional<std::string_view> InLastFence(std::string_view text, std::string_view languages);
 
 }  // namespace buttress

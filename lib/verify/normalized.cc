@@ -10,7 +10,6 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/verify/extract.h"
-#include "lib/verify/final_answer.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {

@@ -120,13 +120,6 @@ std::optional<Numeral> BehindHashes(std::string_view text, bool truncated) {
   return at_once ? numeral : std::nullopt;
 }
 
-std::optional<Numeral> BehindAnswerIs(std::string_view text, bool truncated) {
-  std::optional<std::string_view> behind = BehindLast(text, "answer is");
-  const std::optional<std::string_view> colon = BehindLast(text, "answer:");
-  if (!behind || (colon && colon->size() < behind->size())) behind = colon;
-  return behind ? FirstNumeral(*behind, truncated) : std::nullopt;
-}
-
 std::optional<Numeral> LastNumeral(std::string_view text) {
   std::optional<Numeral> last;
   for (auto numeral = NextNumeral(text, 0); numeral; numeral = NextNumeral(text, numeral->end))
@@ -141,7 +134,10 @@ Answer FindAnswer(std::string_view text, bool truncated) {
     const bool alone = numeral && !NextNumeral(*box, numeral->end);
     return alone ? Answer{numeral->value, numeral->text} : Answer{std::nullopt, *box};
   }
-  if (const auto numeral = BehindAnswerIs(text, truncated)) return {numeral->value, numeral->text};
+  if (const auto behind = BehindAnswerIs(text)) {
+    if (const auto numeral = FirstNumeral(*behind, truncated))
+      return {numeral->value, numeral->text};
+  }
   if (truncated) return {};
   const auto numeral = LastNumeral(text);
   return numeral ? Answer{numeral->value, numeral->text} : Answer{};

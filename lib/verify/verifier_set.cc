@@ -6,7 +6,7 @@
 
 #include "lib/base/check.h"
 #include "lib/verify/verifier.h"
-#include "lib/verify/weighted_sum.h"
+#include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {

@@ -1,9 +1,8 @@
-#include "lib/verify/weighted_sum.h"
-
 #include <algorithm>
 #include <utility>
 
 #include "lib/base/clock.h"
+#include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {

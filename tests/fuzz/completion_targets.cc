@@ -3,7 +3,7 @@
 #include <memory>
 
 #include "lib/base/file.h"
-#include "lib/verify/audit/near_miss.h"
+#include "lib/verify/audit/variants.h"
 #include "lib/verify/expression.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/answer.h"

@@ -1,5 +1,4 @@
-#include "lib/verify/audit/format_variant.h"
-
+#include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 
 namespace buttress {

@@ -1,10 +1,9 @@
-#include "lib/verify/audit/near_miss.h"
-
 #include <algorithm>
 #include <array>
 #include <set>
 #include <utility>
 
+#include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/math/words.h"
 

@@ -13,7 +13,6 @@
 #include "lib/verify/code/harness.h"
 #include "lib/verify/code/tests.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/final_answer.h"
 #include "lib/verify/json/bounded_json.h"
 #include "lib/verify/sandbox/sandbox.h"
 #include "lib/verify/verifiers.h"

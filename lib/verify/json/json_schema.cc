@@ -2,7 +2,6 @@
 // keywords). The value is the text in <answer> tags, else in the last ```json fence, else the whole
 // response.
 #include "lib/verify/extract.h"
-#include "lib/verify/final_answer.h"
 #include "lib/verify/json/bounded_json.h"
 #include "lib/verify/json/schema.h"
 #include "lib/verify/verifiers.h"

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lib/verify/final_answer.h"
+#include "lib/verify/extract.h"
 #include "lib/verify/verifier.h"
 
 namespace buttress {

@@ -1,7 +1,7 @@
-#include "lib/verify/weighted_sum.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "lib/verify/verifiers.h"
 
 namespace buttress {
 namespace {

@@ -1,6 +1,4 @@
 // Ten near misses of every MATH answer, and format variants.
-#include "lib/verify/audit/near_miss.h"
-
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -11,7 +9,7 @@
 #include <sstream>
 
 #include "lib/base/file.h"
-#include "lib/verify/audit/format_variant.h"
+#include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifier.h"
 

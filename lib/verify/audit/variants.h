@@ -1,5 +1,5 @@
-// Near misses: answers that look almost like a given one and mean something else. A verifier must
-// not judge them correct.
+// Responses that audit a verifier: near misses, which look almost like a given answer and must be
+// judged wrong, and format variants, which give the same answer and must be judged alike.
 #pragma once
 
 #include <cstddef>
@@ -24,5 +24,13 @@ struct NearMiss {
 //   unit      changes the unit, if there is one
 //   letter    changes a variable, or a letter in a text
 std::vector<NearMiss> NearMisses(std::string_view answer, std::size_t most);
+
+struct FormatVariant {
+  std::string_view name;
+  std::string response;
+};
+
+// Returns responses with `answer`, which is in LaTeX and without an anchor such as \boxed.
+std::vector<FormatVariant> FormatVariants(std::string_view answer);
 
 }  // namespace buttress
