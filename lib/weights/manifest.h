@@ -68,9 +68,4 @@ std::string ManifestDigest(const WeightManifest& manifest);
 // log-prob. kDataLoss names the first violation.
 Status CheckManifest(const WeightManifest& manifest);
 
-// Convert to and from the content of manifest.json. ManifestFromJson includes CheckManifest;
-// kDataLoss.
-std::string ManifestToJson(const WeightManifest& manifest);
-Result<WeightManifest> ManifestFromJson(std::string_view json);
-
 }  // namespace buttress

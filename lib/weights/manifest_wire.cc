@@ -1,6 +1,7 @@
 #include "lib/weights/manifest_wire.h"
 
 #include <fmt/core.h>
+#include <google/protobuf/util/json_util.h>
 
 #include "lib/experience/codec.h"
 
@@ -65,6 +66,24 @@ Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
   }
   BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;
+}
+
+Result<std::string> ManifestToJson(const WeightManifest& manifest) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string json;
+  const auto status =
+      google::protobuf::util::MessageToJsonString(ManifestToProto(manifest), &json, options);
+  if (!status.ok()) return InvalidArgument(fmt::format("manifest: {}", status.ToString()));
+  return json;
+}
+
+Result<WeightManifest> ManifestFromJson(const std::string& json) {
+  v1::WeightManifest proto;
+  const auto status = google::protobuf::util::JsonStringToMessage(json, &proto);
+  if (!status.ok()) return DataLoss(fmt::format("manifest: {}", status.ToString()));
+  return ManifestFromProto(proto);
 }
 
 }  // namespace buttress

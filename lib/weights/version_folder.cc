@@ -10,6 +10,7 @@
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
@@ -72,8 +73,9 @@ Result<WeightManifest> ReadManifest(const std::string& version_folder) {
 }
 
 Status WriteManifest(const std::string& version_folder, const WeightManifest& manifest) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string json, ManifestToJson(manifest));
   BUTTRESS_ASSIGN_OR_RETURN(auto file, PartFile::Create(JoinPath(version_folder, kManifestName)));
-  BUTTRESS_RETURN_IF_ERROR(file->Append(ManifestToJson(manifest)));
+  BUTTRESS_RETURN_IF_ERROR(file->Append(json));
   return file->Commit(Durability::kPageCache);
 }
 

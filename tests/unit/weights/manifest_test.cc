@@ -27,7 +27,7 @@ class ManifestTest : public ::testing::Test {
 };
 
 TEST_F(ManifestTest, RoundTripsThroughJsonAndProto) {
-  EXPECT_EQ(*ManifestFromJson(ManifestToJson(manifest_)), manifest_);
+  EXPECT_EQ(*ManifestFromJson(*ManifestToJson(manifest_)), manifest_);
   EXPECT_EQ(*ManifestFromProto(ManifestToProto(manifest_)), manifest_);
   EXPECT_EQ(ManifestToProto(manifest_).total_bytes(), 10U);
 }
@@ -69,7 +69,7 @@ TEST_F(ManifestTest, AnyChangedEntryIsDetected) {
 }
 
 TEST_F(ManifestTest, JsonCutAtAnyByteIsRefused) {
-  const std::string json = ManifestToJson(manifest_);
+  const std::string json = *ManifestToJson(manifest_);
   for (std::size_t size = 0; size + 2 < json.size(); ++size)
     EXPECT_FALSE(ManifestFromJson(json.substr(0, size)).ok()) << size;
 }

@@ -51,7 +51,7 @@ TEST(MathPairs, AreJudgedAsTheFileStatesInBothModesAndDirections) {
   EXPECT_GT(pairs.size(), 500U);
   for (const bool strict : {false, true}) {
     RewardConfig config;
-    config.math.mode = strict ? "strict" : "lenient";
+    config.math.mode = strict ? MathMode::kStrict : MathMode::kLenient;
     const auto verifier = MakeVerifier("math", config);
     ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
     for (const AnswerPair& pair : pairs) {
@@ -61,8 +61,9 @@ TEST(MathPairs, AreJudgedAsTheFileStatesInBothModesAndDirections) {
         const std::string answer = "\\boxed{" + gold + "}";
         const Verdict verdict = (*verifier)->Verify({{}, response, answer, {}, false});
         EXPECT_EQ(verdict.outcome, same ? Outcome::kCorrect : Outcome::kWrong)
-            << pair.form << ", " << config.math.mode << ": " << given << " to " << gold << ": "
-            << verdict.given << " | " << verdict.gold << " " << verdict.unscorable_reason;
+            << pair.form << ", " << (strict ? "strict" : "lenient") << ": " << given << " to "
+            << gold << ": " << verdict.given << " | " << verdict.gold << " "
+            << verdict.unscorable_reason;
       }
     }
   }
