@@ -1,6 +1,5 @@
 #include "rollout_worker/embedded_engine.h"
 
-#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -100,7 +99,7 @@ class EmbeddedEngine final : public InferenceEngine {
     MutexLock lock(mutex_);
     if (inside_ >= queue_limit_) {
       return ResourceExhausted(
-          fmt::format("the engine has {} samples; submit again after some have ended", inside_));
+          c10::str("the engine has ", inside_, " samples; submit again after some have ended"));
     }
     ++inside_;
     submitted_.push_back({std::move(request), MonotonicSeconds()});

@@ -1,6 +1,5 @@
 #include "rollout_worker/eval.h"
 
-#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -140,9 +139,9 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
       Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
           .Run(options.sampling));
   if (result.correct + result.wrong == 0) {
-    return DataLoss(fmt::format(
-        "verifier '{}' could score none of {} completions; check that it fits the answers in {}",
-        options.reward.verifier, result.completions, options.prompts));
+    return DataLoss(c10::str("verifier '", options.reward.verifier, "' could score none of ",
+                             result.completions, " completions; check that it fits the answers in ",
+                             options.prompts));
   }
   return result;
 }

@@ -1,4 +1,4 @@
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -100,15 +100,15 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {
-    return InvalidArgument(
-        fmt::format("--completions {} at --temperature 0 gives equal completions of each prompt; "
-                    "expected a temperature above 0",
-                    flags.completions));
+    return InvalidArgument(c10::str(
+        "--completions ", flags.completions,
+        " at --temperature 0 gives equal completions of each prompt; expected a temperature "
+        "above 0"));
   }
   for (const std::int64_t k : flags.ks) {
     if (k > flags.completions) {
       return InvalidArgument(
-          fmt::format("--k {} needs --completions {} or more; it is {}", k, k, flags.completions));
+          c10::str("--k ", k, " needs --completions ", k, " or more; it is ", flags.completions));
     }
   }
   return options;

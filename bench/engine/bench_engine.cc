@@ -1,7 +1,7 @@
 // Measures the embedded engine. For each line "<completions> <tokens>" on stdin, submits that many
 // completions of random prompts at once and prints the seconds until the last one has ended.
 // bench/engine/run.py runs it.
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 
 #include <CLI/CLI.hpp>
 #include <cstdio>
@@ -50,10 +50,9 @@ Result<double> Time(InferenceEngine& engine, const Flags& flags, std::int64_t co
     for (const EngineResult& result : engine.Poll(kPoll)) {
       BUTTRESS_RETURN_IF_ERROR(result.status);
       if (static_cast<std::int32_t>(result.completion.token_ids.size()) != new_tokens) {
-        return FailedPrecondition(fmt::format(
-            "a completion ended after {} of {} tokens; the benchmark needs a model without "
-            "end-of-sequence token",
-            result.completion.token_ids.size(), new_tokens));
+        return FailedPrecondition(c10::str(
+            "a completion ended after ", result.completion.token_ids.size(), " of ", new_tokens,
+            " tokens; the benchmark needs a model without end-of-sequence token"));
       }
       ++ended;
     }

@@ -1,6 +1,5 @@
 #include "lib/policy/generator.h"
 
-#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -108,32 +107,29 @@ Status Generator::Check(const std::vector<std::int32_t>& prompt,
   if (prompt.empty()) return InvalidArgument("the prompt has no tokens");
   for (const std::int32_t token : prompt) {
     if (token < 0 || token >= config_.vocab_size) {
-      return InvalidArgument(fmt::format("prompt token {} is outside the vocabulary of {}", token,
-                                         config_.vocab_size));
+      return InvalidArgument(
+          c10::str("prompt token ", token, " is outside the vocabulary of ", config_.vocab_size));
     }
   }
   if (sampling.max_tokens < 1) {
-    return InvalidArgument(
-        fmt::format("max_tokens = {}; expected at least 1", sampling.max_tokens));
+    return InvalidArgument(c10::str("max_tokens = ", sampling.max_tokens, "; expected at least 1"));
   }
   if (!(sampling.temperature >= 0) || !(sampling.top_p > 0 && sampling.top_p <= 1) ||
       sampling.top_k < 0) {
-    return InvalidArgument(
-        fmt::format("temperature = {}, top_p = {}, top_k = {}; expected temperature >= 0, top_p in "
-                    "(0, 1] and top_k >= 0",
-                    sampling.temperature, sampling.top_p, sampling.top_k));
+    return InvalidArgument(c10::str("temperature = ", sampling.temperature,
+                                    ", top_p = ", sampling.top_p, ", top_k = ", sampling.top_k,
+                                    "; expected temperature >= 0, top_p in (0, 1] and top_k >= 0"));
   }
   const std::int64_t size = static_cast<std::int64_t>(prompt.size());
   const std::int64_t total = size + sampling.max_tokens;
   if (total > config_.max_positions) {
-    return InvalidArgument(
-        fmt::format("prompt and max_tokens are {} tokens; the model has {} positions", total,
-                    config_.max_positions));
+    return InvalidArgument(c10::str("prompt and max_tokens are ", total, " tokens; the model has ",
+                                    config_.max_positions, " positions"));
   }
   if (BlocksFor(size) + BlocksFor(total - 1) - size / kCacheBlock > cache_.total_blocks()) {
     return InvalidArgument(
-        fmt::format("prompt and max_tokens are {} tokens, more than kv_cache_tokens = {} can hold",
-                    total, options_.kv_cache_tokens));
+        c10::str("prompt and max_tokens are ", total,
+                 " tokens, more than kv_cache_tokens = ", options_.kv_cache_tokens, " can hold"));
   }
   return OkStatus();
 }

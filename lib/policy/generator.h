@@ -6,7 +6,6 @@
 #include <deque>
 #include <map>
 #include <memory>
-#include <span>
 #include <vector>
 
 #include "lib/base/status.h"

@@ -1,7 +1,5 @@
 #include "lib/policy/model_config.h"
 
-#include <fmt/core.h>
-
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -87,15 +85,15 @@ class FieldReader {
   // Records that the value of a field is not implemented.
   void Refuse(std::string_view name, std::string_view meaning) {
     if (status_.ok()) {
-      status_ =
-          InvalidArgument(fmt::format("{}: {} = {}: {}", path_, name, Find(name)->dump(), meaning));
+      status_ = InvalidArgument(path_ + ": " + std::string(name) + " = " + Find(name)->dump() +
+                                ": " + std::string(meaning));
     }
   }
 
   // Records a malformed field. Returns 1, a value with which reading can continue.
   std::int64_t Fail(std::string_view name, const std::string& what, const std::string& expected) {
     if (status_.ok())
-      status_ = DataLoss(fmt::format("{}: {} {}; expected {}", path_, name, what, expected));
+      status_ = DataLoss(path_ + ": " + std::string(name) + " " + what + "; expected " + expected);
     return 1;
   }
 
@@ -218,8 +216,8 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   }
   for (const std::int32_t id : config.eos_token_ids) {
     if (id >= config.vocab_size) {
-      return DataLoss(fmt::format("{}: eos_token_id = {} is not below vocab_size = {}", path, id,
-                                  config.vocab_size));
+      return DataLoss(path + ": eos_token_id = " + std::to_string(id) +
+                      " is not below vocab_size = " + std::to_string(config.vocab_size));
     }
   }
   return config;

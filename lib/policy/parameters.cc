@@ -1,6 +1,5 @@
 #include "lib/policy/parameters.h"
 
-#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <cstring>
@@ -19,23 +18,16 @@ std::optional<at::ScalarType> FloatingType(const std::string& dtype) {
   return std::nullopt;
 }
 
-std::string ShapeText(at::IntArrayRef shape) {
-  std::string text = "[";
-  for (const std::int64_t size : shape)
-    text += (text.size() > 1 ? ", " : "") + std::to_string(size);
-  return text + "]";
-}
-
 Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
                           const std::string& folder) {
   const auto type = FloatingType(view.dtype);
   if (!type) {
-    return DataLoss(fmt::format("{}: tensor {} has dtype {}; expected F32, BF16 or F16", folder,
-                                view.name, view.dtype));
+    return DataLoss(c10::str(folder, ": tensor ", view.name, " has dtype ", view.dtype,
+                             "; expected F32, BF16 or F16"));
   }
   if (!shape.equals(view.shape)) {
-    return DataLoss(fmt::format("{}: tensor {} has shape {}; config.json implies {}", folder,
-                                view.name, ShapeText(view.shape), ShapeText(shape)));
+    return DataLoss(c10::str(folder, ": tensor ", view.name, " has shape ",
+                             at::IntArrayRef(view.shape), "; config.json implies ", shape));
   }
   at::Tensor tensor = at::empty(shape, at::TensorOptions(*type));
   // memcpy, because the tensors of a file may be unaligned.
@@ -112,16 +104,14 @@ Result<std::vector<at::Tensor>> ReadParameters(
     known.insert(name);
     const TensorView* view = file->Find(name);
     if (view == nullptr)
-      return DataLoss(
-          fmt::format("{}: tensor {} is missing; config.json implies it", folder, name));
+      return DataLoss(c10::str(folder, ": tensor ", name, " is missing; config.json implies it"));
     BUTTRESS_ASSIGN_OR_RETURN(at::Tensor value, CopyOf(*view, tensor.sizes(), folder));
     values.push_back(std::move(value));
   }
   if (tied_head) known.insert("lm_head.weight");
   for (const std::string& name : file->names()) {
     if (known.count(name) == 0)
-      return DataLoss(
-          fmt::format("{}: tensor {} does not belong to this architecture", folder, name));
+      return DataLoss(c10::str(folder, ": tensor ", name, " does not belong to this architecture"));
   }
   return values;
 }

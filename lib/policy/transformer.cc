@@ -2,7 +2,6 @@
 // of the MLP, V vocabulary.
 #include "lib/policy/transformer.h"
 
-#include <fmt/core.h>
 #include <torch/types.h>
 
 #include "lib/base/random.h"

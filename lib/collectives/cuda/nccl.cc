@@ -1,7 +1,6 @@
 // The NCCL back end, in libbuttress_cuda.so.
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
-#include <fmt/core.h>
 #include <nccl.h>
 #include <time.h>
 
@@ -21,13 +20,13 @@ using SteadyClock = std::chrono::steady_clock;
 
 Status FromCuda(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
-  return Unavailable(fmt::format("CUDA {}: {}", what, cudaGetErrorString(error)));
+  return Unavailable(c10::str("CUDA ", what, ": ", cudaGetErrorString(error)));
 }
 
 Status FromNccl(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess || result == ncclInProgress) return OkStatus();
   return Unavailable(
-      fmt::format("NCCL {}: {}: {}", what, ncclGetErrorString(result), ncclGetLastError(nullptr)));
+      c10::str("NCCL ", what, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
 }
 
 // The pause between two polls; CUDA and NCCL have no wait with a deadline.
@@ -82,7 +81,7 @@ class Communicator {
   Status Settle(const std::string& what, Milliseconds timeout) {
     const auto deadline = SteadyClock::now() + timeout;
     for (;;) {
-      if (aborted_) return Aborted(fmt::format("NCCL {}: the group was aborted", what));
+      if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
       ncclResult_t state = ncclSuccess;
       Status status = FromNccl(ncclCommGetAsyncError(comm_, &state), what);
       if (status.ok()) status = FromNccl(state, what);
@@ -97,7 +96,7 @@ class Communicator {
   Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout) {
     const auto deadline = SteadyClock::now() + timeout;
     for (;;) {
-      if (aborted_) return Aborted(fmt::format("NCCL {}: the group was aborted", what));
+      if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
       const cudaError_t state = cudaEventQuery(done);
       if (state == cudaSuccess) return OkStatus();
       if (state != cudaErrorNotReady) return Fail(FromCuda(state, what));
@@ -126,8 +125,8 @@ class Communicator {
 
  private:
   static Status Late(const std::string& what, Milliseconds timeout) {
-    return DeadlineExceeded(fmt::format(
-        "NCCL {}: not done after {} ms; another rank is dead or stuck", what, timeout.count()));
+    return DeadlineExceeded(c10::str("NCCL ", what, ": not done after ", timeout.count(),
+                                     " ms; another rank is dead or stuck"));
   }
 
   Status Fail(const Status& status) {
@@ -197,8 +196,7 @@ class NcclCollective : public Collective {
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
-      return CompletedWork(
-          InvalidArgument(fmt::format("broadcast from rank {} of {}", root, size_)));
+      return CompletedWork(InvalidArgument(c10::str("broadcast from rank ", root, " of ", size_)));
     return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
       return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(),
                            stream);
@@ -235,7 +233,7 @@ class NcclCollective : public Collective {
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
     if (communicator_->aborted())
-      return CompletedWork(Aborted(fmt::format("NCCL {}: the group was aborted", what)));
+      return CompletedWork(Aborted(c10::str("NCCL ", what, ": the group was aborted")));
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCuda)
         return CompletedWork(InvalidArgument("collective nccl: buffers must be in GPU memory"));
