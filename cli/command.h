@@ -27,6 +27,7 @@ std::function<Status()> AddVerify(CLI::App& app);
 std::function<Status()> AddAuditVerifier(CLI::App& app);
 std::function<Status()> AddAdvantages(CLI::App& app);
 std::function<Status()> AddLosses(CLI::App& app);
+std::function<Status()> AddMetrics(CLI::App& app);
 std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);

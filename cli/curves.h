@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
-#include "cli/steps_file.h"
+#include "lib/measure/measurements.h"
 
 namespace buttress {
 
 // Three panels under one another; every curve is the mean over a window of steps, the thin line
 // behind it the steps themselves.
-std::string CurvesSvg(const std::string& title, const std::vector<StepRecord>& records);
+std::string CurvesSvg(const std::string& title, const std::vector<StepMeasurements>& steps);
 
 }  // namespace buttress

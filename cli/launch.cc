@@ -20,13 +20,14 @@
 
 #include "cli/command.h"
 #include "cli/process.h"
-#include "cli/steps_file.h"
+#include "cli/step_line.h"
 #include "cli/summary.h"
 #include "cli/supervisor.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/measure/steps_file.h"
 
 namespace buttress {
 namespace {
@@ -189,13 +190,13 @@ class Launcher {
     const std::uintmax_t bytes = fs::file_size(JoinPath(out_, "steps.jsonl"), error);
     if (error || bytes == steps_bytes_) return OkStatus();
     steps_bytes_ = bytes;
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> records,
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
                               ReadSteps(JoinPath(out_, "steps.jsonl")));
-    for (const StepRecord& record : records) {
+    for (const StepMeasurements& step : steps) {
       // A restarted learner repeats the steps after its checkpoint; they are printed once.
-      if (record.step <= printed_step_) continue;
-      printed_step_ = record.step;
-      PrintLine(StepLine(record, config_.run.steps, SecondsLeft(records, config_.run.steps)));
+      if (step.step <= printed_step_) continue;
+      printed_step_ = step.step;
+      PrintLine(StepLine(step, config_.run.steps, SecondsLeft(steps, config_.run.steps)));
     }
     return OkStatus();
   }
@@ -288,7 +289,7 @@ class Launcher {
   Supervisor supervisor_;
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
-  std::int64_t printed_step_ = 0;
+  double printed_step_ = 0;
   std::uintmax_t steps_bytes_ = 0;
   double started_ = 0;
   double wall_seconds_ = 0;

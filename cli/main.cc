@@ -23,6 +23,7 @@ constexpr CommandEntry kCommands[] = {
      AddAuditVerifier},
     {"advantages", "compute the advantages of groups of rewards", AddAdvantages},
     {"losses", "list every policy loss with its paper and formula", AddLosses},
+    {"metrics", "list every measurement of a training step", AddMetrics},
     {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
      AddExplain},
 };

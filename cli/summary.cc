@@ -7,21 +7,21 @@
 #include <vector>
 
 #include "cli/curves.h"
-#include "cli/steps_file.h"
 #include "lib/base/file.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 namespace {
 
-double TokensPerSecond(const std::vector<StepRecord>& steps) {
+double TokensPerSecond(const std::vector<StepMeasurements>& steps) {
   if (steps.size() < 2) return 0;
   const double seconds = steps.back().time_unix - steps.front().time_unix;
-  const std::int64_t tokens = std::accumulate(
-      steps.begin() + 1, steps.end(), std::int64_t{0},
-      [](std::int64_t sum, const StepRecord& s) { return sum + s.generated_tokens; });
-  return seconds > 0 ? static_cast<double>(tokens) / seconds : 0;
+  const double tokens = std::accumulate(
+      steps.begin() + 1, steps.end(), 0.0,
+      [](double sum, const StepMeasurements& step) { return sum + step.generated_tokens; });
+  return seconds > 0 ? tokens / seconds : 0;
 }
 
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
@@ -62,7 +62,7 @@ Result<Accuracy> ReadAccuracy(const std::string& path) {
 
 Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summary) {
   const std::string& out = config.local.out;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepRecord> steps,
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
                             ReadSteps(JoinPath(out, "steps.jsonl")));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));

@@ -7,6 +7,7 @@ BUTTRESS is the path of the program `buttress`; `coordinator` is expected in the
 """
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -94,10 +95,36 @@ def settings_table():
                    + "".join(rows) + "\n" for section, rows in sections.items())
 
 
+def metric_families(folder):
+    """Returns a row per metric family that the sources of `folder` declare."""
+    name, text = r'"((?:buttress|grpc|process)_\w+)"', r'((?:"(?:[^"\\]|\\.)*"\s*)+)'
+    made = re.compile(rf"(Gauge|Counter|Histogram)s?\(\s*(?:\w+,\s*)?{name},\s*{text}")
+    collected = re.compile(rf"{name},\s*{text},\s*(?:\w+::)*(Gauge|Counter)\b")
+    found = {}
+    for source in sorted((DOCS.parent / folder).rglob("*.cc")):
+        code = source.read_text()
+        rows = [(n, k, t) for k, n, t in made.findall(code)]
+        rows += [(n, k, t) for n, t, k in collected.findall(code)]
+        for family, kind, literals in rows:
+            found[family] = (kind.lower(), "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', literals)))
+    return "".join(f"| `{n}` | {kind} | {text} |\n" for n, (kind, text) in sorted(found.items()))
+
+
+def metric_tables():
+    text = ""
+    for program, folder in (("coordinator", "coordinator"), ("worker", "rollout_worker"),
+                            ("learner", "learner"), ("every program", "lib/base")):
+        text += f"### {program.capitalize()}\n\n| metric | type | meaning |\n|---|---|---|\n"
+        text += metric_families(folder) + "\n"
+    return text
+
+
 write_part("estimators.md", printed("buttress", "advantages", "--estimator", "list", "--markdown"))
 write_part("estimators.md", advantage_table(), part=1)
 write_part("losses.md", printed("buttress", "losses", "--markdown"))
 write_part("verifiers.md", verifier_table())
 write_part("configuration.md", settings_table())
+write_part("metrics.md", printed("buttress", "metrics", "--markdown"))
+write_part("metrics.md", metric_tables(), part=1)
 if stale:
     sys.exit(f"out of date: {', '.join(stale)}; run docs/update.sh")

@@ -91,13 +91,16 @@ std::string StateToJson(const StateFile& file) {
                                  {"step", file.state.step},
                                  {"learner_epoch", file.state.learner_epoch},
                                  {"seed", file.state.seed},
-                                 {"skipped_in_a_row", file.state.skipped_in_a_row},
+                                 {"skipped_in_a_row", file.state.trainer.skipped_in_a_row},
                                  {"optimizer_steps", file.optimizer_steps},
                                  {"config_sha256", file.state.config_sha256}};
-  if (file.state.gate.threshold) json["gate_threshold"] = *file.state.gate.threshold;
-  if (file.state.gate.reward_mean) json["gate_reward_mean"] = *file.state.gate.reward_mean;
-  if (file.state.entropy.coef) json["entropy_coef"] = *file.state.entropy.coef;
-  if (file.state.entropy.last_entropy) json["entropy_last"] = *file.state.entropy.last_entropy;
+  if (file.state.trainer.gate.threshold)
+    json["gate_threshold"] = *file.state.trainer.gate.threshold;
+  if (file.state.trainer.gate.reward_mean)
+    json["gate_reward_mean"] = *file.state.trainer.gate.reward_mean;
+  if (file.state.trainer.entropy.coef) json["entropy_coef"] = *file.state.trainer.entropy.coef;
+  if (file.state.trainer.entropy.last_entropy)
+    json["entropy_last"] = *file.state.trainer.entropy.last_entropy;
   for (const WeightFile& weights : file.manifest.files) {
     json["files"].push_back(
         {{"name", weights.name}, {"bytes", weights.bytes}, {"sha256", ToHex(weights.sha256)}});
@@ -186,12 +189,12 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("step", file.state.step);
   reader.Number("learner_epoch", file.state.learner_epoch);
   reader.Number("seed", file.state.seed);
-  reader.Number("skipped_in_a_row", file.state.skipped_in_a_row);
+  reader.Number("skipped_in_a_row", file.state.trainer.skipped_in_a_row);
   reader.Number("optimizer_steps", file.optimizer_steps);
-  reader.Number("gate_threshold", file.state.gate.threshold);
-  reader.Number("gate_reward_mean", file.state.gate.reward_mean);
-  reader.Number("entropy_coef", file.state.entropy.coef);
-  reader.Number("entropy_last", file.state.entropy.last_entropy);
+  reader.Number("gate_threshold", file.state.trainer.gate.threshold);
+  reader.Number("gate_reward_mean", file.state.trainer.gate.reward_mean);
+  reader.Number("entropy_coef", file.state.trainer.entropy.coef);
+  reader.Number("entropy_last", file.state.trainer.entropy.last_entropy);
   reader.Text("config_sha256", file.state.config_sha256);
   BUTTRESS_RETURN_IF_ERROR(reader.status());
   if (format != kFormat)

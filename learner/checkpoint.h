@@ -1,8 +1,8 @@
-// The learner's checkpoints: parameters, optimizer, step; atomic, verified, bit for bit.
+// The checkpoints of the learner. A run that resumes from one continues bit for bit.
 //
 // <folder>/step-<N>/ holds model.safetensors, optimizer.safetensors and checkpoint.json, which
-// names the others with size and SHA-256. It is written beside and renamed last, so a folder of
-// that name is whole unless the disk broke it.
+// lists the size and SHA-256 of the other two. The folder is written as <folder>/part and renamed
+// last, so that step-<N> is complete unless the disk fails.
 #pragma once
 
 #include <cstdint>
@@ -16,16 +16,23 @@
 
 namespace buttress {
 
-// What a run goes on from beside tensors. Everything random is counter-based and keyed by (seed,
-// step), so that is its whole state.
+// What a trainer carries from step to step beside weights and moments.
+struct TrainerState {
+  std::int64_t skipped_in_a_row = 0;  // steps whose gradient was not finite
+  GateState gate;                     // of the advantage estimator; known to rank 0 alone
+  EntropyControl entropy;             // of the entropy bonus; known to rank 0 alone
+
+  bool operator==(const TrainerState&) const = default;
+};
+
+// The state of a run beside its tensors. Random numbers are keyed by (seed, step), so they need no
+// state of their own.
 struct CheckpointState {
   std::int64_t step = 0;
-  std::uint64_t learner_epoch = 0;  // that wrote it
+  std::uint64_t learner_epoch = 0;  // of the learner that wrote it
   std::uint64_t seed = 0;
-  std::int64_t skipped_in_a_row = 0;
-  GateState gate;             // of the advantage estimator
-  EntropyControl entropy;     // of the entropy bonus
-  std::string config_sha256;  // of the `run` half
+  TrainerState trainer;
+  std::string config_sha256;  // of the section `run` of the configuration
   std::string digest;         // SHA-256 of checkpoint.json, 32 bytes; filled by Save and Load
   std::int64_t bytes = 0;     // of all files; filled by Save and Load
 
@@ -37,14 +44,14 @@ class CheckpointStore {
  public:
   explicit CheckpointStore(std::string folder) : folder_(std::move(folder)) {}
 
-  // After OK the checkpoint survives the machine; all but the newest two are deleted. Returns
-  // `state` with digest and bytes.
+  // Returns `state` with digest and bytes once the checkpoint survives a crash of the machine.
+  // Deletes all checkpoints but the newest two.
   Result<CheckpointState> Save(CheckpointState state, const NamedTensors& parameters,
                                const AdamW& optimizer);
 
-  // Puts the newest whole checkpoint into `parameters` and `optimizer`; one that is not whole is
-  // passed over with a warning. Nothing if there is none; kDataLoss if there are some and none is
-  // whole.
+  // Loads the newest complete checkpoint into `parameters` and `optimizer`; logs a warning for each
+  // incomplete one that it skips. Returns nullopt if there is none, kDataLoss if all of them are
+  // incomplete.
   Result<std::optional<CheckpointState>> Load(const NamedTensors& parameters, AdamW& optimizer);
 
  private:

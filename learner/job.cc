@@ -1,5 +1,6 @@
 #include "learner/job.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/measure/steps_file.h"
 
 namespace buttress {
 namespace {
@@ -19,6 +21,8 @@ namespace {
 std::string CheckpointFolder(const RunConfig& config) {
   return JoinPath(config.local.out, "checkpoint");
 }
+
+std::string StepsPath(const RunConfig& config) { return JoinPath(config.local.out, "steps.jsonl"); }
 
 std::string WeightsFolder(const RunConfig& config) { return JoinPath(config.local.out, "weights"); }
 
@@ -40,7 +44,6 @@ LearnerJob::LearnerJob(const RunConfig& config, Collective& control, Collective&
       metrics_(metrics),
       credentials_(credentials),
       checkpoints_(CheckpointFolder(config)),
-      step_log_(JoinPath(config.local.out, "steps.jsonl")),
       alarms_(config.local.learner.alarms) {}
 
 LearnerJob::~LearnerJob() = default;
@@ -50,31 +53,18 @@ Status LearnerJob::Run() {
   return TrainUntilEnd();
 }
 
-// Checkpoint, registration under a new learner epoch, weights equal on all ranks and announced.
+// Loads the newest checkpoint, registers under a new learner epoch, makes the weights equal on all
+// ranks, and publishes them.
 Status LearnerJob::Start() {
   CheckpointState state;
   state.seed = config_.run.seed;
   if (leads()) {
     BUTTRESS_RETURN_IF_ERROR(LoadCheckpoint(state));
-    const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step),
-                                   state.digest};
-    BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
-                              source_.Register(config_sha256_, control_.size(), checkpoint));
-    if (static_cast<std::int64_t>(start.next_step) != state.step + 1) {
-      return Internal("the coordinator wants step " + std::to_string(start.next_step) +
-                      " after a checkpoint of step " + std::to_string(state.step));
-    }
-    state.learner_epoch = start.learner_epoch;
-    BUTTRESS_RETURN_IF_ERROR(step_log_.KeepUntil(state.step));
-    // An alarm that rang before the restart does not ring again.
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepReading> readings, step_log_.Readings());
-    for (const StepReading& reading : readings) alarms_.Observe(reading);
+    BUTTRESS_RETURN_IF_ERROR(RegisterAndReplay(state));
   }
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
   source_.Adopt(state.learner_epoch);
-  trainer_.ResumeSkipped(state.skipped_in_a_row);
-  trainer_.ResumeGate(state.gate);
-  trainer_.ResumeEntropyControl(state.entropy);
+  trainer_.Resume(state.trainer);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   next_step_ = state.step + 1;
   SetLogStep(state.step, state.step);
@@ -86,16 +76,37 @@ Status LearnerJob::Start() {
   return StartPublishing();
 }
 
+// Registers with the coordinator, which assigns the learner epoch; truncates steps.jsonl to the
+// checkpoint; and replays its steps into the alarms, so that an alarm that rang before a restart
+// does not ring again.
+Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
+  const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step),
+                                 state.digest};
+  BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
+                            source_.Register(config_sha256_, control_.size(), checkpoint));
+  if (static_cast<std::int64_t>(start.next_step) != state.step + 1) {
+    return Internal(
+        fmt::format("coordinator expects step {} next, but the checkpoint is of step {}",
+                    start.next_step, state.step));
+  }
+  state.learner_epoch = start.learner_epoch;
+  BUTTRESS_RETURN_IF_ERROR(TruncateSteps(StepsPath(config_), state.step));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
+                            ReadSteps(StepsPath(config_)));
+  for (const StepMeasurements& step : steps) alarms_.Observe(step);
+  return OkStatus();
+}
+
 Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   const double started = MonotonicSeconds();
   BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
                             checkpoints_.Load(model_.parameters(), trainer_.optimizer()));
   if (!loaded) return OkStatus();
   if (loaded->config_sha256 != config_sha256_) {
-    return InvalidArgument("the checkpoint of step " + std::to_string(loaded->step) + " in " +
-                           CheckpointFolder(config_) +
-                           " was written with other settings of `run`; restore them, or set "
-                           "local.out to another folder");
+    return InvalidArgument(
+        fmt::format("the checkpoint of step {} in {} was written with other settings of `run`; "
+                    "restore them, or set local.out to another folder",
+                    loaded->step, CheckpointFolder(config_)));
   }
   state = *loaded;
   checkpoint_step_ = state.step;
@@ -103,15 +114,15 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   return OkStatus();
 }
 
-// Rank 0's step, epoch, weights and moments become everybody's: only rank 0 reads checkpoints.
+// Broadcasts step, epoch, weights and moments of rank 0, which alone reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
   std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch),
-                            state.skipped_in_a_row, trainer_.optimizer().steps()};
+                            state.trainer.skipped_in_a_row, trainer_.optimizer().steps()};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
   state.step = numbers[0];
   state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
-  state.skipped_in_a_row = numbers[2];
+  state.trainer.skipped_in_a_row = numbers[2];
   const AdamW& optimizer = trainer_.optimizer();
   for (const NamedTensors* tensors :
        {&model_.parameters(), &optimizer.first_moments(), &optimizer.second_moments()}) {
@@ -141,84 +152,80 @@ Status LearnerJob::StartPublishing() {
 Status LearnerJob::TrainUntilEnd() {
   step_ended_ = MonotonicSeconds();
   for (; next_step_ <= config_.run.steps; ++next_step_) {
-    BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer_.Step(next_step_, LeaveRequested));
-    if (report.end == StepEnd::kFinished) break;
-    if (report.end == StepEnd::kStopped) {
+    BUTTRESS_ASSIGN_OR_RETURN(StepState state, trainer_.Step(next_step_, LeaveRequested));
+    if (state.end == StepEnd::kFinished) break;
+    if (state.end == StepEnd::kStopped) {
       BUTTRESS_RETURN_IF_ERROR(Checkpoint());
-      return Cancelled("left on request; the checkpoint holds step " +
-                       std::to_string(version_.step));
+      return Cancelled(fmt::format("left on request; the checkpoint is of step {}", version_.step));
     }
-    BUTTRESS_RETURN_IF_ERROR(AfterStep(report));
+    BUTTRESS_RETURN_IF_ERROR(FinishStep(state.measured));
   }
   return Finish();
 }
 
-// Publish, tell, checkpoint every interval.
-Status LearnerJob::AfterStep(const StepReport& report) {
-  version_.step = static_cast<std::uint64_t>(report.step);
-  SetLogStep(report.step, report.step);
-  StepTimes times;
+// Publishes the weights, records the step, and writes a checkpoint every checkpoint_interval steps.
+Status LearnerJob::FinishStep(StepMeasurements& measured) {
+  version_.step = static_cast<std::uint64_t>(next_step_);
+  SetLogStep(next_step_, next_step_);
   const double published_from = MonotonicSeconds();
   if (leads()) BUTTRESS_RETURN_IF_ERROR(Publish());
   const double now = MonotonicSeconds();
-  times.publish = now - published_from;
-  times.time_unix = static_cast<double>(RealClock().UnixMs()) / 1000;
-  times.step_seconds = now - step_ended_;
-  times.checkpoint = checkpoint_seconds_;
+  measured.seconds_publish = now - published_from;
+  measured.seconds_step = now - step_ended_;
+  measured.seconds_checkpoint = checkpoint_seconds_;
+  measured.time_unix = static_cast<double>(RealClock().UnixMs()) / 1000;
+  if (measured.seconds_step > 0)
+    measured.tokens_per_second = measured.generated_tokens / measured.seconds_step;
   step_ended_ = now;
   checkpoint_seconds_ = 0;
-  metrics_.AddStep(report, times.step_seconds);
-  if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(report, times));
-  if (report.step % config_.run.checkpoint_interval == 0) return Checkpoint();
+  if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(measured));
+  metrics_.AddStep(measured);
+  if (next_step_ % config_.run.checkpoint_interval == 0) return Checkpoint();
   return OkStatus();
 }
 
-// The step's line, its log and its alarms.
-Status LearnerJob::Record(const StepReport& report, const StepTimes& times) {
-  const std::vector<Alarm> begun = alarms_.Observe(ReadingOf(report));
-  BUTTRESS_RETURN_IF_ERROR(step_log_.Append(StepToJson(report, times, begun)));
-  metrics_.AddAlarms(alarms_, begun);
+// Observes the alarms, appends to steps.jsonl and logs.
+Status LearnerJob::Record(StepMeasurements& measured) {
+  measured.alarms = alarms_.Observe(measured);
+  measured.kl_average = alarms_.kl_average();
+  BUTTRESS_RETURN_IF_ERROR(AppendStep(StepsPath(config_), measured));
+  metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",
-      {{"reward", report.batch.reward_mean},
-       {"acr", report.batch.collapse.acr()},
-       {"entropy", report.entropy},
-       {"kl", report.loss.kl_k3},
-       {"grad_norm", report.grad_norm},
-       {"seconds", times.step_seconds}});
-  for (const Alarm alarm : begun) {
+      {{"reward", measured.reward_mean},
+       {"acr", measured.acr},
+       {"entropy", measured.entropy},
+       {"kl", measured.kl},
+       {"grad_norm", measured.grad_norm},
+       {"seconds", measured.seconds_step}});
+  for (const Alarm alarm : measured.alarms) {
     Log(kWarn, "alarm",
         {{"alarm", std::string(AlarmName(alarm))},
-         {"entropy", report.entropy},
-         {"kl_average", alarms_.kl_average()},
-         {"distinct_share", report.responses.distinct_share()}});
+         {"entropy", measured.entropy},
+         {"kl_average", measured.kl_average},
+         {"distinct_share", measured.distinct_share}});
   }
   return OkStatus();
 }
 
 Status LearnerJob::Publish() {
-  const double started = MonotonicSeconds();
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<Canary> canaries, GreedyCanaries(model_));
-  BUTTRESS_RETURN_IF_ERROR(
-      weight_sync_->Publish(version_, model_.parameters(), std::move(canaries)));
-  metrics_.AddPublish(MonotonicSeconds() - started);
-  return OkStatus();
+  return weight_sync_->Publish(version_, model_.parameters(), std::move(canaries));
 }
 
-// Rank 0 writes: the state is the same on all ranks. Nothing if this step's checkpoint stands
-// already.
+// Rank 0 writes, because the state is the same on all ranks. Does nothing if the checkpoint of this
+// step exists already.
 Status LearnerJob::Checkpoint() {
   const auto step = static_cast<std::int64_t>(version_.step);
   if (!leads() || checkpoint_step_ == step) return OkStatus();
   const double started = MonotonicSeconds();
-  // Settled groups are never trained again, so their version must be known to the workers first.
+  // The coordinator never hands out the groups of a checkpointed step again, so the workers must
+  // know the version that the groups trained first.
   BUTTRESS_RETURN_IF_ERROR(weight_sync_->Drain());
   CheckpointState state;
   state.step = step;
   state.learner_epoch = version_.learner_epoch;
   state.seed = config_.run.seed;
-  state.skipped_in_a_row = trainer_.skipped_in_a_row();
-  state.gate = trainer_.gate();
-  state.entropy = trainer_.entropy_control();
+  state.trainer = trainer_.state();
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
@@ -230,7 +237,8 @@ Status LearnerJob::Checkpoint() {
   return OkStatus();
 }
 
-// The last checkpoint settles the run; then the model as a Hugging Face folder, renamed last.
+// Writes the last checkpoint, which settles the run, and then the model as a Hugging Face folder,
+// which is renamed last.
 Status LearnerJob::Finish() {
   BUTTRESS_RETURN_IF_ERROR(Checkpoint());
   if (leads()) {
@@ -240,8 +248,9 @@ Status LearnerJob::Finish() {
     BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(model_, config_.run.model.path, folder + ".part"));
     std::filesystem::remove_all(folder, error);
     std::filesystem::rename(folder + ".part", folder, error);
-    if (error) return Unavailable("cannot rename " + folder + ".part: " + error.message());
-    Log(kInfo, "learner is done", {{"model", folder}});
+    if (error)
+      return Unavailable(fmt::format("cannot rename {}.part: {}", folder, error.message()));
+    Log(kInfo, "learner has finished", {{"model", folder}});
   }
   return control_.Barrier();
 }

@@ -1,5 +1,5 @@
-// A learner job from its start to its end: join, go on from the newest checkpoint, train step after
-// step, publish, checkpoint, leave.
+// A learner job from start to end: register, resume from the newest checkpoint, train step by step,
+// publish weights, write checkpoints, and write the model.
 #pragma once
 
 #include <cstdint>
@@ -8,41 +8,42 @@
 #include "learner/checkpoint.h"
 #include "learner/coordinator_source.h"
 #include "learner/learner_metrics.h"
-#include "learner/step_log.h"
 #include "learner/trainer.h"
 #include "learner/weight_sync.h"
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
+#include "lib/measure/alarms.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/weight_server.h"
 
 namespace buttress {
 
-// Of one rank; every rank runs the same calls. Rank 0 alone talks to the coordinator, but for
-// fetching groups.
+// The job of one rank; every rank makes the same calls. Only rank 0 talks to the coordinator,
+// except that every rank fetches its own groups.
 class LearnerJob {
  public:
-  // Everything must outlive it. `control` carries bytes on the CPU, `tensors` gradients and
+  // The arguments must outlive the job. `control` carries bytes on the CPU, `tensors` gradients and
   // weights.
   LearnerJob(const RunConfig& config, Collective& control, Collective& tensors, Transformer& model,
              Trainer& trainer, CoordinatorSource& source, LearnerMetrics& metrics,
              const Credentials& credentials);
   ~LearnerJob();
 
-  // OK: the run's last step is settled and <out>/model stands. kCancelled: left on request after a
-  // checkpoint.
+  // Returns OK once the last step of the run is settled and <out>/model is complete, kCancelled
+  // after a checkpoint on request.
   Status Run();
 
  private:
   Status Start();
   Status LoadCheckpoint(CheckpointState& state);
+  Status RegisterAndReplay(CheckpointState& state);
   Status ShareState(CheckpointState& state);
   Status StartPublishing();
   Status TrainUntilEnd();
-  Status AfterStep(const StepReport& report);
-  Status Record(const StepReport& report, const StepTimes& times);
+  Status FinishStep(StepMeasurements& measured);
+  Status Record(StepMeasurements& measured);
   Status Publish();
   Status Checkpoint();
   Status Finish();
@@ -60,17 +61,18 @@ class LearnerJob {
   LearnerMetrics& metrics_;
   const Credentials& credentials_;
   CheckpointStore checkpoints_;
-  StepLog step_log_;
-  // Rank 0.
+
+  // Used on rank 0 only.
   AlarmMonitor alarms_;
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<WeightSync> weight_sync_;
-  PolicyVersion version_;  // of the weights as they are
+
+  PolicyVersion version_;  // of the current weights
   std::int64_t next_step_ = 1;
   std::int64_t checkpoint_step_ = -1;  // of the newest durable checkpoint
   double step_ended_ = 0;
-  double checkpoint_seconds_ = 0;  // of the last, until a step's line has told it
+  double checkpoint_seconds_ = 0;  // of the last checkpoint, until the next step records it
 };
 
 }  // namespace buttress

@@ -1,4 +1,5 @@
 // The learner: `mpirun -np R learner --config run.yaml`, and `learner sft` for supervised training.
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
@@ -22,7 +23,7 @@
 namespace buttress {
 namespace {
 
-// What Open MPI's mpirun tells each rank; 0 without it.
+// Returns the rank on this machine, which mpirun of Open MPI sets; 0 without mpirun.
 int LocalRank() {
   const char* text = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
   return text == nullptr ? 0 : std::atoi(text);
@@ -40,7 +41,8 @@ Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
   return device;
 }
 
-// What Open MPI and NCCL read when they start; what the environment already says stands.
+// Sets the variables that Open MPI and NCCL read when they start. A variable that the environment
+// already has keeps its value.
 void UseInterface(const std::string& interface) {
   if (interface.empty()) return;
   ::setenv("OMPI_MCA_btl_tcp_if_include", interface.c_str(), 0);
@@ -52,20 +54,21 @@ Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
   if (local.collective != CollectiveKind::kLocal)
     return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
   if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
-    return InvalidArgument("local.learner.collective = local is for one rank, mpirun started " +
-                           std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) +
-                           "; use mpi, or nccl where GPUs are");
+    return InvalidArgument(
+        fmt::format("local.learner.collective = local is for one rank, mpirun started {}; use mpi, "
+                    "or nccl where there are GPUs",
+                    std::getenv("OMPI_COMM_WORLD_SIZE")));
   }
   return MakeLocalCollective();
 }
 
-// All ranks must run the same settings; every rank hears whether they do.
+// Checks that all ranks have the same settings of `run`; every rank gets the same answer.
 Status CheckRanks(const RunConfig& config, Collective& control, int expected_world) {
   const int world = control.size();
   if (expected_world > 0 && world != expected_world) {
-    return InvalidArgument("--expect-world " + std::to_string(expected_world) +
-                           ", but the job has " + std::to_string(world) +
-                           " ranks; start it with mpirun -np " + std::to_string(expected_world));
+    return InvalidArgument(
+        fmt::format("--expect-world is {}, but the job has {} ranks; start it with mpirun -np {}",
+                    expected_world, world, expected_world));
   }
   const std::chrono::milliseconds timeout(config.local.learner.collective_timeout_ms);
   const std::string own = RunConfigHash(config);
@@ -73,11 +76,15 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
   std::int64_t differing = own == first ? 0 : 1;
   BUTTRESS_RETURN_IF_ERROR(control.AllReduceSum({&differing, 1, DType::kInt64})->Wait(timeout));
   if (differing == 0) return OkStatus();
-  return InvalidArgument(std::to_string(differing) + " of " + std::to_string(world) +
-                         " ranks have other settings of `run` than rank 0 (" + first.substr(0, 12) +
-                         "); give all ranks the same configuration file");
+  return InvalidArgument(
+      fmt::format("{} of {} ranks have other settings of `run` than rank 0 ({}); give all ranks "
+                  "the same configuration file",
+                  differing, world, first.substr(0, 12)));
 }
 
+// Serves /metrics on the configured port plus the local rank, and writes the address to
+// <out>/learner/<rank>.metrics. A port that is taken is a warning: a run does not fail for its
+// metrics.
 Status ServeMetrics(Metrics& metrics, const RunConfig& config, const Credentials& credentials,
                     int rank) {
   std::string address = config.local.learner.metrics;
@@ -122,16 +129,15 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_ASSIGN_OR_RETURN(const auto trainer, Trainer::Make(options, *model, reference.get(),
                                                               control, tensors, source));
   Metrics metrics("learner");
-  LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world,
-                                 trainer->gradient_bytes());
+  LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank));
   return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics,
                     credentials)
       .Run();
 }
 
-// After a failure the group is broken: it is aborted, so that this process leaves at once and
-// mpirun ends the others.
+// Runs `body` on the collective. A failure leaves the other ranks waiting in their collectives, so
+// the collective is aborted: this process exits at once and mpirun ends the others.
 template <class Body>
 Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
   if (!made.ok()) return made.status();
@@ -157,14 +163,14 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--model", options.model,
                  "Hugging Face folder; random weights if it has no safetensors")
       ->required();
-  app.add_option("--data", options.data, "JSONL with a prompt and a response a line")->required();
+  app.add_option("--data", options.data, "JSONL with one prompt and response per line")->required();
   app.add_option("--out", options.out, "folder to write the model to")->required();
   app.add_option("--prompt-field", options.prompt_field, "field of the prompt")
       ->capture_default_str();
   app.add_option("--response-field", options.response_field, "field of the response")
       ->capture_default_str();
   app.add_option("--steps", options.steps, "optimizer steps")->capture_default_str();
-  app.add_option("--batch", options.batch, "examples of a step, over all ranks")
+  app.add_option("--batch", options.batch, "examples per step, over all ranks")
       ->capture_default_str();
   app.add_option("--lr", options.lr, "peak learning rate; falls linearly to a tenth")
       ->capture_default_str();
@@ -173,11 +179,11 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--seed", options.seed, "seed of weights and order")->capture_default_str();
   AddChoice(app, "--dtype", options.dtype, "parameters and optimizer state");
   AddChoice(app, "--device", options.device, "device of the ranks");
-  app.add_option("--threads", options.threads, "torch threads of a rank")
+  app.add_option("--threads", options.threads, "torch threads per rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
   app.add_option("--micro-batch-tokens", options.micro_batch_tokens,
-                 "tokens of one forward and backward pass at most")
+                 "most tokens of one forward and backward pass")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();
 }

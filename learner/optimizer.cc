@@ -2,6 +2,10 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
 #include "lib/base/check.h"
 
 namespace buttress {
@@ -21,7 +25,7 @@ AdamW::AdamW(NamedTensors parameters, const OptimConfig& options)
       parameters_(std::move(parameters)),
       first_(ZerosLike(parameters_)),
       second_(ZerosLike(parameters_)) {
-  BUTTRESS_CHECK(!parameters_.empty(), "an optimizer without parameters");
+  BUTTRESS_CHECK(!parameters_.empty(), "AdamW needs at least one parameter");
   steps_ =
       at::zeros({}, parameters_.front().second.options().dtype(at::kFloat).requires_grad(false));
 }
@@ -38,8 +42,7 @@ void AdamW::Update(bool matrices, double learning_rate) {
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i].second;
     if ((parameter.dim() >= 2) != matrices) continue;
-    BUTTRESS_CHECK(parameter.grad().defined(),
-                   "a parameter without a gradient: " + parameters_[i].first);
+    BUTTRESS_CHECK(parameter.grad().defined(), parameters_[i].first + " has no gradient");
     parameters.push_back(parameter);
     grads.push_back(parameter.grad());
     first.push_back(first_[i].second);
@@ -56,5 +59,19 @@ void AdamW::Update(bool matrices, double learning_rate) {
 std::int64_t AdamW::steps() const { return static_cast<std::int64_t>(steps_.item<float>()); }
 
 void AdamW::Resume(std::int64_t steps) { steps_.fill_(static_cast<double>(steps)); }
+
+double LearningRate(const OptimConfig& options, std::int64_t step, std::int64_t total_steps) {
+  if (step < options.warmup_steps)
+    return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
+  if (options.schedule == LrSchedule::kConstant) return options.lr;
+  const auto falling_steps =
+      static_cast<double>(std::max<std::int64_t>(1, total_steps - options.warmup_steps));
+  const double done =
+      std::clamp(static_cast<double>(step - options.warmup_steps) / falling_steps, 0.0, 1.0);
+  const double left = options.schedule == LrSchedule::kLinear
+                          ? 1 - done
+                          : (1 + std::cos(std::numbers::pi * done)) / 2;
+  return options.lr * (options.min_lr_ratio + (1 - options.min_lr_ratio) * left);
+}
 
 }  // namespace buttress

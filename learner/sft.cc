@@ -1,5 +1,6 @@
 #include "learner/sft.h"
 
+#include <fmt/core.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 
 #include "learner/grad_reducer.h"
 #include "learner/optimizer.h"
-#include "learner/schedule.h"
 #include "learner/sft_data.h"
 #include "learner/token_batch.h"
 #include "lib/base/clock.h"
@@ -54,7 +54,7 @@ Result<std::int32_t> EndToken(const SftOptions& options, const ModelConfig& conf
   if (own >= 0 && std::find(ends.begin(), ends.end(), own) != ends.end()) return own;
   if (!ends.empty()) return ends.front();
   return InvalidArgument(options.model +
-                         ": config.json has no eos_token_id; responses would never end");
+                         ": config.json has no eos_token_id, so responses would never end");
 }
 
 Result<std::vector<SftExample>> LoadExamples(const SftOptions& options, const ModelConfig& config) {
@@ -81,10 +81,9 @@ class Progress {
     shown_ = now;
     const double seconds = now - started_;
     const double left = seconds / static_cast<double>(step) * static_cast<double>(steps_ - step);
-    std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n",
-                static_cast<long long>(step), static_cast<long long>(steps_),
-                100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss, lr,
-                static_cast<double>(tokens_) / seconds, left);
+    fmt::print("sft: step {}/{} {:3.0f}%  loss {:.4f}  lr {:.2e}  {:.0f} tok/s  left {:.0f}s\n",
+               step, steps_, 100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss,
+               lr, static_cast<double>(tokens_) / seconds, left);
     std::fflush(stdout);
   }
 
@@ -138,15 +137,16 @@ class SftRun {
         collective_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
     const double norm = reducer_.Norm();
     if (!std::isfinite(norm)) {
-      return DataLoss("the gradient of step " + std::to_string(step) +
-                      " is not finite; lower --lr (" + std::to_string(options_.lr) + ")");
+      return DataLoss(
+          fmt::format("the gradient of step {} is not finite; lower --lr ({})", step, options_.lr));
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
     optimizer_.Step(LearningRate(optim_, step, options_.steps));
     return OkStatus();
   }
 
-  // Every rank draws the whole batch, for the denominator, and keeps its share.
+  // Every rank draws the whole batch, because the denominator counts all of it, and keeps its
+  // share.
   std::vector<const SftExample*> DrawBatch() {
     std::vector<const SftExample*> mine;
     trained_tokens_ = batch_tokens_ = 0;
@@ -176,7 +176,7 @@ class SftRun {
   ShuffledIndices indices_;
   AdamW optimizer_;
   GradReducer reducer_;
-  double loss_ = 0;                  // mean over the batch's response tokens
+  double loss_ = 0;                  // mean over the response tokens of the batch
   std::int64_t trained_tokens_ = 0;  // response tokens of the batch, over all ranks
   std::int64_t batch_tokens_ = 0;
 };

@@ -1,5 +1,5 @@
-// `learner sft`: supervised training on prompt and response pairs, with the learner's own model,
-// loss and optimizer.
+// `learner sft`: supervised training on prompt and response pairs, with the model and optimizer of
+// the learner.
 #pragma once
 
 #include <cstdint>
@@ -28,9 +28,9 @@ struct SftOptions {
   std::int64_t micro_batch_tokens = 16384;
 };
 
-// Trains on the ranks of `collective` (each takes its share of every batch; gradients are summed)
-// and writes a Hugging Face folder on rank 0, which also shows progress on stdout. The loss is the
-// mean over the batch's response tokens.
+// Trains on the ranks of `collective`: each takes its share of every batch, and gradients are
+// summed. Rank 0 shows progress on stdout and writes a Hugging Face folder. The loss is the mean
+// cross-entropy over the response tokens of the batch.
 Status RunSft(const SftOptions& options, Collective& collective);
 
 }  // namespace buttress

@@ -84,15 +84,15 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_TRUE(reader.ok());
   const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(steps.ok());
-  std::int64_t replaced = 0;
-  for (const StepRecord& step : *steps) {
+  double replaced = 0;
+  for (const StepMeasurements& step : *steps) {
     EXPECT_EQ(step.groups, kGroupsOfAStep + step.groups_replaced);
     EXPECT_LE(step.groups_replaced, kCap * kGroupsOfAStep);
     replaced += step.groups_replaced;
   }
   // A model trained for forty steps is wrong about most problems, so most groups are constant.
   EXPECT_GT(replaced, 0);
-  EXPECT_EQ((*AuditLedger(**reader)).dropped["no_signal"], replaced);
+  EXPECT_EQ(static_cast<double>((*AuditLedger(**reader)).dropped["no_signal"]), replaced);
   EXPECT_GT((*reader)->Skipped()->at(static_cast<std::size_t>(SkipReason::kFarther)), 0);
   EXPECT_THAT(TextOf(run.log()), HasSubstr(" replaced, "));
 }

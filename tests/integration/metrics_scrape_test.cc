@@ -1,7 +1,7 @@
 // Checks /metrics of running programs with promtool, and the ACR against a recount from the ledger.
 #include <gtest/gtest.h>
 
-#include <fstream>
+#include <sstream>
 
 #include "tests/support/launched_run.h"
 
@@ -15,13 +15,24 @@ std::string Scrape(const std::string& address, const std::string& to) {
   return TextOf(to);
 }
 
+// Every family must be in docs/metrics.md.
+void ExpectDocumented(const std::string& scraped) {
+  const std::string page = TextOf(BUTTRESS_DOCS_DIR "/metrics.md");
+  std::istringstream lines(scraped);
+  for (std::string line; std::getline(lines, line);) {
+    if (!line.starts_with("# TYPE ")) continue;
+    const std::string name = line.substr(7, line.find(' ', 7) - 7);
+    EXPECT_NE(page.find("`" + name + "`"), std::string::npos) << name;
+  }
+}
+
 double ValueOf(const std::string& text, const std::string& series) {
   const std::size_t at = text.find("\n" + series + " ");
   if (at == std::string::npos) return -1;
   return std::stod(text.substr(at + series.size() + 2));
 }
 
-TEST(MetricsScrapeTest, PromtoolAcceptsAllMetricsAndTheAcrEqualsTheLedger) {
+TEST(MetricsScrapeTest, AllMetricsAreDocumentedPromtoolAcceptsThemAndTheAcrEqualsTheLedger) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(400, {"--no-eval"});
   run.Start();
@@ -34,6 +45,7 @@ TEST(MetricsScrapeTest, PromtoolAcceptsAllMetricsAndTheAcrEqualsTheLedger) {
     std::remove(scraped.c_str());
     const std::string text = Scrape(address.substr(0, address.find('\n')), scraped);
     EXPECT_NE(text.find("buttress_build_info"), std::string::npos) << file << ": " << text;
+    ExpectDocumented(text);
     const std::string log = JoinPath(out, "promtool.log");
     std::remove(log.c_str());
     EXPECT_EQ(RunToEnd({"sh", "-c", "promtool check metrics < " + scraped}, log, 10000), 0)

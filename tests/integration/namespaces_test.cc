@@ -69,7 +69,7 @@ class Cluster {
   // Returns the last step that the learner has logged.
   std::int64_t step() const {
     const auto steps = ReadSteps(machines_.Path("l0", "/tmp/run/steps.jsonl"));
-    return steps.ok() && !steps->empty() ? steps->back().step : 0;
+    return steps.ok() && !steps->empty() ? static_cast<std::int64_t>(steps->back().step) : 0;
   }
 
   bool WaitForStep(std::int64_t wanted, std::int64_t timeout_ms) {

@@ -10,6 +10,7 @@ LIBRARIES = {
     "http": {"base"},
     "config": {"base"},
     "experience": {"base"},
+    "measure": {"base", "config"},
     "rl": {"base", "config", "experience"},
     "explain": {"base", "config", "experience", "rl"},
     "verify": {"base", "config", "experience", "http"},

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/steps_file.h"
 #include "lib/ledger/reader.h"
+#include "lib/measure/steps_file.h"
 #include "tests/support/quickstart_run.h"
 
 namespace buttress {
@@ -44,7 +44,8 @@ class LaunchedRun {
   bool WaitForStep(std::int64_t step, std::int64_t timeout_ms) {
     return WaitUntil(timeout_ms, [&] {
       auto steps = ReadSteps(JoinPath(out_, "steps.jsonl"));
-      return (steps.ok() && !steps->empty() && steps->back().step >= step) || !process_->Running();
+      return (steps.ok() && !steps->empty() && steps->back().step >= static_cast<double>(step)) ||
+             !process_->Running();
     });
   }
 
@@ -88,7 +89,7 @@ inline void ExpectStepsInOrder(const LaunchedRun& run, std::int64_t steps) {
   ASSERT_TRUE(records.ok()) << records.status().ToString();
   ASSERT_EQ(static_cast<std::int64_t>(records->size()), steps);
   for (std::int64_t i = 0; i < steps; ++i)
-    EXPECT_EQ((*records)[static_cast<std::size_t>(i)].step, i + 1);
+    EXPECT_EQ((*records)[static_cast<std::size_t>(i)].step, static_cast<double>(i + 1));
 }
 
 // Every drawn prompt is settled or dropped, each once, and the counters of the summary are those of

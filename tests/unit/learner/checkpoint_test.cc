@@ -42,9 +42,9 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
     state.step = step;
     state.learner_epoch = 3;
     state.seed = 18446744073709551615u;
-    state.skipped_in_a_row = 1;
-    state.entropy = {0.1 + 0.02, 0.3};
-    state.gate = {0.1 + 0.2, 0.7};  // what decimal digits must give back bit for bit
+    state.trainer.skipped_in_a_row = 1;
+    state.trainer.entropy = {0.1 + 0.02, 0.3};
+    state.trainer.gate = {0.1 + 0.2, 0.7};  // what decimal digits must give back bit for bit
     state.config_sha256 = "abc";
     return state;
   }

@@ -6,7 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "learner/grad_reducer.h"
-#include "learner/schedule.h"
 #include "lib/base/file.h"
 #include "lib/collectives/collective.h"
 

@@ -36,10 +36,10 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
       Trainer::Make({run, learner, ""}, *model,
                     run.algorithm.kl_coef > 0 ? reference.get() : nullptr, group, group, source));
   for (std::int64_t step = 1; step <= kSteps; ++step) {
-    BUTTRESS_ASSIGN_OR_RETURN(const StepReport report, trainer->Step(step, [] { return false; }));
+    BUTTRESS_ASSIGN_OR_RETURN(const StepState state, trainer->Step(step, [] { return false; }));
     if (group.rank() == 0)
-      std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), report.loss.loss(),
-                  report.grad_norm);
+      std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), state.measured.loss,
+                  state.measured.grad_norm);
   }
   std::string bytes;
   for (const auto& [name, tensor] : model->parameters()) {

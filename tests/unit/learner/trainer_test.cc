@@ -30,10 +30,10 @@ class TrainerTest : public testing::Test {
     trainer = *std::move(made);
   }
 
-  StepReport Step(std::int64_t step) {
-    auto report = trainer->Step(step, Never);
-    EXPECT_TRUE(report.ok()) << report.status().ToString();
-    return report.ok() ? *report : StepReport();
+  StepState Step(std::int64_t step) {
+    auto state = trainer->Step(step, Never);
+    EXPECT_TRUE(state.ok()) << state.status().ToString();
+    return state.ok() ? *std::move(state) : StepState();
   }
 
   std::vector<at::Tensor> Parameters() const {
@@ -64,31 +64,31 @@ class TrainerTest : public testing::Test {
 TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   Make();
   const auto before = Parameters();
-  const StepReport report = Step(1);
+  const StepState report = Step(1);
   EXPECT_EQ(report.end, StepEnd::kTrained);
-  EXPECT_FALSE(report.skipped);
-  EXPECT_GT(report.grad_norm, 0);
+  EXPECT_FALSE(report.measured.skipped);
+  EXPECT_GT(report.measured.grad_norm, 0);
   EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
-  EXPECT_EQ(report.batch.groups_trained, 4);  // 6 groups, two of them constant
-  EXPECT_EQ(report.batch.collapse.all_correct, 1);
-  EXPECT_EQ(report.batch.collapse.all_wrong, 1);
-  EXPECT_EQ(report.batch.unscorable, 1);
-  EXPECT_LT(report.loss.tokens, report.batch.tokens);
-  EXPECT_NEAR(report.entropy, std::log(13.0) + 0.05,
+  EXPECT_EQ(report.summary.groups_trained, 4);  // 6 groups, two of them constant
+  EXPECT_EQ(report.summary.collapse.all_correct, 1);
+  EXPECT_EQ(report.summary.collapse.all_wrong, 1);
+  EXPECT_EQ(report.summary.unscorable, 1);
+  EXPECT_LT(report.measured.trained_tokens, report.measured.tokens);
+  EXPECT_NEAR(report.measured.entropy, std::log(13.0) + 0.05,
               0.02);  // recorded log-probs are uniform around it
 }
 
 TEST_F(TrainerTest, SplittingIntoMicroBatchesChangesNothingBeyondRounding) {
   Make();
-  const StepReport whole = Step(1);
+  const StepState whole = Step(1);
   const auto one = Parameters();
   model = SmallModel();
   learner.micro_batch_tokens = 20;
   Make();
-  const StepReport split = Step(1);
-  EXPECT_NEAR(split.grad_norm, whole.grad_norm, 1e-6 * whole.grad_norm);
-  EXPECT_NEAR(split.loss.loss(), whole.loss.loss(), 1e-7);
+  const StepState split = Step(1);
+  EXPECT_NEAR(split.measured.grad_norm, whole.measured.grad_norm, 1e-6 * whole.measured.grad_norm);
+  EXPECT_NEAR(split.measured.loss, whole.measured.loss, 1e-7);
   // Adam's first step is lr * sign(gradient): it blows rounding up where a gradient is nearly 0.
   EXPECT_LT(LargestDifference(one, Parameters()), 1e-4);
 }
@@ -115,19 +115,20 @@ TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
     learner.micro_batch_tokens = 16384;
     Make();
     const auto before = Parameters();
-    const StepReport whole = Step(1);
-    EXPECT_GT(whole.grad_norm, 0);
+    const StepState whole = Step(1);
+    EXPECT_GT(whole.measured.grad_norm, 0);
     EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
-    EXPECT_EQ(whole.loss.marked > 0, MarksTokens(loss.loss));
-    EXPECT_GT(whole.loss.importance.ess, 0.5);
+    EXPECT_EQ(whole.measured.marked > 0, MarksTokens(loss.loss));
+    EXPECT_GT(whole.measured.importance_ess, 0.5);
     model = SmallModel();
     learner.micro_batch_tokens = 20;
     Make();
-    const StepReport split = Step(1);
-    EXPECT_NEAR(split.grad_norm, whole.grad_norm, 2e-6 * whole.grad_norm);
-    EXPECT_NEAR(split.loss.loss(), whole.loss.loss(), 1e-6);
-    EXPECT_EQ(split.loss.marked, whole.loss.marked);
-    EXPECT_EQ(split.loss.importance.p50, whole.loss.importance.p50);
+    const StepState split = Step(1);
+    EXPECT_NEAR(split.measured.grad_norm, whole.measured.grad_norm,
+                2e-6 * whole.measured.grad_norm);
+    EXPECT_NEAR(split.measured.loss, whole.measured.loss, 1e-6);
+    EXPECT_EQ(split.measured.marked, whole.measured.marked);
+    EXPECT_EQ(split.measured.importance_p50, whole.measured.importance_p50);
   }
 }
 
@@ -135,18 +136,21 @@ TEST_F(TrainerTest, TheLearnersOwnOldPolicyHasRatioOneAndCorrectionsWeighTheGapT
   run.algorithm.old_policy = OldPolicy::kLearner;
   run.algorithm.clip_low = run.algorithm.clip_high = 1e-6;
   Make();
-  const StepReport plain = Step(1);
-  EXPECT_EQ(plain.loss.clip_low + plain.loss.clip_high, 0);
-  EXPECT_EQ(plain.loss.correction, CorrectionReport{});
-  EXPECT_GT(plain.loss.kl_k3, 0);  // of the sampler all the same
+  const StepState plain = Step(1);
+  EXPECT_EQ(plain.measured.clip_low + plain.measured.clip_high, 0);
+  EXPECT_EQ(plain.measured.correction_mean, 0);
+  EXPECT_EQ(plain.measured.correction_ess, 0);
+  EXPECT_EQ(plain.measured.correction_truncated, 0);
+  EXPECT_EQ(plain.measured.correction_masked, 0);
+  EXPECT_GT(plain.measured.kl, 0);  // of the sampler all the same
   run.algorithm.correction.mode = CorrectionMode::kIcePop;
   run.algorithm.correction.floor = 0.9;
   model = SmallModel();
   Make();
-  const StepReport corrected = Step(1);
-  EXPECT_GT(corrected.loss.correction.masked, 0);
-  EXPECT_GT(corrected.loss.correction.mean, 0);
-  EXPECT_NE(corrected.grad_norm, plain.grad_norm);
+  const StepState corrected = Step(1);
+  EXPECT_GT(corrected.measured.correction_masked, 0);
+  EXPECT_GT(corrected.measured.correction_mean, 0);
+  EXPECT_NE(corrected.measured.grad_norm, plain.measured.grad_norm);
 }
 
 TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseAlone) {
@@ -155,61 +159,61 @@ TEST_F(TrainerTest, KlInTheRewardGivesConstantGroupsAdvantagesAndLeavesCollapseA
   run.algorithm.kl_estimator = KlEstimator::kK1;
   reference = SmallModel();
   Make();
-  const StepReport report = Step(1);
-  EXPECT_EQ(report.batch.groups_trained, 6);
-  EXPECT_EQ(report.batch.zero_advantage_tokens, 0);
-  EXPECT_EQ(report.batch.collapse.all_correct, 1);
-  EXPECT_EQ(report.loss.kl_loss, 0);
-  EXPECT_NEAR(report.loss.ref_kl, 0, 1e-6);  // of the policy; the sampler is another
+  const StepState report = Step(1);
+  EXPECT_EQ(report.summary.groups_trained, 6);
+  EXPECT_EQ(report.summary.zero_advantage_tokens, 0);
+  EXPECT_EQ(report.summary.collapse.all_correct, 1);
+  EXPECT_EQ(report.measured.kl_loss, 0);
+  EXPECT_NEAR(report.measured.ref_kl, 0, 1e-6);  // of the policy; the sampler is another
   run.algorithm = {};
   reference = nullptr;
   model = SmallModel();
   Make();
-  EXPECT_NE(Step(1).batch.reward_mean, report.batch.reward_mean);
+  EXPECT_NE(Step(1).summary.reward_mean, report.summary.reward_mean);
 }
 
 TEST_F(TrainerTest, TheEntropyCoefficientFollowsTheEntropy) {
   run.algorithm.adaptive_entropy.target = 10;  // above ln 13
   run.algorithm.adaptive_entropy.step = 0.25;
   Make();
-  const StepReport first = Step(1);
-  EXPECT_EQ(first.entropy_coef, 0);
-  EXPECT_EQ(first.loss.entropy_bonus, 0);
-  const StepReport second = Step(2);
-  EXPECT_EQ(second.entropy_coef, 0.25);
-  EXPECT_GT(second.loss.entropy_bonus, 0);
-  EXPECT_EQ(trainer->entropy_control().coef, 0.5);
-  EXPECT_EQ(trainer->entropy_control().last_entropy, second.loss.entropy);
+  const StepState first = Step(1);
+  EXPECT_EQ(first.measured.entropy_coef, 0);
+  EXPECT_EQ(first.measured.entropy_bonus, 0);
+  const StepState second = Step(2);
+  EXPECT_EQ(second.measured.entropy_coef, 0.25);
+  EXPECT_GT(second.measured.entropy_bonus, 0);
+  EXPECT_EQ(trainer->state().entropy.coef, 0.5);
+  EXPECT_EQ(trainer->state().entropy.last_entropy, second.measured.entropy_exact);
   model = SmallModel();
   Make();
-  trainer->ResumeEntropyControl({0.75, 1.0});
-  EXPECT_EQ(Step(1).entropy_coef, 0.75);
+  trainer->Resume({.skipped_in_a_row = 0, .gate = {}, .entropy = {0.75, 1.0}});
+  EXPECT_EQ(Step(1).measured.entropy_coef, 0.75);
 }
 
 TEST_F(TrainerTest, CompletionsThatWereCutCanBeLeftOut) {
   source.cut_completion = 3;
   Make();
-  const StepReport all = Step(1);
-  EXPECT_EQ(all.batch.overlong_filtered, 0);
+  const StepState all = Step(1);
+  EXPECT_EQ(all.summary.overlong_filtered, 0);
   run.algorithm.overlong.filter = true;
   model = SmallModel();
   Make();
-  const StepReport filtered = Step(1);
-  EXPECT_EQ(filtered.batch.overlong_filtered, 6);
-  EXPECT_LT(filtered.batch.tokens, all.batch.tokens);
-  EXPECT_LT(filtered.loss.tokens, all.loss.tokens);
-  EXPECT_EQ(filtered.batch.reward_mean, all.batch.reward_mean);
+  const StepState filtered = Step(1);
+  EXPECT_EQ(filtered.summary.overlong_filtered, 6);
+  EXPECT_LT(filtered.summary.tokens, all.summary.tokens);
+  EXPECT_LT(filtered.measured.trained_tokens, all.measured.trained_tokens);
+  EXPECT_EQ(filtered.summary.reward_mean, all.summary.reward_mean);
 }
 
 TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
   source.all_constant = true;
   Make();
   const auto before = Parameters();
-  const StepReport report = Step(1);
-  EXPECT_EQ(report.loss.tokens, 0);
-  EXPECT_EQ(report.batch.groups_trained, 0);
-  EXPECT_GT(report.batch.tokens, 0);
-  EXPECT_EQ(report.grad_norm, 0);
+  const StepState report = Step(1);
+  EXPECT_EQ(report.measured.trained_tokens, 0);
+  EXPECT_EQ(report.summary.groups_trained, 0);
+  EXPECT_GT(report.summary.tokens, 0);
+  EXPECT_EQ(report.measured.grad_norm, 0);
   EXPECT_EQ(LargestDifference(before, Parameters()), 0);
   EXPECT_EQ(trainer->optimizer().steps(), 1);
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
@@ -220,9 +224,9 @@ TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
   run.algorithm.advantage = Estimator::kRlZvp;
   Make();
   const auto before = Parameters();
-  const StepReport report = Step(1);
-  EXPECT_EQ(report.loss.tokens, report.batch.tokens);
-  EXPECT_GT(report.grad_norm, 0);
+  const StepState report = Step(1);
+  EXPECT_EQ(report.measured.trained_tokens, report.measured.tokens);
+  EXPECT_GT(report.measured.grad_norm, 0);
   EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
 }
 
@@ -230,32 +234,33 @@ TEST_F(TrainerTest, TheGateRemembersFromStepToStep) {
   run.algorithm.advantage = Estimator::kAvspo;
   run.algorithm.avspo.mode = AvspoMode::kLadder;
   Make();
-  trainer->ResumeGate({0.25, -1.0});  // any reward is better
-  const StepReport report = Step(1);
-  ASSERT_TRUE(report.batch.gate.has_value());
-  EXPECT_EQ(report.batch.gate->threshold, 0.25);
-  EXPECT_EQ(trainer->gate(), report.batch.next_gate);
-  EXPECT_GT(*trainer->gate().threshold, 0.25);  // towards the ACR of 1/3
-  EXPECT_EQ(Step(2).batch.gate->threshold, *report.batch.next_gate.threshold);
+  trainer->Resume(
+      {.skipped_in_a_row = 0, .gate = {0.25, -1.0}, .entropy = {}});  // any reward is better
+  const StepState report = Step(1);
+  ASSERT_TRUE(report.summary.gate.has_value());
+  EXPECT_EQ(report.summary.gate->threshold, 0.25);
+  EXPECT_EQ(trainer->state().gate, report.summary.next_gate);
+  EXPECT_GT(*trainer->state().gate.threshold, 0.25);  // towards the ACR of 1/3
+  EXPECT_EQ(Step(2).summary.gate->threshold, *report.summary.next_gate.threshold);
 }
 
 TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
   run.algorithm.entropy_coef = 0.01;
   Make();
-  const StepReport report = Step(1);
-  EXPECT_EQ(report.batch.groups_trained, 6);
-  EXPECT_EQ(report.loss.tokens, report.batch.tokens);
-  EXPECT_GT(report.loss.entropy_bonus, 0);
+  const StepState report = Step(1);
+  EXPECT_EQ(report.summary.groups_trained, 6);
+  EXPECT_EQ(report.measured.trained_tokens, report.measured.tokens);
+  EXPECT_GT(report.measured.entropy_bonus, 0);
 }
 
 TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
   run.algorithm.kl_coef = 0.1;
   reference = SmallModel();
   Make();
-  const StepReport first = Step(1);
-  EXPECT_NEAR(first.loss.ref_kl, 0, 1e-7);   // of rounding
-  EXPECT_EQ(first.batch.groups_trained, 6);  // the KL loss gives constant groups a gradient too
-  EXPECT_GT(Step(2).loss.ref_kl, 0);
+  const StepState first = Step(1);
+  EXPECT_NEAR(first.measured.ref_kl, 0, 1e-7);  // of rounding
+  EXPECT_EQ(first.summary.groups_trained, 6);   // the KL loss gives constant groups a gradient too
+  EXPECT_GT(Step(2).measured.ref_kl, 0);
 }
 
 TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit) {
@@ -289,11 +294,11 @@ TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit
 TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {
   // token_mean: with all groups run by a vanishing bonus, the policy loss is the same number.
   Make();
-  const double skipped_constant = Step(1).loss.policy_loss;
+  const double skipped_constant = Step(1).measured.policy_loss;
   model = SmallModel();
   run.algorithm.entropy_coef = 1e-30;
   Make();
-  EXPECT_NEAR(Step(1).loss.policy_loss, skipped_constant, 1e-7);
+  EXPECT_NEAR(Step(1).measured.policy_loss, skipped_constant, 1e-7);
 }
 
 TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) {
@@ -303,8 +308,8 @@ TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) 
     at::Tensor(model->parameters().back().second).fill_(std::numeric_limits<float>::quiet_NaN());
   }
   for (std::int64_t step = 1; step < Trainer::kMaxSkippedInARow; ++step) {
-    const StepReport report = Step(step);
-    EXPECT_TRUE(report.skipped);
+    const StepState report = Step(step);
+    EXPECT_TRUE(report.measured.skipped);
   }
   EXPECT_EQ(trainer->optimizer().steps(), 0);
   EXPECT_EQ(source.committed.size(), 4u);
@@ -315,9 +320,9 @@ TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) 
 
 TEST_F(TrainerTest, AFiniteGradientEndsTheRowOfSkippedSteps) {
   Make();
-  trainer->ResumeSkipped(4);
+  trainer->Resume({.skipped_in_a_row = 4, .gate = {}, .entropy = {}});
   Step(1);
-  EXPECT_EQ(trainer->skipped_in_a_row(), 0);
+  EXPECT_EQ(trainer->state().skipped_in_a_row, 0);
 }
 
 TEST_F(TrainerTest, WaitsForABatchUntilThereIsOne) {

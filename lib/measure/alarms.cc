@@ -1,19 +1,15 @@
-#include "lib/rl/collapse/monitors.h"
+#include "lib/measure/alarms.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
-#include <tuple>
 
 #include "lib/base/check.h"
 
 namespace buttress {
 namespace {
 
-double Share(std::int64_t part, std::int64_t whole) {
-  return whole == 0 ? 0.0 : static_cast<double>(part) / static_cast<double>(whole);
-}
-
+// An alarm ends once its value is a tenth below (above, for a floor) the limit, so that a value
+// that hovers at the limit raises it once.
 constexpr double kReleased = 0.9;
 
 double Average(double average, double value, bool first) {
@@ -22,14 +18,8 @@ double Average(double average, double value, bool first) {
 
 }  // namespace
 
-std::string_view AlarmName(Alarm alarm) {
-  static constexpr std::array<std::string_view, kAlarms> kNames = {"entropy_low", "entropy_falling",
-                                                                   "kl_drift", "responses_alike"};
-  return kNames[static_cast<std::size_t>(alarm)];
-}
-
 Line FitLine(std::span<const double> values) {
-  BUTTRESS_CHECK(values.size() >= 2, "a line needs two values or more");
+  BUTTRESS_CHECK(values.size() >= 2, "FitLine needs at least two values");
   const auto n = static_cast<double>(values.size());
   double mean = 0;
   for (const double value : values) mean += value / n;
@@ -46,22 +36,20 @@ double FallOf(std::span<const double> values) {
   return line.first > 0 ? std::max(0.0, 1.0 - line.last / line.first) : 0.0;
 }
 
-std::vector<Alarm> AlarmMonitor::Observe(const StepReading& reading) {
-  if (std::isfinite(reading.entropy)) {
-    low_entropy_steps_ = reading.entropy < config_.entropy_floor ? low_entropy_steps_ + 1 : 0;
-    entropies_.push_back(reading.entropy);
+std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
+  if (std::isfinite(step.entropy)) {
+    low_entropy_steps_ = step.entropy < config_.entropy_floor ? low_entropy_steps_ + 1 : 0;
+    entropies_.push_back(step.entropy);
     if (static_cast<std::int64_t>(entropies_.size()) > config_.trend_steps) entropies_.pop_front();
   }
-  const double kl = std::max(reading.sampler_kl, reading.reference_kl);
+  const double kl = std::max(step.kl, step.ref_kl);
   if (std::isfinite(kl)) kl_average_ = Average(kl_average_, kl, steps_ == 0);
-  if (std::isfinite(reading.distinct_share))
-    distinct_average_ = Average(distinct_average_, reading.distinct_share, steps_ == 0);
+  if (std::isfinite(step.distinct_share))
+    distinct_average_ = Average(distinct_average_, step.distinct_share, steps_ == 0);
   ++steps_;
 
   const std::vector<double> trend(entropies_.begin(), entropies_.end());
   const bool whole_trend = static_cast<std::int64_t>(trend.size()) == config_.trend_steps;
-  // An alarm stays active until its value is a tenth below the limit, so that a value that moves
-  // around the limit does not raise an alarm at every step.
   const auto above = [this](Alarm alarm, double value, double limit) {
     return value > (active(alarm) ? kReleased * limit : limit);
   };
@@ -82,19 +70,5 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepReading& reading) {
   active_ = holds;
   return begun;
 }
-
-void ResponseProbe::Add(const Group& group) {
-  std::set<std::vector<std::int32_t>> seen;
-  for (const Completion& completion : group.completions) {
-    if (completion.outcome == Outcome::kUnscorable) continue;
-    ++responses;
-    distinct += seen.insert(completion.token_ids).second ? 1 : 0;
-    formatted += completion.extracted_answer.empty() ? 0 : 1;
-  }
-}
-
-double ResponseProbe::distinct_share() const { return Share(distinct, responses); }
-
-double ResponseProbe::format_share() const { return Share(formatted, responses); }
 
 }  // namespace buttress

@@ -1,0 +1,19 @@
+// The line of a finished step in the live view of `buttress launch`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/measure/measurements.h"
+
+namespace buttress {
+
+// "step 12/400 3%  reward 0.41  acr 0.44 (...)  ...  left 1m32s"; where groups were replaced or
+// masked, also "drawn 61 (29 replaced, 0 masked)". A negative `seconds_left` means "not known yet".
+std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left);
+
+// Returns the seconds to the last step at the pace of the newest steps; -1 with fewer than two.
+double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps);
+
+}  // namespace buttress

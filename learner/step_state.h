@@ -1,0 +1,59 @@
+// The value that the phases of a training step fill, each its own part. Torch.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "learner/assignment.h"
+#include "learner/batch_source.h"
+#include "learner/step_sums.h"
+#include "lib/measure/measurements.h"
+
+namespace buttress {
+
+enum class StepEnd {
+  kTrained,
+  kFinished,  // there is no such step: the run is over
+  kStopped,   // rank 0 was asked to leave before the step began
+};
+
+struct FetchedGroup {
+  Group group;
+  std::size_t first_row = 0;  // row of completion 0 in the plan
+  bool constant = false;      // the raw rewards are all equal
+
+  std::size_t row(const Completion& completion) const {
+    return first_row + static_cast<std::size_t>(completion.index);
+  }
+};
+
+struct StepState {
+  std::int64_t step = 0;
+  StepEnd end = StepEnd::kTrained;
+
+  // AgreeOnPlan.
+  Plan plan;              // rank 0 only
+  BatchSummary summary;   // rank 0 only
+  Assignment assignment;  // equal on all ranks
+
+  // FetchGroups: the groups of this rank, in the order of the plan.
+  std::vector<FetchedGroup> groups;
+
+  // SubtractKlFromRewards: [rounds] log-probs of the start model; empty unless kl_in is "reward".
+  std::vector<at::Tensor> reference_logprobs;
+
+  // MarkCovarianceTokens: one byte per trained token of a row; empty unless the loss reads
+  // covariances.
+  std::map<std::size_t, std::vector<std::uint8_t>> marks;
+
+  // ForwardBackward, and Reduce over all ranks.
+  StepSums sums;
+
+  // Rank 0 knows all of it; the other ranks know `skipped`, their seconds and what comes from sums.
+  StepMeasurements measured;
+};
+
+}  // namespace buttress

@@ -1,0 +1,138 @@
+#include "learner/step_sums.h"
+
+#include <torch/types.h>
+
+#include <cmath>
+#include <span>
+#include <vector>
+
+#include "lib/rl/collapse/response_probe.h"
+
+namespace buttress {
+namespace {
+
+double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+
+double Number(std::int64_t count) { return static_cast<double>(count); }
+
+void MeasureCollapse(const CollapseCounts& counts, StepMeasurements& measured) {
+  const double comparable = Number(counts.constant() + counts.mixed);
+  measured.acr = counts.acr();
+  measured.acr_all_correct = Ratio(Number(counts.all_correct), comparable);
+  measured.acr_all_wrong = Ratio(Number(counts.all_wrong), comparable);
+  measured.acr_other = Ratio(Number(counts.other_constant), comparable);
+  measured.groups = Number(counts.groups);
+  measured.unscorable_groups = Number(counts.unscorable);
+}
+
+void MeasureGradient(const GradientMass& mass, StepMeasurements& measured) {
+  measured.collapsed_gradient_share = mass.share(mass.collapsed());
+  measured.collapsed_gradient_virtual = mass.share(mass.virtual_samples);
+  measured.collapsed_gradient_shaping = mass.share(mass.shaping);
+  measured.collapsed_gradient_estimator = mass.share(mass.estimator);
+  measured.collapsed_gradient_kl = mass.share(mass.kl);
+}
+
+}  // namespace
+
+void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs) {
+  const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
+  const std::span<const TokenSpan> spans = completion.trained_spans;
+  for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
+    logprobs.insert(logprobs.end(), completion.logprobs.begin() + span.begin,
+                    completion.logprobs.begin() + span.end);
+  }
+}
+
+void StepSums::AddGroup(const Group& group) {
+  std::vector<float> logprobs;
+  for (const Completion& completion : group.completions) {
+    if (completion.outcome != Outcome::kUnscorable) AppendTrainedLogprobs(completion, logprobs);
+  }
+  for (const float logprob : logprobs) {
+    if (!std::isfinite(logprob)) continue;
+    values[kSampledNats] -= logprob;
+    values[kSampledTokens] += 1;
+  }
+  ResponseProbe probe;
+  probe.Add(group);
+  values[kResponses] += Number(probe.responses);
+  values[kDistinct] += Number(probe.distinct);
+  values[kFormatted] += Number(probe.formatted);
+}
+
+void StepSums::AddLoss(const LossOutput& loss) {
+  const at::Tensor sums = at::cat({loss.metrics, loss.weight_counts}).to(at::kCPU);
+  const double* next = sums.const_data_ptr<double>();
+  for (std::size_t i = 0; i < kSampledNats; ++i) values[i] += next[i];
+}
+
+void StepSums::AddKlMass(const at::Tensor& mass) {
+  const at::Tensor sums = mass.to(at::kCPU);
+  values[kKlMass] += sums.const_data_ptr<double>()[0];
+  values[kConstantKlMass] += sums.const_data_ptr<double>()[1];
+}
+
+void MeasureSums(const StepSums& sums, StepMeasurements& measured) {
+  using enum LossMetric;
+  const double tokens = sums[kTokens];
+  const auto mean = [&](LossMetric which) { return Ratio(sums[which], tokens); };
+  measured.trained_tokens = tokens;
+  measured.dropped_tokens = sums[kDropped];
+  measured.policy_loss = sums[kPolicyLoss];
+  measured.kl_loss = sums[kKlLoss];
+  measured.entropy_bonus = sums[kEntropyBonus];
+  measured.loss = measured.policy_loss + measured.kl_loss - measured.entropy_bonus;
+  measured.entropy_exact = mean(kEntropy);
+  measured.kl = mean(kSamplerKlK3);
+  measured.kl_k1 = mean(kSamplerKlK1);
+  measured.ref_kl = mean(kRefKl);
+  measured.clip_low = mean(kClippedLow);
+  measured.clip_high = mean(kClippedHigh);
+  measured.clip_dual = mean(kClippedDual);
+  measured.marked = mean(kMarked);
+
+  const auto counts = std::span(sums.values).subspan(StepSums::kWeightCounts, kWeightBins);
+  measured.importance_mean = mean(kRatio);
+  measured.importance_ess = EffectiveShare(tokens, sums[kRatio], sums[kRatioSquared]);
+  measured.importance_p01 = WeightQuantile(counts, 0.01);
+  measured.importance_p50 = WeightQuantile(counts, 0.5);
+  measured.importance_p99 = WeightQuantile(counts, 0.99);
+  measured.correction_mean = mean(kCorrection);
+  measured.correction_ess = EffectiveShare(tokens, sums[kCorrection], sums[kCorrectionSquared]);
+  measured.correction_truncated = mean(kCorrectionTruncated);
+  measured.correction_masked = mean(kCorrectionMasked);
+
+  measured.entropy = Ratio(sums[StepSums::kSampledNats], sums[StepSums::kSampledTokens]);
+  measured.distinct_share = Ratio(sums[StepSums::kDistinct], sums[StepSums::kResponses]);
+  measured.format_share = Ratio(sums[StepSums::kFormatted], sums[StepSums::kResponses]);
+}
+
+void MeasureBatch(const BatchSummary& batch, const StepSums& sums, StepMeasurements& measured) {
+  MeasureCollapse(batch.collapse, measured);
+  measured.groups_replaced = Number(batch.groups_replaced);
+  measured.groups_masked = Number(batch.groups_masked);
+  measured.reward_mean = batch.reward_mean;
+  measured.accuracy = batch.accuracy;
+  measured.unscorable = Number(batch.unscorable);
+  measured.tokens = Number(batch.tokens);
+  measured.zero_advantage_share = Ratio(Number(batch.zero_advantage_tokens), Number(batch.tokens));
+  measured.overlong_filtered = Number(batch.overlong_filtered);
+  measured.generated_tokens = Number(batch.generated_tokens);
+  measured.groups_trained = Number(batch.groups_trained);
+  measured.virtual_groups = Number(batch.virtual_groups);
+  measured.virtual_weight = batch.virtual_weight;
+  GradientMass gradient = batch.gradient;
+  gradient.all += sums[StepSums::kKlMass];
+  gradient.kl = sums[StepSums::kConstantKlMass];
+  MeasureGradient(gradient, measured);
+  if (batch.gate) {
+    measured.gate_rate = batch.gate->rate;
+    measured.gate_threshold = batch.gate->threshold;
+    measured.gate_open = batch.gate->open ? 1 : 0;
+  }
+  measured.age_mean = batch.age_mean;
+  measured.age_max = Number(batch.age_max);
+}
+
+}  // namespace buttress

@@ -1,0 +1,63 @@
+// What the ranks sum up over the tokens and completions of a step, and the measurements that come
+// from the sums. Torch.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "learner/assignment.h"
+#include "lib/collectives/collective.h"
+#include "lib/experience/types.h"
+#include "lib/measure/measurements.h"
+#include "lib/rl/loss/loss.h"
+#include "lib/rl/loss/weight_statistics.h"
+
+namespace buttress {
+
+// The sums of one rank, and after an all-reduce those of all ranks.
+struct StepSums {
+  enum Index : std::size_t {
+    kWeightCounts = static_cast<std::size_t>(LossMetric::kCount),  // kWeightBins of them
+    kSampledNats = kWeightCounts + kWeightBins,                    // minus the recorded log-probs
+    kSampledTokens,
+    kResponses,  // the three counts of ResponseProbe
+    kDistinct,
+    kFormatted,
+    kKlMass,          // KlGradientMass of all tokens
+    kConstantKlMass,  // and of those in groups with constant raw rewards
+    kCount,
+  };
+
+  std::array<double, kCount> values{};
+
+  double& operator[](LossMetric metric) { return values[static_cast<std::size_t>(metric)]; }
+
+  double operator[](LossMetric metric) const { return values[static_cast<std::size_t>(metric)]; }
+
+  double& operator[](Index index) { return values[index]; }
+
+  double operator[](Index index) const { return values[index]; }
+
+  // Adds the recorded log-probs and the responses of a group, whether it is trained or not.
+  void AddGroup(const Group& group);
+
+  // Adds the metrics of one micro-batch. Waits for the device.
+  void AddLoss(const LossOutput& loss);
+
+  // Adds KlGradientMass of one micro-batch, [2]. Waits for the device.
+  void AddKlMass(const at::Tensor& mass);
+
+  Buffer buffer() { return {values.data(), kCount, DType::kFloat64}; }
+};
+
+// Appends the recorded log-probs of the trained tokens, in the order of TokenBatch.
+void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs);
+
+// Fills the measurements of loss, entropy and responses. Shares are of the tokens in the loss and 0
+// if there are none. Pure.
+void MeasureSums(const StepSums& sums, StepMeasurements& measured);
+
+// Fills the measurements of the batch. `sums` adds the KL term to the gradient mass. Pure.
+void MeasureBatch(const BatchSummary& batch, const StepSums& sums, StepMeasurements& measured);
+
+}  // namespace buttress

@@ -1,0 +1,221 @@
+#include "lib/measure/measurements.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+
+namespace buttress {
+namespace {
+
+using M = StepMeasurements;
+using enum Unit;
+using enum Reduction;
+
+constexpr Measurement kTable[] = {
+    {"step", &M::step, kSteps, kLast, "Number of the step, from 1."},
+    {"time_unix", &M::time_unix, kSeconds, kLast, "End of the step, Unix time."},
+
+    {"reward_mean", &M::reward_mean, kNone, kMean,
+     "Mean reward, after shaping, of the scorable completions."},
+    {"accuracy", &M::accuracy, kRatio, kMean,
+     "Correct completions among the correct and the wrong ones."},
+    {"acr", &M::acr, kRatio, kMean,
+     "Advantage collapse rate: share of the comparable groups (constant or mixed) whose raw "
+     "rewards "
+     "are all equal, of all groups drawn for the step."},
+    {"acr_all_correct", &M::acr_all_correct, kRatio, kMean,
+     "Share of the comparable groups in which every completion is correct."},
+    {"acr_all_wrong", &M::acr_all_wrong, kRatio, kMean,
+     "Share of the comparable groups in which every completion is wrong."},
+    {"acr_other", &M::acr_other, kRatio, kMean,
+     "Share of the comparable groups that are constant in another way."},
+    {"groups", &M::groups, kGroups, kSum, "Groups drawn for the step, replaced ones included."},
+    {"unscorable_groups", &M::unscorable_groups, kGroups, kSum,
+     "Drawn groups with fewer than two scorable completions."},
+    {"groups_replaced", &M::groups_replaced, kGroups, kSum,
+     "Drawn groups that others replaced because their raw rewards are constant."},
+    {"groups_masked", &M::groups_masked, kGroups, kSum,
+     "Groups of the batch left out of loss and denominators because their raw rewards are "
+     "constant."},
+    {"unscorable", &M::unscorable, kCompletions, kSum, "Completions without a verdict."},
+
+    {"entropy", &M::entropy, kNats, kMean,
+     "Minus the mean log-prob of the sampled tokens of all scorable completions."},
+    {"entropy_exact", &M::entropy_exact, kNats, kMean,
+     "Entropy over the whole vocabulary, per token in the loss."},
+    {"entropy_coef", &M::entropy_coef, kNone, kLast, "Weight of the entropy bonus."},
+    {"kl", &M::kl, kNats, kMean,
+     "KL(sampling policy || learner) per token in the loss, estimator k3."},
+    {"kl_k1", &M::kl_k1, kNats, kMean,
+     "KL(sampling policy || learner) per token in the loss, estimator k1."},
+    {"ref_kl", &M::ref_kl, kNats, kMean,
+     "KL against the start model per token in the loss; 0 without a KL coefficient."},
+    {"kl_average", &M::kl_average, kNats, kLast,
+     "Moving average of the larger of kl and ref_kl, which the alarm kl_drift reads."},
+    {"clip_low", &M::clip_low, kRatio, kMean,
+     "Share of the tokens in the loss clipped where the policy moved away from them."},
+    {"clip_high", &M::clip_high, kRatio, kMean,
+     "Share of the tokens in the loss clipped where the policy moved towards them."},
+    {"clip_dual", &M::clip_dual, kRatio, kMean,
+     "Share of the tokens in the loss clipped by dual_clip (negative advantages) or dppo.cap."},
+    {"marked", &M::marked, kRatio, kMean,
+     "Share of the tokens in the loss that clip_cov or kl_cov treated otherwise."},
+    {"importance.mean", &M::importance_mean, kNone, kMean,
+     "Mean importance weight, learner / sampler probability, before any bound."},
+    {"importance.ess", &M::importance_ess, kRatio, kMean,
+     "Effective share of the tokens under the importance weights, (sum w)^2 / (n sum w^2)."},
+    {"importance.p01", &M::importance_p01, kNone, kMean,
+     "1st percentile of the importance weights, from a histogram."},
+    {"importance.p50", &M::importance_p50, kNone, kMean, "Median of the importance weights."},
+    {"importance.p99", &M::importance_p99, kNone, kMean,
+     "99th percentile of the importance weights."},
+    {"correction.mean", &M::correction_mean, kNone, kMean,
+     "Mean weight of algorithm.correction, as applied."},
+    {"correction.ess", &M::correction_ess, kRatio, kMean,
+     "Effective share of the tokens under the weights of algorithm.correction."},
+    {"correction.truncated", &M::correction_truncated, kRatio, kMean,
+     "Share of the tokens whose correction weight was cut at its bound."},
+    {"correction.masked", &M::correction_masked, kRatio, kMean,
+     "Share of the tokens whose correction weight was out of bounds and became 0."},
+    {"distinct_share", &M::distinct_share, kRatio, kMean,
+     "Share of the scorable responses that are the first of their token sequence in their group."},
+    {"format_share", &M::format_share, kRatio, kMean,
+     "Share of the scorable responses from which the verifier extracted an answer."},
+
+    {"grad_norm", &M::grad_norm, kNone, kLast, "Norm of the gradient before clipping."},
+    {"lr", &M::lr, kNone, kLast, "Learning rate."},
+    {"loss", &M::loss, kNone, kMean, "policy_loss + kl_loss - entropy_bonus."},
+    {"policy_loss", &M::policy_loss, kNone, kMean,
+     "Loss of the policy, weighted by the aggregation."},
+    {"kl_loss", &M::kl_loss, kNone, kMean, "KL against the start model, times its coefficient."},
+    {"entropy_bonus", &M::entropy_bonus, kNone, kMean, "Entropy, times its coefficient."},
+    {"skipped", &M::skipped, kFlag, kSum,
+     "Whether the update was skipped because the gradient was not finite."},
+
+    {"tokens", &M::tokens, kTokens, kSum,
+     "Tokens to train of the scorable completions that are neither masked nor filtered."},
+    {"trained_tokens", &M::trained_tokens, kTokens, kSum,
+     "Tokens that were run through the model and are in the loss."},
+    {"dropped_tokens", &M::dropped_tokens, kTokens, kSum,
+     "Tokens left out of the loss because their recorded log-prob is not finite."},
+    {"zero_advantage_share", &M::zero_advantage_share, kRatio, kMean,
+     "Share of `tokens` whose advantage is 0."},
+    {"overlong_filtered", &M::overlong_filtered, kCompletions, kSum,
+     "Completions that overlong.filter left out of the loss."},
+    {"generated_tokens", &M::generated_tokens, kTokens, kSum,
+     "Tokens of all completions of the batch."},
+    {"tokens_per_second", &M::tokens_per_second, kNone, kLast, "generated_tokens / seconds.step."},
+    {"groups_trained", &M::groups_trained, kGroups, kSum, "Groups run through the model."},
+    {"virtual_groups", &M::virtual_groups, kGroups, kSum, "Groups with virtual samples."},
+    {"virtual_weight", &M::virtual_weight, kNone, kMean,
+     "Mean confidence weight of the groups with virtual samples."},
+
+    {"collapsed_gradient.share", &M::collapsed_gradient_share, kRatio, kMean,
+     "Share of the gradient that comes from groups with constant raw rewards."},
+    {"collapsed_gradient.virtual", &M::collapsed_gradient_virtual, kRatio, kMean,
+     "The part of collapsed_gradient.share that virtual samples give."},
+    {"collapsed_gradient.shaping", &M::collapsed_gradient_shaping, kRatio, kMean,
+     "The part of collapsed_gradient.share that reward shaping gives."},
+    {"collapsed_gradient.estimator", &M::collapsed_gradient_estimator, kRatio, kMean,
+     "The part of collapsed_gradient.share that the estimator gives."},
+    {"collapsed_gradient.kl", &M::collapsed_gradient_kl, kRatio, kMean,
+     "The part of collapsed_gradient.share that the KL term gives."},
+    {"gate.rate", &M::gate_rate, kRatio, kLast,
+     "Collapse rate that the gate of the estimator reads; null without a gate."},
+    {"gate.threshold", &M::gate_threshold, kRatio, kLast,
+     "Rate above which the gate opens; null without a gate."},
+    {"gate.open", &M::gate_open, kFlag, kLast,
+     "Whether the gate of the estimator is open; null without a gate."},
+    {"age_mean", &M::age_mean, kSteps, kMean,
+     "Steps between the oldest version that sampled a group and the version that the step "
+     "trains."},
+    {"age_max", &M::age_max, kSteps, kMax, "The largest age of a group."},
+
+    {"reduced_bytes", &M::reduced_bytes, kBytes, kEachRank,
+     "Bytes of gradients that the rank put into the all-reduce."},
+    {"seconds.step", &M::seconds_step, kSeconds, kEachRank,
+     "From the end of the step before to the end of this one."},
+    {"seconds.wait", &M::seconds_wait, kSeconds, kEachRank,
+     "Waiting for a plan; a large share says that the workers are the bottleneck."},
+    {"seconds.fetch", &M::seconds_fetch, kSeconds, kEachRank, "Fetching the groups of the rank."},
+    {"seconds.forward", &M::seconds_forward, kSeconds, kEachRank, "Forward passes and loss."},
+    {"seconds.backward", &M::seconds_backward, kSeconds, kEachRank, "Backward passes."},
+    {"seconds.reduce", &M::seconds_reduce, kSeconds, kEachRank,
+     "Summing gradients over the ranks; a straggler shows less than the other ranks."},
+    {"seconds.optimizer", &M::seconds_optimizer, kSeconds, kEachRank,
+     "Clipping and the optimizer."},
+    {"seconds.commit", &M::seconds_commit, kSeconds, kEachRank,
+     "Reporting the step to the coordinator (rank 0)."},
+    {"seconds.publish", &M::seconds_publish, kSeconds, kEachRank,
+     "Handing the weights over (rank 0); writing them goes on beside the next step."},
+    {"seconds.checkpoint", &M::seconds_checkpoint, kSeconds, kEachRank,
+     "The checkpoint that was written before this step began (rank 0)."},
+};
+
+std::string_view UnitName(Unit unit) {
+  static constexpr std::array<std::string_view, 10> kNames = {
+      "", "flag", "ratio", "nats", "seconds", "bytes", "tokens", "completions", "groups", "steps"};
+  return kNames[static_cast<std::size_t>(unit)];
+}
+
+std::string_view ReductionName(Reduction reduction) {
+  static constexpr std::array<std::string_view, 5> kNames = {"sum", "mean", "max", "last",
+                                                             "each rank"};
+  return kNames[static_cast<std::size_t>(reduction)];
+}
+
+// Whether a word of a name says what the unit at the end of a Prometheus name says anyway.
+bool RepeatsUnit(std::string_view word, Unit unit) {
+  return word == UnitName(unit) || (unit == Unit::kRatio && word == "share") ||
+         (unit == Unit::kSteps && word == "step");
+}
+
+}  // namespace
+
+std::span<const Measurement> MeasurementTable() { return kTable; }
+
+std::string_view AlarmName(Alarm alarm) {
+  static constexpr std::array<std::string_view, kAlarms> kNames = {"entropy_low", "entropy_falling",
+                                                                   "kl_drift", "responses_alike"};
+  return kNames[static_cast<std::size_t>(alarm)];
+}
+
+bool IsCounter(const Measurement& measurement) {
+  return measurement.reduction == kSum || measurement.reduction == kEachRank;
+}
+
+std::string PrometheusName(const Measurement& measurement) {
+  std::string name = "buttress_learner";
+  std::string_view rest = measurement.name;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find_first_of("._"), rest.size());
+    const std::string_view word = rest.substr(0, end);
+    if (!RepeatsUnit(word, measurement.unit)) name += fmt::format("_{}", word);
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  if (measurement.unit != kNone && measurement.unit != kFlag)
+    name += fmt::format("_{}", UnitName(measurement.unit));
+  return IsCounter(measurement) ? name + "_total" : name;
+}
+
+std::string MeasurementsMarkdown() {
+  std::string text =
+      "| `steps.jsonl` | unit | reduction | Prometheus | meaning |\n|---|---|---|---|---|\n";
+  for (const Measurement& row : kTable) {
+    text += fmt::format("| `{}` | {} | {} | `{}` | {} |\n", row.name, UnitName(row.unit),
+                        ReductionName(row.reduction), PrometheusName(row), row.help);
+  }
+  return text;
+}
+
+std::string MeasurementsText() {
+  std::string text;
+  for (const Measurement& row : kTable) {
+    text += fmt::format("{:<30}{:<13}{:<11}{}\n", row.name, UnitName(row.unit),
+                        ReductionName(row.reduction), row.help);
+  }
+  return text;
+}
+
+}  // namespace buttress

@@ -1,0 +1,116 @@
+// The measurements of a training step, each declared once: name, unit, reduction and help text.
+// steps.jsonl, Prometheus, docs/metrics.md, the alarms and the plots all read this table.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace buttress {
+
+enum class Unit : std::uint8_t {
+  kNone,
+  kFlag,  // 0 or 1; a boolean in JSON
+  kRatio,
+  kNats,
+  kSeconds,
+  kBytes,
+  kTokens,
+  kCompletions,
+  kGroups,
+  kSteps,
+};
+
+// How one number comes from many ranks, groups and tokens. It also decides the Prometheus type.
+enum class Reduction : std::uint8_t {
+  kSum,       // over all ranks; a counter, which adds up the steps
+  kMean,      // the sum over all ranks divided by the count over all ranks; a gauge
+  kMax,       // over all ranks; a gauge
+  kLast,      // one value for the job; a gauge
+  kEachRank,  // steps.jsonl holds the value of rank 0; a counter with a label `rank`
+};
+
+enum class Alarm : std::uint8_t {
+  kEntropyLow,  // the entropy is below entropy_floor for more than entropy_steps steps in a row
+  // the least-squares line through the last trend_steps entropies loses entropy_fall of its start
+  kEntropyFalling,
+  kKlDrift,         // a KL, averaged over about ten steps, is above kl_limit
+  kResponsesAlike,  // the share of distinct responses, averaged likewise, is below distinct_floor
+};
+
+inline constexpr std::size_t kAlarms = 4;
+
+// "entropy_low", "entropy_falling", "kl_drift", "responses_alike".
+std::string_view AlarmName(Alarm alarm);
+
+// The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";
+// it is null in JSON.
+struct StepMeasurements {
+  static constexpr double kNotMeasured = std::numeric_limits<double>::quiet_NaN();
+
+  double step = 0;
+  double time_unix = 0;
+
+  double reward_mean = 0, accuracy = 0;
+  double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
+  double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
+  double unscorable = 0;
+
+  double entropy = 0, entropy_exact = 0, entropy_coef = 0;
+  double kl = 0, kl_k1 = 0, ref_kl = 0, kl_average = 0;
+  double clip_low = 0, clip_high = 0, clip_dual = 0, marked = 0;
+  double importance_mean = 0, importance_ess = 0;
+  double importance_p01 = 0, importance_p50 = 0, importance_p99 = 0;
+  double correction_mean = 0, correction_ess = 0;
+  double correction_truncated = 0, correction_masked = 0;
+  double distinct_share = 0, format_share = 0;
+
+  double grad_norm = 0, lr = 0;
+  double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
+  double skipped = 0;
+
+  double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
+  double overlong_filtered = 0, generated_tokens = 0, tokens_per_second = 0;
+  double groups_trained = 0, virtual_groups = 0, virtual_weight = 0;
+
+  double collapsed_gradient_share = 0, collapsed_gradient_virtual = 0;
+  double collapsed_gradient_shaping = 0, collapsed_gradient_estimator = 0;
+  double collapsed_gradient_kl = 0;
+  double gate_rate = kNotMeasured, gate_threshold = kNotMeasured, gate_open = kNotMeasured;
+  double age_mean = 0, age_max = 0;
+
+  double reduced_bytes = 0;
+  double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
+  double seconds_backward = 0, seconds_reduce = 0, seconds_optimizer = 0, seconds_commit = 0;
+  double seconds_publish = 0, seconds_checkpoint = 0;
+
+  std::vector<Alarm> alarms;  // the alarms that begin with this step
+};
+
+struct Measurement {
+  // The key in steps.jsonl; "importance.ess" is the key "ess" of the object "importance".
+  std::string_view name;
+  double StepMeasurements::*value;
+  Unit unit;
+  Reduction reduction;
+  std::string_view help;  // for people and for Prometheus; a sentence without Markdown
+};
+
+// Every numeric measurement, in the order of steps.jsonl.
+std::span<const Measurement> MeasurementTable();
+
+bool IsCounter(const Measurement& measurement);
+
+// "buttress_learner_trained_tokens_total". The name of the measurement with the unit moved to its
+// end, as Prometheus asks for: "groups_masked" becomes "masked_groups_total", "distinct_share"
+// becomes "distinct_ratio", "seconds.wait" becomes "wait_seconds_total".
+std::string PrometheusName(const Measurement& measurement);
+
+// The table as Markdown for docs/metrics.md, and as text for a terminal.
+std::string MeasurementsMarkdown();
+std::string MeasurementsText();
+
+}  // namespace buttress

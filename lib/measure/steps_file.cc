@@ -1,0 +1,143 @@
+#include "lib/measure/steps_file.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <utility>
+
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+constexpr double kNaN = StepMeasurements::kNotMeasured;
+
+// "importance.ess" is {"importance", "ess"}, "step" is {"step", ""}.
+std::pair<std::string, std::string> SplitName(std::string_view name) {
+  const std::size_t dot = name.find('.');
+  if (dot == std::string_view::npos) return {std::string(name), ""};
+  return {std::string(name.substr(0, dot)), std::string(name.substr(dot + 1))};
+}
+
+// Counts are whole numbers, but for their means.
+bool IsInteger(const Measurement& row) {
+  return row.unit >= Unit::kBytes && row.reduction != Reduction::kMean;
+}
+
+nlohmann::ordered_json ToJson(double value, const Measurement& row) {
+  if (!std::isfinite(value)) return nullptr;
+  if (row.unit == Unit::kFlag) return value != 0;
+  if (IsInteger(row)) return static_cast<std::int64_t>(value);
+  return value;
+}
+
+// Nullopt if `value` is neither a number, a boolean nor null.
+std::optional<double> FromJson(const nlohmann::json& value) {
+  if (value.is_null()) return kNaN;
+  if (value.is_boolean()) return value.get<bool>() ? 1.0 : 0.0;
+  if (value.is_number()) return value.get<double>();
+  return std::nullopt;
+}
+
+const nlohmann::json* Find(const nlohmann::json& object, const std::string& key) {
+  const auto found = object.find(key);
+  return found == object.end() ? nullptr : &*found;
+}
+
+std::vector<Alarm> AlarmsOf(const nlohmann::json& json) {
+  std::vector<Alarm> alarms;
+  const nlohmann::json* names = Find(json, "alarms");
+  if (names == nullptr) return alarms;
+  for (std::size_t i = 0; i < kAlarms; ++i) {
+    const auto alarm = static_cast<Alarm>(i);
+    for (const nlohmann::json& name : *names) {
+      if (name == AlarmName(alarm)) alarms.push_back(alarm);
+    }
+  }
+  return alarms;
+}
+
+// Calls visit(line, number) for every complete line, `line` without its end, `number` from 1.
+template <class Visit>
+Status ForEachLine(std::string_view text, Visit visit) {
+  std::size_t number = 0;
+  for (std::size_t end = text.find('\n'); end != std::string_view::npos; end = text.find('\n')) {
+    BUTTRESS_RETURN_IF_ERROR(visit(text.substr(0, end), ++number));
+    text.remove_prefix(end + 1);
+  }
+  return OkStatus();
+}
+
+Result<std::string> ReadFileOrEmpty(const std::string& path) {
+  auto text = ReadFile(path);
+  if (text.status().code() == StatusCode::kNotFound) return std::string();
+  return text;
+}
+
+}  // namespace
+
+std::string StepToJson(const StepMeasurements& step) {
+  nlohmann::ordered_json json;
+  for (const Measurement& row : MeasurementTable()) {
+    const auto [key, inner] = SplitName(row.name);
+    (inner.empty() ? json[key] : json[key][inner]) = ToJson(step.*row.value, row);
+  }
+  json["alarms"] = nlohmann::json::array();
+  for (const Alarm alarm : step.alarms) json["alarms"].push_back(AlarmName(alarm));
+  return json.dump();
+}
+
+Result<StepMeasurements> ParseStep(std::string_view line) {
+  const auto json = nlohmann::json::parse(line, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json* number = json.is_object() ? Find(json, "step") : nullptr;
+  if (number == nullptr || !number->is_number_integer()) {
+    return DataLoss(
+        fmt::format("'{}' is not a JSON object with an integer 'step'; move the file "
+                    "aside if another program wrote it",
+                    line.substr(0, 60)));
+  }
+  StepMeasurements step;
+  for (const Measurement& row : MeasurementTable()) {
+    const auto [key, inner] = SplitName(row.name);
+    const nlohmann::json* value = Find(json, key);
+    if (value != nullptr && !inner.empty())
+      value = value->is_object() ? Find(*value, inner) : nullptr;
+    const auto read = value == nullptr ? kNaN : FromJson(*value);
+    if (!read) return DataLoss(fmt::format("value of '{}' is not a number", row.name));
+    step.*row.value = *read;
+  }
+  step.alarms = AlarmsOf(json);
+  return step;
+}
+
+Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrEmpty(path));
+  std::vector<StepMeasurements> steps;
+  BUTTRESS_RETURN_IF_ERROR(ForEachLine(text, [&](std::string_view line, std::size_t number) {
+    auto step = ParseStep(line);
+    if (!step.ok()) return step.status().Annotate(fmt::format("{}:{}", path, number));
+    steps.push_back(std::move(*step));
+    return OkStatus();
+  }));
+  return steps;
+}
+
+Status AppendStep(const std::string& path, const StepMeasurements& step) {
+  return AppendToFile(path, StepToJson(step) + "\n");
+}
+
+Status TruncateSteps(const std::string& path, std::int64_t last_step) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrEmpty(path));
+  std::string kept;
+  BUTTRESS_RETURN_IF_ERROR(ForEachLine(text, [&](std::string_view line, std::size_t number) {
+    const auto step = ParseStep(line);
+    if (!step.ok()) return step.status().Annotate(fmt::format("{}:{}", path, number));
+    if (step->step <= static_cast<double>(last_step)) kept.append(line).append("\n");
+    return OkStatus();
+  }));
+  return kept.size() == text.size() ? OkStatus() : WriteFileAtomic(path, kept);
+}
+
+}  // namespace buttress

@@ -1,0 +1,32 @@
+// <out>/steps.jsonl: one JSON object per training step, in order. The learner writes it; everything
+// that shows a run reads it.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/measure/measurements.h"
+
+namespace buttress {
+
+// One line without its end. Numbers that are not finite become null.
+std::string StepToJson(const StepMeasurements& step);
+
+// Reads back what StepToJson wrote; a measurement that is null or missing is NaN. kDataLoss if the
+// line is not a JSON object with an integer `step`, or names the value that is not a number.
+Result<StepMeasurements> ParseStep(std::string_view line);
+
+// Returns all complete lines of the file; an unfinished last line is left out. A file that does not
+// exist has no steps. kDataLoss names path and line.
+Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path);
+
+Status AppendStep(const std::string& path, const StepMeasurements& step);
+
+// Cuts off the lines of steps after `last_step`, which are trained again, and an unfinished last
+// line.
+Status TruncateSteps(const std::string& path, std::int64_t last_step);
+
+}  // namespace buttress

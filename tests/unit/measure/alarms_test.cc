@@ -1,0 +1,111 @@
+#include "lib/measure/alarms.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace buttress {
+namespace {
+
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
+struct Reading {
+  double entropy = 0, kl = 0, ref_kl = 0, distinct_share = 1;
+};
+
+StepMeasurements Step(const Reading& reading) {
+  StepMeasurements step;
+  step.entropy = reading.entropy;
+  step.kl = reading.kl;
+  step.ref_kl = reading.ref_kl;
+  step.distinct_share = reading.distinct_share;
+  return step;
+}
+
+TEST(AlarmsTest, FitLineIsTheLeastSquaresLine) {
+  const double straight[] = {3.0, 2.5, 2.0, 1.5};
+  EXPECT_DOUBLE_EQ(FitLine(straight).first, 3.0);
+  EXPECT_DOUBLE_EQ(FitLine(straight).last, 1.5);
+  EXPECT_DOUBLE_EQ(FallOf(straight), 0.5);
+  const double bent[] = {1.0, 0.0, 0.0};  // slope -1/2, mean 1/3
+  EXPECT_NEAR(FitLine(bent).first, 5.0 / 6, 1e-15);
+  EXPECT_NEAR(FitLine(bent).last, -1.0 / 6, 1e-15);
+  const double rising[] = {0.1, 0.2};
+  EXPECT_EQ(FallOf(rising), 0);
+  EXPECT_EQ(FallOf(std::span<const double>(rising, 1)), 0);
+}
+
+TEST(AlarmsTest, LowEntropyRaisesOneAlarmAfterMoreThanFiftyStepsAndAnotherAtItsNextOnset) {
+  AlarmMonitor monitor{AlarmConfig()};
+  const StepMeasurements low = Step({.entropy = 0.49});
+  for (int step = 1; step <= 50; ++step) EXPECT_THAT(monitor.Observe(low), IsEmpty()) << step;
+  EXPECT_THAT(monitor.Observe(low), ElementsAre(Alarm::kEntropyLow));
+  EXPECT_THAT(monitor.Observe(low), IsEmpty());
+  EXPECT_TRUE(monitor.active(Alarm::kEntropyLow));
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 0.5})), IsEmpty());
+  EXPECT_FALSE(monitor.active(Alarm::kEntropyLow));
+  for (int step = 1; step <= 50; ++step) EXPECT_THAT(monitor.Observe(low), IsEmpty());
+  EXPECT_THAT(monitor.Observe(low), ElementsAre(Alarm::kEntropyLow));
+}
+
+TEST(AlarmsTest, AFallingEntropyRaisesAnAlarmBeforeItIsLow) {
+  AlarmConfig config;
+  config.trend_steps = 10;
+  AlarmMonitor monitor{config};
+  std::vector<Alarm> raised;
+  int at = 0;
+  for (int step = 1; step <= 40 && raised.empty(); ++step) {
+    raised = monitor.Observe(Step({.entropy = 2.0 * std::pow(0.92, step)}));
+    at = step;
+  }
+  EXPECT_THAT(raised, ElementsAre(Alarm::kEntropyFalling));
+  EXPECT_EQ(at, 10);  // 0.92^9 is below a half, as is the line's end
+  AlarmMonitor steady{config};
+  for (int step = 1; step <= 40; ++step)
+    EXPECT_THAT(steady.Observe(Step({.entropy = 2.0 - 0.01 * step})), IsEmpty());
+}
+
+TEST(AlarmsTest, KlDriftReadsTheLargerOfTheTwoKls) {
+  AlarmMonitor monitor{AlarmConfig()};
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .kl = 0.01, .ref_kl = 0.05})), IsEmpty());
+  EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.05);
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .kl = 0.9, .ref_kl = 0.05})),
+              ElementsAre(Alarm::kKlDrift));
+  EXPECT_DOUBLE_EQ(monitor.kl_average(), 0.9 * 0.05 + 0.1 * 0.9);
+}
+
+TEST(AlarmsTest, AValueThatHoversAtItsLimitRaisesOneAlarm) {
+  AlarmMonitor monitor{AlarmConfig()};
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .ref_kl = 0.11})), ElementsAre(Alarm::kKlDrift));
+  for (int step = 0; step < 20; ++step) {
+    EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .ref_kl = step % 2 == 0 ? 0.09 : 0.11})),
+                IsEmpty());
+  }
+  EXPECT_TRUE(monitor.active(Alarm::kKlDrift));
+  for (int step = 0; step < 20; ++step)
+    EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .ref_kl = 0.05})), IsEmpty());
+  EXPECT_FALSE(monitor.active(Alarm::kKlDrift));
+}
+
+TEST(AlarmsTest, AValueThatIsNotFiniteDoesNotCount) {
+  AlarmMonitor monitor{AlarmConfig()};
+  EXPECT_THAT(
+      monitor.Observe(Step({.entropy = kNaN, .kl = kNaN, .ref_kl = kNaN, .distinct_share = kNaN})),
+      IsEmpty());
+  EXPECT_EQ(monitor.kl_average(), 0);
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .distinct_share = 0.2})), IsEmpty());
+}
+
+TEST(AlarmsTest, ResponsesThatAreAllAlikeRaiseAnAlarm) {
+  AlarmMonitor monitor{AlarmConfig()};
+  EXPECT_THAT(monitor.Observe(Step({.entropy = 1, .distinct_share = 0.2})),
+              ElementsAre(Alarm::kResponsesAlike));
+}
+
+}  // namespace
+}  // namespace buttress

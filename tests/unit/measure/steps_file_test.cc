@@ -1,0 +1,102 @@
+#include "lib/measure/steps_file.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/file.h"
+
+namespace buttress {
+namespace {
+
+class StepsFileTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    path = (std::filesystem::path(testing::TempDir()) / "steps_file_test.jsonl").string();
+    std::filesystem::remove(path);
+  }
+
+  std::string Text() const {
+    const auto text = ReadFile(path);
+    return text.ok() ? *text : text.status().ToString();
+  }
+
+  std::string path;
+};
+
+TEST_F(StepsFileTest, TruncateStepsCutsLaterStepsAndAnUnfinishedLine) {
+  ASSERT_TRUE(WriteFileAtomic(path, "{\"step\":1}\n{\"step\":2}\n{\"step\":3}\n{\"ste").ok());
+  ASSERT_TRUE(TruncateSteps(path, 2).ok());
+  EXPECT_EQ(Text(), "{\"step\":1}\n{\"step\":2}\n");
+  StepMeasurements third;
+  third.step = 3;
+  ASSERT_TRUE(AppendStep(path, third).ok());
+  const auto steps = ReadSteps(path);
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 3u);
+  EXPECT_EQ(steps->back().step, 3);
+}
+
+TEST_F(StepsFileTest, ANewRunHasNoFileAndNoSteps) {
+  EXPECT_TRUE(TruncateSteps(path, 0).ok());
+  EXPECT_TRUE(ReadSteps(path)->empty());
+}
+
+TEST_F(StepsFileTest, AFileWithOtherContentIsRefused) {
+  ASSERT_TRUE(WriteFileAtomic(path, "hello\n").ok());
+  EXPECT_EQ(TruncateSteps(path, 0).code(), StatusCode::kDataLoss);
+  const auto steps = ReadSteps(path);
+  EXPECT_EQ(steps.status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(steps.status().message().find(path + ":1"), std::string::npos);
+}
+
+TEST_F(StepsFileTest, AValueThatIsNotANumberIsNamed) {
+  const auto step = ParseStep(R"({"step":1,"importance":{"ess":"high"}})");
+  EXPECT_EQ(step.status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(step.status().message().find("'importance.ess'"), std::string::npos);
+}
+
+TEST_F(StepsFileTest, CountsAreIntegersFlagsAreBooleansAndInfinityIsNull) {
+  StepMeasurements step;
+  step.step = 9;
+  step.acr = 0.5;
+  step.groups = 8;
+  step.age_max = 2;
+  step.age_mean = 1;
+  step.skipped = 1;
+  step.importance_ess = 0.25;
+  step.grad_norm = std::numeric_limits<double>::infinity();
+  const auto json = nlohmann::json::parse(StepToJson(step));
+  EXPECT_EQ(json["step"].dump(), "9");
+  EXPECT_EQ(json["groups"].dump(), "8");
+  EXPECT_EQ(json["age_max"].dump(), "2");
+  EXPECT_EQ(json["age_mean"].dump(), "1.0");
+  EXPECT_EQ(json["skipped"].dump(), "true");
+  EXPECT_EQ(json["acr"].dump(), "0.5");
+  EXPECT_EQ(json["importance"]["ess"].dump(), "0.25");
+  EXPECT_TRUE(json["grad_norm"].is_null());
+  EXPECT_TRUE(json["gate"]["open"].is_null());
+}
+
+TEST_F(StepsFileTest, EveryMeasurementSurvivesTheFile) {
+  StepMeasurements step;
+  double next = 1;
+  for (const Measurement& row : MeasurementTable())
+    step.*row.value = row.unit == Unit::kFlag ? 1 : next++;
+  step.alarms = {Alarm::kEntropyLow, Alarm::kKlDrift};
+  ASSERT_TRUE(AppendStep(path, step).ok());
+  ASSERT_TRUE(WriteFileAtomic(path, Text() + "{\"step\":2}\n").ok());
+  const auto steps = ReadSteps(path);
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_EQ(steps->size(), 2u);
+  for (const Measurement& row : MeasurementTable())
+    EXPECT_EQ((*steps)[0].*row.value, step.*row.value) << row.name;
+  EXPECT_EQ((*steps)[0].alarms, step.alarms);
+  EXPECT_TRUE(std::isnan((*steps)[1].entropy));  // the line lacks it
+}
+
+}  // namespace
+}  // namespace buttress
