@@ -14,7 +14,7 @@ namespace {
 constexpr std::size_t kCanaries = 8;
 constexpr std::size_t kPromptTokens = 4;
 constexpr std::size_t kTokens = 4;
-// Common tokens come first in vocabularies; the last ids may have no text.
+// Common tokens have low ids; the last ids of a vocabulary may have no text.
 constexpr std::int64_t kMaxId = 1000;
 
 std::vector<Canary> Prompts(std::int64_t vocab_size) {
@@ -27,8 +27,8 @@ std::vector<Canary> Prompts(std::int64_t vocab_size) {
   return canaries;
 }
 
-// The most probable next token of each and its log-prob. The few tokens are run again each time
-// rather than cached.
+// Appends the most probable next token of each canary. It runs all tokens again instead of caching
+// keys and values, because they are few.
 Status AppendToken(Transformer& model, std::vector<Canary>& canaries) {
   std::vector<std::int64_t> tokens, lengths, last_rows;
   for (const Canary& canary : canaries) {
@@ -47,7 +47,7 @@ Status AppendToken(Transformer& model, std::vector<Canary>& canaries) {
   for (std::size_t c = 0; c < canaries.size(); ++c) {
     const float logprob = host_logprobs.data_ptr<float>()[c];
     if (!std::isfinite(logprob))
-      return DataLoss("the policy's weights give log-prob " + std::to_string(logprob));
+      return DataLoss("the weights of the policy give log-prob " + std::to_string(logprob));
     canaries[c].token_ids.push_back(
         static_cast<std::int32_t>(host_ids.data_ptr<std::int64_t>()[c]));
     canaries[c].logprobs.push_back(logprob);

@@ -1,5 +1,5 @@
-// What a version's weights complete fixed prompts with, so that an engine of another make can prove
-// that it serves them.
+// Greedy completions of fixed prompts under the weights of a version, by which another engine
+// proves that it serves that version.
 #pragma once
 
 #include <vector>
@@ -10,9 +10,9 @@
 
 namespace buttress {
 
-// Greedy completions of 8 fixed prompts, 4 + 4 tokens each, all of them from ids that every
-// vocabulary has; end tokens do not end them. Throws what LibTorch throws; kDataLoss: the weights
-// give no finite log-probs.
+// Returns the greedy completions of 8 fixed prompts, with 4 prompt and 4 completion tokens each.
+// The prompts use ids that every vocabulary has; an end token does not end a completion. kDataLoss
+// if the weights give log-probs that are not finite. Throws what LibTorch throws.
 Result<std::vector<Canary>> GreedyCanaries(Transformer& model);
 
 }  // namespace buttress

@@ -10,8 +10,8 @@
 namespace buttress {
 namespace {
 
-// Big enough for full bandwidth, small enough that the sum of one runs beside the transfer of the
-// next.
+// Large enough for full bandwidth, small enough that the sum of one bucket overlaps the transfer of
+// the next.
 constexpr std::int64_t kBucketBytes = std::int64_t{32} << 20;
 
 DType DTypeOf(at::ScalarType type) {
@@ -29,14 +29,14 @@ DType DTypeOf(at::ScalarType type) {
     default:
       break;
   }
-  BUTTRESS_CHECK(false, "a tensor of a dtype that no collective sums");
+  BUTTRESS_CHECK(false, "collectives do not sum tensors of this dtype");
   return DType::kUInt8;
 }
 
 }  // namespace
 
 Buffer BufferOf(const at::Tensor& tensor) {
-  BUTTRESS_CHECK(tensor.is_contiguous(), "a collective's buffer is contiguous");
+  BUTTRESS_CHECK(tensor.is_contiguous(), "the buffer of a collective must be contiguous");
   return {tensor.data_ptr(), tensor.numel(), DTypeOf(tensor.scalar_type()),
           tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kCpu};
 }

@@ -1,4 +1,4 @@
-// Gradients of all parameters in a few flat buckets, summed over the ranks. Torch.
+// The gradients of all parameters in a few flat buckets, summed over the ranks. Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,29 +13,30 @@
 
 namespace buttress {
 
-// View of a contiguous tensor as a collective's buffer.
+// Returns a contiguous tensor as the buffer of a collective, without a copy.
 Buffer BufferOf(const at::Tensor& tensor);
 
 // Makes each parameter's gradient a view into a bucket, so that the backward pass accumulates where
 // the collective sums. Not thread-safe.
 class GradReducer {
  public:
-  // `collective` must outlive it.
+  // `collective` must outlive the reducer.
   GradReducer(const NamedTensors& parameters, Collective& collective,
               std::chrono::milliseconds timeout);
 
-  // Before the first backward pass of a step.
+  // Sets all gradients to 0.
   void Zero();
 
-  // Sums over the ranks. All buckets are posted before the first is waited for. The result is equal
-  // on all ranks, bit for bit.
+  // Sums the gradients over the ranks. All buckets are posted before the first wait. The result is
+  // equal on all ranks, bit for bit.
   Status Reduce();
 
-  // L2 norm over all gradients. NaN or infinite if one of them is.
+  // Returns the L2 norm over all gradients, which is not finite if one of them is not.
   double Norm() const;
 
   void Scale(double factor);
 
+  // The bytes that one Reduce sums.
   std::int64_t bytes() const;
 
  private:

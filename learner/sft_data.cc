@@ -1,5 +1,7 @@
 #include "learner/sft_data.h"
 
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <string_view>
@@ -33,16 +35,16 @@ Result<SftExample> ParseExample(std::string_view line, const SftDataOptions& opt
   example.response.push_back(options.eos_token_id);
   const auto tokens = static_cast<std::int64_t>(example.prompt.size() + example.response.size());
   if (tokens > options.max_tokens) {
-    return InvalidArgument(std::to_string(tokens) + " tokens; the model has " +
-                           std::to_string(options.max_tokens) + " positions");
+    return InvalidArgument(fmt::format("example has {} tokens, the model has {} positions", tokens,
+                                       options.max_tokens));
   }
   for (const auto* ids : {&example.prompt, &example.response}) {
     for (const std::int32_t id : *ids) {
       if (id >= 0 && id < options.vocab_size) continue;
-      return InvalidArgument("token " + std::to_string(id) +
-                             " is outside the model's vocabulary of " +
-                             std::to_string(options.vocab_size) +
-                             "; tokenizer.json and config.json do not belong together");
+      return InvalidArgument(
+          fmt::format("token {} is outside the vocabulary of {} tokens; tokenizer.json and "
+                      "config.json do not belong together",
+                      id, options.vocab_size));
     }
   }
   return example;
@@ -71,7 +73,7 @@ Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options,
 
 ShuffledIndices::ShuffledIndices(std::size_t count, std::uint64_t seed)
     : seed_(seed), order_(count) {
-  BUTTRESS_CHECK(count > 0, "nothing to draw from");
+  BUTTRESS_CHECK(count > 0, "ShuffledIndices needs at least one index");
   std::iota(order_.begin(), order_.end(), std::size_t{0});
   Shuffle();
 }

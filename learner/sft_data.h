@@ -25,12 +25,13 @@ struct SftDataOptions {
   std::int64_t vocab_size = 0;  // of the model
 };
 
-// Reads a JSONL file of objects with two strings each. kInvalidArgument names the first line that
-// cannot be used.
+// Reads a JSONL file of objects with two string fields each. kInvalidArgument names the first bad
+// line.
 Result<std::vector<SftExample>> ReadSftExamples(const SftDataOptions& options,
                                                 const Tokenizer& tokenizer);
 
-// Indices below `count`, each once a pass, in a new seeded order every pass. Not thread-safe.
+// Draws every index below `count` once per pass, in an order that depends on seed and pass. Not
+// thread-safe.
 class ShuffledIndices {
  public:
   // REQUIRES: count > 0.

@@ -15,8 +15,7 @@ bool TokenBatch::ContinuesLastPrompt(std::span<const std::int32_t> prompt) const
 
 void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::int32_t> completion,
                      std::span<const TokenSpan> spans) {
-  BUTTRESS_CHECK(!prompt.empty() && !completion.empty(),
-                 "a sequence has a prompt and a completion");
+  BUTTRESS_CHECK(!prompt.empty() && !completion.empty(), "prompt and completion must not be empty");
   const auto inputs = static_cast<std::int64_t>(completion.size()) - 1;
   const auto continues = [&](std::int64_t length) {
     if (length == 0) return;
@@ -27,7 +26,7 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::
     std::int64_t& length = lengths_[static_cast<std::size_t>(prompt_sequence_)];
     const std::int64_t first_completion = length - prompt_length_;
     length = prompt_length_;
-    continues(first_completion);  // nothing from the third completion on
+    continues(first_completion);  // 0 from the third completion on
     continues(inputs);
   } else {
     prompt_sequence_ = static_cast<std::int64_t>(lengths_.size());
@@ -42,7 +41,7 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::
   const TokenSpan all{0, static_cast<std::int32_t>(completion.size())};
   for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans) {
     BUTTRESS_CHECK(span.begin >= 0 && span.end <= all.end,
-                   "trained spans lie within the completion");
+                   "trained spans must lie within the completion");
     for (std::int32_t t = span.begin; t < span.end; ++t) {
       rows_.push_back(t == 0 ? prompt_row_ + prompt_length_ - 1 : completion_row + t - 1);
       targets_.push_back(completion[static_cast<std::size_t>(t)]);

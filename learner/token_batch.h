@@ -1,5 +1,5 @@
 // Prompts and completions packed for one forward pass, with the rows whose hidden states predict
-// trained tokens. Torch.
+// the trained tokens. Torch.
 //
 // Shapes: N packed tokens, M trained tokens.
 #pragma once
@@ -18,10 +18,10 @@ namespace buttress {
 
 class TokenBatch {
  public:
-  // Appends one sequence. Sequences with the same prompt that follow one another share its rows.
-  // Tokens of `completion` inside `spans` are trained; no spans: all of them. The last token
-  // predicts nothing, so it is a target but no input. REQUIRES: prompt and completion not empty,
-  // spans within the completion.
+  // Appends one sequence. Consecutive sequences with the same prompt share the rows of the prompt.
+  // The tokens of `completion` inside `spans` are trained, all of them if `spans` is empty. The
+  // last token is a target but no input, because it predicts nothing. REQUIRES: prompt and
+  // completion are not empty, spans lie within the completion.
   void Add(std::span<const std::int32_t> prompt, std::span<const std::int32_t> completion,
            std::span<const TokenSpan> spans);
 
@@ -31,20 +31,20 @@ class TokenBatch {
 
   std::int64_t trained_tokens() const { return static_cast<std::int64_t>(targets_.size()); }
 
-  // Log-probs [M] of the trained tokens, sequence after sequence.
+  // Returns the log-probs [M] of the trained tokens, sequence after sequence.
   TokenLogprobs Run(Transformer& model, double temperature, std::int64_t chunk_rows,
                     EntropyMode entropy) const;
 
  private:
   bool ContinuesLastPrompt(std::span<const std::int32_t> prompt) const;
 
-  // As Transformer::Hidden has them. The last prompt's first completion stands in one sequence with
-  // it until a second one comes.
+  // The arguments of Transformer::Hidden. The first completion of the last prompt is in one
+  // sequence with the prompt until a second completion of that prompt arrives.
   std::vector<std::int64_t> tokens_;    // [N]
-  std::vector<std::int64_t> lengths_;   // sum N
-  std::vector<std::int64_t> prefixes_;  // the sequence that each continues, or -1
-  std::int64_t prompt_sequence_ = -1;   // the last prompt's
-  std::int64_t prompt_row_ = 0;         // its first row
+  std::vector<std::int64_t> lengths_;   // of the sequences; their sum is N
+  std::vector<std::int64_t> prefixes_;  // the sequence that each one continues, or -1
+  std::int64_t prompt_sequence_ = -1;   // the sequence of the last prompt
+  std::int64_t prompt_row_ = 0;         // the first row of the last prompt
   std::int64_t prompt_length_ = 0;
   std::vector<std::int64_t> rows_;     // [M] row of N that predicts each trained token
   std::vector<std::int64_t> targets_;  // [M]

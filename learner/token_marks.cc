@@ -15,7 +15,7 @@ Status SumOverRanks(std::vector<double>& values, Collective& control,
   return control.AllReduceSum(buffer)->Wait(timeout).Annotate("sum of covariances");
 }
 
-// The `marked` highest of each rank.
+// Returns the `marked` highest covariances of each rank, padded with minus infinity.
 Result<std::vector<double>> Highest(std::vector<double> covariances, std::int64_t marked,
                                     Collective& control, std::chrono::milliseconds timeout) {
   const auto own = static_cast<std::size_t>(marked);

@@ -1,5 +1,5 @@
-// Which tokens of the step clip_cov and kl_cov treat otherwise: the ranks agree on means and
-// thresholds, each marks its own. Torch-free.
+// Selects the tokens that clip_cov and kl_cov treat differently (arXiv 2505.22617). The ranks agree
+// on means and thresholds, and each rank marks its own tokens. Torch-free.
 #pragma once
 
 #include <chrono>
@@ -13,15 +13,15 @@
 
 namespace buttress {
 
-// A completion of this rank that is in the loss.
+// A completion of this rank in the loss.
 struct MarkedRow {
-  std::int64_t row = 0;  // of the step
+  std::int64_t row = 0;  // row of the plan
   double advantage = 0;
   std::vector<float> logprobs;  // [T] recorded, of the trained tokens
 };
 
-// [rows][T]: 1 for marked tokens, see lib/rl/loss/token_covariance.h. Every rank of `control` calls it,
-// with its own rows. REQUIRES: algorithm.loss is clip_cov or kl_cov.
+// Returns [rows][T] with 1 for marked tokens; see lib/rl/loss/token_covariance.h. Every rank of
+// `control` calls it with its own rows. REQUIRES: algorithm.loss is clip_cov or kl_cov.
 Result<std::vector<std::vector<std::uint8_t>>> MarkTokens(const std::vector<MarkedRow>& rows,
                                                           const AlgorithmConfig& algorithm,
                                                           RandomKey key, Collective& control,

@@ -11,7 +11,7 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kTick{200};
-// Writing and announcing one version; the announcement itself gives up long before.
+// The limit for writing and announcing one version; the announcement has a shorter one.
 constexpr std::chrono::minutes kMaxPublish{10};
 
 }  // namespace
@@ -26,7 +26,7 @@ WeightSync::~WeightSync() {
 
 Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters,
                            std::vector<Canary> canaries) {
-  BUTTRESS_RETURN_IF_ERROR(WaitIdle());
+  BUTTRESS_RETURN_IF_ERROR(Drain());
   Snapshot snapshot{version, {}, std::move(canaries)};
   for (const auto& [name, tensor] : parameters) {
     snapshot.parameters.emplace_back(
@@ -36,13 +36,11 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
     MutexLock lock(mutex_);
     ++pending_;
   }
-  BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "an idle queue has room");
+  BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "the queue of an idle WeightSync has room");
   return OkStatus();
 }
 
-Status WeightSync::Drain() { return WaitIdle(); }
-
-Status WeightSync::WaitIdle() {
+Status WeightSync::Drain() {
   MutexLock lock(mutex_);
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
   if (!idle)

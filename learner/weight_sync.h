@@ -1,4 +1,4 @@
-// Brings new policy versions to the workers while the next step is already being trained.
+// Publishes policy versions on a thread of its own, while the next step is trained.
 #pragma once
 
 #include <cstdint>
@@ -17,25 +17,26 @@
 
 namespace buttress {
 
-// Owns a thread that writes versions and announces them, in order. Used by one other thread.
+// Owns a thread that writes versions and announces them, in order. One other thread calls the
+// methods.
 class WeightSync {
  public:
   using Announce = std::function<Status(const WeightManifest&)>;
 
-  // `publisher` must outlive it; `announce` is called on the thread.
+  // `publisher` must outlive the object; the thread calls `announce`.
   WeightSync(WeightPublisher& publisher, Announce announce);
 
-  // Finishes what is under way.
+  // Waits until the versions handed over are announced.
   ~WeightSync();
   WeightSync(const WeightSync&) = delete;
   WeightSync& operator=(const WeightSync&) = delete;
 
-  // Copies the parameters and returns; waits first while the version before is still being written.
-  // `canaries` are those of these parameters. Fails if an earlier one failed.
+  // Waits until the previous version is announced, copies the parameters and returns. `canaries`
+  // belong to these parameters. Returns the error of an earlier version, if there was one.
   Status Publish(const PolicyVersion& version, const NamedTensors& parameters,
                  std::vector<Canary> canaries);
 
-  // Until the last version is announced.
+  // Waits until the last version is announced. Returns the first error, if there was one.
   Status Drain();
 
  private:
@@ -47,7 +48,6 @@ class WeightSync {
 
   void Loop();
   Status Send(Snapshot snapshot);
-  Status WaitIdle();
 
   WeightPublisher& publisher_;
   const Announce announce_;
