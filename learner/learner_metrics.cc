@@ -68,7 +68,7 @@ void LearnerMetrics::AddCheckpointLoad(double seconds) { ObserveCheckpoint("load
 
 void LearnerMetrics::ObserveCheckpoint(const char* operation, double seconds) {
   metrics_
-      .Histogram("buttress_learner_checkpoint_seconds", "Saving or loading a checkpoint.",
+      .Histogram("buttress_learner_checkpoint_duration_seconds", "Saving or loading a checkpoint.",
                  kCheckpointBounds, {{"op", operation}})
       .Observe(seconds);
 }
