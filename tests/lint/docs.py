@@ -1,0 +1,44 @@
+"""Documentation: README at most 130 lines, and every relative link leads to a file and heading."""
+import re
+
+from sources import ROOT, finish, sources
+
+README_LINES = 130
+
+
+def prose(path):
+    """Yields (number, line) outside of code blocks."""
+    code = False
+    for number, line in enumerate((ROOT / path).read_text().split("\n"), 1):
+        if line.startswith("```"):
+            code = not code
+        elif not code:
+            yield number, line
+
+
+def anchors(path):
+    """The anchors that a Markdown viewer makes of the headings of a page."""
+    headings = (line.lstrip("# ") for _, line in prose(path) if line.startswith("#"))
+    return {re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+            for heading in headings}
+
+
+def dead_links(path):
+    for number, line in prose(path):
+        for target in re.findall(r"\]\(([^)\s]+)\)", line):
+            if re.match(r"[a-z]+:", target):
+                continue
+            name, _, anchor = target.partition("#")
+            file = (ROOT / path).parent / name if name else ROOT / path
+            if not file.exists():
+                yield f"{path}:{number}: link to {target}, which does not exist"
+            elif anchor and anchor not in anchors(file.resolve().relative_to(ROOT.resolve())):
+                yield f"{path}:{number}: link to {target}, which has no such heading"
+
+
+pages = [*sources(("README.md",), (".md",)), *sources(("docs",), (".md",))]
+problems = [problem for page in pages for problem in dead_links(page)]
+lines = len((ROOT / "README.md").read_text().splitlines())
+if lines > README_LINES:
+    problems.append(f"README.md has {lines} lines, {README_LINES} is the bound")
+finish(problems, f"{len(pages)} pages, no dead link, README.md has {lines} lines")
