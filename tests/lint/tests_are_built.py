@@ -1,10 +1,15 @@
-"""Every *_test.cc stands in the nearest CMakeLists.txt above it: a test that is not built is not a test."""
+"""Every *_test.cc stands in a CMakeLists.txt above it: a test that is not built is not a test."""
 from sources import ROOT, finish, sources
 
-problems = []
-for path in sources(("tests",), ("_test.cc",)):
-    test = ROOT / path
-    listing = next((folder / "CMakeLists.txt" for folder in test.parents if (folder / "CMakeLists.txt").is_file()))
-    if str(test.relative_to(listing.parent)) not in listing.read_text().split():
-        problems.append(f"{path} is not in {listing.relative_to(ROOT)}")
+
+def is_listed(test):
+    """Returns whether the CMakeLists.txt of a folder above `test` names it by its relative path."""
+    return any((folder / "CMakeLists.txt").is_file()
+               and str(test.relative_to(folder)) in
+               (folder / "CMakeLists.txt").read_text().replace(")", " ").split()
+               for folder in test.parents)
+
+
+problems = [f"{path} is in no CMakeLists.txt" for path in sources(("tests",), ("_test.cc",))
+            if not is_listed(ROOT / path)]
 finish(problems, "every test is built")
