@@ -4,7 +4,7 @@
 #
 #   tests/fuzz/run.sh [--minutes M] [--seed N] [--target NAME]      default: 10 minutes in total
 #
-# The input of a crash or stall is saved in the current folder as fuzz-crash-TARGET. To run it again:
+# The input of a crash or stall is saved in the current folder as fuzz-crash-TARGET. To repeat it:
 # build/asan/bin/fuzz_parsers --target TARGET --replay FILE
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
