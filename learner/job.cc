@@ -1,6 +1,6 @@
 #include "learner/job.h"
 
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
 #include <filesystem>
@@ -85,9 +85,8 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
                             source_.Register(config_sha256_, control_.size(), checkpoint));
   if (static_cast<std::int64_t>(start.next_step) != state.step + 1) {
-    return Internal(
-        fmt::format("coordinator expects step {} next, but the checkpoint is of step {}",
-                    start.next_step, state.step));
+    return Internal(c10::str("coordinator expects step ", start.next_step,
+                             " next, but the checkpoint is of step ", state.step));
   }
   state.learner_epoch = start.learner_epoch;
   BUTTRESS_RETURN_IF_ERROR(TruncateSteps(StepsPath(config_), state.step));
@@ -103,10 +102,10 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
                             checkpoints_.Load(model_.parameters(), trainer_.optimizer()));
   if (!loaded) return OkStatus();
   if (loaded->config_sha256 != config_sha256_) {
-    return InvalidArgument(
-        fmt::format("the checkpoint of step {} in {} was written with other settings of `run`; "
-                    "restore them, or set local.out to another folder",
-                    loaded->step, CheckpointFolder(config_)));
+    return InvalidArgument(c10::str("the checkpoint of step ", loaded->step, " in ",
+                                    CheckpointFolder(config_),
+                                    " was written with other settings of `run`; restore them, or "
+                                    "set local.out to another folder"));
   }
   state = *loaded;
   checkpoint_step_ = state.step;
@@ -156,7 +155,7 @@ Status LearnerJob::TrainUntilEnd() {
     if (state.end == StepEnd::kFinished) break;
     if (state.end == StepEnd::kStopped) {
       BUTTRESS_RETURN_IF_ERROR(Checkpoint());
-      return Cancelled(fmt::format("left on request; the checkpoint is of step {}", version_.step));
+      return Cancelled(c10::str("left on request; the checkpoint is of step ", version_.step));
     }
     BUTTRESS_RETURN_IF_ERROR(FinishStep(state.measured));
   }
@@ -248,8 +247,7 @@ Status LearnerJob::Finish() {
     BUTTRESS_RETURN_IF_ERROR(SaveModelFolder(model_, config_.run.model.path, folder + ".part"));
     std::filesystem::remove_all(folder, error);
     std::filesystem::rename(folder + ".part", folder, error);
-    if (error)
-      return Unavailable(fmt::format("cannot rename {}.part: {}", folder, error.message()));
+    if (error) return Unavailable(c10::str("cannot rename ", folder, ".part: ", error.message()));
     Log(kInfo, "learner has finished", {{"model", folder}});
   }
   return control_.Barrier();

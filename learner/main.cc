@@ -1,5 +1,5 @@
 // The learner: `mpirun -np R learner --config run.yaml`, and `learner sft` for supervised training.
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
 #include <CLI/CLI.hpp>
@@ -55,9 +55,8 @@ Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
     return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
   if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
     return InvalidArgument(
-        fmt::format("local.learner.collective = local is for one rank, mpirun started {}; use mpi, "
-                    "or nccl where there are GPUs",
-                    std::getenv("OMPI_COMM_WORLD_SIZE")));
+        c10::str("local.learner.collective = local is for one rank, mpirun started ",
+                 std::getenv("OMPI_COMM_WORLD_SIZE"), "; use mpi, or nccl where there are GPUs"));
   }
   return MakeLocalCollective();
 }
@@ -66,9 +65,8 @@ Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
 Status CheckRanks(const RunConfig& config, Collective& control, int expected_world) {
   const int world = control.size();
   if (expected_world > 0 && world != expected_world) {
-    return InvalidArgument(
-        fmt::format("--expect-world is {}, but the job has {} ranks; start it with mpirun -np {}",
-                    expected_world, world, expected_world));
+    return InvalidArgument(c10::str("--expect-world is ", expected_world, ", but the job has ",
+                                    world, " ranks; start it with mpirun -np ", expected_world));
   }
   const std::chrono::milliseconds timeout(config.local.learner.collective_timeout_ms);
   const std::string own = RunConfigHash(config);
@@ -77,9 +75,8 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
   BUTTRESS_RETURN_IF_ERROR(control.AllReduceSum({&differing, 1, DType::kInt64})->Wait(timeout));
   if (differing == 0) return OkStatus();
   return InvalidArgument(
-      fmt::format("{} of {} ranks have other settings of `run` than rank 0 ({}); give all ranks "
-                  "the same configuration file",
-                  differing, world, first.substr(0, 12)));
+      c10::str(differing, " of ", world, " ranks have other settings of `run` than rank 0 (",
+               first.substr(0, 12), "); give all ranks the same configuration file"));
 }
 
 // Serves /metrics on the configured port plus the local rank, and writes the address to

@@ -1,6 +1,6 @@
 #include "learner/sft.h"
 
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
 #include <algorithm>
@@ -137,8 +137,8 @@ class SftRun {
         collective_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
     const double norm = reducer_.Norm();
     if (!std::isfinite(norm)) {
-      return DataLoss(
-          fmt::format("the gradient of step {} is not finite; lower --lr ({})", step, options_.lr));
+      return DataLoss(c10::str("the gradient of step ", step, " is not finite; lower --lr (",
+                               options_.lr, ")"));
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
     optimizer_.Step(LearningRate(optim_, step, options_.steps));

@@ -1,6 +1,6 @@
 #include "learner/sft_data.h"
 
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -35,16 +35,15 @@ Result<SftExample> ParseExample(std::string_view line, const SftDataOptions& opt
   example.response.push_back(options.eos_token_id);
   const auto tokens = static_cast<std::int64_t>(example.prompt.size() + example.response.size());
   if (tokens > options.max_tokens) {
-    return InvalidArgument(fmt::format("example has {} tokens, the model has {} positions", tokens,
-                                       options.max_tokens));
+    return InvalidArgument(c10::str("example has ", tokens, " tokens, the model has ",
+                                    options.max_tokens, " positions"));
   }
   for (const auto* ids : {&example.prompt, &example.response}) {
     for (const std::int32_t id : *ids) {
       if (id >= 0 && id < options.vocab_size) continue;
       return InvalidArgument(
-          fmt::format("token {} is outside the vocabulary of {} tokens; tokenizer.json and "
-                      "config.json do not belong together",
-                      id, options.vocab_size));
+          c10::str("token ", id, " is outside the vocabulary of ", options.vocab_size,
+                   " tokens; tokenizer.json and config.json do not belong together"));
     }
   }
   return example;

@@ -1,6 +1,6 @@
 #include "learner/trainer.h"
 
-#include <fmt/core.h>
+#include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -46,18 +46,18 @@ Status CheckFetched(const FetchedGroup& fetched, std::uint64_t planned_id,
   const Group& group = fetched.group;
   if (group.group_id != planned_id) {
     return DataLoss(
-        fmt::format("fetched group {} where the plan has group {}", group.group_id, planned_id));
+        c10::str("fetched group ", group.group_id, " where the plan has group ", planned_id));
   }
   if (group.prompt_token_ids.empty())
-    return DataLoss(fmt::format("group {} has no prompt tokens", planned_id));
+    return DataLoss(c10::str("group ", planned_id, " has no prompt tokens"));
   for (const Completion& completion : group.completions) {
     const std::size_t row = fetched.row(completion);
     const std::int32_t length =
         completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
     if (row < assignment.lengths.size() && assignment.lengths[row] == length) continue;
-    return DataLoss(fmt::format("completion {} of group {} has {} trained tokens, planned were {}",
-                                completion.index, planned_id, length,
-                                row < assignment.lengths.size() ? assignment.lengths[row] : 0));
+    return DataLoss(c10::str("completion ", completion.index, " of group ", planned_id, " has ",
+                             length, " trained tokens, planned were ",
+                             row < assignment.lengths.size() ? assignment.lengths[row] : 0));
   }
   return OkStatus();
 }
@@ -94,9 +94,9 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
   state.step = step;
   state.measured.step = static_cast<double>(step);
   try {
-    BUTTRESS_RETURN_IF_ERROR(Run(stop_requested, state).Annotate(fmt::format("step {}", step)));
+    BUTTRESS_RETURN_IF_ERROR(Run(stop_requested, state).Annotate(c10::str("step ", step)));
   } catch (const c10::Error& e) {
-    return Internal(fmt::format("step {}: {}", step, e.what_without_backtrace()));
+    return Internal(c10::str("step ", step, ": ", e.what_without_backtrace()));
   }
   return state;
 }
@@ -161,7 +161,7 @@ Status Trainer::FetchGroups(StepState& state) {
   if (ids.empty()) return OkStatus();
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<Group> groups, source_.Fetch(state.step, ids));
   if (groups.size() != ids.size())
-    return DataLoss(fmt::format("requested {} groups, fetched {}", ids.size(), groups.size()));
+    return DataLoss(c10::str("requested ", ids.size(), " groups, fetched ", groups.size()));
   for (std::size_t i = 0; i < groups.size(); ++i) {
     const auto first_row = static_cast<std::size_t>(assignment.group_offsets[own[i]]);
     const FetchedGroup& fetched = state.groups.emplace_back(
@@ -351,7 +351,7 @@ Status Trainer::Commit(StepState& state) {
 
 // Returns kDataLoss; rank 0 writes the plan first.
 Status Trainer::WriteBadBatch(const Assignment& assignment) const {
-  const std::string what = fmt::format("{} gradients in a row were not finite", kMaxSkippedInARow);
+  const std::string what = c10::str(kMaxSkippedInARow, " gradients in a row were not finite");
   if (control_.rank() != 0) return DataLoss(what);
   const nlohmann::json json = {{"step", assignment.step},
                                {"group_ids", assignment.group_ids},
@@ -361,9 +361,8 @@ Status Trainer::WriteBadBatch(const Assignment& assignment) const {
                                {"token_weights", assignment.token_weights}};
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(options_.bad_batch_path, json.dump(1) + "\n"));
   return DataLoss(
-      fmt::format("{}; the last batch is in {}; lower run.optim.lr, or check the start "
-                  "model for values that are not finite",
-                  what, options_.bad_batch_path));
+      c10::str(what, "; the last batch is in ", options_.bad_batch_path,
+               "; lower run.optim.lr, or check the start model for values that are not finite"));
 }
 
 }  // namespace buttress

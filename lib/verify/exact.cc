@@ -1,3 +1,5 @@
+#include <utility>
+
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 
@@ -7,9 +9,11 @@ namespace {
 class Exact : public Verifier {
  public:
   Verdict Verify(const VerifyRequest& request) const override {
-    const std::string given(Trim(request.response));
-    const std::string gold(Trim(request.answer));
-    return given == gold && !request.truncated ? Correct(given, gold) : Wrong(given, gold);
+    std::string given(Trim(request.response));
+    std::string gold(Trim(request.answer));
+    const bool equal = given == gold && !request.truncated;
+    return equal ? Correct(std::move(given), std::move(gold))
+                 : Wrong(std::move(given), std::move(gold));
   }
 };
 

@@ -90,7 +90,7 @@ TEST(Length, CountsWordsCharactersOrTokens) {
   config.length.min = 2;
   config.length.max = 3;
   const auto judge = [&](const std::string& unit, std::string_view response, std::int64_t tokens) {
-    config.length.unit = unit;
+    config.length.unit = *FindChoice<LengthUnit>(unit);
     VerifyRequest request{{}, response, {}, {}, false};
     request.tokens = tokens;
     return Make("length", config)->Verify(request).outcome;
