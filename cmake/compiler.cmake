@@ -1,4 +1,5 @@
-# Language level, warnings, linker, compiler cache. No -march: kernels of ours are dispatched by CPU at run time.
+# Language level, warnings, linker and compiler cache. There is no -march: the kernels that profit
+# from newer instructions are compiled for several sets and chosen at run time.
 set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
@@ -9,9 +10,11 @@ set(CMAKE_LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(BUTTRESS_CCACHE ccache)
 if(BUTTRESS_CCACHE)
-  # The precompiled header would otherwise make every torch file a miss (ccache's manual, "Precompiled headers").
+  # Without this sloppiness every file with a precompiled header misses the cache (section
+  # "Precompiled headers" of ccache's manual).
   set(CMAKE_CXX_COMPILER_LAUNCHER
-      ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      ${CMAKE_COMMAND} -E env
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       CCACHE_BASEDIR=${CMAKE_SOURCE_DIR} ${BUTTRESS_CCACHE})
 endif()
 
@@ -20,15 +23,16 @@ if(BUTTRESS_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# Linked by every target of ours; third-party headers come in as SYSTEM.
+# Every target of the project links this; third-party headers come in as SYSTEM.
 add_library(buttress_options INTERFACE)
-# g++ 12 sees uninitialised members in std::optional of large structs where there are none.
+# g++ 12 reports uninitialised members of large structs in std::optional where there are none.
 target_compile_options(
   buttress_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror
                              $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 target_include_directories(buttress_options INTERFACE ${CMAKE_SOURCE_DIR})
 
 if(BUTTRESS_SANITIZER)
-  add_compile_options(-fsanitize=${BUTTRESS_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  add_compile_options(
+    -fsanitize=${BUTTRESS_SANITIZER} -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
   add_link_options(-fsanitize=${BUTTRESS_SANITIZER})
 endif()

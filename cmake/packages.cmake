@@ -1,4 +1,4 @@
-# The libraries of Debian that the project stands on (deploy/packages.txt installs them).
+# The libraries of Debian that the project uses; deploy/setup.sh installs them.
 find_package(Threads REQUIRED)
 find_package(PkgConfig REQUIRED)
 find_package(Protobuf REQUIRED)
@@ -22,9 +22,12 @@ pkg_check_modules(RE2 REQUIRED IMPORTED_TARGET re2)
 pkg_check_modules(SECCOMP REQUIRED IMPORTED_TARGET libseccomp)
 find_library(BUTTRESS_FLINT flint REQUIRED)
 find_library(BUTTRESS_ARB NAMES flint-arb arb REQUIRED)
-# Their flags (NOMINMAX, UTF8PROC_EXPORTS, -pthread) say nothing new on Debian 12, and would make the precompiled headers invalid.
-set_target_properties(PkgConfig::ABSL_MUTEX PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
-# GnuTLS behind it wants p11-kit's headers; ours do not, and a path more would change the command line of every file.
+# On Debian 12 the flags of these packages (NOMINMAX, UTF8PROC_EXPORTS, -pthread) have no effect but
+# to make the precompiled headers invalid.
+set_target_properties(
+  PkgConfig::ABSL_MUTEX PkgConfig::GRPC PkgConfig::RE2 PkgConfig::UTF8PROC
+  PROPERTIES INTERFACE_COMPILE_OPTIONS "" INTERFACE_COMPILE_DEFINITIONS "")
+# The package names an include folder that only GnuTLS needs; it would change every command line.
 set_target_properties(PkgConfig::MICROHTTPD PROPERTIES INTERFACE_INCLUDE_DIRECTORIES "")
 find_program(BUTTRESS_GRPC_PLUGIN grpc_cpp_plugin REQUIRED)
 if(BUTTRESS_BUILD_TESTS)

@@ -1,5 +1,6 @@
-# LibTorch from the torch wheel (deploy/setup.sh unpacks it), without find_package(Torch): CPU programs link libtorch_cpu and libc10 and
-# nothing of CUDA; libbuttress_cuda.so alone links the CUDA side and is opened at run time.
+# LibTorch from the torch wheel, which deploy/setup.sh unpacks. find_package(Torch) is not used:
+# programs link libtorch_cpu and libc10 and nothing of CUDA; libbuttress_cuda.so alone links the
+# CUDA libraries, and programs open it at run time.
 if(DEFINED ENV{BUTTRESS_CACHE})
   set(_buttress_cache $ENV{BUTTRESS_CACHE})
 elseif(DEFINED ENV{XDG_CACHE_HOME})
@@ -14,19 +15,25 @@ else()
   set(_buttress_torch ${_buttress_site}/torch)
 endif()
 
-set(BUTTRESS_TORCH_DIR ${_buttress_torch} CACHE PATH "Folder of LibTorch 2.11.0 with include/ and lib/")
-set(BUTTRESS_NVIDIA_DIR ${_buttress_site}/nvidia CACHE PATH "Folder of NVIDIA's wheels, with cu13/ and nccl/")
+set(BUTTRESS_TORCH_DIR ${_buttress_torch} CACHE PATH
+    "Folder of LibTorch 2.11.0 with include/ and lib/")
+set(BUTTRESS_NVIDIA_DIR ${_buttress_site}/nvidia CACHE PATH
+    "Folder of NVIDIA's wheels with cu13/ and nccl/")
 if(NOT EXISTS ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so)
-  message(FATAL_ERROR "no LibTorch in ${BUTTRESS_TORCH_DIR}; run deploy/setup.sh, or name its folder with BUTTRESS_TORCH")
+  message(FATAL_ERROR "no LibTorch in ${BUTTRESS_TORCH_DIR}; run deploy/setup.sh, "
+                      "or set BUTTRESS_TORCH to its folder")
 endif()
 
 add_library(buttress_torch INTERFACE)
 target_include_directories(
-  buttress_torch SYSTEM INTERFACE ${BUTTRESS_TORCH_DIR}/include ${BUTTRESS_TORCH_DIR}/include/torch/csrc/api/include)
+  buttress_torch SYSTEM INTERFACE
+  ${BUTTRESS_TORCH_DIR}/include ${BUTTRESS_TORCH_DIR}/include/torch/csrc/api/include)
 target_link_libraries(
   buttress_torch
-  INTERFACE ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so ${BUTTRESS_TORCH_DIR}/lib/libc10.so buttress_options)
-# libtorch_cpu wants libcudart.so.13 and libcupti.so.13 at run time; with RUNPATH alone the linker cannot see them, so allow it.
+  INTERFACE
+  ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so ${BUTTRESS_TORCH_DIR}/lib/libc10.so buttress_options)
+# libtorch_cpu needs libcudart.so.13 and libcupti.so.13 at run time; the linker does not look for
+# them in the run path, so it is told not to look at all.
 target_link_options(
   buttress_torch
   INTERFACE
@@ -35,5 +42,5 @@ target_link_options(
   -Wl,-rpath,${BUTTRESS_TORCH_DIR}/lib
   -Wl,-rpath,${BUTTRESS_NVIDIA_DIR}/cu13/lib)
 
-# Two torch compiles take 2 GB; a pool of two keeps small machines alive.
+# Two compilers with LibTorch's headers take 2 GB: a pool of two suits small machines.
 set_property(GLOBAL PROPERTY JOB_POOLS torch=2)

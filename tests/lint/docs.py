@@ -1,7 +1,7 @@
 """Documentation: README at most 130 lines, and every relative link leads to a file and heading."""
 import re
 
-from sources import ROOT, finish, sources
+from sources import ROOT, files, finish
 
 README_LINES = 130
 
@@ -36,7 +36,7 @@ def dead_links(path):
                 yield f"{path}:{number}: link to {target}, which has no such heading"
 
 
-pages = [*sources(("README.md",), (".md",)), *sources(("docs",), (".md",))]
+pages = files((".md",), ("README.md", "docs"))
 problems = [problem for page in pages for problem in dead_links(page)]
 lines = len((ROOT / "README.md").read_text().splitlines())
 if lines > README_LINES:

@@ -1,53 +1,72 @@
-"""Who may include whom (architecture: programs > model > libraries > base), and where torch may be included."""
+"""Which folder may include which (programs > model > libraries > base), and who includes torch."""
 import re
 
-from sources import ROOT, finish, sources
+from sources import CPP, PROGRAMS, check_files, files, finish
 
-PROGRAMS = ("coordinator", "rollout_worker", "learner", "cli")
-# A folder of lib/ and what it may include of lib/, itself apart. Generated messages (buttress/v1) go to wire, services and clients only.
+# What a folder of lib/ may include of the other folders of lib/.
 LIBRARIES = {
     "base": set(),
-    "http": {"base"},
-    "config": {"base"},
-    "experience": {"base"},
-    "measure": {"base", "config"},
-    "rl": {"base", "config", "experience"},
-    "explain": {"base", "config", "experience", "rl"},
-    "verify": {"base", "config", "experience", "http"},
-    "jinja": {"base"},
-    "tokenizer": {"base"},
-    "data": {"base", "config", "jinja", "tokenizer"},
-    "weights": {"base", "experience", "rpc"},
     "collectives": {"base"},
+    "config": {"base"},
+    "data": {"base", "config", "jinja", "tokenizer"},
+    "experience": {"base"},
+    "explain": {"base", "config", "experience", "rl"},
+    "http": {"base"},
+    "jinja": {"base"},
     "ledger": {"base", "experience", "rl"},
-    "rpc": {"base", "config", "experience", "weights"},
+    "measure": {"base", "config"},
     "policy": {"base", "config", "experience", "weights"},
+    "rl": {"base", "config", "experience"},
+    "rpc": {"base", "config", "experience", "weights"},
+    "tokenizer": {"base"},
+    "verify": {"base", "config", "experience", "http"},
+    "weights": {"base", "experience", "rpc"},
 }
 TORCH = re.compile(r'#include [<"](torch|ATen|c10)/')
-TORCH_FILES = ("lib/policy/", "lib/rl/loss/", "lib/collectives/cuda/", "learner/", "rollout_worker/embedded_engine", "rollout_worker/eval",
-               "tests/", "bench/")
-MESSAGE_USERS = ("lib/experience/codec", "lib/weights/", "lib/rpc/", "coordinator/", "rollout_worker/", "learner/", "cli/status", "tests/", "bench/")
+TORCH_USERS = (
+    "lib/policy/",
+    "lib/rl/loss/",
+    "lib/collectives/cuda/",
+    "learner/",
+    "rollout_worker/embedded_engine",
+    "rollout_worker/eval",
+)
+MESSAGE_USERS = (
+    "lib/experience/codec",
+    "lib/weights/",
+    "lib/rpc/",
+    "coordinator/",
+    "rollout_worker/",
+    "learner/",
+    "cli/status",
+)
 
-problems = []
-for path in sources():
-    if path.startswith(("tests/", "bench/")):
-        continue
-    parts = path.split("/")
-    for number, line in enumerate((ROOT / path).read_text().split("\n"), 1):
-        at = f"{path}:{number}"
-        if TORCH.match(line) and not path.startswith(TORCH_FILES):
-            problems.append(f"{at}: torch belongs to {', '.join(TORCH_FILES)}")
-        if '#include "buttress/v1/' in line and not path.startswith(MESSAGE_USERS):
-            problems.append(f"{at}: generated messages belong to {', '.join(MESSAGE_USERS)}")
-        include = re.match(r'#include "([a-z_]+)/([a-z_]+)', line)
-        if not include:
+
+def check(path, text):
+    problems = []
+    top, folder, *_ = path.split("/")
+    for number, line in enumerate(text.split("\n"), 1):
+        if not line.startswith("#include"):
             continue
-        top, folder = include.groups()
-        if top in PROGRAMS and top != parts[0]:
-            problems.append(f"{at}: {parts[0]} includes {top}; programs never include one another, libraries never a program")
-        if parts[0] == "lib" and top == "lib" and folder != parts[1]:
-            if parts[1] not in LIBRARIES:
-                problems.append(f"{at}: lib/{parts[1]} is not in the table of {__file__}")
-            elif folder not in LIBRARIES[parts[1]]:
-                problems.append(f"{at}: lib/{parts[1]} may not include lib/{folder}")
-finish(problems, "include direction holds")
+        at = f"{path}:{number}"
+        if TORCH.match(line) and not path.startswith(TORCH_USERS):
+            problems.append(f"{at}: only these may include torch: {', '.join(TORCH_USERS)}")
+        if '"buttress/v1/' in line and not path.startswith(MESSAGE_USERS):
+            problems.append(
+                f"{at}: only these may include generated messages: {', '.join(MESSAGE_USERS)}")
+        include = re.match(r'#include "([a-z_]+)/([a-z_]+)', line)
+        if include is None:
+            continue
+        included_top, included_folder = include.groups()
+        if included_top in PROGRAMS and included_top != top:
+            problems.append(f"{at}: {top} includes {included_top}; a program's files are its own")
+        if top == included_top == "lib" and included_folder != folder:
+            if folder not in LIBRARIES:
+                problems.append(f"{at}: lib/{folder} is not in the table of {__file__}")
+            elif included_folder not in LIBRARIES[folder]:
+                problems.append(f"{at}: lib/{folder} may not include lib/{included_folder}")
+    return problems
+
+
+if __name__ == "__main__":
+    finish(check_files(files(CPP, ("lib", *PROGRAMS)), check), "include direction holds")

@@ -1,0 +1,106 @@
+"""Every rule of the lint tests reports what it is there for, and lets good text pass."""
+import pathlib
+import tempfile
+
+import format
+import include_direction
+import sizes
+import test_tree
+import wording
+from sources import finish
+
+CODE = "lib/rl/x.cc"
+PAGE = "docs/x.md"
+LONG = "x " * 51
+SHORT = {str(n): 1 for n in range(10)}
+
+# What is checked, on bad input, and on good input: one problem for the bad, none for the good.
+CASES = {
+    "columns of code": (format.check_columns, (CODE, LONG), (CODE, LONG[:100])),
+    "columns of prose": (format.check_columns, (PAGE, LONG), (PAGE, f"|{LONG}\n```\n{LONG}\n```")),
+    "characters, not bytes": (format.check_columns, (CODE, "é " * 51), (CODE, "é " * 50)),
+    "torch outside the model": (
+        include_direction.check,
+        ("lib/base/x.cc", "#include <torch/types.h>"),
+        ("lib/policy/x.cc", "#include <torch/types.h>")),
+    "messages outside the wire": (
+        include_direction.check,
+        ("lib/base/x.cc", '#include "buttress/v1/weights.pb.h"'),
+        ("lib/rpc/x.cc", '#include "buttress/v1/weights.pb.h"')),
+    "a program includes another": (
+        include_direction.check,
+        ("cli/x/x.cc", '#include "learner/job.h"'), ("learner/x/x.cc", '#include "learner/job.h"')),
+    "a library includes upwards": (
+        include_direction.check,
+        ("lib/base/x.cc", '#include "lib/rl/types.h"'), (CODE, '#include "lib/base/status.h"')),
+    "a library of no known place": (
+        include_direction.check,
+        ("lib/unknown/x.cc", '#include "lib/base/status.h"'),
+        ("lib/unknown/x.cc", "#include <map>")),
+    "a file too long": (sizes.check_lengths, ({CODE: 601} | SHORT,), ({CODE: 600} | SHORT,)),
+    "a long median": (sizes.check_lengths, ({CODE: 151, "y": 151, "z": 1},), ({CODE: 150},)),
+    "many long files": (
+        sizes.check_lengths, ({str(n): 100 for n in range(8)} | {"y": 401, "z": 401},),
+        ({str(n): 100 for n in range(9)} | {"z": 400},)),
+    "a drawer": (
+        sizes.check_folders, ([f"lib/rl/{n}.cc" for n in range(60)],),
+        ([f"lib/rl/{n}.cc" for n in range(59)] + ["lib/rl/loss/a.cc"],)),
+    "a test that is not built": (
+        test_tree.check_is_built, ("tests/unit/rl/a_test.cc", "pass_a_test.cc"),
+        ("tests/unit/rl/a_test.cc", "SOURCES a_test.cc")),
+    "a test of no folder": (
+        test_tree.check_mirrors, ("tests/unit/tasks/CMakeLists.txt", {"cli/tasks"}.__contains__),
+        ("tests/unit/cli/tasks/CMakeLists.txt", {"cli/tasks"}.__contains__)),
+    "a test that ctest does not know": (
+        test_tree.check_is_run, (test_tree.declared_tests("  buttress_test(a_test\n"), {"b_test"}),
+        (test_tree.declared_tests("# buttress_test(a_test"), {"b_test"})),
+    "a long README": (wording.check_readme, ("\n" * 131,), ("\n" * 130,)),
+}
+BAD_LINES = [
+    (CODE, "std::regex r;"),
+    (CODE, "} catch (...) {"),
+    (CODE, "torch::load(x);"),
+    (CODE, "using namespace std;"),
+    (CODE, "// TODO: more"),
+    (PAGE, "This is a placeholder."),
+    (CODE, "// This is the brief's rule."),
+    (PAGE, "See ../shared/design/style."),
+    (CODE, "// algorithms.md 1.5"),
+    (PAGE, "See [that](nowhere.md)."),
+]
+GOOD_LINES = [
+    ("tests/x.cc", "} catch (...) {"),
+    (CODE, "using namespace std::chrono_literals;"),
+    (CODE, "// The table is in docs/estimators.md."),
+    (PAGE, "See [the estimators](estimators.md) and https://example.org/a/b.md"),
+]
+
+
+def formatted(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.cc"
+        path.write_text(text)
+        return format.check_clang_format(["--style=Google", str(path)])
+
+
+def main():
+    problems = []
+
+    def expect(name, found, count):
+        if len(found) != count:
+            problems.append(f"{name}: {count} problems expected, got {found}")
+
+    for name, (check, bad, good) in CASES.items():
+        expect(f"{name}, bad input", check(*bad), 1)
+        expect(f"{name}, good input", check(*good), 0)
+    for path, line in BAD_LINES:
+        expect(line, wording.check(path, line), 1)
+    for path, line in GOOD_LINES:
+        expect(line, wording.check(path, line), 0)
+    expect("unformatted code", formatted("int  x ;\n"), 1)
+    expect("formatted code", formatted("int x;\n"), 0)
+    finish(problems, f"{len(CASES) + len(BAD_LINES) + 1} rules report what they are there for")
+
+
+if __name__ == "__main__":
+    main()
