@@ -81,9 +81,10 @@ class Progress {
     shown_ = now;
     const double seconds = now - started_;
     const double left = seconds / static_cast<double>(step) * static_cast<double>(steps_ - step);
-    fmt::print("sft: step {}/{} {:3.0f}%  loss {:.4f}  lr {:.2e}  {:.0f} tok/s  left {:.0f}s\n",
-               step, steps_, 100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss,
-               lr, static_cast<double>(tokens_) / seconds, left);
+    std::printf("sft: step %lld/%lld %3.0f%%  loss %.4f  lr %.2e  %.0f tok/s  left %.0fs\n",
+                static_cast<long long>(step), static_cast<long long>(steps_),
+                100.0 * static_cast<double>(step) / static_cast<double>(steps_), loss, lr,
+                static_cast<double>(tokens_) / seconds, left);
     std::fflush(stdout);
   }
 
