@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Puts the tables of the code into docs/*.md and draws the figures. Needs build/release/bin/buttress (deploy/build.sh).
+# Writes the generated parts of docs/*.md. Needs the programs in build/release (deploy/build.sh).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 exec python3 "$root/docs/update.py" "${1:-$root/build/release/bin/buttress}" "$root/docs"
