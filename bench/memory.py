@@ -1,4 +1,5 @@
 """Memory of a process with all of its children, sampled from /proc."""
+
 import pathlib
 import threading
 
@@ -34,8 +35,8 @@ def smaps(pid):
 
 
 class Peak:
-    """The largest sum of PSS over the family while it runs, the largest RSS, and the largest PSS and RSS of each program."""
-
+    """The largest sum of PSS over the family while it runs, the largest RSS, and the largest PSS
+    and RSS of each program."""
     def __init__(self, pid):
         self.pid = pid
         self.pss = self.rss = 0.0

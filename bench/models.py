@@ -1,6 +1,8 @@
-"""The two models of the benches: random weights, a byte-level BPE of our own making, no end-of-sequence token in config.json (so that every
-completion has all its tokens, here and in the peer). `tiny`: 4 layers, width 256, 3.4 M parameters, float32. `half`: Qwen2.5-0.5B's shape,
+"""The two models of the benches: random weights, a byte-level BPE of our own making, no
+end-of-sequence token in config.json (so that every completion has all its tokens, here and in the
+peer). `tiny`: 4 layers, width 256, 3.4 M parameters, float32. `half`: Qwen2.5-0.5B's shape,
 bfloat16."""
+
 import json
 import os
 import pathlib
@@ -16,15 +18,34 @@ CACHE = pathlib.Path(os.environ["BUTTRESS_BENCH_CACHE"])
 PROMPT_TOKENS = 64
 DTYPES = {"tiny": "float32", "half": "bfloat16"}
 SHAPES = {
-    "tiny": dict(tokens=1024, vocab=1024, layers=4, hidden=256, heads=4, kv_heads=2, intermediate=768, max_positions=2048, rope_theta=10000),
-    "half": dict(tokens=8192, vocab=151936, layers=24, hidden=896, heads=14, kv_heads=2, intermediate=4864, max_positions=32768,
-                 rope_theta=1000000),
+    "tiny": dict(tokens=1024,
+                 vocab=1024,
+                 layers=4,
+                 hidden=256,
+                 heads=4,
+                 kv_heads=2,
+                 intermediate=768,
+                 max_positions=2048,
+                 rope_theta=10000,
+                ), "half": dict(tokens=8192,
+                                vocab=151936,
+                                layers=24,
+                                hidden=896,
+                                heads=14,
+                                kv_heads=2,
+                                intermediate=4864,
+                                max_positions=32768,
+                                rope_theta=1000000,
+                               ),
 }
 
 
 def paragraphs():
     """The repository's own prose and comments: text that is there wherever the bench runs."""
-    for path in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("lib/**/*.h"), *ROOT.glob("learner/*.cc")]):
+    for path in sorted([
+            *ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("lib/**/*.h"),
+            *ROOT.glob("learner/*.cc"),
+    ]):
         for part in path.read_text().split("\n\n"):
             yield part
 
@@ -36,7 +57,11 @@ def new_model(out, name):
     text = out / "text.jsonl"
     text.write_text("".join(json.dumps({"text": p}) + "\n" for p in paragraphs()))
     options = [f"--{key.replace('_', '-')}={value}" for key, value in SHAPES[name].items()]
-    subprocess.run([BIN / "buttress", "new-model", "--out", out, "--text", text, "--tied", *options], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(
+        [BIN / "buttress", "new-model", "--out", out, "--text", text, "--tied", *options],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
     for file in ("config.json", "generation_config.json"):
         fields = json.loads((out / file).read_text())
         fields.pop("eos_token_id")
@@ -44,7 +69,8 @@ def new_model(out, name):
 
 
 def tokenizer_folder(name):
-    """The model's folder for those who do not look at its weights; needs neither torch nor transformers."""
+    """The model's folder for those who do not look at its weights; needs neither torch nor
+    transformers."""
     out = CACHE / "models" / f"{name}-tokenizer"
     if not (out / "whole").exists():
         new_model(out, name)
@@ -64,7 +90,8 @@ def folder(name):
     progress(f"making the model {name} in {out}")
     new_model(out, name)
     torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(Qwen2Config.from_pretrained(out)).to(getattr(torch, DTYPES[name]))
+    model = AutoModelForCausalLM.from_config(Qwen2Config.from_pretrained(out)).to(
+        getattr(torch, DTYPES[name]))
     state = {k: v.contiguous() for k, v in model.state_dict().items() if k != "lm_head.weight"}
     save_file(state, out / "model.safetensors", metadata={"format": "pt"})
     (out / "whole").touch()

@@ -1,5 +1,6 @@
-"""A Redis of Debian's, taken from the packages into the benches' cache if the machine has none, as an append-only log that is synced before
-every answer."""
+"""A Redis of Debian's, taken from the packages into the benches' cache if the machine has none, as
+an append-only log that is synced before every answer."""
+
 import os
 import pathlib
 import shutil
@@ -12,7 +13,8 @@ from report import progress
 PRIVATE = pathlib.Path(os.environ["BUTTRESS_BENCH_CACHE"]) / "redis"
 PACKAGES = ["redis-server", "redis-tools", "liblzf1", "libjemalloc2", "liblua5.1-0"]
 
-# What a coordinator on Redis does for a group: the fence of its lease, at most once per group, the entry, collapse and history counted.
+# What a coordinator on Redis does for a group: the fence of its lease, at most once per group, the
+# entry, collapse and history counted.
 ACCEPT = """
 local id = redis.call('INCR', 'next')
 if redis.call('HGET', 'leases', id) ~= ARGV[1] then return 'stale' end
@@ -36,7 +38,11 @@ def binaries():
     if not (folder / "redis-server").exists():
         progress(f"fetching {' '.join(PACKAGES)} into {PRIVATE}")
         PRIVATE.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["apt-get", "download", "-qq", *PACKAGES], cwd=PRIVATE, check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(["apt-get", "download", "-qq", *PACKAGES],
+                       cwd=PRIVATE,
+                       check=True,
+                       stdout=subprocess.DEVNULL,
+                      )
         for package in PRIVATE.glob("*.deb"):
             subprocess.run(["dpkg", "-x", package, PRIVATE], check=True)
     return folder, dict(os.environ, LD_LIBRARY_PATH=str(PRIVATE / "usr/lib/x86_64-linux-gnu"))
@@ -45,13 +51,20 @@ def binaries():
 class Redis:
     def __init__(self):
         self.bin, self.environment = binaries()
-        self.folder = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)  # a rewrite of the log may still be writing
-        command = [self.bin / "redis-server", "--port", "0", "--bind", "127.0.0.1", "--save", "",
-                   "--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder.name, "--maxclients", "4000"]
+        self.folder = tempfile.TemporaryDirectory(
+            ignore_cleanup_errors=True)  # a rewrite of the log may still be writing
+        command = [
+            self.bin / "redis-server", "--port", "0", "--bind", "127.0.0.1", "--save", "",
+            "--appendonly", "yes", "--appendfsync", "always", "--dir", self.folder.name,
+            "--maxclients", "4000",
+        ]
         self.port = None
         for port in range(20000 + os.getpid() % 20000, 60000):
             command[2] = str(port)
-            self.process = subprocess.Popen(command, env=self.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            self.process = subprocess.Popen(command,
+                                            env=self.environment,
+                                            stdout=subprocess.DEVNULL,
+                                            stderr=subprocess.DEVNULL)
             for _ in range(100):
                 if self.process.poll() is not None or self.answers(port):
                     break
@@ -63,33 +76,56 @@ class Redis:
 
     def answers(self, port):
         command = [self.bin / "redis-cli", "-p", str(port), "ping"]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True).stdout.strip() == "PONG"
+        return (subprocess.run(command, env=self.environment, capture_output=True,
+                               text=True).stdout.strip() == "PONG")
 
     def append(self, clients, count, payload):
-        """`count` entries of `payload` to one stream by `clients`, one at a time each: entries/s and the 99th percentile in ms. `payload` has
-        no zero byte, where redis-benchmark would cut it."""
+        """`count` entries of `payload` to one stream by `clients`, one at a time each: entries/s
+        and the 99th percentile in ms. `payload` has no zero byte, where redis-benchmark would cut
+        it."""
         return self.benchmark(clients, count, payload, ["XADD", "groups", "*", "payload"])
 
     def accept(self, clients, count, payload):
-        """The same through ACCEPT: an entry is appended only under its lease, only once, and counted."""
+        """The same through ACCEPT: an entry is appended only under its lease, only once, and
+        counted."""
         sha = self.cli("SCRIPT", "LOAD", ACCEPT)
-        self.cli("EVAL", "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', 'leases', i, 'epoch') end", "0", str(count))
-        result = self.benchmark(clients, count, payload, ["EVALSHA", sha, "0", "epoch", "digest", "mixed"])
+        self.cli("EVAL",
+                 "for i = 1, tonumber(ARGV[1]) do redis.call('HSET', 'leases', i, 'epoch') end",
+                 "0", str(count),
+                )
+        result = self.benchmark(clients, count, payload,
+                                ["EVALSHA", sha, "0", "epoch", "digest", "mixed"])
         accepted = int(self.cli("XLEN", "groups"))
         if accepted != count:
             raise SystemExit(f"Redis accepted {accepted} of {count} groups")
         return result
 
     def benchmark(self, clients, count, payload, request):
-        command = [self.bin / "redis-benchmark", "-p", str(self.port), "-c", str(clients), "-n", str(count), "--csv", "-x", *request]
-        done = subprocess.run(command, env=self.environment, input=payload, capture_output=True, check=True)
-        # The first field shows the payload; then: requests per second, average, minimum, 50th, 95th and 99th percentile, maximum.
-        rate, _, _, _, _, p99, _ = [float(field.strip(b'"\n')) for field in done.stdout.split(b",")[-7:]]
+        command = [
+            self.bin / "redis-benchmark", "-p",
+            str(self.port), "-c",
+            str(clients), "-n",
+            str(count), "--csv", "-x", *request,
+        ]
+        done = subprocess.run(command,
+                              env=self.environment,
+                              input=payload,
+                              capture_output=True,
+                              check=True)
+        # The first field shows the payload; then: requests per second, average, minimum, 50th, 95th
+        # and 99th percentile, maximum.
+        rate, _, _, _, _, p99, _ = [
+            float(field.strip(b'"\n')) for field in done.stdout.split(b",")[-7:]
+        ]
         return rate, p99
 
     def cli(self, *request):
         command = [self.bin / "redis-cli", "-p", str(self.port), *request]
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, check=True).stdout.strip()
+        return subprocess.run(command,
+                              env=self.environment,
+                              capture_output=True,
+                              text=True,
+                              check=True).stdout.strip()
 
     def close(self):
         self.process.kill()

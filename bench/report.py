@@ -1,4 +1,5 @@
 """What every bench prints: a line or a JSON object for each case, unit and peer."""
+
 import argparse
 import json
 import sys
@@ -18,12 +19,21 @@ class Report:
     def __init__(self, bench, as_json):
         self.bench, self.as_json = bench, as_json
         if not as_json:
-            print(f"{bench + ' ' + 'case':32s} {'unit':10s} {'ours':>10s} {'peer':>10s}  {'ratio':>6s}  peer", flush=True)
+            print(
+                f"{bench + ' ' + 'case':32s} {'unit':10s} {'ours':>10s} {'peer':>10s} "
+                f" {'ratio':>6s}  peer",
+                flush=True,
+            )
 
     def add(self, case, unit, ours, peer, peer_name, more_is_better):
         ratio = ours / peer if more_is_better else peer / ours
         if self.as_json:
-            row = {"bench": self.bench, "case": case, "ours": ours, "peer": peer, "peer_name": peer_name, "unit": unit, "ratio": ratio}
+            row = {
+                "bench": self.bench, "case": case, "ours": ours, "peer": peer,
+                "peer_name": peer_name, "unit": unit, "ratio": ratio,
+            }
             print(json.dumps(row), flush=True)
         else:
-            print(f"{case:32s} {unit:10s} {ours:10.4g} {peer:10.4g}  {ratio:6.2f}  {peer_name}", flush=True)
+            print(f"{case:32s} {unit:10s} {ours:10.4g} {peer:10.4g}  {ratio:6.2f}  {peer_name}",
+                  flush=True,
+                 )

@@ -5,6 +5,7 @@
 BUTTRESS is the path of the program `buttress`; `coordinator` is expected in the same folder. With
 --check nothing is written, and the command fails if a page differs from what the programs print.
 """
+
 import json
 import pathlib
 import re
@@ -27,8 +28,9 @@ ADVANTAGE_ROWS = {  # name: settings below run.algorithm
     "a_grae, form released": ["advantage=a_grae", "a_grae.form=released"],
     "ngrpo": ["advantage=ngrpo", "std=population"],
     "avspo, mode opposite": AVSPO + ["avspo.mode=opposite"],
-    "avspo, mode ladder": AVSPO + ["avspo.mode=ladder", "avspo.ladder.threshold=0",
-                                   "avspo.ladder.threshold_min=0"],
+    "avspo, mode ladder": (
+        AVSPO + ["avspo.mode=ladder", "avspo.ladder.threshold=0", "avspo.ladder.threshold_min=0"]
+    ),
     "avspo, mode prior": AVSPO + ["avspo.mode=prior", "avspo.prior.kappa=8"],
     "reinforce_pp": ["advantage=reinforce_pp"],
     "reinforce_pp_baseline": ["advantage=reinforce_pp_baseline"],
@@ -42,8 +44,12 @@ stale = []
 
 def printed(program, *arguments, **options):
     """Returns the standard output of a program in the folder of `buttress`."""
-    return subprocess.run([BUTTRESS.parent / program, *arguments], capture_output=True, text=True,
-                          check=True, **options).stdout
+    return subprocess.run([BUTTRESS.parent / program, *arguments],
+                          capture_output=True,
+                          text=True,
+                          check=True,
+                          **options,
+                         ).stdout
 
 
 def write_part(page, text, part=0):
@@ -61,9 +67,10 @@ def write_part(page, text, part=0):
 def advantage_table():
     """Advantages of correct and wrong completions by the number of correct ones in the group."""
     groups = "\n".join(
-        json.dumps({"id": k, "rewards": [1] * k + [0] * (SIZE - k),
-                    "lengths": [1] * k + [2] * (SIZE - k),
-                    "history": {"correct": 4000, "scored": 8000}}) for k in range(SIZE + 1))
+        json.dumps({
+            "id": k, "rewards": [1] * k + [0] * (SIZE - k), "lengths": [1] * k + [2] * (SIZE - k),
+            "history": {"correct": 4000, "scored": 8000},
+        }) for k in range(SIZE + 1))
     shown = (1, 4, 7)
     columns = [f"correct, {k} of {SIZE}" for k in (*shown, SIZE)]
     columns += [f"wrong, {k} of {SIZE}" for k in (0, *shown)]
@@ -91,8 +98,8 @@ def settings_table():
         key, default, meaning = line.replace("|", "\\|").split("  ", 2)
         section, _, name = key.rpartition(".")
         sections.setdefault(section, []).append(f"| `{name}` | `{default[1:-1]}` | {meaning} |\n")
-    return "".join(f"## `{section}`\n\n| setting | default | meaning |\n|---|---|---|\n"
-                   + "".join(rows) + "\n" for section, rows in sections.items())
+    return "".join(f"## `{section}`\n\n| setting | default | meaning |\n|---|---|---|\n" +
+                   "".join(rows) + "\n" for section, rows in sections.items())
 
 
 def metric_families(folder):

@@ -9,6 +9,7 @@ redis-benchmark sends as many bytes, twice: `redis` is the same accept as a scri
 entry, counts; nobody looks at the content), `redis xadd` only appends. A group has 8 completions
 of 128 tokens, the load of the `tiny` case of bench/step. All run in turn; the median of the rounds
 counts."""
+
 import json
 import os
 import random
@@ -35,11 +36,12 @@ def write_run(folder, groups):
             row = {"id": f"prompt-{i}", "prompt": texts[i % len(texts)], "answer": "42"}
             file.write(json.dumps(row) + "\n")
     settings = {
-        "run": {"steps": 1, "lease_ms": 3600000,
-                "data": {"prompts": f"{folder}/prompts.jsonl"}, "model": {"path": str(model)},
-                "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS},
-                "batch": {"prompts": groups, "max_age": 0}},
-        "local": {"out": f"{folder}/out"},
+        "run": {
+            "steps": 1, "lease_ms": 3600000, "data": {"prompts": f"{folder}/prompts.jsonl"},
+            "model": {"path": str(model)},
+            "sampling": {"group_size": COMPLETIONS,
+                         "max_tokens": TOKENS}, "batch": {"prompts": groups, "max_age": 0},
+        }, "local": {"out": f"{folder}/out"},
     }
     with open(f"{folder}/run.yaml", "w") as file:
         json.dump(settings, file)  # JSON is YAML
@@ -56,8 +58,11 @@ def ours(workers, groups):
                 if coordinator.poll() is not None:
                     raise SystemExit(open(f"{folder}/log").read())
                 time.sleep(0.05)
-            command = [models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml",
-                       "--workers", str(workers), "--tokens", str(TOKENS)]
+            command = [
+                models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml", "--workers",
+                str(workers), "--tokens",
+                str(TOKENS),
+            ]
             result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         finally:
             coordinator.terminate()

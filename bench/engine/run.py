@@ -3,6 +3,7 @@ transformers' `generate` and, with --with-vllm, of a vLLM server for CPUs. All u
 prompts of 64 tokens, plain sampling at temperature 1, and all cores. They run in turn, and the
 median of the rounds counts. The embedded engine also returns the log-prob of every token, which
 `generate` does not."""
+
 import os
 import statistics
 import subprocess
@@ -20,9 +21,14 @@ LOADS = {"tiny": [(1, 128), (8, 128), (64, 128), (128, 128)], "half": [(1, 32), 
 
 class Ours:
     def __init__(self, folder, dtype, threads):
-        command = [models.BIN / "bench_engine", folder, "--dtype", dtype, "--threads", str(threads),
-                   "--prompt-tokens", str(models.PROMPT_TOKENS)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        command = [
+            models.BIN / "bench_engine", folder, "--dtype", dtype, "--threads",
+            str(threads), "--prompt-tokens",
+            str(models.PROMPT_TOKENS),
+        ]
+        self.process = subprocess.Popen(command,
+                                        stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE,
                                         text=True)
 
     def seconds(self, completions, tokens):
@@ -48,8 +54,12 @@ class Transformers:
         prompts = torch.randint(3, 1000, (completions, models.PROMPT_TOKENS))
         with torch.inference_mode():
             begin = time.perf_counter()
-            out = self.model.generate(prompts, attention_mask=torch.ones_like(prompts),
-                                      max_new_tokens=tokens, do_sample=True, top_k=0)
+            out = self.model.generate(prompts,
+                                      attention_mask=torch.ones_like(prompts),
+                                      max_new_tokens=tokens,
+                                      do_sample=True,
+                                      top_k=0,
+                                     )
         if out.shape[1] != models.PROMPT_TOKENS + tokens:
             raise SystemExit(f"generate stopped after {out.shape[1] - models.PROMPT_TOKENS} tokens")
         return time.perf_counter() - begin
@@ -62,8 +72,10 @@ def main():
     options = parser(__doc__)
     options.add_argument("--rounds", type=int, default=3)
     options.add_argument("--cases", nargs="*", default=list(LOADS), choices=list(LOADS))
-    options.add_argument("--with-vllm", action="store_true",
-                         help="install the CPU build of vLLM if it is missing, and compare with it")
+    options.add_argument("--with-vllm",
+                         action="store_true",
+                         help="install the CPU build of vLLM if it is missing, and compare with it",
+                        )
     options = options.parse_args()
     report = Report("engine", options.json)
     threads = os.cpu_count()
@@ -81,11 +93,18 @@ def main():
             for _ in range(options.rounds):
                 for name, engine in engines.items():
                     times[name].append(engine.seconds(completions, tokens))
-            rates = {name: completions * tokens / statistics.median(seconds)
-                     for name, seconds in times.items()}
+            rates = {
+                name: completions * tokens / statistics.median(seconds)
+                for name, seconds in times.items()
+            }
             for name in list(engines)[1:]:
-                report.add(f"{case} {completions} x {tokens}", "tok/s", rates["ours"], rates[name],
-                           name, more_is_better=True)
+                report.add(f"{case} {completions} x {tokens}",
+                           "tok/s",
+                           rates["ours"],
+                           rates[name],
+                           name,
+                           more_is_better=True,
+                          )
         for engine in engines.values():
             engine.close()
 

@@ -2,10 +2,10 @@
 
     bench/experiments/modes.py [--seeds 5] [--seconds 60] [--out runs/modes]
 
-Every run is stopped the same number of seconds after its first step, and the newest published weights are evaluated. Each seed has
-problems, cold start and RL of its own, shared by the modes. Needs build/release (deploy/build.sh). Prints a line a run and a table; writes
-results.json.
-"""
+Every run is stopped the same number of seconds after its first step, and the newest published
+weights are evaluated. Each seed has problems, cold start and RL of its own, shared by the modes.
+Needs build/release (deploy/build.sh). Prints a line a run and a table; writes results.json. """
+
 import argparse
 import json
 import pathlib
@@ -28,35 +28,47 @@ ENDLESS = 1000000
 def run(*command):
     done = subprocess.run([str(c) for c in command], cwd=ROOT, capture_output=True, text=True)
     if done.returncode != 0:
-        raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
+        raise SystemExit(
+            f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def cold_start(folder, seed):
     if (folder / "cold/model.safetensors").exists():
         return
-    run(BIN / "buttress", "task", "countdown", "--out", folder, "--numbers", 4, "--operators", "+-", "--use-all", "--format", "compact",
-        "--train", 32768, "--held-out", 1000, "--sft", 51200, "--seed", seed)
-    run(BIN / "buttress", "new-model", "--out", folder / "new", "--characters", "0123456789+-:>", "--layers", 3, "--hidden", 96,
-        "--heads", 3, "--intermediate", 256)
-    run(BIN / "buttress", "sft", "--model", folder / "new", "--data", folder / "sft.jsonl", "--out", folder / "cold", "--steps", 400,
-        "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed", seed)
+    run(BIN / "buttress", "task", "countdown", "--out", folder, "--numbers", 4, "--operators", "+-",
+        "--use-all", "--format", "compact", "--train", 32768, "--held-out", 1000, "--sft", 51200,
+        "--seed", seed,
+       )
+    run(BIN / "buttress", "new-model", "--out", folder / "new", "--characters", "0123456789+-:>",
+        "--layers", 3, "--hidden", 96, "--heads", 3, "--intermediate", 256,
+       )
+    run(BIN / "buttress", "sft", "--model", folder / "new", "--data", folder / "sft.jsonl", "--out",
+        folder / "cold", "--steps", 400, "--batch", 128, "--lr", "3e-3", "--warmup", 20, "--seed",
+        seed,
+       )
 
 
 def accuracy(model, data):
     out = model / "eval.json"
-    run(BIN / "buttress", "eval", "--model", model, "--prompts", data / "held_out.jsonl", "--verifier", "countdown", "--use-all",
-        "--max-tokens", 8, "--json", "--out", out)
+    run(BIN / "buttress", "eval", "--model", model, "--prompts", data / "held_out.jsonl",
+        "--verifier", "countdown", "--use-all", "--max-tokens", 8, "--json", "--out", out,
+       )
     return json.loads(out.read_text())["accuracy"]
 
 
 def train(out, data, seed, mode, seconds):
     shutil.rmtree(out, ignore_errors=True)
-    sets = MODES[mode] + [f"run.seed={seed}", f"run.steps={ENDLESS}", f"run.data.prompts={data}/train.jsonl",
-                          f"run.model.path={data}/cold", f"local.out={out}"]
+    sets = MODES[mode] + [
+        f"run.seed={seed}", f"run.steps={ENDLESS}", f"run.data.prompts={data}/train.jsonl",
+        f"run.model.path={data}/cold", f"local.out={out}",
+    ]
     command = [BIN / "buttress", "launch", "configs/quickstart.yaml", "--no-eval"]
     for value in sets:
         command += ["--set", value]
-    job = subprocess.Popen([str(c) for c in command], cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+    job = subprocess.Popen([str(c) for c in command],
+                           cwd=ROOT,
+                           stdout=subprocess.DEVNULL,
+                           stderr=subprocess.STDOUT)
     steps = out / "steps.jsonl"
     while not (steps.exists() and steps.stat().st_size):
         if job.poll() is not None:
@@ -71,8 +83,11 @@ def train(out, data, seed, mode, seconds):
     shutil.copy(newest / "model.safetensors", model)
     rows = [json.loads(line) for line in steps.read_text().splitlines()]
     last = rows[-50:]
-    return {"accuracy_before": accuracy(data / "cold", data), "accuracy_after": accuracy(model, data), "steps": len(rows),
-            "acr_end": statistics.mean(s["acr"] for s in last), "entropy_end": statistics.mean(s["entropy"] for s in last)}
+    return {
+        "accuracy_before": accuracy(data / "cold", data), "accuracy_after": accuracy(model, data),
+        "steps": len(rows), "acr_end": statistics.mean(s["acr"] for s in last),
+        "entropy_end": statistics.mean(s["entropy"] for s in last),
+    }
 
 
 def main():
@@ -91,17 +106,21 @@ def main():
             rows.append(row)
             print(json.dumps(row), flush=True)
     (options.out / "results.json").write_text(json.dumps(rows, indent=1))
-    print("\n| mode | steps | before | after | gain | ACR at the end | entropy at the end |\n|---|---|---|---|---|---|---|")
+    print("\n| mode | steps | before | after | gain | ACR at the end | entropy at the end"
+          " |\n|---|---|---|---|---|---|---|")
     for mode in MODES:
         mine = [r for r in rows if r["mode"] == mode]
 
         def column(values):
-            return f"{statistics.mean(values):.1f} ± {statistics.stdev(values) if len(values) > 1 else 0:.1f}"
+            return (f"{statistics.mean(values):.1f} ±"
+                    f" {statistics.stdev(values) if len(values) > 1 else 0:.1f}")
 
-        print(f"| {mode} | {statistics.mean(r['steps'] for r in mine):.0f} | {column([100 * r['accuracy_before'] for r in mine])} "
-              f"| {column([100 * r['accuracy_after'] for r in mine])} "
-              f"| {column([100 * (r['accuracy_after'] - r['accuracy_before']) for r in mine])} "
-              f"| {statistics.mean(r['acr_end'] for r in mine):.2f} | {statistics.mean(r['entropy_end'] for r in mine):.2f} |")
+        print(f"| {mode} | {statistics.mean(r['steps'] for r in mine):.0f} |"
+              f" {column([100 * r['accuracy_before'] for r in mine])} |"
+              f" {column([100 * r['accuracy_after'] for r in mine])} |"
+              f" {column([100 * (r['accuracy_after'] - r['accuracy_before']) for r in mine])} |"
+              f" {statistics.mean(r['acr_end'] for r in mine):.2f} |"
+              f" {statistics.mean(r['entropy_end'] for r in mine):.2f} |")
 
 
 main()

@@ -8,6 +8,7 @@ left out. Every completion is trained: rewards are all 0, and the virtual sample
 completions advantages. TRL, which trains collapsed groups too, gets random rewards. Memory is the
 peak of PSS over all processes of Buttress, and the peak RSS of TRL. The two run in turn, and the
 median step counts."""
+
 import json
 import statistics
 import subprocess
@@ -33,23 +34,26 @@ def ours(case, model, prompts):
     load = CASES[case]
     with tempfile.TemporaryDirectory() as folder:
         settings = {
-            "run": {"steps": load["steps"], "checkpoint_interval": 1000000, "lease_ms": 600000,
-                    "data": {"prompts": prompts},
-                    "model": {"path": str(model), "dtype": models.DTYPES[case]},
-                    "sampling": {"group_size": GROUP, "max_tokens": load["tokens"]},
-                    "batch": {"prompts": load["groups"], "max_age": 0},
-                    "reward": {"verifier": "exact"},
-                    "algorithm": {"advantage": "avspo", "avspo": {"mode": "opposite"}},
-                    "optim": {"lr": 1e-5}},
-            "local": {"out": f"{folder}/out",
-                      "worker": {"threads": os.cpu_count(), "kv_cache_tokens": 32768},
-                      "learner": {"threads": os.cpu_count()}},
+            "run": {
+                "steps": load["steps"], "checkpoint_interval": 1000000, "lease_ms": 600000,
+                "data": {"prompts": prompts
+                        }, "model": {"path": str(model), "dtype": models.DTYPES[case]},
+                "sampling": {"group_size": GROUP, "max_tokens": load["tokens"]},
+                "batch": {"prompts": load["groups"], "max_age": 0}, "reward": {"verifier": "exact"},
+                "algorithm": {"advantage": "avspo",
+                              "avspo": {"mode": "opposite"}}, "optim": {"lr": 1e-5},
+            }, "local": {
+                "out": f"{folder}/out",
+                "worker": {"threads": os.cpu_count(),
+                           "kv_cache_tokens": 32768}, "learner": {"threads": os.cpu_count()},
+            },
         }
         with open(f"{folder}/run.yaml", "w") as file:
             json.dump(settings, file)  # JSON is YAML
         with open(f"{folder}/log", "w") as log:
             launch = subprocess.Popen([models.BIN / "buttress", "launch", f"{folder}/run.yaml"],
-                                      stdout=log, stderr=log)
+                                      stdout=log,
+                                      stderr=log)
         peak = Peak(launch.pid)
         code = launch.wait()
         peak.close()
@@ -61,9 +65,12 @@ def ours(case, model, prompts):
 
 def peer(case, model, prompts):
     load = CASES[case]
-    command = [sys.executable, models.ROOT / "bench/step/trl_step.py", model, prompts,
-               str(load["groups"] * GROUP), str(load["tokens"]), str(load["steps"]),
-               models.DTYPES[case]]
+    command = [
+        sys.executable, models.ROOT / "bench/step/trl_step.py", model, prompts,
+        str(load["groups"] * GROUP),
+        str(load["tokens"]),
+        str(load["steps"]), models.DTYPES[case],
+    ]
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     if done.returncode != 0:
         raise SystemExit(done.stderr[-3000:])
@@ -89,8 +96,11 @@ def main():
                 seconds += [row["seconds"]["step"] for row in rows[1:]]
                 peer_seconds += steps[1:]
                 pss, rss = max(pss, peak.pss), max(rss, peak_rss)
-                sizes = {name: round(size["pss"]) for name, size in peak.by_name.items()
-                         if size["pss"] > 20}
+                sizes = {
+                    name: round(size["pss"])
+                    for name, size in peak.by_name.items()
+                    if size["pss"] > 20
+                }
                 progress(f"{case}, round {n + 1}: {statistics.median(seconds):.2f} s a step, "
                          f"TRL {statistics.median(peer_seconds):.2f} s; PSS in MiB {sizes}")
         mine, theirs = statistics.median(seconds), statistics.median(peer_seconds)

@@ -1,6 +1,7 @@
 """Runs TRL's GRPOTrainer on the prompts of a JSONL file, for bench/step/run.py. Prints the seconds
 of each step and then its peak RSS in MiB.
   trl_step.py MODEL PROMPTS.jsonl COMPLETIONS TOKENS STEPS DTYPE"""
+
 import json
 import os
 import random
@@ -31,15 +32,31 @@ class Clock(TrainerCallback):
         print(time.perf_counter() - self.begin, flush=True)
 
 
-config = GRPOConfig(
-    output_dir="/tmp/trl", per_device_train_batch_size=completions, num_generations=8,
-    max_completion_length=tokens, max_steps=steps, logging_steps=1, report_to=[],
-    save_strategy="no", use_cpu=True, bf16=dtype == "bfloat16", gradient_checkpointing=False,
-    beta=0.0, loss_type="dapo", learning_rate=1e-5, disable_tqdm=True,
-    model_init_kwargs={"dtype": dtype}, generation_kwargs={"min_new_tokens": tokens})
-trainer = GRPOTrainer(model=model, reward_funcs=reward, args=config,
+config = GRPOConfig(output_dir="/tmp/trl",
+                    per_device_train_batch_size=completions,
+                    num_generations=8,
+                    max_completion_length=tokens,
+                    max_steps=steps,
+                    logging_steps=1,
+                    report_to=[],
+                    save_strategy="no",
+                    use_cpu=True,
+                    bf16=dtype == "bfloat16",
+                    gradient_checkpointing=False,
+                    beta=0.0,
+                    loss_type="dapo",
+                    learning_rate=1e-5,
+                    disable_tqdm=True,
+                    model_init_kwargs={"dtype": dtype},
+                    generation_kwargs={"min_new_tokens": tokens},
+                   )
+trainer = GRPOTrainer(model=model,
+                      reward_funcs=reward,
+                      args=config,
                       train_dataset=Dataset.from_dict({"prompt": prompts}),
-                      processing_class=AutoTokenizer.from_pretrained(model), callbacks=[Clock()])
+                      processing_class=AutoTokenizer.from_pretrained(model),
+                      callbacks=[Clock()],
+                     )
 trainer.log = lambda *_, **__: None
 trainer.train()
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, flush=True)

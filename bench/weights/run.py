@@ -3,6 +3,7 @@
 hashing every byte, and `grpc` sends it on this machine, checks each chunk, writes and hashes it.
 The peer copies the same file with `cp`, reads it with `sha256sum`, or does both in turn. Both sides
 use the page cache without fsync. They run in turn, and the median of the rounds counts."""
+
 import json
 import pathlib
 import statistics
@@ -27,8 +28,10 @@ def one_round(gigabytes):
         command = [models.BIN / "bench_weights", folder, "--gigabytes", str(gigabytes)]
         ours = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
         copy = pathlib.Path(folder) / "copy"
-        theirs = {"cp": seconds_of(["cp", "--reflink=never", ours["path"], copy]),
-                  "sha256sum": seconds_of(["sha256sum", copy])}
+        theirs = {
+            "cp": seconds_of(["cp", "--reflink=never", ours["path"], copy]),
+            "sha256sum": seconds_of(["sha256sum", copy]),
+        }
     return ours, theirs
 
 
@@ -45,8 +48,8 @@ def main():
     gigabytes = rounds[0][0]["bytes"] / 1e9
     for case, programs in PEERS.items():
         mine = statistics.median(ours[case] for ours, _ in rounds)
-        peer = statistics.median(sum(theirs[program] for program in programs)
-                                 for _, theirs in rounds)
+        peer = statistics.median(
+            sum(theirs[program] for program in programs) for _, theirs in rounds)
         name = " + ".join(programs)
         report.add(case, "s", mine, peer, name, more_is_better=False)
         report.add(case, "GB/s", gigabytes / mine, gigabytes / peer, name, more_is_better=True)

@@ -1,10 +1,12 @@
-"""Writes countdown_expressions.json: expressions and their values by Python's own parser (ast) and fractions.Fraction.
+"""Writes countdown_expressions.json: expressions and their values by Python's own parser (ast) and
+fractions.Fraction.
 
     python3 tests/golden/countdown_expressions.py > tests/golden/countdown_expressions.json
 
-A row is [text, value or null, numbers]; null where the text is no expression of the grammar in lib/verify/expression.h, or divides by
-zero. Mutated texts are judged by ast too, with the grammar's rules on top: only + - * / parentheses, unary minus and plain integers.
-"""
+A row is [text, value or null, numbers]; null where the text is no expression of the grammar in
+lib/verify/expression.h, or divides by zero. Mutated texts are judged by ast too, with the grammar's
+rules on top: only + - * / parentheses, unary minus and plain integers. """
+
 import ast
 import json
 import random

@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
-"""Golden numbers of AdamW: pure Python in double precision, written from Loshchilov and Hutter, "Decoupled weight decay
-regularization" (arXiv 1711.05101), Algorithm 2. Writes adamw.json beside itself.
+"""Golden numbers of AdamW: pure Python in double precision, written from Loshchilov and Hutter,
+"Decoupled weight decay regularization" (arXiv 1711.05101), Algorithm 2. Writes adamw.json beside
+itself.
 
-The parameters are a matrix (decayed) and a vector (not decayed); gradients of step t come from a fixed formula.
-"""
+The parameters are a matrix (decayed) and a vector (not decayed); gradients of step t come from a
+fixed formula. """
+
 import json
 import math
 import pathlib
@@ -32,8 +34,7 @@ def run(values, decay):
 
 golden = {
     "lr": LR, "beta1": BETA1, "beta2": BETA2, "eps": EPS, "weight_decay": DECAY, "steps": STEPS,
-    "matrix": run([0.5, -1.0, 2.0, 0.25, 0.0, -0.125], DECAY),
-    "vector": run([1.0, -2.0, 3.0], 0.0),
+    "matrix": run([0.5, -1.0, 2.0, 0.25, 0.0, -0.125], DECAY), "vector": run([1.0, -2.0, 3.0], 0.0),
     "gradients": [[gradient(t, i) for i in range(6)] for t in range(1, STEPS + 1)],
 }
 path = pathlib.Path(__file__).with_name("adamw.json")

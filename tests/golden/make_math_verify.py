@@ -1,9 +1,11 @@
-"""Judges math_pairs.txt with Math-Verify (pip install math-verify) and prints, for docs/math_verifier.md, where it differs from the file:
+"""Judges math_pairs.txt with Math-Verify (pip install math-verify) and prints, for
+docs/math_verifier.md, where it differs from the file:
 
     python3 tests/golden/make_math_verify.py
 
-A pair is `\\boxed{A}` against `\\boxed{B}` with Math-Verify's defaults, both ways; it differs if a verdict either way is not the file's lenient one.
-"""
+A pair is `\\boxed{A}` against `\\boxed{B}` with Math-Verify's defaults, both ways; it differs if a
+verdict either way is not the file's lenient one. """
+
 import collections
 import pathlib
 import re
@@ -26,7 +28,10 @@ def pairs():
 
 
 def same(gold, given):
-    return verify(parse(f"\\boxed{{{gold}}}", parsing_timeout=None), parse(f"\\boxed{{{given}}}", parsing_timeout=None), timeout_seconds=None)
+    return verify(parse(f"\\boxed{{{gold}}}", parsing_timeout=None),
+                  parse(f"\\boxed{{{given}}}", parsing_timeout=None),
+                  timeout_seconds=None,
+                 )
 
 
 counts = collections.Counter()
@@ -40,4 +45,5 @@ for form, a, expected, b in pairs():
     print(f"{form}\t{kind}\t{a}\t{'=' if expected else '!='}\t{b}")
 print()
 for form in dict.fromkeys(f for f, _ in counts):
-    print(f"{form}: " + ", ".join(f"{counts[form, k]} {k}" for k in ("pairs", "rejected", "accepted", "one way")))
+    print(f"{form}: " +
+          ", ".join(f"{counts[form, k]} {k}" for k in ("pairs", "rejected", "accepted", "one way")))

@@ -3,6 +3,7 @@
 In Markdown the bound holds for prose: not for tables, code blocks and lines with a link. In Python,
 shell and YAML it does not hold for a line that is one long word, such as an address.
 """
+
 import os
 import re
 import subprocess
@@ -31,8 +32,12 @@ def check_columns(path, text):
 def check_clang_format(paths):
     """`paths` are absolute, or relative to the root."""
     try:
-        run = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", *paths], cwd=ROOT,
-                             capture_output=True, text=True, check=False)
+        run = subprocess.run([CLANG_FORMAT, "--dry-run", "--Werror", *paths],
+                             cwd=ROOT,
+                             capture_output=True,
+                             text=True,
+                             check=False,
+                            )
     except FileNotFoundError:
         return [f"{CLANG_FORMAT} is not installed; run deploy/setup.sh"]
     wrong = sorted(set(re.findall(r"^(.+?):\d+:\d+: error", run.stderr, re.MULTILINE)))
@@ -42,5 +47,7 @@ def check_clang_format(paths):
 
 
 if __name__ == "__main__":
-    finish(check_clang_format(files(FORMATTED)) + check_files(files(MEASURED), check_columns),
-           "format holds")
+    finish(
+        check_clang_format(files(FORMATTED)) + check_files(files(MEASURED), check_columns),
+        "format holds",
+    )

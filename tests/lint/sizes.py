@@ -1,7 +1,8 @@
 """Sizes: prints how many files and lines there are by folder, and bounds both (tests apart).
 
-    python3 tests/lint/sizes.py
+python3 tests/lint/sizes.py
 """
+
 import collections
 import pathlib
 
@@ -20,8 +21,10 @@ def check_lengths(lines):
     """`lines` maps the path of each C++ file to its number of lines."""
     counts = sorted(lines.values())
     median, ninth_decile = counts[len(counts) // 2], counts[len(counts) * 9 // 10]
-    problems = [f"{path}: {n} lines; split it, {LONGEST} is the bound"
-                for path, n in lines.items() if n > LONGEST]
+    problems = [
+        f"{path}: {n} lines; split it, {LONGEST} is the bound" for path, n in lines.items()
+        if n > LONGEST
+    ]
     if median > MEDIAN:
         problems.append(f"the median file has {median} lines, {MEDIAN} is the bound")
     if ninth_decile > NINTH_DECILE:
@@ -33,8 +36,11 @@ def check_lengths(lines):
 def check_folders(paths):
     """No folder is a drawer: its own C++ files, without those of subfolders, are few."""
     folders = collections.Counter(str(pathlib.PurePath(path).parent) for path in paths)
-    return [f"{folder}: {n} C++ files; group them, {FILES_IN_A_FOLDER} is the bound"
-            for folder, n in sorted(folders.items()) if n > FILES_IN_A_FOLDER]
+    return [
+        f"{folder}: {n} C++ files; group them, {FILES_IN_A_FOLDER} is the bound"
+        for folder, n in sorted(folders.items())
+        if n > FILES_IN_A_FOLDER
+    ]
 
 
 def print_table(lines):

@@ -3,6 +3,7 @@
 A lint test is a module with a function that takes one file (its path below the root, and its text)
 and returns its problems as a list of strings, so that self_test.py can feed it bad input.
 """
+
 import pathlib
 import subprocess
 import sys
@@ -16,9 +17,11 @@ CPP = (".cc", ".cu", ".h")
 def files(suffixes, folders=()):
     """Paths of the tracked and the new files, without the ignored ones, below `folders` (default:
     the whole repository) whose names end in one of `suffixes`."""
-    listed = subprocess.run(
-        ["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", *folders],
-        capture_output=True, text=True, check=True).stdout.split("\n")
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", *folders],
+                            capture_output=True,
+                            text=True,
+                            check=True,
+                           ).stdout.split("\n")
     return sorted({p for p in listed if p.endswith(suffixes) and (ROOT / p).is_file()})
 
 
@@ -34,7 +37,8 @@ def check_files(paths, check):
 def finish(problems, what):
     """Prints the problems and exits with 1, or prints what holds."""
     rule = pathlib.Path(sys.argv[0]).stem
-    exceptions = tuple(line.split()[1] for line in read("tests/lint/exceptions.txt").splitlines()
+    exceptions = tuple(line.split()[1]
+                       for line in read("tests/lint/exceptions.txt").splitlines()
                        if line.split()[0] == rule)
     problems = [problem for problem in problems if not problem.startswith(exceptions)]
     for problem in problems:

@@ -1,7 +1,8 @@
 """Tests are built, run by ctest, and stand where their sources do.
 
-    test_tree.py [BUILD_FOLDER]      with a folder: its ctest must know every test that is declared
+test_tree.py [BUILD_FOLDER]      with a folder: its ctest must know every test that is declared
 """
+
 import json
 import pathlib
 import re
@@ -25,8 +26,10 @@ def check_mirrors(path, exists):
     folder = str(pathlib.PurePath(path).parent).removeprefix(UNIT)
     if exists(f"lib/{folder}") or exists(folder):
         return []
-    return [f"{path}: neither lib/{folder} nor {folder} exists; "
-            "a unit test stands in the folder of its source, below tests/unit/"]
+    return [
+        f"{path}: neither lib/{folder} nor {folder} exists; "
+        "a unit test stands in the folder of its source, below tests/unit/"
+    ]
 
 
 def declared_tests(listing):
@@ -34,13 +37,17 @@ def declared_tests(listing):
 
 
 def check_is_run(declared, known):
-    return [f"{name} is declared, but ctest does not know it" for name in declared
-            if name not in known]
+    return [
+        f"{name} is declared, but ctest does not know it" for name in declared if name not in known
+    ]
 
 
 def ctest_names(build):
     shown = subprocess.run(["ctest", "--test-dir", build, "--show-only=json-v1"],
-                           capture_output=True, text=True, check=True).stdout
+                           capture_output=True,
+                           text=True,
+                           check=True,
+                          ).stdout
     return {test["name"] for test in json.loads(shown)["tests"]}
 
 

@@ -1,4 +1,5 @@
 """Words and constructs that have no place here, and citations of documents that are elsewhere."""
+
 import re
 
 from sources import CPP, ROOT, check_files, files, finish, read

@@ -1,12 +1,16 @@
-"""What tests/oracles/with_vllm.sh asserts of its runs: check_run.py OUT DTYPE [COLD_MODEL]. With a model: rewards before and after as well."""
+"""What tests/oracles/with_vllm.sh asserts of its runs: check_run.py OUT DTYPE [COLD_MODEL]. With a
+model: rewards before and after as well."""
+
 import json
 import pathlib
 import re
 import sys
 
-# By what both sides compute in. CANARY: nats, mean; 5e-7 was seen in float32, 6e-3 in bfloat16. KL: mean of exp(d) - 1 - d over the tokens of a step, about
-# d^2 / 2, where d is the learner's log-prob at temperature 0.7 minus vLLM's. Every step is on-policy (max_age 0), so d is a numerical
-# difference alone: 3e-4 nats give 5e-8 (rounding of the mean itself gives 5e-9), 0.02 nats give 2e-4 (5e-5 was seen).
+# By what both sides compute in. CANARY: nats, mean; 5e-7 was seen in float32, 6e-3 in bfloat16. KL:
+# mean of exp(d) - 1 - d over the tokens of a step, about d^2 / 2, where d is the learner's log-prob
+# at temperature 0.7 minus vLLM's. Every step is on-policy (max_age 0), so d is a numerical
+# difference alone: 3e-4 nats give 5e-8 (rounding of the mean itself gives 5e-9), 0.02 nats give
+# 2e-4 (5e-5 was seen).
 STEPS = {"float32": 20, "bfloat16": 6}
 CANARY_BOUND = {"float32": 1e-3, "bfloat16": 0.02}
 KL_BOUND = {"float32": 5e-8, "bfloat16": 2e-4}
@@ -32,9 +36,12 @@ def check_rewards(model):
         asked += row["prompts"]
     asked //= 2
     before, after = (count / asked for count in correct.values())
-    error = (2 * max(before, after) * (1 - max(before, after)) / asked) ** 0.5
-    check(after - before > STANDARD_ERRORS * error,
-          f"reward on held-out prompts at 0.7: {before:.3f} before, {after:.3f} after, {asked} completions each (standard error {error:.3f})")
+    error = (2 * max(before, after) * (1 - max(before, after)) / asked)**0.5
+    check(
+        after - before > STANDARD_ERRORS * error,
+        f"reward on held-out prompts at 0.7: {before:.3f} before, {after:.3f} after, {asked}"
+        f" completions each (standard error {error:.3f})",
+    )
 
 
 steps = [json.loads(line) for line in (run / "steps.jsonl").read_text().splitlines()]
@@ -43,18 +50,32 @@ log = (run / "logs/worker-w0.log").read_text()
 proofs = re.findall(r"vLLM serves new weights.* policy=(\S+).* canary_difference=(\S+)", log)
 
 check(len(steps) == STEPS[dtype], f"{len(steps)} steps of {STEPS[dtype]}")
-check(summary["restarts"] == 0 and summary["engine"] == "vllm", f"engine {summary['engine']}, {summary['restarts']} restarts")
-check(len(proofs) >= len(steps), f"{len(proofs)} versions proven by canaries, from policy {proofs[0][0]} to {proofs[-1][0]}" if proofs else "no proofs")
+check(summary["restarts"] == 0 and summary["engine"] == "vllm",
+      f"engine {summary['engine']}, {summary['restarts']} restarts",
+     )
+check(
+    len(proofs) >= len(steps),
+    (f"{len(proofs)} versions proven by canaries, from policy {proofs[0][0]} to {proofs[-1][0]}"
+     if proofs else "no proofs"),
+)
 farthest = max((float(difference) for _, difference in proofs), default=float("inf"))
-check(farthest <= CANARY_BOUND[dtype], f"canaries at most {farthest:.2g} nats from the learner's (bound {CANARY_BOUND[dtype]})")
+check(farthest <= CANARY_BOUND[dtype],
+      f"canaries at most {farthest:.2g} nats from the learner's (bound {CANARY_BOUND[dtype]})",
+     )
 worst = max(steps, key=lambda step: abs(step["kl"]))
-check(abs(worst["kl"]) <= KL_BOUND[dtype],
-      f"log-probs at 0.7 of every step's tokens: KL {worst['kl']:.2g} at most, step {worst['step']} (bound {KL_BOUND[dtype]})")
-check(all(step["dropped_tokens"] == 0 and not step["skipped"] for step in steps), "no token dropped, no step skipped")
+check(
+    abs(worst["kl"]) <= KL_BOUND[dtype],
+    f"log-probs at 0.7 of every step's tokens: KL {worst['kl']:.2g} at most, step {worst['step']}"
+    f" (bound {KL_BOUND[dtype]})",
+)
+check(all(step["dropped_tokens"] == 0 and not step["skipped"] for step in steps),
+      "no token dropped, no step skipped",
+     )
 for word in (" E ", "weights could not be loaded", "a vLLM server is lost"):
     check(word not in log, f"nothing like {word.strip()!r} in the worker's log")
 for model in cold:
     check_rewards(model)
 print("reward by step:", " ".join(f"{step['reward_mean']:.2f}" for step in steps))
-print(f"{summary['wall_seconds']:.0f} s for {len(steps)} steps, {summary['tokens_per_second']:.0f} tokens/s")
+print(f"{summary['wall_seconds']:.0f} s for {len(steps)} steps, {summary['tokens_per_second']:.0f}"
+      " tokens/s")
 sys.exit(1 if problems else 0)
