@@ -1,17 +1,26 @@
 #!/usr/bin/env bash
-# One bench: bench/run.sh NAME [--json] [its own options; --help lists them]. With --json one JSON object a case and unit, a line each, on
-# stdout: bench, case, ours, peer, peer_name, unit, ratio (above 1: we are better); progress goes to stderr. Peers are Python packages
-# (NAME/peers.txt) and, where a bench says so, a server: they are taken from the environment $BUTTRESS_PEERS if it has them, else installed
-# into ~/.cache/buttress/bench, which may be deleted at any time. Needs the programs in build/release (deploy/build.sh); builds its own.
+# Runs one bench: this project beside a peer, in turn, on this machine.
+#
+#   bench/run.sh NAME [--json] [OPTION...]       --help lists the options of the bench
+#
+# With --json, stdout has one JSON object for each case and unit: bench, case, ours, peer,
+# peer_name, unit, ratio (above 1: this project is better). Progress goes to stderr. Peers are
+# Python packages (NAME/peers.txt) and, where a bench says so, a server. They come from the virtual
+# environment $BUTTRESS_PEERS if it has them; otherwise they are installed into
+# ~/.cache/buttress/bench, which may be deleted. The bench's own program is built; others must be in
+# build/release (deploy/build.sh).
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 name=${1:-}
 if [[ -z $name || ! -f $root/bench/$name/run.py ]]; then
-  echo "bench/run.sh NAME [--json]; there are: $(cd "$root/bench" && ls -d */run.py | xargs -n1 dirname | xargs)" >&2
+  names=$(cd "$root/bench" && ls -d -- */run.py | xargs -n1 dirname | xargs)
+  echo "bench/run.sh NAME [--json]; NAME is one of: $names" >&2
   exit 2
 fi
 shift
-if [[ -f $root/bench/$name/CMakeLists.txt ]]; then "$root/deploy/build.sh" release "bench_$name" >&2; fi
+if [[ -f $root/bench/$name/CMakeLists.txt ]]; then
+  "$root/deploy/build.sh" release "bench_$name" >&2
+fi
 export BUTTRESS_BENCH_CACHE=$HOME/.cache/buttress/bench
 mapfile -t packages < "$root/bench/$name/peers.txt"
 modules=$(printf 'import %s;' "${packages[@]%%==*}")
@@ -24,5 +33,6 @@ elif ! "$python" -c "$modules" 2>/dev/null; then
   python3 -m venv "$BUTTRESS_BENCH_CACHE/venv"
   "$python" -m pip install -q "${packages[@]}" >&2
 fi
-export PYTHONPATH=$root/bench HF_HUB_OFFLINE=1 TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
+export PYTHONPATH=$root/bench HF_HUB_OFFLINE=1
+export TRANSFORMERS_VERBOSITY=error TOKENIZERS_PARALLELISM=false
 exec "$python" "$root/bench/$name/run.py" "$@"

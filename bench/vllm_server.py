@@ -10,7 +10,7 @@ import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-SETUP = pathlib.Path(__file__).resolve().parents[1] / "tests/oracles/setup.sh"
+SETUP = pathlib.Path(__file__).resolve().parents[1] / "tests/oracles/vllm/setup.sh"
 ORACLES = pathlib.Path(
     os.environ.get("BUTTRESS_ORACLES",
                    pathlib.Path.home() / ".cache/buttress/oracles"))

@@ -1,16 +1,26 @@
 #!/usr/bin/env bash
-# Sets up, builds and runs every test; ends with ctest's summary. Skipped tests are listed with their reason.
+# Installs what the project needs, builds it and runs its tests; ends with ctest's summary, which
+# names the tests that were skipped and why.
 #
-#   tests/run.sh [ctest arguments]        for example: tests/run.sh -L unit
-#   tests/run.sh --with-vllm [PART]       instead: trains through a real vLLM (installed at the first call: 3 minutes, 6.3 GB);
-#                                         PART: float32 or bfloat16 (a minute), else both
+#   tests/run.sh [CTEST_ARGUMENT...]           every test; for example: tests/run.sh -L unit
+#   tests/run.sh --with NAME [ARGUMENT...]     instead, a comparison with another project's package,
+#                                              which the first call installs
+#   tests/run.sh --with                        lists the names
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-"$root/deploy/setup.sh"
-if [ "${1:-}" = --with-vllm ]; then
-  "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test
-  exec "$root/tests/oracles/with_vllm.sh" "${@:2}"
+if [ "${1:-}" = --with ]; then
+  oracle=$root/tests/oracles/${2:-}/run.sh
+  if [ $# -lt 2 ] || [ ! -f "$oracle" ]; then
+    [ $# -lt 2 ] || echo "tests/run.sh: there is no '$2' to compare with; expected one of:" >&2
+    for script in "$root"/tests/oracles/*/run.sh; do
+      printf '%-12s %s\n' "$(basename "$(dirname "$script")")" "$(sed -n '2s/^# //p' "$script")" >&2
+    done
+    [ $# -lt 2 ] && exit 0 || exit 2
+  fi
+  "$root/deploy/setup.sh"
+  exec "$oracle" "${@:3}"
 fi
+"$root/deploy/setup.sh"
 "$root/deploy/build.sh"
 cd "$root/build/release"
 exec ctest --output-on-failure --no-tests=error "$@"

@@ -1,10 +1,7 @@
 #!/usr/bin/env bash
-# Advantages of `buttress advantages` against TRL's and verl's own formulas, on random batches:
+# Advantages of random batches, beside the formulas of TRL and verl.
 #
-#   tests/oracles/estimators/run.sh [--batches 10000]
-#
-# Needs a machine that deploy/setup.sh has set up; the first call installs the peers
-# (tests/oracles/peers.sh).
+#   tests/run.sh --with estimators [--batches 10000]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)

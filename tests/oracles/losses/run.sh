@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# The losses against verl's and TRL's own code:   tests/oracles/losses/run.sh [BATCHES]
-# Needs a machine that deploy/setup.sh has set up; the first call installs the peers
-# (tests/oracles/peers.sh).
+# Losses and gradients of random batches, beside the functions of verl and TRL.
+#
+#   tests/run.sh --with losses [BATCHES]
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)

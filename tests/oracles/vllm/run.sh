@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Buttress against a real vLLM (CPU, one process) on this machine: the oracle tests and 20 steps of the quickstart's task at temperature 0.7
-# through it in float32, then the oracle tests and 6 steps in bfloat16. Called by tests/run.sh --with-vllm after a build; logs and runs go to
-# runs/with-vllm/.
+# Training through a vLLM server, and its log-probs beside the learner's.
 #
-#   tests/oracles/with_vllm.sh [float32 | bfloat16]     without an argument: both
+#   tests/run.sh --with vllm [float32 | bfloat16]     without an argument: both
+#
+# float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six (one minute).
+# Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-root=$(cd "$here/../.." && pwd)
+root=$(cd "$here/../../.." && pwd)
 bin=$root/build/release/bin
 cold=runs/quickstart-data/cold
 out=runs/with-vllm
@@ -21,20 +22,25 @@ servers=()
 stop_servers() {
   for group in "${servers[@]}"; do kill -TERM -- "-$group" 2>/dev/null || true; done
   for group in "${servers[@]}"; do
-    for _ in $(seq 100); do kill -0 -- "-$group" 2>/dev/null || continue 2; sleep 0.1; done
+    for _ in $(seq 100); do
+      kill -0 -- "-$group" 2>/dev/null || continue 2
+      sleep 0.1
+    done
     kill -KILL -- "-$group" 2>/dev/null || true
   done
   servers=()
 }
 trap stop_servers EXIT
 
-# Starts a server in a process group of its own; waits in wait_server.
+# Starts a server in its own process group; wait_server waits until it answers.
 start_server() { # NAME PORT DTYPE FLAG...
   local name=$1 port=$2 dtype=$3
   shift 3
-  VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
-    setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy --host 127.0.0.1 --port "$port" --dtype "$dtype" \
-    --max-model-len 64 --enforce-eager "$@" >"$out/$name.log" 2>&1 &
+  VLLM_SERVER_DEV_MODE=1 VLLM_CPU_KVCACHE_SPACE=1 VLLM_CPU_OMP_THREADS_BIND=nobind \
+    OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
+    setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy \
+    --host 127.0.0.1 --port "$port" --dtype "$dtype" --max-model-len 64 --enforce-eager "$@" \
+    >"$out/$name.log" 2>&1 &
   servers+=($!)
 }
 
@@ -42,21 +48,28 @@ wait_server() { # NAME PORT PID
   local until=$((SECONDS + start_seconds))
   until curl -sf -m 2 "http://127.0.0.1:$2/health" >/dev/null; do
     kill -0 "$3" 2>/dev/null || fail "the server $1 ended; see $out/$1.log"
-    [ $SECONDS -lt $until ] || fail "the server $1 is not up after $start_seconds s; see $out/$1.log"
+    [ $SECONDS -lt $until ] ||
+      fail "the server $1 is not up after $start_seconds s; see $out/$1.log"
     sleep 1
   done
   say "server $1 is up"
 }
 
-free_port() { python3 -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'; }
+free_port() {
+  python3 -c \
+    'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])'
+}
 
-# A server as README.md starts one, with a key, and the oracle tests against it; its port is in `port`.
+# Starts a server as docs/operations.md does, with a key, and runs the oracle tests against it. Its
+# port is in `port`.
 start_and_ask() { # DTYPE
   say "starting vLLM in $1"
   port=$(free_port)
-  VLLM_API_KEY=$(cat $out/key) start_server "$1" "$port" "$1" --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1
+  VLLM_API_KEY=$(cat $out/key) start_server "$1" "$port" "$1" --generation-config vllm \
+    --logprobs-mode processed_logprobs --api-server-count 1
   wait_server "$1" "$port" "${servers[0]}"
-  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key BUTTRESS_VLLM_MODEL=$root/$cold BUTTRESS_VLLM_DTYPE=$1 \
+  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_API_KEY_FILE=$root/$out/key \
+    BUTTRESS_VLLM_MODEL=$root/$cold BUTTRESS_VLLM_DTYPE=$1 \
     "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
 }
 
@@ -64,8 +77,10 @@ train() { # DTYPE STEPS FLAG...
   local dtype=$1 steps=$2
   shift 2
   say "training $steps steps in $dtype"
-  "$bin/buttress" launch configs/vllm.yaml --fresh --set local.out=$out/run-$dtype --set run.batch.max_age=0 --set run.model.dtype=$dtype \
-    --set run.steps=$steps --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" --set local.worker.vllm.api_key_file=$out/key "$@" |
+  "$bin/buttress" launch configs/vllm.yaml --fresh --set local.out=$out/run-$dtype \
+    --set run.batch.max_age=0 --set run.model.dtype=$dtype --set run.steps=$steps \
+    --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" \
+    --set local.worker.vllm.api_key_file=$out/key "$@" |
     tee $out/launch-$dtype.log
   stop_servers
 }
@@ -76,7 +91,8 @@ refused_server() {
   port=$(free_port)
   start_server refused "$port" float32
   wait_server refused "$port" "${servers[0]}"
-  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_REFUSED_URL=http://127.0.0.1:$port BUTTRESS_VLLM_MODEL=$root/$cold \
+  BUTTRESS_VLLM_URL=http://127.0.0.1:$port BUTTRESS_VLLM_REFUSED_URL=http://127.0.0.1:$port \
+    BUTTRESS_VLLM_MODEL=$root/$cold \
     "$bin/vllm_oracle_test" --gtest_filter='*Refused*'
   stop_servers
 }
@@ -85,8 +101,9 @@ evaluate() { # MODEL...
   local model seed
   for seed in 1 2 3 4; do
     for model in "$@"; do
-      "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" --prompts runs/quickstart-data/held_out.jsonl \
-        --temperature 0.7 --seed $seed --json | tr -d '\n'
+      "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" \
+        --prompts runs/quickstart-data/held_out.jsonl --temperature 0.7 --seed $seed --json |
+        tr -d '\n'
       echo
     done
   done
@@ -100,7 +117,7 @@ in_float32() {
   python3 "$here/check_run.py" $out float32 $cold
 }
 
-# No reward: six small steps show whether versions are proven and log-probs agree, not what is learned.
+# Six small steps show whether versions are proven and log-probs agree; rewards are not compared.
 in_bfloat16() {
   start_and_ask bfloat16
   train bfloat16 6 --set run.batch.prompts=32 --no-eval
@@ -111,6 +128,7 @@ case $parts in
   float32 | bfloat16 | 'float32 bfloat16') ;;
   *) fail "'$parts' is no part; expected float32 or bfloat16" ;;
 esac
+"$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test
 cd "$root"
 vllm=$("$here/setup.sh")
 deploy/quickstart-data.sh
