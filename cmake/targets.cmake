@@ -1,6 +1,9 @@
-# buttress_library(NAME [TORCH] SOURCES ... [LINK ...])   static library of one folder; TORCH adds the shared precompiled header
-# buttress_program(NAME [TORCH] [ON_DEMAND] SOURCES ... [LINK ...])   program in bin/; ON_DEMAND: built when named alone
-# buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])   one GoogleTest binary of one folder
+# buttress_library(NAME [TORCH] SOURCES ... [LINK ...])
+#   The static library of one folder; TORCH adds the shared precompiled header of torch.
+# buttress_program(NAME [TORCH] [ON_DEMAND] SOURCES ... [LINK ...])
+#   A program in bin/; an ON_DEMAND program is built only when it is named.
+# buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
+#   One GoogleTest program.
 
 # Compiles HEADERS once as target `pch`, for _buttress_precompiled(target pch).
 function(_buttress_precompiled_header pch libraries)
@@ -11,17 +14,22 @@ function(_buttress_precompiled_header pch libraries)
   target_precompile_headers(${pch} PRIVATE ${ARGN})
 endfunction()
 
-if(NOT BUTTRESS_SANITIZER)
-  _buttress_precompiled_header(buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
+if(NOT BUTTRESS_WITHOUT_TORCH)
+  _buttress_precompiled_header(
+    buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
 endif()
-_buttress_precompiled_header(buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json" <CLI/CLI.hpp> <nlohmann/json.hpp>)
+_buttress_precompiled_header(
+  buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json" <CLI/CLI.hpp>
+  <nlohmann/json.hpp>)
 _buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
 
-# -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid. g++ 12 warns of overlap and overflow in
-# std::string's operator+ where it comes from a precompiled header (gcc bug 105329).
+# -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid. g++ 12 warns
+# of overlap and overflow in std::string's operator+ where it comes from a precompiled header (gcc
+# bug 105329).
 function(_buttress_precompiled target pch)
   target_compile_options(
-    ${target} PRIVATE -fpch-preprocess -fPIC -Wno-array-bounds -Wno-restrict -Wno-stringop-overread -Wno-stringop-overflow)
+    ${target} PRIVATE -fpch-preprocess -fPIC -Wno-array-bounds -Wno-restrict
+                      -Wno-stringop-overread -Wno-stringop-overflow)
   target_precompile_headers(${target} REUSE_FROM ${pch})
 endfunction()
 
@@ -33,7 +41,7 @@ endfunction()
 
 function(buttress_library name)
   cmake_parse_arguments(ARG "TORCH" "" "SOURCES;LINK" ${ARGN})
-  if(ARG_TORCH AND BUTTRESS_SANITIZER)
+  if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
     return()
   endif()
   add_library(${name} STATIC ${ARG_SOURCES})
@@ -45,7 +53,7 @@ endfunction()
 
 function(buttress_program name)
   cmake_parse_arguments(ARG "TORCH;ON_DEMAND" "" "SOURCES;LINK" ${ARGN})
-  if(ARG_TORCH AND BUTTRESS_SANITIZER)
+  if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
@@ -60,11 +68,12 @@ endfunction()
 
 function(buttress_test name)
   cmake_parse_arguments(ARG "TORCH" "LABEL;TIMEOUT" "SOURCES;LINK" ${ARGN})
-  if(ARG_TORCH AND BUTTRESS_SANITIZER)
+  if(ARG_TORCH AND BUTTRESS_WITHOUT_TORCH)
     return()
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE buttress_options ${ARG_LINK} GTest::gmock buttress_test_main)
+  target_link_libraries(
+    ${name} PRIVATE buttress_options ${ARG_LINK} GTest::gmock buttress_test_main)
   target_compile_options(${name} PRIVATE -O1)  # compiling them takes longer than running them
   if(ARG_TORCH)
     _buttress_torch_target(${name})

@@ -2,7 +2,8 @@
 //
 //   worker_rpcs.cc    RegisterWorker, Exchange
 //   submit_groups.cc  SubmitGroups
-//   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights, Checkpointed
+//   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights,
+//                     Checkpointed
 //   service.cc        GetRunStatus
 //
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.

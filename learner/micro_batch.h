@@ -28,8 +28,9 @@ struct MicroBatch {
 // Returns micro-batch `round` of this rank; it is empty if the rank has fewer. Pure.
 MicroBatch GatherMicroBatch(const StepState& state, std::int32_t round);
 
-// Replaces the advantages of tokens by those that depend on their entropy (lib/rl/advantage/estimators.h), which
-// is known only after the forward pass. entropy_M is in nats. Waits for the device.
+// Replaces the advantages of tokens by those that depend on their entropy
+// (lib/rl/advantage/estimators.h), which is known only after the forward pass. entropy_M is in
+// nats. Waits for the device.
 void ApplyEntropyAdvantages(const Assignment& assignment, const at::Tensor& entropy_M,
                             MicroBatch& batch);
 

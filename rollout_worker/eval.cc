@@ -36,8 +36,8 @@ class Evaluation {
 
   Result<EvalResult> Run(const SamplingParams& sampling) {
     const double started = MonotonicSeconds();
-    // Queues all samples before the first step, so that every run decodes the same batches and gives
-    // the same bits.
+    // Queues all samples before the first step, so that every run decodes the same batches and
+    // gives the same bits.
     for (std::int64_t row = 0; row < prompts_; ++row) {
       BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
       for (std::int64_t i = 0; i < completions_; ++i) {

@@ -1,8 +1,8 @@
 // The program rollout_worker: `rollout_worker --config run.yaml` works on a run, `rollout_worker
 // eval` measures the accuracy of a model folder.
 //
-// Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3 failure
-// of the environment (a restart may help), 4 damaged data.
+// Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
+// failure of the environment (a restart may help), 4 damaged data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>

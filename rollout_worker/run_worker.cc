@@ -51,8 +51,8 @@ std::uint64_t RandomIncarnation() {
   return static_cast<std::uint64_t>(device()) << 32 | device();
 }
 
-// Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an empty
-// address if the port cannot be opened: the worker runs without metrics.
+// Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an
+// empty address if the port cannot be opened: the worker runs without metrics.
 Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& credentials,
                                  const std::string& worker_id, Metrics& metrics) {
   if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {

@@ -138,7 +138,7 @@ struct CompletionRow {
   std::uint64_t version_step = 0;
   double logprob_sum = 0;  // nats, of all tokens; -logprob_sum / total_tokens estimates the entropy
   std::string token_digest = {};  // first 16 bytes of the SHA-256 of the token ids, each 4 bytes LE
-  MinHash token_sketch{};    // of the token ids: near copies have similar sketches
+  MinHash token_sketch{};         // of the token ids: near copies have similar sketches
 
   bool operator==(const CompletionRow&) const = default;
 };

@@ -1,4 +1,5 @@
-// Kills a process of each kind (SIGKILL) during a run: the run ends by itself and the ledger balances.
+// Kills a process of each kind (SIGKILL) during a run: the run ends by itself and the ledger
+// balances.
 #include <gtest/gtest.h>
 
 #include <cstdlib>

@@ -15,7 +15,7 @@ UNIT = "tests/unit/"
 
 
 def check_is_built(path, listing):
-    """`listing` is the text of the CMakeLists.txt beside the test, or empty."""
+    """`listing` is the text of the CMakeLists.txt files above the test."""
     if re.search(rf"\b{re.escape(pathlib.PurePath(path).name)}\b", listing):
         return []
     return [f"{path} is in no CMakeLists.txt: a test that is not built is not a test"]
@@ -54,8 +54,9 @@ def ctest_names(build):
 def main():
     problems = []
     for path in files(("_test.cc",), ("tests",)):
-        listing = pathlib.PurePath(path).parent / "CMakeLists.txt"
-        problems += check_is_built(path, read(listing) if (ROOT / listing).is_file() else "")
+        above = [folder / "CMakeLists.txt" for folder in pathlib.PurePath(path).parents]
+        listed = [read(listing) for listing in above if (ROOT / listing).is_file()]
+        problems += check_is_built(path, "".join(listed))
     for path in files(("CMakeLists.txt",), (UNIT,)):
         problems += check_mirrors(path, lambda folder: (ROOT / folder).is_dir())
     listings = files(("CMakeLists.txt",), ("tests",))

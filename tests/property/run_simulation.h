@@ -1,6 +1,6 @@
 // Simulates a whole run around one Scheduler: workers, a learner and a ledger in memory, all driven
-// by one seed. After every event it checks invariants 1 - 6 and 8 of coordinator/scheduler.h against
-// its own observations.
+// by one seed. After every event it checks invariants 1 - 6 and 8 of coordinator/scheduler.h
+// against its own observations.
 #pragma once
 
 #include <array>

@@ -46,11 +46,10 @@ Report ReportOf(const std::vector<std::string>& overrides) {
 TEST(AdvantagesReportTest, SaysOfEachGroupWhatBecameOfIt) {
   const Report report = ReportOf({"run.algorithm.advantage=dr_grpo"});
   ASSERT_EQ(report.groups.size(), 6U);
-  EXPECT_EQ(
-      report.groups[0],
-      json::parse(
-          R"({"id": "q1", "advantages": [0.75, -0.25, -0.25, -0.25], "collapse": "mixed", "near_collapse": true,
-                                              "virtual": {"injected": false, "weight": 0.0, "samples": 0.0}})"));
+  EXPECT_EQ(report.groups[0], json::parse(
+                                  R"({"id": "q1", "advantages": [0.75, -0.25, -0.25, -0.25],
+              "collapse": "mixed", "near_collapse": true,
+              "virtual": {"injected": false, "weight": 0.0, "samples": 0.0}})"));
   EXPECT_EQ(report.groups[2]["id"], 3);
   EXPECT_EQ(report.groups[2]["collapse"], "all_wrong");
   EXPECT_EQ(report.groups[3]["collapse"], "other_constant");

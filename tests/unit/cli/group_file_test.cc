@@ -22,10 +22,12 @@ std::string ErrorOf(const std::string& text) {
 
 TEST(ParseGroupsTest, ReadsEveryField) {
   const auto batch = ParseGroups(
-      R"({"id": "a", "rewards": [1, 0, null], "lengths": [3, 5, 2], "outcomes": ["correct", "wrong", "unscorable"],)"
+      R"({"id": "a", "rewards": [1, 0, null], "lengths": [3, 5, 2],)"
+      R"( "outcomes": ["correct", "wrong", "unscorable"],)"
       R"( "components": [[1, 0.5], [0, 0.25], [0, 0]], "history": {"correct": 2, "scored": 9}})"
       "\n\n"
-      R"({"id": 7, "rewards": [0.5], "lengths": [0], "outcomes": ["wrong"], "components": [[2, 3]]})",
+      R"({"id": 7, "rewards": [0.5], "lengths": [0], "outcomes": ["wrong"],)"
+      R"( "components": [[2, 3]]})",
       "g.jsonl");
   ASSERT_TRUE(batch.ok()) << batch.status().message();
   EXPECT_THAT(batch->ids, ElementsAre("a", 7));

@@ -87,7 +87,7 @@ TEST_F(SftTest, FieldsAreConfigurableAndTooLongExamplesRefused) {
   options.response_field = "a";
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
-  EXPECT_NE(status.message().find("39 tokens; the model has 32 positions"), std::string::npos)
+  EXPECT_NE(status.message().find("39 tokens, the model has 32 positions"), std::string::npos)
       << status.message();
 }
 

@@ -1,5 +1,5 @@
-// Appends payloads and accepts groups in folder argv[1] without end, and writes one byte to standard
-// output for each acknowledged group. ledger_kill_test kills it.
+// Appends payloads and accepts groups in folder argv[1] without end, and writes one byte to
+// standard output for each acknowledged group. ledger_kill_test kills it.
 #include <unistd.h>
 
 #include <string>

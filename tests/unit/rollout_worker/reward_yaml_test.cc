@@ -116,7 +116,7 @@ TEST(RewardYamlErrors, AnUnusableRewardIsReportedWithItsKey) {
   EXPECT_THAT(config.status().message(),
               HasSubstr("run.reward.by_source.gsm8k = math + two * format: 'two' is not a weight"));
   EXPECT_THAT(ParseReward({"run.reward.code.language=rust"}).status().message(),
-              HasSubstr("run.reward.code.language = rust"));
+              HasSubstr("run.reward.code.language: 'rust' is unknown"));
   EXPECT_THAT(ParseReward({"run.steps=3"}).status().message(),
               HasSubstr("expected a setting of run.reward"));
 }

@@ -1,0 +1,57 @@
+#!/usr/bin/env bash
+# Builds and tests everything that works without LibTorch under sanitizers, and checks the thread
+# annotations of the same files with clang. The sources are instrumented; the libraries of Debian
+# are not.
+#
+#   tests/sanitizers.sh [annotations | asan | tsan]...       without an argument: all three
+#
+# annotations  clang's thread-safety analysis: every GUARDED_BY and REQUIRES of lib/base/sync.h
+# asan         AddressSanitizer and UndefinedBehaviorSanitizer over every test
+# tsan         ThreadSanitizer over the tests of coordinator, ledger, worker, RPC and weights
+set -euo pipefail
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+cd "$root"
+
+# The tests whose code runs more than one thread.
+threaded='^(base|coordinator_.*|ledger|rpc|rollout_worker.*|scoring|vllm|weights|http)_test$'
+
+say() { printf 'sanitizers: %s (%d s)\n' "$*" "$SECONDS"; }
+
+# Prints the names of the tests of a preset that are programs of the project, so targets as well.
+test_targets() { # PRESET REGEX
+  ctest --test-dir "build/$1" -N -R "$2" | sed -nE 's/^ +Test +#[0-9]+: (.*_test)$/\1/p'
+}
+
+annotations() {
+  cmake --preset clang -Wno-dev >/dev/null
+  cmake --build --preset clang --target buttress_messages
+  python3 -B tests/lint/thread_annotations.py build/clang
+}
+
+asan() {
+  deploy/build.sh asan
+  ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    ctest --test-dir build/asan --output-on-failure --no-tests=error -LE lint
+}
+
+tsan() {
+  cmake --preset tsan -Wno-dev >/dev/null
+  mapfile -t targets < <(test_targets tsan "$threaded")
+  deploy/build.sh tsan "${targets[@]}"
+  TSAN_OPTIONS="suppressions=$root/tests/tsan.supp history_size=4" \
+    ctest --test-dir build/tsan --output-on-failure --no-tests=error -R "$threaded"
+}
+
+[ $# -gt 0 ] || set -- annotations asan tsan
+for part in "$@"; do
+  case $part in
+    annotations | asan | tsan) ;;
+    *) echo "tests/sanitizers.sh: '$part' is no part; expected annotations, asan or tsan" >&2
+       exit 2 ;;
+  esac
+done
+for part in "$@"; do
+  say "$part"
+  "$part"
+done
+say "passed"
