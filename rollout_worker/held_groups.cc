@@ -156,7 +156,7 @@ EncodedGroup HeldGroups::Encode(Held& held) const {
 std::optional<CompleteGroup> HeldGroups::WaitForComplete(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
   auto next = held_.end();
-  const auto complete = [&] {
+  const auto complete = [&]() REQUIRES(mutex_) {
     next = std::find_if(held_.begin(), held_.end(),
                         [](const auto& entry) { return entry.second.phase == Phase::kComplete; });
     return next != held_.end();
@@ -274,14 +274,15 @@ std::size_t HeldGroups::room() const {
 std::uint64_t HeldGroups::WaitForChange(std::uint64_t seen,
                                         std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout, [&] { return change_ != seen; });
+  changed_.WaitFor(mutex_, timeout, [&]() REQUIRES(mutex_) { return change_ != seen; });
   return change_;
 }
 
 void HeldGroups::WaitForRoom(std::size_t room, std::chrono::milliseconds timeout) const {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout,
-                   [&] { return capacity_ - held_.size() >= room || !returned_.empty(); });
+  changed_.WaitFor(mutex_, timeout, [&]() REQUIRES(mutex_) {
+    return capacity_ - held_.size() >= room || !returned_.empty();
+  });
 }
 
 void HeldGroups::Notify() {

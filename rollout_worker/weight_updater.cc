@@ -63,7 +63,7 @@ void WeightUpdater::Run() {
 
 std::optional<WeightManifest> WeightUpdater::WaitForRequest() {
   MutexLock lock(mutex_);
-  const auto ready = [this] { return stopped_ || requested_.has_value(); };
+  const auto ready = [this]() REQUIRES(mutex_) { return stopped_ || requested_.has_value(); };
   while (!changed_.WaitFor(mutex_, kStopPoll, ready)) {
   }
   return stopped_ ? std::nullopt : requested_;
@@ -119,7 +119,7 @@ void WeightUpdater::RecordFailure(WeightStage stage, const WeightManifest& manif
 
 void WeightUpdater::WaitToRetry(std::int64_t ms, const PolicyVersion& tried) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, std::chrono::milliseconds(ms), [&] {
+  changed_.WaitFor(mutex_, std::chrono::milliseconds(ms), [&]() REQUIRES(mutex_) {
     return stopped_ || !requested_.has_value() || OlderThan(tried, requested_->version);
   });
 }

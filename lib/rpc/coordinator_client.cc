@@ -53,7 +53,7 @@ class PendingCall {
   Status Wait(grpc::ClientContext& context, bool long_poll) {
     MutexLock lock(mutex_);
     bool cancelled = false;
-    while (!changed_.WaitFor(mutex_, kShutdownPoll, [this] { return done_; })) {
+    while (!changed_.WaitFor(mutex_, kShutdownPoll, [this]() REQUIRES(mutex_) { return done_; })) {
       if (!long_poll || cancelled || !ShutdownRequested()) continue;
       context.TryCancel();
       cancelled = true;

@@ -39,7 +39,7 @@ Result<v1::SubmitResult> SubmitClient::Submit(const v1::SubmitHeader& header,
   {
     MutexLock lock(mutex_);
     const bool in_time = changed_.WaitFor(mutex_, std::chrono::milliseconds(deadline_ms),
-                                          [this] { return settled_; });
+                                          [this]() REQUIRES(mutex_) { return settled_; });
     answered = in_time && answered_;
     if (!in_time)
       status_ = DeadlineExceeded("no answer for " + std::to_string(deadline_ms) + " ms");
@@ -87,7 +87,7 @@ Status SubmitClient::Close() {
   if (!over) context_.TryCancel();
   RemoveHold();
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, kUntilDone, [this] { return done_; });
+  changed_.WaitFor(mutex_, kUntilDone, [this]() REQUIRES(mutex_) { return done_; });
   return status_;
 }
 

@@ -70,7 +70,7 @@ void FakeCoordinator::RefuseRegistration(grpc::StatusCode code) {
 
 bool FakeCoordinator::WaitUntil(const std::function<bool(const Seen&)>& holds) {
   MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, kPatience, [&] { return holds(seen_); });
+  return changed_.WaitFor(mutex_, kPatience, [&]() REQUIRES(mutex_) { return holds(seen_); });
 }
 
 FakeCoordinator::Seen FakeCoordinator::seen() const {
@@ -106,7 +106,7 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
     changed_.NotifyAll();
   }
   changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()),
-                   [&] { return HasNews(*request); });
+                   [&]() REQUIRES(mutex_) { return HasNews(*request); });
   if (!known_) return {grpc::StatusCode::NOT_FOUND, "register first"};
   for (std::uint32_t i = 0; i < request->capacity() && !offered_.empty(); ++i) {
     *response->add_leases() = offered_.front();

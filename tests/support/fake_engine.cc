@@ -34,7 +34,8 @@ void FakeEngine::FailUpdates(int count) {
 
 bool FakeEngine::WaitForInFlight(std::size_t count) {
   MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, kPatience, [&] { return in_flight_.size() == count; });
+  return changed_.WaitFor(mutex_, kPatience,
+                          [&]() REQUIRES(mutex_) { return in_flight_.size() == count; });
 }
 
 std::vector<PolicyVersion> FakeEngine::updates() const {
@@ -71,7 +72,7 @@ void FakeEngine::Cancel(SampleId id) {
 
 std::vector<EngineResult> FakeEngine::Poll(std::chrono::milliseconds timeout) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, timeout, [this] { return !results_.empty(); });
+  changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return !results_.empty(); });
   std::vector<EngineResult> results(std::make_move_iterator(results_.begin()),
                                     std::make_move_iterator(results_.end()));
   results_.clear();

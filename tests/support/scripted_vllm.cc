@@ -110,12 +110,13 @@ void ScriptedVllm::ForgetWeights() {
 
 bool ScriptedVllm::WaitForCompletions(std::size_t count) {
   MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, kPatience, [&] { return completions_.size() >= count; });
+  return changed_.WaitFor(mutex_, kPatience,
+                          [&]() REQUIRES(mutex_) { return completions_.size() >= count; });
 }
 
 bool ScriptedVllm::WaitForLeft(std::size_t count) {
   MutexLock lock(mutex_);
-  return changed_.WaitFor(mutex_, kPatience, [&] { return left_ >= count; });
+  return changed_.WaitFor(mutex_, kPatience, [&]() REQUIRES(mutex_) { return left_ >= count; });
 }
 
 std::vector<Json> ScriptedVllm::completions() const {
@@ -211,10 +212,12 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
     ++pauses_;
     changed_.NotifyAll();
     if (request.target.find("mode=wait") != std::string::npos) {
-      changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || running_ == 0; });
+      changed_.WaitFor(mutex_, kPatience,
+                       [this]() REQUIRES(mutex_) { return stopped_ || running_ == 0; });
     }
     // What it cuts ends before the pause is answered.
-    changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || held_until_pause_ == 0; });
+    changed_.WaitFor(mutex_, kPatience,
+                     [this]() REQUIRES(mutex_) { return stopped_ || held_until_pause_ == 0; });
   } else if (path == "/resume") {
     paused_ = false;
   } else if (path == "/collective_rpc") {
@@ -244,7 +247,8 @@ void ScriptedVllm::Health(ScriptedConnection& connection) {
     case HealthFault::kEmpty503:
       return connection.Reply(503, "");
     case HealthFault::kHang:
-      HoldUntil(connection, [this] { return health_fault_ != HealthFault::kHang; });
+      HoldUntil(connection,
+                [this]() REQUIRES(mutex_) { return health_fault_ != HealthFault::kHang; });
       return connection.Close();
     case HealthFault::kTrickle:
       break;
@@ -252,8 +256,9 @@ void ScriptedVllm::Health(ScriptedConnection& connection) {
   bool going = connection.BeginStream();
   while (going) {
     MutexLock lock(mutex_);
-    const bool ended = changed_.WaitFor(
-        mutex_, kLook, [this] { return stopped_ || health_fault_ != HealthFault::kTrickle; });
+    const bool ended = changed_.WaitFor(mutex_, kLook, [this]() REQUIRES(mutex_) {
+      return stopped_ || health_fault_ != HealthFault::kTrickle;
+    });
     going = !ended && connection.SendChunk("x");
   }
   connection.Close();
@@ -290,7 +295,7 @@ void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& 
 // One step under the lock, so that a pause after WaitForCompletions finds them running.
 ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Json& body) {
   MutexLock lock(mutex_);
-  changed_.WaitFor(mutex_, kPatience, [this] { return stopped_ || !paused_; });
+  changed_.WaitFor(mutex_, kPatience, [this]() REQUIRES(mutex_) { return stopped_ || !paused_; });
   Call call;
   call.weights = weights_;
   call.pauses = pauses_;
@@ -315,7 +320,7 @@ ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Jso
 // Waits for ended(), the client to go, or Stop.
 void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function<bool()>& ended) {
   MutexLock lock(mutex_);
-  while (!changed_.WaitFor(mutex_, kLook, [&] { return stopped_ || ended(); })) {
+  while (!changed_.WaitFor(mutex_, kLook, [&]() REQUIRES(mutex_) { return stopped_ || ended(); })) {
     if (connection.ClientGone()) return connection.Close();
   }
   if (stopped_) connection.Close();
@@ -335,7 +340,7 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
     return connection.Close();
   }
   if (fault == Fault::kCutBeforeToken) {
-    HoldUntil(connection, [&] { return pauses_ > call.pauses; });
+    HoldUntil(connection, [&]() REQUIRES(mutex_) { return pauses_ > call.pauses; });
     count = 0;
   }
 
@@ -347,7 +352,7 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
         return connection.Close();
       }
       if (fault == Fault::kHoldUntilPause) {
-        HoldUntil(connection, [&] { return pauses_ > call.pauses; });
+        HoldUntil(connection, [&]() REQUIRES(mutex_) { return pauses_ > call.pauses; });
         connection.SendChunk(Event(Json::array({Choice({}, {}, "abort")})));
         return connection.EndStream();
       }

@@ -67,7 +67,8 @@ class Python : public Verifier {
   std::unique_ptr<Slot> WaitForIdle(std::int64_t deadline_ms) const {
     MutexLock lock(mutex_);
     const std::chrono::milliseconds left(deadline_ms - RealClock().MonotonicMs());
-    if (!returned_.WaitFor(mutex_, left, [this] { return !idle_.empty(); })) return nullptr;
+    if (!returned_.WaitFor(mutex_, left, [this]() REQUIRES(mutex_) { return !idle_.empty(); }))
+      return nullptr;
     std::unique_ptr<Slot> slot = std::move(idle_.back());
     idle_.pop_back();
     return slot;
