@@ -14,19 +14,25 @@ function(_buttress_precompiled_header pch libraries)
   target_precompile_headers(${pch} PRIVATE ${ARGN})
 endfunction()
 
-if(NOT BUTTRESS_WITHOUT_TORCH)
+# Clang compiles without them, so that the preset clang finds missing includes.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+  if(NOT BUTTRESS_WITHOUT_TORCH)
+    _buttress_precompiled_header(
+      buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
+  endif()
   _buttress_precompiled_header(
-    buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
+    buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json"
+    <CLI/CLI.hpp> <nlohmann/json.hpp>)
+  _buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
 endif()
-_buttress_precompiled_header(
-  buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json" <CLI/CLI.hpp>
-  <nlohmann/json.hpp>)
-_buttress_precompiled_header(buttress_test_pch GTest::gmock <gmock/gmock.h> <gtest/gtest.h>)
 
-# -fPIC as the header was compiled: programs would get -fPIE, for which it is invalid. g++ 12 warns
-# of overlap and overflow in std::string's operator+ where it comes from a precompiled header (gcc
+# The header was compiled with -fPIC and would be invalid with the -fPIE of programs. g++ 12 reports
+# overlap and overflow in operator+ of std::string where that comes from a precompiled header (gcc
 # bug 105329).
 function(_buttress_precompiled target pch)
+  if(NOT TARGET ${pch})
+    return()
+  endif()
   target_compile_options(
     ${target} PRIVATE -fpch-preprocess -fPIC -Wno-array-bounds -Wno-restrict
                       -Wno-stringop-overread -Wno-stringop-overflow)
