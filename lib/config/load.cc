@@ -31,7 +31,9 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
     node.reset(next);
     begin = dot + 1;
   }
-  node[key.substr(begin)] = YAML::Load(override.substr(equals + 1));
+  const YAML::Node value = YAML::Load(override.substr(equals + 1));
+  // A copy of a scalar has no line, so that errors name --set and not a line of the file.
+  node[key.substr(begin)] = value.IsScalar() ? YAML::Node(value.Scalar()) : value;
   return OkStatus();
 }
 

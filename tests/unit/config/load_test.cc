@@ -60,6 +60,8 @@ TEST(LoadTest, OverridesGetTheSameChecksAsTheFile) {
   EXPECT_EQ(config->run.name, "a b");
   EXPECT_THAT(ErrorOf(kGood, {"run.optim.lrr=1"}),
               HasSubstr("--set: run.optim.lrr: unknown key; did you mean 'lr'?"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.algorithm.std=biased"}),
+              HasSubstr("--set: run.algorithm.std: 'biased' is unknown"));
   EXPECT_THAT(ErrorOf(kGood, {"run.steps"}), HasSubstr("expected key=value"));
   EXPECT_THAT(ErrorOf(kGood, {"run.data.prompts.x=1"}), HasSubstr("is a value, not a section"));
 }
