@@ -27,7 +27,7 @@ constexpr std::size_t kKept = 2;
 constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
-// Moments beside each other under the parameter's name.
+// Returns both moments, each under the name of its parameter with a prefix.
 NamedTensors OptimizerTensors(const AdamW& optimizer) {
   NamedTensors tensors;
   for (const auto& [name, tensor] : optimizer.first_moments())
@@ -68,7 +68,7 @@ Status CheckTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
   return OkStatus();
 }
 
-// REQUIRES: CheckTensors.
+// REQUIRES: CheckTensors returned OK for the same arguments.
 void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
   const at::NoGradGuard no_grad;
   for (const auto& [name, tensor] : tensors) {
@@ -83,7 +83,7 @@ void CopyTensors(const SafetensorsFile& file, const NamedTensors& tensors) {
 struct StateFile {
   CheckpointState state;
   std::int64_t optimizer_steps = 0;
-  WeightManifest manifest;  // its files
+  WeightManifest manifest;  // the other files of the checkpoint
 };
 
 std::string StateToJson(const StateFile& file) {
@@ -134,7 +134,7 @@ class StateReader {
     }
   }
 
-  // One that need not be there.
+  // Reads a field that may be missing.
   void Number(const char* name, std::optional<double>& value) {
     const auto found = json_.find(name);
     if (found == json_.end()) return;
@@ -234,7 +234,7 @@ Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& p
   return file.state;
 }
 
-// Steps that have a checkpoint folder, newest first.
+// Returns the steps that have a checkpoint folder, newest first.
 std::vector<std::int64_t> ListSteps(const std::string& folder) {
   std::vector<std::int64_t> steps;
   std::error_code error;
@@ -271,7 +271,7 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   file.manifest.files = {model, moments};
   const std::string json = StateToJson(file);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));
-  // The same step again, after going back to an older checkpoint.
+  // The folder exists if the run resumed from an older checkpoint and trained the step again.
   std::filesystem::remove_all(final_folder, error);
   if (!error) std::filesystem::rename(part, final_folder, error);
   if (error)
@@ -291,13 +291,13 @@ Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors&
   for (const std::int64_t step : steps) {
     auto state = LoadOne(FolderOf(folder_, step), parameters, optimizer);
     if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
-    Log(kWarn, "checkpoint passed over",
+    Log(kWarn, "incomplete checkpoint skipped",
         {{"folder", FolderOf(folder_, step)},
          {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
   }
   if (steps.empty()) return std::optional<CheckpointState>();
   return DataLoss("no checkpoint in " + folder_ +
-                  " is whole; restore one, or start anew in another local.out");
+                  " is complete; restore one, or start over in another local.out");
 }
 
 }  // namespace buttress

@@ -25,7 +25,7 @@ std::unique_ptr<Transformer> SmallModel(std::uint64_t seed) {
   return *Transformer::Random(config, ModelDtype::kFloat32, {}, seed);
 }
 
-TEST(CanariesTest, AreTheGreedyCompletionsThatTheGeneratorGives) {
+TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
   const auto model = SmallModel(1);
   const auto canaries = GreedyCanaries(*model);
   ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
@@ -47,7 +47,7 @@ TEST(CanariesTest, AreTheGreedyCompletionsThatTheGeneratorGives) {
   }
 }
 
-TEST(CanariesTest, PromptsAreTheSameForAllWeightsAndLogprobsAreNot) {
+TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
   const auto a = GreedyCanaries(*SmallModel(1));
   const auto b = GreedyCanaries(*SmallModel(2));
   ASSERT_TRUE(a.ok() && b.ok());
@@ -57,7 +57,7 @@ TEST(CanariesTest, PromptsAreTheSameForAllWeightsAndLogprobsAreNot) {
   }
 }
 
-TEST(CanariesTest, WeightsThatAreNoNumbersAreRefused) {
+TEST(CanariesTest, WeightsThatAreNotFiniteAreRejected) {
   const auto model = SmallModel(1);
   {
     const at::NoGradGuard no_grad;

@@ -62,7 +62,7 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
   std::string folder;
 };
 
-TEST_P(CheckpointTest, GivesBackTheSameBits) {
+TEST_P(CheckpointTest, LoadRestoresTheSameBits) {
   const NamedTensors saved = Parameters(1);
   const AdamW saved_optimizer = Worn(saved);
   CheckpointStore store(folder);
@@ -81,7 +81,7 @@ TEST_P(CheckpointTest, GivesBackTheSameBits) {
   ExpectSame(loaded_optimizer.second_moments(), saved_optimizer.second_moments());
 }
 
-TEST_P(CheckpointTest, ATornCheckpointIsPassedOver) {
+TEST_P(CheckpointTest, LoadSkipsATruncatedCheckpoint) {
   const NamedTensors saved = Parameters(1);
   const AdamW optimizer = Worn(saved);
   CheckpointStore store(folder);
@@ -97,7 +97,7 @@ TEST_P(CheckpointTest, ATornCheckpointIsPassedOver) {
   ExpectSame(loaded, saved);
 }
 
-TEST_P(CheckpointTest, AFlippedBitIsPassedOver) {
+TEST_P(CheckpointTest, LoadSkipsACheckpointWithAFlippedBit) {
   CheckpointStore store(folder);
   const NamedTensors saved = Parameters(1);
   AdamW optimizer = Worn(saved);
@@ -112,7 +112,7 @@ TEST_P(CheckpointTest, AFlippedBitIsPassedOver) {
   EXPECT_EQ((*state)->step, 5);
 }
 
-TEST_P(CheckpointTest, WhenNoneIsWholeItDoesNotStartAnew) {
+TEST_P(CheckpointTest, LoadFailsIfNoCheckpointIsComplete) {
   CheckpointStore store(folder);
   const NamedTensors saved = Parameters(1);
   AdamW optimizer = Worn(saved);
@@ -121,7 +121,7 @@ TEST_P(CheckpointTest, WhenNoneIsWholeItDoesNotStartAnew) {
   EXPECT_EQ(store.Load(saved, optimizer).status().code(), StatusCode::kDataLoss);
 }
 
-TEST_P(CheckpointTest, WhatABrokenSaveLeftIsNoCheckpoint) {
+TEST_P(CheckpointTest, LoadIgnoresTheRestOfAnInterruptedSave) {
   ASSERT_TRUE(MakeFolders(JoinPath(folder, "part")).ok());
   CheckpointStore store(folder);
   const NamedTensors parameters = Parameters(1);
@@ -131,7 +131,7 @@ TEST_P(CheckpointTest, WhatABrokenSaveLeftIsNoCheckpoint) {
   EXPECT_FALSE(state->has_value());
 }
 
-TEST_P(CheckpointTest, KeepsTheNewestTwo) {
+TEST_P(CheckpointTest, SaveKeepsTheNewestTwo) {
   CheckpointStore store(folder);
   const NamedTensors parameters = Parameters(1);
   const AdamW optimizer = Worn(parameters);

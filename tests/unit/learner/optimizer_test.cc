@@ -77,7 +77,7 @@ TEST(AdamWTest, PureBFloat16StaysWithinItsRounding) {
   ExpectNear(parameters[1].second, golden["vector"]["values"], 0.02);
 }
 
-TEST(GradReducerTest, GradientsAreViewsOfBucketsAndTheNormIsOverAll) {
+TEST(GradReducerTest, GradientsAreViewsOfBucketsAndTheNormCoversAllOfThem) {
   const NamedTensors parameters = StartParameters(at::kFloat);
   const auto group = MakeLocalCollective();
   GradReducer reducer(parameters, *group, std::chrono::seconds(1));

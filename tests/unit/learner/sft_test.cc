@@ -50,7 +50,7 @@ class SftTest : public testing::Test {
   SftOptions options;
 };
 
-TEST_F(SftTest, LearnsItsResponsesByHeartAndWritesAFolderThatLoads) {
+TEST_F(SftTest, MemorizesItsResponsesAndWritesAFolderThatLoads) {
   WriteData(
       "{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"4+4=\",\"response\":\"8\"}\n\n");
   const auto group = MakeLocalCollective();
@@ -72,7 +72,7 @@ TEST_F(SftTest, LearnsItsResponsesByHeartAndWritesAFolderThatLoads) {
   EXPECT_GT(logprobs_M.min().item<float>(), -0.1);
 }
 
-TEST_F(SftTest, ABadLineIsNamed) {
+TEST_F(SftTest, ErrorsNameTheBadLine) {
   WriteData("{\"prompt\":\"1+2=\",\"response\":\"3\"}\n{\"prompt\":\"1+2=\",\"answer\":\"3\"}\n");
   const auto group = MakeLocalCollective();
   const Status status = RunSft(options, *group);
@@ -81,7 +81,7 @@ TEST_F(SftTest, ABadLineIsNamed) {
       << status.message();
 }
 
-TEST_F(SftTest, FieldsAreConfigurableAndTooLongExamplesRefused) {
+TEST_F(SftTest, FieldsAreConfigurableAndExamplesThatAreTooLongAreRejected) {
   WriteData("{\"q\":\"1+2=\",\"a\":\"3333333333333333333333333333333333\"}\n");
   options.prompt_field = "q";
   options.response_field = "a";

@@ -22,7 +22,7 @@ std::unique_ptr<Transformer> SmallModel() {
   return *Transformer::Random(config, ModelDtype::kFloat32, {}, 1);
 }
 
-TEST(TokenBatchTest, CompletionsOfOnePromptComputeItOnceAndKeepTheirLogprobs) {
+TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
   const auto model = SmallModel();
   const std::vector<std::pair<Tokens, std::vector<Tokens>>> groups = {
       {{1, 2, 3}, {{4, 5, 6}, {7}, {8, 9}}}, {{1, 2}, {{3}, {3, 4}}}, {{5}, {{6, 7, 8, 9}}}};

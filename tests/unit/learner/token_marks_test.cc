@@ -25,7 +25,7 @@ class TokenMarksTest : public testing::Test {
   AlgorithmConfig algorithm;
 };
 
-TEST_F(TokenMarksTest, KlCovMarksTheHighest) {
+TEST_F(TokenMarksTest, KlCovMarksTheHighestCovariances) {
   algorithm.loss = PolicyLoss::kKlCov;
   algorithm.kl_cov.share = 0.2;  // one of five
   EXPECT_EQ(Mark(), (Marks{{0, 0}, {0, 1, 0}, {0}}));
@@ -33,7 +33,7 @@ TEST_F(TokenMarksTest, KlCovMarksTheHighest) {
   EXPECT_EQ(Mark(), (Marks{{1, 0}, {0, 1, 0}, {1}}));
 }
 
-TEST_F(TokenMarksTest, ClipCovMarksWithinItsBoundsOnly) {
+TEST_F(TokenMarksTest, ClipCovMarksOnlyTokensWithinItsBounds) {
   algorithm.loss = PolicyLoss::kClipCov;
   algorithm.clip_cov = {.share = 1, .low = 0.5, .high = 2};
   EXPECT_EQ(Mark(), (Marks{{1, 0}, {0, 0, 0}, {1}}));
@@ -43,7 +43,7 @@ TEST_F(TokenMarksTest, ClipCovMarksWithinItsBoundsOnly) {
   EXPECT_EQ(Mark(), (Marks{{0, 0}, {0, 0, 0}, {0}}));
 }
 
-TEST_F(TokenMarksTest, NoTokensNoMarks) {
+TEST_F(TokenMarksTest, WithoutTokensThereAreNoMarks) {
   rows.clear();
   for (const PolicyLoss loss : {PolicyLoss::kClipCov, PolicyLoss::kKlCov}) {
     algorithm.loss = loss;

@@ -132,7 +132,7 @@ TEST_F(TrainerTest, EveryLossTrainsAndDoesNotDependOnMicroBatches) {
   }
 }
 
-TEST_F(TrainerTest, TheLearnersOwnOldPolicyHasRatioOneAndCorrectionsWeighTheGapToTheSampler) {
+TEST_F(TrainerTest, OldPolicyLearnerHasRatioOneAndCorrectionsWeightTheGapToTheSampler) {
   run.algorithm.old_policy = OldPolicy::kLearner;
   run.algorithm.clip_low = run.algorithm.clip_high = 1e-6;
   Make();
@@ -190,7 +190,7 @@ TEST_F(TrainerTest, TheEntropyCoefficientFollowsTheEntropy) {
   EXPECT_EQ(Step(1).measured.entropy_coef, 0.75);
 }
 
-TEST_F(TrainerTest, CompletionsThatWereCutCanBeLeftOut) {
+TEST_F(TrainerTest, OverlongFilterLeavesTruncatedCompletionsOutOfTheLoss) {
   source.cut_completion = 3;
   Make();
   const StepState all = Step(1);
@@ -205,7 +205,7 @@ TEST_F(TrainerTest, CompletionsThatWereCutCanBeLeftOut) {
   EXPECT_EQ(filtered.summary.reward_mean, all.summary.reward_mean);
 }
 
-TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
+TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButCountsAsAStep) {
   source.all_constant = true;
   Make();
   const auto before = Parameters();
@@ -219,7 +219,7 @@ TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButStillSteps) {
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
 }
 
-TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
+TEST_F(TrainerTest, RlZvpTrainsConstantGroupsByTheEntropyOfTheirTokens) {
   source.all_constant = true;
   run.algorithm.advantage = Estimator::kRlZvp;
   Make();
@@ -230,7 +230,7 @@ TEST_F(TrainerTest, ConstantGroupsLearnFromTheirTokensEntropy) {
   EXPECT_GT(LargestDifference(before, Parameters()), 1e-4);
 }
 
-TEST_F(TrainerTest, TheGateRemembersFromStepToStep) {
+TEST_F(TrainerTest, TheGateKeepsItsStateBetweenSteps) {
   run.algorithm.advantage = Estimator::kAvspo;
   run.algorithm.avspo.mode = AvspoMode::kLadder;
   Make();
@@ -244,7 +244,7 @@ TEST_F(TrainerTest, TheGateRemembersFromStepToStep) {
   EXPECT_EQ(Step(2).summary.gate->threshold, *report.summary.next_gate.threshold);
 }
 
-TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
+TEST_F(TrainerTest, AnEntropyBonusMakesConstantGroupsRun) {
   run.algorithm.entropy_coef = 0.01;
   Make();
   const StepState report = Step(1);
@@ -253,7 +253,7 @@ TEST_F(TrainerTest, ConstantGroupsAreRunWhenAnEntropyBonusGivesThemAGradient) {
   EXPECT_GT(report.measured.entropy_bonus, 0);
 }
 
-TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
+TEST_F(TrainerTest, KlAgainstTheStartModelStartsAtZeroAndGrows) {
   run.algorithm.kl_coef = 0.1;
   reference = SmallModel();
   Make();
@@ -263,7 +263,7 @@ TEST_F(TrainerTest, TheStartModelsKlIsZeroAtTheStartAndGrows) {
   EXPECT_GT(Step(2).measured.ref_kl, 0);
 }
 
-TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit) {
+TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {
   for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
     model = SmallModel(dtype);
     Make();
@@ -291,7 +291,7 @@ TEST_F(TrainerTest, GoingOnFromACheckpointIsTheSameAsNeverHavingStoppedBitForBit
   }
 }
 
-TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {
+TEST_F(TrainerTest, DenominatorsCountTheTokensOfGroupsThatAreNotRun) {
   // token_mean: with all groups run by a vanishing bonus, the policy loss is the same number.
   Make();
   const double skipped_constant = Step(1).measured.policy_loss;
@@ -301,7 +301,7 @@ TEST_F(TrainerTest, DenominatorsHoldTheTokensOfGroupsThatAreNotRun) {
   EXPECT_NEAR(Step(1).measured.policy_loss, skipped_constant, 1e-7);
 }
 
-TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) {
+TEST_F(TrainerTest, ANonFiniteGradientSkipsTheStepAndFiveInARowFail) {
   Make();
   {
     const at::NoGradGuard no_grad;
@@ -318,21 +318,21 @@ TEST_F(TrainerTest, AGradientThatIsNotFiniteSkipsTheStepAndFiveInARowEndTheJob) 
   EXPECT_TRUE(std::filesystem::exists(bad_batch));
 }
 
-TEST_F(TrainerTest, AFiniteGradientEndsTheRowOfSkippedSteps) {
+TEST_F(TrainerTest, AFiniteGradientResetsTheCountOfSkippedSteps) {
   Make();
   trainer->Resume({.skipped_in_a_row = 4, .gate = {}, .entropy = {}});
   Step(1);
   EXPECT_EQ(trainer->state().skipped_in_a_row, 0);
 }
 
-TEST_F(TrainerTest, WaitsForABatchUntilThereIsOne) {
+TEST_F(TrainerTest, PollsUntilAPlanIsReady) {
   source.waits_left = 3;
   Make();
   EXPECT_EQ(Step(1).end, StepEnd::kTrained);
   EXPECT_EQ(source.waits_left, 0);
 }
 
-TEST_F(TrainerTest, StopsBeforeAStepWhenAsked) {
+TEST_F(TrainerTest, AStopRequestEndsTheStepBeforeItBegins) {
   Make();
   const auto report = trainer->Step(1, [] { return true; });
   ASSERT_TRUE(report.ok());
@@ -340,13 +340,13 @@ TEST_F(TrainerTest, StopsBeforeAStepWhenAsked) {
   EXPECT_TRUE(source.committed.empty());
 }
 
-TEST_F(TrainerTest, HearsThatTheRunIsFinished) {
+TEST_F(TrainerTest, AFinishedRunHasNoFurtherStep) {
   source.finished = true;
   Make();
   EXPECT_EQ(Step(1).end, StepEnd::kFinished);
 }
 
-TEST_F(TrainerTest, AGroupThatIsNotThePlannedOneIsRefused) {
+TEST_F(TrainerTest, AFetchedGroupThatDiffersFromThePlanIsRejected) {
   source.change = [](std::vector<Group>& groups) {
     groups[3].completions[1].token_ids.push_back(1);
     groups[3].completions[1].logprobs.push_back(-1);
@@ -355,7 +355,7 @@ TEST_F(TrainerTest, AGroupThatIsNotThePlannedOneIsRefused) {
   EXPECT_EQ(trainer->Step(1, Never).status().code(), StatusCode::kDataLoss);
 }
 
-TEST_F(TrainerTest, ATokenOutsideTheVocabularyIsAnErrorAndNoException) {
+TEST_F(TrainerTest, ATokenOutsideTheVocabularyReturnsAnError) {
   source.change = [](std::vector<Group>& groups) {
     for (Group& g : groups) g.prompt_token_ids[0] = 1000000;
   };

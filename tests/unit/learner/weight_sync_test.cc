@@ -32,7 +32,7 @@ class WeightSyncTest : public testing::Test {
   std::vector<WeightManifest> announced;  // by the sync's thread; read after Drain
 };
 
-TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsOfTheirTime) {
+TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsAtTheirPublication) {
   WeightSync sync(*publisher, [this](const WeightManifest& manifest) {
     announced.push_back(manifest);
     return OkStatus();
