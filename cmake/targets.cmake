@@ -1,5 +1,5 @@
 # buttress_library(NAME [TORCH] SOURCES ... [LINK ...])
-#   The static library of one folder; TORCH adds the shared precompiled header of torch.
+#   The static library of one folder. What it links decides which precompiled header it uses.
 # buttress_program(NAME [TORCH] [ON_DEMAND] SOURCES ... [LINK ...])
 #   A program in bin/; an ON_DEMAND program is built only when it is named.
 # buttress_test(NAME [TORCH] LABEL unit|property|... TIMEOUT seconds SOURCES ... [LINK ...])
@@ -14,12 +14,21 @@ function(_buttress_precompiled_header pch libraries)
   target_precompile_headers(${pch} PRIVATE ${ARGN})
 endfunction()
 
-# Clang compiles without them, so that the preset clang finds missing includes.
+# A header belongs here if most files that share the precompiled header include it: in each of them
+# g++ instantiates the templates of the header's inline functions again, needed or not. That costs
+# half a second a file for <nlohmann/json.hpp>, and one for <torch/autograd.h>. Clang compiles
+# without precompiled headers, so that the preset clang finds missing includes.
+set(_buttress_std
+    <algorithm> <chrono> <cmath> <filesystem> <functional> <map> <memory> <mutex> <optional> <set>
+    <span> <string> <string_view> <utility> <variant> <vector>)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   if(NOT BUTTRESS_WITHOUT_TORCH)
     _buttress_precompiled_header(
-      buttress_torch_pch buttress_torch <torch/types.h> <torch/autograd.h> <torch/utils.h>)
+      buttress_torch_pch buttress_torch <torch/types.h> <torch/utils.h>)
   endif()
+  _buttress_precompiled_header(buttress_std_pch "" ${_buttress_std})
+  _buttress_precompiled_header(
+    buttress_grpc_pch PkgConfig::GRPC ${_buttress_std} <grpcpp/grpcpp.h>)
   _buttress_precompiled_header(
     buttress_program_pch "CLI11::CLI11;nlohmann_json::nlohmann_json"
     <CLI/CLI.hpp> <nlohmann/json.hpp>)
@@ -54,6 +63,10 @@ function(buttress_library name)
   target_link_libraries(${name} PUBLIC buttress_options ${ARG_LINK})
   if(ARG_TORCH)
     _buttress_torch_target(${name})
+  elseif(ARG_LINK MATCHES "buttress_(codec|proto|rpc)")
+    _buttress_precompiled(${name} buttress_grpc_pch)
+  else()
+    _buttress_precompiled(${name} buttress_std_pch)
   endif()
 endfunction()
 
