@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <future>
 #include <memory>
@@ -49,7 +50,11 @@ class SubmitCall final
     milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
     if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) return context_.TryCancel();
     StartRead(&response_);
-    milliseconds_.size() == groups_.size() ? StartWritesDone() : SubmitNext();
+    Proceed();
+  }
+
+  void OnWriteDone(bool ok) override {
+    if (ok) Proceed();
   }
 
   void OnDone(const grpc::Status& status) override { done_.set_value(FromGrpc(status)); }
@@ -64,7 +69,14 @@ class SubmitCall final
   const std::vector<double>& milliseconds() const { return milliseconds_; }
 
  private:
+  // gRPC may report the answer to a group before it reports that the group is written.
+  void Proceed() {
+    if (pending_.fetch_sub(1) > 1) return;
+    milliseconds_.size() == groups_.size() ? StartWritesDone() : SubmitNext();
+  }
+
   void SubmitNext() {
+    pending_ = 2;
     begin_ = MonotonicSeconds();
     StartWrite(&groups_[milliseconds_.size()]);
   }
@@ -73,6 +85,7 @@ class SubmitCall final
   grpc::ClientContext context_;
   v1::SubmitGroupsResponse response_;
   std::promise<Status> done_;
+  std::atomic<int> pending_ = 0;  // of the answer and the end of the write
   double begin_ = 0;
   std::vector<double> milliseconds_;  // of the groups answered so far
 };
