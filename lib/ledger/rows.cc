@@ -93,8 +93,7 @@ AcceptedRow SummarizeGroup(const Group& group) {
     }
   }
   std::ranges::sort(row.versions, OlderThan);
-  const auto repeated = std::ranges::unique(row.versions);
-  row.versions.erase(repeated.begin(), repeated.end());
+  row.versions.erase(std::unique(row.versions.begin(), row.versions.end()), row.versions.end());
   row.collapse = ClassifyGroup(row.raw_rewards(), row.outcomes());
   return row;
 }

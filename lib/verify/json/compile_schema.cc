@@ -98,8 +98,9 @@ class Compiler {
     if (schema.is_boolean()) return OkStatus();
     if (!schema.is_object()) return Wrong(at, "expected a schema: an object, true or false");
     for (const auto& [name, value] : schema.items()) {
-      const auto* const keyword = std::find_if(std::begin(kKeywords), std::end(kKeywords),
-                                               [&](const Keyword& k) { return k.name == name; });
+      const auto* const keyword =
+          std::find_if(std::begin(kKeywords), std::end(kKeywords),
+                       [&name = name](const Keyword& k) { return k.name == name; });
       if (keyword == std::end(kKeywords))
         return Wrong(at, "keyword '" + name +
                              "' is not supported (lib/verify/json/schema.h lists those that are)");

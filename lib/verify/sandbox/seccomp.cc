@@ -54,14 +54,12 @@ bool AddRules(scmp_filter_ctx context) {
   // glibc falls back to clone, whose flags a filter can examine.
   if (seccomp_rule_add(context, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0) != 0) return false;
   for (const unsigned long flag : kNamespaceFlags) {
-    if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1,
-                         SCMP_A0(SCMP_CMP_MASKED_EQ, flag, flag)) != 0)
-      return false;
+    const scmp_arg_cmp has_flag{0, SCMP_CMP_MASKED_EQ, flag, flag};
+    if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1, has_flag) != 0) return false;
   }
   for (const unsigned long request : kTerminalInput) {
-    if (seccomp_rule_add(context, refuse, SCMP_SYS(ioctl), 1,
-                         SCMP_A1(SCMP_CMP_MASKED_EQ, 0xffffffffUL, request)) != 0)
-      return false;
+    const scmp_arg_cmp is_request{1, SCMP_CMP_MASKED_EQ, 0xffffffffUL, request};
+    if (seccomp_rule_add(context, refuse, SCMP_SYS(ioctl), 1, is_request) != 0) return false;
   }
   return true;
 }

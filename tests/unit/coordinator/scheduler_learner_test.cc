@@ -30,7 +30,7 @@ TEST(SchedulerLearner, AWindowLetsYoungerGroupsPassASlowOneButNotForEver) {
   options.window = 3;
   SchedulerRig rig = SchedulerRig::Started(options);
   const auto leases = rig.LeaseAll();
-  for (const std::uint64_t id : {2, 3, 4}) rig.Submit(leases.at(id));
+  for (const std::uint64_t id : {2U, 3U, 4U}) rig.Submit(leases.at(id));
   EXPECT_THAT(rig.PlannedIds(1), ElementsAre(2, 3));
   ASSERT_TRUE(rig.Train(1).ok());
   rig.Announce(1);

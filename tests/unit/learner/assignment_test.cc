@@ -190,7 +190,7 @@ TEST_F(AssignmentTest, AMaskedGroupIsReportedButInNoLossAndNoDenominator) {
   plan.collapse.step.Add(CollapseClass::kAllWrong);  // drawn for the step, and replaced
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
-  for (const std::size_t row : {2, 3}) {
+  for (const std::size_t row : {2U, 3U}) {
     EXPECT_EQ(assigned->advantages[row], 0);
     EXPECT_EQ(assigned->token_weights[row], 0);
     EXPECT_EQ(assigned->micro_batch[row], -1);

@@ -103,7 +103,7 @@ SyntheticDump RunWithFaults(std::uint64_t seed) {
 }
 
 TEST(InjectedCausesTest, EveryCauseIsNamedCorrectlyInNineteenOfTwentyGroups) {
-  for (const std::uint64_t seed : {1, 2, 3}) {
+  for (const std::uint64_t seed : {1U, 2U, 3U}) {
     const Confusion confusion = Explain(RunWithFaults(seed));
     for (const Cause cause :
          {Cause::kTooEasy, Cause::kTooHard, Cause::kTruncated, Cause::kUnscorable,

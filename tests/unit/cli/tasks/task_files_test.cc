@@ -54,7 +54,7 @@ TEST(TaskFiles, HeldOutProblemsAppearNowhereElseForAnySeed) {
   const TempDir dir;
   std::set<std::string> held_out;
   std::set<std::string> seen;
-  for (const std::uint64_t seed : {1, 2}) {
+  for (const std::uint64_t seed : {1U, 2U}) {
     ASSERT_TRUE(WriteTask(*Quickstart(), Small(seed), dir.path()).ok());
     for (const json& row : Rows(dir.path(), "held_out.jsonl"))
       held_out.insert(CanonicalOfPrompt(row));
