@@ -7,13 +7,10 @@
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
 #include "lib/experience/codec.h"
+#include "tests/support/patience.h"
 
 namespace buttress {
-namespace {
-
-constexpr std::chrono::milliseconds kPatience(10000);
-
-}  // namespace
+namespace {}  // namespace
 
 FakeCoordinator::FakeCoordinator() {
   grpc::ServerBuilder builder;

@@ -1,13 +1,13 @@
 #include "tests/support/fake_engine.h"
 
 #include "lib/base/random.h"
+#include "tests/support/patience.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::uint64_t kVocabulary = 100;
 constexpr std::uint64_t kLongest = 4;
-constexpr std::chrono::milliseconds kPatience(10000);
 
 }  // namespace
 

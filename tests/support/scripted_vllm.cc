@@ -1,13 +1,13 @@
 #include "tests/support/scripted_vllm.h"
 
 #include "lib/base/random.h"
+#include "tests/support/patience.h"
 
 namespace buttress {
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::chrono::seconds kPatience(10);
 constexpr std::chrono::milliseconds kLook(5);
 constexpr std::size_t kTokens = 5;  // of a completion that is not cut
 constexpr std::size_t kBeforeFault = 2;
@@ -20,8 +20,8 @@ double LogprobAt(const std::string& weights, std::size_t position) {
   return -0.001 - static_cast<double>(MixSeed(HashText(weights), position + 1000) % 1000) / 1000;
 }
 
-Json Choice(const std::vector<std::int32_t>& ids, const std::vector<double>& logprobs,
-            const char* finish) {
+Json ChoiceOf(const std::vector<std::int32_t>& ids, const std::vector<double>& logprobs,
+              const char* finish) {
   const Json finish_json = finish == nullptr ? Json() : Json(finish);
   return {{"index", 0},
           {"text", "x"},
@@ -353,7 +353,7 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
       }
       if (fault == Fault::kHoldUntilPause) {
         HoldUntil(connection, [&]() REQUIRES(mutex_) { return pauses_ > call.pauses; });
-        connection.SendChunk(Event(Json::array({Choice({}, {}, "abort")})));
+        connection.SendChunk(Event(Json::array({ChoiceOf({}, {}, "abort")})));
         return connection.EndStream();
       }
       if (fault == Fault::kErrorEvent) {
@@ -373,7 +373,7 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
     const double logprob = greedy_mask ? 0 : LogprobAt(call.weights, prompt + i) + shift();
     Json choice =
-        Choice({TokenAt(call.weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
+        ChoiceOf({TokenAt(call.weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;
     if (fault == Fault::kNoLogprobs) choice["logprobs"] = nullptr;
     if (fault == Fault::kFewerLogprobs) choice["logprobs"]["token_logprobs"] = Json::array();

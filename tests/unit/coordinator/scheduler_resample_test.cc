@@ -10,7 +10,6 @@
 namespace buttress {
 namespace {
 
-using enum Outcome;
 using testing::ElementsAre;
 using testing::IsEmpty;
 
@@ -24,7 +23,7 @@ SchedulerOptions Resampling() {
 }
 
 Submission Constant(const GrantedLease& lease) {
-  return SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  return SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
 }
 
 TEST(SchedulerResample, AConstantGroupIsCountedAndGivesItsPlaceToAnotherPrompt) {
@@ -77,7 +76,8 @@ TEST(SchedulerResample, TheBudgetOfTheRunIsNotExceeded) {
 TEST(SchedulerResample, AGroupWithTooFewScorableCompletionsIsReplacedToo) {
   SchedulerRig rig = SchedulerRig::Started(Resampling());
   const GrantedLease lease = rig.LeaseAll().at(1);
-  rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kUnscorable}));
+  rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                          {Outcome::kCorrect, Outcome::kUnscorable}));
   EXPECT_EQ(rig.ReasonOf(1), DropReason::kNoSignal);
   EXPECT_EQ(rig.scheduler.GetStatus().collapse.unscorable, 1);
 }
@@ -127,7 +127,7 @@ std::pair<std::vector<std::uint64_t>, std::int64_t> StepInOrder(std::uint64_t se
     std::advance(next, static_cast<std::ptrdiff_t>(random.Below(held.size())));
     const bool mixed = next->first % 3 == 0;
     rig.Submit(mixed ? SchedulerRig::MakeSubmission(next->second, next->second.min_version,
-                                                    {kCorrect, kWrong})
+                                                    {Outcome::kCorrect, Outcome::kWrong})
                      : Constant(next->second));
     held.erase(next);
   }

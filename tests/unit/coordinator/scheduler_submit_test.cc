@@ -7,13 +7,11 @@
 namespace buttress {
 namespace {
 
-using enum Outcome;
-
 TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogether) {
   SchedulerRig rig = SchedulerRig::Started();
   const GrantedLease lease = rig.LeaseAll().at(1);
-  const Submission submission =
-      SchedulerRig::MakeSubmission(lease, lease.min_version, {kCorrect, kCorrect});
+  const Submission submission = SchedulerRig::MakeSubmission(
+      lease, lease.min_version, {Outcome::kCorrect, Outcome::kCorrect});
   LedgerChanges changes;
   EXPECT_EQ(rig.scheduler.Submit(submission, changes), SubmitOutcome::kAccepted);
   ASSERT_EQ(changes.groups.size(), 1);
@@ -29,12 +27,14 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   SchedulerRig rig = SchedulerRig::Started();
   const auto leases = rig.LeaseAll();
   GrantedLease repeated = leases.at(2);
-  rig.Submit(SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {kCorrect, kWrong}));
+  rig.Submit(
+      SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {Outcome::kCorrect, Outcome::kWrong}));
   // The same prompt drawn again.
   rig.ledger.groups.at(2).prompt.prompt_id = "p0";
   rig.scheduler = rig.Restore();
   repeated.prompt.prompt_id = "p0";
-  rig.Submit(SchedulerRig::MakeSubmission(repeated, {1, 0, ""}, {kUnscorable, kWrong}));
+  rig.Submit(
+      SchedulerRig::MakeSubmission(repeated, {1, 0, ""}, {Outcome::kUnscorable, Outcome::kWrong}));
   EXPECT_EQ(rig.ledger.accepted.at(2).history, (PromptHistory{1, 2}));
   EXPECT_EQ(rig.ledger.history.at("p0"), (PromptHistory{1, 3}));
 }
@@ -59,7 +59,8 @@ TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
   SchedulerRig rig = SchedulerRig::Started();
   const GrantedLease lease = rig.LeaseAll().at(1);
   rig.Submit(lease);
-  Submission other = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  Submission other =
+      SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
   other.content_sha256 = Sha256Of("other");
   EXPECT_EQ(rig.Submit(other), SubmitOutcome::kConflict);
   EXPECT_EQ(rig.ledger.accepted.at(1).collapse, CollapseClass::kMixed);
@@ -70,7 +71,8 @@ TEST(SchedulerSubmit, OtherContentForAnAcceptedGroupIsRefusedAndCounted) {
 TEST(SchedulerSubmit, AnotherWorkerCannotSubmitOnALease) {
   SchedulerRig rig = SchedulerRig::Started();
   const GrantedLease lease = rig.LeaseAll().at(1);
-  Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  Submission submission =
+      SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
   submission.worker_id = "b";
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStaleFence);
   submission.worker_id = "a";
@@ -89,15 +91,17 @@ TEST(SchedulerSubmit, AGroupThatWasNeverDrawnIsStale) {
 TEST(SchedulerSubmit, AGroupThatIsNotWhatWasLeasedIsAMismatchAndChangesNothing) {
   SchedulerRig rig = SchedulerRig::Started();
   const GrantedLease lease = rig.LeaseAll().at(1);
-  Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong});
+  Submission submission =
+      SchedulerRig::MakeSubmission(lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong});
   submission.prompt_id = "p1";
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kMismatch);
   EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {})),
             SubmitOutcome::kMismatch);
-  EXPECT_EQ(
-      rig.Submit(SchedulerRig::MakeSubmission(lease, lease.min_version, {kWrong, kWrong, kWrong})),
-      SubmitOutcome::kMismatch);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 5, ""}, {kWrong, kWrong})),
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(
+                lease, lease.min_version, {Outcome::kWrong, Outcome::kWrong, Outcome::kWrong})),
+            SubmitOutcome::kMismatch);
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 5, ""},
+                                                    {Outcome::kWrong, Outcome::kWrong})),
             SubmitOutcome::kMismatch);
   EXPECT_EQ(rig.StateOf(1), GroupState::kLeased);
 }
@@ -107,7 +111,8 @@ TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
   rig.RunStep(1);
   const GrantedLease lease = rig.LeaseAll().at(5);
   ASSERT_EQ(lease.min_version.step, 1);
-  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""}, {kWrong, kWrong})),
+  EXPECT_EQ(rig.Submit(SchedulerRig::MakeSubmission(lease, {1, 0, ""},
+                                                    {Outcome::kWrong, Outcome::kWrong})),
             SubmitOutcome::kStalePolicy);
   EXPECT_EQ(rig.ReasonOf(5), DropReason::kStale);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
@@ -123,7 +128,8 @@ TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsDropped) {
   rig.Announce(1);
   rig.StartLearner({});  // back behind step 1; group 3 was leased at version 0 and may stay
   rig.Announce(0);
-  Submission submission = SchedulerRig::MakeSubmission(leases.at(3), {1, 0, ""}, {kWrong, kWrong});
+  Submission submission =
+      SchedulerRig::MakeSubmission(leases.at(3), {1, 0, ""}, {Outcome::kWrong, Outcome::kWrong});
   submission.accepted.versions.push_back({1, 1, ""});
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStalePolicy);
   EXPECT_EQ(rig.ReasonOf(3), DropReason::kAbandoned);

@@ -38,4 +38,8 @@ inline at::Tensor TokensOf(const std::vector<std::int64_t>& tokens) {
   return tensor;
 }
 
+inline double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
+  return (a - b).abs().max().item<double>();
+}
+
 }  // namespace buttress

@@ -8,10 +8,6 @@
 namespace buttress {
 namespace {
 
-double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
-
 TEST(LogprobsTest, EqualThoseOfTransformers) {
   const at::NoGradGuard no_grad;
   const nlohmann::json numbers = GoldenNumbers();

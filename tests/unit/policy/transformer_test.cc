@@ -21,10 +21,6 @@ std::string NewFolder(const std::string& name) {
   return path.string();
 }
 
-double MaxDifference(const at::Tensor& a, const at::Tensor& b) {
-  return (a - b).abs().max().item<double>();
-}
-
 class GoldenTest : public ::testing::TestWithParam<const char*> {};
 
 TEST_P(GoldenTest, LogitsEqualThoseOfTransformers) {

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -13,6 +12,7 @@
 #include "lib/config/load.h"
 #include "rollout_worker/scoring_pool.h"
 #include "tests/support/byte_tokenizer.h"
+#include "tests/support/datasets.h"
 
 namespace buttress {
 namespace {
@@ -35,11 +35,6 @@ run:
       math: math + 0.25 * length
     length: {unit: words, min: 1, max: 100000}
 )";
-
-std::string DataPath(const std::string& name) {
-  const char* given = std::getenv("BUTTRESS_DATA");
-  return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);
-}
 
 std::vector<json> Rows(const std::string& path) {
   std::vector<json> rows;
@@ -71,8 +66,8 @@ class RewardYaml : public ::testing::Test {
 };
 
 TEST_F(RewardYaml, ScoresGsm8kAndMathByTheirSources) {
-  const std::string gsm8k = DataPath("gsm8k/example_model_solutions.jsonl");
-  const std::string math = DataPath("math/test.jsonl");
+  const std::string gsm8k = DataSetPath("gsm8k/example_model_solutions.jsonl");
+  const std::string math = DataSetPath("math/test.jsonl");
   if (!std::filesystem::exists(gsm8k) || !std::filesystem::exists(math))
     GTEST_SKIP() << gsm8k << " or " << math
                  << " is absent; set BUTTRESS_DATA to the folder of the data sets";

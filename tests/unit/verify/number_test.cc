@@ -1,13 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "lib/base/file.h"
 #include "lib/verify/verifier.h"
+#include "tests/support/datasets.h"
 
 namespace buttress {
 namespace {
@@ -125,9 +125,7 @@ TEST(Arithmetic, AcceptsOnlyAResponseThatIsTheInteger) {
 
 // Model outputs that the authors of GSM8K labelled.
 TEST(Number, AgreesWithTheLabelsOfGsm8kModelSolutions) {
-  const char* given = std::getenv("BUTTRESS_DATA");
-  const std::string data = given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data";
-  const std::string path = data + "/gsm8k/example_model_solutions.jsonl";
+  const std::string path = DataSetPath("gsm8k/example_model_solutions.jsonl");
   if (!std::filesystem::exists(path))
     GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const Result<std::string> text = ReadFile(path);

@@ -135,11 +135,6 @@ TEST(ComputeAdvantagesTest, ShapedRewardsAreNormalisedWhileRawOnesDecideCollapse
   EXPECT_EQ(out->advantages, (std::vector<double>{1, -1, 1, -1, 0, 0, 0, 0}));
 }
 
-std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options = {}) {
-  const auto out = ComputeAdvantages(input, options);
-  return out.ok() ? "" : out.status().message();
-}
-
 TEST(ComputeAdvantagesTest, RefusesInvalidShapesAndNumbers) {
   const TestBatch batch({{1, 0}, {1, 1}});
   const std::vector<std::int32_t> short_offsets = {0, 2, 3};

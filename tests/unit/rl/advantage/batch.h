@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "lib/rl/advantage/advantage.h"
@@ -70,5 +71,11 @@ class TestBatch {
   std::vector<PromptHistory> history_;
   CollapseSnapshot collapse_;
 };
+
+// Returns the message of the error that the estimator reports, or "".
+inline std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options = {}) {
+  const auto out = ComputeAdvantages(input, options);
+  return out.ok() ? "" : out.status().message();
+}
 
 }  // namespace buttress

@@ -13,11 +13,6 @@
 namespace buttress {
 namespace {
 
-std::string ErrorOf(const AdvantageInput& input, const AlgorithmConfig& options) {
-  const auto out = ComputeAdvantages(input, options);
-  return out.ok() ? "" : out.status().message();
-}
-
 TEST(EstimatorsTest, GdpoNeedsComponentsAndAWeightForEach) {
   TestBatch batch({{1, 0}});
   AlgorithmConfig options;

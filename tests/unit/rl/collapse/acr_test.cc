@@ -2,16 +2,12 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
 #include <vector>
+
+#include "tests/unit/rl/collapse/outcomes.h"
 
 namespace buttress {
 namespace {
-
-constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
-constexpr Outcome kC = Outcome::kCorrect;
-constexpr Outcome kW = Outcome::kWrong;
-constexpr Outcome kU = Outcome::kUnscorable;
 
 CollapseClass Classify(const std::vector<double>& rewards,
                        const std::vector<Outcome>& outcomes = {}) {

@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -11,29 +10,19 @@
 #include "lib/base/file.h"
 #include "lib/verify/audit/variants.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/verifier.h"
+#include "tests/support/datasets.h"
+#include "tests/unit/verify/math/math_verifier.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kMisses = 10;
 
-std::string DataPath(const std::string& name) {
-  const char* given = std::getenv("BUTTRESS_DATA");
-  return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);
-}
-
-std::unique_ptr<Verifier> MathVerifier() {
-  Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("math", RewardConfig{});
-  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
-  return *std::move(verifier);
-}
-
 // Returns the solutions of both parts of MATH; empty if the data are absent.
 std::vector<std::string> MathSolutions() {
   std::vector<std::string> solutions;
   for (const char* name : {"math/train.jsonl", "math/test.jsonl"}) {
-    const Result<std::string> text = ReadFile(DataPath(name));
+    const Result<std::string> text = ReadFile(DataSetPath(name));
     if (!text.ok()) return {};
     std::istringstream lines(*text);
     for (std::string line; std::getline(lines, line);)
@@ -45,7 +34,7 @@ std::vector<std::string> MathSolutions() {
 TEST(NearMiss, TenNearMissesOfEveryMathAnswerAreWrong) {
   const std::vector<std::string> solutions = MathSolutions();
   if (solutions.empty())
-    GTEST_SKIP() << DataPath("math")
+    GTEST_SKIP() << DataSetPath("math")
                  << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const auto verifier = MathVerifier();
   std::map<std::string, int, std::less<>> judged;
@@ -76,7 +65,7 @@ TEST(NearMiss, TenNearMissesOfEveryMathAnswerAreWrong) {
 TEST(NearMiss, FormatsOfEveryMathAnswerAreJudgedAlike) {
   const std::vector<std::string> solutions = MathSolutions();
   if (solutions.empty())
-    GTEST_SKIP() << DataPath("math")
+    GTEST_SKIP() << DataSetPath("math")
                  << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const auto verifier = MathVerifier();
   for (std::size_t i = 0; i < solutions.size(); i += 10) {

@@ -2,27 +2,16 @@
 // people labelled.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
 #include "lib/base/file.h"
-#include "lib/verify/verifier.h"
+#include "tests/support/datasets.h"
+#include "tests/unit/verify/math/math_verifier.h"
 
 namespace buttress {
 namespace {
-
-std::string DataPath(const std::string& name) {
-  const char* given = std::getenv("BUTTRESS_DATA");
-  return (given != nullptr ? given : BUTTRESS_SOURCE_DIR "/../shared/data") + ("/" + name);
-}
-
-std::unique_ptr<Verifier> MathVerifier() {
-  Result<std::unique_ptr<Verifier>> verifier = MakeVerifier("math", RewardConfig{});
-  EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
-  return *std::move(verifier);
-}
 
 // Returns the rows of a JSONL file.
 std::vector<nlohmann::json> Rows(const std::string& path) {
@@ -36,7 +25,7 @@ TEST(MathData, EverySolutionOfMathVerifiesAgainstItself) {
   const auto verifier = MathVerifier();
   int judged = 0;
   for (const char* name : {"math/train.jsonl", "math/test.jsonl"}) {
-    const std::string path = DataPath(name);
+    const std::string path = DataSetPath(name);
     if (!std::filesystem::exists(path))
       GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
     for (const nlohmann::json& row : Rows(path)) {
@@ -53,7 +42,7 @@ TEST(MathData, EverySolutionOfMathVerifiesAgainstItself) {
 }
 
 TEST(MathData, AgreesWithTheLabelsOfGsm8kModelSolutions) {
-  const std::string path = DataPath("gsm8k/example_model_solutions.jsonl");
+  const std::string path = DataSetPath("gsm8k/example_model_solutions.jsonl");
   if (!std::filesystem::exists(path))
     GTEST_SKIP() << path << " is absent; set BUTTRESS_DATA to the folder of the data sets";
   const auto verifier = MathVerifier();
