@@ -10,7 +10,7 @@ namespace {
 // Reshapes `sequences` sequences of `length` rows, from row `first` on, from [.., heads * C] to
 // [B, H, T, C]. Repeats key-value heads for the query heads that share them.
 at::Tensor HeadsOf(const at::Tensor& rows, std::int64_t first, std::int64_t sequences,
-                   std::int64_t length, const HeadShape& shape) {
+                   std::int64_t length, const AttentionSpec& shape) {
   const std::int64_t heads = rows.size(1) / shape.C;
   const at::Tensor x = rows.narrow(0, first, sequences * length)
                            .unflatten(1, {heads, shape.C})
@@ -25,7 +25,7 @@ at::Tensor HeadsOf(const at::Tensor& rows, std::int64_t first, std::int64_t sequ
 }  // namespace
 
 at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
-                           const HeadShape& shape) {
+                           const AttentionSpec& shape) {
   if (UsesShortAttention(layout, qkv, shape)) return ShortAttention(layout, qkv, shape);
   const RectangleLayout& rectangles = layout.rectangles;
   const std::int64_t q_width = shape.H * shape.C;

@@ -67,7 +67,7 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
 
 // Runs the CPU kernels on the blocks in place.
 at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
-                           const HeadShape& shape, const KvCache& cache, std::size_t layer) {
+                           const AttentionSpec& shape, const KvCache& cache, std::size_t layer) {
   const std::int64_t count = qkv.size(0);
   at::Tensor out = at::empty({count, shape.H * shape.C}, qkv.options());
   std::int64_t positions = 0;
@@ -90,7 +90,7 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv
 
 }  // namespace
 
-void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape,
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const AttentionSpec& shape,
                KvCache& cache, std::size_t layer) {
   const std::int64_t keys_begin = shape.H * shape.C;
   const std::int64_t width = shape.K * shape.C;
@@ -124,7 +124,7 @@ void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const Head
 }
 
 at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
-                           const HeadShape& shape, const KvCache& cache, std::size_t layer) {
+                           const AttentionSpec& shape, const KvCache& cache, std::size_t layer) {
   if (HasRowKernels(qkv)) return KernelAttention(rows, qkv, shape, cache, layer);
   const at::Tensor q_RHC = qkv.narrow(1, 0, shape.H * shape.C).unflatten(1, {shape.H, shape.C});
   std::vector<at::Tensor> outs;

@@ -13,11 +13,11 @@ namespace buttress {
 
 // Stores the keys and values of qkv [R, (H + 2K) * C], as in attention.h, at the positions of the
 // rows in layer `layer` of the cache.
-void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const HeadShape& shape,
+void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const AttentionSpec& shape,
                KvCache& cache, std::size_t layer);
 
 // Lets the queries of each row attend to positions 0 to its own. Returns [R, H * C].
 at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
-                           const HeadShape& shape, const KvCache& cache, std::size_t layer);
+                           const AttentionSpec& shape, const KvCache& cache, std::size_t layer);
 
 }  // namespace buttress

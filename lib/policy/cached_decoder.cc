@@ -1,5 +1,4 @@
-// Shapes: R rows, D width, H query heads, K key-value heads, C values of a head, F width of the
-// MLP, V vocabulary.
+// Shapes: R rows, D width, V vocabulary.
 #include "lib/policy/cached_decoder.h"
 
 #include <torch/types.h>
@@ -7,10 +6,10 @@
 #include <algorithm>
 
 #include "lib/policy/attention.h"
+#include "lib/policy/block.h"
 #include "lib/policy/cached_attention.h"
 #include "lib/policy/cpu/short_attention.h"
 #include "lib/policy/norm.h"
-#include "lib/policy/swiglu.h"
 
 namespace buttress {
 namespace {
@@ -27,13 +26,59 @@ std::vector<std::int64_t> LengthsOf(std::span<const CacheRow> rows) {
   return lengths;
 }
 
+// Rows whose keys and values are stored in the cache. They attend to the cache, or to one another.
+class CachedRows final : public BlockRows {
+ public:
+  // `layout` is that of the rows if they attend to one another, else null.
+  CachedRows(std::span<const CacheRow> rows, at::Tensor positions_R, const PackedLayout* layout,
+             KvCache& cache)
+      : rows_(rows), positions_R_(std::move(positions_R)), layout_(layout), cache_(cache) {
+    for (const CacheRow& row : rows) end_ = std::max(end_, row.position + 1);
+  }
+
+  const at::Tensor& positions_N() const override { return positions_R_; }
+
+  std::int64_t end() const override { return end_; }
+
+  at::Tensor Attend(const AttentionSpec& spec, std::size_t layer, const at::Tensor& qkv) override {
+    StoreRows(rows_, qkv, spec, cache_, layer);
+    return layout_ != nullptr ? CausalAttention(*layout_, qkv, spec)
+                              : CachedAttention(rows_, qkv, spec, cache_, layer);
+  }
+
+ private:
+  std::span<const CacheRow> rows_;
+  at::Tensor positions_R_;
+  const PackedLayout* layout_;
+  KvCache& cache_;
+  std::int64_t end_ = 0;
+};
+
 }  // namespace
 
-struct CachedDecoder::Batch {
-  std::span<const CacheRow> rows;
-  at::Tensor positions_R;
-  std::int64_t end = 0;                  // one past the largest position
-  const PackedLayout* layout = nullptr;  // null to attend to the cache
+struct CachedDecoder::Products final : BlockProducts {
+  Products(const LayerWeights& w, std::int64_t rows)
+      : qkv({w.q_weight, w.k_weight, w.v_weight},
+            w.q_bias.defined() ? std::vector<at::Tensor>{w.q_bias, w.k_bias, w.v_bias}
+                               : std::vector<at::Tensor>{}),
+        out({w.o_weight}, {}),
+        gate_up({w.gate_weight, w.up_weight}, {}),
+        down({w.down_weight}, {}),
+        tile_rows(rows) {}
+
+  at::Tensor Qkv(const at::Tensor& x) const override { return qkv.Apply(x, tile_rows); }
+
+  at::Tensor Out(const at::Tensor& x) const override { return out.Apply(x, tile_rows); }
+
+  at::Tensor GateUp(const at::Tensor& x) const override { return gate_up.Apply(x, tile_rows); }
+
+  at::Tensor Down(const at::Tensor& x) const override { return down.Apply(x, tile_rows); }
+
+  PackedLinear qkv;
+  PackedLinear out;
+  PackedLinear gate_up;
+  PackedLinear down;
+  std::int64_t tile_rows;
 };
 
 CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
@@ -41,21 +86,17 @@ CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
       config_(model.config()),
       device_(model.weights().embedding_VD.device()),
       tile_rows_(batch_invariant ? kTileRows : 0),
-      rope_(config_.head_dim, config_.rope_theta, device_) {
+      rope_(config_.blocks.front().attention.C, config_.rope_theta, device_) {
   RepackWeights();
 }
+
+CachedDecoder::~CachedDecoder() = default;
 
 void CachedDecoder::RepackWeights() {
   const at::NoGradGuard no_grad;
   const DecoderWeights& weights = model_.weights();
-  layers_.clear();
-  for (const LayerWeights& w : weights.layers) {
-    layers_.push_back(
-        {w.input_norm_D,
-         PackedLinear({w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
-         PackedLinear({w.o_weight}, {}), w.mlp_norm_D,
-         PackedLinear({w.gate_weight, w.up_weight}, {}), PackedLinear({w.down_weight}, {})});
-  }
+  products_.clear();
+  for (const LayerWeights& w : weights.layers) products_.emplace_back(w, tile_rows_);
   head_.emplace(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
 }
 
@@ -64,47 +105,30 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   at::Tensor tokens = at::empty({count}, at::TensorOptions(at::kInt));
   at::Tensor positions = at::empty({count}, at::TensorOptions(at::kLong));
-  Batch batch{rows, {}, 0, nullptr};
   for (std::int64_t r = 0; r < count; ++r) {
     const CacheRow& row = rows[static_cast<std::size_t>(r)];
     tokens.mutable_data_ptr<std::int32_t>()[r] = row.token;
     positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
-    batch.end = std::max(batch.end, row.position + 1);
   }
-  batch.positions_R = positions.to(device_);
-  PackedLayout layout;
-  if (attend == AttendTo::kRows && tile_rows_ == 0) {
-    layout = LayOut(LengthsOf(rows), {}, device_);
-    batch.layout = &layout;
-  }
-  const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
   at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
-  if (batch.layout != nullptr && !UsesShortAttention(layout, hidden_RD, heads))
-    layout.rectangles = LayOutRectangles(layout);
-  for (std::size_t i = 0; i < layers_.size(); ++i) hidden_RD = RunLayer(i, batch, hidden_RD, cache);
+  const bool packed = attend == AttendTo::kRows && tile_rows_ == 0;
+  PackedLayout layout;
+  if (packed) {
+    layout = LayOut(LengthsOf(rows), {}, device_);
+    if (!UsesShortAttention(layout, hidden_RD, config_.blocks.front().attention))
+      layout.rectangles = LayOutRectangles(layout);
+  }
+  CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
+  for (std::size_t i = 0; i < products_.size(); ++i) {
+    hidden_RD = BlockForward(config_.blocks[i], i, model_.weights().layers[i], products_[i], rope_,
+                             batch, hidden_RD);
+  }
   return hidden_RD;
-}
-
-at::Tensor CachedDecoder::RunLayer(std::size_t index, const Batch& batch,
-                                   const at::Tensor& hidden_RD, KvCache& cache) {
-  const Layer& layer = layers_[index];
-  const HeadShape heads = {config_.heads, config_.kv_heads, config_.head_dim};
-  const at::Tensor projected =
-      layer.qkv.Apply(RmsNorm(hidden_RD, layer.input_norm_D, config_.rms_norm_eps), tile_rows_);
-  const at::Tensor qkv = rope_.Rotate(projected, heads.H + heads.K, batch.positions_R, batch.end);
-  StoreRows(batch.rows, qkv, heads, cache, index);
-  const at::Tensor attended = batch.layout != nullptr
-                                  ? CausalAttention(*batch.layout, qkv, heads)
-                                  : CachedAttention(batch.rows, qkv, heads, cache, index);
-  const at::Tensor middle_RD = layer.out.Apply(attended, tile_rows_).add_(hidden_RD);
-  const at::Tensor gate_up =
-      layer.gate_up.Apply(RmsNorm(middle_RD, layer.mlp_norm_D, config_.rms_norm_eps), tile_rows_);
-  return layer.down.Apply(SwiGlu(gate_up), tile_rows_).add_(middle_RD);
 }
 
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
-  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.rms_norm_eps);
+  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.norm_eps);
   return head_->Apply(normed, tile_rows_).to(at::kCPU);
 }
 

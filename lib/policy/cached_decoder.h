@@ -38,6 +38,10 @@ class CachedDecoder {
   // Copies the weights of the model again, after they changed.
   void RepackWeights();
 
+  ~CachedDecoder();
+  CachedDecoder(const CachedDecoder&) = delete;
+  CachedDecoder& operator=(const CachedDecoder&) = delete;
+
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
   // norm.
   at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
@@ -48,26 +52,15 @@ class CachedDecoder {
   at::Device device() const { return device_; }
 
  private:
-  struct Layer {
-    at::Tensor input_norm_D;
-    PackedLinear qkv;
-    PackedLinear out;
-    at::Tensor mlp_norm_D;
-    PackedLinear gate_up;
-    PackedLinear down;
-  };
-
-  struct Batch;
-
-  at::Tensor RunLayer(std::size_t index, const Batch& batch, const at::Tensor& hidden_RD,
-                      KvCache& cache);
+  // The products of a block with packed weights.
+  struct Products;
 
   Transformer& model_;
   const ModelConfig& config_;
   const at::Device device_;
   const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   RopeTable rope_;
-  std::vector<Layer> layers_;
+  std::vector<Products> products_;  // by layer
   std::optional<PackedLinear> head_;
 };
 

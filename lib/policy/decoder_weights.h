@@ -1,14 +1,18 @@
-// The tensors of a decoder by role. NamedParameters in parameters.h has their names in a
-// checkpoint.
+// The tensors of a decoder by role, and the names and shapes of a block's tensors in a checkpoint.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
+#include <string_view>
 #include <vector>
+
+#include "lib/policy/block_spec.h"
 
 namespace buttress {
 
-// D width, H query heads, K key-value heads, C values of a head, F width of the MLP.
+// D width, H query heads, K key-value heads, C values of a head, F width of the MLP. A tensor that
+// the BlockSpec excludes is undefined.
 struct LayerWeights {
   at::Tensor input_norm_D;
   at::Tensor q_weight, q_bias;  // [H*C, D], [H*C]
@@ -26,5 +30,15 @@ struct DecoderWeights {
   at::Tensor final_norm_D;
   at::Tensor head_VD;  // the embedding itself if the head is tied
 };
+
+// One tensor of a block: its name in a checkpoint after "model.layers.N.", its role and its shape.
+struct BlockTensor {
+  std::string_view name;
+  at::Tensor LayerWeights::*role;
+  std::vector<std::int64_t> shape;
+};
+
+// Returns the tensors of a block in the order of the checkpoint.
+std::vector<BlockTensor> BlockTensors(const BlockSpec& spec);
 
 }  // namespace buttress

@@ -10,9 +10,10 @@ KvCache::KvCache(const ModelConfig& config, at::ScalarType dtype, at::Device dev
                  std::int64_t blocks)
     : total_(blocks) {
   const auto options = at::TensorOptions(dtype).device(device);
-  for (std::int64_t i = 0; i < config.layers; ++i) {
-    keys_.push_back(at::empty({blocks, config.kv_heads, config.head_dim, kCacheBlock}, options));
-    values_.push_back(at::empty({blocks, config.kv_heads, kCacheBlock, config.head_dim}, options));
+  for (const BlockSpec& block : config.blocks) {
+    const AttentionSpec& spec = block.attention;
+    keys_.push_back(at::empty({blocks, spec.K, spec.C, kCacheBlock}, options));
+    values_.push_back(at::empty({blocks, spec.K, kCacheBlock, spec.C}, options));
   }
   for (std::int64_t b = blocks; b > 0; --b) free_.push_back(static_cast<std::int32_t>(b - 1));
 }

@@ -158,30 +158,32 @@ void RefuseVariants(FieldReader& fields) {
   }
 }
 
-void ReadShape(FieldReader& fields, ModelConfig& config) {
-  config.vocab_size = fields.Dimension("vocab_size");
-  config.hidden_size = fields.Dimension("hidden_size");
-  config.intermediate_size = fields.Dimension("intermediate_size");
-  config.layers = fields.Dimension("num_hidden_layers");
-  config.heads = fields.Dimension("num_attention_heads");
-  config.kv_heads = fields.Find("num_key_value_heads") == nullptr
-                        ? config.heads
-                        : fields.Dimension("num_key_value_heads");
-  config.max_positions = fields.Dimension("max_position_embeddings");
+BlockSpec ReadBlock(FieldReader& fields) {
+  BlockSpec block;
+  AttentionSpec& attention = block.attention;
+  block.D = fields.Dimension("hidden_size");
+  block.F = fields.Dimension("intermediate_size");
+  attention.H = fields.Dimension("num_attention_heads");
+  attention.K = fields.Find("num_key_value_heads") == nullptr
+                    ? attention.H
+                    : fields.Dimension("num_key_value_heads");
   if (fields.Find("head_dim") != nullptr) {
-    config.head_dim = fields.Dimension("head_dim");
-  } else if (config.hidden_size % config.heads != 0) {
-    fields.Fail("num_attention_heads", "= " + std::to_string(config.heads),
+    attention.C = fields.Dimension("head_dim");
+  } else if (block.D % attention.H != 0) {
+    fields.Fail("num_attention_heads", "= " + std::to_string(attention.H),
                 "a divisor of hidden_size");
   } else {
-    config.head_dim = config.hidden_size / config.heads;
+    attention.C = block.D / attention.H;
   }
-  if (config.heads % config.kv_heads != 0) {
-    fields.Fail("num_key_value_heads", "= " + std::to_string(config.kv_heads),
+  if (attention.H % attention.K != 0) {
+    fields.Fail("num_key_value_heads", "= " + std::to_string(attention.K),
                 "a divisor of num_attention_heads");
   }
-  if (config.head_dim % 2 != 0)
-    fields.Fail("head_dim", "= " + std::to_string(config.head_dim), "an even number");
+  if (attention.C % 2 != 0)
+    fields.Fail("head_dim", "= " + std::to_string(attention.C), "an even number");
+  block.qkv_bias = true;
+  block.norm_eps = fields.PositiveNumber("rms_norm_eps", block.norm_eps);
+  return block;
 }
 
 }  // namespace
@@ -194,9 +196,13 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   ReadArchitecture(fields, config);
   BUTTRESS_RETURN_IF_ERROR(fields.status());
   RefuseVariants(fields);
-  ReadShape(fields, config);
+  const BlockSpec block = ReadBlock(fields);
+  config.vocab_size = fields.Dimension("vocab_size");
+  config.hidden_size = block.D;
+  config.norm_eps = block.norm_eps;
+  config.max_positions = fields.Dimension("max_position_embeddings");
+  const std::int64_t layers = fields.Dimension("num_hidden_layers");
   ReadRope(fields, config);
-  config.rms_norm_eps = fields.PositiveNumber("rms_norm_eps", config.rms_norm_eps);
   config.tie_word_embeddings = fields.Flag("tie_word_embeddings", false);
   config.initializer_range = fields.PositiveNumber("initializer_range", config.initializer_range);
   fields.TokenIds("eos_token_id", config.eos_token_ids);
@@ -204,6 +210,7 @@ Result<ModelConfig> LoadModelConfig(const std::string& folder) {
   fields.TokenIds("pad_token_id", pad);
   if (!pad.empty()) config.pad_token_id = pad.front();
   BUTTRESS_RETURN_IF_ERROR(fields.status());
+  config.blocks.assign(static_cast<std::size_t>(layers), block);
 
   const std::string generation_path = JoinPath(folder, "generation_config.json");
   const Result<json> generation = ReadJsonObject(generation_path);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/policy/block_spec.h"
 
 namespace buttress {
 
@@ -14,14 +15,10 @@ struct ModelConfig {
   std::string architecture;  // Qwen2ForCausalLM
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
-  std::int64_t intermediate_size = 0;
-  std::int64_t layers = 0;
-  std::int64_t heads = 0;
-  std::int64_t kv_heads = 0;
-  std::int64_t head_dim = 0;
+  std::vector<BlockSpec> blocks;
   std::int64_t max_positions = 0;
   double rope_theta = 10000;
-  double rms_norm_eps = 1e-6;
+  double norm_eps = 1e-6;  // of the last norm
   bool tie_word_embeddings = false;
   std::vector<std::int32_t> eos_token_ids;  // of config.json and generation_config.json
   std::int32_t pad_token_id = -1;

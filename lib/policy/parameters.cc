@@ -42,25 +42,11 @@ DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at:
     return at::empty(shape, options);
   };
   const std::int64_t D = config.hidden_size;
-  const std::int64_t F = config.intermediate_size;
-  const std::int64_t q_rows = config.heads * config.head_dim;
-  const std::int64_t kv_rows = config.kv_heads * config.head_dim;
   DecoderWeights weights;
   weights.embedding_VD = make({config.vocab_size, D});
-  for (std::int64_t i = 0; i < config.layers; ++i) {
+  for (const BlockSpec& spec : config.blocks) {
     LayerWeights layer;
-    layer.input_norm_D = make({D});
-    layer.q_weight = make({q_rows, D});
-    layer.q_bias = make({q_rows});
-    layer.k_weight = make({kv_rows, D});
-    layer.k_bias = make({kv_rows});
-    layer.v_weight = make({kv_rows, D});
-    layer.v_bias = make({kv_rows});
-    layer.o_weight = make({D, q_rows});
-    layer.mlp_norm_D = make({D});
-    layer.gate_weight = make({F, D});
-    layer.up_weight = make({F, D});
-    layer.down_weight = make({D, F});
+    for (const BlockTensor& tensor : BlockTensors(spec)) layer.*tensor.role = make(tensor.shape);
     weights.layers.push_back(std::move(layer));
   }
   weights.final_norm_D = make({D});
@@ -74,20 +60,9 @@ std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWei
   std::vector<std::pair<std::string, at::Tensor>> list = {
       {"model.embed_tokens.weight", weights.embedding_VD}};
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
-    const LayerWeights& layer = weights.layers[i];
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
-    list.emplace_back(prefix + "input_layernorm.weight", layer.input_norm_D);
-    list.emplace_back(prefix + "self_attn.q_proj.weight", layer.q_weight);
-    list.emplace_back(prefix + "self_attn.q_proj.bias", layer.q_bias);
-    list.emplace_back(prefix + "self_attn.k_proj.weight", layer.k_weight);
-    list.emplace_back(prefix + "self_attn.k_proj.bias", layer.k_bias);
-    list.emplace_back(prefix + "self_attn.v_proj.weight", layer.v_weight);
-    list.emplace_back(prefix + "self_attn.v_proj.bias", layer.v_bias);
-    list.emplace_back(prefix + "self_attn.o_proj.weight", layer.o_weight);
-    list.emplace_back(prefix + "post_attention_layernorm.weight", layer.mlp_norm_D);
-    list.emplace_back(prefix + "mlp.gate_proj.weight", layer.gate_weight);
-    list.emplace_back(prefix + "mlp.up_proj.weight", layer.up_weight);
-    list.emplace_back(prefix + "mlp.down_proj.weight", layer.down_weight);
+    for (const BlockTensor& tensor : BlockTensors(config.blocks[i]))
+      list.emplace_back(prefix + std::string(tensor.name), weights.layers[i].*tensor.role);
   }
   list.emplace_back("model.norm.weight", weights.final_norm_D);
   if (!config.tie_word_embeddings) list.emplace_back("lm_head.weight", weights.head_VD);

@@ -1,15 +1,14 @@
-// Shapes: N packed tokens, D width, H query heads, K key-value heads, C values of a head, F width
-// of the MLP, V vocabulary.
+// Shapes: N packed tokens, D width, V vocabulary.
 #include "lib/policy/transformer.h"
 
 #include <torch/types.h>
 
 #include "lib/base/random.h"
+#include "lib/policy/attention.h"
+#include "lib/policy/block.h"
 #include "lib/policy/cpu/short_attention.h"
-#include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
-#include "lib/policy/swiglu.h"
 
 namespace buttress {
 namespace {
@@ -17,6 +16,24 @@ namespace {
 at::ScalarType ScalarTypeOf(ModelDtype dtype) {
   return dtype == ModelDtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
 }
+
+// The rows of packed sequences, which attend to the rows of their sequence and of its prefix.
+class PackedRows final : public BlockRows {
+ public:
+  explicit PackedRows(const PackedLayout& layout) : layout_(layout) {}
+
+  const at::Tensor& positions_N() const override { return layout_.positions_N; }
+
+  std::int64_t end() const override { return layout_.longest; }
+
+  at::Tensor Attend(const AttentionSpec& spec, std::size_t /*layer*/,
+                    const at::Tensor& qkv) override {
+    return CausalAttention(layout_, qkv, spec);
+  }
+
+ private:
+  const PackedLayout& layout_;
+};
 
 Result<at::Device> FindDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
@@ -29,10 +46,9 @@ Result<at::Device> FindDevice(ModelDevice device) {
 
 Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device device)
     : config_(std::move(config)),
-      heads_{config_.heads, config_.kv_heads, config_.head_dim},
       weights_(std::move(weights)),
       parameters_(NamedParameters(weights_, config_)),
-      rope_(config_.head_dim, config_.rope_theta, device),
+      rope_(config_.blocks.front().attention.C, config_.rope_theta, device),
       device_(device) {
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
 }
@@ -80,21 +96,14 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
               "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
               layout.offsets.back());
   at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
-  if (!UsesShortAttention(layout, hidden_ND, heads_)) layout.rectangles = LayOutRectangles(layout);
-  for (const LayerWeights& layer : weights_.layers) hidden_ND = Layer(layer, layout, hidden_ND);
-  return RmsNorm(hidden_ND, weights_.final_norm_D, config_.rms_norm_eps);
-}
-
-at::Tensor Transformer::Layer(const LayerWeights& w, const PackedLayout& layout,
-                              const at::Tensor& hidden_ND) {
-  const at::Tensor x = RmsNorm(hidden_ND, w.input_norm_D, config_.rms_norm_eps);
-  const at::Tensor qkv =
-      rope_.Rotate(Linear(x, {w.q_weight, w.k_weight, w.v_weight}, {w.q_bias, w.k_bias, w.v_bias}),
-                   heads_.H + heads_.K, layout.positions_N, layout.longest);
-  const at::Tensor middle_ND =
-      hidden_ND + Linear(CausalAttention(layout, qkv, heads_), {w.o_weight});
-  const at::Tensor y = RmsNorm(middle_ND, w.mlp_norm_D, config_.rms_norm_eps);
-  return middle_ND + Linear(SwiGlu(Linear(y, {w.gate_weight, w.up_weight})), {w.down_weight});
+  if (!UsesShortAttention(layout, hidden_ND, config_.blocks.front().attention))
+    layout.rectangles = LayOutRectangles(layout);
+  PackedRows rows(layout);
+  for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
+    const LayerWeights& w = weights_.layers[i];
+    hidden_ND = BlockForward(config_.blocks[i], i, w, ParameterProducts(w), rope_, rows, hidden_ND);
+  }
+  return RmsNorm(hidden_ND, weights_.final_norm_D, config_.norm_eps);
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {

@@ -15,7 +15,6 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/policy/attention.h"
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/rope.h"
@@ -76,10 +75,7 @@ class Transformer {
  private:
   Transformer(ModelConfig config, DecoderWeights weights, at::Device device);
 
-  at::Tensor Layer(const LayerWeights& w, const PackedLayout& layout, const at::Tensor& hidden_ND);
-
   const ModelConfig config_;
-  const HeadShape heads_;
   DecoderWeights weights_;
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   RopeTable rope_;

@@ -16,7 +16,7 @@ using torch::autograd::variable_list;
 struct Sequences {
   std::vector<std::int64_t> offsets;  // [B+1]
   std::vector<std::int64_t> prefix;   // [B], -1 for none
-  HeadShape shape;
+  AttentionSpec shape;
 
   std::int64_t count() const { return static_cast<std::int64_t>(prefix.size()); }
 
@@ -42,7 +42,7 @@ struct Sequences {
 
 // Sets `logsum` [N, H] for the backward pass, unless it is undefined.
 at::Tensor Attend(const Sequences& sequences, const at::Tensor& qkv, at::Tensor& logsum) {
-  const HeadShape& shape = sequences.shape;
+  const AttentionSpec& shape = sequences.shape;
   at::Tensor out = at::empty({qkv.size(0), shape.H * shape.C}, qkv.options());
   float* sums = logsum.defined() ? logsum.mutable_data_ptr<float>() : nullptr;
   ForRows(qkv, sequences.count(), sequences.work(),
@@ -69,7 +69,7 @@ struct Saved {
 template <class T>
 void FamilyGrad(const Sequences& sequences, const Saved& saved, std::int64_t root, std::int64_t end,
                 at::Tensor& grad) {
-  const HeadShape& shape = sequences.shape;
+  const AttentionSpec& shape = sequences.shape;
   std::vector<float> shared;
   if (end > root + 1)
     shared.resize(static_cast<std::size_t>(sequences.length(root) * 2 * shape.K * shape.C));
@@ -88,7 +88,7 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& qkv,
                             const Sequences& sequences) {
-    const HeadShape& shape = sequences.shape;
+    const AttentionSpec& shape = sequences.shape;
     at::Tensor logsum = at::empty({qkv.size(0), shape.H}, qkv.options().dtype(at::kFloat));
     const at::Tensor out = Attend(sequences, qkv, logsum);
     ctx->save_for_backward({qkv, out, logsum});
@@ -126,13 +126,14 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
 
 }  // namespace
 
-bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape) {
+bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
+                        const AttentionSpec& shape) {
   return HasRowKernels(qkv) && qkv.is_contiguous() && layout.longest <= kShortLength &&
          shape.C <= kShortHead;
 }
 
 at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
-                          const HeadShape& shape) {
+                          const AttentionSpec& shape) {
   const Sequences sequences = {layout.offsets, layout.prefix, shape};
   if (at::GradMode::is_enabled()) return ShortFunction::apply(qkv, sequences);
   at::Tensor no_logsum;

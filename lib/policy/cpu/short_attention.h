@@ -10,10 +10,11 @@
 namespace buttress {
 
 // Returns whether the kernels support the tensor and the lengths of its sequences and heads.
-bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv, const HeadShape& shape);
+bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
+                        const AttentionSpec& shape);
 
 // As CausalAttention. REQUIRES: UsesShortAttention. Differentiable.
 at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
-                          const HeadShape& shape);
+                          const AttentionSpec& shape);
 
 }  // namespace buttress

@@ -22,11 +22,7 @@ inline ModelConfig SmallModelConfig() {
   config.architecture = "Qwen2ForCausalLM";
   config.vocab_size = 13;
   config.hidden_size = 16;
-  config.intermediate_size = 32;
-  config.layers = 2;
-  config.heads = 2;
-  config.kv_heads = 1;
-  config.head_dim = 8;
+  config.blocks.assign(2, {.D = 16, .F = 32, .attention = {2, 1, 8}, .qkv_bias = true});
   config.max_positions = 64;
   config.eos_token_ids = {0};
   config.initializer_range = 0.2;

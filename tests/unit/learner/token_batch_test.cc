@@ -12,11 +12,7 @@ std::unique_ptr<Transformer> SmallModel() {
   ModelConfig config;
   config.vocab_size = 20;
   config.hidden_size = 32;
-  config.intermediate_size = 48;
-  config.layers = 2;
-  config.heads = 4;
-  config.kv_heads = 2;
-  config.head_dim = 8;
+  config.blocks.assign(2, {.D = 32, .F = 48, .attention = {4, 2, 8}, .qkv_bias = true});
   config.max_positions = 64;
   config.initializer_range = 0.3;
   return *Transformer::Random(config, ModelDtype::kFloat32, {}, 1);

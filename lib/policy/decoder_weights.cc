@@ -1,0 +1,28 @@
+#include "lib/policy/decoder_weights.h"
+
+namespace buttress {
+
+std::vector<BlockTensor> BlockTensors(const BlockSpec& spec) {
+  const std::int64_t q = spec.attention.q_width();
+  const std::int64_t kv = spec.attention.kv_width();
+  std::vector<BlockTensor> list;
+  const auto add = [&list](std::string_view name, at::Tensor LayerWeights::*role,
+                           std::vector<std::int64_t> shape) {
+    list.push_back({name, role, std::move(shape)});
+  };
+  add("input_layernorm.weight", &LayerWeights::input_norm_D, {spec.D});
+  add("self_attn.q_proj.weight", &LayerWeights::q_weight, {q, spec.D});
+  if (spec.qkv_bias) add("self_attn.q_proj.bias", &LayerWeights::q_bias, {q});
+  add("self_attn.k_proj.weight", &LayerWeights::k_weight, {kv, spec.D});
+  if (spec.qkv_bias) add("self_attn.k_proj.bias", &LayerWeights::k_bias, {kv});
+  add("self_attn.v_proj.weight", &LayerWeights::v_weight, {kv, spec.D});
+  if (spec.qkv_bias) add("self_attn.v_proj.bias", &LayerWeights::v_bias, {kv});
+  add("self_attn.o_proj.weight", &LayerWeights::o_weight, {spec.D, q});
+  add("post_attention_layernorm.weight", &LayerWeights::mlp_norm_D, {spec.D});
+  add("mlp.gate_proj.weight", &LayerWeights::gate_weight, {spec.F, spec.D});
+  add("mlp.up_proj.weight", &LayerWeights::up_weight, {spec.F, spec.D});
+  add("mlp.down_proj.weight", &LayerWeights::down_weight, {spec.D, spec.F});
+  return list;
+}
+
+}  // namespace buttress
