@@ -11,7 +11,7 @@
 namespace buttress {
 namespace {
 
-std::unique_ptr<Transformer> SmallModel(std::uint64_t seed) {
+std::unique_ptr<Transformer> CanaryModel(std::uint64_t seed) {
   ModelConfig config;
   config.vocab_size = 20;
   config.hidden_size = 32;
@@ -22,7 +22,7 @@ std::unique_ptr<Transformer> SmallModel(std::uint64_t seed) {
 }
 
 TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
-  const auto model = SmallModel(1);
+  const auto model = CanaryModel(1);
   const auto canaries = GreedyCanaries(*model);
   ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
   Generator generator(*model, {});
@@ -44,8 +44,8 @@ TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
 }
 
 TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
-  const auto a = GreedyCanaries(*SmallModel(1));
-  const auto b = GreedyCanaries(*SmallModel(2));
+  const auto a = GreedyCanaries(*CanaryModel(1));
+  const auto b = GreedyCanaries(*CanaryModel(2));
   ASSERT_TRUE(a.ok() && b.ok());
   for (std::size_t c = 0; c < a->size(); ++c) {
     EXPECT_EQ((*a)[c].prompt_token_ids, (*b)[c].prompt_token_ids);
@@ -54,7 +54,7 @@ TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
 }
 
 TEST(CanariesTest, WeightsThatAreNotFiniteAreRejected) {
-  const auto model = SmallModel(1);
+  const auto model = CanaryModel(1);
   {
     const at::NoGradGuard no_grad;
     at::Tensor(model->weights().final_norm_D).fill_(std::numeric_limits<float>::quiet_NaN());

@@ -8,7 +8,7 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
-std::unique_ptr<Transformer> SmallModel() {
+std::unique_ptr<Transformer> BatchModel() {
   ModelConfig config;
   config.vocab_size = 20;
   config.hidden_size = 32;
@@ -19,7 +19,7 @@ std::unique_ptr<Transformer> SmallModel() {
 }
 
 TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
-  const auto model = SmallModel();
+  const auto model = BatchModel();
   const std::vector<std::pair<Tokens, std::vector<Tokens>>> groups = {
       {{1, 2, 3}, {{4, 5, 6}, {7}, {8, 9}}}, {{1, 2}, {{3}, {3, 4}}}, {{5}, {{6, 7, 8, 9}}}};
   const std::vector<TokenSpan> middle = {{0, 1}, {2, 3}};
