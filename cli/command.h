@@ -33,5 +33,9 @@ std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddSft(CLI::App& app);
 std::function<Status()> AddEval(CLI::App& app);
+std::function<Status()> AddTokenize(CLI::App& app);
+std::function<Status()> AddDetokenize(CLI::App& app);
+std::function<Status()> AddLogprobs(CLI::App& app);
+std::function<Status()> AddGenerate(CLI::App& app);
 
 }  // namespace buttress

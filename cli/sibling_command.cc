@@ -1,5 +1,5 @@
-// `buttress sft` and `buttress eval`. Both need LibTorch, which `buttress` does not link, so they
-// replace this process by `learner sft` or `rollout_worker eval`.
+// `buttress sft`, `eval`, `logprobs` and `generate`. They need LibTorch, which `buttress` does not
+// link, so they replace this process by `learner sft`, `rollout_worker eval` and so on.
 #include <fmt/core.h>
 #include <unistd.h>
 
@@ -37,5 +37,9 @@ std::function<Status()> AddForwarded(CLI::App& app, const std::string& program) 
 std::function<Status()> AddSft(CLI::App& app) { return AddForwarded(app, "learner"); }
 
 std::function<Status()> AddEval(CLI::App& app) { return AddForwarded(app, "rollout_worker"); }
+
+std::function<Status()> AddLogprobs(CLI::App& app) { return AddForwarded(app, "rollout_worker"); }
+
+std::function<Status()> AddGenerate(CLI::App& app) { return AddForwarded(app, "rollout_worker"); }
 
 }  // namespace buttress

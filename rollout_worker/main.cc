@@ -1,23 +1,26 @@
-// The program rollout_worker: `rollout_worker --config run.yaml` works on a run, `rollout_worker
-// eval` measures the accuracy of a model folder.
+// The program rollout_worker: `rollout_worker --config run.yaml` works on a run; its commands eval,
+// logprobs and generate run a model folder on a file.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
 // failure of the environment (a restart may help), 4 damaged data.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
-#include <string_view>
 
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/eval.h"
+#include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/run_worker.h"
 #include "rollout_worker/vllm/vllm_engine.h"
 
 namespace buttress {
 namespace {
+
+constexpr ModelCommand kCommands[] = {
+    {"eval", RunEval}, {"logprobs", RunLogprobs}, {"generate", RunGenerate}};
 
 Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config) {
   // The default version stands for the model that the configuration names.
@@ -39,10 +42,12 @@ int Report(const Status& status) {
 }
 
 int Run(int argc, char** argv) {
-  if (argc > 1 && std::string_view(argv[1]) == "eval") return RunEval(argc - 1, argv + 1);
+  for (const ModelCommand& command : kCommands) {
+    if (argc > 1 && argv[1] == command.name) return command.run(argc - 1, argv + 1);
+  }
   CLI::App app(
-      "A rollout worker of a Buttress run: completes and scores prompts (rollout_worker eval: "
-      "accuracy of a model)");
+      "A rollout worker of a Buttress run: completes and scores prompts (eval, logprobs and "
+      "generate: commands on a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);

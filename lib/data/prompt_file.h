@@ -5,14 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
-#include "lib/jinja/chat_template.h"
+#include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
@@ -37,13 +38,13 @@ class PromptParser {
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
  private:
-  PromptParser(const DataConfig& config, const Tokenizer& tokenizer)
-      : config_(config), tokenizer_(&tokenizer) {}
+  PromptParser(DataConfig config, TextEncoder encoder)
+      : config_(std::move(config)), encoder_(std::move(encoder)) {}
+
+  Result<std::vector<std::int32_t>> Encode(const nlohmann::ordered_json& asked) const;
 
   DataConfig config_;
-  const Tokenizer* tokenizer_;
-  std::optional<ChatTemplate> chat_template_;  // absent if the model has none
-  std::string eos_token_;
+  TextEncoder encoder_;
 };
 
 // An open file of prompts. Memory holds only the position of each row. Thread-safe.

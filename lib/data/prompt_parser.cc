@@ -1,6 +1,5 @@
 #include <fmt/core.h>
 
-#include <array>
 #include <nlohmann/json.hpp>
 
 #include "lib/data/prompt_file.h"
@@ -8,7 +7,7 @@
 namespace buttress {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 // A row is copied and printed recursively, so its depth is bounded.
 constexpr int kMaxDepth = 64;
@@ -44,26 +43,6 @@ Result<std::string> NameField(const json& row, const std::string& field,
   return name;
 }
 
-Status CheckMessages(const json& messages, const std::string& field) {
-  if (messages.empty()) return InvalidArgument("'" + field + "' contains no messages");
-  for (std::size_t i = 0; i < messages.size(); ++i) {
-    const json& message = messages[i];
-    const std::string where = "'" + field + "', message " + std::to_string(i);
-    if (!message.is_object()) {
-      return InvalidArgument(where + ": expected an object with role and content");
-    }
-    for (const char* key : {"role", "content"}) {
-      const auto found = message.find(key);
-      if (found == message.end()) return InvalidArgument(fmt::format("{}: no {}", where, key));
-      if (!found->is_string()) {
-        return InvalidArgument(where + ": " + key + " is " + found->type_name() +
-                               ", expected text");
-      }
-    }
-  }
-  return OkStatus();
-}
-
 json Message(const char* role, const std::string& content) {
   return {{"role", role}, {"content", content}};
 }
@@ -71,24 +50,39 @@ json Message(const char* role, const std::string& content) {
 }  // namespace
 
 Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokenizer& tokenizer) {
-  PromptParser parser(config, tokenizer);
+  BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder, TextEncoder::Create(tokenizer));
   if (!config.system_prompt.empty() && !config.chat_template) {
     return InvalidArgument(
         "run.data.system_prompt is set but run.data.chat_template is false; a system message needs "
         "the chat template");
   }
-  if (tokenizer.chat_template().empty()) {
-    if (!config.chat_template) return parser;
+  if (config.chat_template && !encoder.has_chat_template()) {
     return InvalidArgument(
         "run.data.chat_template is true, but the model has no chat template; set it to false or "
         "give the model one");
   }
-  BUTTRESS_ASSIGN_OR_RETURN(parser.chat_template_, ChatTemplate::Parse(tokenizer.chat_template()));
-  if (const std::int32_t eos = tokenizer.eos_token_id(); eos >= 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(parser.eos_token_,
-                              tokenizer.Decode(std::array{eos}, SpecialTokens::kKeep));
+  return PromptParser(config, std::move(encoder));
+}
+
+Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const {
+  const std::string field = "'" + config_.prompt_field + "'";
+  json messages = asked;
+  if (asked.is_string()) {
+    const std::string& text = asked.get_ref<const std::string&>();
+    if (text.empty()) return InvalidArgument(field + " is empty");
+    if (!config_.chat_template) return encoder_.EncodeText(text);
+    messages = json::array();
+    if (!config_.system_prompt.empty()) {
+      messages.push_back(Message("system", config_.system_prompt));
+    }
+    messages.push_back(Message("user", text));
+  } else if (!asked.is_array()) {
+    return InvalidArgument(field + ": expected text or a list of messages, found " +
+                           asked.type_name());
   }
-  return parser;
+  auto tokens = encoder_.EncodeMessages(messages, /*add_generation_prompt=*/true);
+  if (!tokens.ok()) return tokens.status().Annotate(field);
+  return tokens;
 }
 
 Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const {
@@ -109,34 +103,7 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
     return InvalidArgument("no field '" + config_.prompt_field +
                            "'; run.data.prompt_field names the field of the prompt");
   }
-  std::string text;
-  json messages;
-  if (asked->is_string()) {
-    text = asked->get<std::string>();
-    if (text.empty()) return InvalidArgument("'" + config_.prompt_field + "' is empty");
-    if (config_.chat_template) {
-      messages = json::array();
-      if (!config_.system_prompt.empty()) {
-        messages.push_back(Message("system", config_.system_prompt));
-      }
-      messages.push_back(Message("user", text));
-    }
-  } else if (asked->is_array()) {
-    BUTTRESS_RETURN_IF_ERROR(CheckMessages(*asked, config_.prompt_field));
-    if (!chat_template_) {
-      return InvalidArgument("'" + config_.prompt_field +
-                             "' is a list of messages, but the model has no chat template");
-    }
-    messages = *asked;
-  } else {
-    return InvalidArgument("'" + config_.prompt_field +
-                           "': expected text or a list of messages, found " + asked->type_name());
-  }
-  if (!messages.is_null()) {
-    BUTTRESS_ASSIGN_OR_RETURN(text, chat_template_->Render(messages, /*add_generation_prompt=*/true,
-                                                           {{"eos_token", eos_token_}}));
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, tokenizer_->Encode(text));
+  BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(*asked));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
   if (static_cast<std::int64_t>(prompt.token_ids.size()) > config_.max_prompt_tokens) {
     return InvalidArgument(

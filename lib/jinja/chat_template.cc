@@ -19,8 +19,9 @@ Result<ChatTemplate> ChatTemplate::Parse(std::string_view source) {
   return ChatTemplate(std::make_shared<const JinjaProgram>(std::move(program)));
 }
 
-Result<std::string> ChatTemplate::Render(const nlohmann::json& messages, bool add_generation_prompt,
-                                         const nlohmann::json& variables) const {
+Result<std::string> ChatTemplate::Render(const nlohmann::ordered_json& messages,
+                                         bool add_generation_prompt,
+                                         const nlohmann::ordered_json& variables) const {
   if (!variables.is_null() && !variables.is_object()) {
     return InvalidArgument("the chat template's variables are not a JSON object");
   }

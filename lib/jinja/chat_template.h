@@ -20,12 +20,13 @@ class ChatTemplate {
   static Result<ChatTemplate> Parse(std::string_view source);
 
   // Renders a conversation. `messages` is a JSON array of {"role", "content"}; `variables` is a
-  // JSON object of further names that the template may use (eos_token, tools, ...).
+  // JSON object of further names that the template may use (eos_token, tools, ...). Filters such as
+  // tojson show the members of an object in their order.
   //
   // Returns kInvalidArgument if the template calls raise_exception, with the text of the call, and
   // kResourceExhausted if rendering exceeds a bound of JinjaEvaluator.
-  Result<std::string> Render(const nlohmann::json& messages, bool add_generation_prompt,
-                             const nlohmann::json& variables) const;
+  Result<std::string> Render(const nlohmann::ordered_json& messages, bool add_generation_prompt,
+                             const nlohmann::ordered_json& variables) const;
 
  private:
   explicit ChatTemplate(std::shared_ptr<const JinjaProgram> program)

@@ -9,7 +9,7 @@
 
 namespace buttress {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 
 namespace {
 

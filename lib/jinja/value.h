@@ -64,7 +64,7 @@ class JinjaValue {
 
   // Returns kInvalidArgument for values nested deeper than kJinjaNestingMax, numbers above int64,
   // and strings that are not UTF-8.
-  static Result<JinjaValue> FromJson(const nlohmann::json& value, int nesting = 0);
+  static Result<JinjaValue> FromJson(const nlohmann::ordered_json& value, int nesting = 0);
 
   template <class T>
   bool Is() const {

@@ -18,6 +18,7 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   static Result<std::unique_ptr<Tokenizer>> Create(TokenizerJson spec, TokenizerConfig config);
 
   Result<std::vector<std::int32_t>> Encode(std::string_view text) const override;
+  std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const override;
   Result<std::string> Decode(std::span<const std::int32_t> tokens,
                              SpecialTokens special) const override;
 
@@ -42,6 +43,7 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig config);
 
   void AddDecodedToken(std::int32_t id, std::string_view text, bool special);
+  void SetFrame();
   Status EncodePlain(std::string text, std::size_t before, std::vector<std::int32_t>& tokens) const;
 
   bool nfc_;
@@ -49,6 +51,7 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   Bpe bpe_;
   AddedTokenFinder raw_tokens_;         // match in the raw text
   AddedTokenFinder normalized_tokens_;  // match in the normalized text
+  TokenFrame frame_;                    // what AddSpecialTokens adds
   TokenizerConfig config_;
   Vocabulary added_ids_;
   std::vector<DecodedToken> tokens_;  // by id

@@ -49,6 +49,7 @@ ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig
       bpe_(std::move(spec.bpe)),
       raw_tokens_(Select(spec.added_tokens, /*normalized=*/false, spec.nfc)),
       normalized_tokens_(Select(spec.added_tokens, /*normalized=*/true, spec.nfc)),
+      frame_(std::move(spec.frame)),
       config_(std::move(config)) {
   for (const auto& [text, id] : bpe_.vocabulary()) AddDecodedToken(id, text, /*special=*/false);
   for (const AddedToken& token : spec.added_tokens) {
@@ -80,7 +81,26 @@ Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson s
                       token.content, token.id >= 0 ? " with id " + std::to_string(token.id) : ""));
     }
   }
+  tokenizer->SetFrame();
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
+}
+
+// tokenizer_config.json overrides the post-processor where it says whether BOS or EOS is added.
+void ByteLevelBpeTokenizer::SetFrame() {
+  if (!config_.add_bos_token && !config_.add_eos_token) return;
+  frame_ = {};
+  const std::int32_t bos = TokenId(config_.bos_token);
+  if (config_.add_bos_token.value_or(false) && bos >= 0) frame_.before.push_back(bos);
+  if (config_.add_eos_token.value_or(false) && eos_token_id() >= 0) {
+    frame_.after.push_back(eos_token_id());
+  }
+}
+
+std::vector<std::int32_t> ByteLevelBpeTokenizer::AddSpecialTokens(
+    std::vector<std::int32_t> tokens) const {
+  tokens.insert(tokens.begin(), frame_.before.begin(), frame_.before.end());
+  tokens.insert(tokens.end(), frame_.after.begin(), frame_.after.end());
+  return tokens;
 }
 
 std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {

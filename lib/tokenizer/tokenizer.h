@@ -31,6 +31,10 @@ class Tokenizer {
   // written in the text are recognised. Returns kInvalidArgument for text that is not UTF-8.
   virtual Result<std::vector<std::int32_t>> Encode(std::string_view text) const = 0;
 
+  // Returns `tokens` with the special tokens around them that tokenizer(text) of transformers adds,
+  // such as the BOS of Llama. A rendered chat template writes its own.
+  virtual std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const = 0;
+
   // Returns the text of `tokens`. Incomplete UTF-8 becomes U+FFFD. For ids without a token (a
   // model's embedding may be padded beyond the tokenizer's vocabulary), kSkip leaves them out, as
   // Hugging Face's decode does, and kKeep returns kOutOfRange.

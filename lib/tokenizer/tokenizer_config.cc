@@ -66,6 +66,8 @@ Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
     return InvalidArgument("not a JSON object; the file is damaged or of another format");
   }
   TokenizerConfig config;
+  BUTTRESS_ASSIGN_OR_RETURN(config.bos_token,
+                            TokenText(MemberOrNull(root, "bos_token"), "bos_token"));
   BUTTRESS_ASSIGN_OR_RETURN(config.eos_token,
                             TokenText(MemberOrNull(root, "eos_token"), "eos_token"));
   BUTTRESS_ASSIGN_OR_RETURN(config.pad_token,
@@ -74,6 +76,11 @@ Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
                             ParseChatTemplate(MemberOrNull(root, "chat_template")));
   BUTTRESS_ASSIGN_OR_RETURN(config.add_prefix_space,
                             BoolMember(root, "", "add_prefix_space", false));
+  for (const auto& [name, add] : {std::pair("add_bos_token", &config.add_bos_token),
+                                  std::pair("add_eos_token", &config.add_eos_token)}) {
+    if (!root.contains(name)) continue;
+    BUTTRESS_ASSIGN_OR_RETURN(*add, BoolMember(root, "", name, false));
+  }
   BUTTRESS_RETURN_IF_ERROR(AppendAddedTokens(MemberOrNull(root, "added_tokens_decoder"), config));
   for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
     BUTTRESS_ASSIGN_OR_RETURN(std::string token, TokenText(MemberOrNull(root, name), name));

@@ -1,6 +1,7 @@
 // Reads tokenizer_config.json: the roles of special tokens, and the chat template.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,10 +11,13 @@
 namespace buttress {
 
 struct TokenizerConfig {
+  std::string bos_token;      // empty: none
   std::string eos_token;      // empty: none
   std::string pad_token;      // empty: none
   std::string chat_template;  // empty: none
   bool add_prefix_space = false;
+  std::optional<bool> add_bos_token;  // absent: the post-processor of tokenizer.json decides
+  std::optional<bool> add_eos_token;
 
   struct NamedToken {
     std::string content;

@@ -52,25 +52,6 @@ Status CheckDecoder(const json& spec, const std::string& path) {
   return InvalidArgument(path + " is not supported; ByteLevel and a Sequence of it alone are");
 }
 
-// Encode adds no special tokens, so post-processors that only add them are accepted. Others are
-// refused, because their effects are unknown.
-Status CheckPostProcessor(const json& spec, const std::string& path) {
-  if (spec.is_null()) return OkStatus();
-  BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
-  if (type == "ByteLevel" || type == "TemplateProcessing") return OkStatus();
-  const json& list = MemberOrNull(spec, "processors");
-  if (type == "Sequence" && path == "post_processor" && list.is_array()) {
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      BUTTRESS_RETURN_IF_ERROR(
-          CheckPostProcessor(list[i], path + ".processors[" + std::to_string(i) + "]"));
-    }
-    return OkStatus();
-  }
-  return InvalidArgument(fmt::format(
-      "{}.type = '{}' is not supported; ByteLevel and TemplateProcessing are", path, type));
-}
-
 Result<Vocabulary> ParseVocabulary(const json& vocab) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(vocab, "model.vocab"));
   Vocabulary out;
@@ -230,15 +211,16 @@ Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
                             PreTokenizer::FromJson(MemberOrNull(root, "pre_tokenizer")));
   BUTTRESS_ASSIGN_OR_RETURN(const bool nfc,
                             ParseNormalizer(MemberOrNull(root, "normalizer"), "normalizer"));
-  BUTTRESS_RETURN_IF_ERROR(
-      CheckPostProcessor(MemberOrNull(root, "post_processor"), "post_processor"));
+  BUTTRESS_ASSIGN_OR_RETURN(TokenFrame frame,
+                            ParsePostProcessor(MemberOrNull(root, "post_processor")));
   BUTTRESS_RETURN_IF_ERROR(CheckDecoder(MemberOrNull(root, "decoder"), "decoder"));
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<AddedToken> added_tokens,
                             ParseAddedTokens(MemberOrNull(root, "added_tokens"), bpe.vocabulary()));
   return TokenizerJson{.nfc = nfc,
                        .pre_tokenizer = std::move(pre_tokenizer),
                        .bpe = std::move(bpe),
-                       .added_tokens = std::move(added_tokens)};
+                       .added_tokens = std::move(added_tokens),
+                       .frame = std::move(frame)};
 }
 
 }  // namespace buttress

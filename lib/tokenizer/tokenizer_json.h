@@ -7,6 +7,7 @@
 #include "lib/base/status.h"
 #include "lib/tokenizer/added_tokens.h"
 #include "lib/tokenizer/bpe.h"
+#include "lib/tokenizer/post_processor.h"
 #include "lib/tokenizer/pre_tokenizer.h"
 
 namespace buttress {
@@ -19,6 +20,7 @@ struct TokenizerJson {
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   std::vector<AddedToken> added_tokens;
+  TokenFrame frame;  // what the post-processor adds
 };
 
 // Returns kInvalidArgument with the member that is malformed, or that is not supported and could

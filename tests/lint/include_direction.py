@@ -30,6 +30,7 @@ TORCH_USERS = (
     "learner/",
     "rollout_worker/embedded_engine",
     "rollout_worker/eval",
+    "rollout_worker/model_commands/",
 )
 MESSAGE_USERS = (
     "lib/experience/codec",

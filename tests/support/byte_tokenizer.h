@@ -20,6 +20,10 @@ class ByteTokenizer : public Tokenizer {
     return tokens;
   }
 
+  std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const override {
+    return tokens;
+  }
+
   Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens) const override {
     std::string text;
     for (const std::int32_t token : tokens) text += static_cast<char>(token);

@@ -26,6 +26,10 @@ class FakeTokenizer : public Tokenizer {
     return std::vector<std::int32_t>{};
   }
 
+  std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const override {
+    return tokens;
+  }
+
   Result<std::string> Decode(std::span<const std::int32_t> tokens, SpecialTokens) const override {
     std::string text;
     for (const std::int32_t token : tokens) text += std::to_string(token) + " ";

@@ -94,7 +94,7 @@ TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
             HasSubstr("line 7: 'prompt' is empty"),
             HasSubstr("line 8: the prompt has 6 tokens, at most 5"),
             HasSubstr("line 9: id 'a' stands in line 1"),
-            HasSubstr("line 10: 'prompt', message 0: no content")));
+            HasSubstr("line 10: 'prompt': message 0: no content")));
 }
 
 TEST_F(PromptFileTest, ARowThatIsNestedTooDeeplyIsRefused) {

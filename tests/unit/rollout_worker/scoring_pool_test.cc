@@ -24,6 +24,10 @@ class ByteTokenizer : public Tokenizer {
     return std::vector<std::int32_t>(text.begin(), text.end());
   }
 
+  std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const override {
+    return tokens;
+  }
+
   Result<std::string> Decode(std::span<const std::int32_t> tokens,
                              SpecialTokens special) const override {
     std::string text;

@@ -1,0 +1,84 @@
+#include "lib/data/json_rows.h"
+
+#include <fmt/core.h>
+
+#include <fstream>
+
+namespace buttress {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+constexpr std::size_t kReportedMax = 20;
+constexpr int kDepthMax = 64;  // values are copied and printed recursively
+
+Result<JsonRow> ParseRow(const std::string& text, std::int64_t line) {
+  bool too_deep = false;
+  const auto guard = [&too_deep](int depth, json::parse_event_t, json&) {
+    too_deep = too_deep || depth > kDepthMax;
+    return !too_deep;
+  };
+  JsonRow row;
+  row.fields = json::parse(text, guard, /*allow_exceptions=*/false);
+  row.line = line;
+  if (too_deep) {
+    return InvalidArgument(fmt::format("nested deeper than {}; flatten it", kDepthMax));
+  }
+  if (!row.fields.is_object()) {
+    return InvalidArgument("not a JSON object; each line is one, such as {\"id\": 1, ...}");
+  }
+  const auto id = row.fields.find("id");
+  row.id = id == row.fields.end() ? json(line) : *id;
+  return row;
+}
+
+Status Use(const std::string& text, std::int64_t line,
+           const std::function<Status(JsonRow row)>& use) {
+  BUTTRESS_ASSIGN_OR_RETURN(JsonRow row, ParseRow(text, line));
+  return use(std::move(row));
+}
+
+}  // namespace
+
+Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return NotFound("cannot read " + path + "; name a JSONL file");
+  std::int64_t line = 0;
+  std::size_t rows = 0, bad = 0;
+  std::string report;
+  for (std::string text; std::getline(file, text);) {
+    ++line;
+    if (text.find_first_not_of(" \t\r") == std::string::npos) continue;
+    ++rows;
+    const Status status = Use(text, line, use);
+    if (!status.ok() && ++bad <= kReportedMax) {
+      report += fmt::format("\n  {}:{}: {}", path, line, status.message());
+    }
+  }
+  if (file.bad()) return Unavailable(fmt::format("reading {} failed after line {}", path, line));
+  if (rows == 0) return InvalidArgument(path + " has no rows; expected JSONL, one object a line");
+  if (bad == 0) return OkStatus();
+  if (bad > kReportedMax) report += fmt::format("\n  ... and {} more", bad - kReportedMax);
+  return InvalidArgument(fmt::format("{} of {} rows cannot be used:{}", bad, rows, report));
+}
+
+Result<std::vector<std::int32_t>> TokenIdsOf(const JsonRow& row, std::int64_t vocab_size) {
+  const auto field = row.fields.find("token_ids");
+  if (field == row.fields.end() || !field->is_array() || field->empty()) {
+    return InvalidArgument("no 'token_ids'; expected a list of one or more token ids");
+  }
+  std::vector<std::int32_t> ids;
+  ids.reserve(field->size());
+  for (const json& value : *field) {
+    const std::int64_t id = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    if (id < 0 || id >= vocab_size) {
+      return InvalidArgument(fmt::format(
+          "token_ids[{}] = {} is not an id of the vocabulary; expected a whole number from 0 to {}",
+          ids.size(), value.dump(), vocab_size - 1));
+    }
+    ids.push_back(static_cast<std::int32_t>(id));
+  }
+  return ids;
+}
+
+}  // namespace buttress

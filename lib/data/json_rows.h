@@ -1,0 +1,29 @@
+// Rows of the JSONL files that commands work on: {"id": ..., "token_ids": [...]} and the like.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+struct JsonRow {
+  nlohmann::ordered_json fields;  // an object
+  nlohmann::ordered_json id;      // its "id" with its JSON type; the line number if it has none
+  std::int64_t line = 0;          // from 1
+};
+
+// Calls `use` with each row of `path`, in order; blank lines are not rows. kInvalidArgument lists
+// the rows that are not JSON objects or that `use` refuses, by file and line, and an empty file.
+// kNotFound if there is no such file.
+Status ForEachJsonRow(const std::string& path, const std::function<Status(JsonRow row)>& use);
+
+// Returns the field "token_ids", a list of one or more ids. kInvalidArgument names the id and its
+// index if it is not a whole number in [0, vocab_size).
+Result<std::vector<std::int32_t>> TokenIdsOf(const JsonRow& row, std::int64_t vocab_size);
+
+}  // namespace buttress

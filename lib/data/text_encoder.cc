@@ -1,0 +1,88 @@
+#include "lib/data/text_encoder.h"
+
+#include <fmt/core.h>
+
+#include <array>
+
+namespace buttress {
+namespace {
+
+using json = nlohmann::ordered_json;
+
+Status CheckMessage(const json& message) {
+  if (!message.is_object()) return InvalidArgument("expected an object with role and content");
+  for (const char* key : {"role", "content"}) {
+    const auto found = message.find(key);
+    const bool absent = found == message.end() || found->is_null();
+    // A message that only calls tools has no content.
+    if (absent && key == std::string_view("content") && message.contains("tool_calls")) continue;
+    if (absent) return InvalidArgument(fmt::format("no {}", key));
+    if (!found->is_string()) {
+      return InvalidArgument(fmt::format("{} is {}, expected text", key, found->type_name()));
+    }
+  }
+  return OkStatus();
+}
+
+Status CheckMessages(const json& messages) {
+  if (!messages.is_array() || messages.empty()) {
+    return InvalidArgument("contains no messages; expected a list of {\"role\", \"content\"}");
+  }
+  for (std::size_t i = 0; i < messages.size(); ++i) {
+    BUTTRESS_RETURN_IF_ERROR(CheckMessage(messages[i]).Annotate("message " + std::to_string(i)));
+  }
+  return OkStatus();
+}
+
+}  // namespace
+
+Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer) {
+  TextEncoder encoder(tokenizer);
+  if (tokenizer.chat_template().empty()) return encoder;
+  BUTTRESS_ASSIGN_OR_RETURN(encoder.chat_template_, ChatTemplate::Parse(tokenizer.chat_template()));
+  if (const std::int32_t eos = tokenizer.eos_token_id(); eos >= 0) {
+    BUTTRESS_ASSIGN_OR_RETURN(encoder.eos_token_,
+                              tokenizer.Decode(std::array{eos}, SpecialTokens::kKeep));
+  }
+  return encoder;
+}
+
+Result<std::vector<std::int32_t>> TextEncoder::EncodeText(std::string_view text) const {
+  BUTTRESS_ASSIGN_OR_RETURN(auto tokens, tokenizer_->Encode(text));
+  return tokenizer_->AddSpecialTokens(std::move(tokens));
+}
+
+Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messages,
+                                                              bool add_generation_prompt) const {
+  BUTTRESS_RETURN_IF_ERROR(CheckMessages(messages));
+  if (!chat_template_) {
+    return InvalidArgument(
+        "is a list of messages, but the model has no chat template; use text, or give the model "
+        "one in chat_template.jinja");
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::string text,
+      chat_template_->Render(messages, add_generation_prompt, {{"eos_token", eos_token_}}));
+  return tokenizer_->Encode(text);
+}
+
+Result<std::vector<std::int32_t>> TextEncoder::EncodeRow(const JsonRow& row,
+                                                         const RowEncoding& encoding) const {
+  const auto text = row.fields.find("text");
+  const auto messages = row.fields.find("messages");
+  const bool has_text = text != row.fields.end();
+  if (has_text == (messages != row.fields.end())) {
+    return InvalidArgument("expected one of 'text' and 'messages'");
+  }
+  if (!has_text) {
+    auto tokens = EncodeMessages(*messages, encoding.add_generation_prompt);
+    return tokens.ok() ? std::move(tokens) : tokens.status().Annotate("'messages'");
+  }
+  if (!text->is_string()) {
+    return InvalidArgument(fmt::format("'text' is {}; expected a string", text->type_name()));
+  }
+  const std::string& content = text->get_ref<const std::string&>();
+  return encoding.add_special_tokens ? EncodeText(content) : tokenizer_->Encode(content);
+}
+
+}  // namespace buttress

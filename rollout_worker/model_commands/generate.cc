@@ -1,0 +1,182 @@
+#include <torch/types.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <optional>
+
+#include "lib/base/random.h"
+#include "lib/base/shutdown.h"
+#include "lib/data/json_rows.h"
+#include "lib/data/text_encoder.h"
+#include "lib/policy/generator.h"
+#include "lib/tokenizer/tokenizer.h"
+#include "rollout_worker/model_commands/commands.h"
+#include "rollout_worker/model_commands/model_flags.h"
+#include "rollout_worker/model_commands/sampling_fields.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct GenerateFlags {
+  ModelFlags model;
+  SamplingParams sampling;
+  std::int64_t max_running = 64;
+  std::int64_t kv_cache_tokens = 262144;
+  bool batch_invariant = false;
+};
+
+// Tokenizer and template, read when the first row has text.
+class LazyEncoder {
+ public:
+  explicit LazyEncoder(std::string folder) : folder_(std::move(folder)) {}
+
+  Result<std::vector<std::int32_t>> Encode(const JsonRow& row) {
+    if (!encoder_) {
+      BUTTRESS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(folder_));
+      BUTTRESS_ASSIGN_OR_RETURN(encoder_, TextEncoder::Create(*tokenizer_));
+    }
+    return encoder_->EncodeRow(row, {});
+  }
+
+  // Null if every row had token ids.
+  const Tokenizer* tokenizer() const { return tokenizer_.get(); }
+
+ private:
+  const std::string folder_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  std::optional<TextEncoder> encoder_;
+};
+
+class Generation {
+ public:
+  Generation(const GenerateFlags& flags, Transformer& model)
+      : flags_(flags),
+        model_(model),
+        encoder_(flags.model.model),
+        generator_(model, {.max_running = flags.max_running,
+                           .kv_cache_tokens = flags.kv_cache_tokens,
+                           .batch_invariant = flags.batch_invariant}) {}
+
+  Status Run() {
+    // Queues every row before the first step, so that every run decodes the same batches.
+    BUTTRESS_RETURN_IF_ERROR(
+        ForEachJsonRow(flags_.model.file, [this](JsonRow row) { return Add(std::move(row)); }));
+    while (generator_.running() + generator_.waiting() > 0) {
+      if (ShutdownRequested()) return Cancelled("interrupted");
+      for (GeneratedSequence& sequence : generator_.Step()) {
+        const auto key = static_cast<std::size_t>(sequence.key);
+        finished_[key] = std::move(sequence);
+      }
+      BUTTRESS_RETURN_IF_ERROR(PrintFinished());
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status Add(JsonRow row) {
+    BUTTRESS_RETURN_IF_ERROR(CheckFields(row));
+    std::vector<std::int32_t> prompt;
+    if (row.fields.contains("token_ids")) {
+      BUTTRESS_ASSIGN_OR_RETURN(prompt, TokenIdsOf(row, model_.config().vocab_size));
+    } else {
+      BUTTRESS_ASSIGN_OR_RETURN(prompt, encoder_.Encode(row));
+    }
+    SamplingParams sampling = flags_.sampling;
+    sampling.seed = MixSeed(sampling.seed, ids_.size());
+    BUTTRESS_RETURN_IF_ERROR(ReadSamplingFields(row, sampling));
+    BUTTRESS_RETURN_IF_ERROR(generator_.Add(ids_.size(), std::move(prompt), std::move(sampling)));
+    ids_.push_back(std::move(row.id));
+    return OkStatus();
+  }
+
+  // Prints the rows that are finished and have no unfinished row before them.
+  Status PrintFinished() {
+    for (auto it = finished_.find(printed_); it != finished_.end(); it = finished_.find(printed_)) {
+      BUTTRESS_RETURN_IF_ERROR(Print(ids_[printed_], it->second));
+      finished_.erase(it);
+      ++printed_;
+    }
+    return OkStatus();
+  }
+
+  Status Print(const ordered_json& id, const GeneratedSequence& sequence) const {
+    if (sequence.finish_reason == FinishReason::kError) {
+      return DataLoss(c10::str("id ", id.dump(),
+                               ": the logits are not finite; check the weights in ",
+                               flags_.model.model));
+    }
+    const char* reason = sequence.finish_reason == FinishReason::kStop ? "stop" : "length";
+    std::optional<std::string> text;
+    if (const Tokenizer* tokenizer = encoder_.tokenizer(); tokenizer != nullptr) {
+      BUTTRESS_ASSIGN_OR_RETURN(text, tokenizer->Decode(sequence.token_ids, SpecialTokens::kSkip));
+    }
+    if (flags_.model.json) {
+      ordered_json out{{"id", id},
+                       {"token_ids", sequence.token_ids},
+                       {"logprobs", sequence.logprobs},
+                       {"stop_reason", reason}};
+      if (text) out["text"] = *text;
+      std::printf("%s\n", out.dump().c_str());
+    } else {
+      const ordered_json shown = text ? ordered_json(*text) : ordered_json(sequence.token_ids);
+      std::printf("%s\t%s\t%zu\t%s\n", IdText(id).c_str(), reason, sequence.token_ids.size(),
+                  shown.dump().c_str());
+    }
+    return OkStatus();
+  }
+
+  const GenerateFlags& flags_;
+  Transformer& model_;
+  LazyEncoder encoder_;
+  Generator generator_;
+  std::vector<ordered_json> ids_;  // of the rows, in order; an index is a key of the generator
+  std::map<std::size_t, GeneratedSequence> finished_;
+  std::size_t printed_ = 0;
+};
+
+void AddFlags(CLI::App& app, GenerateFlags& flags) {
+  flags.model.AddTo(app,
+                    "{\"id\", \"token_ids\"}, {\"id\", \"text\"} or {\"id\", \"messages\"}, with "
+                    "sampling fields that override the flags: " +
+                        SamplingFieldNames(),
+                    "the id, the stop reason, the number of tokens and the text or ids");
+  app.add_option("--temperature", flags.sampling.temperature, "0 = greedy")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  app.add_option("--top-p", flags.sampling.top_p, "nucleus mass, 1 = off")->capture_default_str();
+  app.add_option("--top-k", flags.sampling.top_k, "most probable tokens kept, 0 = off")
+      ->capture_default_str();
+  app.add_option("--max-tokens", flags.sampling.max_tokens, "tokens of a completion at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--seed", flags.sampling.seed,
+                 "seed from which each row gets its own; a row's own seed is used as it is")
+      ->capture_default_str();
+  app.add_option("--max-running", flags.max_running, "rows decoded together at most")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_option("--kv-cache-tokens", flags.kv_cache_tokens, "bound of the key-value cache")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  app.add_flag("--batch-invariant", flags.batch_invariant,
+               "the same bits whatever else is in the file; slower");
+}
+
+}  // namespace
+
+int RunGenerate(int argc, char** argv) {
+  CLI::App app("Completions of prompts by a model", "generate");
+  GenerateFlags flags;
+  flags.sampling.temperature = 0;
+  flags.sampling.seed = 1;
+  AddFlags(app, flags);
+  return RunCommand(app, argc, argv, [&]() -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto model, flags.model.Load());
+    return Generation(flags, *model).Run();
+  });
+}
+
+}  // namespace buttress

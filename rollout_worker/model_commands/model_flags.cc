@@ -1,0 +1,54 @@
+#include "rollout_worker/model_commands/model_flags.h"
+
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <thread>
+
+#include "lib/base/shutdown.h"
+#include "lib/collectives/cuda_library.h"
+#include "lib/config/choice_option.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kExitInterrupted = 130;
+
+}  // namespace
+
+void ModelFlags::AddTo(CLI::App& app, const std::string& rows, const std::string& columns) {
+  app.add_option("--model", model, "Hugging Face folder")->required();
+  app.add_option("file", file, "JSONL of " + rows)->required();
+  AddChoice(app, "--dtype", dtype, "parameters and activations");
+  AddChoice(app, "--device", device, "where the model runs");
+  app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
+  app.add_flag("--json", json, "print one JSON object per row instead of " + columns);
+}
+
+Result<std::unique_ptr<Transformer>> ModelFlags::Load() const {
+  const bool cuda = device == ComputeDevice::kCuda;
+  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this command", "--device cpu").status());
+  const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  at::set_num_threads(static_cast<int>(threads > 0 ? threads : cores));
+  return Transformer::Load(model, dtype, {.cuda = cuda, .index = 0});
+}
+
+int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& e) {  // also thrown for --help
+    return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
+  }
+  InstallShutdownHandlers();
+  const Status status = action();
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), status.message().c_str());
+  return status.code() == StatusCode::kCancelled ? kExitInterrupted : ExitCode(status);
+}
+
+std::string IdText(const nlohmann::ordered_json& id) {
+  return id.is_string() ? id.get<std::string>() : id.dump();
+}
+
+}  // namespace buttress

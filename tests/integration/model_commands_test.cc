@@ -1,0 +1,122 @@
+// The commands that show what a model folder computes, as real programs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/process.h"
+#include "lib/base/file.h"
+#include "tests/support/quickstart_run.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+
+constexpr std::int64_t kCommandMs = 60000;
+
+class ModelCommandsTest : public ::testing::Test {
+ protected:
+  // Runs `buttress COMMAND --model MODEL FILE` on rows and returns the printed objects, in order.
+  std::vector<json> Run(const std::string& command, const std::string& model,
+                        const std::vector<json>& rows, std::vector<std::string> more = {}) {
+    std::string text;
+    for (const json& row : rows) text += row.dump() + "\n";
+    more.emplace_back("--json");
+    EXPECT_EQ(ExitCodeOf(command, model, text, more), 0) << TextOf(log_);
+    std::vector<json> printed;
+    std::istringstream lines(TextOf(log_));
+    for (std::string line; std::getline(lines, line);) printed.push_back(json::parse(line));
+    return printed;
+  }
+
+  int ExitCodeOf(const std::string& command, const std::string& model, const std::string& text,
+                 const std::vector<std::string>& more = {}) {
+    const std::string file = JoinPath(dir_.path(), "rows.jsonl");
+    EXPECT_TRUE(WriteFileAtomic(file, text).ok());
+    log_ = JoinPath(dir_.path(), "log" + std::to_string(++runs_));
+    std::vector<std::string> argv = {SiblingProgram("buttress"), command, "--model", model, file};
+    argv.insert(argv.end(), more.begin(), more.end());
+    return RunToEnd(argv, log_, kCommandMs);
+  }
+
+  static std::string Golden(const std::string& name) { return JoinPath(BUTTRESS_GOLDEN, name); }
+
+  TempDir dir_;
+  std::string log_;
+  int runs_ = 0;
+};
+
+TEST_F(ModelCommandsTest, LogprobsEqualThoseOfTransformersInTheOrderOfTheFile) {
+  const json golden = json::parse(TextOf(Golden("policy/policy_logits.json")));
+  std::vector<json> rows;
+  for (const json& row : golden["qwen2_tiny"]["sequences"]) {
+    rows.push_back({{"id", "row" + std::to_string(rows.size())}, {"token_ids", row["tokens"]}});
+  }
+  const auto printed = Run("logprobs", Golden("policy/qwen2_tiny"), rows,
+                           {"--temperature", golden["temperature"].dump(), "--batch-tokens", "60"});
+  ASSERT_EQ(printed.size(), rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(printed[i]["id"], rows[i]["id"]);
+    const json& expected = golden["qwen2_tiny"]["sequences"][i]["logprobs"];
+    ASSERT_EQ(printed[i]["logprobs"].size(), expected.size());
+    for (std::size_t t = 0; t < expected.size(); ++t) {
+      EXPECT_NEAR(printed[i]["logprobs"][t].get<double>(), expected[t].get<double>(), 1e-4);
+    }
+  }
+}
+
+TEST_F(ModelCommandsTest, GenerateBeginsWithTheMostProbableTokenAndStops) {
+  const json golden = json::parse(TextOf(Golden("policy/policy_logits.json")));
+  std::vector<json> rows;
+  std::vector<std::int64_t> best;
+  for (const json& row : golden["qwen2_tiny"]["sequences"]) {
+    const auto logits = row["last_logits"].get<std::vector<double>>();
+    best.push_back(std::max_element(logits.begin(), logits.end()) - logits.begin());
+    rows.push_back({{"id", rows.size()}, {"token_ids", row["tokens"]}, {"max_tokens", 4}});
+  }
+  rows[0]["stop_token_ids"] = {best[0]};
+  const auto printed = Run("generate", Golden("policy/qwen2_tiny"), rows);
+  ASSERT_EQ(printed.size(), rows.size());
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    EXPECT_EQ(printed[i]["id"], i);
+    EXPECT_EQ(printed[i]["token_ids"][0], best[i]);
+    EXPECT_EQ(printed[i]["token_ids"].size(), printed[i]["logprobs"].size());
+  }
+  EXPECT_EQ(printed[0]["stop_reason"], "stop");
+  EXPECT_EQ(printed[0]["token_ids"].size(), 1U);
+  EXPECT_EQ(printed[1]["stop_reason"], "length");
+  EXPECT_EQ(printed[1]["token_ids"].size(), 4U);
+}
+
+TEST_F(ModelCommandsTest, TokenizeAndDetokenizeInvertEachOther) {
+  const std::string model = Golden("tokenizer");
+  const std::vector<json> rows = {{{"id", 1}, {"text", "Hello, 12 <|im_end|>"}},
+                                  {{"id", 2}, {"text", "naïve 漢字"}}};
+  const auto tokens = Run("tokenize", model, rows);
+  const auto texts = Run("detokenize", model, tokens);
+  ASSERT_EQ(texts.size(), 2U);
+  EXPECT_EQ(texts[0], rows[0]);
+  EXPECT_EQ(texts[1], rows[1]);
+  const auto skipped = Run("detokenize", model, tokens, {"--skip-special-tokens"});
+  EXPECT_EQ(skipped[0]["text"], "Hello, 12 ");
+}
+
+TEST_F(ModelCommandsTest, ABadLineIsAnErrorWithFileAndLineAndPrintsNothingElse) {
+  const std::string rows =
+      "{\"id\": 1, \"token_ids\": [1, 2]}\n{\"id\": 2, \"token_ids\": [999]}\n";
+  for (const char* command : {"logprobs", "generate"}) {
+    EXPECT_EQ(ExitCodeOf(command, Golden("policy/qwen2_tiny"), rows), 2);
+    EXPECT_THAT(TextOf(log_), HasSubstr("rows.jsonl:2: token_ids[0] = 999")) << command;
+    EXPECT_THAT(TextOf(log_), HasSubstr("from 0 to 127")) << command;
+  }
+  EXPECT_EQ(ExitCodeOf("tokenize", Golden("tokenizer"), "{\"text\": 5}\n"), 2);
+  EXPECT_THAT(TextOf(log_), HasSubstr("rows.jsonl:1: 'text'"));
+}
+
+}  // namespace
+}  // namespace buttress

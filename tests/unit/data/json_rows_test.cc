@@ -1,0 +1,79 @@
+#include "lib/data/json_rows.h"
+
+#include <gmock/gmock.h>
+
+#include "lib/base/file.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+class JsonRowsTest : public ::testing::Test {
+ protected:
+  Status Read(const std::string& text, std::vector<JsonRow>& rows) const {
+    const std::string path = JoinPath(dir_.path(), "rows.jsonl");
+    EXPECT_TRUE(WriteFileAtomic(path, text).ok());
+    return ForEachJsonRow(path, [&rows](JsonRow row) -> Status {
+      if (row.fields.contains("bad")) return InvalidArgument("is bad; mend it");
+      rows.push_back(std::move(row));
+      return OkStatus();
+    });
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(JsonRowsTest, RowsComeInOrderWithTheirIdAndItsType) {
+  std::vector<JsonRow> rows;
+  ASSERT_TRUE(Read("{\"id\": \"a\"}\n\n{\"x\": 1}\n{\"id\": [7]}", rows).ok());
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_EQ(rows[0].id, "a");
+  EXPECT_EQ(rows[1].id, 3);
+  EXPECT_EQ(rows[1].line, 3);
+  EXPECT_EQ(rows[2].id.dump(), "[7]");
+}
+
+TEST_F(JsonRowsTest, EveryBadRowIsNamedByFileAndLine) {
+  std::vector<JsonRow> rows;
+  const Status status = Read("{\"id\": 1}\n[1]\n{\"bad\": 1}\n{\"id\": ", rows);
+  EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(),
+              AllOf(HasSubstr("3 of 4 rows"), HasSubstr("rows.jsonl:2: not a JSON object"),
+                    HasSubstr("rows.jsonl:3: is bad"), HasSubstr("rows.jsonl:4: not a JSON")));
+  EXPECT_THAT(status.message(), Not(HasSubstr("rows.jsonl:1:")));
+}
+
+TEST_F(JsonRowsTest, AnEmptyFileAndAMissingOneAreErrors) {
+  std::vector<JsonRow> rows;
+  EXPECT_EQ(Read("\n \n", rows).code(), StatusCode::kInvalidArgument);
+  const auto ignore = [](const JsonRow&) { return OkStatus(); };
+  EXPECT_EQ(ForEachJsonRow(dir_.path() + "/none", ignore).code(), StatusCode::kNotFound);
+}
+
+TEST_F(JsonRowsTest, DeepNestingIsRefused) {
+  std::vector<JsonRow> rows;
+  const std::string deep = "{\"x\": " + std::string(5000, '[') + std::string(5000, ']') + "}";
+  EXPECT_THAT(Read(deep, rows).message(), HasSubstr("nested deeper"));
+}
+
+TEST_F(JsonRowsTest, TokenIdsAreCheckedAgainstTheVocabulary) {
+  const auto ids = [](const char* text) {
+    JsonRow row;
+    row.fields = nlohmann::ordered_json::parse(text);
+    return TokenIdsOf(row, 10);
+  };
+  EXPECT_EQ(*ids(R"({"token_ids": [0, 9]})"), (std::vector<std::int32_t>{0, 9}));
+  EXPECT_THAT(ids(R"({"token_ids": [0, 10]})").status().message(), HasSubstr("token_ids[1] = 10"));
+  for (const char* bad :
+       {R"({})", R"({"token_ids": []})", R"({"token_ids": 3})", R"({"token_ids": [-1]})",
+        R"({"token_ids": [1.0]})", R"({"token_ids": ["1"]})"}) {
+    EXPECT_FALSE(ids(bad).ok()) << bad;
+  }
+}
+
+}  // namespace
+}  // namespace buttress
