@@ -27,16 +27,6 @@ constexpr std::size_t kKept = 2;
 constexpr std::int64_t kFormat = 1;
 constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
-// Returns both moments, each under the name of its parameter with a prefix.
-NamedTensors OptimizerTensors(const AdamW& optimizer) {
-  NamedTensors tensors;
-  for (const auto& [name, tensor] : optimizer.first_moments())
-    tensors.emplace_back("first." + name, tensor);
-  for (const auto& [name, tensor] : optimizer.second_moments())
-    tensors.emplace_back("second." + name, tensor);
-  return tensors;
-}
-
 Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
                                 const NamedTensors& tensors) {
   std::vector<SafetensorsWriter::Declared> table;
@@ -225,11 +215,10 @@ Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& p
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, SafetensorsFile::Open(JoinPath(folder, kModelName)));
   BUTTRESS_ASSIGN_OR_RETURN(const auto moments,
                             SafetensorsFile::Open(JoinPath(folder, kOptimizerName)));
-  const NamedTensors optimizer_tensors = OptimizerTensors(optimizer);
   BUTTRESS_RETURN_IF_ERROR(CheckTensors(*model, parameters));
-  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*moments, optimizer_tensors));
+  BUTTRESS_RETURN_IF_ERROR(CheckTensors(*moments, optimizer.state()));
   CopyTensors(*model, parameters);
-  CopyTensors(*moments, optimizer_tensors);
+  CopyTensors(*moments, optimizer.state());
   optimizer.Resume(file.optimizer_steps);
   return file.state;
 }
@@ -267,7 +256,7 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   StateFile file{state, optimizer.steps(), {}};
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments,
-                            WriteTensors(part, kOptimizerName, OptimizerTensors(optimizer)));
+                            WriteTensors(part, kOptimizerName, optimizer.state()));
   file.manifest.files = {model, moments};
   const std::string json = StateToJson(file);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));

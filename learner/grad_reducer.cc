@@ -1,5 +1,6 @@
 #include "learner/grad_reducer.h"
 
+#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -12,7 +13,7 @@ namespace {
 
 // Large enough for full bandwidth, small enough that the sum of one bucket overlaps the transfer of
 // the next.
-constexpr std::int64_t kBucketBytes = std::int64_t{32} << 20;
+constexpr std::int64_t kBucketElements = std::int64_t{8} << 20;
 
 DType DTypeOf(at::ScalarType type) {
   switch (type) {
@@ -44,26 +45,35 @@ Buffer BufferOf(const at::Tensor& tensor) {
 GradReducer::GradReducer(const NamedTensors& parameters, Collective& collective,
                          std::chrono::milliseconds timeout)
     : collective_(collective), timeout_(timeout) {
+  for (const auto& [name, parameter] : parameters) parameters_.push_back(parameter);
   std::size_t first = 0;
-  while (first < parameters.size()) {
+  while (first < parameters_.size()) {
     std::int64_t elements = 0;
     std::size_t end = first;
-    const std::int64_t limit =
-        kBucketBytes / static_cast<std::int64_t>(parameters[first].second.element_size());
-    while (end < parameters.size() &&
-           (end == first || elements + parameters[end].second.numel() <= limit)) {
-      elements += parameters[end++].second.numel();
+    while (end < parameters_.size() &&
+           (end == first || elements + parameters_[end].numel() <= kBucketElements)) {
+      elements += parameters_[end++].numel();
     }
     const at::Tensor bucket =
-        at::zeros({elements}, parameters[first].second.options().requires_grad(false));
+        at::zeros({elements}, parameters_[first].options().dtype(at::kFloat).requires_grad(false));
     std::int64_t begin = 0;
     for (; first < end; ++first) {
-      at::Tensor parameter = parameters[first].second;
-      parameter.mutable_grad() = bucket.narrow(0, begin, parameter.numel()).view(parameter.sizes());
+      const at::Tensor& parameter = parameters_[first];
+      gradients_.push_back(bucket.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
       begin += parameter.numel();
     }
     buckets_.push_back(bucket);
   }
+  // The backward pass adds to the gradient of a float32 parameter where it is.
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (parameters_[i].scalar_type() == at::kFloat) parameters_[i].mutable_grad() = gradients_[i];
+  }
+}
+
+void GradReducer::Backward(const at::Tensor& loss) {
+  if (parameters_.front().scalar_type() == at::kFloat) return loss.backward();
+  const auto parts = torch::autograd::grad({loss}, parameters_);
+  for (std::size_t i = 0; i < parts.size(); ++i) gradients_[i].add_(parts[i]);
 }
 
 void GradReducer::Zero() {

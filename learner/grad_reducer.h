@@ -1,4 +1,4 @@
-// The gradients of all parameters in a few flat buckets, summed over the ranks. Torch.
+// The gradients of all parameters in a few flat float32 buckets, summed over the ranks. Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,8 +16,8 @@ namespace buttress {
 // Returns a contiguous tensor as the buffer of a collective, without a copy.
 Buffer BufferOf(const at::Tensor& tensor);
 
-// Makes each parameter's gradient a view into a bucket, so that the backward pass accumulates where
-// the collective sums. Not thread-safe.
+// Sums gradients over micro-batches and ranks in float32, whatever the dtype of the parameters: in
+// bfloat16, a sum stops to grow at 256 times its summands. Not thread-safe.
 class GradReducer {
  public:
   // `collective` must outlive the reducer.
@@ -26,6 +26,12 @@ class GradReducer {
 
   // Sets all gradients to 0.
   void Zero();
+
+  // Adds the gradient of `loss`, a scalar that depends on every parameter.
+  void Backward(const at::Tensor& loss);
+
+  // The sums so far, a view into the buckets for each parameter.
+  const std::vector<at::Tensor>& gradients() const { return gradients_; }
 
   // Sums the gradients over the ranks. All buckets are posted before the first wait. The result is
   // equal on all ranks, bit for bit.
@@ -42,7 +48,9 @@ class GradReducer {
  private:
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
+  std::vector<at::Tensor> parameters_;
   std::vector<at::Tensor> buckets_;
+  std::vector<at::Tensor> gradients_;
 };
 
 }  // namespace buttress

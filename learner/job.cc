@@ -113,7 +113,7 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   return OkStatus();
 }
 
-// Broadcasts step, epoch, weights and moments of rank 0, which alone reads checkpoints.
+// Broadcasts step, epoch, weights and optimizer state of rank 0, which alone reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
   std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch),
                             state.trainer.skipped_in_a_row, trainer_.optimizer().steps()};
@@ -122,9 +122,7 @@ Status LearnerJob::ShareState(CheckpointState& state) {
   state.step = numbers[0];
   state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
   state.trainer.skipped_in_a_row = numbers[2];
-  const AdamW& optimizer = trainer_.optimizer();
-  for (const NamedTensors* tensors :
-       {&model_.parameters(), &optimizer.first_moments(), &optimizer.second_moments()}) {
+  for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
     for (const auto& [name, tensor] : *tensors) {
       BUTTRESS_RETURN_IF_ERROR(
           tensors_.Broadcast(BufferOf(tensor), 0)->Wait(timeout_).Annotate("broadcast of " + name));

@@ -6,59 +6,87 @@
 #include <cmath>
 #include <numbers>
 
+#include "learner/stochastic_adamw.h"
 #include "lib/base/check.h"
 
 namespace buttress {
 namespace {
 
-NamedTensors ZerosLike(const NamedTensors& parameters) {
-  NamedTensors zeros;
-  zeros.reserve(parameters.size());
-  for (const auto& [name, tensor] : parameters) zeros.emplace_back(name, at::zeros_like(tensor));
-  return zeros;
-}
+bool IsMatrix(const at::Tensor& parameter) { return parameter.dim() >= 2; }
 
 }  // namespace
 
-AdamW::AdamW(NamedTensors parameters, const OptimConfig& options)
+AdamW::AdamW(NamedTensors parameters, const OptimConfig& options, std::uint64_t seed)
     : options_(options),
+      seed_(seed),
       parameters_(std::move(parameters)),
-      first_(ZerosLike(parameters_)),
-      second_(ZerosLike(parameters_)) {
+      stochastic_(!parameters_.empty() && options.precision == OptimPrecision::kStochastic &&
+                  parameters_.front().second.scalar_type() == at::kBFloat16) {
   BUTTRESS_CHECK(!parameters_.empty(), "AdamW needs at least one parameter");
-  steps_ =
-      at::zeros({}, parameters_.front().second.options().dtype(at::kFloat).requires_grad(false));
-}
-
-void AdamW::Step(double learning_rate) {
-  const at::NoGradGuard no_grad;
-  steps_.add_(1);
-  Update(true, learning_rate);
-  Update(false, learning_rate);
-}
-
-void AdamW::Update(bool matrices, double learning_rate) {
-  std::vector<at::Tensor> parameters, grads, first, second;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i].second;
-    if ((parameter.dim() >= 2) != matrices) continue;
-    BUTTRESS_CHECK(parameter.grad().defined(), parameters_[i].first + " has no gradient");
-    parameters.push_back(parameter);
-    grads.push_back(parameter.grad());
-    first.push_back(first_[i].second);
-    second.push_back(second_[i].second);
+  const at::ScalarType type = stochastic_ ? at::kBFloat16 : at::kFloat;
+  for (const auto& [name, parameter] : parameters_) {
+    first_.push_back(at::zeros_like(parameter.detach(), type));
+    second_.push_back(at::zeros_like(parameter.detach(), type));
+    state_.emplace_back("first." + name, first_.back());
+    state_.emplace_back("second." + name, second_.back());
+    if (stochastic_) continue;
+    masters_.push_back(parameter.detach().to(at::kFloat));  // no copy of float32
+    if (parameter.scalar_type() != at::kFloat)
+      state_.emplace_back("master." + name, masters_.back());
   }
-  if (parameters.empty()) return;
-  const std::vector<at::Tensor> steps(parameters.size(), steps_);
-  at::_fused_adamw_(parameters, grads, first, second, {}, steps, learning_rate, options_.beta1,
+}
+
+void AdamW::Step(const std::vector<at::Tensor>& gradients, double learning_rate) {
+  BUTTRESS_CHECK(gradients.size() == parameters_.size(), "one gradient for each parameter");
+  const at::NoGradGuard no_grad;
+  ++steps_;
+  if (stochastic_) return UpdateStochastic(gradients, learning_rate);
+  UpdateFloat32(gradients, true, learning_rate);
+  UpdateFloat32(gradients, false, learning_rate);
+}
+
+// The fused kernels of LibTorch, and the bfloat16 copies of what they updated.
+void AdamW::UpdateFloat32(const std::vector<at::Tensor>& gradients, bool matrices,
+                          double learning_rate) {
+  std::vector<at::Tensor> masters, grads, first, second;
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    if (IsMatrix(parameters_[i].second) != matrices) continue;
+    masters.push_back(masters_[i]);
+    grads.push_back(gradients[i]);
+    first.push_back(first_[i]);
+    second.push_back(second_[i]);
+  }
+  if (masters.empty()) return;
+  // float32, as the kernels require; exact up to 2^24.
+  const at::Tensor step = at::full({}, static_cast<double>(steps_), masters.front().options());
+  const std::vector<at::Tensor> steps(masters.size(), step);
+  at::_fused_adamw_(masters, grads, first, second, {}, steps, learning_rate, options_.beta1,
                     options_.beta2, matrices ? options_.weight_decay : 0.0, options_.eps,
                     /*amsgrad=*/false,
                     /*maximize=*/false);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i].second;
+    if (IsMatrix(parameter) == matrices && parameter.scalar_type() != at::kFloat)
+      parameter.copy_(masters_[i]);
+  }
 }
 
-std::int64_t AdamW::steps() const { return static_cast<std::int64_t>(steps_.item<float>()); }
-
-void AdamW::Resume(std::int64_t steps) { steps_.fill_(static_cast<double>(steps)); }
+void AdamW::UpdateStochastic(const std::vector<at::Tensor>& gradients, double learning_rate) {
+  const auto t = static_cast<double>(steps_);
+  AdamWFactors factors;
+  factors.step_size = static_cast<float>(learning_rate / (1 - std::pow(options_.beta1, t)));
+  factors.beta1 = static_cast<float>(options_.beta1);
+  factors.beta2 = static_cast<float>(options_.beta2);
+  factors.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
+  factors.eps = static_cast<float>(options_.eps);
+  for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    const at::Tensor& parameter = parameters_[i].second;
+    const double decay = IsMatrix(parameter) ? options_.weight_decay : 0.0;
+    factors.keep = static_cast<float>(1 - learning_rate * decay);
+    StochasticAdamWStep({gradients[i], parameter.detach(), first_[i], second_[i]}, factors,
+                        RoundingKeyOf(seed_, steps_, static_cast<std::int64_t>(i)));
+  }
+}
 
 double LearningRate(const OptimConfig& options, std::int64_t step, std::int64_t total_steps) {
   if (step < options.warmup_steps)

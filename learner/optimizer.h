@@ -1,5 +1,4 @@
-// AdamW and its learning rate. Parameters and both moments have one dtype, float32 or bfloat16.
-// Torch.
+// AdamW and its learning rate. Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -16,35 +15,42 @@ namespace buttress {
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 // Loshchilov and Hutter, "Decoupled weight decay regularization", arXiv 1711.05101, Algorithm 2.
-// The fused kernels of LibTorch compute in float32 and round once when they store. Weight decay
-// applies to matrices only. Not thread-safe.
+// Weight decay applies to matrices only. The arithmetic is in float32 whatever is stored: float32
+// parameters with their moments; bfloat16 parameters that are rounded copies of float32 masters
+// (fp32_master); or bfloat16 parameters and moments, rounded stochastically (stochastic). Not
+// thread-safe.
 class AdamW {
  public:
-  AdamW(NamedTensors parameters, const OptimConfig& options);
+  // `seed` keys stochastic rounding.
+  AdamW(NamedTensors parameters, const OptimConfig& options, std::uint64_t seed);
 
-  // Makes one update. REQUIRES: every parameter has a gradient.
-  void Step(double learning_rate);
+  // Makes one update. REQUIRES: one float32 gradient for each parameter, in their order.
+  void Step(const std::vector<at::Tensor>& gradients, double learning_rate);
 
   // The number of updates so far, t of the bias correction.
-  std::int64_t steps() const;
+  std::int64_t steps() const { return steps_; }
 
-  // The moments, with the names and in the order of their parameters. The tensors are those of the
-  // optimizer, not copies.
-  const NamedTensors& first_moments() const { return first_; }
+  // Everything that an update reads beside parameters, gradients and steps(): "first.<name>" and
+  // "second.<name>", the moments, and "master.<name>" where there are masters. The tensors are
+  // those of the optimizer, not copies.
+  const NamedTensors& state() const { return state_; }
 
-  const NamedTensors& second_moments() const { return second_; }
-
-  // Continues as after `steps` updates. The caller overwrites the moments.
-  void Resume(std::int64_t steps);
+  // Continues as after `steps` updates. The caller overwrites parameters and state().
+  void Resume(std::int64_t steps) { steps_ = steps; }
 
  private:
-  void Update(bool matrices, double learning_rate);
+  void UpdateFloat32(const std::vector<at::Tensor>& gradients, bool matrices, double learning_rate);
+  void UpdateStochastic(const std::vector<at::Tensor>& gradients, double learning_rate);
 
   const OptimConfig options_;
+  const std::uint64_t seed_;
   const NamedTensors parameters_;
-  NamedTensors first_;
-  NamedTensors second_;
-  at::Tensor steps_;  // float32, as the kernels require; exact up to 2^24
+  const bool stochastic_;
+  std::vector<at::Tensor> masters_;  // the parameters themselves if they are float32
+  std::vector<at::Tensor> first_;
+  std::vector<at::Tensor> second_;
+  NamedTensors state_;
+  std::int64_t steps_ = 0;
 };
 
 // Returns the learning rate of step 1 ... total_steps. It is lr * step / warmup_steps while warming

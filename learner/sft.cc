@@ -105,7 +105,7 @@ class SftRun {
         model_(model),
         examples_(std::move(examples)),
         indices_(examples_.size(), options.seed),
-        optimizer_(model.parameters(), optim_),
+        optimizer_(model.parameters(), optim_, options.seed),
         reducer_(model.parameters(), collective, kCollectiveTimeout) {}
 
   Status Train() {
@@ -142,7 +142,7 @@ class SftRun {
                                options_.lr, ")"));
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
-    optimizer_.Step(LearningRate(optim_, step, options_.steps));
+    optimizer_.Step(reducer_.gradients(), LearningRate(optim_, step, options_.steps));
     return OkStatus();
   }
 
@@ -164,7 +164,7 @@ class SftRun {
     const at::Tensor logprobs_M =
         micro_batch.Run(model_, 1.0, kChunkRows, EntropyMode::kNone).logprobs_M;
     const at::Tensor loss = logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
-    loss.backward();
+    reducer_.Backward(loss);
     loss_ += loss.item<double>();
     micro_batch = TokenBatch();
   }

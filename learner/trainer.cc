@@ -87,7 +87,7 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
       control_(control),
       source_(source),
       reducer_(model.parameters(), tensors, timeout_),
-      optimizer_(model.parameters(), options_.run.optim) {}
+      optimizer_(model.parameters(), options_.run.optim, options_.run.seed) {}
 
 Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
   StepState state;
@@ -262,7 +262,7 @@ void Trainer::ForwardBackward(StepState& state) {
       }
     }
     const Stopwatch watch(state.measured.seconds_backward);
-    loss.loss_sum.backward();
+    reducer_.Backward(loss.loss_sum);
     state.sums.AddLoss(loss);
   }
 }
@@ -333,9 +333,12 @@ Status Trainer::Update(StepState& state) {
                                                        : WriteBadBatch(state.assignment);
   }
   state_.skipped_in_a_row = 0;
+  measured.zero_gradient = measured.grad_norm == 0 ? 1 : 0;
+  if (measured.grad_norm == 0 && options_.run.optim.zero_gradient == ZeroGradient::kSkip)
+    return OkStatus();
   const double bound = options_.run.optim.clip_grad;
   if (bound > 0 && measured.grad_norm > bound) reducer_.Scale(bound / measured.grad_norm);
-  optimizer_.Step(measured.lr);
+  optimizer_.Step(reducer_.gradients(), measured.lr);
   return OkStatus();
 }
 

@@ -6,7 +6,7 @@
 //   MarkCovarianceTokens   clip_cov and kl_cov only
 //   ForwardBackward        micro-batch by micro-batch; gradients accumulate
 //   Reduce                 gradients and sums over the ranks
-//   Update                 clipping and the optimizer; skipped if the gradient is not finite
+//   Update                 clipping and the optimizer; skipped if the gradient is not finite, or 0
 //   Commit                 rank 0 reports the step
 #pragma once
 

@@ -1,6 +1,7 @@
 """Compares a whole GRPO step, from generation to updated weights, with TRL's GRPOTrainer. Both use
 the same model, prompts of 64 tokens, groups of 8 completions with the same number of tokens, the
-same precision of parameters and optimizer, and all cores.
+same precision of parameters and moments, and all cores. In bfloat16 Buttress rounds stochastically
+and sums gradients in float32.
 
 Buttress runs as `buttress launch`, whose coordinator, worker and learner wait for one another
 (max_age 0). A step lasts from one version of the weights to the next; the first step of each run is
@@ -21,6 +22,7 @@ from memory import Peak
 from report import Report, parser, progress
 
 GROUP = 8
+PRECISIONS = {"tiny": "fp32_master", "half": "stochastic"}
 CASES = {"tiny": dict(groups=8, tokens=128, steps=6), "half": dict(groups=1, tokens=64, steps=4)}
 
 
@@ -41,7 +43,8 @@ def ours(case, model, prompts):
                 "sampling": {"group_size": GROUP, "max_tokens": load["tokens"]},
                 "batch": {"prompts": load["groups"], "max_age": 0}, "reward": {"verifier": "exact"},
                 "algorithm": {"advantage": "avspo",
-                              "avspo": {"mode": "opposite"}}, "optim": {"lr": 1e-5},
+                              "avspo": {"mode": "opposite"}},
+                "optim": {"lr": 1e-5, "precision": PRECISIONS[case]},
             }, "local": {
                 "out": f"{folder}/out",
                 "worker": {"threads": os.cpu_count(),

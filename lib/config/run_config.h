@@ -16,7 +16,7 @@
 
 namespace buttress {
 
-// Number format of parameters, gradients and optimizer state.
+// Number format of parameters and activations. OptimPrecision is that of the optimizer.
 enum class ModelDtype : std::uint8_t { kFloat32, kBfloat16 };
 
 template <>
@@ -33,6 +33,26 @@ inline constexpr ChoiceRow<LrSchedule> kChoices<LrSchedule>[] = {
     {LrSchedule::kConstant, "constant"},
     {LrSchedule::kLinear, "linear"},
     {LrSchedule::kCosine, "cosine"},
+};
+
+// What AdamW keeps beside bfloat16 parameters.
+enum class OptimPrecision : std::uint8_t { kFp32Master, kStochastic };
+
+template <>
+inline constexpr ChoiceRow<OptimPrecision> kChoices<OptimPrecision>[] = {
+    {OptimPrecision::kFp32Master, "fp32_master",
+     "float32 master weights and moments; 18 bytes a parameter"},
+    {OptimPrecision::kStochastic, "stochastic",
+     "bfloat16 moments, stochastic rounding; 10 bytes a parameter"},
+};
+
+// What AdamW does in a step whose gradient is exactly 0.
+enum class ZeroGradient : std::uint8_t { kSkip, kUpdate };
+
+template <>
+inline constexpr ChoiceRow<ZeroGradient> kChoices<ZeroGradient>[] = {
+    {ZeroGradient::kSkip, "skip", "weights and optimizer stay as they are"},
+    {ZeroGradient::kUpdate, "update", "as in every step; momentum and decay move the weights"},
 };
 
 enum class EngineKind : std::uint8_t { kEmbedded, kVllm };
@@ -111,7 +131,7 @@ struct ModelPathConfig {
   template <class V>
   void Visit(V& v) {
     v("path", path, "Hugging Face folder to start from: config.json, tokenizer.json, safetensors");
-    v("dtype", dtype, "parameters, gradients and optimizer state");
+    v("dtype", dtype, "parameters and activations; run.optim.precision is that of the optimizer");
   }
 };
 
@@ -219,6 +239,7 @@ struct AlgorithmConfig {
 };
 
 struct OptimConfig {
+  OptimPrecision precision = OptimPrecision::kFp32Master;
   double lr = 1e-6;
   double beta1 = 0.9;
   double beta2 = 0.99;
@@ -228,9 +249,15 @@ struct OptimConfig {
   LrSchedule schedule = LrSchedule::kConstant;
   double min_lr_ratio = 0.1;
   double clip_grad = 1.0;
+  ZeroGradient zero_gradient = ZeroGradient::kSkip;
 
   template <class V>
   void Visit(V& v) {
+    v("precision", precision,
+      "what AdamW keeps beside bfloat16 parameters (run.model.dtype), and the memory of "
+      "parameters, "
+      "float32 gradients and optimizer; with float32 parameters everything is float32, 16 bytes a "
+      "parameter");
     v("lr", lr, "peak learning rate of AdamW");
     v("beta1", beta1, "decay of the first moment");
     v("beta2", beta2, "decay of the second moment");
@@ -240,6 +267,8 @@ struct OptimConfig {
     v("schedule", schedule, "learning rate after the warm-up");
     v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine");
     v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off");
+    v("zero_gradient", zero_gradient,
+      "a step whose gradient is exactly 0, because no group of its batch has a signal");
   }
 };
 

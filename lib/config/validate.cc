@@ -69,8 +69,13 @@ Rules CheckZeroVariance(const RunSettings& run) {
   return rules;
 }
 
-Rules CheckOptim(const OptimConfig& optim) {
+Rules CheckOptim(const RunSettings& run) {
   Rules rules("run.optim.");
+  const OptimConfig& optim = run.optim;
+  rules.Require(
+      optim.precision != OptimPrecision::kStochastic || run.model.dtype == ModelDtype::kBfloat16,
+      "precision", optim.precision,
+      "rounds bfloat16 parameters; set run.model.dtype: bfloat16, or leave it out");
   rules.AtLeast("lr", optim.lr, 0);
   rules.Require(optim.beta1 >= 0 && optim.beta1 < 1, "beta1", optim.beta1, "in [0, 1)");
   rules.Require(optim.beta2 >= 0 && optim.beta2 < 1, "beta2", optim.beta2, "in [0, 1)");
@@ -94,7 +99,7 @@ Status ValidateRunConfig(const RunConfig& config) {
        {CheckRun(config.run), CheckAlgorithmOfRun(config.run),
         CheckSelection(config.run.data.selection), CheckZeroVariance(config.run),
         CheckReward(config.run.reward), CheckAlgorithm(config.run.algorithm),
-        CheckOptim(config.run.optim), CheckLocal(config)})
+        CheckOptim(config.run), CheckLocal(config)})
     rules.Add(part);
   return rules.Verdict();
 }

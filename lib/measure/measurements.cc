@@ -92,6 +92,8 @@ constexpr Measurement kTable[] = {
     {"entropy_bonus", &M::entropy_bonus, kNone, kMean, "Entropy, times its coefficient."},
     {"skipped", &M::skipped, kFlag, kSum,
      "Whether the update was skipped because the gradient was not finite."},
+    {"zero_gradient", &M::zero_gradient, kFlag, kSum,
+     "Whether the gradient was exactly 0; run.optim.zero_gradient says what the step did."},
 
     {"tokens", &M::tokens, kTokens, kSum,
      "Tokens to train of the scorable completions that are neither masked nor filtered."},

@@ -70,7 +70,7 @@ struct StepMeasurements {
 
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
-  double skipped = 0;
+  double skipped = 0, zero_gradient = 0;
 
   double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
   double overlong_filtered = 0, generated_tokens = 0, tokens_per_second = 0;

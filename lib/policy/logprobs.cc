@@ -9,6 +9,8 @@
 
 #include <algorithm>
 
+#include "lib/policy/head.h"
+
 namespace buttress {
 namespace {
 
@@ -18,7 +20,7 @@ using torch::autograd::variable_list;
 // Returns log softmax(hidden_cD head^T / temperature), [c, V], in float32.
 at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD,
                         double temperature) {
-  at::Tensor logits = at::linear(hidden_cD, head_VD).to(at::kFloat);
+  at::Tensor logits = HeadLogits(hidden_cD, head_VD);
   if (temperature != 1.0) logits = logits.div_(temperature);
   return at::log_softmax(logits, -1);
 }
@@ -48,6 +50,7 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     ctx->save_for_backward({hidden_MD, head_VD, targets_M, entropy, kept});
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["chunk_rows"] = chunk_rows;
+    ctx->set_materialize_grads(false);  // an output without a gradient costs nothing
     if (!want_entropy) return {logprobs};
     return {logprobs, entropy};
   }
@@ -89,13 +92,14 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     const auto rows = [&](const at::Tensor& x_M) {
       return x_M.narrow(0, first, count).unsqueeze(1);
     };
-    at::Tensor grad = at::zeros_like(p);
+    at::Tensor grad;
     if (grads[0].defined()) {
       const at::Tensor weight = rows(grads[0]);
       grad = (p * weight.neg()).scatter_add_(1, targets_c.unsqueeze(1), weight.contiguous());
     }
     if (grads.size() > 1 && grads[1].defined()) {
-      grad.sub_((logp_cV + rows(entropy_M)).mul_(p).mul_(rows(grads[1])));
+      const at::Tensor of_entropy = (logp_cV + rows(entropy_M)).mul_(p).mul_(rows(grads[1]));
+      grad = grad.defined() ? grad.sub_(of_entropy) : of_entropy.neg();
     }
     return temperature == 1.0 ? grad : grad.div_(temperature);
   }

@@ -7,6 +7,8 @@
 #include "lib/policy/attention.h"
 #include "lib/policy/block.h"
 #include "lib/policy/cpu/short_attention.h"
+#include "lib/policy/embedding.h"
+#include "lib/policy/head.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
 
@@ -95,7 +97,7 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
   TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
               "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
               layout.offsets.back());
-  at::Tensor hidden_ND = at::embedding(weights_.embedding_VD, tokens_N.to(device_));
+  at::Tensor hidden_ND = Embed(weights_.embedding_VD, tokens_N.to(device_));
   if (!UsesShortAttention(layout, hidden_ND, config_.blocks.front().attention))
     layout.rectangles = LayOutRectangles(layout);
   PackedRows rows(layout);
@@ -107,7 +109,7 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
-  return at::linear(hidden_ND, weights_.head_VD);
+  return HeadLogits(hidden_ND, weights_.head_VD);
 }
 
 Result<std::vector<at::Tensor>> Transformer::ReadWeights(const std::string& folder) const {

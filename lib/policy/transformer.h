@@ -57,8 +57,8 @@ class Transformer {
   at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
                     std::span<const std::int64_t> prefixes = {});
 
-  // Returns the logits [N, V] of hidden states [N, D], in the dtype of the parameters.
-  // Differentiable.
+  // Returns the logits [N, V] of hidden states [N, D], in float32. Differentiable for float32
+  // parameters.
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
 
   // The parameters with their names in the checkpoint, in a fixed order. They are leaf tensors that

@@ -36,7 +36,8 @@ TEST(LoadTest, UnknownKeysAreNamedWithLineAndSuggestionAllAtOnce) {
   EXPECT_THAT(
       error,
       HasSubstr("b.yaml:5: run.optim.warmup_step: unknown key; did you mean 'warmup_steps'?"));
-  EXPECT_THAT(error, HasSubstr("b.yaml:6: run.optim.zzz: unknown key; choose one of: lr"));
+  EXPECT_THAT(error,
+              HasSubstr("b.yaml:6: run.optim.zzz: unknown key; choose one of: precision, lr"));
   EXPECT_THAT(error, HasSubstr("b.yaml:8: local.outt: unknown key; did you mean 'out'?"));
 }
 
@@ -73,6 +74,8 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
   EXPECT_THAT(error, HasSubstr("run.sampling.group_size = 1: between 2 and 4096"));
   EXPECT_THAT(error, HasSubstr("run.algorithm.eps = -1: 0 or more"));
   EXPECT_THAT(error, HasSubstr("local.learner.collective = local: is for one rank"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.optim.precision=stochastic"}),
+              HasSubstr("run.optim.precision = stochastic: rounds bfloat16 parameters"));
   EXPECT_THAT(ErrorOf(kGood, {"run.deterministic=true"}),
               HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }

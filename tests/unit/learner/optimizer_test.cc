@@ -2,12 +2,12 @@
 
 #include <gtest/gtest.h>
 #include <torch/types.h>
+#include <torch/utils.h>
 
+#include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "learner/grad_reducer.h"
 #include "lib/base/file.h"
-#include "lib/collectives/collective.h"
 
 namespace buttress {
 namespace {
@@ -44,52 +44,109 @@ NamedTensors StartParameters(at::ScalarType dtype) {
 void RunGolden(AdamW& optimizer, const NamedTensors& parameters, const nlohmann::json& golden) {
   for (const auto& row : golden["gradients"]) {
     const auto numbers = row.get<std::vector<double>>();
+    std::vector<at::Tensor> gradients;
     for (const auto& [name, tensor] : parameters) {
       const at::Tensor all = torch::tensor(numbers, at::kDouble).narrow(0, 0, tensor.numel());
-      at::Tensor(tensor).mutable_grad() = all.to(tensor.scalar_type()).view(tensor.sizes());
+      gradients.push_back(all.to(at::kFloat).view(tensor.sizes()));
     }
-    optimizer.Step(golden["lr"]);
+    optimizer.Step(gradients, golden["lr"]);
   }
+}
+
+at::Tensor StateOf(const AdamW& optimizer, const std::string& name) {
+  for (const auto& [key, tensor] : optimizer.state()) {
+    if (key == name) return tensor;
+  }
+  ADD_FAILURE() << "no " << name;
+  return at::zeros({0});
 }
 
 TEST(AdamWTest, FollowsThePaperInFloat32AndDecaysMatricesOnly) {
   const auto golden = Golden();
   ASSERT_TRUE(golden.is_object());
   const NamedTensors parameters = StartParameters(at::kFloat);
-  AdamW optimizer(parameters, ConfigOf(golden));
+  AdamW optimizer(parameters, ConfigOf(golden), 1);
   RunGolden(optimizer, parameters, golden);
   EXPECT_EQ(optimizer.steps(), 5);
   ExpectNear(parameters[0].second, golden["matrix"]["values"], 2e-6);
   ExpectNear(parameters[1].second, golden["vector"]["values"], 2e-6);
-  ExpectNear(optimizer.first_moments()[0].second, golden["matrix"]["first"], 1e-6);
-  ExpectNear(optimizer.second_moments()[0].second, golden["matrix"]["second"], 1e-6);
+  ExpectNear(StateOf(optimizer, "first.matrix"), golden["matrix"]["first"], 1e-6);
+  ExpectNear(StateOf(optimizer, "second.matrix"), golden["matrix"]["second"], 1e-6);
+  EXPECT_EQ(optimizer.state().size(), 4u);  // no masters
 }
 
-TEST(AdamWTest, PureBFloat16StaysWithinItsRounding) {
+TEST(AdamWTest, MastersFollowThePaperAndParametersAreTheirRoundedCopies) {
   const auto golden = Golden();
   ASSERT_TRUE(golden.is_object());
   const NamedTensors parameters = StartParameters(at::kBFloat16);
-  AdamW optimizer(parameters, ConfigOf(golden));
+  AdamW optimizer(parameters, ConfigOf(golden), 1);
   RunGolden(optimizer, parameters, golden);
-  EXPECT_EQ(optimizer.second_moments()[0].second.scalar_type(), at::kBFloat16);
-  ExpectNear(parameters[0].second, golden["matrix"]["values"],
-             0.02);  // five steps of 2^-8 relative
-  ExpectNear(parameters[1].second, golden["vector"]["values"], 0.02);
+  ExpectNear(StateOf(optimizer, "master.matrix"), golden["matrix"]["values"], 2e-6);
+  ExpectNear(StateOf(optimizer, "master.vector"), golden["vector"]["values"], 2e-6);
+  ExpectNear(StateOf(optimizer, "second.vector"), golden["vector"]["second"], 1e-6);
+  for (const auto& [name, tensor] : parameters)
+    EXPECT_TRUE(at::equal(tensor, StateOf(optimizer, "master." + name).to(at::kBFloat16))) << name;
 }
 
-TEST(GradReducerTest, GradientsAreViewsOfBucketsAndTheNormCoversAllOfThem) {
-  const NamedTensors parameters = StartParameters(at::kFloat);
-  const auto group = MakeLocalCollective();
-  GradReducer reducer(parameters, *group, std::chrono::seconds(1));
-  (parameters[0].second.sum() * 2 + parameters[1].second.sum() * 3).backward();
-  (parameters[1].second.sum()).backward();
-  ASSERT_TRUE(reducer.Reduce().ok());
-  EXPECT_NEAR(reducer.Norm(), std::sqrt(6 * 4.0 + 3 * 16.0), 1e-5);
-  reducer.Scale(0.5);
-  EXPECT_EQ(parameters[1].second.grad()[0].item<float>(), 2);  // (3 + 1) / 2
-  reducer.Zero();
-  EXPECT_EQ(reducer.Norm(), 0);
-  EXPECT_EQ(reducer.bytes(), 9 * 4);
+TEST(AdamWTest, StochasticRoundingStaysWithinTheStepsOfBFloat16) {
+  const auto golden = Golden();
+  ASSERT_TRUE(golden.is_object());
+  OptimConfig config = ConfigOf(golden);
+  config.precision = OptimPrecision::kStochastic;
+  const NamedTensors parameters = StartParameters(at::kBFloat16);
+  AdamW optimizer(parameters, config, 1);
+  RunGolden(optimizer, parameters, golden);
+  EXPECT_EQ(StateOf(optimizer, "second.vector").scalar_type(), at::kBFloat16);
+  EXPECT_EQ(optimizer.state().size(), 4u);
+  ExpectNear(parameters[0].second, golden["matrix"]["values"], 0.03);  // five steps of 2^-7
+  ExpectNear(parameters[1].second, golden["vector"]["values"], 0.03);
+}
+
+// 100 updates at a learning rate of RL. Returns what they changed.
+at::Tensor ChangeAfterUpdates(at::ScalarType dtype, OptimPrecision precision) {
+  torch::manual_seed(3);
+  constexpr std::int64_t kValues = 1 << 18;
+  const at::Tensor start = (at::randn({kValues}) * 0.02).to(at::kBFloat16);
+  const at::Tensor direction = at::randn({kValues});
+  const NamedTensors parameters = {{"w", start.to(dtype, false, /*copy=*/true)}};
+  OptimConfig config;
+  config.precision = precision;
+  AdamW optimizer(parameters, config, 1);
+  for (int i = 0; i < 100; ++i) optimizer.Step({(direction + at::randn({kValues})) * 1e-3}, 1e-6);
+  const bool masters = dtype != at::kFloat && precision == OptimPrecision::kFp32Master;
+  const at::Tensor& end = masters ? StateOf(optimizer, "master.w") : parameters[0].second;
+  return end.to(at::kDouble) - start.to(at::kDouble);
+}
+
+TEST(AdamWTest, BFloat16WeightsMoveAsFloat32OnesDoAtTheLearningRatesOfRl) {
+  const at::Tensor exact = ChangeAfterUpdates(at::kFloat, OptimPrecision::kFp32Master);
+  const auto share_of = [&](const at::Tensor& change) {
+    return (change.dot(exact) / exact.dot(exact)).item<double>();
+  };
+  const auto cosine_of = [&](const at::Tensor& change) {
+    return (change.dot(exact) / (exact.norm() * change.norm())).item<double>();
+  };
+  const at::Tensor master = ChangeAfterUpdates(at::kBFloat16, OptimPrecision::kFp32Master);
+  EXPECT_TRUE(at::equal(master, exact));
+  const at::Tensor stochastic = ChangeAfterUpdates(at::kBFloat16, OptimPrecision::kStochastic);
+  RecordProperty("share", std::to_string(share_of(stochastic)));
+  RecordProperty("cosine", std::to_string(cosine_of(stochastic)));
+  EXPECT_NEAR(share_of(stochastic), 1, 0.02);
+  EXPECT_GT(cosine_of(stochastic), 0.5);  // the rest is the noise of rounding
+}
+
+TEST(AdamWTest, TheSecondMomentDecaysWithoutGradients) {
+  for (const auto precision : {OptimPrecision::kFp32Master, OptimPrecision::kStochastic}) {
+    const NamedTensors parameters = {{"w", at::zeros({4096}, at::kBFloat16)}};
+    OptimConfig config;
+    config.beta2 = 0.999;
+    config.precision = precision;
+    AdamW optimizer(parameters, config, 1);
+    StateOf(optimizer, "second.w").fill_(1e-6);
+    for (int i = 0; i < 2000; ++i) optimizer.Step({at::zeros({4096})}, 0);
+    const double left = StateOf(optimizer, "second.w").to(at::kDouble).mean().item<double>() / 1e-6;
+    EXPECT_NEAR(left, std::pow(0.999, 2000), 0.005) << ChoiceName(precision);
+  }
 }
 
 TEST(ScheduleTest, WarmsUpThenFalls) {

@@ -1,5 +1,5 @@
-// FILE DTYPE [SETTING=VALUE ...]: trains a few steps on fake batches and writes the parameters;
-// `--compare A B BOUND` compares two float32 files.
+// FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches and writes the
+// parameters; `--compare A B BOUND` compares two float32 files.
 #include <torch/types.h>
 
 #include <cmath>
@@ -20,9 +20,10 @@ namespace {
 constexpr std::int64_t kSteps = 4;
 
 Result<std::string> Train(Collective& group, const std::string& dtype_name,
-                          const std::vector<std::string>& settings) {
+                          const std::string& precision, const std::vector<std::string>& settings) {
   at::set_num_threads(1);
   RunSettings run = SmallRun();
+  BUTTRESS_ASSIGN_OR_RETURN(run.optim.precision, FindChoice<OptimPrecision>(precision));
   BUTTRESS_ASSIGN_OR_RETURN(run.algorithm, ParseAlgorithm(settings));
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
@@ -71,10 +72,11 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 int Main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
-  if (argc < 3) return 2;
+  if (argc < 4) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
-  const auto bytes = Train(**group, argv[2], std::vector<std::string>(argv + 3, argv + argc));
+  const auto bytes =
+      Train(**group, argv[2], argv[3], std::vector<std::string>(argv + 4, argv + argc));
   Status status = bytes.status();
   if (status.ok() && (*group)->rank() == 0) status = WriteFileAtomic(argv[1], *bytes);
   if (status.ok()) return 0;

@@ -7,7 +7,7 @@ program=$1
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 
-# train RANKS OUT DTYPE [SETTING=VALUE ...]
+# train RANKS OUT DTYPE PRECISION [SETTING=VALUE ...]
 train() {
   local ranks=$1
   shift
@@ -18,8 +18,8 @@ train() {
 # sums into differences up to this bound.
 bound=2e-5
 
-for ranks in 1 2 3; do train $ranks "$folder/$ranks" float32; done
-train 2 "$folder/half" bfloat16
+for ranks in 1 2 3; do train $ranks "$folder/$ranks" float32 fp32_master; done
+for precision in fp32_master stochastic; do train 2 "$folder/half" bfloat16 $precision; done
 for ranks in 2 3; do "$program" --compare "$folder/1" "$folder/$ranks" $bound; done
 
 # Losses with statistics over completions and over the whole step, and rewards that need a pass of
@@ -31,6 +31,6 @@ for settings in \
   "$a.loss=kl_cov $a.kl_cov.share=0.1 $a.adaptive_entropy.target=10" \
   "$a.loss=clip_cov $a.clip_cov.share=0.2 $a.clip_cov.low=0.01" \
   "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward"; do
-  for ranks in 1 2; do train $ranks "$folder/loss$ranks" float32 $settings; done
+  for ranks in 1 2; do train $ranks "$folder/loss$ranks" float32 fp32_master $settings; done
   "$program" --compare "$folder/loss1" "$folder/loss2" $bound
 done

@@ -215,8 +215,25 @@ TEST_F(TrainerTest, ABatchOfConstantGroupsRunsNothingButCountsAsAStep) {
   EXPECT_GT(report.summary.tokens, 0);
   EXPECT_EQ(report.measured.grad_norm, 0);
   EXPECT_EQ(LargestDifference(before, Parameters()), 0);
-  EXPECT_EQ(trainer->optimizer().steps(), 1);
+  EXPECT_EQ(report.measured.zero_gradient, 1);
+  EXPECT_EQ(trainer->optimizer().steps(), 0);
   EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
+}
+
+TEST_F(TrainerTest, MomentumMovesWeightsWithoutAGradientOnlyWhereItIsChosen) {
+  for (const auto choice : {ZeroGradient::kSkip, ZeroGradient::kUpdate}) {
+    run.optim.zero_gradient = choice;
+    model = SmallModel();
+    source.all_constant = false;
+    Make();
+    EXPECT_EQ(Step(1).measured.zero_gradient, 0);  // warms the moments
+    source.all_constant = true;
+    const auto before = Parameters();
+    EXPECT_EQ(Step(2).measured.zero_gradient, 1);
+    const bool updates = choice == ZeroGradient::kUpdate;
+    EXPECT_EQ(LargestDifference(before, Parameters()) > 0, updates) << ChoiceName(choice);
+    EXPECT_EQ(trainer->optimizer().steps(), updates ? 2 : 1);
+  }
 }
 
 TEST_F(TrainerTest, RlZvpTrainsConstantGroupsByTheEntropyOfTheirTokens) {
@@ -264,7 +281,12 @@ TEST_F(TrainerTest, KlAgainstTheStartModelStartsAtZeroAndGrows) {
 }
 
 TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {
-  for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
+  using enum OptimPrecision;
+  for (const auto& [dtype, precision] :
+       {std::pair(ModelDtype::kFloat32, kFp32Master), std::pair(ModelDtype::kBfloat16, kFp32Master),
+        std::pair(ModelDtype::kBfloat16, kStochastic)}) {
+    run.optim.precision = precision;
+    run.optim.lr = 1e-4;  // most updates are smaller than a step of bfloat16
     model = SmallModel(dtype);
     Make();
     for (std::int64_t step = 1; step <= 6; ++step) Step(step);
@@ -287,7 +309,8 @@ TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {
     const auto loaded = CheckpointStore(folder).Load(model->parameters(), trainer->optimizer());
     ASSERT_TRUE(loaded.ok() && loaded->has_value()) << loaded.status().ToString();
     for (std::int64_t step = 4; step <= 6; ++step) Step(step);
-    EXPECT_EQ(LargestDifference(straight, Parameters()), 0) << ChoiceName(dtype);
+    EXPECT_EQ(LargestDifference(straight, Parameters()), 0)
+        << ChoiceName(dtype) << " " << ChoiceName(precision);
   }
 }
 

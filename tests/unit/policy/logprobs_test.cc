@@ -1,5 +1,6 @@
 #include "lib/policy/logprobs.h"
 
+#include <ATen/record_function.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -123,6 +124,47 @@ TEST(LogprobsTest, DetachedEntropyCarriesNoGradient) {
   EXPECT_FALSE(out.entropy_M.requires_grad());
   EXPECT_FALSE(ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kNone)
                    .entropy_M.defined());
+}
+
+// Returns the number of operators of the backward pass that read or write a value for each logit.
+std::int64_t LogitPassesOfBackward(EntropyMode mode) {
+  static std::int64_t passes;
+  static std::int64_t logits;
+  const auto model = GoldenModel("qwen2_untied");
+  const at::Tensor hidden = torch::ones({3, model->config().hidden_size}).requires_grad_(true);
+  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 3, mode);
+  passes = 0;
+  logits = 3 * model->config().vocab_size;
+  const auto handle =
+      at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& f) {
+                              bool all = false;
+                              for (const c10::IValue& input : f.inputs())
+                                all = all || (input.isTensor() && input.toTensor().defined() &&
+                                              input.toTensor().numel() == logits);
+                              passes += all ? 1 : 0;
+                              return std::unique_ptr<at::ObserverContext>();
+                            }).needsInputs(true));
+  out.logprobs_M.sum().backward();
+  at::removeCallback(handle);
+  return passes;
+}
+
+TEST(LogprobsTest, DetachedEntropyCostsTheBackwardPassNothing) {
+  EXPECT_GT(LogitPassesOfBackward(EntropyMode::kNone), 0);
+  EXPECT_EQ(LogitPassesOfBackward(EntropyMode::kDetached),
+            LogitPassesOfBackward(EntropyMode::kNone));
+}
+
+TEST(LogprobsTest, EntropyAloneHasTheGradientOfPlainLogSoftmax) {
+  const auto model = GoldenModel("qwen2_untied");
+  const at::Tensor hidden = torch::randn({3, model->config().hidden_size}).requires_grad_(true);
+  const at::Tensor peer = hidden.detach().clone().requires_grad_(true);
+  ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDifferentiable)
+      .entropy_M.sum()
+      .backward();
+  const at::Tensor logp = at::log_softmax(at::linear(peer, model->weights().head_VD), -1);
+  (-(logp.exp() * logp).sum()).backward();
+  EXPECT_LT(MaxDifference(hidden.grad(), peer.grad()), 1e-5);
 }
 
 TEST(LogprobsTest, NoRowsGiveNoLogprobsAndZeroGradient) {
