@@ -1,6 +1,5 @@
 #include "learner/grad_reducer.h"
 
-#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <cmath>
@@ -10,10 +9,6 @@
 
 namespace buttress {
 namespace {
-
-// Large enough for full bandwidth, small enough that the sum of one bucket overlaps the transfer of
-// the next.
-constexpr std::int64_t kBucketElements = std::int64_t{8} << 20;
 
 DType DTypeOf(at::ScalarType type) {
   switch (type) {
@@ -42,38 +37,27 @@ Buffer BufferOf(const at::Tensor& tensor) {
           tensor.is_cuda() ? DeviceKind::kCuda : DeviceKind::kCpu};
 }
 
-GradReducer::GradReducer(const NamedTensors& parameters, Collective& collective,
+GradReducer::GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,
                          std::chrono::milliseconds timeout)
     : collective_(collective), timeout_(timeout) {
-  for (const auto& [name, parameter] : parameters) parameters_.push_back(parameter);
-  std::size_t first = 0;
-  while (first < parameters_.size()) {
+  for (const ParameterUnit& unit : units) {
     std::int64_t elements = 0;
-    std::size_t end = first;
-    while (end < parameters_.size() &&
-           (end == first || elements + parameters_[end].numel() <= kBucketElements)) {
-      elements += parameters_[end++].numel();
-    }
+    for (const auto& [name, parameter] : unit.parameters) elements += parameter.numel();
+    const at::Tensor& any = unit.parameters.front().second;
     const at::Tensor bucket =
-        at::zeros({elements}, parameters_[first].options().dtype(at::kFloat).requires_grad(false));
+        at::zeros({elements}, any.options().dtype(at::kFloat).requires_grad(false));
+    first_.push_back(gradients_.size());
     std::int64_t begin = 0;
-    for (; first < end; ++first) {
-      const at::Tensor& parameter = parameters_[first];
+    for (const auto& [name, parameter] : unit.parameters) {
       gradients_.push_back(bucket.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
       begin += parameter.numel();
     }
     buckets_.push_back(bucket);
   }
-  // The backward pass adds to the gradient of a float32 parameter where it is.
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (parameters_[i].scalar_type() == at::kFloat) parameters_[i].mutable_grad() = gradients_[i];
-  }
 }
 
-void GradReducer::Backward(const at::Tensor& loss) {
-  if (parameters_.front().scalar_type() == at::kFloat) return loss.backward();
-  const auto parts = torch::autograd::grad({loss}, parameters_);
-  for (std::size_t i = 0; i < parts.size(); ++i) gradients_[i].add_(parts[i]);
+void GradReducer::Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) {
+  gradients_[first_[unit] + index].add_(gradient);
 }
 
 void GradReducer::Zero() {

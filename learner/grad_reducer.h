@@ -1,4 +1,5 @@
-// The gradients of all parameters in a few flat float32 buckets, summed over the ranks. Torch.
+// The gradients of all parameters, one flat float32 buffer for each unit of the model, summed over
+// the ranks. Torch.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -7,9 +8,10 @@
 #include <cstdint>
 #include <vector>
 
-#include "learner/optimizer.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
+#include "lib/policy/model_pass.h"
+#include "lib/policy/transformer.h"
 
 namespace buttress {
 
@@ -18,22 +20,21 @@ Buffer BufferOf(const at::Tensor& tensor);
 
 // Sums gradients over micro-batches and ranks in float32, whatever the dtype of the parameters: in
 // bfloat16, a sum stops to grow at 256 times its summands. Not thread-safe.
-class GradReducer {
+class GradReducer final : public GradientSink {
  public:
   // `collective` must outlive the reducer.
-  GradReducer(const NamedTensors& parameters, Collective& collective,
+  GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,
               std::chrono::milliseconds timeout);
 
   // Sets all gradients to 0.
   void Zero();
 
-  // Adds the gradient of `loss`, a scalar that depends on every parameter.
-  void Backward(const at::Tensor& loss);
+  void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) override;
 
-  // The sums so far, a view into the buckets for each parameter.
+  // The sums so far of all parameters, unit after unit.
   const std::vector<at::Tensor>& gradients() const { return gradients_; }
 
-  // Sums the gradients over the ranks. All buckets are posted before the first wait. The result is
+  // Sums the gradients over the ranks. All units are posted before the first wait. The result is
   // equal on all ranks, bit for bit.
   Status Reduce();
 
@@ -48,9 +49,9 @@ class GradReducer {
  private:
   Collective& collective_;
   const std::chrono::milliseconds timeout_;
-  std::vector<at::Tensor> parameters_;
-  std::vector<at::Tensor> buckets_;
-  std::vector<at::Tensor> gradients_;
+  std::vector<at::Tensor> buckets_;    // by unit
+  std::vector<std::size_t> first_;     // by unit, index of its first gradient
+  std::vector<at::Tensor> gradients_;  // views into the buckets
 };
 
 }  // namespace buttress

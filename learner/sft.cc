@@ -106,7 +106,7 @@ class SftRun {
         examples_(std::move(examples)),
         indices_(examples_.size(), options.seed),
         optimizer_(model.parameters(), optim_, options.seed),
-        reducer_(model.parameters(), collective, kCollectiveTimeout) {}
+        reducer_(model.units(), collective, kCollectiveTimeout) {}
 
   Status Train() {
     Progress progress(options_.steps);
@@ -161,10 +161,10 @@ class SftRun {
   }
 
   void Backward(TokenBatch& micro_batch) {
-    const at::Tensor logprobs_M =
-        micro_batch.Run(model_, 1.0, kChunkRows, EntropyMode::kNone).logprobs_M;
-    const at::Tensor loss = logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
-    reducer_.Backward(loss);
+    ModelPass pass = micro_batch.Run(model_, {1.0, kChunkRows, EntropyMode::kNone});
+    const at::Tensor loss =
+        pass.output().logprobs_M.sum().neg() / static_cast<double>(trained_tokens_);
+    pass.Backward(pass.GradientOf(loss), reducer_);
     loss_ += loss.item<double>();
     micro_batch = TokenBatch();
   }

@@ -49,15 +49,14 @@ void TokenBatch::Add(std::span<const std::int32_t> prompt, std::span<const std::
   }
 }
 
-TokenLogprobs TokenBatch::Run(Transformer& model, double temperature, std::int64_t chunk_rows,
-                              EntropyMode entropy) const {
+ModelPass TokenBatch::Run(Transformer& model, const PassOptions& options) const {
   const auto indices = at::TensorOptions().dtype(at::kLong);
-  const at::Device device = model.parameters().front().second.device();
-  const at::Tensor tokens_N = torch::tensor(tokens_, indices).to(device);
-  const at::Tensor rows_M = torch::tensor(rows_, indices).to(device);
-  const at::Tensor targets_M = torch::tensor(targets_, indices).to(device);
-  const at::Tensor hidden_MD = model.Hidden(tokens_N, lengths_, prefixes_).index_select(0, rows_M);
-  return ChunkedLogprobs(model, hidden_MD, targets_M, temperature, chunk_rows, entropy);
+  const at::Device device = model.weights().embedding_VD.device();
+  return ModelPass(
+      model,
+      {torch::tensor(tokens_, indices).to(device), lengths_, prefixes_,
+       torch::tensor(rows_, indices).to(device), torch::tensor(targets_, indices).to(device)},
+      options);
 }
 
 }  // namespace buttress

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "lib/experience/types.h"
-#include "lib/policy/logprobs.h"
+#include "lib/policy/model_pass.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {
@@ -31,9 +31,8 @@ class TokenBatch {
 
   std::int64_t trained_tokens() const { return static_cast<std::int64_t>(targets_.size()); }
 
-  // Returns the log-probs [M] of the trained tokens, sequence after sequence.
-  TokenLogprobs Run(Transformer& model, double temperature, std::int64_t chunk_rows,
-                    EntropyMode entropy) const;
+  // Runs the model over the sequences, which are scored one after another.
+  ModelPass Run(Transformer& model, const PassOptions& options) const;
 
  private:
   bool ContinuesLastPrompt(std::span<const std::int32_t> prompt) const;

@@ -86,7 +86,7 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
       reference_(reference),
       control_(control),
       source_(source),
-      reducer_(model.parameters(), tensors, timeout_),
+      reducer_(model.units(), tensors, timeout_),
       optimizer_(model.parameters(), options_.run.optim, options_.run.seed) {}
 
 Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
@@ -242,45 +242,50 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
 void Trainer::ForwardBackward(StepState& state) {
   reducer_.Zero();
   for (const FetchedGroup& fetched : state.groups) state.sums.AddGroup(fetched.group);
-  LossOptions options = loss_;
-  options.entropy_coef = state.assignment.entropy_coef;
   for (std::int32_t round = 0; round < state.assignment.rounds; ++round) {
     MicroBatch batch = GatherMicroBatch(state, round);
     if (batch.tokens.empty()) continue;
-    LossOutput loss;
-    {
-      const Stopwatch watch(state.measured.seconds_forward);
-      const TokenLogprobs current = Forward(batch, options.entropy_coef);
-      if (!state.assignment.entropy_scale.empty())
-        ApplyEntropyAdvantages(state.assignment, current.entropy_M, batch);
-      const LossInput input = MakeLossInput(batch, current, state, round);
-      loss = ComputeLoss(input, options);
-      if (options.kl_coef > 0) {
-        const at::Tensor constant_M =
-            torch::tensor(batch.constant).to(current.logprobs_M.device(), at::kBool);
-        state.sums.AddKlMass(KlGradientMass(input, options, constant_M));
-      }
-    }
+    ModelPass pass = Forward(batch, state);
+    const LossOutput loss = Loss(batch, pass.output(), state, round);
     const Stopwatch watch(state.measured.seconds_backward);
-    reducer_.Backward(loss.loss_sum);
+    pass.Backward(pass.GradientOf(loss.loss_sum), reducer_);
     state.sums.AddLoss(loss);
   }
 }
 
-TokenLogprobs Trainer::Forward(const MicroBatch& batch, double entropy_coef) const {
-  return batch.tokens.Run(model_, options_.run.sampling.temperature,
-                          options_.learner.logprob_chunk_tokens,
-                          entropy_coef > 0 ? EntropyMode::kDifferentiable : EntropyMode::kDetached);
+PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
+  return {options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens, entropy};
+}
+
+ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
+  const Stopwatch watch(state.measured.seconds_forward);
+  const bool bonus = state.assignment.entropy_coef > 0;
+  return batch.tokens.Run(
+      model_, OptionsOfPass(bonus ? EntropyMode::kDifferentiable : EntropyMode::kDetached));
+}
+
+// The loss is a function of the log-probs and entropies `current`, which are leaves.
+LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
+                         std::int32_t round) const {
+  const Stopwatch watch(state.measured.seconds_forward);
+  LossOptions options = loss_;
+  options.entropy_coef = state.assignment.entropy_coef;
+  if (!state.assignment.entropy_scale.empty())
+    ApplyEntropyAdvantages(state.assignment, current.entropy_M, batch);
+  const LossInput input = MakeLossInput(batch, current, state, round);
+  if (options.kl_coef > 0) {
+    const at::Tensor constant_M =
+        torch::tensor(batch.constant).to(current.logprobs_M.device(), at::kBool);
+    state.sums.AddKlMass(KlGradientMass(input, options, constant_M));
+  }
+  return ComputeLoss(input, options);
 }
 
 // Returns [M] log-probs of the start model, or an empty tensor for an empty micro-batch.
 at::Tensor Trainer::ReferenceLogprobs(const MicroBatch& batch) const {
   if (batch.tokens.empty()) return at::empty({0});
   const at::NoGradGuard no_grad;
-  return batch.tokens
-      .Run(*reference_, options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens,
-           EntropyMode::kNone)
-      .logprobs_M;
+  return batch.tokens.Run(*reference_, OptionsOfPass(EntropyMode::kNone)).output().logprobs_M;
 }
 
 LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,

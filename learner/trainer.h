@@ -25,6 +25,7 @@
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
+#include "lib/policy/model_pass.h"
 #include "lib/policy/transformer.h"
 #include "lib/rl/loss/loss.h"
 
@@ -75,7 +76,10 @@ class Trainer {
   Result<std::string> AskForPlan(const std::function<bool()>& stop_requested, StepState& state);
   std::vector<double> ReferenceKl(StepState& state) const;
   at::Tensor ReferenceLogprobs(const MicroBatch& batch) const;
-  TokenLogprobs Forward(const MicroBatch& batch, double entropy_coef) const;
+  PassOptions OptionsOfPass(EntropyMode entropy) const;
+  ModelPass Forward(const MicroBatch& batch, StepState& state) const;
+  LossOutput Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
+                  std::int32_t round) const;
   LossInput MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,
                           const StepState& state, std::int32_t round) const;
   Status WriteBadBatch(const Assignment& assignment) const;

@@ -37,6 +37,21 @@ class PackedRows final : public BlockRows {
   const PackedLayout& layout_;
 };
 
+std::vector<ParameterUnit> UnitsOf(
+    const std::vector<std::pair<std::string, at::Tensor>>& parameters, const ModelConfig& config) {
+  auto next = parameters.begin();
+  const auto unit = [&](std::string name, std::size_t count) {
+    const auto first = next;
+    next += static_cast<std::ptrdiff_t>(count);
+    return ParameterUnit{std::move(name), {first, next}};
+  };
+  std::vector<ParameterUnit> units = {unit("embedding", 1)};
+  for (std::size_t i = 0; i < config.blocks.size(); ++i)
+    units.push_back(unit("block " + std::to_string(i), BlockTensors(config.blocks[i]).size()));
+  units.push_back(unit("head", static_cast<std::size_t>(parameters.end() - next)));
+  return units;
+}
+
 Result<at::Device> FindDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
   if (!at::hasCUDA())
@@ -50,6 +65,7 @@ Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device 
     : config_(std::move(config)),
       weights_(std::move(weights)),
       parameters_(NamedParameters(weights_, config_)),
+      units_(UnitsOf(parameters_, config_)),
       rope_(config_.blocks.front().attention.C, config_.rope_theta, device),
       device_(device) {
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
@@ -91,21 +107,40 @@ Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& conf
   return std::unique_ptr<Transformer>(new Transformer(config, std::move(weights), place));
 }
 
-at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
-                               std::span<const std::int64_t> prefixes) {
+PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
+                                       std::span<const std::int64_t> lengths,
+                                       std::span<const std::int64_t> prefixes) const {
   PackedLayout layout = LayOut(lengths, prefixes, device_);
   TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
               "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
               layout.offsets.back());
-  at::Tensor hidden_ND = Embed(weights_.embedding_VD, tokens_N.to(device_));
-  if (!UsesShortAttention(layout, hidden_ND, config_.blocks.front().attention))
+  if (!UsesShortAttention(layout, weights_.embedding_VD, config_.blocks.front().attention))
     layout.rectangles = LayOutRectangles(layout);
+  return layout;
+}
+
+at::Tensor Transformer::RunEmbedding(const at::Tensor& tokens_N) const {
+  return Embed(weights_.embedding_VD, tokens_N.to(device_));
+}
+
+at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
+                                 const at::Tensor& hidden_ND) {
   PackedRows rows(layout);
-  for (std::size_t i = 0; i < config_.blocks.size(); ++i) {
-    const LayerWeights& w = weights_.layers[i];
-    hidden_ND = BlockForward(config_.blocks[i], i, w, ParameterProducts(w), rope_, rows, hidden_ND);
-  }
+  const LayerWeights& w = weights_.layers[block];
+  return BlockForward(config_.blocks[block], block, w, ParameterProducts(w), rope_, rows,
+                      hidden_ND);
+}
+
+at::Tensor Transformer::RunNorm(const at::Tensor& hidden_ND) const {
   return RmsNorm(hidden_ND, weights_.final_norm_D, config_.norm_eps);
+}
+
+at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
+                               std::span<const std::int64_t> prefixes) {
+  const PackedLayout layout = LayOutTokens(tokens_N, lengths, prefixes);
+  at::Tensor hidden_ND = RunEmbedding(tokens_N);
+  for (std::size_t i = 0; i < blocks(); ++i) hidden_ND = RunBlock(i, layout, hidden_ND);
+  return RunNorm(hidden_ND);
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {

@@ -17,6 +17,7 @@
 #include "lib/config/run_config.h"
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
+#include "lib/policy/packed_layout.h"
 #include "lib/policy/rope.h"
 
 namespace buttress {
@@ -25,6 +26,14 @@ namespace buttress {
 struct ModelDevice {
   bool cuda = false;
   int index = 0;
+};
+
+// What is updated, reduced and published as one: the embedding, a block, or the last norm with the
+// head, which is not listed if it is tied.
+struct ParameterUnit {
+  std::string name;  // "embedding", "block 3", "head"
+  // Leaf tensors that require grad, with their names in the checkpoint.
+  std::vector<std::pair<std::string, at::Tensor>> parameters;
 };
 
 // Not thread-safe, except for ReadWeights. LibTorch's exceptions (c10::Error) pass through.
@@ -57,6 +66,16 @@ class Transformer {
   at::Tensor Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
                     std::span<const std::int64_t> prefixes = {});
 
+  // The steps of Hidden, for a caller that runs them one by one: RunEmbedding, RunBlock for each of
+  // blocks(), RunNorm. Differentiable.
+  PackedLayout LayOutTokens(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
+                            std::span<const std::int64_t> prefixes) const;
+  at::Tensor RunEmbedding(const at::Tensor& tokens_N) const;
+  at::Tensor RunBlock(std::size_t block, const PackedLayout& layout, const at::Tensor& hidden_ND);
+  at::Tensor RunNorm(const at::Tensor& hidden_ND) const;
+
+  std::size_t blocks() const { return weights_.layers.size(); }
+
   // Returns the logits [N, V] of hidden states [N, D], in float32. Differentiable for float32
   // parameters.
   at::Tensor Logits(const at::Tensor& hidden_ND) const;
@@ -64,6 +83,9 @@ class Transformer {
   // The parameters with their names in the checkpoint, in a fixed order. They are leaf tensors that
   // require grad. A tied head is not listed.
   const std::vector<std::pair<std::string, at::Tensor>>& parameters() const { return parameters_; }
+
+  // The same parameters in the same order by unit: the embedding, the blocks, the head.
+  const std::vector<ParameterUnit>& units() const { return units_; }
 
   // Reads the values of parameters() from a folder, in the same order, and checks their shapes.
   // kDataLoss names the tensor. Thread-safe, so that a worker reads weights while the model runs.
@@ -78,6 +100,7 @@ class Transformer {
   const ModelConfig config_;
   DecoderWeights weights_;
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
+  std::vector<ParameterUnit> units_;
   RopeTable rope_;
   const at::Device device_;
 };

@@ -67,7 +67,7 @@ TEST_F(SftTest, MemorizesItsResponsesAndWritesAFolderThatLoads) {
   response->push_back((*model)->config().eos_token_ids.front());
   batch.Add(*prompt, *response, {});
   const at::NoGradGuard no_grad;
-  const at::Tensor logprobs_M = batch.Run(**model, 1.0, 16, EntropyMode::kNone).logprobs_M;
+  const at::Tensor logprobs_M = batch.Run(**model, {}).output().logprobs_M;
   EXPECT_EQ(logprobs_M.numel(), 2);  // the digit and the end
   EXPECT_GT(logprobs_M.min().item<float>(), -0.1);
 }

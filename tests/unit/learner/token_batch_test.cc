@@ -8,6 +8,8 @@ namespace {
 
 using Tokens = std::vector<std::int32_t>;
 
+constexpr PassOptions kOptions = {0.9, 8, EntropyMode::kNone};
+
 std::unique_ptr<Transformer> BatchModel() {
   ModelConfig config;
   config.vocab_size = 20;
@@ -31,12 +33,12 @@ TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
       const auto spans = completion.size() == 3 ? middle : std::vector<TokenSpan>();
       TokenBatch one;
       one.Add(prompt, completion, spans);
-      alone.push_back(one.Run(*model, 0.9, 8, EntropyMode::kNone).logprobs_M);
+      alone.push_back(one.Run(*model, kOptions).output().logprobs_M);
       together.Add(prompt, completion, spans);
     }
   }
   EXPECT_EQ(together.input_tokens(), 3 + 2 + 0 + 1 + 2 + 0 + 1 + 1 + 3);
-  const at::Tensor logprobs_M = together.Run(*model, 0.9, 8, EntropyMode::kNone).logprobs_M;
+  const at::Tensor logprobs_M = together.Run(*model, kOptions).output().logprobs_M;
   const at::Tensor expected_M = at::cat(alone);
   ASSERT_EQ(logprobs_M.numel(), expected_M.numel());
   EXPECT_LT((logprobs_M - expected_M).abs().max().item<double>(), 1e-5);

@@ -36,54 +36,6 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-4);
 }
 
-// Short sequences use the short-attention kernel; the batch with a long one uses that of LibTorch.
-TEST(LogprobsTest, GradientsEqualThoseOfTransformers) {
-  const nlohmann::json numbers = GoldenNumbers();
-  double worst = 0;
-  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
-    const auto model = GoldenModel(name);
-    const auto add_gradients = [&](const std::vector<std::vector<std::int64_t>>& sequences) {
-      std::vector<std::int64_t> tokens;
-      std::vector<std::int64_t> lengths;
-      std::vector<std::int64_t> rows;
-      for (const auto& sequence : sequences) {
-        for (std::size_t t = 0; t + 1 < sequence.size(); ++t)
-          rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
-        tokens.insert(tokens.end(), sequence.begin(), sequence.end());
-        lengths.push_back(static_cast<std::int64_t>(sequence.size()));
-      }
-      const at::Tensor ids = TokensOf(tokens);
-      const at::Tensor index = TokensOf(rows);
-      const at::Tensor hidden = model->Hidden(ids, lengths).index_select(0, index);
-      ChunkedLogprobs(*model, hidden, ids.index_select(0, index + 1), numbers["temperature"], 16,
-                      EntropyMode::kNone)
-          .logprobs_M.sum()
-          .backward();
-    };
-    std::vector<std::vector<std::int64_t>> short_ones;
-    std::vector<std::vector<std::int64_t>> long_ones;
-    for (const auto& row : numbers[name]["sequences"]) {
-      auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
-      (tokens.size() <= 33 ? short_ones : long_ones).push_back(std::move(tokens));
-    }
-    ASSERT_EQ(long_ones.size(), 2u);  // 40 and 90 tokens, padded to rectangles
-    add_gradients(short_ones);
-    add_gradients(long_ones);
-    for (const auto& [parameter, tensor] : model->parameters()) {
-      const auto& expected = numbers[name]["gradients"][parameter];
-      const double norm = expected["norm"].get<double>();
-      worst = std::max(worst, std::abs(tensor.grad().norm().item<double>() - norm) / norm);
-      const auto first =
-          torch::tensor(expected["first"].get<std::vector<double>>(), torch::kDouble);
-      const double error =
-          MaxDifference(tensor.grad().flatten().narrow(0, 0, 4).to(torch::kDouble), first);
-      worst = std::max(worst, error / norm);
-    }
-  }
-  RecordProperty("worst_difference", std::to_string(worst));
-  EXPECT_LT(worst, 1e-5);
-}
-
 // Compares gradients of a loss over log-probs and entropy between the chunked and the plain
 // function.
 TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {

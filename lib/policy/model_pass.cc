@@ -1,0 +1,101 @@
+#include "lib/policy/model_pass.h"
+
+#include <torch/autograd.h>
+#include <torch/types.h>
+
+#include <utility>
+
+namespace buttress {
+namespace {
+
+using torch::autograd::variable_list;
+
+// Begins the graph of the next unit.
+at::Tensor Cut(const at::Tensor& x) {
+  return x.detach().requires_grad_(at::GradMode::is_enabled());
+}
+
+// `first`, and the parameters of the unit.
+variable_list InputsOf(const ParameterUnit& unit, const at::Tensor& first) {
+  variable_list inputs = {first};
+  for (const auto& [name, parameter] : unit.parameters) inputs.push_back(parameter);
+  return inputs;
+}
+
+}  // namespace
+
+ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOptions& options)
+    : model_(model), layout_(model.LayOutTokens(tokens.tokens_N, tokens.lengths, tokens.prefixes)) {
+  embedded_ND_ = model.RunEmbedding(tokens.tokens_N);
+  at::Tensor hidden_ND = embedded_ND_;
+  for (std::size_t block = 0; block < model.blocks(); ++block) {
+    const at::Tensor input_ND = Cut(hidden_ND);
+    hidden_ND = model.RunBlock(block, layout_, input_ND);
+    if (at::GradMode::is_enabled()) blocks_.push_back({input_ND, hidden_ND});
+  }
+  head_input_ND_ = Cut(hidden_ND);
+  const at::Tensor rows_MD = model.RunNorm(head_input_ND_).index_select(0, tokens.rows_M);
+  head_ = ChunkedLogprobs(model, rows_MD, tokens.targets_M, options.temperature, options.chunk_rows,
+                          options.entropy);
+  output_.logprobs_M = Cut(head_.logprobs_M);
+  if (options.entropy == EntropyMode::kDetached) output_.entropy_M = head_.entropy_M;
+  if (options.entropy == EntropyMode::kDifferentiable) output_.entropy_M = Cut(head_.entropy_M);
+}
+
+OutputGradient ModelPass::GradientOf(const at::Tensor& loss) const {
+  variable_list leaves = {output_.logprobs_M};
+  if (output_.entropy_M.defined() && output_.entropy_M.requires_grad())
+    leaves.push_back(output_.entropy_M);
+  variable_list gradients =
+      torch::autograd::grad({loss}, leaves, {}, /*retain_graph=*/false, /*create_graph=*/false,
+                            /*allow_unused=*/true);
+  gradients.resize(2);
+  return {gradients[0], gradients[1]};
+}
+
+void ModelPass::Backward(const OutputGradient& gradient, GradientSink& sink) {
+  at::Tensor grad_ND = HeadBackward(gradient, sink);
+  for (std::size_t block = model_.blocks(); block-- > 0;)
+    grad_ND = BlockBackward(block, grad_ND, sink);
+  EmbeddingBackward(grad_ND, sink);
+}
+
+// The gradient of a tied head belongs to the embedding.
+at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink& sink) {
+  const std::size_t unit = model_.units().size() - 1;
+  const bool tied = model_.config().tie_word_embeddings;
+  variable_list inputs = InputsOf(model_.units()[unit], head_input_ND_);
+  const std::size_t own = inputs.size() - 1;
+  if (tied) inputs.push_back(model_.weights().head_VD);
+  variable_list outputs, grads;
+  if (gradient.logprobs_M.defined()) {
+    outputs.push_back(head_.logprobs_M);
+    grads.push_back(gradient.logprobs_M);
+  }
+  if (gradient.entropy_M.defined()) {
+    outputs.push_back(head_.entropy_M);
+    grads.push_back(gradient.entropy_M);
+  }
+  const variable_list found = torch::autograd::grad(outputs, inputs, grads);
+  head_ = {};
+  for (std::size_t i = 0; i < own; ++i) sink.Add(unit, i, found[1 + i]);
+  if (tied) sink.Add(0, 0, found.back());
+  return found[0];
+}
+
+at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND,
+                                    GradientSink& sink) {
+  const std::size_t unit = 1 + block;
+  const Graph graph = std::exchange(blocks_[block], {});
+  const variable_list found =
+      torch::autograd::grad({graph.output}, InputsOf(model_.units()[unit], graph.input), {grad_ND});
+  for (std::size_t i = 1; i < found.size(); ++i) sink.Add(unit, i - 1, found[i]);
+  return found[0];
+}
+
+void ModelPass::EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink) {
+  const at::Tensor& table_VD = model_.weights().embedding_VD;
+  sink.Add(0, 0, torch::autograd::grad({embedded_ND_}, {table_VD}, {grad_ND}).front());
+}
+
+}  // namespace buttress

@@ -1,0 +1,89 @@
+// One forward pass of the policy and the backward pass that follows it, unit by unit.
+//
+// Autograd never sees the model as a whole. Each unit is a graph of its own, from a detached input
+// to its output, and the backward pass is a loop over the units from the last to the first.
+//
+// Shapes: N packed tokens, M scored tokens, D width.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "lib/policy/logprobs.h"
+#include "lib/policy/packed_layout.h"
+#include "lib/policy/transformer.h"
+
+namespace buttress {
+
+// Receives the gradients of a backward pass.
+class GradientSink {
+ public:
+  virtual ~GradientSink() = default;
+
+  // Adds the gradient of parameter `index` of unit `unit` (Transformer::units()), which has the
+  // shape and the dtype of the parameter.
+  virtual void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) = 0;
+};
+
+// The tokens of a pass. `lengths` and `prefixes` are those of Transformer::Hidden.
+struct PassTokens {
+  at::Tensor tokens_N;
+  std::vector<std::int64_t> lengths;
+  std::vector<std::int64_t> prefixes;
+  at::Tensor rows_M;     // the rows whose hidden states predict the scored tokens
+  at::Tensor targets_M;  // the scored tokens
+};
+
+// The arguments of ChunkedLogprobs.
+struct PassOptions {
+  double temperature = 1;
+  std::int64_t chunk_rows = 1024;
+  EntropyMode entropy = EntropyMode::kNone;
+};
+
+// The gradient of a loss in the outputs of a pass, two vectors.
+struct OutputGradient {
+  at::Tensor logprobs_M;
+  at::Tensor entropy_M;  // undefined if the loss does not read the entropy
+};
+
+class ModelPass {
+ public:
+  // Runs the model. Without gradients (at::NoGradGuard), keeps nothing but the output.
+  ModelPass(Transformer& model, const PassTokens& tokens, const PassOptions& options);
+
+  // What the loss is a function of. The tensors are leaves: the units behind them are not part of
+  // the graph of the loss.
+  const TokenLogprobs& output() const { return output_; }
+
+  // Computes the gradient of `loss`, a scalar, in output().
+  OutputGradient GradientOf(const at::Tensor& loss) const;
+
+  // Adds the gradients of all parameters to `sink`. Frees what a unit kept once it is done. Call it
+  // once. REQUIRES: the pass ran with gradients.
+  void Backward(const OutputGradient& gradient, GradientSink& sink);
+
+ private:
+  // The graph of one unit.
+  struct Graph {
+    at::Tensor input;
+    at::Tensor output;
+  };
+
+  at::Tensor HeadBackward(const OutputGradient& gradient, GradientSink& sink);
+  at::Tensor BlockBackward(std::size_t block, const at::Tensor& grad_ND, GradientSink& sink);
+  void EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink);
+
+  Transformer& model_;
+  PackedLayout layout_;
+  at::Tensor embedded_ND_;
+  std::vector<Graph> blocks_;
+  at::Tensor head_input_ND_;
+  TokenLogprobs head_;
+  TokenLogprobs output_;
+};
+
+}  // namespace buttress

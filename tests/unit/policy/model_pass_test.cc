@@ -1,0 +1,147 @@
+#include "lib/policy/model_pass.h"
+
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <map>
+
+#include "tests/unit/policy/golden.h"
+
+namespace buttress {
+namespace {
+
+// Sums gradients by the name of the parameter.
+class NamedGradients final : public GradientSink {
+ public:
+  explicit NamedGradients(const Transformer& model) : model_(model) {}
+
+  void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) override {
+    const auto& [name, parameter] = model_.units()[unit].parameters[index];
+    EXPECT_EQ(gradient.sizes(), parameter.sizes()) << name;
+    at::Tensor& sum = sums[name];
+    sum = sum.defined() ? sum + gradient.to(at::kFloat) : gradient.to(at::kFloat);
+    order.push_back(unit);
+  }
+
+  std::map<std::string, at::Tensor> sums;
+  std::vector<std::size_t> order;
+
+ private:
+  const Transformer& model_;
+};
+
+// Scores every token after the first of each sequence.
+PassTokens TokensOfSequences(const std::vector<std::vector<std::int64_t>>& sequences) {
+  PassTokens pass;
+  std::vector<std::int64_t> tokens, rows;
+  for (const auto& sequence : sequences) {
+    for (std::size_t t = 0; t + 1 < sequence.size(); ++t)
+      rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
+    tokens.insert(tokens.end(), sequence.begin(), sequence.end());
+    pass.lengths.push_back(static_cast<std::int64_t>(sequence.size()));
+  }
+  pass.tokens_N = TokensOf(tokens);
+  pass.rows_M = TokensOf(rows);
+  pass.targets_M = pass.tokens_N.index_select(0, pass.rows_M + 1);
+  return pass;
+}
+
+// Short sequences use the short-attention kernel; the batch with a long one uses that of LibTorch.
+TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
+  const nlohmann::json numbers = GoldenNumbers();
+  double worst = 0;
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+    const auto model = GoldenModel(name);
+    std::vector<std::vector<std::int64_t>> short_ones, long_ones;
+    for (const auto& row : numbers[name]["sequences"]) {
+      auto tokens = row["tokens"].get<std::vector<std::int64_t>>();
+      (tokens.size() <= 33 ? short_ones : long_ones).push_back(std::move(tokens));
+    }
+    ASSERT_EQ(long_ones.size(), 2u);  // 40 and 90 tokens, padded to rectangles
+    NamedGradients gradients(*model);
+    for (const auto& sequences : {short_ones, long_ones}) {
+      ModelPass pass(*model, TokensOfSequences(sequences),
+                     {numbers["temperature"], 16, EntropyMode::kNone});
+      pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
+    }
+    for (const auto& [parameter, tensor] : model->parameters()) {
+      const auto& expected = numbers[name]["gradients"][parameter];
+      const at::Tensor& found = gradients.sums[parameter];
+      ASSERT_TRUE(found.defined()) << parameter;
+      const double norm = expected["norm"].get<double>();
+      worst = std::max(worst, std::abs(found.norm().item<double>() - norm) / norm);
+      const auto first =
+          torch::tensor(expected["first"].get<std::vector<double>>(), torch::kDouble);
+      worst = std::max(
+          worst, MaxDifference(found.flatten().narrow(0, 0, 4).to(torch::kDouble), first) / norm);
+    }
+  }
+  RecordProperty("worst_difference", std::to_string(worst));
+  EXPECT_LT(worst, 1e-5);
+}
+
+// A loss over log-probs and entropy of sequences that share a prefix, against one graph of it all.
+TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+    const auto model = GoldenModel(name);
+    PassTokens tokens = TokensOfSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
+    tokens.prefixes = {-1, 0, 0};
+    torch::manual_seed(2);
+    const at::Tensor weights_M = torch::randn({tokens.rows_M.size(0)});
+    const auto loss_of = [&](const TokenLogprobs& out) {
+      return (out.logprobs_M.exp() * weights_M).sum() - 0.3 * out.entropy_M.square().sum();
+    };
+    ModelPass pass(*model, tokens, {0.8, 3, EntropyMode::kDifferentiable});
+    NamedGradients gradients(*model);
+    pass.Backward(pass.GradientOf(loss_of(pass.output())), gradients);
+
+    const at::Tensor hidden_MD = model->Hidden(tokens.tokens_N, tokens.lengths, tokens.prefixes)
+                                     .index_select(0, tokens.rows_M);
+    loss_of(
+        ChunkedLogprobs(*model, hidden_MD, tokens.targets_M, 0.8, 3, EntropyMode::kDifferentiable))
+        .backward();
+    for (const auto& [parameter, tensor] : model->parameters()) {
+      const double size = std::max(1e-3, tensor.grad().abs().max().item<double>());
+      EXPECT_LT(MaxDifference(gradients.sums[parameter], tensor.grad()) / size, 1e-5)
+          << name << " " << parameter;
+    }
+  }
+}
+
+TEST(ModelPassTest, UnitsFollowFromTheLastToTheFirst) {
+  const auto model = GoldenModel("qwen2_untied");
+  ModelPass pass(*model, TokensOfSequences({{1, 2, 3}}), {});
+  NamedGradients gradients(*model);
+  pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
+  EXPECT_TRUE(std::is_sorted(gradients.order.rbegin(), gradients.order.rend()));
+  EXPECT_EQ(gradients.sums.size(), model->parameters().size());
+  for (const auto& [name, tensor] : model->parameters())
+    EXPECT_FALSE(tensor.grad().defined()) << name;  // the sink alone has them
+}
+
+TEST(ModelPassTest, UnitsHoldTheParametersInTheOrderOfTheCheckpoint) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+    const auto model = GoldenModel(name);
+    std::size_t next = 0;
+    for (const ParameterUnit& unit : model->units()) {
+      for (const auto& [parameter, tensor] : unit.parameters) {
+        EXPECT_EQ(parameter, model->parameters()[next].first);
+        EXPECT_TRUE(tensor.is_same(model->parameters()[next++].second));
+      }
+    }
+    EXPECT_EQ(next, model->parameters().size());
+    EXPECT_EQ(model->units().size(), model->blocks() + 2);
+    EXPECT_EQ(model->units().back().parameters.front().first, "model.norm.weight");
+  }
+}
+
+TEST(ModelPassTest, KeepsNoGraphWithoutGradients) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const at::NoGradGuard no_grad;
+  const ModelPass pass(*model, TokensOfSequences({{1, 2, 3}}), {1, 2, EntropyMode::kDetached});
+  EXPECT_FALSE(pass.output().logprobs_M.requires_grad());
+  EXPECT_FALSE(pass.output().entropy_M.requires_grad());
+}
+
+}  // namespace
+}  // namespace buttress
