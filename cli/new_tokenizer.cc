@@ -96,9 +96,9 @@ Status CountWords(const json& value, const PreTokenizer& pre_tokenizer,
   }
   if (!value.is_string()) return OkStatus();
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText text,
-                            pre_tokenizer.Split(value.get<std::string>()));
+                            pre_tokenizer.Split(value.get<std::string>(), /*first=*/true));
   for (const TextRange& range : text.words)
-    ++words[text.text.substr(range.begin, range.end - range.begin)];
+    ++words[TokenToBytes(text.text.substr(range.begin, range.end - range.begin))];
   return OkStatus();
 }
 

@@ -7,12 +7,9 @@
 namespace buttress {
 namespace {
 
-// The 68 bytes that are not printable in Latin-1 are represented by U+0100 and the following.
-constexpr int kCharacters = 256 + 68;
-
 struct Alphabet {
   std::array<char32_t, 256> characters{};
-  std::array<int, kCharacters> bytes{};
+  std::array<int, kByteCharacters> bytes{};
 };
 
 constexpr Alphabet MakeAlphabet() {
@@ -36,13 +33,20 @@ constexpr Alphabet kAlphabet = MakeAlphabet();
 char32_t ByteToCharacter(std::uint8_t byte) { return kAlphabet.characters[byte]; }
 
 int CharacterToByte(char32_t character) {
-  return character < kCharacters ? kAlphabet.bytes[character] : -1;
+  return character < kByteCharacters ? kAlphabet.bytes[character] : -1;
 }
 
 std::string BytesToCharacters(std::string_view bytes) {
   std::string out;
   out.reserve(bytes.size());
-  for (const char c : bytes) AppendUtf8(ByteToCharacter(static_cast<std::uint8_t>(c)), out);
+  for (const char c : bytes) {
+    const char32_t character = ByteToCharacter(static_cast<std::uint8_t>(c));
+    if (character < 0x80) {
+      out += static_cast<char>(character);
+    } else {
+      AppendUtf8(character, out);
+    }
+  }
   return out;
 }
 

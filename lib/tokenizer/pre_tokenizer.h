@@ -4,57 +4,57 @@
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <variant>
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/tokenizer/metaspace.h"
 #include "lib/tokenizer/regex.h"
+#include "lib/tokenizer/split_pattern.h"
 
 namespace buttress {
 
 struct PreTokenizedText {
-  std::string text;
+  std::string text;              // in the alphabet of the vocabulary
   std::vector<TextRange> words;  // in order, none empty
 };
 
-// Split and ByteLevel of tokenizer.json's pre_tokenizer, alone or in a Sequence that ends with
-// ByteLevel. Thread-safe.
+// Split, ByteLevel, Metaspace, Digits and Punctuation of tokenizer.json's
+// pre_tokenizer, alone or in a Sequence. Thread-safe.
 class PreTokenizer {
  public:
-  // Reads the pre_tokenizer of a tokenizer.json. Returns kInvalidArgument for types other than
-  // those above.
-  static Result<PreTokenizer> FromJson(const nlohmann::json& spec);
+  // Reads the pre_tokenizer of a tokenizer.json. Returns kInvalidArgument for
+  // types other than those above.
+  static Result<PreTokenizer> FromJson(const nlohmann::json &spec);
 
-  // REQUIRES: `text` is valid UTF-8.
-  Result<PreTokenizedText> Split(std::string text) const;
+  // Splits a part of a text, which begins it if `first`. REQUIRES: `text` is
+  // valid UTF-8.
+  Result<PreTokenizedText> Split(std::string text, bool first) const;
 
+  // Whether a space is put before the words.
   bool add_prefix_space() const;
 
  private:
-  // How the parts that a pattern matches are treated: Hugging Face's SplitDelimiterBehavior.
-  enum class Delimiters { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
-
-  struct Step {
-    bool add_prefix_space = false;
-    std::optional<Regex> pattern;
-    Delimiters delimiters = Delimiters::kIsolated;
-    bool invert = false;  // the pattern matches the words instead of the delimiters
+  // Writes the bytes of each word as characters (byte_level.h), after a split
+  // at `words`.
+  struct ByteLevel {
+    bool add_prefix_space = true;
+    std::optional<SplitPattern> words;
   };
 
-  // A part of a text, and whether the pattern matched it.
-  struct Part {
-    TextRange range;
-    bool match = false;
+  struct Spaces {
+    Metaspace metaspace;
+    SplitPattern words;  // at the replacement
   };
+
+  using Step = std::variant<SplitPattern, ByteLevel, Spaces>;
 
   PreTokenizer() = default;
 
-  static Result<Step> ParseStep(const nlohmann::json& spec, const std::string& path);
-  static Result<Step> ParseSplit(const nlohmann::json& spec, const std::string& path);
-  static void AddPrefixSpaces(PreTokenizedText& text);
-  static std::vector<Part> PartsOf(std::size_t size, const std::vector<TextRange>& matches,
-                                   bool invert);
-  static std::vector<TextRange> WordsOf(std::vector<Part> parts, Delimiters delimiters);
-  static Status Apply(const Step& step, PreTokenizedText& text);
+  static Result<Step> ParseStep(const nlohmann::json &spec, const std::string &path);
+  static Result<Step> ParseByteLevel(const nlohmann::json &spec, const std::string &path);
+  static Result<Step> ParseSpaces(const nlohmann::json &spec, const std::string &path);
 
   std::vector<Step> steps_;
 };

@@ -2,39 +2,30 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 
 #include "lib/base/file.h"
 #include "lib/base/unicode.h"
-#include "lib/tokenizer/byte_level.h"
-#include "lib/tokenizer/byte_level_bpe_tokenizer.h"
+#include "lib/tokenizer/bpe_tokenizer.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::int64_t kFileBytesMax = std::int64_t{256} << 20;
 
-// Returns the tokens whose `normalized` flag is as given. The contents of normalized tokens are
-// normalized, because they match in normalized text.
-std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalized, bool nfc) {
+// Returns the tokens whose `normalized` flag is as given.
+std::vector<AddedToken> Select(const std::vector<AddedToken> &tokens, bool normalized) {
   std::vector<AddedToken> out;
-  for (AddedToken token : tokens) {
-    if (token.normalized != normalized) continue;
-    if (normalized && nfc) token.content = NormalizeNfc(token.content);
-    out.push_back(std::move(token));
-  }
+  std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(out),
+               [&](const AddedToken &token) { return token.normalized == normalized; });
   return out;
 }
 
-std::string HexByte(char c) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  const auto byte = static_cast<std::uint8_t>(c);
-  return std::string("0x") + kDigits[byte >> 4U] + kDigits[byte & 15U];
-}
-
 // Reads a file that may be absent.
-Result<std::optional<std::string>> ReadOptional(const std::string& path) {
+Result<std::optional<std::string>> ReadOptional(const std::string &path) {
   Result<std::string> text = ReadFile(path, kFileBytesMax);
   if (text.ok()) return std::optional(*std::move(text));
   if (text.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
@@ -43,41 +34,52 @@ Result<std::optional<std::string>> ReadOptional(const std::string& path) {
 
 }  // namespace
 
-ByteLevelBpeTokenizer::ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig config)
-    : nfc_(spec.nfc),
+BpeTokenizer::BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalized,
+                           TokenizerConfig config)
+    : normalizer_(std::move(spec.normalizer)),
       pre_tokenizer_(std::move(spec.pre_tokenizer)),
       bpe_(std::move(spec.bpe)),
-      raw_tokens_(Select(spec.added_tokens, /*normalized=*/false, spec.nfc)),
-      normalized_tokens_(Select(spec.added_tokens, /*normalized=*/true, spec.nfc)),
+      raw_tokens_(Select(spec.added_tokens, /*normalized=*/false)),
+      normalized_tokens_(std::move(normalized)),
       frame_(std::move(spec.frame)),
-      config_(std::move(config)) {
-  for (const auto& [text, id] : bpe_.vocabulary()) AddDecodedToken(id, text, /*special=*/false);
-  for (const AddedToken& token : spec.added_tokens) {
-    AddDecodedToken(token.id, token.content, token.special);
+      config_(std::move(config)),
+      decoder_(std::move(spec.decoder)) {
+  for (const auto &[text, id] : bpe_.vocabulary()) AddToken(id, text, /*special=*/false);
+  for (const AddedToken &token : spec.added_tokens) {
+    AddToken(token.id, token.content, token.special);
     added_ids_.emplace(token.content, token.id);
   }
 }
 
-void ByteLevelBpeTokenizer::AddDecodedToken(std::int32_t id, std::string_view text, bool special) {
+void BpeTokenizer::AddToken(std::int32_t id, std::string_view text, bool special) {
   const auto index = static_cast<std::size_t>(id);
   if (index >= tokens_.size()) tokens_.resize(index + 1);
-  tokens_[index] = {.exists = true, .special = special, .bytes = TokenToBytes(text)};
+  tokens_[index] = {.exists = true, .special = special, .text = std::string(text)};
 }
 
-Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson spec,
-                                                                 TokenizerConfig config) {
+Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
+                                                        TokenizerConfig config) {
   if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space()) {
     return InvalidArgument(
-        "tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them "
+        "tokenizer_config.json: add_prefix_space = true, "
+        "but false in tokenizer.json; make them "
         "equal");
   }
-  std::unique_ptr<ByteLevelBpeTokenizer> tokenizer(
-      new ByteLevelBpeTokenizer(std::move(spec), std::move(config)));
-  for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
+  std::vector<AddedToken> normalized = Select(spec.added_tokens, /*normalized=*/true);
+  for (AddedToken &token : normalized) {
+    BUTTRESS_ASSIGN_OR_RETURN(token.content, spec.normalizer.Normalize(token.content));
+    if (token.content.empty()) {
+      return InvalidArgument("tokenizer.json: the normalizer leaves nothing of an added token");
+    }
+  }
+  std::unique_ptr<BpeTokenizer> tokenizer(
+      new BpeTokenizer(std::move(spec), std::move(normalized), std::move(config)));
+  for (const TokenizerConfig::NamedToken &token : tokenizer->config_.tokens) {
     const std::int32_t id = tokenizer->TokenId(token.content);
     if (id < 0 || (token.id >= 0 && id != token.id)) {
       return InvalidArgument(
-          fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add it there",
+          fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add "
+                      "it there",
                       token.content, token.id >= 0 ? " with id " + std::to_string(token.id) : ""));
     }
   }
@@ -85,8 +87,9 @@ Result<std::unique_ptr<Tokenizer>> ByteLevelBpeTokenizer::Create(TokenizerJson s
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
-// tokenizer_config.json overrides the post-processor where it says whether BOS or EOS is added.
-void ByteLevelBpeTokenizer::SetFrame() {
+// tokenizer_config.json overrides the post-processor where it says whether BOS
+// or EOS is added.
+void BpeTokenizer::SetFrame() {
   if (!config_.add_bos_token && !config_.add_eos_token) return;
   frame_ = {};
   const std::int32_t bos = TokenId(config_.bos_token);
@@ -96,14 +99,13 @@ void ByteLevelBpeTokenizer::SetFrame() {
   }
 }
 
-std::vector<std::int32_t> ByteLevelBpeTokenizer::AddSpecialTokens(
-    std::vector<std::int32_t> tokens) const {
+std::vector<std::int32_t> BpeTokenizer::AddSpecialTokens(std::vector<std::int32_t> tokens) const {
   tokens.insert(tokens.begin(), frame_.before.begin(), frame_.before.end());
   tokens.insert(tokens.end(), frame_.after.begin(), frame_.after.end());
   return tokens;
 }
 
-std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
+std::int32_t BpeTokenizer::TokenId(std::string_view token) const {
   if (token.empty()) return -1;
   const auto added = added_ids_.find(token);
   if (added != added_ids_.end()) return added->second;
@@ -111,71 +113,74 @@ std::int32_t ByteLevelBpeTokenizer::TokenId(std::string_view token) const {
   return it == bpe_.vocabulary().end() ? -1 : it->second;
 }
 
-// `before` is the number of bytes of the whole text before `text`, for messages.
-Status ByteLevelBpeTokenizer::EncodePlain(std::string text, std::size_t before,
-                                          std::vector<std::int32_t>& tokens) const {
+// Encodes a part without added tokens, which begins the whole text if `first`.
+Status BpeTokenizer::EncodePlain(std::string text, bool first,
+                                 std::vector<std::int32_t> &tokens) const {
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized,
-                            pre_tokenizer_.Split(std::move(text)));
+                            pre_tokenizer_.Split(std::move(text), first));
   const std::string_view all = pre_tokenized.text;
-  for (const TextRange& word : pre_tokenized.words) {
-    const auto unknown = bpe_.EncodeWord(all.substr(word.begin, word.end - word.begin), tokens);
+  for (const TextRange &word : pre_tokenized.words) {
+    const std::string_view characters = all.substr(word.begin, word.end - word.begin);
+    const auto unknown = bpe_.EncodeWord(characters, tokens);
     if (!unknown.has_value()) continue;
-    const std::size_t at = word.begin + *unknown;
+    const std::size_t length = CodePointAt(characters, *unknown).length;
     return InvalidArgument(
-        fmt::format("byte {} at byte {} of the text{} has no token in this vocabulary",
-                    HexByte(all[at]), before + at, nfc_ ? " (counted after NFC)" : ""));
+        fmt::format("'{}' in '{}' has no token in this vocabulary, which has "
+                    "neither model.unk_token nor "
+                    "model.byte_fallback; leave the character out of the text",
+                    characters.substr(*unknown, length), characters.substr(0, *unknown + length)));
   }
   return OkStatus();
 }
 
-Result<std::vector<std::int32_t>> ByteLevelBpeTokenizer::Encode(std::string_view text) const {
+Result<std::vector<std::int32_t>> BpeTokenizer::Encode(std::string_view text) const {
   if (const auto invalid = FirstInvalidUtf8(text); invalid.has_value()) {
     return InvalidArgument(
         fmt::format("the text is not UTF-8 at byte {} of {}", *invalid, text.size()));
   }
   std::vector<std::int32_t> tokens;
-  std::size_t before = 0;
-  for (const AddedTokenPart& part : raw_tokens_.Split(text)) {
-    const std::string_view raw = text.substr(part.range.begin, part.range.end - part.range.begin);
+  for (const AddedTokenPart &part : raw_tokens_.Split(text)) {
     if (part.token.has_value()) {
       tokens.push_back(*part.token);
-      before += raw.size();
       continue;
     }
-    const std::string normalized = nfc_ ? NormalizeNfc(raw) : std::string(raw);
-    for (const AddedTokenPart& inner : normalized_tokens_.Split(normalized)) {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        const std::string normalized,
+        normalizer_.Normalize(text.substr(part.range.begin, part.range.end - part.range.begin)));
+    for (const AddedTokenPart &inner : normalized_tokens_.Split(normalized)) {
       if (inner.token.has_value()) {
         tokens.push_back(*inner.token);
         continue;
       }
       BUTTRESS_RETURN_IF_ERROR(
           EncodePlain(normalized.substr(inner.range.begin, inner.range.end - inner.range.begin),
-                      before + inner.range.begin, tokens));
+                      part.range.begin == 0 && inner.range.begin == 0, tokens));
     }
-    before += normalized.size();
   }
   return tokens;
 }
 
-Result<std::string> ByteLevelBpeTokenizer::Decode(std::span<const std::int32_t> tokens,
-                                                  SpecialTokens special) const {
-  std::string bytes;
+Result<std::string> BpeTokenizer::Decode(std::span<const std::int32_t> tokens,
+                                         SpecialTokens special) const {
+  std::vector<std::string> texts;
+  texts.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
     const std::int32_t id = tokens[i];
     if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
       if (special == SpecialTokens::kSkip) continue;
       return OutOfRange(
-          fmt::format("token {} at position {} is not in the vocabulary, whose ids end at {}", id,
-                      i, vocab_size() - 1));
+          fmt::format("token {} at position {} is not in the "
+                      "vocabulary, whose ids end at {}",
+                      id, i, vocab_size() - 1));
     }
-    const DecodedToken& token = tokens_[static_cast<std::size_t>(id)];
+    const TokenText &token = tokens_[static_cast<std::size_t>(id)];
     if (token.special && special == SpecialTokens::kSkip) continue;
-    bytes += token.bytes;
+    texts.push_back(token.text);
   }
-  return ReplaceInvalidUtf8(bytes);
+  return decoder_.Decode(std::move(texts));
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& folder) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string &folder) {
   const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
   const std::string config_path = JoinPath(folder, "tokenizer_config.json");
   BUTTRESS_ASSIGN_OR_RETURN(const std::string tokenizer_text,
@@ -191,7 +196,7 @@ Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& folder) {
   if (!config.ok()) return config.status().Annotate(config_path);
   if (template_text.has_value()) config->chat_template = *std::move(template_text);
   Result<std::unique_ptr<Tokenizer>> tokenizer =
-      ByteLevelBpeTokenizer::Create(*std::move(spec), *std::move(config));
+      BpeTokenizer::Create(*std::move(spec), *std::move(config));
   if (!tokenizer.ok()) return tokenizer.status().Annotate(folder);
   return tokenizer;
 }

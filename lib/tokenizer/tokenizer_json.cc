@@ -8,7 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "lib/base/unicode.h"
+#include "lib/base/log.h"
 #include "lib/tokenizer/json_fields.h"
 
 namespace buttress {
@@ -19,45 +19,12 @@ namespace {
 
 constexpr std::size_t kAddedTokenBytesMax = 1024;
 
-Result<bool> ParseNormalizer(const json& spec, const std::string& path) {
-  if (spec.is_null()) return false;
-  BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
-  if (type == "NFC") return true;
-  if (type == "Sequence" && path == "normalizer") {
-    const json& list = MemberOrNull(spec, "normalizers");
-    if (!list.is_array()) return InvalidArgument(path + ".normalizers is not a list");
-    bool nfc = false;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-      BUTTRESS_ASSIGN_OR_RETURN(
-          const bool one,
-          ParseNormalizer(list[i], path + ".normalizers[" + std::to_string(i) + "]"));
-      nfc = nfc || one;
-    }
-    return nfc;
-  }
-  return InvalidArgument(
-      fmt::format("{}.type = '{}' is not supported; NFC and a Sequence of it are", path, type));
-}
-
-Status CheckDecoder(const json& spec, const std::string& path) {
-  if (spec.is_object()) {
-    const json& type = MemberOrNull(spec, "type");
-    if (type == "ByteLevel") return OkStatus();
-    const json& list = MemberOrNull(spec, "decoders");
-    if (type == "Sequence" && list.is_array() && list.size() == 1) {
-      return CheckDecoder(list[0], path + ".decoders[0]");
-    }
-  }
-  return InvalidArgument(path + " is not supported; ByteLevel and a Sequence of it alone are");
-}
-
-Result<Vocabulary> ParseVocabulary(const json& vocab) {
+Result<Vocabulary> ParseVocabulary(const json &vocab) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(vocab, "model.vocab"));
   Vocabulary out;
   out.reserve(vocab.size());
   std::unordered_set<std::int32_t> taken;
-  for (const auto& [token, value] : vocab.items()) {
+  for (const auto &[token, value] : vocab.items()) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t id,
                               IdOf(value, "model.vocab['" + token + "']", kTokenIdEnd - 1));
     if (!taken.insert(id).second) {
@@ -69,9 +36,9 @@ Result<Vocabulary> ParseVocabulary(const json& vocab) {
   return out;
 }
 
-Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const std::string& path) {
+Result<std::pair<std::string, std::string>> ParseMerge(const json &merge, const std::string &path) {
   if (merge.is_string()) {
-    const std::string& text = merge.get_ref<const std::string&>();
+    const std::string &text = merge.get_ref<const std::string &>();
     const std::size_t space = text.find(' ');
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
       return std::pair(text.substr(0, space), text.substr(space + 1));
@@ -85,45 +52,39 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const 
 }
 
 // Checks the members of the model that would change results if they were set.
-Status CheckModelOptions(const json& model, bool covers_all_bytes) {
-  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+Status CheckModelOptions(const json &model) {
+  for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string value, StringMember(model, "model", name, ""));
     if (!value.empty()) {
       return InvalidArgument(
           fmt::format("{} = '{}' is not supported; null is", MemberPath("model", name), value));
     }
   }
-  const json& dropout = MemberOrNull(model, "dropout");
+  const json &dropout = MemberOrNull(model, "dropout");
   if (!dropout.is_null() && dropout != 0) {
     return InvalidArgument("model.dropout = " + Excerpt(dropout) + " is not supported; null is");
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(const bool byte_fallback,
-                            BoolMember(model, "model", "byte_fallback", false));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string unk_token,
-                            StringMember(model, "model", "unk_token", ""));
-  if (!covers_all_bytes && (byte_fallback || !unk_token.empty())) {
-    return InvalidArgument(
-        "model.unk_token and model.byte_fallback are not supported with a vocabulary that lacks "
-        "some bytes; use null and false, and "
-        "texts with other bytes are refused");
   }
   return OkStatus();
 }
 
-Result<Bpe> ParseModel(const json& model) {
+Result<Bpe> ParseModel(const json &model) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(model, "model"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(model, "model", "type", "BPE"));
   if (type != "BPE") {
-    return InvalidArgument("model.type = '" + type + "' is not supported; byte-level BPE is");
+    return InvalidArgument("model.type = '" + type + "' is not supported; BPE is");
   }
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
       model, "model",
       {"type", "dropout", "unk_token", "continuing_subword_prefix", "end_of_word_suffix",
        "fuse_unk", "byte_fallback", "ignore_merges", "vocab", "merges"}));
+  BUTTRESS_RETURN_IF_ERROR(CheckModelOptions(model));
   Bpe::Spec spec;
   BUTTRESS_ASSIGN_OR_RETURN(spec.vocabulary, ParseVocabulary(MemberOrNull(model, "vocab")));
   BUTTRESS_ASSIGN_OR_RETURN(spec.ignore_merges, BoolMember(model, "model", "ignore_merges", false));
-  const json& merges = MemberOrNull(model, "merges");
+  BUTTRESS_ASSIGN_OR_RETURN(spec.byte_fallback, BoolMember(model, "model", "byte_fallback", false));
+  BUTTRESS_ASSIGN_OR_RETURN(spec.unk_token, StringMember(model, "model", "unk_token", ""));
+  BUTTRESS_ASSIGN_OR_RETURN(spec.fuse_unk, BoolMember(model, "model", "fuse_unk", false));
+  const json &merges = MemberOrNull(model, "merges");
   if (!merges.is_array()) {
     return InvalidArgument("model.merges = " + Excerpt(merges) + " is not a list");
   }
@@ -133,12 +94,10 @@ Result<Bpe> ParseModel(const json& model) {
                               ParseMerge(merges[i], "model.merges[" + std::to_string(i) + "]"));
     spec.merges.push_back(std::move(merge));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(Bpe bpe, Bpe::Create(std::move(spec)));
-  BUTTRESS_RETURN_IF_ERROR(CheckModelOptions(model, bpe.covers_all_bytes()));
-  return bpe;
+  return Bpe::Create(std::move(spec));
 }
 
-Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
+Result<AddedToken> ParseAddedToken(const json &spec, const std::string &path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
       spec, path, {"id", "content", "special", "lstrip", "rstrip", "single_word", "normalized"}));
@@ -158,9 +117,10 @@ Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
   return token;
 }
 
-// Hugging Face ignores the id in the file and gives an added token its id in the vocabulary or the
-// next free one. A file with other ids is refused, because model and tokenizer would disagree.
-Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabulary& vocabulary) {
+// Hugging Face ignores the id in the file and gives an added token its id in
+// the vocabulary or the next free one. A file with other ids is refused,
+// because model and tokenizer would disagree.
+Result<std::vector<AddedToken>> ParseAddedTokens(const json &list, const Vocabulary &vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
   if (!list.is_array()) {
@@ -180,7 +140,8 @@ Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabul
         it != vocabulary.end() ? it->second : std::max(largest + 1, vocabulary_size);
     if (token.id != expected) {
       return InvalidArgument(
-          fmt::format("{}.id = {}, but '{}' gets {}, its id in model.vocab or the next free one; "
+          fmt::format("{}.id = {}, but '{}' gets {}, its id in model.vocab or "
+                      "the next free one; "
                       "renumber it or put it into model.vocab",
                       path, token.id, token.content, expected));
     }
@@ -201,26 +162,31 @@ Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
       ExpectMembersAmong(root, "",
                          {"version", "truncation", "padding", "added_tokens", "normalizer",
                           "pre_tokenizer", "post_processor", "decoder", "model"}));
-  for (const char* name : {"truncation", "padding"}) {
+  for (const char *name : {"truncation", "padding"}) {
     if (!MemberOrNull(root, name).is_null()) {
-      return InvalidArgument(std::string(name) + " is not supported; null is");
+      // transformers turns both off unless a caller asks for them.
+      Log(kWarn,
+          "tokenizer.json sets what is not applied: texts are neither cut nor "
+          "padded",
+          {{"member", name}});
     }
   }
   BUTTRESS_ASSIGN_OR_RETURN(Bpe bpe, ParseModel(MemberOrNull(root, "model")));
   BUTTRESS_ASSIGN_OR_RETURN(PreTokenizer pre_tokenizer,
                             PreTokenizer::FromJson(MemberOrNull(root, "pre_tokenizer")));
-  BUTTRESS_ASSIGN_OR_RETURN(const bool nfc,
-                            ParseNormalizer(MemberOrNull(root, "normalizer"), "normalizer"));
+  BUTTRESS_ASSIGN_OR_RETURN(Normalizer normalizer,
+                            Normalizer::FromJson(MemberOrNull(root, "normalizer")));
   BUTTRESS_ASSIGN_OR_RETURN(TokenFrame frame,
                             ParsePostProcessor(MemberOrNull(root, "post_processor")));
-  BUTTRESS_RETURN_IF_ERROR(CheckDecoder(MemberOrNull(root, "decoder"), "decoder"));
+  BUTTRESS_ASSIGN_OR_RETURN(Decoder decoder, Decoder::FromJson(MemberOrNull(root, "decoder")));
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<AddedToken> added_tokens,
                             ParseAddedTokens(MemberOrNull(root, "added_tokens"), bpe.vocabulary()));
-  return TokenizerJson{.nfc = nfc,
+  return TokenizerJson{.normalizer = std::move(normalizer),
                        .pre_tokenizer = std::move(pre_tokenizer),
                        .bpe = std::move(bpe),
                        .added_tokens = std::move(added_tokens),
-                       .frame = std::move(frame)};
+                       .frame = std::move(frame),
+                       .decoder = std::move(decoder)};
 }
 
 }  // namespace buttress

@@ -1,4 +1,5 @@
-// Reads the parts of tokenizer.json that determine how text is encoded and decoded.
+// Reads the parts of tokenizer.json that determine how text is encoded and
+// decoded.
 #pragma once
 
 #include <string_view>
@@ -7,6 +8,8 @@
 #include "lib/base/status.h"
 #include "lib/tokenizer/added_tokens.h"
 #include "lib/tokenizer/bpe.h"
+#include "lib/tokenizer/decoder.h"
+#include "lib/tokenizer/normalizer.h"
 #include "lib/tokenizer/post_processor.h"
 #include "lib/tokenizer/pre_tokenizer.h"
 
@@ -16,15 +19,16 @@ namespace buttress {
 inline constexpr std::int32_t kTokenIdEnd = 1 << 22;
 
 struct TokenizerJson {
-  bool nfc = false;  // normalization form C before pre-tokenization
+  Normalizer normalizer;
   PreTokenizer pre_tokenizer;
   Bpe bpe;
   std::vector<AddedToken> added_tokens;
   TokenFrame frame;  // what the post-processor adds
+  Decoder decoder;
 };
 
-// Returns kInvalidArgument with the member that is malformed, or that is not supported and could
-// change results.
+// Returns kInvalidArgument with the member that is malformed, or that is not
+// supported and could change results.
 Result<TokenizerJson> ParseTokenizerJson(std::string_view text);
 
 }  // namespace buttress

@@ -8,7 +8,7 @@
 #include "lib/config/load.h"
 #include "lib/data/prompt_file.h"
 #include "lib/jinja/chat_template.h"
-#include "lib/tokenizer/byte_level_bpe_tokenizer.h"
+#include "lib/tokenizer/bpe_tokenizer.h"
 #include "lib/tokenizer/tokenizer_config.h"
 #include "lib/tokenizer/tokenizer_json.h"
 #include "lib/weights/safetensors.h"
@@ -88,8 +88,8 @@ void RunTokenizer(std::string_view input) {
   auto config = ParseTokenizerConfig(input);
   auto spec = ParseTokenizerJson(input);
   if (!spec.ok()) return;
-  const auto tokenizer = ByteLevelBpeTokenizer::Create(
-      *std::move(spec), config.ok() ? *std::move(config) : TokenizerConfig{});
+  const auto tokenizer =
+      BpeTokenizer::Create(*std::move(spec), config.ok() ? *std::move(config) : TokenizerConfig{});
   if (!tokenizer.ok()) return;
   const auto tokens = (*tokenizer)->Encode("Hello, Welt! 12345 \t\n é 漢字 <|im_end|>");
   if (tokens.ok()) (void)(*tokenizer)->Decode(*tokens, SpecialTokens::kSkip);

@@ -12,7 +12,7 @@
 
 namespace buttress {
 
-class ByteLevelBpeTokenizer : public Tokenizer {
+class BpeTokenizer : public Tokenizer {
  public:
   // Returns kInvalidArgument if the two files contradict each other.
   static Result<std::unique_ptr<Tokenizer>> Create(TokenizerJson spec, TokenizerConfig config);
@@ -30,23 +30,24 @@ class ByteLevelBpeTokenizer : public Tokenizer {
 
   std::int32_t pad_token_id() const override { return TokenId(config_.pad_token); }
 
-  const std::string& chat_template() const override { return config_.chat_template; }
+  const std::string &chat_template() const override { return config_.chat_template; }
 
  private:
-  // The decoded form of an id.
-  struct DecodedToken {
+  struct TokenText {
     bool exists = false;
     bool special = false;
-    std::string bytes;
+    std::string text;
   };
 
-  ByteLevelBpeTokenizer(TokenizerJson spec, TokenizerConfig config);
+  // `normalized` are the added tokens that match in normalized text, with
+  // normalized contents.
+  BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalized, TokenizerConfig config);
 
-  void AddDecodedToken(std::int32_t id, std::string_view text, bool special);
+  void AddToken(std::int32_t id, std::string_view text, bool special);
   void SetFrame();
-  Status EncodePlain(std::string text, std::size_t before, std::vector<std::int32_t>& tokens) const;
+  Status EncodePlain(std::string text, bool first, std::vector<std::int32_t> &tokens) const;
 
-  bool nfc_;
+  Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;
   Bpe bpe_;
   AddedTokenFinder raw_tokens_;         // match in the raw text
@@ -54,7 +55,8 @@ class ByteLevelBpeTokenizer : public Tokenizer {
   TokenFrame frame_;                    // what AddSpecialTokens adds
   TokenizerConfig config_;
   Vocabulary added_ids_;
-  std::vector<DecodedToken> tokens_;  // by id
+  Decoder decoder_;
+  std::vector<TokenText> tokens_;  // by id
 };
 
 }  // namespace buttress

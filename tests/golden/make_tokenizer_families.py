@@ -1,0 +1,59 @@
+"""Writes tests/golden/tokenizer/families.json: a small tokenizer of each kind, and what Hugging
+Face's `tokenizers` makes of texts with it.
+
+Run with an environment that has tokenizers 0.23: python tests/golden/make_tokenizer_families.py
+Every id and text in the file comes from that library.
+"""
+
+import json
+import pathlib
+import random
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "oracles/tokenizers"))
+from families import families  # noqa: E402
+from texts import hostile_texts  # noqa: E402
+
+CORPUS = (HERE / "tokenizer/corpus.txt").read_text().strip().split("\n")
+HANDWRITTEN = [
+    "", " ", "  ", "\n", " a", "a ", "  a  b   ", "Hello world", " Hello world",
+    "Hello, world!\n\n", "it's WE'RE", "12345 1.5e-10 3/4", "x²+y²=z² ½ Ⅷ ٣٤",
+    "你好，世界！2024", "Привет",
+    "👨‍👩‍👧‍👦 👍🏽", "é e\u0301",
+    "\u2581", "\u2581a", " \u2581 a", "<s>", "<s>a", "<s> a", " <s> a", "a<s>b", "a <s>", "<s><s>",
+    "<unk>\u4e01", "\u4e01\u4e02a\u4e03", "\u00a0a\u3000b\u200bc", "\t\ttabs",
+    "\x00\x7f\x80", "<0x41>",
+    "<|im_start|>user\nHi<|im_end|>\n", "<|begin_of_text|>hi<|eot_id|>", "<bos><start_of_turn>user",
+    "...!?;:", "a_b__c", "$x^{2}$ \\frac{1}{2}", "(){}[]<>", "\U0001d54f\U00020000\U000e0041\uffff",
+    "the the theThe THE", "\r\n\r\n x \r", "ab" * 20,
+]
+
+
+def main():
+    rng = random.Random(3)
+    texts = HANDWRITTEN + [t[:20] for t in hostile_texts(24, 17)]
+    out = {"texts": texts, "vocabularies": [], "families": []}
+    for name, tokenizer in families(CORPUS, 380):
+        spec = json.loads(tokenizer.to_str())
+        shared = {key: spec["model"].pop(key) for key in ("vocab", "merges")}
+        if shared not in out["vocabularies"]:
+            out["vocabularies"].append(shared)
+        decodes = []
+        size = tokenizer.get_vocab_size()
+        for _ in range(15):
+            ids = [rng.randrange(size) for _ in range(rng.randint(1, 8))]
+            kept, skipped = (tokenizer.decode(ids, skip_special_tokens=skip)
+                             for skip in (False, True))
+            decodes.append([ids, kept, skipped])
+        out["families"].append({
+            "name": name, "vocabulary": out["vocabularies"].index(shared), "tokenizer": spec,
+            "framed": tokenizer.encode("hi").ids,
+            "ids": [tokenizer.encode(text, add_special_tokens=False).ids for text in texts],
+            "decodes": decodes,
+        })
+    text = json.dumps(out, ensure_ascii=True, separators=(",", ":"))
+    (HERE / "tokenizer/families.json").write_text(text + "\n", encoding="utf-8")
+
+
+main()
