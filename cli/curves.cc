@@ -22,7 +22,7 @@ std::string CurvesSvg(const std::string& title, const std::vector<StepMeasuremen
                               curve("all wrong", "#cf222e", &StepMeasurements::acr_all_wrong),
                               curve("other constant", "#8250df", &StepMeasurements::acr_other)},
                     .top = 1},
-                   {.title = "entropy (nats a token)",
+                   {.title = "entropy (nats per token)",
                     .stacked = {},
                     .lines = {curve("entropy", "#0969da", &StepMeasurements::entropy)},
                     .top = 0}});

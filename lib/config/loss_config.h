@@ -160,7 +160,7 @@ struct AdaptiveEntropyConfig {
   template <class V>
   void Visit(V& v) {
     v("target", target,
-      "nats a token below which the bonus acts; 0 = off: entropy_coef stays as it is");
+      "nats per token below which the bonus acts; 0 = off: entropy_coef stays as it is");
     v("step", step, "change of the coefficient after a step: up at or below target, down above");
     v("min", min, "lower bound of the coefficient");
     v("max", max, "upper bound of the coefficient");

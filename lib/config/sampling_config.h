@@ -123,7 +123,7 @@ struct AlarmConfig {
     v("trend_steps", trend_steps, "steps of that line");
     v("kl_limit", kl_limit,
       "kl_drift: moving average of the KL of sampler and learner, or of start model and learner, "
-      "in nats a token");
+      "in nats per token");
     v("distinct_floor", distinct_floor,
       "responses_alike: moving average of the share of distinct responses in a group");
   }

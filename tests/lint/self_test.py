@@ -2,6 +2,7 @@
 import pathlib
 import tempfile
 
+import docs
 import format
 import include_direction
 import sizes
@@ -76,6 +77,13 @@ GOOD_LINES = [
 ]
 
 
+def dead_links(text):
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "x.md"
+        path.write_text(text)
+        return list(docs.dead_links(path))
+
+
 def formatted(text):
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "x.cc"
@@ -97,9 +105,11 @@ def main():
         expect(line, wording.check(path, line), 1)
     for path, line in GOOD_LINES:
         expect(line, wording.check(path, line), 0)
+    expect("dead links", dead_links("# Here\n[a](y.md) [b](#there)\n"), 2)
+    expect("live links", dead_links("# Here it is\n[a](x.md#here-it-is)\n"), 0)
     expect("unformatted code", formatted("int  x ;\n"), 1)
     expect("formatted code", formatted("int x;\n"), 0)
-    finish(problems, f"{len(CASES) + len(BAD_LINES) + 1} rules report what they are there for")
+    finish(problems, f"{len(CASES) + len(BAD_LINES) + 2} rules report what they are there for")
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ namespace buttress {
 // What the controller carries from one step to the next; empty before the first step.
 struct EntropyControl {
   std::optional<double> coef;          // of the next step
-  std::optional<double> last_entropy;  // nats a token, of the step before
+  std::optional<double> last_entropy;  // nats per token, of the step before
 
   bool operator==(const EntropyControl&) const = default;
 };
