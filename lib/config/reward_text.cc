@@ -66,9 +66,8 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
 }
 
 Status CheckVerifierName(std::string_view name) {
-  if (std::ranges::find(kVerifierNames, name) != std::end(kVerifierNames)) return OkStatus();
-  return InvalidArgument("unknown verifier '" + std::string(name) + "'" +
-                         SuggestNames(name, kVerifierNames));
+  const Result<VerifierId> id = FindChoice<VerifierId>(name);
+  return id.ok() ? OkStatus() : InvalidArgument("verifier " + id.status().message());
 }
 
 Status CheckRewardText(std::string_view text) {

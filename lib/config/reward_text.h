@@ -10,17 +10,12 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 
-// The names of lib/verify's table, in its order. They stand here so that every program can refuse a
-// name that no worker knows.
-inline constexpr std::string_view kVerifierNames[] = {
-    "exact",       "number",       "math",   "arithmetic", "countdown",
-    "normalized",  "choice",       "format", "length",     "overlong",
-    "json_schema", "instructions", "code",   "python",     "http"};
-
-// The verifiers, in the order of kVerifierNames.
+// The verifiers, in the order of lib/verify's table. They stand here so that every program can
+// refuse a name that no worker knows.
 enum class VerifierId : std::uint8_t {
   kExact,
   kNumber,
@@ -38,10 +33,24 @@ enum class VerifierId : std::uint8_t {
   kPython,
   kHttp,
 };
-
-constexpr std::string_view VerifierName(VerifierId id) {
-  return kVerifierNames[static_cast<std::size_t>(id)];
-}
+template <>
+inline constexpr ChoiceRow<VerifierId> kChoices<VerifierId>[] = {
+    {VerifierId::kExact, "exact"},
+    {VerifierId::kNumber, "number"},
+    {VerifierId::kMath, "math"},
+    {VerifierId::kArithmetic, "arithmetic"},
+    {VerifierId::kCountdown, "countdown"},
+    {VerifierId::kNormalized, "normalized"},
+    {VerifierId::kChoice, "choice"},
+    {VerifierId::kFormat, "format"},
+    {VerifierId::kLength, "length"},
+    {VerifierId::kOverlong, "overlong"},
+    {VerifierId::kJsonSchema, "json_schema"},
+    {VerifierId::kInstructions, "instructions"},
+    {VerifierId::kCode, "code"},
+    {VerifierId::kPython, "python"},
+    {VerifierId::kHttp, "http"},
+};
 
 struct SumTerm {
   double weight = 1;

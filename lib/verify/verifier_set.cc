@@ -66,7 +66,7 @@ Result<std::unique_ptr<Verifier>> MakeOne(std::string_view text, const RewardCon
   BUTTRESS_RETURN_IF_ERROR(CheckVerifierName(name));
   const auto table = VerifierTable();
   const auto entry = std::ranges::find(table, name, &VerifierEntry::name);
-  BUTTRESS_CHECK(entry != table.end(), "kVerifierNames has a name that the table lacks");
+  BUTTRESS_CHECK(entry != table.end(), "a VerifierId has no row in the table");
   if (!entry->known_answers.empty()) {
     RewardConfig tested = config;
     tested.math = {};  // the mode and the anchors change which answers are correct

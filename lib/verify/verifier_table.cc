@@ -106,91 +106,92 @@ constexpr KnownAnswer kInstructionsAnswers[] = {
 };
 
 constexpr VerifierEntry kTable[] = {
-    {.name = VerifierName(VerifierId::kExact),
+    {.name = ChoiceName(VerifierId::kExact),
      .make = Plain<MakeExact>,
      .meaning = "the response equals the answer, except for white space at the ends",
      .known_answers = kExactAnswers},
-    {.name = VerifierName(VerifierId::kNumber),
+    {.name = ChoiceName(VerifierId::kNumber),
      .make = Plain<MakeNumber>,
      .meaning = "the final number of a worked solution (after ####, in \\boxed{}, after 'answer "
                 "is', else the last one) equals that of the answer",
      .source = "GSM8K, arXiv 2110.14168",
      .known_answers = kNumberAnswers},
-    {.name = VerifierName(VerifierId::kMath),
+    {.name = ChoiceName(VerifierId::kMath),
      .make = Plain<MakeMath>,
      .meaning = "the final answer (\\boxed{}, 'final answer is', ####, 'Answer:', else the last "
                 "expression) has the meaning of the reference",
      .settings = "run.reward.math",
      .known_answers = kMathAnswers},
-    {.name = VerifierName(VerifierId::kArithmetic),
+    {.name = ChoiceName(VerifierId::kArithmetic),
      .make = Plain<MakeArithmetic>,
      .meaning = "the response, or the content of its <answer> tags, is the integer of the answer "
                 "and nothing else",
      .known_answers = kArithmeticAnswers},
-    {.name = VerifierName(VerifierId::kCountdown),
+    {.name = ChoiceName(VerifierId::kCountdown),
      .make = Plain<MakeCountdown>,
      .meaning =
          "the response is an expression over the given numbers that equals the target exactly",
      .settings = "run.reward.use_all",
      .known_answers = kCountdownAnswers},
-    {.name = VerifierName(VerifierId::kNormalized),
+    {.name = ChoiceName(VerifierId::kNormalized),
      .make = Plain<MakeNormalized>,
      .meaning = "the response has the words of the answer, or of one of a JSON list, regardless of "
                 "case, punctuation, articles and white space",
      .source = "SQuAD, arXiv 1606.05250",
      .known_answers = kNormalizedAnswers},
-    {.name = VerifierName(VerifierId::kChoice),
+    {.name = ChoiceName(VerifierId::kChoice),
      .make = Plain<MakeChoice>,
      .meaning = "the response names the letter of the answer, A to J",
      .known_answers = kChoiceAnswers},
-    {.name = VerifierName(VerifierId::kFormat),
+    {.name = ChoiceName(VerifierId::kFormat),
      .make = Plain<MakeFormat>,
      .meaning = "the response consists of the configured tags in their order, each once",
      .settings = "run.reward.format",
      .known_answers = kFormatAnswers},
-    {.name = VerifierName(VerifierId::kLength),
+    {.name = ChoiceName(VerifierId::kLength),
      .make = Plain<MakeLength>,
      .meaning = "the length of the response is between min and max",
      .settings = "run.reward.length"},
-    {.name = VerifierName(VerifierId::kOverlong),
+    {.name = ChoiceName(VerifierId::kOverlong),
      .make = Plain<MakeOverlong>,
      .meaning = "the completion is short enough; near its token limit the reward falls from 0 to "
                 "-1; for use in a sum",
      .settings = "run.reward.length",
      .source = "DAPO, arXiv 2503.14476, eq. 13",
      .known_answers = kOverlongAnswers},
-    {.name = VerifierName(VerifierId::kJsonSchema),
+    {.name = ChoiceName(VerifierId::kJsonSchema),
      .make = Plain<MakeJsonSchema>,
      .meaning = "the response contains JSON that fits the schema in the answer",
      .source = "JSON Schema, draft 2020-12",
      .known_answers = kJsonSchemaAnswers},
-    {.name = VerifierName(VerifierId::kInstructions),
+    {.name = ChoiceName(VerifierId::kInstructions),
      .make = Plain<MakeInstructions>,
      .meaning = "the response follows every instruction in the answer or row (instruction_id_list "
                 "and kwargs)",
      .source = "IFEval, arXiv 2311.07911",
      .known_answers = kInstructionsAnswers},
-    {.name = VerifierName(VerifierId::kCode),
+    {.name = ChoiceName(VerifierId::kCode),
      .make = Plain<MakeCode>,
      .meaning = "the program in the response passes the tests in the answer, in a sandbox "
                 "(lib/verify/code/tests.h)",
      .settings = "run.reward.code"},
-    {.name = VerifierName(VerifierId::kPython),
+    {.name = ChoiceName(VerifierId::kPython),
      .make = MakePython,
      .meaning = "python:FILE:FUNCTION, an unchanged reward function of verl (compute_score) or "
                 "TRL, judges it so",
      .settings = "run.reward.python"},
-    {.name = VerifierName(VerifierId::kHttp),
+    {.name = ChoiceName(VerifierId::kHttp),
      .make = Plain<MakeHttp>,
      .meaning = "the server at run.reward.http.url judges it so",
      .settings = "run.reward.http"},
 };
 
 constexpr bool HasARowForEachName() {
-  return std::ranges::equal(kTable, kVerifierNames, {}, &VerifierEntry::name);
+  return std::ranges::equal(kTable, kChoices<VerifierId>, {}, &VerifierEntry::name,
+                            &ChoiceRow<VerifierId>::name);
 }
 
-static_assert(HasARowForEachName(), "kTable must have the verifiers of kVerifierNames in order");
+static_assert(HasARowForEachName(), "kTable must have a row for each VerifierId, in order");
 
 }  // namespace
 

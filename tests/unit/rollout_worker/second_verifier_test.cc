@@ -75,7 +75,7 @@ TEST(SecondVerifier, IsMadeFromItsSettings) {
   EXPECT_NE(*SecondVerifier::Make(config, metrics), nullptr);
   config.second.verifier = "nubmer";
   EXPECT_THAT(SecondVerifier::Make(config, metrics).status().message(),
-              HasSubstr("run.reward.second.verifier: unknown verifier 'nubmer'"));
+              HasSubstr("run.reward.second.verifier: verifier 'nubmer' is unknown"));
 }
 
 }  // namespace

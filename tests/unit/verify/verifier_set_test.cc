@@ -7,7 +7,6 @@
 namespace buttress {
 namespace {
 
-using ::testing::ElementsAreArray;
 using ::testing::HasSubstr;
 using ::testing::UnorderedElementsAre;
 
@@ -43,7 +42,7 @@ TEST(VerifierSet, TheErrorOfAnUnknownNameGivesItsKeyAndTheKnownNames) {
   EXPECT_EQ(set.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(
       set.status().message(),
-      HasSubstr("run.reward.by_source.gsm8k: unknown verifier 'nmber'; did you mean 'number'?"));
+      HasSubstr("run.reward.by_source.gsm8k: verifier 'nmber' is unknown; did you mean 'number'?"));
 }
 
 TEST(VerifierSet, ASumScoresUnderItsFirstPartsNameAndListsAllParts) {
@@ -85,9 +84,9 @@ TEST(VerifierTable, EveryVerifierHasACorrectAndAWrongKnownAnswer) {
 }
 
 TEST(VerifierTable, TheConfigurationKnowsItsNames) {
-  std::vector<std::string_view> names;
-  for (const VerifierEntry& entry : VerifierTable()) names.push_back(entry.name);
-  EXPECT_THAT(names, ElementsAreArray(kVerifierNames));
+  for (const VerifierEntry& entry : VerifierTable()) {
+    EXPECT_TRUE(CheckVerifierName(entry.name).ok()) << entry.name;
+  }
 }
 
 TEST(VerifierTable, AVerifierThatFailsAKnownAnswerIsRefused) {

@@ -47,7 +47,7 @@ TEST(WeightedSum, AnUnscorablePartMakesTheSumUnscorable) {
 TEST(WeightedSum, AnUnknownPartIsNamed) {
   const auto verifier = MakeVerifier("math + 0.2 * formt", RewardConfig{});
   ASSERT_FALSE(verifier.ok());
-  EXPECT_THAT(verifier.status().message(), HasSubstr("unknown verifier 'formt'"));
+  EXPECT_THAT(verifier.status().message(), HasSubstr("verifier 'formt' is unknown"));
 }
 
 }  // namespace
