@@ -3,12 +3,16 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <iterator>
 #include <numeric>
+#include <utility>
 
 #include "lib/experience/group_offsets.h"
 
 namespace buttress {
 namespace {
+
+std::size_t Index(std::int32_t row) { return static_cast<std::size_t>(row); }
 
 Status CheckInput(std::span<const CompletionLoad> completions,
                   std::span<const std::int32_t> group_offsets, const PlacementOptions& options) {
@@ -18,6 +22,16 @@ Status CheckInput(std::span<const CompletionLoad> completions,
     return InvalidArgument(
         fmt::format("micro_batch_tokens = {}; expected 1 or more", options.micro_batch_tokens));
   BUTTRESS_RETURN_IF_ERROR(CheckGroupOffsets(group_offsets, completions.size()));
+  for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
+    for (std::int32_t row = group_offsets[k] + 1; row < group_offsets[k + 1]; ++row) {
+      const std::int32_t first = completions[Index(group_offsets[k])].prompt_tokens;
+      const std::int32_t other = completions[Index(row)].prompt_tokens;
+      if (first != other)
+        return InvalidArgument(
+            fmt::format("group {}: prompts of {} and {} tokens; expected one prompt for the group",
+                        k, first, other));
+    }
+  }
   for (std::size_t i = 0; i < completions.size(); ++i) {
     const CompletionLoad& load = completions[i];
     if (load.prompt_tokens >= 0 && load.trained_tokens >= 0 &&
@@ -55,24 +69,40 @@ std::vector<std::size_t> ByDescendingWeight(std::span<const std::int64_t> weight
   return order;
 }
 
-std::vector<MicroBatch> FillMicroBatches(std::span<const CompletionLoad> completions,
-                                         std::span<const std::int32_t> rows,
-                                         std::int64_t micro_batch_tokens) {
-  std::vector<std::int64_t> weights;
-  weights.reserve(rows.size());
-  for (const std::int32_t row : rows)
-    weights.push_back(completions[static_cast<std::size_t>(row)].forward_tokens());
-  std::vector<MicroBatch> batches;
-  for (const std::size_t i : ByDescendingWeight(weights)) {
-    auto fit = std::find_if(batches.begin(), batches.end(), [&](const MicroBatch& batch) {
-      return batch.forward_tokens + weights[i] <= micro_batch_tokens;
+// Joins items into bins of at most `capacity` tokens: first fit by descending size. An item that is
+// larger is alone in its bin. `fixed` tokens come once with each bin.
+std::vector<MicroBatch> FirstFit(std::span<const MicroBatch> items, std::int64_t fixed,
+                                 std::int64_t capacity) {
+  std::vector<std::int64_t> sizes;
+  sizes.reserve(items.size());
+  for (const MicroBatch& item : items) sizes.push_back(item.forward_tokens);
+  std::vector<MicroBatch> bins;
+  for (const std::size_t i : ByDescendingWeight(sizes)) {
+    auto bin = std::find_if(bins.begin(), bins.end(), [&](const MicroBatch& other) {
+      return other.forward_tokens + sizes[i] <= capacity;
     });
-    if (fit == batches.end()) fit = batches.emplace(batches.end());
-    fit->completions.push_back(rows[i]);
-    fit->forward_tokens += weights[i];
+    if (bin == bins.end()) bin = bins.insert(bins.end(), MicroBatch{{}, fixed});
+    bin->completions.insert(bin->completions.end(), items[i].completions.begin(),
+                            items[i].completions.end());
+    bin->forward_tokens += sizes[i];
   }
-  for (MicroBatch& batch : batches) std::sort(batch.completions.begin(), batch.completions.end());
-  return batches;
+  return bins;
+}
+
+// Cuts a group into pieces of at most `capacity` tokens, the prompt included in each.
+std::vector<MicroBatch> CutGroup(std::span<const CompletionLoad> completions,
+                                 std::span<const std::int32_t> rows, std::int64_t capacity) {
+  std::vector<MicroBatch> items;
+  for (const std::int32_t row : rows)
+    items.push_back({{row}, completions[Index(row)].completion_tokens});
+  const std::int64_t prompt = rows.empty() ? 0 : completions[Index(rows[0])].prompt_tokens;
+  return FirstFit(items, prompt, capacity);
+}
+
+std::int64_t ForwardTokens(std::span<const MicroBatch> pieces) {
+  std::int64_t tokens = 0;
+  for (const MicroBatch& piece : pieces) tokens += piece.forward_tokens;
+  return tokens;
 }
 
 }  // namespace
@@ -83,34 +113,34 @@ Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
   BUTTRESS_RETURN_IF_ERROR(CheckInput(completions, group_offsets, options));
   const std::size_t groups = group_offsets.size() - 1;
   const auto ranks = static_cast<std::size_t>(options.ranks);
-  std::vector<std::vector<std::int32_t>> rows(groups);
+  std::vector<std::vector<MicroBatch>> pieces(groups);
   std::vector<std::int64_t> weights(groups, 0);
   for (std::size_t k = 0; k < groups; ++k) {
-    rows[k] = RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options);
-    for (const std::int32_t row : rows[k])
-      weights[k] += completions[static_cast<std::size_t>(row)].forward_tokens();
+    pieces[k] = CutGroup(completions,
+                         RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options),
+                         options.micro_batch_tokens);
+    weights[k] = ForwardTokens(pieces[k]);
   }
   Placement placement;
   placement.rank_of_group.assign(groups, -1);
   std::vector<std::int64_t> rank_tokens(ranks, 0);
   for (const std::size_t k : ByDescendingWeight(weights)) {
-    if (rows[k].empty()) continue;
+    if (pieces[k].empty()) continue;
     const auto lightest = std::min_element(rank_tokens.begin(), rank_tokens.end());
     *lightest += weights[k];
     placement.rank_of_group[k] = static_cast<std::int32_t>(lightest - rank_tokens.begin());
   }
-  std::vector<std::vector<std::int32_t>> rank_rows(ranks);
+  std::vector<std::vector<MicroBatch>> rank_pieces(ranks);
   for (std::size_t k = 0; k < groups; ++k) {
-    if (rows[k].empty()) continue;
-    std::vector<std::int32_t>& out =
-        rank_rows[static_cast<std::size_t>(placement.rank_of_group[k])];
-    out.insert(out.end(), rows[k].begin(), rows[k].end());
+    if (pieces[k].empty()) continue;
+    std::vector<MicroBatch>& out = rank_pieces[Index(placement.rank_of_group[k])];
+    std::move(pieces[k].begin(), pieces[k].end(), std::back_inserter(out));
   }
-  for (const std::vector<std::int32_t>& of_rank : rank_rows) {
-    placement.micro_batches.push_back(
-        FillMicroBatches(completions, of_rank, options.micro_batch_tokens));
-    placement.rounds = std::max(placement.rounds,
-                                static_cast<std::int32_t>(placement.micro_batches.back().size()));
+  for (const std::vector<MicroBatch>& of_rank : rank_pieces) {
+    std::vector<MicroBatch>& batches = placement.micro_batches.emplace_back(
+        FirstFit(of_rank, /*fixed=*/0, options.micro_batch_tokens));
+    for (MicroBatch& batch : batches) std::sort(batch.completions.begin(), batch.completions.end());
+    placement.rounds = std::max(placement.rounds, static_cast<std::int32_t>(batches.size()));
   }
   return placement;
 }

@@ -12,16 +12,11 @@ namespace buttress {
 
 // The cost of one completion, and whether it has to be run.
 struct CompletionLoad {
-  std::int32_t prompt_tokens = 0;
+  std::int32_t prompt_tokens = 0;      // the same for all completions of a group
   std::int32_t completion_tokens = 0;  // trained or not
   std::int32_t trained_tokens = 0;
   bool scorable = true;
   bool has_advantage = true;  // the advantage is not exactly 0
-
-  // Tokens of the forward pass.
-  std::int64_t forward_tokens() const {
-    return static_cast<std::int64_t>(prompt_tokens) + completion_tokens;
-  }
 };
 
 struct PlacementOptions {
@@ -34,7 +29,7 @@ struct PlacementOptions {
 
 struct MicroBatch {
   std::vector<std::int32_t> completions;  // rows of the plan, ascending
-  std::int64_t forward_tokens = 0;
+  std::int64_t forward_tokens = 0;        // completions, and the prompt of each group once
 };
 
 struct Placement {
@@ -55,8 +50,11 @@ struct Placement {
 // first (Graham 1969): groups by descending forward tokens, each to the rank with the fewest so
 // far; the heaviest rank has at most 4/3 of the least possible load.
 //
-// Micro-batches: first fit by descending length, at most micro_batch_tokens forward tokens each; a
-// longer completion is alone in its micro-batch. Ties go to the smaller index.
+// Micro-batches: at most micro_batch_tokens forward tokens each; a completion that is longer with
+// its prompt is alone in its micro-batch. The completions of a group stay together, because they
+// share the forward pass of the prompt: a group that fits is placed whole, first fit by descending
+// size; a longer group is cut into pieces that are filled in the same way. Ties go to the smaller
+// index.
 //
 // kInvalidArgument names offsets, sizes or options that are out of range.
 Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,

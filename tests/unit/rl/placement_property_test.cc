@@ -19,9 +19,10 @@ Batch RandomBatch(RandomStream& random) {
   const std::uint64_t groups = random.Below(30);
   for (std::uint64_t k = 0; k < groups; ++k) {
     const bool has_advantage = random.Below(3) > 0;
+    const auto prompt_tokens = static_cast<std::int32_t>(random.Below(20));
     for (std::uint64_t i = random.Below(9); i > 0; --i) {
       CompletionLoad load;
-      load.prompt_tokens = static_cast<std::int32_t>(random.Below(20));
+      load.prompt_tokens = prompt_tokens;
       load.completion_tokens = static_cast<std::int32_t>(random.Below(200));
       load.trained_tokens = static_cast<std::int32_t>(
           random.Below(static_cast<std::uint64_t>(load.completion_tokens) + 1));
@@ -44,6 +45,20 @@ bool MustRun(const Batch& batch, std::size_t group, std::size_t row,
          std::any_of(begin, end, [](const CompletionLoad& other) {
            return other.scorable && other.trained_tokens > 0 && other.has_advantage;
          });
+}
+
+// Tokens of `rows`, with the prompt of each group once.
+std::int64_t ForwardTokens(const Batch& batch, const std::vector<std::int32_t>& rows) {
+  std::int64_t tokens = 0;
+  std::ptrdiff_t last_group = -1;
+  for (const std::int32_t row : rows) {
+    const auto next = std::upper_bound(batch.offsets.begin(), batch.offsets.end(), row);
+    const std::ptrdiff_t group = next - batch.offsets.begin() - 1;
+    const CompletionLoad& load = batch.loads[static_cast<std::size_t>(row)];
+    tokens += load.completion_tokens + (group == last_group ? 0 : load.prompt_tokens);
+    last_group = group;
+  }
+  return tokens;
 }
 
 // Forward tokens of one rank.
@@ -70,12 +85,11 @@ TEST(PlaceGroupsProperty, RunsEachCompletionThatMustRunExactlyOnce) {
     for (std::size_t rank = 0; rank < placement->micro_batches.size(); ++rank) {
       most = std::max(most, placement->micro_batches[rank].size());
       for (const MicroBatch& micro_batch : placement->micro_batches[rank]) {
-        std::int64_t tokens = 0;
         for (const std::int32_t row : micro_batch.completions) {
           ++seen[static_cast<std::size_t>(row)];
           rank_of_row[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(rank);
-          tokens += batch.loads[static_cast<std::size_t>(row)].forward_tokens();
         }
+        const std::int64_t tokens = ForwardTokens(batch, micro_batch.completions);
         EXPECT_EQ(tokens, micro_batch.forward_tokens);
         EXPECT_TRUE(tokens <= options.micro_batch_tokens || micro_batch.completions.size() == 1);
       }
@@ -101,12 +115,11 @@ TEST(PlaceGroupsProperty, RanksDifferByAtMostTheHeaviestGroup) {
     ASSERT_TRUE(placement.ok());
     std::int64_t heaviest = 0;
     for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
-      std::int64_t tokens = 0;
-      for (auto row = static_cast<std::size_t>(batch.offsets[k]);
-           row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {
-        if (MustRun(batch, k, row, options)) tokens += batch.loads[row].forward_tokens();
+      std::vector<std::int32_t> rows;
+      for (std::int32_t row = batch.offsets[k]; row < batch.offsets[k + 1]; ++row) {
+        if (MustRun(batch, k, static_cast<std::size_t>(row), options)) rows.push_back(row);
       }
-      heaviest = std::max(heaviest, tokens);
+      heaviest = std::max(heaviest, ForwardTokens(batch, rows));
     }
     std::int64_t least = RankTokens(*placement, 0);
     std::int64_t most = least;

@@ -53,6 +53,34 @@ TEST(PlaceGroupsTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
   EXPECT_EQ(placement->rounds, 3);
 }
 
+TEST(PlaceGroupsTest, RunsThePromptOfAGroupOnce) {
+  // Three groups of 8 completions of 10 to 17 tokens with prompts of 100: two groups fit together.
+  std::vector<CompletionLoad> loads;
+  for (std::int32_t i = 0; i < 24; ++i) {
+    loads.push_back(Load(10 + i % 8));
+    loads.back().prompt_tokens = 100;
+  }
+  const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 8, 16, 24},
+                                     {.ranks = 1, .micro_batch_tokens = 500});
+  ASSERT_TRUE(placement.ok());
+  ASSERT_EQ(placement->micro_batches[0].size(), 2U);
+  EXPECT_EQ(placement->micro_batches[0][0].completions.size(), 16U);
+  EXPECT_EQ(placement->micro_batches[0][0].forward_tokens, 2 * (100 + 108));
+  EXPECT_EQ(RankTokens(*placement, 0), 3 * (100 + 108));
+}
+
+TEST(PlaceGroupsTest, CutsAGroupThatDoesNotFit) {
+  // A prompt of 6 and completions of 5, 4, 3, 2: 6 + 5 + 3 and 6 + 4 + 2 in 14 tokens.
+  std::vector<CompletionLoad> loads = {Load(2), Load(3), Load(4), Load(5)};
+  for (CompletionLoad& load : loads) load.prompt_tokens = 6;
+  const auto placement =
+      PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 1, .micro_batch_tokens = 14});
+  ASSERT_TRUE(placement.ok());
+  ASSERT_EQ(placement->micro_batches[0].size(), 2U);
+  EXPECT_EQ(placement->micro_batches[0][0].completions, (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(placement->micro_batches[0][1].completions, (std::vector<std::int32_t>{0, 2}));
+}
+
 TEST(PlaceGroupsTest, LeavesOutGroupsWithoutAdvantagesUnlessOptionsAskForThem) {
   const std::vector<CompletionLoad> loads = {Load(2, false), Load(2, false), Load(3, false),
                                              Load(3, true)};
@@ -91,6 +119,9 @@ TEST(PlaceGroupsTest, RefusesInvalidShapes) {
   EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1, 0, 1}, {}).ok());
   EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1}, {.ranks = 0}).ok());
   EXPECT_FALSE(PlaceGroups(loads, std::vector<std::int32_t>{0, 1}, {.micro_batch_tokens = 0}).ok());
+  std::vector<CompletionLoad> two_prompts = {Load(2), Load(2)};
+  two_prompts[1].prompt_tokens = 3;
+  EXPECT_FALSE(PlaceGroups(two_prompts, std::vector<std::int32_t>{0, 2}, {}).ok());
   const std::vector<CompletionLoad> negative = {Load(-1)};
   EXPECT_FALSE(PlaceGroups(negative, std::vector<std::int32_t>{0, 1}, {}).ok());
 }
