@@ -9,37 +9,20 @@
 #include <string>
 
 #include "learner/job.h"
+#include "learner/rank_device.h"
 #include "learner/sft.h"
 #include "lib/base/address.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
 #include "lib/base/shutdown.h"
-#include "lib/collectives/cuda_library.h"
+#include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 
 namespace buttress {
 namespace {
-
-// Returns the rank on this machine, which mpirun of Open MPI sets; 0 without mpirun.
-int LocalRank() {
-  const char* text = std::getenv("OMPI_COMM_WORLD_LOCAL_RANK");
-  return text == nullptr ? 0 : std::atoi(text);
-}
-
-bool UnderMpirun() { return std::getenv("OMPI_COMM_WORLD_SIZE") != nullptr; }
-
-Result<ModelDevice> OpenDevice(const LearnerConfig& local, int rank) {
-  ModelDevice device;
-  if (local.device != ComputeDevice::kCuda) return device;
-  BUTTRESS_RETURN_IF_ERROR(
-      OpenCudaLibrary("rank " + std::to_string(rank), "local.learner.device: cpu").status());
-  device.cuda = true;
-  device.index = LocalRank() % VisibleCudaDevices();
-  return device;
-}
 
 // Sets the variables that Open MPI and NCCL read when they start. A variable that the environment
 // already has keeps its value.
@@ -53,17 +36,15 @@ Result<std::unique_ptr<Collective>> MakeControl(const LearnerConfig& local) {
   UseInterface(local.interface);
   if (local.collective != CollectiveKind::kLocal)
     return MakeMpiCollective(std::chrono::milliseconds(local.collective_timeout_ms));
-  if (UnderMpirun() && std::string(std::getenv("OMPI_COMM_WORLD_SIZE")) != "1") {
-    return InvalidArgument(
-        c10::str("local.learner.collective = local is for one rank, mpirun started ",
-                 std::getenv("OMPI_COMM_WORLD_SIZE"), "; use mpi, or nccl where there are GPUs"));
-  }
-  return MakeLocalCollective();
+  std::unique_ptr<Collective> alone = MakeLocalCollective();
+  BUTTRESS_RETURN_IF_ERROR(CheckWorld(ReadLaunch(), *alone));
+  return alone;
 }
 
 // Checks that all ranks have the same settings of `run`; every rank gets the same answer.
 Status CheckRanks(const RunConfig& config, Collective& control, int expected_world) {
   const int world = control.size();
+  BUTTRESS_RETURN_IF_ERROR(CheckWorld(ReadLaunch(), control));
   if (expected_world > 0 && world != expected_world) {
     return InvalidArgument(c10::str("--expect-world is ", expected_world, ", but the job has ",
                                     world, " ranks; start it with mpirun -np ", expected_world));
@@ -83,11 +64,11 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
 // <out>/learner/<rank>.metrics. A port that is taken is a warning: a run does not fail for its
 // metrics.
 Status ServeMetrics(Metrics& metrics, const RunConfig& config, const Credentials& credentials,
-                    int rank) {
+                    int rank, LocalPlace place) {
   std::string address = config.local.learner.metrics;
   const std::size_t colon = address.rfind(':');
   const int port = colon == std::string::npos ? 0 : std::atoi(address.c_str() + colon + 1);
-  if (port != 0) address = address.substr(0, colon + 1) + std::to_string(port + LocalRank());
+  if (port != 0) address = address.substr(0, colon + 1) + std::to_string(port + place.rank);
   if (const Status status = metrics.Serve(address, credentials); !status.ok()) {
     Log(kWarn, status.message());
     return OkStatus();
@@ -105,21 +86,19 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   at::set_num_threads(static_cast<int>(local.threads));
-  BUTTRESS_ASSIGN_OR_RETURN(const ModelDevice device, OpenDevice(local, rank));
-  std::unique_ptr<Collective> nccl;
-  if (local.collective == CollectiveKind::kNccl) {
-    BUTTRESS_ASSIGN_OR_RETURN(
-        nccl, MakeNcclCollective(control, device.index,
-                                 std::chrono::milliseconds(local.collective_timeout_ms)));
-  }
-  Collective& tensors = nccl ? *nccl : control;
+  BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
+                            OpenRankDevice(local.device, local.collective == CollectiveKind::kNccl,
+                                           control, "local.learner.device: cpu",
+                                           std::chrono::milliseconds(local.collective_timeout_ms)));
+  Collective& tensors = own.nccl ? *own.nccl : control;
 
   BUTTRESS_ASSIGN_OR_RETURN(
-      const auto model, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+      const auto model,
+      Transformer::Load(config.run.model.path, config.run.model.dtype, own.device));
   std::unique_ptr<Transformer> reference;
   if (config.run.algorithm.kl_coef > 0) {
     BUTTRESS_ASSIGN_OR_RETURN(
-        reference, Transformer::Load(config.run.model.path, config.run.model.dtype, device));
+        reference, Transformer::Load(config.run.model.path, config.run.model.dtype, own.device));
   }
   CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
@@ -127,7 +106,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
                                                               control, tensors, source));
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);
-  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank));
+  BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank, own.place));
   return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics,
                     credentials)
       .Run();
@@ -201,8 +180,9 @@ int Run(int argc, char** argv) {
   if (sft_command.parsed()) {
     at::set_num_threads(static_cast<int>(sft.threads));
     constexpr std::chrono::minutes kTimeout{1};
-    return Report(OnCollective(UnderMpirun() ? MakeMpiCollective(kTimeout) : MakeLocalCollective(),
-                               [&](Collective& control) { return RunSft(sft, control); }));
+    return Report(
+        OnCollective(ReadLaunch().ranks > 1 ? MakeMpiCollective(kTimeout) : MakeLocalCollective(),
+                     [&](Collective& control) { return RunSft(sft, control); }));
   }
   bool done = false;
   const auto config = LoadByFlags(flags, &done);

@@ -12,6 +12,7 @@
 
 #include "learner/grad_reducer.h"
 #include "learner/optimizer.h"
+#include "learner/rank_device.h"
 #include "learner/sft_data.h"
 #include "learner/token_batch.h"
 #include "lib/base/clock.h"
@@ -40,8 +41,7 @@ bool HasWeights(const std::string& folder) {
          std::filesystem::exists(JoinPath(folder, "model.safetensors.index.json"), error);
 }
 
-Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options) {
-  const ModelDevice device{options.device == ComputeDevice::kCuda, 0};
+Result<std::unique_ptr<Transformer>> MakeModel(const SftOptions& options, ModelDevice device) {
   if (HasWeights(options.model)) return Transformer::Load(options.model, options.dtype, device);
   BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(options.model));
   return Transformer::Random(config, options.dtype, device, options.seed);
@@ -97,23 +97,24 @@ class Progress {
 
 class SftRun {
  public:
-  SftRun(const SftOptions& options, Collective& collective, Transformer& model,
+  // `control` carries bytes on the CPU, `tensors` gradients.
+  SftRun(const SftOptions& options, Collective& control, Collective& tensors, Transformer& model,
          std::vector<SftExample> examples)
       : options_(options),
         optim_(OptimOf(options)),
-        collective_(collective),
+        control_(control),
         model_(model),
         examples_(std::move(examples)),
         indices_(examples_.size(), options.seed),
         optimizer_(model.parameters(), optim_, options.seed),
-        reducer_(model.units(), collective, kCollectiveTimeout) {}
+        reducer_(model.units(), tensors, kCollectiveTimeout) {}
 
   Status Train() {
     Progress progress(options_.steps);
     for (std::int64_t step = 1; step <= options_.steps; ++step) {
       if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
       BUTTRESS_RETURN_IF_ERROR(Step(step));
-      if (collective_.rank() == 0)
+      if (control_.rank() == 0)
         progress.Show(step, loss_, LearningRate(optim_, step, options_.steps), batch_tokens_);
     }
     return OkStatus();
@@ -135,7 +136,7 @@ class SftRun {
     if (!micro_batch.empty()) Backward(micro_batch);
     BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
     BUTTRESS_RETURN_IF_ERROR(
-        collective_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
+        control_.AllReduceSum({&loss_, 1, DType::kFloat64})->Wait(kCollectiveTimeout));
     const double norm = reducer_.Norm();
     if (!std::isfinite(norm)) {
       return DataLoss(c10::str("the gradient of step ", step, " is not finite; lower --lr (",
@@ -155,7 +156,7 @@ class SftRun {
       const SftExample& example = examples_[indices_.Next()];
       trained_tokens_ += static_cast<std::int64_t>(example.response.size());
       batch_tokens_ += static_cast<std::int64_t>(example.prompt.size() + example.response.size());
-      if (i % collective_.size() == collective_.rank()) mine.push_back(&example);
+      if (i % control_.size() == control_.rank()) mine.push_back(&example);
     }
     return mine;
   }
@@ -171,7 +172,7 @@ class SftRun {
 
   const SftOptions& options_;
   const OptimConfig optim_;
-  Collective& collective_;
+  Collective& control_;
   Transformer& model_;
   const std::vector<SftExample> examples_;
   ShuffledIndices indices_;
@@ -184,13 +185,18 @@ class SftRun {
 
 }  // namespace
 
-Status RunSft(const SftOptions& options, Collective& collective) {
+Status RunSft(const SftOptions& options, Collective& control) {
   if (options.steps < 1 || options.batch < 1)
     return InvalidArgument("--steps and --batch must be at least 1");
-  BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options));
+  const bool cuda = options.device == ComputeDevice::kCuda;
+  BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
+                            OpenRankDevice(options.device, cuda && control.size() > 1, control,
+                                           "--device cpu", kCollectiveTimeout));
+  Collective& tensors = own.nccl ? *own.nccl : control;
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
   BUTTRESS_ASSIGN_OR_RETURN(auto examples, LoadExamples(options, model->config()));
-  BUTTRESS_RETURN_IF_ERROR(SftRun(options, collective, *model, std::move(examples)).Train());
-  if (collective.rank() != 0) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(examples)).Train());
+  if (control.rank() != 0) return OkStatus();
   return SaveModelFolder(*model, options.model, options.out);
 }
 

@@ -28,9 +28,9 @@ struct SftOptions {
   std::int64_t micro_batch_tokens = 16384;
 };
 
-// Trains on the ranks of `collective`: each takes its share of every batch, and gradients are
+// Trains on the ranks of `control`: each takes its share of every batch, and gradients are
 // summed. Rank 0 shows progress on stdout and writes a Hugging Face folder. The loss is the mean
 // cross-entropy over the response tokens of the batch.
-Status RunSft(const SftOptions& options, Collective& collective);
+Status RunSft(const SftOptions& options, Collective& control);
 
 }  // namespace buttress

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "lib/base/random.h"
+#include "lib/collectives/launcher.h"
 
 namespace buttress {
 
@@ -194,6 +195,13 @@ TEST_F(CollectiveSuite, BroadcastBytesTransfersStringsOfAnySize) {
     ASSERT_TRUE(bytes.ok()) << bytes.status().ToString();
     EXPECT_TRUE(*bytes == std::string(count, 'x'));
   }
+}
+
+TEST_F(CollectiveSuite, RanksOfOneMachineAreNumberedInOrder) {
+  const Result<LocalPlace> place = FindLocalPlace(*TheBackend().control, kTimeout);
+  ASSERT_TRUE(place.ok()) << place.status().ToString();
+  EXPECT_EQ(place->rank, rank());
+  EXPECT_EQ(place->size, size());
 }
 
 TEST_F(CollectiveSuite, InvalidCountsAndRootsAreRefusedAndTheGroupStaysUsable) {
