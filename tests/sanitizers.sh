@@ -28,10 +28,16 @@ annotations() {
   python3 -B tests/lint/thread_annotations.py build/clang
 }
 
+# Open MPI leaves memory to the end of the process and unloads its modules before, so that no
+# suppression can name them: its tests run without the search for leaks.
 asan() {
   deploy/build.sh asan
-  ASAN_OPTIONS=detect_stack_use_after_return=1 UBSAN_OPTIONS=print_stacktrace=1 \
-    ctest --test-dir build/asan --output-on-failure --no-tests=error -LE lint
+  export UBSAN_OPTIONS=print_stacktrace=1 LSAN_OPTIONS="suppressions=$root/tests/lsan.supp"
+  local options=detect_stack_use_after_return=1
+  ASAN_OPTIONS=$options \
+    ctest --test-dir build/asan --output-on-failure --no-tests=error -LE lint -E '^collective_mpi'
+  ASAN_OPTIONS=$options:detect_leaks=0 \
+    ctest --test-dir build/asan --output-on-failure --no-tests=error -R '^collective_mpi'
 }
 
 tsan() {

@@ -146,7 +146,8 @@ TEST_F(WorkerTest, SubmitsTruncatedCompletionsAsTruncated) {
   coordinator_.Offer(LeaseOf(1));
   Start();
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
-  for (const Completion& completion : coordinator_.seen().accepted.at({1, 1}).completions) {
+  const Seen seen = coordinator_.seen();
+  for (const Completion& completion : seen.accepted.at({1, 1}).completions) {
     EXPECT_EQ(completion.finish_reason, FinishReason::kLength);
   }
 }
