@@ -20,8 +20,8 @@ std::uint64_t PairKey(std::int32_t left, std::int32_t right) {
   return std::uint64_t{static_cast<std::uint32_t>(left)} << 32U | static_cast<std::uint32_t>(right);
 }
 
-// A token of a partly merged word, linked to its neighbours. `token` is -1
-// after the symbol has merged into its left neighbour.
+// A token of a partly merged word, linked to its neighbours. `token` is -1 after the symbol has
+// merged into its left neighbour.
 struct Symbol {
   std::int32_t token = -1;
   std::int64_t previous = -1;
@@ -33,7 +33,7 @@ struct Candidate {
   std::int64_t left = 0;  // index of the left symbol
   std::int32_t token = 0;
 
-  bool operator>(const Candidate &other) const {
+  bool operator>(const Candidate& other) const {
     return std::tie(rank, left) > std::tie(other.rank, other.left);
   }
 };
@@ -44,7 +44,7 @@ Result<Bpe> Bpe::Create(Spec spec) {
   Bpe bpe;
   bpe.vocabulary_ = std::move(spec.vocabulary);
   bpe.ignore_merges_ = spec.ignore_merges;
-  const auto find = [&](const std::string &token) {
+  const auto find = [&](const std::string& token) {
     const auto it = bpe.vocabulary_.find(token);
     return it == bpe.vocabulary_.end() ? -1 : it->second;
   };
@@ -65,9 +65,9 @@ Result<Bpe> Bpe::Create(Spec spec) {
   }
   bpe.merges_.reserve(spec.merges.size());
   for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
-    const auto &[left, right] = spec.merges[rank];
+    const auto& [left, right] = spec.merges[rank];
     const std::string path = "model.merges[" + std::to_string(rank) + "]";
-    for (const std::string &token : {left, right, left + right}) {
+    for (const std::string& token : {left, right, left + right}) {
       if (find(token) < 0)
         return InvalidArgument(fmt::format("{}: '{}' is not in model.vocab", path, token));
     }
@@ -84,11 +84,10 @@ std::int32_t Bpe::TokenOf(std::string_view character) const {
   return it == vocabulary_.end() ? -1 : it->second;
 }
 
-// Appends the tokens of the characters before any merge, in the order of
-// Hugging Face, where bytes overtake an unk_token that is still open. Returns
-// the offset of a character without a token.
+// Appends the tokens of the characters before any merge, in the order of Hugging Face, where bytes
+// overtake an unk_token that is still open. Returns the offset of a character without a token.
 std::optional<std::size_t> Bpe::Characters(std::string_view word,
-                                           std::vector<std::int32_t> &tokens) const {
+                                           std::vector<std::int32_t>& tokens) const {
   bool open_unk = false;
   for (std::size_t at = 0, length = 0; at < word.size(); at += length) {
     length = CodePointAt(word, at).length;
@@ -111,7 +110,7 @@ std::optional<std::size_t> Bpe::Characters(std::string_view word,
   return std::nullopt;
 }
 
-const Bpe::Merge *Bpe::FindMerge(std::int32_t left, std::int32_t right) const {
+const Bpe::Merge* Bpe::FindMerge(std::int32_t left, std::int32_t right) const {
   const auto it = merges_.find(PairKey(left, right));
   return it == merges_.end() ? nullptr : &it->second;
 }
@@ -120,9 +119,9 @@ std::vector<std::int32_t> Bpe::MergeAll(std::span<const std::int32_t> characters
   std::vector<Symbol> symbols(characters.size());
   std::priority_queue<Candidate, std::vector<Candidate>, std::greater<>> queue;
   const auto offer = [&](std::int64_t left) {
-    const Symbol &symbol = symbols[static_cast<std::size_t>(left)];
+    const Symbol& symbol = symbols[static_cast<std::size_t>(left)];
     if (symbol.next < 0) return;
-    const Merge *merge =
+    const Merge* merge =
         FindMerge(symbol.token, symbols[static_cast<std::size_t>(symbol.next)].token);
     if (merge != nullptr) queue.push({merge->rank, left, merge->token});
   };
@@ -135,11 +134,11 @@ std::vector<std::int32_t> Bpe::MergeAll(std::span<const std::int32_t> characters
   while (!queue.empty()) {
     const Candidate best = queue.top();
     queue.pop();
-    Symbol &left = symbols[static_cast<std::size_t>(best.left)];
+    Symbol& left = symbols[static_cast<std::size_t>(best.left)];
     if (left.token < 0 || left.next < 0) continue;
-    Symbol &right = symbols[static_cast<std::size_t>(left.next)];
+    Symbol& right = symbols[static_cast<std::size_t>(left.next)];
     // The candidate is stale if either side has merged since it was queued.
-    const Merge *merge = FindMerge(left.token, right.token);
+    const Merge* merge = FindMerge(left.token, right.token);
     if (merge == nullptr || merge->token != best.token) continue;
     left.token = best.token;
     left.next = right.next;
@@ -149,14 +148,14 @@ std::vector<std::int32_t> Bpe::MergeAll(std::span<const std::int32_t> characters
     offer(best.left);
   }
   std::vector<std::int32_t> tokens;
-  for (const Symbol &symbol : symbols) {
+  for (const Symbol& symbol : symbols) {
     if (symbol.token >= 0) tokens.push_back(symbol.token);
   }
   return tokens;
 }
 
 std::optional<std::size_t> Bpe::EncodeWord(std::string_view word,
-                                           std::vector<std::int32_t> &tokens) const {
+                                           std::vector<std::int32_t>& tokens) const {
   const bool cached = word.size() <= kCachedWordBytesMax;
   if (cached) {
     const MutexLock lock(cache_->mutex);

@@ -1,5 +1,5 @@
-// Byte pair encoding of words (Sennrich et al. 2016, arXiv 1508.07909), over
-// characters. Byte-level BPE writes each byte as a character (byte_level.h).
+// Byte pair encoding of words (Sennrich et al. 2016, arXiv 1508.07909), over characters. Byte-level
+// BPE writes each byte as a character (byte_level.h).
 #pragma once
 
 #include <array>
@@ -33,17 +33,17 @@ class Bpe {
     bool fuse_unk = false;       // one unk_token for neighbouring characters
   };
 
-  // Returns kInvalidArgument for a merge whose parts or result are not in the
-  // vocabulary, and for an unk_token that is not.
+  // Returns kInvalidArgument for a merge whose parts or result are not in the vocabulary, and for
+  // an unk_token that is not.
   static Result<Bpe> Create(Spec spec);
 
-  // Appends the tokens of `word` to `tokens`, in O(n log n). Returns the offset
-  // of the first character that has no token and no fallback, if there is one;
-  // `tokens` is then unchanged. REQUIRES: valid UTF-8.
+  // Appends the tokens of `word` to `tokens`, in O(n log n). Returns the offset of the first
+  // character that has no token and no fallback, if there is one; `tokens` is then unchanged.
+  // REQUIRES: valid UTF-8.
   std::optional<std::size_t> EncodeWord(std::string_view word,
-                                        std::vector<std::int32_t> &tokens) const;
+                                        std::vector<std::int32_t>& tokens) const;
 
-  const Vocabulary &vocabulary() const { return vocabulary_; }
+  const Vocabulary& vocabulary() const { return vocabulary_; }
 
  private:
   // The token that two neighbouring tokens merge into. Lower ranks merge first.
@@ -62,8 +62,8 @@ class Bpe {
 
   std::int32_t TokenOf(std::string_view character) const;
   std::optional<std::size_t> Characters(std::string_view word,
-                                        std::vector<std::int32_t> &tokens) const;
-  const Merge *FindMerge(std::int32_t left, std::int32_t right) const;
+                                        std::vector<std::int32_t>& tokens) const;
+  const Merge* FindMerge(std::int32_t left, std::int32_t right) const;
   std::vector<std::int32_t> MergeAll(std::span<const std::int32_t> characters) const;
 
   Vocabulary vocabulary_;

@@ -30,7 +30,7 @@ class BpeTokenizer : public Tokenizer {
 
   std::int32_t pad_token_id() const override { return TokenId(config_.pad_token); }
 
-  const std::string &chat_template() const override { return config_.chat_template; }
+  const std::string& chat_template() const override { return config_.chat_template; }
 
  private:
   struct TokenText {
@@ -39,13 +39,12 @@ class BpeTokenizer : public Tokenizer {
     std::string text;
   };
 
-  // `normalized` are the added tokens that match in normalized text, with
-  // normalized contents.
+  // `normalized` are the added tokens that match in normalized text, with normalized contents.
   BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalized, TokenizerConfig config);
 
   void AddToken(std::int32_t id, std::string_view text, bool special);
   void SetFrame();
-  Status EncodePlain(std::string text, bool first, std::vector<std::int32_t> &tokens) const;
+  Status EncodePlain(std::string text, bool first, std::vector<std::int32_t>& tokens) const;
 
   Normalizer normalizer_;
   PreTokenizer pre_tokenizer_;

@@ -21,13 +21,13 @@ namespace {
 using nlohmann::json;
 using Tokens = std::vector<std::string>;
 
-std::string Concatenated(const Tokens &tokens) {
+std::string Concatenated(const Tokens& tokens) {
   return std::accumulate(tokens.begin(), tokens.end(), std::string());
 }
 
-Status DecodeByteLevel(Tokens &tokens) {
+Status DecodeByteLevel(Tokens& tokens) {
   std::string bytes;
-  for (const std::string &token : tokens) bytes += TokenToBytes(token);
+  for (const std::string& token : tokens) bytes += TokenToBytes(token);
   tokens = {ReplaceInvalidUtf8(bytes)};
   return OkStatus();
 }
@@ -41,7 +41,7 @@ int FallbackByte(std::string_view token) {
 }
 
 // Joins runs of byte tokens. A run that is not UTF-8 becomes one U+FFFD a byte.
-Status DecodeByteFallback(Tokens &tokens) {
+Status DecodeByteFallback(Tokens& tokens) {
   Tokens out;
   std::string run;
   const auto end_run = [&] {
@@ -53,7 +53,7 @@ Status DecodeByteFallback(Tokens &tokens) {
     }
     run.clear();
   };
-  for (std::string &token : tokens) {
+  for (std::string& token : tokens) {
     if (const int byte = FallbackByte(token); byte >= 0) {
       run.push_back(static_cast<char>(byte));
       continue;
@@ -66,22 +66,21 @@ Status DecodeByteFallback(Tokens &tokens) {
   return OkStatus();
 }
 
-Status Fuse(Tokens &tokens) {
+Status Fuse(Tokens& tokens) {
   tokens = {Concatenated(tokens)};
   return OkStatus();
 }
 
-// Removes up to `start` copies of `content` from the beginning and up to `stop`
-// from the end.
-void StripToken(const std::string &content, std::int32_t start, std::int32_t stop,
-                std::string &token) {
+// Removes up to `start` copies of `content` from the beginning and up to `stop` from the end.
+void StripToken(const std::string& content, std::int32_t start, std::int32_t stop,
+                std::string& token) {
   std::string_view rest = token;
   for (; start > 0 && rest.starts_with(content); --start) rest.remove_prefix(content.size());
   for (; stop > 0 && rest.ends_with(content); --stop) rest.remove_suffix(content.size());
   token = std::string(rest);
 }
 
-void ReplaceAll(const std::string &from, const std::string &to, std::string &text) {
+void ReplaceAll(const std::string& from, const std::string& to, std::string& text) {
   std::string out;
   std::size_t done = 0;
   for (std::size_t at = text.find(from); at != std::string::npos; at = text.find(from, done)) {
@@ -93,7 +92,7 @@ void ReplaceAll(const std::string &from, const std::string &to, std::string &tex
 
 }  // namespace
 
-Result<Decoder::Step> Decoder::MakeStep(const json &spec, const std::string &path) {
+Result<Decoder::Step> Decoder::MakeStep(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
   if (type == "ByteLevel") return Step(DecodeByteLevel);
@@ -101,7 +100,7 @@ Result<Decoder::Step> Decoder::MakeStep(const json &spec, const std::string &pat
   if (type == "Fuse") return Step(Fuse);
   if (type == "Metaspace") {
     BUTTRESS_ASSIGN_OR_RETURN(const Metaspace metaspace, ParseMetaspace(spec, path));
-    return Step([metaspace](Tokens &tokens) {
+    return Step([metaspace](Tokens& tokens) {
       for (std::size_t i = 0; i < tokens.size(); ++i) {
         const bool prepended = i == 0 && metaspace.prepend != Metaspace::Prepend::kNever;
         ReplaceAll(metaspace.replacement, prepended ? "" : " ", tokens[i]);
@@ -112,8 +111,8 @@ Result<Decoder::Step> Decoder::MakeStep(const json &spec, const std::string &pat
   if (type == "Replace") {
     BUTTRESS_ASSIGN_OR_RETURN(Regex regex, PatternMember(spec, path));
     BUTTRESS_ASSIGN_OR_RETURN(const std::string content, StringMember(spec, path, "content", ""));
-    return Step([pattern = std::make_shared<Regex>(std::move(regex)), content](Tokens &tokens) {
-      for (std::string &token : tokens) {
+    return Step([pattern = std::make_shared<Regex>(std::move(regex)), content](Tokens& tokens) {
+      for (std::string& token : tokens) {
         BUTTRESS_ASSIGN_OR_RETURN(token, pattern->ReplaceAll(token, content));
       }
       return OkStatus();
@@ -127,26 +126,25 @@ Result<Decoder::Step> Decoder::MakeStep(const json &spec, const std::string &pat
                               IdOf(MemberOrNull(spec, "start"), path + ".start", 1 << 20));
     BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t stop,
                               IdOf(MemberOrNull(spec, "stop"), path + ".stop", 1 << 20));
-    return Step([content, start, stop](Tokens &tokens) {
-      for (std::string &token : tokens) StripToken(content, start, stop, token);
+    return Step([content, start, stop](Tokens& tokens) {
+      for (std::string& token : tokens) StripToken(content, start, stop, token);
       return OkStatus();
     });
   }
   return InvalidArgument(
-      fmt::format("{}.type = '{}' is not supported; ByteLevel, ByteFallback, "
-                  "Fuse, Metaspace, Replace, Strip "
-                  "and a Sequence of them are",
+      fmt::format("{}.type = '{}' is not supported; ByteLevel, ByteFallback, Fuse, Metaspace, "
+                  "Replace, Strip and a Sequence of them are",
                   path, type));
 }
 
-Result<Decoder> Decoder::FromJson(const json &spec) {
+Result<Decoder> Decoder::FromJson(const json& spec) {
   const std::string path = "decoder";
   Decoder out;
   if (MemberOrNull(spec, "type") != "Sequence") {
     BUTTRESS_ASSIGN_OR_RETURN(out.steps_.emplace_back(), MakeStep(spec, path));
     return out;
   }
-  const json &list = MemberOrNull(spec, "decoders");
+  const json& list = MemberOrNull(spec, "decoders");
   if (!list.is_array()) return InvalidArgument(path + ".decoders is not a list");
   for (std::size_t i = 0; i < list.size(); ++i) {
     BUTTRESS_ASSIGN_OR_RETURN(out.steps_.emplace_back(),
@@ -156,7 +154,7 @@ Result<Decoder> Decoder::FromJson(const json &spec) {
 }
 
 Result<std::string> Decoder::Decode(Tokens tokens) const {
-  for (const Step &step : steps_) BUTTRESS_RETURN_IF_ERROR(step(tokens));
+  for (const Step& step : steps_) BUTTRESS_RETURN_IF_ERROR(step(tokens));
   return Concatenated(tokens);
 }
 

@@ -11,22 +11,21 @@
 
 namespace buttress {
 
-// ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip and a Sequence of
-// these. Thread-safe.
+// ByteLevel, ByteFallback, Fuse, Metaspace, Replace, Strip and a Sequence of these. Thread-safe.
 class Decoder {
  public:
   // kInvalidArgument names a type that is not supported.
-  static Result<Decoder> FromJson(const nlohmann::json &spec);
+  static Result<Decoder> FromJson(const nlohmann::json& spec);
 
-  // Returns the text of tokens, whose texts are valid UTF-8. Bytes that are not
-  // UTF-8 together become U+FFFD.
+  // Returns the text of tokens, whose texts are valid UTF-8. Bytes that are not UTF-8 together
+  // become U+FFFD.
   Result<std::string> Decode(std::vector<std::string> tokens) const;
 
  private:
   // Changes the texts of the tokens, or their number.
-  using Step = std::function<Status(std::vector<std::string> &tokens)>;
+  using Step = std::function<Status(std::vector<std::string>& tokens)>;
 
-  static Result<Step> MakeStep(const nlohmann::json &spec, const std::string &path);
+  static Result<Step> MakeStep(const nlohmann::json& spec, const std::string& path);
 
   std::vector<Step> steps_;
 };

@@ -8,7 +8,7 @@
 
 namespace buttress {
 
-Result<Metaspace> ParseMetaspace(const nlohmann::json &spec, const std::string &path) {
+Result<Metaspace> ParseMetaspace(const nlohmann::json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
       spec, path,
       {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}));

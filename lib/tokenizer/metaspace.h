@@ -1,6 +1,5 @@
-// How SentencePiece writes spaces, which pre_tokenizer and decoder of a
-// tokenizer.json share: a space becomes a visible character, and one more may
-// be put before the text.
+// How SentencePiece writes spaces, which pre_tokenizer and decoder of a tokenizer.json share: a
+// space becomes a visible character, and one more may be put before the text.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,7 @@
 namespace buttress {
 
 struct Metaspace {
-  // Where the character is put before a part of the text that does not begin
-  // with it.
+  // Where the character is put before a part of the text that does not begin with it.
   enum class Prepend : std::uint8_t {
     kAlways,
     kFirst,  // only at the beginning of the whole text, not after an added token
@@ -25,8 +23,7 @@ struct Metaspace {
   bool split = true;  // words begin at the character
 };
 
-// Reads an object of type Metaspace; kInvalidArgument names the member that is
-// malformed.
-Result<Metaspace> ParseMetaspace(const nlohmann::json &spec, const std::string &path);
+// Reads an object of type Metaspace; kInvalidArgument names the member that is malformed.
+Result<Metaspace> ParseMetaspace(const nlohmann::json& spec, const std::string& path);
 
 }  // namespace buttress

@@ -13,7 +13,7 @@ namespace buttress {
 
 using nlohmann::json;
 
-Status Normalizer::Add(const json &spec, const std::string &path) {
+Status Normalizer::Add(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
   Step step;
@@ -25,16 +25,15 @@ Status Normalizer::Add(const json &spec, const std::string &path) {
     BUTTRESS_ASSIGN_OR_RETURN(step.pattern, PatternMember(spec, path));
     BUTTRESS_ASSIGN_OR_RETURN(step.text, StringMember(spec, path, "content", ""));
   } else if (type != "NFC") {
-    return InvalidArgument(
-        fmt::format("{}.type = '{}' is not supported; NFC, Prepend, Replace "
-                    "and a Sequence of them are",
-                    path, type));
+    return InvalidArgument(fmt::format(
+        "{}.type = '{}' is not supported; NFC, Prepend, Replace and a Sequence of them are", path,
+        type));
   }
   steps_.push_back(std::move(step));
   return OkStatus();
 }
 
-Result<Normalizer> Normalizer::FromJson(const json &spec) {
+Result<Normalizer> Normalizer::FromJson(const json& spec) {
   const std::string path = "normalizer";
   Normalizer out;
   if (spec.is_null()) return out;
@@ -42,7 +41,7 @@ Result<Normalizer> Normalizer::FromJson(const json &spec) {
     BUTTRESS_RETURN_IF_ERROR(out.Add(spec, path));
     return out;
   }
-  const json &list = MemberOrNull(spec, "normalizers");
+  const json& list = MemberOrNull(spec, "normalizers");
   if (!list.is_array()) return InvalidArgument(path + ".normalizers is not a list");
   for (std::size_t i = 0; i < list.size(); ++i) {
     BUTTRESS_RETURN_IF_ERROR(out.Add(list[i], fmt::format("{}.normalizers[{}]", path, i)));
@@ -52,7 +51,7 @@ Result<Normalizer> Normalizer::FromJson(const json &spec) {
 
 Result<std::string> Normalizer::Normalize(std::string_view text) const {
   std::string out(text);
-  for (const Step &step : steps_) {
+  for (const Step& step : steps_) {
     if (step.pattern) {
       BUTTRESS_ASSIGN_OR_RETURN(out, step.pattern->ReplaceAll(out, *step.text));
     } else if (!step.text) {

@@ -1,5 +1,4 @@
-// Rewrites a text before it is split into words: the normalizer of a
-// tokenizer.json.
+// Rewrites a text before it is split into words: the normalizer of a tokenizer.json.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -17,20 +16,19 @@ namespace buttress {
 class Normalizer {
  public:
   // kInvalidArgument names a type that is not supported.
-  static Result<Normalizer> FromJson(const nlohmann::json &spec);
+  static Result<Normalizer> FromJson(const nlohmann::json& spec);
 
   // REQUIRES: `text` is valid UTF-8.
   Result<std::string> Normalize(std::string_view text) const;
 
  private:
-  // One of: a pattern to replace by `text`; `text` to put before a text that is
-  // not empty; NFC.
+  // One of: a pattern to replace by `text`; `text` to put before a text that is not empty; NFC.
   struct Step {
     std::optional<Regex> pattern;
     std::optional<std::string> text;
   };
 
-  Status Add(const nlohmann::json &spec, const std::string &path);
+  Status Add(const nlohmann::json& spec, const std::string& path);
 
   std::vector<Step> steps_;
 };

@@ -31,15 +31,15 @@ struct Words {
   PreTokenizedText out;
   bool first;  // the first word begins the whole text
 
-  std::string_view Of(const TextRange &word) const {
+  std::string_view Of(const TextRange& word) const {
     return std::string_view(out.text).substr(word.begin, word.end - word.begin);
   }
 
-  Status SplitAll(const SplitPattern &pattern) {
+  Status SplitAll(const SplitPattern& pattern) {
     std::vector<TextRange> words;
-    for (const TextRange &word : out.words) {
+    for (const TextRange& word : out.words) {
       BUTTRESS_ASSIGN_OR_RETURN(const std::vector<TextRange> parts, pattern.Split(Of(word)));
-      for (const TextRange &part : parts) {
+      for (const TextRange& part : parts) {
         words.push_back({word.begin + part.begin, word.begin + part.end});
       }
     }
@@ -48,13 +48,12 @@ struct Words {
     return OkStatus();
   }
 
-  // Replaces each word by what `rewrite` makes of it; `begins` says whether it
-  // begins the text.
-  void Rewrite(const std::function<std::string(std::string_view word, bool begins)> &rewrite) {
+  // Replaces each word by what `rewrite` makes of it; `begins` says whether it begins the text.
+  void Rewrite(const std::function<std::string(std::string_view word, bool begins)>& rewrite) {
     std::string text;
     text.reserve(out.text.size() * 2);
     bool begins = first;
-    for (TextRange &word : out.words) {
+    for (TextRange& word : out.words) {
       const std::size_t begin = text.size();
       text += rewrite(Of(word), begins);
       begins = false;
@@ -64,7 +63,7 @@ struct Words {
   }
 };
 
-std::string WriteSpaces(const Metaspace &metaspace, std::string_view word, bool begins) {
+std::string WriteSpaces(const Metaspace& metaspace, std::string_view word, bool begins) {
   std::string out;
   for (const char c : word) {
     if (c == ' ') {
@@ -81,7 +80,7 @@ std::string WriteSpaces(const Metaspace &metaspace, std::string_view word, bool 
 
 }  // namespace
 
-Result<PreTokenizer::Step> PreTokenizer::ParseByteLevel(const json &spec, const std::string &path) {
+Result<PreTokenizer::Step> PreTokenizer::ParseByteLevel(const json& spec, const std::string& path) {
   // trim_offsets changes offsets only, which are not used here.
   BUTTRESS_RETURN_IF_ERROR(
       ExpectMembersAmong(spec, path, {"type", "add_prefix_space", "trim_offsets", "use_regex"}));
@@ -96,14 +95,14 @@ Result<PreTokenizer::Step> PreTokenizer::ParseByteLevel(const json &spec, const 
   return Step(std::move(step));
 }
 
-Result<PreTokenizer::Step> PreTokenizer::ParseSpaces(const json &spec, const std::string &path) {
+Result<PreTokenizer::Step> PreTokenizer::ParseSpaces(const json& spec, const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(Metaspace metaspace, ParseMetaspace(spec, path));
   BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, Regex::Literal(metaspace.replacement));
   return Step(
       Spaces{std::move(metaspace), SplitPattern(std::move(pattern), Delimiters::kMergedWithNext)});
 }
 
-Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json &spec, const std::string &path) {
+Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(spec, path, "type", ""));
   if (type == "ByteLevel") return ParseByteLevel(spec, path);
@@ -126,13 +125,12 @@ Result<PreTokenizer::Step> PreTokenizer::ParseStep(const json &spec, const std::
     return Step(SplitPattern(std::move(pattern), delimiters));
   }
   return InvalidArgument(
-      fmt::format("{}.type = '{}' is not supported; Split, ByteLevel, "
-                  "Metaspace, Digits, Punctuation and a "
-                  "Sequence of them are",
+      fmt::format("{}.type = '{}' is not supported; Split, ByteLevel, Metaspace, Digits, "
+                  "Punctuation and a Sequence of them are",
                   path, type));
 }
 
-Result<PreTokenizer> PreTokenizer::FromJson(const json &spec) {
+Result<PreTokenizer> PreTokenizer::FromJson(const json& spec) {
   const std::string path = "pre_tokenizer";
   PreTokenizer out;
   if (spec.is_null()) return out;
@@ -141,7 +139,7 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json &spec) {
     out.steps_.push_back(std::move(step));
     return out;
   }
-  const json &list = MemberOrNull(spec, "pretokenizers");
+  const json& list = MemberOrNull(spec, "pretokenizers");
   if (!list.is_array() || list.empty() || list.size() > kStepsMax) {
     return InvalidArgument(
         fmt::format("{}.pretokenizers is not a list of 1 to {} pre-tokenizers", path, kStepsMax));
@@ -155,9 +153,9 @@ Result<PreTokenizer> PreTokenizer::FromJson(const json &spec) {
 }
 
 bool PreTokenizer::add_prefix_space() const {
-  return std::any_of(steps_.begin(), steps_.end(), [](const Step &step) {
-    const auto *byte_level = std::get_if<ByteLevel>(&step);
-    const auto *spaces = std::get_if<Spaces>(&step);
+  return std::any_of(steps_.begin(), steps_.end(), [](const Step& step) {
+    const auto* byte_level = std::get_if<ByteLevel>(&step);
+    const auto* spaces = std::get_if<Spaces>(&step);
     return (byte_level != nullptr && byte_level->add_prefix_space) ||
            (spaces != nullptr && spaces->metaspace.prepend != Metaspace::Prepend::kNever);
   });
@@ -167,16 +165,16 @@ Result<PreTokenizedText> PreTokenizer::Split(std::string text, bool first) const
   Words words{.out = {.text = std::move(text), .words = {}}, .first = first};
   if (words.out.text.empty()) return std::move(words.out);
   words.out.words.push_back({0, words.out.text.size()});
-  for (const Step &step : steps_) {
-    if (const auto *split = std::get_if<SplitPattern>(&step)) {
+  for (const Step& step : steps_) {
+    if (const auto* split = std::get_if<SplitPattern>(&step)) {
       BUTTRESS_RETURN_IF_ERROR(words.SplitAll(*split));
-    } else if (const auto *spaces = std::get_if<Spaces>(&step)) {
+    } else if (const auto* spaces = std::get_if<Spaces>(&step)) {
       words.Rewrite([&](std::string_view word, bool begins) {
         return WriteSpaces(spaces->metaspace, word, begins);
       });
       if (spaces->metaspace.split) BUTTRESS_RETURN_IF_ERROR(words.SplitAll(spaces->words));
     } else {
-      const auto &byte_level = std::get<ByteLevel>(step);
+      const auto& byte_level = std::get<ByteLevel>(step);
       if (byte_level.add_prefix_space) {
         words.Rewrite([](std::string_view word, bool) {
           return (word.starts_with(' ') ? "" : " ") + std::string(word);

@@ -20,24 +20,22 @@ struct PreTokenizedText {
   std::vector<TextRange> words;  // in order, none empty
 };
 
-// Split, ByteLevel, Metaspace, Digits and Punctuation of tokenizer.json's
-// pre_tokenizer, alone or in a Sequence. Thread-safe.
+// Split, ByteLevel, Metaspace, Digits and Punctuation of tokenizer.json's pre_tokenizer, alone or
+// in a Sequence. Thread-safe.
 class PreTokenizer {
  public:
-  // Reads the pre_tokenizer of a tokenizer.json. Returns kInvalidArgument for
-  // types other than those above.
-  static Result<PreTokenizer> FromJson(const nlohmann::json &spec);
+  // Reads the pre_tokenizer of a tokenizer.json. Returns kInvalidArgument for types other than
+  // those above.
+  static Result<PreTokenizer> FromJson(const nlohmann::json& spec);
 
-  // Splits a part of a text, which begins it if `first`. REQUIRES: `text` is
-  // valid UTF-8.
+  // Splits a part of a text, which begins it if `first`. REQUIRES: `text` is valid UTF-8.
   Result<PreTokenizedText> Split(std::string text, bool first) const;
 
   // Whether a space is put before the words.
   bool add_prefix_space() const;
 
  private:
-  // Writes the bytes of each word as characters (byte_level.h), after a split
-  // at `words`.
+  // Writes the bytes of each word as characters (byte_level.h), after a split at `words`.
   struct ByteLevel {
     bool add_prefix_space = true;
     std::optional<SplitPattern> words;
@@ -52,9 +50,9 @@ class PreTokenizer {
 
   PreTokenizer() = default;
 
-  static Result<Step> ParseStep(const nlohmann::json &spec, const std::string &path);
-  static Result<Step> ParseByteLevel(const nlohmann::json &spec, const std::string &path);
-  static Result<Step> ParseSpaces(const nlohmann::json &spec, const std::string &path);
+  static Result<Step> ParseStep(const nlohmann::json& spec, const std::string& path);
+  static Result<Step> ParseByteLevel(const nlohmann::json& spec, const std::string& path);
+  static Result<Step> ParseSpaces(const nlohmann::json& spec, const std::string& path);
 
   std::vector<Step> steps_;
 };

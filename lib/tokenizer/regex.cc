@@ -19,13 +19,11 @@ constexpr std::uint32_t kStepsPerByte = 16;  // the patterns of Qwen and GPT-2 t
 constexpr std::uint32_t kStepsMax = 0xFFFFFFFF;
 constexpr std::uint32_t kMatchHeapKib = 64 * 1024;
 
-// The property White_Space, which is Oniguruma's \s. PCRE2's \s includes U+180E
-// as well.
+// The property White_Space, which is Oniguruma's \s. PCRE2's \s includes U+180E as well.
 constexpr std::string_view kWhiteSpace = R"(\x{9}-\x{d}\x{20}\x{85}\x{a0}\x{1680}\x{2000}-\x{200a})"
                                          R"(\x{2028}\x{2029}\x{202f}\x{205f}\x{3000})";
 
-// Letters with the same meaning after a backslash in both dialects; p, P and x
-// only with braces.
+// Letters with the same meaning after a backslash in both dialects; p, P and x only with braces.
 constexpr std::string_view kSharedEscapes = "dDrntf";
 constexpr std::string_view kSharedBracedEscapes = "pPx";
 constexpr std::string_view kSharedGroups[] = {"(?:", "(?i:", "(?=", "(?!", "(?<=", "(?<!", "(?>"};
@@ -111,7 +109,7 @@ class OnigurumaTranslator {
 };
 
 struct MatchState {
-  explicit MatchState(const pcre2_code *code, std::size_t text_bytes)
+  explicit MatchState(const pcre2_code* code, std::size_t text_bytes)
       : data(pcre2_match_data_create_from_pattern(code, nullptr)),
         context(pcre2_match_context_create(nullptr)) {
     BUTTRESS_CHECK(data != nullptr && context != nullptr, "out of memory");
@@ -126,18 +124,18 @@ struct MatchState {
     pcre2_match_context_free(context);
   }
 
-  MatchState(const MatchState &) = delete;
-  MatchState &operator=(const MatchState &) = delete;
+  MatchState(const MatchState&) = delete;
+  MatchState& operator=(const MatchState&) = delete;
 
-  pcre2_match_data *data;
-  pcre2_match_context *context;
+  pcre2_match_data* data;
+  pcre2_match_context* context;
 };
 
 }  // namespace
 
-void Regex::CodeDeleter::operator()(pcre2_real_code_8 *code) const { pcre2_code_free(code); }
+void Regex::CodeDeleter::operator()(pcre2_real_code_8* code) const { pcre2_code_free(code); }
 
-Result<Regex> Regex::CompilePcre2(const std::string &pattern) {
+Result<Regex> Regex::CompilePcre2(const std::string& pattern) {
   if (pattern.size() > kPatternBytesMax) {
     return InvalidArgument(fmt::format("pattern of {} bytes; at most {} are supported",
                                        pattern.size(), kPatternBytesMax));
@@ -145,14 +143,14 @@ Result<Regex> Regex::CompilePcre2(const std::string &pattern) {
   int error = 0;
   PCRE2_SIZE error_at = 0;
   // Oniguruma's ^ and $ match at the ends of lines.
-  pcre2_code *code =
+  pcre2_code* code =
       pcre2_compile(reinterpret_cast<PCRE2_SPTR>(pattern.data()), pattern.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error,
                     &error_at, nullptr);
   if (code == nullptr) {
     PCRE2_UCHAR text[256] = {};
     pcre2_get_error_message(error, text, sizeof(text));
-    return InvalidArgument("pattern " + pattern + ": " + reinterpret_cast<const char *>(text) +
+    return InvalidArgument("pattern " + pattern + ": " + reinterpret_cast<const char*>(text) +
                            " at byte " + std::to_string(error_at));
   }
   return Regex(code);
@@ -172,7 +170,7 @@ Result<Regex> Regex::Literal(std::string_view text) {
   return CompilePcre2(pattern);
 }
 
-Status Regex::FindAll(std::string_view text, std::vector<TextRange> &matches) const {
+Status Regex::FindAll(std::string_view text, std::vector<TextRange>& matches) const {
   matches.clear();
   const MatchState state(code_.get(), text.size());
   std::size_t from = 0;
@@ -183,12 +181,11 @@ Status Regex::FindAll(std::string_view text, std::vector<TextRange> &matches) co
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
       return ResourceExhausted(
-          fmt::format("the pre-tokenizer's pattern gave up near byte {} of {} "
-                      "(PCRE2 error {}); "
+          fmt::format("the pre-tokenizer's pattern gave up near byte {} of {} (PCRE2 error {}); "
                       "the pattern backtracks too much on this text",
                       from, text.size(), found));
     }
-    const PCRE2_SIZE *offsets = pcre2_get_ovector_pointer(state.data);
+    const PCRE2_SIZE* offsets = pcre2_get_ovector_pointer(state.data);
     const TextRange match{offsets[0], offsets[1]};
     if (match.end < match.begin) {
       return InvalidArgument("the pre-tokenizer's pattern moves its match's start behind its end");
@@ -208,7 +205,7 @@ Result<std::string> Regex::ReplaceAll(std::string_view text, std::string_view co
   BUTTRESS_RETURN_IF_ERROR(FindAll(text, matches));
   std::string out;
   std::size_t done = 0;
-  for (const TextRange &match : matches) {
+  for (const TextRange& match : matches) {
     out.append(text.substr(done, match.begin - done)).append(content);
     done = match.end;
   }

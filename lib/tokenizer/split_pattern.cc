@@ -12,25 +12,25 @@ namespace buttress {
 
 using nlohmann::json;
 
-Result<Regex> PatternMember(const json &spec, const std::string &path) {
-  const json &pattern = MemberOrNull(spec, "pattern");
+Result<Regex> PatternMember(const json& spec, const std::string& path) {
+  const json& pattern = MemberOrNull(spec, "pattern");
   const std::string member = path + ".pattern";
   if (pattern.is_object() && pattern.size() == 1) {
-    const json &regex = MemberOrNull(pattern, "Regex");
+    const json& regex = MemberOrNull(pattern, "Regex");
     if (regex.is_string()) {
-      Result<Regex> compiled = Regex::Compile(regex.get_ref<const std::string &>());
+      Result<Regex> compiled = Regex::Compile(regex.get_ref<const std::string&>());
       return compiled.ok() ? std::move(compiled) : compiled.status().Annotate(member);
     }
-    const json &literal = MemberOrNull(pattern, "String");
-    if (literal.is_string() && !literal.get_ref<const std::string &>().empty()) {
-      return Regex::Literal(literal.get_ref<const std::string &>());
+    const json& literal = MemberOrNull(pattern, "String");
+    if (literal.is_string() && !literal.get_ref<const std::string&>().empty()) {
+      return Regex::Literal(literal.get_ref<const std::string&>());
     }
   }
   return InvalidArgument(member + " is neither {\"Regex\": text} nor {\"String\": text}");
 }
 
-Result<SplitPattern::Delimiters> BehaviorMember(const json &spec, const std::string &path,
-                                                const std::string &absent) {
+Result<SplitPattern::Delimiters> BehaviorMember(const json& spec, const std::string& path,
+                                                const std::string& absent) {
   using enum SplitPattern::Delimiters;
   static constexpr std::pair<std::string_view, SplitPattern::Delimiters> kDelimiters[] = {
       {"Removed", kRemoved},
@@ -42,7 +42,7 @@ Result<SplitPattern::Delimiters> BehaviorMember(const json &spec, const std::str
   BUTTRESS_ASSIGN_OR_RETURN(const std::string behavior,
                             StringMember(spec, path, "behavior", absent));
   const auto it = std::find_if(std::begin(kDelimiters), std::end(kDelimiters),
-                               [&](const auto &entry) { return entry.first == behavior; });
+                               [&](const auto& entry) { return entry.first == behavior; });
   if (it == std::end(kDelimiters)) {
     return InvalidArgument(
         fmt::format("{}.behavior = '{}' is not Removed, Isolated, MergedWithPrevious, "
@@ -52,7 +52,7 @@ Result<SplitPattern::Delimiters> BehaviorMember(const json &spec, const std::str
   return it->second;
 }
 
-Result<SplitPattern> SplitPattern::FromJson(const json &spec, const std::string &path) {
+Result<SplitPattern> SplitPattern::FromJson(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(
       ExpectMembersAmong(spec, path, {"type", "pattern", "behavior", "invert"}));
   BUTTRESS_ASSIGN_OR_RETURN(Regex pattern, PatternMember(spec, path));
@@ -62,10 +62,10 @@ Result<SplitPattern> SplitPattern::FromJson(const json &spec, const std::string 
 }
 
 std::vector<SplitPattern::Part> SplitPattern::PartsOf(std::size_t size,
-                                                      const std::vector<TextRange> &matches) const {
+                                                      const std::vector<TextRange>& matches) const {
   std::vector<Part> parts;
   std::size_t end = 0;
-  for (const TextRange &match : matches) {
+  for (const TextRange& match : matches) {
     if (match.begin > end) parts.push_back({{end, match.begin}, invert_});
     parts.push_back({match, !invert_});
     end = match.end;
@@ -79,7 +79,7 @@ std::vector<TextRange> SplitPattern::WordsOf(std::vector<Part> parts) const {
   if (from_the_end) std::reverse(parts.begin(), parts.end());
   std::vector<TextRange> words;
   bool previous_match = false;
-  for (const Part &part : parts) {
+  for (const Part& part : parts) {
     bool merge = false;
     switch (delimiters_) {
       case Delimiters::kRemoved:
@@ -105,7 +105,7 @@ std::vector<TextRange> SplitPattern::WordsOf(std::vector<Part> parts) const {
     }
   }
   if (from_the_end) std::reverse(words.begin(), words.end());
-  std::erase_if(words, [](const TextRange &word) { return word.begin == word.end; });
+  std::erase_if(words, [](const TextRange& word) { return word.begin == word.end; });
   return words;
 }
 

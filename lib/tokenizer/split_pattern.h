@@ -1,5 +1,4 @@
-// Splits text at the matches of a pattern: the Split of tokenizer.json, and
-// what reduces to it.
+// Splits text at the matches of a pattern: the Split of tokenizer.json, and what reduces to it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -15,8 +14,7 @@ namespace buttress {
 // Thread-safe.
 class SplitPattern {
  public:
-  // How the parts that the pattern matches are treated: Hugging Face's
-  // SplitDelimiterBehavior.
+  // How the parts that the pattern matches are treated: Hugging Face's SplitDelimiterBehavior.
   enum class Delimiters { kRemoved, kIsolated, kMergedWithPrevious, kMergedWithNext, kContiguous };
 
   // With `invert`, the pattern matches the words instead of the delimiters.
@@ -24,7 +22,7 @@ class SplitPattern {
       : pattern_(std::move(pattern)), delimiters_(delimiters), invert_(invert) {}
 
   // Reads an object of type Split.
-  static Result<SplitPattern> FromJson(const nlohmann::json &spec, const std::string &path);
+  static Result<SplitPattern> FromJson(const nlohmann::json& spec, const std::string& path);
 
   // Returns the words of `text`, in order, none empty. REQUIRES: valid UTF-8.
   Result<std::vector<TextRange>> Split(std::string_view text) const;
@@ -36,7 +34,7 @@ class SplitPattern {
     bool match = false;
   };
 
-  std::vector<Part> PartsOf(std::size_t size, const std::vector<TextRange> &matches) const;
+  std::vector<Part> PartsOf(std::size_t size, const std::vector<TextRange>& matches) const;
   std::vector<TextRange> WordsOf(std::vector<Part> parts) const;
 
   Regex pattern_;
@@ -45,10 +43,10 @@ class SplitPattern {
 };
 
 // Reads the member "behavior", or `absent` if it is missing.
-Result<SplitPattern::Delimiters> BehaviorMember(const nlohmann::json &spec, const std::string &path,
-                                                const std::string &absent);
+Result<SplitPattern::Delimiters> BehaviorMember(const nlohmann::json& spec, const std::string& path,
+                                                const std::string& absent);
 
 // Reads the member "pattern", which is {"Regex": text} or {"String": text}.
-Result<Regex> PatternMember(const nlohmann::json &spec, const std::string &path);
+Result<Regex> PatternMember(const nlohmann::json& spec, const std::string& path);
 
 }  // namespace buttress

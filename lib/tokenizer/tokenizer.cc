@@ -17,15 +17,15 @@ namespace {
 constexpr std::int64_t kFileBytesMax = std::int64_t{256} << 20;
 
 // Returns the tokens whose `normalized` flag is as given.
-std::vector<AddedToken> Select(const std::vector<AddedToken> &tokens, bool normalized) {
+std::vector<AddedToken> Select(const std::vector<AddedToken>& tokens, bool normalized) {
   std::vector<AddedToken> out;
   std::copy_if(tokens.begin(), tokens.end(), std::back_inserter(out),
-               [&](const AddedToken &token) { return token.normalized == normalized; });
+               [&](const AddedToken& token) { return token.normalized == normalized; });
   return out;
 }
 
 // Reads a file that may be absent.
-Result<std::optional<std::string>> ReadOptional(const std::string &path) {
+Result<std::optional<std::string>> ReadOptional(const std::string& path) {
   Result<std::string> text = ReadFile(path, kFileBytesMax);
   if (text.ok()) return std::optional(*std::move(text));
   if (text.status().code() == StatusCode::kNotFound) return std::optional<std::string>();
@@ -44,8 +44,8 @@ BpeTokenizer::BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalize
       frame_(std::move(spec.frame)),
       config_(std::move(config)),
       decoder_(std::move(spec.decoder)) {
-  for (const auto &[text, id] : bpe_.vocabulary()) AddToken(id, text, /*special=*/false);
-  for (const AddedToken &token : spec.added_tokens) {
+  for (const auto& [text, id] : bpe_.vocabulary()) AddToken(id, text, /*special=*/false);
+  for (const AddedToken& token : spec.added_tokens) {
     AddToken(token.id, token.content, token.special);
     added_ids_.emplace(token.content, token.id);
   }
@@ -61,12 +61,11 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
                                                         TokenizerConfig config) {
   if (config.add_prefix_space && !spec.pre_tokenizer.add_prefix_space()) {
     return InvalidArgument(
-        "tokenizer_config.json: add_prefix_space = true, "
-        "but false in tokenizer.json; make them "
+        "tokenizer_config.json: add_prefix_space = true, but false in tokenizer.json; make them "
         "equal");
   }
   std::vector<AddedToken> normalized = Select(spec.added_tokens, /*normalized=*/true);
-  for (AddedToken &token : normalized) {
+  for (AddedToken& token : normalized) {
     BUTTRESS_ASSIGN_OR_RETURN(token.content, spec.normalizer.Normalize(token.content));
     if (token.content.empty()) {
       return InvalidArgument("tokenizer.json: the normalizer leaves nothing of an added token");
@@ -74,12 +73,11 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
   }
   std::unique_ptr<BpeTokenizer> tokenizer(
       new BpeTokenizer(std::move(spec), std::move(normalized), std::move(config)));
-  for (const TokenizerConfig::NamedToken &token : tokenizer->config_.tokens) {
+  for (const TokenizerConfig::NamedToken& token : tokenizer->config_.tokens) {
     const std::int32_t id = tokenizer->TokenId(token.content);
     if (id < 0 || (token.id >= 0 && id != token.id)) {
       return InvalidArgument(
-          fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add "
-                      "it there",
+          fmt::format("tokenizer_config.json: token '{}'{} is not in tokenizer.json; add it there",
                       token.content, token.id >= 0 ? " with id " + std::to_string(token.id) : ""));
     }
   }
@@ -87,8 +85,7 @@ Result<std::unique_ptr<Tokenizer>> BpeTokenizer::Create(TokenizerJson spec,
   return std::unique_ptr<Tokenizer>(std::move(tokenizer));
 }
 
-// tokenizer_config.json overrides the post-processor where it says whether BOS
-// or EOS is added.
+// tokenizer_config.json overrides the post-processor where it says whether BOS or EOS is added.
 void BpeTokenizer::SetFrame() {
   if (!config_.add_bos_token && !config_.add_eos_token) return;
   frame_ = {};
@@ -115,19 +112,18 @@ std::int32_t BpeTokenizer::TokenId(std::string_view token) const {
 
 // Encodes a part without added tokens, which begins the whole text if `first`.
 Status BpeTokenizer::EncodePlain(std::string text, bool first,
-                                 std::vector<std::int32_t> &tokens) const {
+                                 std::vector<std::int32_t>& tokens) const {
   BUTTRESS_ASSIGN_OR_RETURN(const PreTokenizedText pre_tokenized,
                             pre_tokenizer_.Split(std::move(text), first));
   const std::string_view all = pre_tokenized.text;
-  for (const TextRange &word : pre_tokenized.words) {
+  for (const TextRange& word : pre_tokenized.words) {
     const std::string_view characters = all.substr(word.begin, word.end - word.begin);
     const auto unknown = bpe_.EncodeWord(characters, tokens);
     if (!unknown.has_value()) continue;
     const std::size_t length = CodePointAt(characters, *unknown).length;
     return InvalidArgument(
-        fmt::format("'{}' in '{}' has no token in this vocabulary, which has "
-                    "neither model.unk_token nor "
-                    "model.byte_fallback; leave the character out of the text",
+        fmt::format("'{}' in '{}' has no token in this vocabulary, which has neither "
+                    "model.unk_token nor model.byte_fallback; leave the character out of the text",
                     characters.substr(*unknown, length), characters.substr(0, *unknown + length)));
   }
   return OkStatus();
@@ -139,7 +135,7 @@ Result<std::vector<std::int32_t>> BpeTokenizer::Encode(std::string_view text) co
         fmt::format("the text is not UTF-8 at byte {} of {}", *invalid, text.size()));
   }
   std::vector<std::int32_t> tokens;
-  for (const AddedTokenPart &part : raw_tokens_.Split(text)) {
+  for (const AddedTokenPart& part : raw_tokens_.Split(text)) {
     if (part.token.has_value()) {
       tokens.push_back(*part.token);
       continue;
@@ -147,7 +143,7 @@ Result<std::vector<std::int32_t>> BpeTokenizer::Encode(std::string_view text) co
     BUTTRESS_ASSIGN_OR_RETURN(
         const std::string normalized,
         normalizer_.Normalize(text.substr(part.range.begin, part.range.end - part.range.begin)));
-    for (const AddedTokenPart &inner : normalized_tokens_.Split(normalized)) {
+    for (const AddedTokenPart& inner : normalized_tokens_.Split(normalized)) {
       if (inner.token.has_value()) {
         tokens.push_back(*inner.token);
         continue;
@@ -169,18 +165,17 @@ Result<std::string> BpeTokenizer::Decode(std::span<const std::int32_t> tokens,
     if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
       if (special == SpecialTokens::kSkip) continue;
       return OutOfRange(
-          fmt::format("token {} at position {} is not in the "
-                      "vocabulary, whose ids end at {}",
-                      id, i, vocab_size() - 1));
+          fmt::format("token {} at position {} is not in the vocabulary, whose ids end at {}", id,
+                      i, vocab_size() - 1));
     }
-    const TokenText &token = tokens_[static_cast<std::size_t>(id)];
+    const TokenText& token = tokens_[static_cast<std::size_t>(id)];
     if (token.special && special == SpecialTokens::kSkip) continue;
     texts.push_back(token.text);
   }
   return decoder_.Decode(std::move(texts));
 }
 
-Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string &folder) {
+Result<std::unique_ptr<Tokenizer>> Tokenizer::Load(const std::string& folder) {
   const std::string tokenizer_path = JoinPath(folder, "tokenizer.json");
   const std::string config_path = JoinPath(folder, "tokenizer_config.json");
   BUTTRESS_ASSIGN_OR_RETURN(const std::string tokenizer_text,

@@ -20,27 +20,24 @@ enum class SpecialTokens { kKeep, kSkip };
 // Thread-safe after construction.
 class Tokenizer {
  public:
-  // Reads tokenizer.json and, where present, tokenizer_config.json and
-  // chat_template.jinja. Unsupported parts are refused by name and never
-  // ignored: "tokenizer.json: model.type = 'Unigram' is not supported; BPE is".
-  static Result<std::unique_ptr<Tokenizer>> Load(const std::string &folder);
+  // Reads tokenizer.json and, where present, tokenizer_config.json and chat_template.jinja.
+  // Unsupported parts are refused by name and never ignored: "tokenizer.json: model.type =
+  // 'Unigram' is not supported; BPE is".
+  static Result<std::unique_ptr<Tokenizer>> Load(const std::string& folder);
 
   virtual ~Tokenizer() = default;
 
-  // Returns the tokens of Hugging Face's encode(text,
-  // add_special_tokens=False). Special tokens written in the text are
-  // recognised. Returns kInvalidArgument for text that is not UTF-8.
+  // Returns the tokens of Hugging Face's encode(text, add_special_tokens=False). Special tokens
+  // written in the text are recognised. Returns kInvalidArgument for text that is not UTF-8.
   virtual Result<std::vector<std::int32_t>> Encode(std::string_view text) const = 0;
 
-  // Returns `tokens` with the special tokens around them that tokenizer(text)
-  // of transformers adds, such as the BOS of Llama. A rendered chat template
-  // writes its own.
+  // Returns `tokens` with the special tokens around them that tokenizer(text) of transformers adds,
+  // such as the BOS of Llama. A rendered chat template writes its own.
   virtual std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const = 0;
 
-  // Returns the text of `tokens`. Incomplete UTF-8 becomes U+FFFD. For ids
-  // without a token (a model's embedding may be padded beyond the tokenizer's
-  // vocabulary), kSkip leaves them out, as Hugging Face's decode does, and
-  // kKeep returns kOutOfRange.
+  // Returns the text of `tokens`. Incomplete UTF-8 becomes U+FFFD. For ids without a token (a
+  // model's embedding may be padded beyond the tokenizer's vocabulary), kSkip leaves them out, as
+  // Hugging Face's decode does, and kKeep returns kOutOfRange.
   virtual Result<std::string> Decode(std::span<const std::int32_t> tokens,
                                      SpecialTokens special) const = 0;
 
@@ -55,7 +52,7 @@ class Tokenizer {
   virtual std::int32_t pad_token_id() const = 0;
 
   // The source of the chat template; empty if the folder has none.
-  virtual const std::string &chat_template() const = 0;
+  virtual const std::string& chat_template() const = 0;
 };
 
 }  // namespace buttress

@@ -19,12 +19,12 @@ namespace {
 
 constexpr std::size_t kAddedTokenBytesMax = 1024;
 
-Result<Vocabulary> ParseVocabulary(const json &vocab) {
+Result<Vocabulary> ParseVocabulary(const json& vocab) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(vocab, "model.vocab"));
   Vocabulary out;
   out.reserve(vocab.size());
   std::unordered_set<std::int32_t> taken;
-  for (const auto &[token, value] : vocab.items()) {
+  for (const auto& [token, value] : vocab.items()) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::int32_t id,
                               IdOf(value, "model.vocab['" + token + "']", kTokenIdEnd - 1));
     if (!taken.insert(id).second) {
@@ -36,9 +36,9 @@ Result<Vocabulary> ParseVocabulary(const json &vocab) {
   return out;
 }
 
-Result<std::pair<std::string, std::string>> ParseMerge(const json &merge, const std::string &path) {
+Result<std::pair<std::string, std::string>> ParseMerge(const json& merge, const std::string& path) {
   if (merge.is_string()) {
-    const std::string &text = merge.get_ref<const std::string &>();
+    const std::string& text = merge.get_ref<const std::string&>();
     const std::size_t space = text.find(' ');
     if (space != std::string::npos && text.find(' ', space + 1) == std::string::npos) {
       return std::pair(text.substr(0, space), text.substr(space + 1));
@@ -52,22 +52,22 @@ Result<std::pair<std::string, std::string>> ParseMerge(const json &merge, const 
 }
 
 // Checks the members of the model that would change results if they were set.
-Status CheckModelOptions(const json &model) {
-  for (const char *name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
+Status CheckModelOptions(const json& model) {
+  for (const char* name : {"continuing_subword_prefix", "end_of_word_suffix"}) {
     BUTTRESS_ASSIGN_OR_RETURN(const std::string value, StringMember(model, "model", name, ""));
     if (!value.empty()) {
       return InvalidArgument(
           fmt::format("{} = '{}' is not supported; null is", MemberPath("model", name), value));
     }
   }
-  const json &dropout = MemberOrNull(model, "dropout");
+  const json& dropout = MemberOrNull(model, "dropout");
   if (!dropout.is_null() && dropout != 0) {
     return InvalidArgument("model.dropout = " + Excerpt(dropout) + " is not supported; null is");
   }
   return OkStatus();
 }
 
-Result<Bpe> ParseModel(const json &model) {
+Result<Bpe> ParseModel(const json& model) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(model, "model"));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string type, StringMember(model, "model", "type", "BPE"));
   if (type != "BPE") {
@@ -84,7 +84,7 @@ Result<Bpe> ParseModel(const json &model) {
   BUTTRESS_ASSIGN_OR_RETURN(spec.byte_fallback, BoolMember(model, "model", "byte_fallback", false));
   BUTTRESS_ASSIGN_OR_RETURN(spec.unk_token, StringMember(model, "model", "unk_token", ""));
   BUTTRESS_ASSIGN_OR_RETURN(spec.fuse_unk, BoolMember(model, "model", "fuse_unk", false));
-  const json &merges = MemberOrNull(model, "merges");
+  const json& merges = MemberOrNull(model, "merges");
   if (!merges.is_array()) {
     return InvalidArgument("model.merges = " + Excerpt(merges) + " is not a list");
   }
@@ -97,7 +97,7 @@ Result<Bpe> ParseModel(const json &model) {
   return Bpe::Create(std::move(spec));
 }
 
-Result<AddedToken> ParseAddedToken(const json &spec, const std::string &path) {
+Result<AddedToken> ParseAddedToken(const json& spec, const std::string& path) {
   BUTTRESS_RETURN_IF_ERROR(ExpectObject(spec, path));
   BUTTRESS_RETURN_IF_ERROR(ExpectMembersAmong(
       spec, path, {"id", "content", "special", "lstrip", "rstrip", "single_word", "normalized"}));
@@ -117,10 +117,9 @@ Result<AddedToken> ParseAddedToken(const json &spec, const std::string &path) {
   return token;
 }
 
-// Hugging Face ignores the id in the file and gives an added token its id in
-// the vocabulary or the next free one. A file with other ids is refused,
-// because model and tokenizer would disagree.
-Result<std::vector<AddedToken>> ParseAddedTokens(const json &list, const Vocabulary &vocabulary) {
+// Hugging Face ignores the id in the file and gives an added token its id in the vocabulary or the
+// next free one. A file with other ids is refused, because model and tokenizer would disagree.
+Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabulary& vocabulary) {
   std::vector<AddedToken> tokens;
   if (list.is_null()) return tokens;
   if (!list.is_array()) {
@@ -140,8 +139,7 @@ Result<std::vector<AddedToken>> ParseAddedTokens(const json &list, const Vocabul
         it != vocabulary.end() ? it->second : std::max(largest + 1, vocabulary_size);
     if (token.id != expected) {
       return InvalidArgument(
-          fmt::format("{}.id = {}, but '{}' gets {}, its id in model.vocab or "
-                      "the next free one; "
+          fmt::format("{}.id = {}, but '{}' gets {}, its id in model.vocab or the next free one; "
                       "renumber it or put it into model.vocab",
                       path, token.id, token.content, expected));
     }
@@ -162,12 +160,10 @@ Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
       ExpectMembersAmong(root, "",
                          {"version", "truncation", "padding", "added_tokens", "normalizer",
                           "pre_tokenizer", "post_processor", "decoder", "model"}));
-  for (const char *name : {"truncation", "padding"}) {
+  for (const char* name : {"truncation", "padding"}) {
     if (!MemberOrNull(root, name).is_null()) {
       // transformers turns both off unless a caller asks for them.
-      Log(kWarn,
-          "tokenizer.json sets what is not applied: texts are neither cut nor "
-          "padded",
+      Log(kWarn, "tokenizer.json sets what is not applied: texts are neither cut nor padded",
           {{"member", name}});
     }
   }

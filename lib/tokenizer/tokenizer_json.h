@@ -1,5 +1,4 @@
-// Reads the parts of tokenizer.json that determine how text is encoded and
-// decoded.
+// Reads the parts of tokenizer.json that determine how text is encoded and decoded.
 #pragma once
 
 #include <string_view>
@@ -27,8 +26,8 @@ struct TokenizerJson {
   Decoder decoder;
 };
 
-// Returns kInvalidArgument with the member that is malformed, or that is not
-// supported and could change results.
+// Returns kInvalidArgument with the member that is malformed, or that is not supported and could
+// change results.
 Result<TokenizerJson> ParseTokenizerJson(std::string_view text);
 
 }  // namespace buttress

@@ -1,6 +1,5 @@
 // Compares encoding and decoding with Hugging Face's tokenizers
-// (tests/golden/make_tokenizer_golden.py), and tests properties that hold for
-// any text.
+// (tests/golden/make_tokenizer_golden.py), and tests properties that hold for any text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,14 +18,14 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-std::unique_ptr<Tokenizer> LoadGolden(const json &patch = json::object()) {
+std::unique_ptr<Tokenizer> LoadGolden(const json& patch = json::object()) {
   Result<std::unique_ptr<Tokenizer>> tokenizer = LoadFrom(PatchedTokenizer(patch).dump());
   BUTTRESS_CHECK(tokenizer.ok(), tokenizer.status().ToString());
   return *std::move(tokenizer);
 }
 
-void ExpectEncoding(const Tokenizer &tokenizer, const std::string &text,
-                    const std::vector<std::int32_t> &ids) {
+void ExpectEncoding(const Tokenizer& tokenizer, const std::string& text,
+                    const std::vector<std::int32_t>& ids) {
   const auto encoded = tokenizer.Encode(text);
   ASSERT_TRUE(encoded.ok()) << encoded.status().ToString() << " for " << json(text);
   EXPECT_EQ(*encoded, ids) << json(text);
@@ -35,22 +34,22 @@ void ExpectEncoding(const Tokenizer &tokenizer, const std::string &text,
 TEST(TokenizerEncodeTest, EveryVariantEncodesAsHuggingFace) {
   const json golden = ReadGoldenJson("tokenizer/encodings.json");
   ASSERT_GE(golden["variants"].size(), 20U);
-  for (const json &variant : golden["variants"]) {
+  for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
     const auto tokenizer = LoadGolden(variant["patch"]);
     for (std::size_t i = 0; i < golden["texts"].size(); ++i) {
       ExpectEncoding(*tokenizer, golden["texts"][i], variant["ids"][i]);
     }
-    for (const json &one : variant["more"]) ExpectEncoding(*tokenizer, one[0], one[1]);
+    for (const json& one : variant["more"]) ExpectEncoding(*tokenizer, one[0], one[1]);
   }
 }
 
 TEST(TokenizerEncodeTest, EveryVariantDecodesAsHuggingFace) {
   const json golden = ReadGoldenJson("tokenizer/encodings.json");
-  for (const json &variant : golden["variants"]) {
+  for (const json& variant : golden["variants"]) {
     SCOPED_TRACE(variant["name"].get<std::string>());
     const auto tokenizer = LoadGolden(variant["patch"]);
-    for (const json &one : variant["decodes"]) {
+    for (const json& one : variant["decodes"]) {
       const std::vector<std::int32_t> ids = one[0];
       const auto kept = tokenizer->Decode(ids, SpecialTokens::kKeep);
       const auto skipped = tokenizer->Decode(ids, SpecialTokens::kSkip);
@@ -61,7 +60,7 @@ TEST(TokenizerEncodeTest, EveryVariantDecodesAsHuggingFace) {
   }
 }
 
-std::string RandomText(std::mt19937 &random) {
+std::string RandomText(std::mt19937& random) {
   static constexpr char32_t kEnds[] = {0x80, 0x800, 0x3000, 0xD800, 0x20000, 0x110000};
   std::string text;
   for (int i = static_cast<int>(random() % 60); i > 0; --i) {
@@ -88,7 +87,7 @@ TEST(TokenizerEncodeTest, DecodeOfEncodeIsTheNormalizedText) {
 TEST(TokenizerEncodeTest, LongWordsDoNotTakeQuadraticTime) {
   const auto tokenizer = LoadGolden();
   constexpr std::size_t kBytes = 1 << 20;
-  for (const std::string &unit :
+  for (const std::string& unit :
        {std::string("a"), std::string("the"), std::string(" "), std::string("\n"), std::string("="),
         std::string("\u0301\u0323"), std::string("一"), std::string("\r \n")}) {
     std::string text;
@@ -103,7 +102,7 @@ TEST(TokenizerEncodeTest, LongWordsDoNotTakeQuadraticTime) {
 
 TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
   const auto tokenizer = LoadGolden();
-  for (const std::string &bad :
+  for (const std::string& bad :
        {std::string("\xff"), std::string("\xc3"), std::string("\xed\xa0\x80"),
         std::string("\xc0\x80"), std::string("\xf4\x90\x80\x80"), std::string("\x80"),
         std::string("\xe2\x82")}) {
@@ -117,7 +116,7 @@ TEST(TokenizerEncodeTest, TextThatIsNotUtf8IsRefusedWithItsPosition) {
 TEST(TokenizerEncodeTest, AVocabularyWithoutACharacterNamesIt) {
   const auto loaded = LoadFrom(ReadGolden("tokenizer/digits.json"));
   ASSERT_TRUE(loaded.ok()) << loaded.status().ToString();
-  const Tokenizer &tokenizer = **loaded;
+  const Tokenizer& tokenizer = **loaded;
   EXPECT_EQ(tokenizer.vocab_size(), 22);
   ExpectEncoding(tokenizer, "12+3=15\n<eos>", {1, 2, 10, 3, 16, 1, 5, 20, 21});
   const auto ids = tokenizer.Encode("<eos>12 + x");
@@ -147,10 +146,10 @@ TEST(TokenizerEncodeTest, ThreadsGetTheSameIds) {
   std::vector<int> wrong(4, 0);
   {
     std::vector<std::jthread> threads;
-    for (int &count : wrong) {
+    for (int& count : wrong) {
       threads.emplace_back([&golden, &tokenizer, &count] {
         for (std::size_t i = 0; i < golden["texts"].size(); ++i) {
-          const auto ids = tokenizer->Encode(golden["texts"][i].get_ref<const std::string &>());
+          const auto ids = tokenizer->Encode(golden["texts"][i].get_ref<const std::string&>());
           count += !ids.ok() || json(*ids) != golden["variants"][0]["ids"][i];
         }
       });

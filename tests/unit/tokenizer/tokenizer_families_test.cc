@@ -15,7 +15,7 @@ namespace {
 using nlohmann::json;
 using ::testing::HasSubstr;
 
-json FamilyFile(const json &golden, const json &family) {
+json FamilyFile(const json& golden, const json& family) {
   json tokenizer = family["tokenizer"];
   tokenizer["model"].update(golden["vocabularies"][family["vocabulary"].get<std::size_t>()]);
   return tokenizer;
@@ -25,8 +25,8 @@ class TokenizerFamiliesTest : public ::testing::Test {
  protected:
   const json golden_ = ReadGoldenJson("tokenizer/families.json");
 
-  json File(const std::string &name) const {
-    for (const json &family : golden_["families"]) {
+  json File(const std::string& name) const {
+    for (const json& family : golden_["families"]) {
       if (family["name"] == name) return FamilyFile(golden_, family);
     }
     ADD_FAILURE() << "no family " << name;
@@ -36,7 +36,7 @@ class TokenizerFamiliesTest : public ::testing::Test {
 
 TEST_F(TokenizerFamiliesTest, EveryFamilyEncodesAndDecodesAsHuggingFace) {
   ASSERT_GE(golden_["families"].size(), 10U);
-  for (const json &family : golden_["families"]) {
+  for (const json& family : golden_["families"]) {
     SCOPED_TRACE(family["name"].get<std::string>());
     const auto tokenizer = LoadFrom(FamilyFile(golden_, family).dump());
     ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
@@ -45,7 +45,7 @@ TEST_F(TokenizerFamiliesTest, EveryFamilyEncodesAndDecodesAsHuggingFace) {
       ASSERT_TRUE(ids.ok()) << ids.status().ToString();
       EXPECT_EQ(json(*ids), family["ids"][i]) << golden_["texts"][i];
     }
-    for (const json &one : family["decodes"]) {
+    for (const json& one : family["decodes"]) {
       const std::vector<std::int32_t> ids = one[0];
       EXPECT_EQ(*(*tokenizer)->Decode(ids, SpecialTokens::kKeep), one[1].get<std::string>()) << one;
       EXPECT_EQ(*(*tokenizer)->Decode(ids, SpecialTokens::kSkip), one[2].get<std::string>()) << one;
@@ -55,7 +55,7 @@ TEST_F(TokenizerFamiliesTest, EveryFamilyEncodesAndDecodesAsHuggingFace) {
 }
 
 TEST_F(TokenizerFamiliesTest, TheConfigMayTurnBosOffAndEosOn) {
-  const auto frame = [&](const std::string &config) {
+  const auto frame = [&](const std::string& config) {
     const auto tokenizer = LoadFrom(File("llama2").dump(), config);
     EXPECT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
     return (*tokenizer)->AddSpecialTokens({77});
@@ -79,7 +79,7 @@ TEST_F(TokenizerFamiliesTest, PaddingAndTruncationAreNotApplied) {
 }
 
 TEST_F(TokenizerFamiliesTest, WhatIsNotSupportedIsRefusedByName) {
-  const std::pair<const char *, const char *> cases[] = {
+  const std::pair<const char*, const char*> cases[] = {
       {R"({"normalizer": {"type": "Precompiled", "normalizers": null}})", "type = 'Precompiled'"},
       {R"({"decoder": {"type": "WordPiece", "decoders": null}})", "decoder.type = 'WordPiece'"},
       {R"({"pre_tokenizer": {"type": "BertPreTokenizer"}})",
@@ -91,7 +91,7 @@ TEST_F(TokenizerFamiliesTest, WhatIsNotSupportedIsRefusedByName) {
        "has the text 2 times"},
       {R"({"post_processor": {"special_tokens": {"<s>": null}}})", "gives '<s>' no ids"},
   };
-  for (const auto &[patch, message] : cases) {
+  for (const auto& [patch, message] : cases) {
     json file = File("llama2");
     file.merge_patch(json::parse(patch));
     const auto tokenizer = LoadFrom(file.dump());

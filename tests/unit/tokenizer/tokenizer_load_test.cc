@@ -64,8 +64,8 @@ TEST(TokenizerLoadTest, FolderWithoutTokenizerIsNotFound) {
 }
 
 struct RefusedCase {
-  const char *patch;
-  const char *message;
+  const char* patch;
+  const char* message;
 };
 
 TEST(TokenizerLoadTest, MembersThatWouldChangeResultsAreRefusedByName) {
@@ -95,13 +95,13 @@ TEST(TokenizerLoadTest, MembersThatWouldChangeResultsAreRefusedByName) {
        "added_tokens[0].id = 700, but '<x>' gets 600"},
       {R"({"added_tokens": [{"id": 600, "content": ""}]})", "added_tokens[0].content has 0 bytes"},
   };
-  for (const RefusedCase &one : cases) {
+  for (const RefusedCase& one : cases) {
     EXPECT_THAT(RefusalOf(PatchedTokenizer(json::parse(one.patch)).dump()), HasSubstr(one.message))
         << one.patch;
   }
 }
 
-std::string RefusalOfPattern(const std::string &pattern) {
+std::string RefusalOfPattern(const std::string& pattern) {
   json patch;
   patch["pre_tokenizer"]["type"] = "Sequence";
   patch["pre_tokenizer"]["pretokenizers"] =
@@ -111,7 +111,7 @@ std::string RefusalOfPattern(const std::string &pattern) {
 }
 
 TEST(TokenizerLoadTest, PatternsWithAnotherMeaningInOnigurumaAreRefused) {
-  for (const char *pattern :
+  for (const char* pattern :
        {R"(\w+)", R"(\h)", "(?i)a", "(?m:.)", "[a-z&&b]", "[[:alpha:]]", "a{,3}", "a{1,2}+",
         R"([^\S])", R"(\K)", R"((a)\1)", "(*ACCEPT)", "[]a]", R"(\pL)", R"(\x41)"}) {
     EXPECT_THAT(RefusalOfPattern(pattern), HasSubstr("may read it otherwise than Oniguruma"))
@@ -165,7 +165,7 @@ TEST(TokenizerLoadTest, DamagedFilesLoadOrAreRefusedButNeverCrash) {
   std::mt19937 random(3);
   int refused = 0;
   int loaded = 0;
-  for (const std::string &text :
+  for (const std::string& text :
        {ReadGolden("tokenizer/digits.json"), ReadGolden("tokenizer/tokenizer.json")}) {
     for (int i = 0; i < 1500; ++i) {
       std::string damaged = text;
