@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -25,6 +26,7 @@ struct TokenizerFlags {
   bool no_special_tokens = false;
   bool no_generation_prompt = false;
   bool skip_special_tokens = false;
+  std::map<std::string, std::string> arguments;  // of the chat template
 
   void AddTo(CLI::App& app, const std::string& rows, const std::string& columns) {
     app.add_option("--model", model, "folder with tokenizer.json")->required();
@@ -65,7 +67,8 @@ std::string Joined(const std::vector<std::int32_t>& ids) {
 
 Status Tokenize(const TokenizerFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(flags.model));
-  BUTTRESS_ASSIGN_OR_RETURN(const TextEncoder encoder, TextEncoder::Create(*tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(const TextEncoder encoder,
+                            TextEncoder::Create(*tokenizer, flags.arguments));
   const RowEncoding encoding{.add_special_tokens = !flags.no_special_tokens,
                              .add_generation_prompt = !flags.no_generation_prompt};
   return ConvertFile(flags, "token_ids", [&](const JsonRow& row) -> Result<Converted> {
@@ -95,6 +98,19 @@ std::function<Status()> AddTokenize(CLI::App& app) {
                "text: leave out what tokenizer(text) of transformers adds, such as BOS");
   app.add_flag("--no-generation-prompt", flags->no_generation_prompt,
                "messages: end after the last message instead of beginning the answer");
+  app.add_option_function<std::vector<std::string>>(
+      "--template-argument",
+      [flags](const std::vector<std::string>& given) {
+        for (const std::string& one : given) {
+          const std::size_t equals = one.find('=');
+          if (equals == std::string::npos)
+            throw CLI::ValidationError("expected NAME=VALUE: " + one);
+          flags->arguments[one.substr(0, equals)] = one.substr(equals + 1);
+        }
+      },
+      "messages: NAME=VALUE that the chat template reads, as in run.data.template_arguments; may "
+      "be "
+      "repeated");
   return [flags] { return Tokenize(*flags); };
 }
 

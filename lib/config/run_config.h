@@ -98,6 +98,7 @@ struct DataConfig {
   std::string source_field = "source";
   std::string system_prompt;
   bool chat_template = false;
+  std::map<std::string, std::string> template_arguments;
   std::int64_t max_prompt_tokens = 1024;
   bool shuffle = true;
   SelectionConfig selection;
@@ -118,6 +119,9 @@ struct DataConfig {
       "system message put before string prompts; needs chat_template");
     v("chat_template", chat_template,
       "render prompts with the model's chat template (lists of messages always are)");
+    v("template_arguments", template_arguments,
+      "names that the chat template reads, each value JSON or else text: {enable_thinking: false, "
+      "date_string: 26 Jul 2024}; without a date, a template that asks for it gets today's");
     v("max_prompt_tokens", max_prompt_tokens, "longer prompts are refused at start, by line");
     v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
     v("selection", selection, "which prompts are passed over");

@@ -50,7 +50,8 @@ json Message(const char* role, const std::string& content) {
 }  // namespace
 
 Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokenizer& tokenizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder, TextEncoder::Create(tokenizer));
+  BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder,
+                            TextEncoder::Create(tokenizer, config.template_arguments));
   if (!config.system_prompt.empty() && !config.chat_template) {
     return InvalidArgument(
         "run.data.system_prompt is set but run.data.chat_template is false; a system message needs "

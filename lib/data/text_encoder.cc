@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 
-#include <array>
+#include <utility>
 
 namespace buttress {
 namespace {
@@ -36,13 +36,24 @@ Status CheckMessages(const json& messages) {
 
 }  // namespace
 
-Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer) {
+Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer,
+                                        const std::map<std::string, std::string>& arguments) {
   TextEncoder encoder(tokenizer);
-  if (tokenizer.chat_template().empty()) return encoder;
+  if (tokenizer.chat_template().empty()) {
+    if (arguments.empty()) return encoder;
+    return InvalidArgument(
+        "template_arguments are set, but the model has no chat template; leave them out, or give "
+        "the model one in chat_template.jinja");
+  }
   BUTTRESS_ASSIGN_OR_RETURN(encoder.chat_template_, ChatTemplate::Parse(tokenizer.chat_template()));
-  if (const std::int32_t eos = tokenizer.eos_token_id(); eos >= 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(encoder.eos_token_,
-                              tokenizer.Decode(std::array{eos}, SpecialTokens::kKeep));
+  for (const auto& [role, token] : tokenizer.special_tokens()) encoder.variables_[role] = token;
+  for (const auto& [name, text] : arguments) {
+    if (name == "messages" || name == "add_generation_prompt") {
+      return InvalidArgument("template_arguments: '" + name +
+                             "' is set for each prompt; leave it out");
+    }
+    json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
+    encoder.variables_[name] = value.is_discarded() ? json(text) : std::move(value);
   }
   return encoder;
 }
@@ -60,9 +71,8 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messag
         "is a list of messages, but the model has no chat template; use text, or give the model "
         "one in chat_template.jinja");
   }
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const std::string text,
-      chat_template_->Render(messages, add_generation_prompt, {{"eos_token", eos_token_}}));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
+                            chat_template_->Render(messages, add_generation_prompt, variables_));
   return tokenizer_->Encode(text);
 }
 

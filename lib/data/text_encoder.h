@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -24,8 +25,12 @@ struct RowEncoding {
 // Thread-safe.
 class TextEncoder {
  public:
-  // `tokenizer` must outlive the encoder. kInvalidArgument for a chat template that does not parse.
-  static Result<TextEncoder> Create(const Tokenizer& tokenizer);
+  // `arguments` are names that the chat template reads besides the special tokens: each value is
+  // JSON ("false", "[{...}]") or, if it is not, a text ("26 Jul 2024"). `tokenizer` must outlive
+  // the encoder. kInvalidArgument for a chat template that does not parse, for arguments without
+  // one, and for an argument that hides what the encoder sets.
+  static Result<TextEncoder> Create(const Tokenizer& tokenizer,
+                                    const std::map<std::string, std::string>& arguments = {});
 
   bool has_chat_template() const { return chat_template_.has_value(); }
 
@@ -46,7 +51,9 @@ class TextEncoder {
 
   const Tokenizer* tokenizer_;
   std::optional<ChatTemplate> chat_template_;  // absent if the model has none
-  std::string eos_token_;
+  // What the chat template reads: the special tokens, then the arguments.
+  nlohmann::ordered_json variables_ =
+      nlohmann::ordered_json::object();  // special tokens, arguments
 };
 
 }  // namespace buttress

@@ -1,5 +1,6 @@
 // Evaluates expressions.
 #include <algorithm>
+#include <ctime>
 #include <iterator>
 
 #include "lib/jinja/builtins.h"
@@ -29,6 +30,23 @@ constexpr NamedFunction kFunctions[] = {
 
 // Functions of Jinja that are not supported here; naming them is an error instead of undefined.
 constexpr std::string_view kUnsupportedFunctions[] = {"cycler", "joiner", "lipsum"};
+
+// The local time in the format of C's strftime, as in transformers.
+Result<JinjaValue> StrftimeNow(const JinjaArguments& arguments) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto bound, BindJinjaArguments(arguments, {"format"}));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<std::string> format,
+                            TextArgument(bound[0], "format"));
+  if (!format) return InvalidArgument("strftime_now takes a format, such as '%d %b %Y'");
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  char text[256];
+  const std::size_t size = std::strftime(text, sizeof text, format->c_str(), &local);
+  if (size == 0 && !format->empty()) {
+    return InvalidArgument("strftime_now: the format gives nothing, or more than 255 bytes");
+  }
+  return JinjaValue::Text(std::string(text, size));
+}
 
 }  // namespace
 
@@ -289,8 +307,7 @@ Result<JinjaValue> JinjaEvaluator::CallFunction(JinjaFunction function,
     case JinjaFunction::kRange:
       return Range(arguments);
     case JinjaFunction::kStrftimeNow:
-      return InvalidArgument(
-          "function 'strftime_now' is not supported: prompts would change from day to day");
+      return StrftimeNow(arguments);
     case JinjaFunction::kNamespace:
     case JinjaFunction::kDict:
       break;

@@ -1,6 +1,7 @@
 // The Tokenizer that a tokenizer.json describes.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,6 +30,10 @@ class BpeTokenizer : public Tokenizer {
   std::int32_t eos_token_id() const override { return TokenId(config_.eos_token); }
 
   std::int32_t pad_token_id() const override { return TokenId(config_.pad_token); }
+
+  const std::map<std::string, std::string>& special_tokens() const override {
+    return config_.special_tokens;
+  }
 
   const std::string& chat_template() const override { return config_.chat_template; }
 

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -50,6 +51,10 @@ class Tokenizer {
   // Ids from tokenizer_config.json; -1 if the file names none.
   virtual std::int32_t eos_token_id() const = 0;
   virtual std::int32_t pad_token_id() const = 0;
+
+  // The special tokens that tokenizer_config.json names, by role: "bos_token" is "<s>". A chat
+  // template reads them by these names.
+  virtual const std::map<std::string, std::string>& special_tokens() const = 0;
 
   // The source of the chat template; empty if the folder has none.
   virtual const std::string& chat_template() const = 0;

@@ -82,9 +82,12 @@ Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
     BUTTRESS_ASSIGN_OR_RETURN(*add, BoolMember(root, "", name, false));
   }
   BUTTRESS_RETURN_IF_ERROR(AppendAddedTokens(MemberOrNull(root, "added_tokens_decoder"), config));
-  for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token"}) {
+  for (const char* name : {"bos_token", "eos_token", "pad_token", "unk_token", "sep_token",
+                           "cls_token", "mask_token"}) {
     BUTTRESS_ASSIGN_OR_RETURN(std::string token, TokenText(MemberOrNull(root, name), name));
-    if (!token.empty()) config.tokens.push_back({std::move(token)});
+    if (token.empty()) continue;
+    config.special_tokens.emplace(name, token);
+    config.tokens.push_back({std::move(token)});
   }
   for (const char* name : {"additional_special_tokens", "extra_special_tokens"}) {
     const json& list = MemberOrNull(root, name);

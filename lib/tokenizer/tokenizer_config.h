@@ -1,6 +1,7 @@
 // Reads tokenizer_config.json: the roles of special tokens, and the chat template.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,10 +12,11 @@
 namespace buttress {
 
 struct TokenizerConfig {
-  std::string bos_token;      // empty: none
-  std::string eos_token;      // empty: none
-  std::string pad_token;      // empty: none
-  std::string chat_template;  // empty: none
+  std::string bos_token;                              // empty: none
+  std::string eos_token;                              // empty: none
+  std::string pad_token;                              // empty: none
+  std::string chat_template;                          // empty: none
+  std::map<std::string, std::string> special_tokens;  // by role, such as bos_token
   bool add_prefix_space = false;
   std::optional<bool> add_bos_token;  // absent: the post-processor of tokenizer.json decides
   std::optional<bool> add_eos_token;

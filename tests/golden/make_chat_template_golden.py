@@ -56,6 +56,12 @@ CONVERSATIONS = [([USER], {}), ([SYSTEM, USER], {}), (TALK, {}), (TALK, {"tools"
                  ], {},
                  ),]
 
+DATE = {"date_string": "26 Jul 2024"}
+OTHER_CONVERSATIONS = [
+    ([USER], DATE), ([SYSTEM, USER], DATE), (TALK, DATE), ([USER], {**DATE, "tools": TOOLS}),
+    ([SYSTEM, USER], {**DATE, "tools": TOOLS, "tools_in_user_message": False}),
+]
+
 # Templates that use one construct each, with names n, f, s, t, l, d, e, nested, none besides
 # messages.
 NAMES = {
@@ -120,6 +126,15 @@ def main():
                     "template": name, "messages": messages, "variables": variables,
                     "prompt": prompt, "text": text,
                 })
+    for name in ("llama3", "mistral", "gemma"):
+        template = (FOLDER / (name + ".jinja")).read_text(encoding="utf-8")
+        for messages, variables in sorted_keys(OTHER_CONVERSATIONS):
+            variables = {"bos_token": "<bos>", "eos_token": "</s>", **variables}
+            text = render(template, messages, True, variables)
+            chats.append({
+                "template": name, "messages": messages, "variables": variables, "prompt": True,
+                "text": text,
+            })
     snippets = []
     names = sorted_keys({**NAMES, "bos_token": "<s>", "eos_token": "</s>"})
     texts = []

@@ -1,6 +1,7 @@
 // One token a byte, so that tests need no tokenizer.json and can read what was encoded.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,9 +39,14 @@ class ByteTokenizer : public Tokenizer {
 
   std::int32_t pad_token_id() const override { return -1; }
 
+  const std::map<std::string, std::string>& special_tokens() const override {
+    return special_tokens_;
+  }
+
   const std::string& chat_template() const override { return chat_template_; }
 
  private:
+  const std::map<std::string, std::string> special_tokens_{{"bos_token", "^"}, {"eos_token", "$"}};
   const std::string chat_template_;
 };
 

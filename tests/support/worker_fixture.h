@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -44,9 +45,14 @@ class FakeTokenizer : public Tokenizer {
 
   std::int32_t pad_token_id() const override { return -1; }
 
+  const std::map<std::string, std::string>& special_tokens() const override {
+    return special_tokens_;
+  }
+
   const std::string& chat_template() const override { return empty_; }
 
  private:
+  const std::map<std::string, std::string> special_tokens_;
   std::string empty_;
 };
 

@@ -50,5 +50,32 @@ TEST(TextEncoderTest, AMessageThatCallsToolsNeedsNoContent) {
             "<assistant>");
 }
 
+Result<std::string> EncodedWith(const std::map<std::string, std::string>& arguments,
+                                const std::string& chat_template) {
+  const ByteTokenizer tokenizer(chat_template);
+  BUTTRESS_ASSIGN_OR_RETURN(const TextEncoder encoder, TextEncoder::Create(tokenizer, arguments));
+  const auto messages = nlohmann::ordered_json::parse(R"([{"role": "user", "content": "hi"}])");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto tokens, encoder.EncodeMessages(messages, true));
+  return tokenizer.Decode(tokens, SpecialTokens::kKeep);
+}
+
+TEST(TextEncoderTest, TheTemplateSeesSpecialTokensAndArguments) {
+  EXPECT_EQ(*EncodedWith({}, "{{ bos_token }}{{ eos_token }}{{ pad_token is defined }}"),
+            "^$False");
+  EXPECT_EQ(*EncodedWith({{"enable_thinking", "false"}, {"date_string", "26 Jul 2024"}},
+                         "{{ enable_thinking is false }} {{ date_string }}"),
+            "True 26 Jul 2024");
+  EXPECT_EQ(
+      *EncodedWith({{"tools", R"([{"z": 1, "a": {"y": 2, "b": 3}}])"}}, "{{ tools[0] | tojson }}"),
+      R"({"z": 1, "a": {"y": 2, "b": 3}})")
+      << "members keep their order";
+  EXPECT_EQ(*EncodedWith({{"bos_token", "B"}}, "{{ bos_token }}"), "B");
+}
+
+TEST(TextEncoderTest, ArgumentsThatWouldBeIgnoredAreRefused) {
+  EXPECT_THAT(EncodedWith({{"messages", "[]"}}, "x").status().message(), HasSubstr("'messages'"));
+  EXPECT_THAT(EncodedWith({{"tools", "[]"}}, "").status().message(), HasSubstr("no chat template"));
+}
+
 }  // namespace
 }  // namespace buttress

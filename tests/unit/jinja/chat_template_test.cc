@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <random>
 #include <string>
 
@@ -29,7 +30,21 @@ std::string ErrorOf(std::string_view source) {
   return text.ok() ? "rendered: " + *text : text.status().message();
 }
 
-TEST(ChatTemplateTest, TemplatesOfQwenRenderAsInTransformers) {
+TEST(ChatTemplateTest, StrftimeNowIsTheLocalTime) {
+  const auto year = [] {
+    const std::time_t now = std::time(nullptr);
+    std::tm local{};
+    ::localtime_r(&now, &local);
+    return std::to_string(local.tm_year + 1900);
+  };
+  const std::string before = year();
+  const auto text =
+      Render("{% if strftime_now is defined %}{{ strftime_now('%Y|%%') }}{% endif %}");
+  ASSERT_TRUE(text.ok()) << text.status().ToString();
+  EXPECT_TRUE(*text == before + "|%" || *text == year() + "|%") << *text;
+}
+
+TEST(ChatTemplateTest, TemplatesOfEachFamilyRenderAsInTransformers) {
   const json golden = ReadGoldenJson("chat_template/renders.json");
   ASSERT_GE(golden["chats"].size(), 40U);
   for (const json& chat : golden["chats"]) {
@@ -79,7 +94,7 @@ TEST(ChatTemplateTest, UnsupportedConstructsAreNamedWithTheirLine) {
       {"{{ 2 ** 3 }}", "operator '**' is not supported"},
       {"{{ f(*x) }}", "'*' before an argument is not supported"},
       {"{% for x in y recursive %}{% endfor %}", "'recursive' is not supported"},
-      {"{{ strftime_now('%Y') }}", "'strftime_now' is not supported"},
+      {"{{ strftime_now() }}", "strftime_now takes a format"},
       {"{{ cycler(1) }}", "function 'cycler' is not supported"},
       {"{{ ('a' | safe) + 'b' }}", "filter 'safe' is supported at the end"},
       {"{{ 'a' ~ 'b' | safe }}", "filter 'safe': supported at the end"},

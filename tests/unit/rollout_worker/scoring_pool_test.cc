@@ -47,9 +47,14 @@ class ByteTokenizer : public Tokenizer {
 
   std::int32_t pad_token_id() const override { return -1; }
 
+  const std::map<std::string, std::string>& special_tokens() const override {
+    return special_tokens_;
+  }
+
   const std::string& chat_template() const override { return none_; }
 
  private:
+  const std::map<std::string, std::string> special_tokens_;
   std::string none_;
 };
 
