@@ -9,6 +9,7 @@
 
 #include "lib/base/check.h"
 #include "lib/base/unicode.h"
+#include "lib/tokenizer/newer_code_points.h"
 
 namespace buttress {
 namespace {
@@ -61,11 +62,24 @@ class OnigurumaTranslator {
                         kSharedBracedEscapes.find(letter) != std::string_view::npos;
     const std::size_t end = braced ? rest.find('}') : std::size_t{1};
     if (end >= rest.size()) return Refuse(rest);
+    if (braced && (letter == 'p' || (letter == 'P' && !in_class_))) {
+      const std::string newer = NewerCodePoints(rest.substr(3, end - 3));
+      if (!newer.empty()) return Property(rest.substr(2, end - 1), letter == 'P', newer);
+    }
     if (!braced && IsAsciiLetterOrDigit(letter) &&
         kSharedEscapes.find(letter) == std::string_view::npos) {
       return Refuse(rest);
     }
     Copy(rest.substr(0, end + 1));
+    return OkStatus();
+  }
+
+  // Writes \p or \P of `name`, which has its braces, with the code points that PCRE2 lacks.
+  Status Property(std::string_view name, bool negated, const std::string& newer) {
+    if (!in_class_) out_ += negated ? "[^" : "[";
+    out_.append("\\p").append(name).append(newer);
+    if (!in_class_) out_ += ']';
+    at_ += 2 + name.size();
     return OkStatus();
   }
 

@@ -27,6 +27,7 @@ HANDWRITTEN = [
     "<|im_start|>user\nHi<|im_end|>\n", "<|begin_of_text|>hi<|eot_id|>", "<bos><start_of_turn>user",
     "...!?;:", "a_b__c", "$x^{2}$ \\frac{1}{2}", "(){}[]<>", "\U0001d54f\U00020000\U000e0041\uffff",
     "the the theThe THE", "\r\n\r\n x \r", "ab" * 20,
+    "'s\U000315d5<bos> \U00011f50\u1c89b\U0001fadf!",
 ]
 
 
