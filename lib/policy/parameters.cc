@@ -1,8 +1,11 @@
 #include "lib/policy/parameters.h"
 
+#include <c10/util/accumulate.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 #include <unordered_set>
 
@@ -35,20 +38,43 @@ Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
   return tensor;
 }
 
+// The tensors that one matrix product reads as a whole, side by side.
+constexpr at::Tensor LayerWeights::*kSideBySide[] = {
+    &LayerWeights::q_weight,    &LayerWeights::k_weight,  &LayerWeights::v_weight,
+    &LayerWeights::q_bias,      &LayerWeights::k_bias,    &LayerWeights::v_bias,
+    &LayerWeights::gate_weight, &LayerWeights::up_weight,
+};
+
+// All tensors of a block in one buffer.
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options) {
+  std::vector<BlockTensor> tensors = BlockTensors(spec);
+  const auto place = [](const BlockTensor& tensor) {
+    return std::find(std::begin(kSideBySide), std::end(kSideBySide), tensor.role);
+  };
+  std::stable_sort(tensors.begin(), tensors.end(),
+                   [&](const BlockTensor& a, const BlockTensor& b) { return place(a) < place(b); });
+  std::int64_t total = 0;
+  for (const BlockTensor& tensor : tensors) total += c10::multiply_integers(tensor.shape);
+  const at::Tensor buffer = at::empty({total}, options);
+  LayerWeights block;
+  std::int64_t begin = 0;
+  for (const BlockTensor& tensor : tensors) {
+    const std::int64_t elements = c10::multiply_integers(tensor.shape);
+    block.*tensor.role = buffer.narrow(0, begin, elements).view(tensor.shape).detach();
+    begin += elements;
+  }
+  return block;
+}
+
 }  // namespace
 
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device) {
-  const auto make = [options = at::TensorOptions(dtype).device(device)](at::IntArrayRef shape) {
-    return at::empty(shape, options);
-  };
+  const auto options = at::TensorOptions(dtype).device(device);
+  const auto make = [&](at::IntArrayRef shape) { return at::empty(shape, options); };
   const std::int64_t D = config.hidden_size;
   DecoderWeights weights;
   weights.embedding_VD = make({config.vocab_size, D});
-  for (const BlockSpec& spec : config.blocks) {
-    LayerWeights layer;
-    for (const BlockTensor& tensor : BlockTensors(spec)) layer.*tensor.role = make(tensor.shape);
-    weights.layers.push_back(std::move(layer));
-  }
+  for (const BlockSpec& spec : config.blocks) weights.layers.push_back(EmptyBlock(spec, options));
   weights.final_norm_D = make({D});
   weights.head_VD =
       config.tie_word_embeddings ? weights.embedding_VD : make({config.vocab_size, D});

@@ -14,7 +14,8 @@
 namespace buttress {
 
 // Returns uninitialized tensors of the shapes that `config` states. A tied head is the embedding
-// itself.
+// itself. The tensors of a block are views of one buffer, in which queries, keys and values, and
+// gate and up, lie side by side: Linear multiplies with them as one matrix, without a copy.
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device);
 
 // Returns the name and the tensor of each parameter in the order of the checkpoint. A tied head is

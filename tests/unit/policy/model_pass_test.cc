@@ -1,9 +1,11 @@
 #include "lib/policy/model_pass.h"
 
+#include <ATen/record_function.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
 #include <map>
+#include <string_view>
 
 #include "tests/unit/policy/golden.h"
 
@@ -133,6 +135,26 @@ TEST(ModelPassTest, UnitsHoldTheParametersInTheOrderOfTheCheckpoint) {
     EXPECT_EQ(model->units().size(), model->blocks() + 2);
     EXPECT_EQ(model->units().back().parameters.front().first, "model.norm.weight");
   }
+}
+
+// Queries, keys and values are one matrix in memory, and so are gate and up.
+TEST(ModelPassTest, ProductsReadTheParametersWhereTheyAre) {
+  const auto model = GoldenModel("qwen2_untied");
+  const PassTokens tokens = TokensOfSequences({{1, 2, 3}});
+  ModelPass(*model, tokens, {});  // makes the table of the rotations
+  static int copies;
+  copies = 0;
+  const auto handle =
+      at::addGlobalCallback(at::RecordFunctionCallback([](const at::RecordFunction& function) {
+        copies += std::string_view(function.name()) == "aten::cat" ? 1 : 0;
+        return std::unique_ptr<at::ObserverContext>();
+      }));
+  ModelPass pass(*model, tokens, {});
+  NamedGradients gradients(*model);
+  pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
+  at::cat({at::ones({1}), at::ones({1})});  // the callback sees this one
+  at::removeCallback(handle);
+  EXPECT_EQ(copies, 1);
 }
 
 TEST(ModelPassTest, KeepsNoGraphWithoutGradients) {
