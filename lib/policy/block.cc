@@ -2,9 +2,10 @@
 
 #include <torch/types.h>
 
+#include "lib/policy/gate.h"
+#include "lib/policy/head_norm.h"
 #include "lib/policy/linear.h"
 #include "lib/policy/norm.h"
-#include "lib/policy/swiglu.h"
 
 namespace buttress {
 namespace {
@@ -16,13 +17,26 @@ at::Tensor AddResidual(const at::Tensor& hidden_ND, at::Tensor delta_ND) {
 
 }  // namespace
 
+std::vector<RopeTable> RopeTables(const ModelConfig& config, at::Device device) {
+  std::vector<RopeTable> tables;
+  for (const RopeSpec& spec : config.ropes)
+    tables.emplace_back(config.blocks.front().attention.C, spec, device);
+  return tables;
+}
+
+at::Tensor ScaleEmbeddings(const ModelConfig& config, const at::Tensor& rows_ND) {
+  if (config.embedding_scale == 1) return rows_ND;
+  return rows_ND * at::scalar_tensor(config.embedding_scale, rows_ND.options());
+}
+
 at::Tensor ParameterProducts::Qkv(const at::Tensor& x_ND) const {
   if (!w_.q_bias.defined()) return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight});
   return Linear(x_ND, {w_.q_weight, w_.k_weight, w_.v_weight}, {w_.q_bias, w_.k_bias, w_.v_bias});
 }
 
 at::Tensor ParameterProducts::Out(const at::Tensor& attended) const {
-  return Linear(attended, {w_.o_weight});
+  return w_.o_bias.defined() ? Linear(attended, {w_.o_weight}, {w_.o_bias})
+                             : Linear(attended, {w_.o_weight});
 }
 
 at::Tensor ParameterProducts::GateUp(const at::Tensor& x_ND) const {
@@ -34,15 +48,22 @@ at::Tensor ParameterProducts::Down(const at::Tensor& gated_NF) const {
 }
 
 at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
-                        const BlockProducts& products, RopeTable& rope, BlockRows& rows,
-                        const at::Tensor& hidden_ND) {
-  const at::Tensor x_ND = RmsNorm(hidden_ND, norms.input_norm_D, spec.norm_eps);
-  const at::Tensor qkv = rope.Rotate(products.Qkv(x_ND), spec.attention.H + spec.attention.K,
-                                     rows.positions_N(), rows.end());
-  const at::Tensor attended = rows.Attend(spec.attention, layer, qkv);
-  const at::Tensor middle_ND = AddResidual(hidden_ND, products.Out(attended));
-  const at::Tensor y_ND = RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm_eps);
-  return AddResidual(middle_ND, products.Down(SwiGlu(products.GateUp(y_ND))));
+                        const BlockProducts& products, std::vector<RopeTable>& ropes,
+                        BlockRows& rows, const at::Tensor& hidden_ND) {
+  const auto post_norm = [&spec](const at::Tensor& x_ND, const at::Tensor& weight_D) {
+    return spec.post_norms ? RmsNorm(x_ND, weight_D, spec.norm) : x_ND;
+  };
+  at::Tensor qkv = products.Qkv(RmsNorm(hidden_ND, norms.input_norm_D, spec.norm));
+  if (spec.qk_norm)
+    qkv = NormHeads(std::move(qkv), spec.attention, norms.q_norm_C, norms.k_norm_C, spec.norm);
+  qkv = ropes[spec.rope].Rotate(std::move(qkv), spec.attention.H + spec.attention.K,
+                                rows.positions_N(), rows.end());
+  const at::Tensor attended = products.Out(rows.Attend(spec.attention, layer, qkv));
+  const at::Tensor middle_ND =
+      AddResidual(hidden_ND, post_norm(attended, norms.attention_out_norm_D));
+  const at::Tensor gate_up = products.GateUp(RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm));
+  const at::Tensor mapped = products.Down(Gate(gate_up, spec.activation));
+  return AddResidual(middle_ND, post_norm(mapped, norms.mlp_out_norm_D));
 }
 
 }  // namespace buttress

@@ -7,9 +7,11 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <vector>
 
 #include "lib/policy/block_spec.h"
 #include "lib/policy/decoder_weights.h"
+#include "lib/policy/model_config.h"
 #include "lib/policy/rope.h"
 
 namespace buttress {
@@ -54,10 +56,16 @@ class BlockRows {
                             const at::Tensor& qkv) = 0;
 };
 
+// The rotary embeddings of a model, which BlockSpec::rope indexes.
+std::vector<RopeTable> RopeTables(const ModelConfig& config, at::Device device);
+
+// Scales the embeddings of tokens as the model does. Differentiable.
+at::Tensor ScaleEmbeddings(const ModelConfig& config, const at::Tensor& rows_ND);
+
 // Maps the hidden states [N, D] before block `layer` to those after it. Differentiable if the
 // products and the rows are. `norms` needs the norm weights alone.
 at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
-                        const BlockProducts& products, RopeTable& rope, BlockRows& rows,
-                        const at::Tensor& hidden_ND);
+                        const BlockProducts& products, std::vector<RopeTable>& ropes,
+                        BlockRows& rows, const at::Tensor& hidden_ND);
 
 }  // namespace buttress

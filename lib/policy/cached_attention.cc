@@ -22,7 +22,7 @@ constexpr std::int64_t kGatherRows = 256;
 
 // Copies the blocks of the rows into rectangles. Works on any device.
 at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q_RHC,
-                             const KvCache& cache, std::size_t layer) {
+                             const AttentionSpec& spec, const KvCache& cache, std::size_t layer) {
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   std::int64_t longest = 0;
   for (const CacheRow& row : rows) longest = std::max(longest, row.position + 1);
@@ -54,14 +54,16 @@ at::Tensor GatheredAttention(std::span<const CacheRow> rows, const at::Tensor& q
                            .view({count, blocks, K, kCacheBlock, C})
                            .permute({0, 2, 1, 3, 4})
                            .reshape({count, K, T, C});
-  const at::Tensor mask = at::arange(T, at::TensorOptions(at::kLong).device(device))
-                              .unsqueeze(0)
-                              .lt(lengths.to(device));
+  const at::Tensor positions =
+      at::arange(T, at::TensorOptions(at::kLong).device(device)).unsqueeze(0);
+  const at::Tensor ends = lengths.to(device);
+  at::Tensor mask = positions.lt(ends);
+  if (spec.window > 0) mask = mask.logical_and(positions.ge(ends - spec.window));
   // Positions past the end of a sequence hold old values. They are zeroed, because their weight of
   // 0 times a NaN would be a NaN.
-  const at::Tensor clean_v = v.masked_fill(mask.logical_not().view({count, 1, T, 1}), 0.0);
-  return at::scaled_dot_product_attention(q_RHC.unsqueeze(2), spread(k), spread(clean_v),
-                                          mask.view({count, 1, 1, T}))
+  const at::Tensor unused = mask.logical_not().view({count, 1, T, 1});
+  return DenseAttention(q_RHC.unsqueeze(2), spread(k.masked_fill(unused, 0.0)),
+                        spread(v.masked_fill(unused, 0.0)), mask.view({count, 1, 1, T}), spec)
       .reshape({count, H * C});
 }
 
@@ -73,16 +75,20 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv
   std::int64_t positions = 0;
   for (const CacheRow& row : rows) positions += row.position + 1;
   const std::int64_t row_work = shape.H * shape.C * positions / std::max<std::int64_t>(1, count);
+  const PagedScores scores = {shape.H, static_cast<float>(shape.score_scale()),
+                              static_cast<float>(shape.score_cap)};
   ForRows(qkv, count, row_work, [&](auto tag, std::int64_t first, std::int64_t some) {
     using T = decltype(tag);
     const PagedLayer<T> paged = PagedLayerOf<T>(cache, layer);
     std::vector<float> scratch;
     for (std::int64_t r = first; r < first + some; ++r) {
       const CacheRow& row = rows[static_cast<std::size_t>(r)];
-      const auto needed = static_cast<std::size_t>(AttendScratch(shape.C, row.position + 1));
+      const std::int64_t end = row.position + 1;
+      const auto needed = static_cast<std::size_t>(AttendScratch(shape.C, end));
       if (scratch.size() < needed) scratch.resize(2 * needed);
-      AttendRow(paged, row.blocks, row.position + 1, shape.H / shape.K, Rows<T>(qkv, r),
-                MutableRows<T>(out, r), scratch.data());
+      const std::int64_t begin = shape.windowed(end) ? end - shape.window : 0;
+      AttendRow(paged, {row.blocks, begin, end}, scores, Rows<T>(qkv, r), MutableRows<T>(out, r),
+                scratch.data());
     }
   });
   return out;
@@ -92,8 +98,8 @@ at::Tensor KernelAttention(std::span<const CacheRow> rows, const at::Tensor& qkv
 
 void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const AttentionSpec& shape,
                KvCache& cache, std::size_t layer) {
-  const std::int64_t keys_begin = shape.H * shape.C;
-  const std::int64_t width = shape.K * shape.C;
+  const std::int64_t keys_begin = shape.q_width();
+  const std::int64_t width = shape.kv_width();
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   if (HasRowKernels(qkv)) {
     ForRows(qkv, count, 2 * width, [&](auto tag, std::int64_t first, std::int64_t some) {
@@ -132,7 +138,7 @@ at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv
     const std::int64_t count = std::min(kGatherRows, q_RHC.size(0) - first);
     outs.push_back(GatheredAttention(
         rows.subspan(static_cast<std::size_t>(first), static_cast<std::size_t>(count)),
-        q_RHC.narrow(0, first, count), cache, layer));
+        q_RHC.narrow(0, first, count), shape, cache, layer));
   }
   return at::cat(outs);
 }

@@ -16,7 +16,7 @@ namespace buttress {
 void StoreRows(std::span<const CacheRow> rows, const at::Tensor& qkv, const AttentionSpec& shape,
                KvCache& cache, std::size_t layer);
 
-// Lets the queries of each row attend to positions 0 to its own. Returns [R, H * C].
+// Lets the queries of each row attend to the positions up to its own. Returns [R, H * C].
 at::Tensor CachedAttention(std::span<const CacheRow> rows, const at::Tensor& qkv,
                            const AttentionSpec& shape, const KvCache& cache, std::size_t layer);
 

@@ -8,7 +8,7 @@
 #include "lib/policy/attention.h"
 #include "lib/policy/block.h"
 #include "lib/policy/cached_attention.h"
-#include "lib/policy/cpu/short_attention.h"
+#include "lib/policy/head.h"
 #include "lib/policy/norm.h"
 
 namespace buttress {
@@ -61,7 +61,8 @@ struct CachedDecoder::Products final : BlockProducts {
       : qkv({w.q_weight, w.k_weight, w.v_weight},
             w.q_bias.defined() ? std::vector<at::Tensor>{w.q_bias, w.k_bias, w.v_bias}
                                : std::vector<at::Tensor>{}),
-        out({w.o_weight}, {}),
+        out({w.o_weight},
+            w.o_bias.defined() ? std::vector<at::Tensor>{w.o_bias} : std::vector<at::Tensor>{}),
         gate_up({w.gate_weight, w.up_weight}, {}),
         down({w.down_weight}, {}),
         tile_rows(rows) {}
@@ -86,7 +87,7 @@ CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
       config_(model.config()),
       device_(model.weights().embedding_VD.device()),
       tile_rows_(batch_invariant ? kTileRows : 0),
-      rope_(config_.blocks.front().attention.C, config_.rope_theta, device_) {
+      ropes_(RopeTables(config_, device_)) {
   RepackWeights();
 }
 
@@ -110,17 +111,17 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
     tokens.mutable_data_ptr<std::int32_t>()[r] = row.token;
     positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
   }
-  at::Tensor hidden_RD = model_.weights().embedding_VD.index_select(0, tokens.to(device_));
+  at::Tensor hidden_RD =
+      ScaleEmbeddings(config_, model_.weights().embedding_VD.index_select(0, tokens.to(device_)));
   const bool packed = attend == AttendTo::kRows && tile_rows_ == 0;
   PackedLayout layout;
   if (packed) {
     layout = LayOut(LengthsOf(rows), {}, device_);
-    if (!UsesShortAttention(layout, hidden_RD, config_.blocks.front().attention))
-      layout.rectangles = LayOutRectangles(layout);
+    PrepareAttention(layout, config_.blocks, hidden_RD);
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
   for (std::size_t i = 0; i < products_.size(); ++i) {
-    hidden_RD = BlockForward(config_.blocks[i], i, model_.weights().layers[i], products_[i], rope_,
+    hidden_RD = BlockForward(config_.blocks[i], i, model_.weights().layers[i], products_[i], ropes_,
                              batch, hidden_RD);
   }
   return hidden_RD;
@@ -128,8 +129,8 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
 
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
-  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.norm_eps);
-  return head_->Apply(normed, tile_rows_).to(at::kCPU);
+  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.final_norm);
+  return CapLogits(head_->Apply(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
 }
 
 }  // namespace buttress

@@ -59,7 +59,7 @@ class CachedDecoder {
   const ModelConfig& config_;
   const at::Device device_;
   const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;
   std::vector<Products> products_;  // by layer
   std::optional<PackedLinear> head_;
 };

@@ -17,8 +17,21 @@ std::vector<BlockTensor> BlockTensors(const BlockSpec& spec) {
   if (spec.qkv_bias) add("self_attn.k_proj.bias", &LayerWeights::k_bias, {kv});
   add("self_attn.v_proj.weight", &LayerWeights::v_weight, {kv, spec.D});
   if (spec.qkv_bias) add("self_attn.v_proj.bias", &LayerWeights::v_bias, {kv});
+  if (spec.qk_norm) {
+    add("self_attn.q_norm.weight", &LayerWeights::q_norm_C, {spec.attention.C});
+    add("self_attn.k_norm.weight", &LayerWeights::k_norm_C, {spec.attention.C});
+  }
   add("self_attn.o_proj.weight", &LayerWeights::o_weight, {spec.D, q});
-  add("post_attention_layernorm.weight", &LayerWeights::mlp_norm_D, {spec.D});
+  if (spec.out_bias) add("self_attn.o_proj.bias", &LayerWeights::o_bias, {spec.D});
+  // The name of the norm before the MLP without post-norms is that of the norm after the attention
+  // with them.
+  if (spec.post_norms) {
+    add("post_attention_layernorm.weight", &LayerWeights::attention_out_norm_D, {spec.D});
+    add("pre_feedforward_layernorm.weight", &LayerWeights::mlp_norm_D, {spec.D});
+    add("post_feedforward_layernorm.weight", &LayerWeights::mlp_out_norm_D, {spec.D});
+  } else {
+    add("post_attention_layernorm.weight", &LayerWeights::mlp_norm_D, {spec.D});
+  }
   add("mlp.gate_proj.weight", &LayerWeights::gate_weight, {spec.F, spec.D});
   add("mlp.up_proj.weight", &LayerWeights::up_weight, {spec.F, spec.D});
   add("mlp.down_proj.weight", &LayerWeights::down_weight, {spec.D, spec.F});

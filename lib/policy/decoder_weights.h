@@ -18,10 +18,13 @@ struct LayerWeights {
   at::Tensor q_weight, q_bias;  // [H*C, D], [H*C]
   at::Tensor k_weight, k_bias;  // [K*C, D], [K*C]
   at::Tensor v_weight, v_bias;  // [K*C, D], [K*C]
-  at::Tensor o_weight;          // [D, H*C]
+  at::Tensor q_norm_C, k_norm_C;
+  at::Tensor o_weight, o_bias;  // [D, H*C], [D]
+  at::Tensor attention_out_norm_D;
   at::Tensor mlp_norm_D;
   at::Tensor gate_weight, up_weight;  // [F, D]
   at::Tensor down_weight;             // [D, F]
+  at::Tensor mlp_out_norm_D;
 };
 
 struct DecoderWeights {

@@ -32,4 +32,12 @@ at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD) {
   return BlockedLogits(hidden_ND, head_VD);
 }
 
+at::Tensor CapLogits(const at::Tensor& logits, double cap) {
+  return cap == 0 ? logits : (logits / cap).tanh() * cap;
+}
+
+at::Tensor CapSlope(const at::Tensor& logits, double cap) {
+  return cap == 0 ? at::ones_like(logits) : 1 - (logits / cap).tanh().square();
+}
+
 }  // namespace buttress

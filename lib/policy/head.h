@@ -10,4 +10,8 @@ namespace buttress {
 // Not differentiable for bfloat16.
 at::Tensor HeadLogits(const at::Tensor& hidden_ND, const at::Tensor& head_VD);
 
+// Returns cap * tanh(logits / cap), or the logits if cap is 0, and its derivative. Differentiable.
+at::Tensor CapLogits(const at::Tensor& logits, double cap);
+at::Tensor CapSlope(const at::Tensor& logits, double cap);
+
 }  // namespace buttress

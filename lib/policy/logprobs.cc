@@ -1,6 +1,7 @@
 // Shapes: M rows, D width, V vocabulary, c rows of a chunk.
 //
-// With l = logits / temperature, p = softmax(l), H = -sum p log p:
+// With l = logits / temperature, p = softmax(l), H = -sum p log p (capped logits, if the model caps
+// them, whose slope CapSlope has):
 //   d logp[t] / d l = onehot(t) - p          d H / d l = -p * (log p + H)
 #include "lib/policy/logprobs.h"
 
@@ -17,10 +18,10 @@ namespace {
 using torch::autograd::AutogradContext;
 using torch::autograd::variable_list;
 
-// Returns log softmax(hidden_cD head^T / temperature), [c, V], in float32.
-at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD,
+// Returns log softmax(cap(hidden_cD head^T) / temperature), [c, V], in float32.
+at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD, double cap,
                         double temperature) {
-  at::Tensor logits = HeadLogits(hidden_cD, head_VD);
+  at::Tensor logits = CapLogits(HeadLogits(hidden_cD, head_VD), cap);
   if (temperature != 1.0) logits = logits.div_(temperature);
   return at::log_softmax(logits, -1);
 }
@@ -32,7 +33,7 @@ at::Tensor EntropyOf(const at::Tensor& logp_cV) { return (logp_cV.exp() * logp_c
 class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
  public:
   static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden_MD,
-                               const at::Tensor& head_VD, const at::Tensor& targets_M,
+                               const at::Tensor& head_VD, const at::Tensor& targets_M, double cap,
                                double temperature, std::int64_t chunk_rows, bool want_entropy) {
     const std::int64_t rows = hidden_MD.size(0);
     const auto options = hidden_MD.options().dtype(at::kFloat);
@@ -41,13 +42,15 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     at::Tensor kept;
     for (std::int64_t first = 0; first < rows; first += chunk_rows) {
       const std::int64_t count = std::min(chunk_rows, rows - first);
-      const at::Tensor logp = LogSoftmaxOf(hidden_MD.narrow(0, first, count), head_VD, temperature);
+      const at::Tensor logp =
+          LogSoftmaxOf(hidden_MD.narrow(0, first, count), head_VD, cap, temperature);
       const at::Tensor targets = targets_M.narrow(0, first, count).unsqueeze(1);
       logprobs.narrow(0, first, count).copy_(logp.gather(1, targets).squeeze(1));
       if (want_entropy) entropy.narrow(0, first, count).copy_(EntropyOf(logp));
       if (count == rows) kept = logp;
     }
     ctx->save_for_backward({hidden_MD, head_VD, targets_M, entropy, kept});
+    ctx->saved_data["cap"] = cap;
     ctx->saved_data["temperature"] = temperature;
     ctx->saved_data["chunk_rows"] = chunk_rows;
     ctx->set_materialize_grads(false);  // an output without a gradient costs nothing
@@ -59,6 +62,7 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor& hidden_MD = saved[0];
     const at::Tensor& head_VD = saved[1];
+    const double cap = ctx->saved_data["cap"].toDouble();
     const double temperature = ctx->saved_data["temperature"].toDouble();
     const std::int64_t chunk_rows = ctx->saved_data["chunk_rows"].toInt();
     const std::int64_t rows = hidden_MD.size(0);
@@ -68,10 +72,11 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
       const std::int64_t count = std::min(chunk_rows, rows - first);
       const at::Tensor hidden = hidden_MD.narrow(0, first, count);
       const at::Tensor logp =
-          saved[4].defined() ? saved[4] : LogSoftmaxOf(hidden, head_VD, temperature);
-      const at::Tensor grad_logits =
-          GradLogits(logp, saved[2].narrow(0, first, count), saved[3], grads, first, temperature)
-              .to(hidden.scalar_type());
+          saved[4].defined() ? saved[4] : LogSoftmaxOf(hidden, head_VD, cap, temperature);
+      at::Tensor grad_logits =
+          GradLogits(logp, saved[2].narrow(0, first, count), saved[3], grads, first, temperature);
+      if (cap > 0) grad_logits.mul_(CapSlope(HeadLogits(hidden, head_VD), cap));
+      grad_logits = grad_logits.to(hidden.scalar_type());
       at::Tensor out = grad_hidden.narrow(0, first, count);
       at::mm_out(out, grad_logits, head_VD);
       const at::Tensor part = at::mm(grad_logits.t(), hidden).to(at::kFloat);
@@ -80,7 +85,8 @@ class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
     if (!grad_head.defined()) grad_head = at::zeros_like(head_VD);
     return {grad_hidden,  grad_head.to(head_VD.scalar_type()),
             at::Tensor(), at::Tensor(),
-            at::Tensor(), at::Tensor()};
+            at::Tensor(), at::Tensor(),
+            at::Tensor()};
   }
 
  private:
@@ -118,8 +124,9 @@ TokenLogprobs ChunkedLogprobs(Transformer& model, const at::Tensor& hidden_MD,
       "ChunkedLogprobs: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(),
       " do not match");
   const at::Tensor targets = targets_M.to(hidden_MD.device(), at::kLong);
-  auto out = ChunkedFunction::apply(hidden_MD, model.weights().head_VD, targets, temperature,
-                                    chunk_rows, entropy != EntropyMode::kNone);
+  auto out =
+      ChunkedFunction::apply(hidden_MD, model.weights().head_VD, targets, model.config().logit_cap,
+                             temperature, chunk_rows, entropy != EntropyMode::kNone);
   TokenLogprobs result{out[0], entropy == EntropyMode::kNone ? at::Tensor() : out[1]};
   if (entropy == EntropyMode::kDetached) result.entropy_M = result.entropy_M.detach();
   return result;

@@ -1,4 +1,4 @@
-// The fields of a Hugging Face config.json that the decoder needs. Without torch.
+// The configuration of a model: what its config.json and generation_config.json say. Without torch.
 #pragma once
 
 #include <cstdint>
@@ -10,24 +10,25 @@
 
 namespace buttress {
 
-// A Qwen2-style decoder: RMSNorm, RoPE, grouped-query attention with biases on q, k, v, SwiGLU.
+// A decoder: embedding, blocks, last norm, head.
 struct ModelConfig {
-  std::string architecture;  // Qwen2ForCausalLM
+  std::string architecture;  // such as Qwen2ForCausalLM
   std::int64_t vocab_size = 0;
   std::int64_t hidden_size = 0;
   std::vector<BlockSpec> blocks;
+  std::vector<RopeSpec> ropes = {RopeSpec{}};
+  NormSpec final_norm;
+  double embedding_scale = 1;  // of the embedded tokens, rounded to their dtype
+  double logit_cap = 0;        // a logit l becomes cap * tanh(l / cap); 0 for none
   std::int64_t max_positions = 0;
-  double rope_theta = 10000;
-  double norm_eps = 1e-6;  // of the last norm
   bool tie_word_embeddings = false;
   std::vector<std::int32_t> eos_token_ids;  // of config.json and generation_config.json
   std::int32_t pad_token_id = -1;
   double initializer_range = 0.02;
 };
 
-// Reads <folder>/config.json and generation_config.json. kInvalidArgument names a setting that
-// would change the result and is not implemented, such as another architecture, rope_scaling or a
-// sliding window; kDataLoss names a malformed field.
+// Reads <folder>/config.json and generation_config.json. kInvalidArgument names a field or value
+// that changes the arithmetic and is not supported, or is not known; kDataLoss a malformed field.
 Result<ModelConfig> LoadModelConfig(const std::string& folder);
 
 }  // namespace buttress

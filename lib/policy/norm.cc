@@ -12,8 +12,12 @@ namespace {
 // does not depend on the number of threads.
 constexpr std::int64_t kGradRows = 512;
 
+RmsNormArgs ArgsOf(const NormSpec& norm, std::int64_t rows, std::int64_t D) {
+  return {rows, D, static_cast<float>(norm.eps), norm.adds_one ? 1.0f : 0.0f};
+}
+
 // Sets `scale_N` to 1 / sqrt(mean(x^2) + eps), unless it is undefined.
-at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps,
+at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, const NormSpec& norm,
                     at::Tensor& scale_N) {
   at::Tensor out = at::empty(x_ND.sizes(), x_ND.options());
   const std::int64_t D = x_ND.size(1);
@@ -21,7 +25,7 @@ at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double e
   ForRows(x_ND, x_ND.size(0), D, [&](auto tag, std::int64_t first, std::int64_t rows) {
     using T = decltype(tag);
     RmsNormRows(Rows<T>(x_ND, first), Rows<T>(weight_D, 0), MutableRows<T>(out, first),
-                scale == nullptr ? nullptr : scale + first, rows, D, static_cast<float>(eps));
+                scale == nullptr ? nullptr : scale + first, ArgsOf(norm, rows, D));
   });
   return out;
 }
@@ -29,10 +33,11 @@ at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, double e
 class NormFunction : public torch::autograd::Function<NormFunction> {
  public:
   static at::Tensor forward(torch::autograd::AutogradContext* ctx, const at::Tensor& x_ND,
-                            const at::Tensor& weight_D, double eps) {
+                            const at::Tensor& weight_D, const NormSpec& norm) {
     at::Tensor scale_N = at::empty({x_ND.size(0)}, x_ND.options().dtype(at::kFloat));
-    const at::Tensor out = NormRows(x_ND, weight_D, eps, scale_N);
+    const at::Tensor out = NormRows(x_ND, weight_D, norm, scale_N);
     ctx->save_for_backward({x_ND, weight_D, scale_N});
+    ctx->saved_data["adds_one"] = norm.adds_one;
     return out;
   }
 
@@ -41,6 +46,7 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     const auto saved = ctx->get_saved_variables();
     const at::Tensor& x_ND = saved[0];
     const at::Tensor& weight_D = saved[1];
+    const float offset = ctx->saved_data["adds_one"].toBool() ? 1.0f : 0.0f;
     const at::Tensor grad_out = grads[0].contiguous();
     const std::int64_t N = x_ND.size(0);
     const std::int64_t D = x_ND.size(1);
@@ -57,7 +63,8 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
                                              saved[2].const_data_ptr<float>() + first,
                                              Rows<T>(grad_out, first),
                                              MutableRows<T>(grad_x, first),
-                                             MutableRows<float>(grad_weight, part)};
+                                             MutableRows<float>(grad_weight, part),
+                                             offset};
                 RmsNormGradRows(args, std::min(kGradRows, N - first), D);
               }
             });
@@ -67,14 +74,15 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
 
 }  // namespace
 
-at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps) {
+at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, const NormSpec& norm) {
   if (HasRowKernels(x_ND) && x_ND.is_contiguous()) {
-    if (at::GradMode::is_enabled()) return NormFunction::apply(x_ND, weight_D, eps);
+    if (at::GradMode::is_enabled()) return NormFunction::apply(x_ND, weight_D, norm);
     at::Tensor no_scale;
-    return NormRows(x_ND, weight_D, eps, no_scale);
+    return NormRows(x_ND, weight_D, norm, no_scale);
   }
   const at::Tensor x = x_ND.to(at::kFloat);
-  const at::Tensor scale = at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + eps);
+  const at::Tensor scale = at::rsqrt(x.square().mean(-1, /*keepdim=*/true) + norm.eps);
+  if (norm.adds_one) return (x * scale * (weight_D.to(at::kFloat) + 1)).to(x_ND.scalar_type());
   return weight_D * (x * scale).to(x_ND.scalar_type());
 }
 

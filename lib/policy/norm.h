@@ -1,12 +1,13 @@
-// Root mean square layer normalization (Zhang and Sennrich, arXiv 1910.07467).
+// RMSNorm (Zhang and Sennrich, "Root Mean Square Layer Normalization", arXiv 1910.07467).
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include "lib/policy/block_spec.h"
+
 namespace buttress {
 
-// Returns x / sqrt(mean(x^2) + eps) * weight for each row of x [N, D], computed in float32 and
-// returned in the dtype of x. Differentiable.
-at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, double eps);
+// Normalizes each row of x [N, D] as `norm` says, computing in float32. Differentiable.
+at::Tensor RmsNorm(const at::Tensor& x_ND, const at::Tensor& weight_D, const NormSpec& norm);
 
 }  // namespace buttress

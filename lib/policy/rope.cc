@@ -4,6 +4,7 @@
 #include <torch/types.h>
 
 #include <algorithm>
+#include <numbers>
 
 #include "lib/policy/cpu/for_rows.h"
 
@@ -58,10 +59,27 @@ class RotateFunction : public torch::autograd::Function<RotateFunction> {
   }
 };
 
+// Returns the angles of one position [C/2], computed in float32 as transformers does.
+at::Tensor Frequencies(std::int64_t head_dim, const RopeSpec& spec) {
+  const at::Tensor exponents =
+      at::arange(0, head_dim, 2, at::TensorOptions(at::kLong)).to(at::kFloat) /
+      static_cast<double>(head_dim);
+  const at::Tensor plain = 1.0 / at::pow(spec.theta, exponents);
+  const at::Tensor slow = plain / spec.factor;
+  if (spec.original_positions == 0) return spec.factor == 1 ? plain : slow;
+  const auto positions = static_cast<double>(spec.original_positions);
+  const at::Tensor wavelengths = 2 * std::numbers::pi / plain;
+  const at::Tensor smooth = (positions / wavelengths - spec.low_freq_factor) /
+                            (spec.high_freq_factor - spec.low_freq_factor);
+  const at::Tensor between = (1 - smooth) * plain / spec.factor + smooth * plain;
+  return at::where(wavelengths > positions / spec.low_freq_factor, slow,
+                   at::where(wavelengths < positions / spec.high_freq_factor, plain, between));
+}
+
 }  // namespace
 
-RopeTable::RopeTable(std::int64_t head_dim, double theta, at::Device device)
-    : head_dim_(head_dim), theta_(theta), device_(device) {}
+RopeTable::RopeTable(std::int64_t head_dim, const RopeSpec& spec, at::Device device)
+    : head_dim_(head_dim), spec_(spec), device_(device) {}
 
 void RopeTable::Grow(std::int64_t end) {
   if (cos_PC_.defined() && cos_PC_.size(0) >= end) return;
@@ -69,12 +87,8 @@ void RopeTable::Grow(std::int64_t end) {
   const at::NoGradGuard no_grad;
   const std::int64_t size = std::max<std::int64_t>(end + end / 2, 256);
   const auto options = at::TensorOptions(at::kFloat).device(device_);
-  // transformers computes the table in float32, too.
-  const at::Tensor exponents =
-      at::arange(0, head_dim_, 2, at::TensorOptions(at::kLong)).to(at::kFloat) /
-      static_cast<double>(head_dim_);
-  const at::Tensor frequencies = (1.0 / at::pow(theta_, exponents)).to(device_);
-  const at::Tensor angles = at::outer(at::arange(size, options), frequencies);
+  const at::Tensor angles =
+      at::outer(at::arange(size, options), Frequencies(head_dim_, spec_).to(device_));
   const at::Tensor sin = angles.sin();
   cos_PC_ = at::cat({angles.cos(), angles.cos()}, 1);
   sin_PC_ = at::cat({-sin, sin}, 1);

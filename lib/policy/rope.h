@@ -6,13 +6,15 @@
 
 #include <cstdint>
 
+#include "lib/policy/block_spec.h"
+
 namespace buttress {
 
-// Tables of cos and sin of position * theta^(-2i/C) in float32, which grow with the longest
+// Tables of cos and sin of the angles of a RopeSpec in float32, which grow with the longest
 // sequence. Not thread-safe.
 class RopeTable {
  public:
-  RopeTable(std::int64_t head_dim, double theta, at::Device device);
+  RopeTable(std::int64_t head_dim, const RopeSpec& spec, at::Device device);
 
   // Rotates the first `heads` heads of x [N, heads * C or more] by the positions of their rows, and
   // returns the result, for which it may reuse the memory of x. Computes in float32 and keeps the
@@ -24,7 +26,7 @@ class RopeTable {
   void Grow(std::int64_t end);
 
   std::int64_t head_dim_;
-  double theta_;
+  RopeSpec spec_;
   at::Device device_;
   at::Tensor cos_PC_;  // [positions, C]; the second half repeats the first
   at::Tensor sin_PC_;  // [positions, C]; the first half is negated, the sign of rotate_half

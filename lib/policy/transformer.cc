@@ -6,7 +6,6 @@
 #include "lib/base/random.h"
 #include "lib/policy/attention.h"
 #include "lib/policy/block.h"
-#include "lib/policy/cpu/short_attention.h"
 #include "lib/policy/embedding.h"
 #include "lib/policy/head.h"
 #include "lib/policy/norm.h"
@@ -66,7 +65,7 @@ Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device 
       weights_(std::move(weights)),
       parameters_(NamedParameters(weights_, config_)),
       units_(UnitsOf(parameters_, config_)),
-      rope_(config_.blocks.front().attention.C, config_.rope_theta, device),
+      ropes_(RopeTables(config_, device)),
       device_(device) {
   for (auto& [name, tensor] : parameters_) tensor.requires_grad_(true);
 }
@@ -93,7 +92,7 @@ Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& conf
   for (const auto& [name, tensor] : NamedParameters(weights, config)) {
     at::Tensor values = at::zeros(tensor.sizes(), at::kFloat);
     if (name.ends_with("norm.weight")) {
-      values.fill_(1.0);
+      values.fill_(config.final_norm.adds_one ? 0.0 : 1.0);
     } else if (!name.ends_with(".bias")) {
       RandomStream random({seed, stream});
       float* data = values.data_ptr<float>();
@@ -114,25 +113,24 @@ PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
   TORCH_CHECK(tokens_N.dim() == 1 && tokens_N.size(0) == layout.offsets.back(),
               "Hidden: ", tokens_N.sizes(), " tokens, but the lengths sum to ",
               layout.offsets.back());
-  if (!UsesShortAttention(layout, weights_.embedding_VD, config_.blocks.front().attention))
-    layout.rectangles = LayOutRectangles(layout);
+  PrepareAttention(layout, config_.blocks, weights_.embedding_VD);
   return layout;
 }
 
 at::Tensor Transformer::RunEmbedding(const at::Tensor& tokens_N) const {
-  return Embed(weights_.embedding_VD, tokens_N.to(device_));
+  return ScaleEmbeddings(config_, Embed(weights_.embedding_VD, tokens_N.to(device_)));
 }
 
 at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,
                                  const at::Tensor& hidden_ND) {
   PackedRows rows(layout);
   const LayerWeights& w = weights_.layers[block];
-  return BlockForward(config_.blocks[block], block, w, ParameterProducts(w), rope_, rows,
+  return BlockForward(config_.blocks[block], block, w, ParameterProducts(w), ropes_, rows,
                       hidden_ND);
 }
 
 at::Tensor Transformer::RunNorm(const at::Tensor& hidden_ND) const {
-  return RmsNorm(hidden_ND, weights_.final_norm_D, config_.norm_eps);
+  return RmsNorm(hidden_ND, weights_.final_norm_D, config_.final_norm);
 }
 
 at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
@@ -144,7 +142,7 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
 }
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
-  return HeadLogits(hidden_ND, weights_.head_VD);
+  return CapLogits(HeadLogits(hidden_ND, weights_.head_VD), config_.logit_cap);
 }
 
 Result<std::vector<at::Tensor>> Transformer::ReadWeights(const std::string& folder) const {

@@ -45,8 +45,8 @@ class Transformer {
   static Result<std::unique_ptr<Transformer>> Load(const std::string& folder, ModelDtype dtype,
                                                    ModelDevice device);
 
-  // Draws random weights from N(0, initializer_range^2), which `seed` determines. Norm weights are
-  // 1, biases 0.
+  // Draws random weights from N(0, initializer_range^2), which `seed` determines. Norms multiply by
+  // 1, biases are 0.
   static Result<std::unique_ptr<Transformer>> Random(const ModelConfig& config, ModelDtype dtype,
                                                      ModelDevice device, std::uint64_t seed);
 
@@ -101,7 +101,7 @@ class Transformer {
   DecoderWeights weights_;
   std::vector<std::pair<std::string, at::Tensor>> parameters_;
   std::vector<ParameterUnit> units_;
-  RopeTable rope_;
+  std::vector<RopeTable> ropes_;
   const at::Device device_;
 };
 

@@ -5,15 +5,35 @@
 #include <ATen/core/Tensor.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 
 #include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 
-// Returns whether the kernels support the tensor: a CPU tensor in float32 or bfloat16.
+// While one exists, the model runs on CPUs the operators of LibTorch that it runs on GPUs, in all
+// threads. For tests of those branches.
+class PortableOnly {
+ public:
+  PortableOnly() { ++count_; }
+
+  ~PortableOnly() { --count_; }
+
+  PortableOnly(const PortableOnly&) = delete;
+  PortableOnly& operator=(const PortableOnly&) = delete;
+
+  static bool active() { return count_ > 0; }
+
+ private:
+  static inline std::atomic<int> count_ = 0;
+};
+
+// Returns whether the kernels support the tensor: a CPU tensor in float32 or bfloat16. Every choice
+// between the kernels and the operators of LibTorch asks this function.
 inline bool HasRowKernels(const at::Tensor& x) {
-  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16);
+  return x.is_cpu() && (x.scalar_type() == at::kFloat || x.scalar_type() == at::kBFloat16) &&
+         !PortableOnly::active();
 }
 
 // Returns row `row` of a tensor with contiguous rows.

@@ -6,6 +6,8 @@
 #include <optional>
 #include <string_view>
 
+#include "lib/policy/cpu/for_rows.h"
+
 namespace buttress {
 namespace {
 
@@ -44,8 +46,8 @@ PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
   const at::Tensor all = weights.size() == 1 ? weights.front().detach() : at::cat(weights).detach();
   if (!biases.empty()) bias_ = at::cat(biases).detach();
   form_ = Form::kPlain;
-  if (all.is_cpu() && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
-  if (all.is_cpu() && all.scalar_type() == at::kBFloat16 && BlockedBf16Works())
+  if (HasRowKernels(all) && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
+  if (HasRowKernels(all) && all.scalar_type() == at::kBFloat16 && BlockedBf16Works())
     form_ = Form::kBlocked;
   switch (form_) {
     case Form::kPlain:

@@ -62,7 +62,19 @@ BUTTRESS_INLINE void Softmax(float* scores, std::int64_t length) {
   for (std::int64_t p = 0; p < length; ++p) scores[p] *= inverse;
 }
 
+// Caps the scores, and excludes the first `excluded` from the softmax.
+BUTTRESS_INLINE void CapScores(float* scores, std::int64_t excluded, std::int64_t length,
+                               float cap) {
+  if (cap > 0) {
+    const float inverse = 1.0f / cap;
+#pragma omp simd
+    for (std::int64_t p = 0; p < length; ++p) scores[p] = cap * Tanh(scores[p] * inverse);
+  }
+  for (std::int64_t p = 0; p < excluded; ++p) scores[p] = -INFINITY;
+}
+
 // Computes values c to c + kLanes of the output, the weighted sum over the positions, in registers.
+// `blocks` begins with the block of weights[0].
 template <class T>
 BUTTRESS_INLINE void MixLanes(const PagedLayer<T>& cache, const std::int32_t* blocks,
                               std::int64_t length, std::int64_t j, std::int64_t c,
@@ -104,21 +116,24 @@ BUTTRESS_INLINE void MixOne(const PagedLayer<T>& cache, const std::int32_t* bloc
 }
 
 template <class T>
-BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const std::int32_t* blocks,
-                                std::int64_t length, std::int64_t groups, const T* q, T* out,
-                                float* scratch) {
+BUTTRESS_INLINE void AttendBody(const PagedLayer<T>& cache, const PagedRow& row,
+                                const PagedScores& spec, const T* q, T* out, float* scratch) {
   const std::int64_t C = cache.C;
+  const std::int64_t groups = spec.H / cache.K;
+  const std::int32_t* blocks = row.blocks + row.begin / kCacheBlock;
+  const std::int64_t excluded = row.begin % kCacheBlock;  // before `begin` in its block
+  const std::int64_t length = row.end - row.begin + excluded;
   float* query = scratch;
   float* scores = query + C;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(C));
-  for (std::int64_t h = 0; h < cache.K * groups; ++h, q += C, out += C) {
+  for (std::int64_t h = 0; h < spec.H; ++h, q += C, out += C) {
     const std::int64_t j = h / groups;
 #pragma omp simd
-    for (std::int64_t c = 0; c < C; ++c) query[c] = Get(q[c]) * scale;
+    for (std::int64_t c = 0; c < C; ++c) query[c] = Get(q[c]) * spec.scale;
     for (std::int64_t first = 0; first < length; first += kCacheBlock) {
       ScoreBlock(cache.keys + (blocks[first / kCacheBlock] * cache.K + j) * C * kCacheBlock, query,
                  C, scores + first);
     }
+    CapScores(scores, excluded, length, spec.score_cap);
     Softmax(scores, length);
     std::int64_t c = 0;
     for (; c + kLanes <= C; c += kLanes) MixLanes(cache, blocks, length, j, c, scores, out);
@@ -138,20 +153,19 @@ BUTTRESS_KERNEL void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t*
   StoreBody(cache, blocks, position, k, v);
 }
 
-BUTTRESS_KERNEL void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks,
-                               std::int64_t length, std::int64_t groups, const float* q, float* out,
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<float>& cache, const PagedRow& row,
+                               const PagedScores& spec, const float* q, float* out,
                                float* scratch) {
-  AttendBody(cache, blocks, length, groups, q, out, scratch);
+  AttendBody(cache, row, spec, q, out, scratch);
 }
 
-BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks,
-                               std::int64_t length, std::int64_t groups, const Bf16* q, Bf16* out,
-                               float* scratch) {
-  AttendBody(cache, blocks, length, groups, q, out, scratch);
+BUTTRESS_KERNEL void AttendRow(const PagedLayer<Bf16>& cache, const PagedRow& row,
+                               const PagedScores& spec, const Bf16* q, Bf16* out, float* scratch) {
+  AttendBody(cache, row, spec, q, out, scratch);
 }
 
-std::int64_t AttendScratch(std::int64_t C, std::int64_t length) {
-  return C + (length + kCacheBlock - 1) / kCacheBlock * kCacheBlock;
+std::int64_t AttendScratch(std::int64_t C, std::int64_t end) {
+  return C + (end + kCacheBlock - 1) / kCacheBlock * kCacheBlock;
 }
 
 }  // namespace buttress

@@ -29,12 +29,26 @@ void StoreRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::i
 void StoreRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t position,
               const Bf16* k, const Bf16* v);
 
-// out [H, C] = softmax(q k^T / sqrt(C)) v over the first `length` positions of the sequence with
-// `blocks`, where H = K * groups. `scratch` has room for AttendScratch(C, length) floats.
-void AttendRow(const PagedLayer<float>& cache, const std::int32_t* blocks, std::int64_t length,
-               std::int64_t groups, const float* q, float* out, float* scratch);
-void AttendRow(const PagedLayer<Bf16>& cache, const std::int32_t* blocks, std::int64_t length,
-               std::int64_t groups, const Bf16* q, Bf16* out, float* scratch);
-std::int64_t AttendScratch(std::int64_t C, std::int64_t length);
+// The positions that a row attends to: `begin` to `end` - 1 of the sequence with `blocks`.
+struct PagedRow {
+  const std::int32_t* blocks;
+  std::int64_t begin;
+  std::int64_t end;
+};
+
+// out [H, C] = softmax(s) v over the positions of the row, where s = scale q k^T, or
+// cap tanh(scale q k^T / cap) if score_cap is not 0. `scratch` has room for AttendScratch(C, end)
+// floats.
+struct PagedScores {
+  std::int64_t H;
+  float scale;
+  float score_cap;
+};
+
+void AttendRow(const PagedLayer<float>& cache, const PagedRow& row, const PagedScores& spec,
+               const float* q, float* out, float* scratch);
+void AttendRow(const PagedLayer<Bf16>& cache, const PagedRow& row, const PagedScores& spec,
+               const Bf16* q, Bf16* out, float* scratch);
+std::int64_t AttendScratch(std::int64_t C, std::int64_t end);
 
 }  // namespace buttress

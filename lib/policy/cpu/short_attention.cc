@@ -35,8 +35,15 @@ struct Sequences {
   ShortRows<T> Of(const at::Tensor& qkv, std::int64_t b) const {
     const std::int64_t p = prefix_of(b);
     const T* prefix_rows = Rows<T>(qkv, begin(p < 0 ? b : p));
-    return {Rows<T>(qkv, begin(b)), length(b), prefix_rows, p < 0 ? 0 : length(p),
-            qkv.stride(0),          shape.H,   shape.K,     shape.C};
+    return {Rows<T>(qkv, begin(b)),
+            length(b),
+            prefix_rows,
+            p < 0 ? 0 : length(p),
+            qkv.stride(0),
+            shape.H,
+            shape.K,
+            shape.C,
+            static_cast<float>(shape.score_scale())};
   }
 };
 
@@ -95,6 +102,7 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
     ctx->saved_data["offsets"] = sequences.offsets;
     ctx->saved_data["prefix"] = sequences.prefix;
     ctx->saved_data["shape"] = std::vector<std::int64_t>{shape.H, shape.K, shape.C};
+    ctx->saved_data["scale"] = shape.score_scale();
     return out;
   }
 
@@ -102,9 +110,10 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
     const auto tensors = ctx->get_saved_variables();
     const Saved saved = {tensors[0], tensors[1], tensors[2], grads[0].contiguous()};
     const auto sizes = ctx->saved_data["shape"].toIntVector();
-    const Sequences sequences = {ctx->saved_data["offsets"].toIntVector(),
-                                 ctx->saved_data["prefix"].toIntVector(),
-                                 {sizes[0], sizes[1], sizes[2]}};
+    const Sequences sequences = {
+        ctx->saved_data["offsets"].toIntVector(),
+        ctx->saved_data["prefix"].toIntVector(),
+        {sizes[0], sizes[1], sizes[2], ctx->saved_data["scale"].toDouble()}};
     std::vector<std::int64_t> roots;
     for (std::int64_t b = 0; b < sequences.count(); ++b) {
       if (sequences.prefix_of(b) < 0) roots.push_back(b);
@@ -129,7 +138,7 @@ class ShortFunction : public torch::autograd::Function<ShortFunction> {
 bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
                         const AttentionSpec& shape) {
   return HasRowKernels(qkv) && qkv.is_contiguous() && layout.longest <= kShortLength &&
-         shape.C <= kShortHead;
+         shape.C <= kShortHead && !shape.windowed(layout.longest) && shape.score_cap == 0;
 }
 
 at::Tensor ShortAttention(const PackedLayout& layout, const at::Tensor& qkv,

@@ -9,7 +9,8 @@
 
 namespace buttress {
 
-// Returns whether the kernels support the tensor and the lengths of its sequences and heads.
+// Returns whether the kernels support the tensor, the lengths of its sequences and the attention:
+// they have neither windows nor caps.
 bool UsesShortAttention(const PackedLayout& layout, const at::Tensor& qkv,
                         const AttentionSpec& shape);
 

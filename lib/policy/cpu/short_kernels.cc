@@ -66,7 +66,7 @@ template <class T>
 BUTTRESS_INLINE void AttendShortBody(const ShortRows<T>& a, T* out, float* logsum) {
   const std::int64_t width = WidthOf(a.C);
   const std::int64_t groups = a.H / a.K;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(a.C));
+  const float scale = a.scale;
   Head q, k, v;
   alignas(64) float scores[kShortLength];
   alignas(64) float sum[kShortHead];
@@ -126,7 +126,7 @@ BUTTRESS_INLINE void AttendShortGradBody(const ShortRows<T>& a, const T* out, co
   const std::int64_t groups = a.H / a.K;
   const std::int64_t prefix_stride = 2 * a.K * a.C;
   const std::int64_t own = a.prefix_length * width;
-  const float scale = 1.0f / std::sqrt(static_cast<float>(a.C));
+  const float scale = a.scale;
   Head q, k, v, o, grad_o, grad_q, grad_k, grad_v;
   alignas(64) float p[kShortLength];
   for (std::int64_t h = 0; h < a.H; ++h) {

@@ -25,6 +25,7 @@ struct ShortRows {
   std::int64_t H;
   std::int64_t K;
   std::int64_t C;
+  float scale;  // of the scores
 };
 
 // Computes out [T, H, C]. Unless it is null, sets logsum [T, H] to the logarithms of the

@@ -54,6 +54,19 @@ BUTTRESS_INLINE float Exp(float x) {
   return x < -87.0f ? 0.0f : scaled + (x - x);  // x - x is NaN if x is NaN or infinite
 }
 
+// Returns tanh(x) within 3 ulp. The polynomial is that of Cephes' tanhf, without branches.
+BUTTRESS_INLINE float Tanh(float x) {
+  const float z = x * x;
+  float p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  const float near_zero = p * z * x + x;
+  const float far = 1.0f - 2.0f / (Exp(2.0f * x) + 1.0f);
+  return z < 0.390625f ? near_zero : far;
+}
+
 // Sixteen float32 values, which occupy one register of AVX-512, two of AVX2 or four of SSE.
 inline constexpr int kLanes = 16;
 using Lanes = float __attribute__((vector_size(4 * kLanes)));

@@ -22,7 +22,14 @@ inline ModelConfig SmallModelConfig() {
   config.architecture = "Qwen2ForCausalLM";
   config.vocab_size = 13;
   config.hidden_size = 16;
-  config.blocks.assign(2, {.D = 16, .F = 32, .attention = {2, 1, 8}, .qkv_bias = true});
+  BlockSpec block;
+  block.D = 16;
+  block.F = 32;
+  block.attention.H = 2;
+  block.attention.K = 1;
+  block.attention.C = 8;
+  block.qkv_bias = true;
+  config.blocks.assign(2, block);
   config.max_positions = 64;
   config.eos_token_ids = {0};
   config.initializer_range = 0.2;

@@ -1,0 +1,114 @@
+// family_oracle FOLDER REQUEST OUT: runs the model in FOLDER on the sequences and prompts of the
+// JSON file REQUEST, and writes OUT/results.safetensors (logits, log-probs, gradients of the summed
+// log-probs, greedy tokens) and the saved model OUT/model. compare.py asks and judges.
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "lib/base/file.h"
+#include "lib/policy/generator.h"
+#include "lib/policy/logprobs.h"
+#include "lib/policy/transformer.h"
+#include "lib/weights/safetensors.h"
+
+namespace buttress {
+namespace {
+
+using Named = std::vector<std::pair<std::string, at::Tensor>>;
+
+at::Tensor Tokens(const std::vector<std::int64_t>& tokens) {
+  return torch::tensor(tokens, torch::kInt64);
+}
+
+// Adds the logits and log-probs of each sequence, packed into one batch, and the gradients.
+void AddNumbers(Transformer& model, const nlohmann::json& request, Named& results) {
+  std::vector<std::int64_t> all, lengths, rows;
+  for (const auto& sequence : request["sequences"]) {
+    const auto tokens = sequence.get<std::vector<std::int64_t>>();
+    for (std::size_t t = 0; t + 1 < tokens.size(); ++t)
+      rows.push_back(static_cast<std::int64_t>(all.size() + t));
+    all.insert(all.end(), tokens.begin(), tokens.end());
+    lengths.push_back(static_cast<std::int64_t>(tokens.size()));
+  }
+  const at::Tensor ids = Tokens(all);
+  const at::Tensor index = Tokens(rows);
+  const at::Tensor hidden = model.Hidden(ids, lengths);
+  {
+    const at::NoGradGuard no_grad;
+    const auto logits = model.Logits(hidden).split_with_sizes(lengths);
+    for (std::size_t i = 0; i < logits.size(); ++i)
+      results.emplace_back("logits." + std::to_string(i), logits[i]);
+  }
+  const at::Tensor logprobs =
+      ChunkedLogprobs(model, hidden.index_select(0, index), ids.index_select(0, index + 1),
+                      request["temperature"], 64, EntropyMode::kNone)
+          .logprobs_M;
+  results.emplace_back("logprobs", logprobs.detach());
+  logprobs.sum().backward();
+  for (const auto& [name, tensor] : model.parameters())
+    results.emplace_back("gradient." + name, tensor.grad());
+}
+
+void AddGreedy(Transformer& model, const nlohmann::json& request, Named& results) {
+  Generator generator(model, {.max_running = 8, .kv_cache_tokens = 2048});
+  SamplingParams sampling;
+  sampling.temperature = 0;
+  sampling.max_tokens = request["new_tokens"];
+  std::uint64_t key = 0;
+  for (const auto& prompt : request["prompts"]) {
+    const Status added = generator.Add(key++, prompt.get<std::vector<std::int32_t>>(), sampling);
+    TORCH_CHECK(added.ok(), added.ToString());
+  }
+  while (generator.running() + generator.waiting() > 0) {
+    for (const auto& done : generator.Step()) {
+      results.emplace_back("greedy." + std::to_string(done.key),
+                           torch::tensor(done.token_ids, torch::kInt32));
+    }
+  }
+}
+
+Status WriteResults(const std::string& path, const Named& results) {
+  std::vector<SafetensorsWriter::Declared> table;
+  Named floats;
+  for (const auto& [name, tensor] : results)
+    floats.emplace_back(name, tensor.to(at::kFloat).contiguous());
+  for (const auto& [name, tensor] : floats)
+    table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
+  BUTTRESS_ASSIGN_OR_RETURN(const auto writer,
+                            SafetensorsWriter::Create(path, table, {{"format", "pt"}}));
+  for (const auto& [name, tensor] : floats) {
+    at::Tensor storage;
+    BUTTRESS_RETURN_IF_ERROR(writer->Append(TensorBytes(tensor, storage)));
+  }
+  return writer->Finish().status();
+}
+
+Status Run(const std::string& folder, const std::string& request_path, const std::string& out) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(request_path));
+  const auto request = nlohmann::json::parse(text);
+  const bool half = request["dtype"] == "bfloat16";
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto model,
+      Transformer::Load(folder, half ? ModelDtype::kBfloat16 : ModelDtype::kFloat32, {}));
+  Named results;
+  AddNumbers(*model, request, results);
+  AddGreedy(*model, request, results);
+  BUTTRESS_RETURN_IF_ERROR(WriteResults(JoinPath(out, "results.safetensors"), results));
+  return SaveModelFolder(*model, folder, JoinPath(out, "model"));
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  if (argc != 4) {
+    std::fputs("usage: family_oracle FOLDER REQUEST OUT\n", stderr);
+    return 2;
+  }
+  const buttress::Status status = buttress::Run(argv[1], argv[2], argv[3]);
+  if (status.ok()) return 0;
+  std::fprintf(stderr, "family_oracle: %s\n", status.ToString().c_str());
+  return 1;
+}

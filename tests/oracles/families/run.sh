@@ -1,0 +1,11 @@
+#!/usr/bin/env bash
+# Models of every family beside transformers: logits, gradients, greedy tokens, saved checkpoints.
+#
+#   tests/run.sh --with families [MODEL...]
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+peers=$("$here/../peers.sh")
+"$root/deploy/build.sh" release family_oracle
+PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1 "$peers/bin/python" "$here/compare.py" \
+  "$root/build/release/bin/family_oracle" "$@"
