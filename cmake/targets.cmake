@@ -93,6 +93,9 @@ function(buttress_test name)
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(
     ${name} PRIVATE buttress_options ${ARG_LINK} GTest::gmock buttress_test_main)
+  if(BUTTRESS_SANITIZER STREQUAL "thread")
+    target_link_libraries(${name} PRIVATE buttress_tsan_grpc)
+  endif()
   target_compile_options(${name} PRIVATE -O1)  # compiling them takes longer than running them
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     # Up to eight sources are compiled as one, which reads their headers once. Each compiles alone
