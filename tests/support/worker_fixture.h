@@ -52,7 +52,7 @@ class FakeTokenizer : public Tokenizer {
   const std::string& chat_template() const override { return empty_; }
 
  private:
-  const std::map<std::string, std::string> special_tokens_;
+  const std::map<std::string, std::string> special_tokens_ = {};
   std::string empty_;
 };
 

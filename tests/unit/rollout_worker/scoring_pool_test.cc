@@ -54,7 +54,7 @@ class ByteTokenizer : public Tokenizer {
   const std::string& chat_template() const override { return none_; }
 
  private:
-  const std::map<std::string, std::string> special_tokens_;
+  const std::map<std::string, std::string> special_tokens_ = {};
   std::string none_;
 };
 
