@@ -24,7 +24,14 @@ constexpr std::size_t kStepsMax = 32;
 constexpr std::string_view kByteLevelPattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kNumeric = R"(\p{N})";
-constexpr std::string_view kPunctuation = R"([\p{P}!-/:-@\[-`{-~])";
+// The punctuation of Unicode 8 and of ASCII, because the table of Punctuation in the tokenizers
+// package is of that version (the crate unicode_categories). All punctuation between the bounds of
+// an excluded range is newer; U+166D and U+111C9 have another category since.
+constexpr std::string_view kPunctuation =
+    R"((?![\x{61d}\x{9fd}-\x{a76}\x{c77}-\x{c84}\x{1b4e}\x{1b4f}\x{1b7d}-\x{1b7f})"
+    R"(\x{2e43}-\x{2e5d}\x{10d6e}-\x{10f89}\x{113d4}-\x{1145d}\x{11660}-\x{116b9})"
+    R"(\x{1183b}-\x{11fff}\x{12ff1}\x{12ff2}\x{16d6d}-\x{16fe2}\x{1e5ff}-\x{1e95f}])\p{P})"
+    R"(|[!-/:-@\[-`{-~\x{166d}\x{111c9}])";
 
 // The words of a text while the steps work on it.
 struct Words {

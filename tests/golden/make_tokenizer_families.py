@@ -1,8 +1,8 @@
 """Writes tests/golden/tokenizer/families.json: a small tokenizer of each kind, and what Hugging
-Face's `tokenizers` makes of texts with it.
+Face's `tokenizers` makes of texts with it; and punctuation.json: what it takes for punctuation.
 
 Run with an environment that has tokenizers 0.23: python tests/golden/make_tokenizer_families.py
-Every id and text in the file comes from that library.
+Every id, text and code point in the files comes from that library.
 """
 
 import json
@@ -12,6 +12,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "oracles/tokenizers"))
+from tokenizers import pre_tokenizers  # noqa: E402
+
 from families import families  # noqa: E402
 from texts import hostile_texts  # noqa: E402
 
@@ -29,6 +31,25 @@ HANDWRITTEN = [
     "the the theThe THE", "\r\n\r\n x \r", "ab" * 20,
     "'s\U000315d5<bos> \U00011f50\u1c89b\U0001fadf!",
 ]
+
+
+def punctuation():
+    """The ranges of code points at which Punctuation splits a text."""
+    split = pre_tokenizers.Punctuation().pre_tokenize_str
+    ranges = []
+    for point in range(0x110000):
+        if 0xD800 <= point < 0xE000 or len(split(f"a{chr(point)}a")) == 1:
+            continue
+        if ranges and ranges[-1][1] == point - 1:
+            ranges[-1][1] = point
+        else:
+            ranges.append([point, point])
+    return ranges
+
+
+def write(name, value):
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    (HERE / "tokenizer" / name).write_text(text + "\n", encoding="utf-8")
 
 
 def main():
@@ -53,8 +74,8 @@ def main():
             "ids": [tokenizer.encode(text, add_special_tokens=False).ids for text in texts],
             "decodes": decodes,
         })
-    text = json.dumps(out, ensure_ascii=True, separators=(",", ":"))
-    (HERE / "tokenizer/families.json").write_text(text + "\n", encoding="utf-8")
+    write("families.json", out)
+    write("punctuation.json", punctuation())
 
 
 main()
