@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "lib/data/json_rows.h"
 #include "lib/experience/group_offsets.h"
 #include "lib/rl/advantage/avspo.h"
 #include "lib/rl/collapse/collapse_metrics.h"
@@ -84,10 +85,6 @@ ordered_json SummaryJson(const GroupBatch& batch, const AdvantageOutput& out,
 std::string GateText(const VirtualDecision& decision) {
   if (!decision.injected) return "-";
   return fmt::format("{:.4g} virtual, weight {:.3g}", decision.virtual_samples, decision.weight);
-}
-
-std::string IdText(const nlohmann::json& id) {
-  return id.is_string() ? id.get<std::string>() : id.dump();
 }
 
 }  // namespace

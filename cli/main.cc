@@ -3,11 +3,10 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "lib/base/shutdown.h"
 
 namespace buttress {
 namespace {
-
-constexpr int kExitInterrupted = 130;
 
 constexpr CommandEntry kCommands[] = {
     {"launch", "start coordinator, workers and learner on this machine and train to the end",
@@ -48,7 +47,7 @@ int Run(int argc, char** argv) {
   const Status status = run();
   if (status.ok()) return 0;
   std::fprintf(stderr, "buttress: %s\n", status.message().c_str());
-  return status.code() == StatusCode::kCancelled ? kExitInterrupted : ExitCode(status);
+  return CommandExitCode(status);
 }
 
 }  // namespace

@@ -50,8 +50,7 @@ Status ConvertFile(const TokenizerFlags& flags, const char* field,
     if (flags.json) {
       out += ordered_json{{"id", row.id}, {field, converted.field}}.dump() + "\n";
     } else {
-      const std::string id = row.id.is_string() ? row.id.get<std::string>() : row.id.dump();
-      out += id + "\t" + converted.column + "\n";
+      out += IdText(row.id) + "\t" + converted.column + "\n";
     }
     return OkStatus();
   }));
@@ -109,8 +108,7 @@ std::function<Status()> AddTokenize(CLI::App& app) {
         }
       },
       "messages: NAME=VALUE that the chat template reads, as in run.data.template_arguments; may "
-      "be "
-      "repeated");
+      "be repeated");
   return [flags] { return Tokenize(*flags); };
 }
 

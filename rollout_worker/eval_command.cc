@@ -6,14 +6,12 @@
 #include <thread>
 
 #include "lib/base/file.h"
-#include "lib/base/shutdown.h"
 #include "lib/config/load.h"
 #include "rollout_worker/eval.h"
+#include "rollout_worker/model_commands/model_flags.h"
 
 namespace buttress {
 namespace {
-
-constexpr int kExitInterrupted = 130;
 
 struct Flags {
   std::string config;
@@ -192,16 +190,7 @@ int RunEval(int argc, char** argv) {
   CLI::App app("Accuracy of a model folder on a file of prompts", "eval");
   Flags flags;
   flags.AddTo(app);
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::ParseError& e) {  // also thrown for --help
-    return app.exit(e) == 0 ? 0 : ExitCode(InvalidArgument(e.what()));
-  }
-  InstallShutdownHandlers();
-  const Status status = EvalByFlags(flags);
-  if (status.ok()) return 0;
-  std::fprintf(stderr, "eval: %s\n", status.ToString().c_str());
-  return status.code() == StatusCode::kCancelled ? kExitInterrupted : ExitCode(status);
+  return RunCommand(app, argc, argv, [&] { return EvalByFlags(flags); });
 }
 
 }  // namespace buttress

@@ -52,6 +52,11 @@ void RequestShutdown() {
   Wake();
 }
 
+int CommandExitCode(const Status& status) {
+  constexpr int kInterrupted = 130;
+  return status.code() == StatusCode::kCancelled ? kInterrupted : ExitCode(status);
+}
+
 bool WaitForShutdown(std::chrono::milliseconds timeout) {
   if (shutdown_requested) return true;
   pollfd fd{wake_pipe[0], POLLIN, 0};

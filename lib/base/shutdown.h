@@ -4,6 +4,8 @@
 
 #include <chrono>
 
+#include "lib/base/status.h"
+
 namespace buttress {
 
 // Installs the handlers. Called once, at the start of main, before any thread.
@@ -18,6 +20,10 @@ bool CheckpointRequested();
 
 // Requests a shutdown as SIGTERM does. Thread-safe.
 void RequestShutdown();
+
+// Returns the exit code of a command that a user runs: ExitCode(status), or 130 for kCancelled, by
+// which shells say that SIGINT ended a program.
+int CommandExitCode(const Status& status);
 
 // Waits until a shutdown is requested or `timeout` has passed. Returns ShutdownRequested().
 bool WaitForShutdown(std::chrono::milliseconds timeout);

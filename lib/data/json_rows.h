@@ -17,6 +17,12 @@ struct JsonRow {
   std::int64_t line = 0;          // from 1
 };
 
+// Returns an id as a column shows it: a text as it is, any other value as JSON.
+template <class Json>
+std::string IdText(const Json& id) {
+  return id.is_string() ? id.template get<std::string>() : id.dump();
+}
+
 // Calls `use` with each row of `path`, in order; blank lines are not rows. kInvalidArgument lists
 // the rows that are not JSON objects or that `use` refuses, by file and line, and an empty file.
 // kNotFound if there is no such file.

@@ -11,11 +11,6 @@
 #include "lib/config/choice_option.h"
 
 namespace buttress {
-namespace {
-
-constexpr int kExitInterrupted = 130;
-
-}  // namespace
 
 void ModelFlags::AddTo(CLI::App& app, const std::string& rows, const std::string& columns) {
   app.add_option("--model", model, "Hugging Face folder")->required();
@@ -44,11 +39,7 @@ int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status(
   const Status status = action();
   if (status.ok()) return 0;
   std::fprintf(stderr, "%s: %s\n", app.get_name().c_str(), status.message().c_str());
-  return status.code() == StatusCode::kCancelled ? kExitInterrupted : ExitCode(status);
-}
-
-std::string IdText(const nlohmann::ordered_json& id) {
-  return id.is_string() ? id.get<std::string>() : id.dump();
+  return CommandExitCode(status);
 }
 
 }  // namespace buttress

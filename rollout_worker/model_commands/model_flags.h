@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "lib/base/status.h"
@@ -31,8 +30,5 @@ struct ModelFlags {
 
 // Parses the command line, runs `action`, prints its error and returns the exit code.
 int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action);
-
-// Returns an id as a column shows it: a text as it is, any other value as JSON.
-std::string IdText(const nlohmann::ordered_json& id);
 
 }  // namespace buttress

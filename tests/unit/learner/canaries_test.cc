@@ -7,29 +7,13 @@
 #include <limits>
 
 #include "lib/policy/generator.h"
+#include "tests/unit/learner/random_model.h"
 
 namespace buttress {
 namespace {
 
-std::unique_ptr<Transformer> CanaryModel(std::uint64_t seed) {
-  ModelConfig config;
-  config.vocab_size = 20;
-  config.hidden_size = 32;
-  BlockSpec block;
-  block.D = 32;
-  block.F = 48;
-  block.attention.H = 4;
-  block.attention.K = 2;
-  block.attention.C = 8;
-  block.qkv_bias = true;
-  config.blocks.assign(2, block);
-  config.max_positions = 64;
-  config.initializer_range = 0.3;
-  return *Transformer::Random(config, ModelDtype::kFloat32, {}, seed);
-}
-
 TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
-  const auto model = CanaryModel(1);
+  const auto model = RandomModel(1);
   const auto canaries = GreedyCanaries(*model);
   ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
   Generator generator(*model, {});
@@ -51,8 +35,8 @@ TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
 }
 
 TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
-  const auto a = GreedyCanaries(*CanaryModel(1));
-  const auto b = GreedyCanaries(*CanaryModel(2));
+  const auto a = GreedyCanaries(*RandomModel(1));
+  const auto b = GreedyCanaries(*RandomModel(2));
   ASSERT_TRUE(a.ok() && b.ok());
   for (std::size_t c = 0; c < a->size(); ++c) {
     EXPECT_EQ((*a)[c].prompt_token_ids, (*b)[c].prompt_token_ids);
@@ -61,7 +45,7 @@ TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
 }
 
 TEST(CanariesTest, WeightsThatAreNotFiniteAreRejected) {
-  const auto model = CanaryModel(1);
+  const auto model = RandomModel(1);
   {
     const at::NoGradGuard no_grad;
     at::Tensor(model->weights().final_norm_D).fill_(std::numeric_limits<float>::quiet_NaN());

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/unit/learner/random_model.h"
+
 namespace buttress {
 namespace {
 
@@ -10,25 +12,8 @@ using Tokens = std::vector<std::int32_t>;
 
 constexpr PassOptions kOptions = {0.9, 8, EntropyMode::kNone};
 
-std::unique_ptr<Transformer> BatchModel() {
-  ModelConfig config;
-  config.vocab_size = 20;
-  config.hidden_size = 32;
-  BlockSpec block;
-  block.D = 32;
-  block.F = 48;
-  block.attention.H = 4;
-  block.attention.K = 2;
-  block.attention.C = 8;
-  block.qkv_bias = true;
-  config.blocks.assign(2, block);
-  config.max_positions = 64;
-  config.initializer_range = 0.3;
-  return *Transformer::Random(config, ModelDtype::kFloat32, {}, 1);
-}
-
 TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
-  const auto model = BatchModel();
+  const auto model = RandomModel(1);
   const std::vector<std::pair<Tokens, std::vector<Tokens>>> groups = {
       {{1, 2, 3}, {{4, 5, 6}, {7}, {8, 9}}}, {{1, 2}, {{3}, {3, 4}}}, {{5}, {{6, 7, 8, 9}}}};
   const std::vector<TokenSpan> middle = {{0, 1}, {2, 3}};
