@@ -259,9 +259,8 @@ struct OptimConfig {
   void Visit(V& v) {
     v("precision", precision,
       "what AdamW keeps beside bfloat16 parameters (run.model.dtype), and the memory of "
-      "parameters, "
-      "float32 gradients and optimizer; with float32 parameters everything is float32, 16 bytes a "
-      "parameter");
+      "parameters, float32 gradients and optimizer; with float32 parameters everything is "
+      "float32, 16 bytes a parameter");
     v("lr", lr, "peak learning rate of AdamW");
     v("beta1", beta1, "decay of the first moment");
     v("beta2", beta2, "decay of the second moment");

@@ -52,8 +52,7 @@ class TextEncoder {
   const Tokenizer* tokenizer_;
   std::optional<ChatTemplate> chat_template_;  // absent if the model has none
   // What the chat template reads: the special tokens, then the arguments.
-  nlohmann::ordered_json variables_ =
-      nlohmann::ordered_json::object();  // special tokens, arguments
+  nlohmann::ordered_json variables_ = nlohmann::ordered_json::object();
 };
 
 }  // namespace buttress

@@ -39,9 +39,8 @@ struct ParameterUnit {
 // Not thread-safe, except for ReadWeights. LibTorch's exceptions (c10::Error) pass through.
 class Transformer {
  public:
-  // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss
-  // names a missing, unknown or misshapen tensor; kInvalidArgument a field of config.json that is
-  // not supported.
+  // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss names a missing, unknown or
+  // misshapen tensor; kInvalidArgument a field of config.json that is not supported.
   static Result<std::unique_ptr<Transformer>> Load(const std::string& folder, ModelDtype dtype,
                                                    ModelDevice device);
 
