@@ -3,6 +3,7 @@
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <optional>
 #include <string_view>
 
@@ -10,6 +11,15 @@
 
 namespace buttress {
 namespace {
+
+// MKL sums the products of narrower float32 matrices in an order that depends on the row. Zeros
+// make a matrix wide enough.
+constexpr std::int64_t kMinColumns = 12;
+
+at::Tensor WithMinColumns(const at::Tensor& x) {
+  const std::int64_t missing = kMinColumns - x.size(-1);
+  return missing > 0 ? at::constant_pad_nd(x, {0, missing}) : x;
+}
 
 // ATen declares no C++ functions for the operators of oneDNN; the dispatcher finds them by name.
 template <class Signature>
@@ -45,6 +55,7 @@ PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
                            const std::vector<at::Tensor>& biases) {
   const at::Tensor all = weights.size() == 1 ? weights.front().detach() : at::cat(weights).detach();
   if (!biases.empty()) bias_ = at::cat(biases).detach();
+  outs_ = all.size(0);
   form_ = Form::kPlain;
   if (HasRowKernels(all) && all.scalar_type() == at::kFloat) form_ = Form::kTransposed;
   if (HasRowKernels(all) && all.scalar_type() == at::kBFloat16 && BlockedBf16Works())
@@ -54,7 +65,8 @@ PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
       weight_ = all;
       break;
     case Form::kTransposed:
-      weight_ = all.t().contiguous();
+      weight_ = WithMinColumns(all.t()).contiguous();
+      if (bias_.defined()) bias_ = WithMinColumns(bias_);
       break;
     case Form::kBlocked:
       weight_ = Reorder(all);
@@ -67,7 +79,9 @@ at::Tensor PackedLinear::ApplyOnce(const at::Tensor& x) const {
     case Form::kPlain:
       return at::linear(x, weight_, bias_);
     case Form::kTransposed:
-      return bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_);
+      return (bias_.defined() ? at::addmm(bias_, x, weight_) : at::mm(x, weight_))
+          .narrow(1, 0, outs_)
+          .contiguous();
     case Form::kBlocked:
       return BlockedLinear(x, weight_, bias_);
   }

@@ -27,6 +27,7 @@ class PackedLinear {
   enum class Form { kPlain, kTransposed, kBlocked };
 
   Form form_;
+  std::int64_t outs_;
   at::Tensor weight_;
   at::Tensor bias_;
 };
