@@ -2,6 +2,7 @@
 
 #include <torch/types.h>
 
+#include "lib/policy/experts.h"
 #include "lib/policy/gate.h"
 #include "lib/policy/head_norm.h"
 #include "lib/policy/linear.h"
@@ -13,6 +14,14 @@ namespace {
 // Reuses the memory of `delta` where no backward pass needs it.
 at::Tensor AddResidual(const at::Tensor& hidden_ND, at::Tensor delta_ND) {
   return at::GradMode::is_enabled() ? hidden_ND + delta_ND : delta_ND.add_(hidden_ND);
+}
+
+at::Tensor Mlp(const BlockSpec& spec, const BlockProducts& products, const at::Tensor& x_ND) {
+  const auto run = [&](std::size_t mlp, const at::Tensor& rows) {
+    return products.Down(mlp, Gate(products.GateUp(mlp, rows), spec.activation));
+  };
+  if (spec.experts.count == 0) return run(0, x_ND);
+  return MixExperts(spec.experts, products.Router(x_ND), x_ND, run);
 }
 
 }  // namespace
@@ -39,12 +48,16 @@ at::Tensor ParameterProducts::Out(const at::Tensor& attended) const {
                              : Linear(attended, {w_.o_weight});
 }
 
-at::Tensor ParameterProducts::GateUp(const at::Tensor& x_ND) const {
-  return Linear(x_ND, {w_.gate_weight, w_.up_weight});
+at::Tensor ParameterProducts::Router(const at::Tensor& x_ND) const {
+  return Linear(x_ND.to(at::kFloat), {w_.router_weight.to(at::kFloat)});
 }
 
-at::Tensor ParameterProducts::Down(const at::Tensor& gated_NF) const {
-  return Linear(gated_NF, {w_.down_weight});
+at::Tensor ParameterProducts::GateUp(std::size_t mlp, const at::Tensor& x_ND) const {
+  return Linear(x_ND, {w_.mlps[mlp].gate_weight, w_.mlps[mlp].up_weight});
+}
+
+at::Tensor ParameterProducts::Down(std::size_t mlp, const at::Tensor& gated_NF) const {
+  return Linear(gated_NF, {w_.mlps[mlp].down_weight});
 }
 
 at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWeights& norms,
@@ -61,8 +74,7 @@ at::Tensor BlockForward(const BlockSpec& spec, std::size_t layer, const LayerWei
   const at::Tensor attended = products.Out(rows.Attend(spec.attention, layer, qkv));
   const at::Tensor middle_ND =
       AddResidual(hidden_ND, post_norm(attended, norms.attention_out_norm_D));
-  const at::Tensor gate_up = products.GateUp(RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm));
-  const at::Tensor mapped = products.Down(Gate(gate_up, spec.activation));
+  const at::Tensor mapped = Mlp(spec, products, RmsNorm(middle_ND, norms.mlp_norm_D, spec.norm));
   return AddResidual(middle_ND, post_norm(mapped, norms.mlp_out_norm_D));
 }
 

@@ -1,11 +1,12 @@
 // The forward pass of one transformer block, for training and for generation.
 //
-// Shapes: N packed rows, D width, H query heads, K key-value heads, C values of a head, F width of
-// the MLP.
+// Shapes: N packed rows, D width, H query heads, K key-value heads, C values of a head, E experts,
+// F width of an MLP.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -22,10 +23,13 @@ class BlockProducts {
  public:
   virtual ~BlockProducts() = default;
 
-  virtual at::Tensor Qkv(const at::Tensor& x_ND) const = 0;       // [N, (H + 2K) * C]
-  virtual at::Tensor Out(const at::Tensor& attended) const = 0;   // [N, H * C] to [N, D]
-  virtual at::Tensor GateUp(const at::Tensor& x_ND) const = 0;    // [N, 2F]
-  virtual at::Tensor Down(const at::Tensor& gated_NF) const = 0;  // [N, D]
+  virtual at::Tensor Qkv(const at::Tensor& x_ND) const = 0;      // [N, (H + 2K) * C]
+  virtual at::Tensor Out(const at::Tensor& attended) const = 0;  // [N, H * C] to [N, D]
+  virtual at::Tensor Router(const at::Tensor& x_ND) const = 0;   // [N, E] in float32
+
+  // Of MLP `mlp`: [N, 2F], and [N, F] to [N, D].
+  virtual at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const = 0;
+  virtual at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const = 0;
 };
 
 // Multiplies with the parameters. Differentiable. `weights` must outlive it.
@@ -35,8 +39,9 @@ class ParameterProducts final : public BlockProducts {
 
   at::Tensor Qkv(const at::Tensor& x_ND) const override;
   at::Tensor Out(const at::Tensor& attended) const override;
-  at::Tensor GateUp(const at::Tensor& x_ND) const override;
-  at::Tensor Down(const at::Tensor& gated_NF) const override;
+  at::Tensor Router(const at::Tensor& x_ND) const override;
+  at::Tensor GateUp(std::size_t mlp, const at::Tensor& x_ND) const override;
+  at::Tensor Down(std::size_t mlp, const at::Tensor& gated_NF) const override;
 
  private:
   const LayerWeights& w_;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
 
 namespace buttress {
@@ -36,7 +37,14 @@ struct NormSpec {
 
 enum class Activation { kSilu, kGeluTanh };
 
-// A block of width D with an MLP of width F:
+// `count` MLPs, of which a router chooses top_k for each row (experts.h).
+struct ExpertSpec {
+  std::int64_t count = 0;  // 0 for one MLP without a router
+  std::int64_t top_k = 0;
+  bool normalize = false;  // the weights of the chosen experts sum to 1
+};
+
+// A block of width D with MLPs of width F:
 //   middle = hidden + PostNorm(Out(Attend(Rope(QkNorm(Qkv(Norm(hidden)))))))
 //   next   = middle + PostNorm(Down(Gate(GateUp(Norm(middle)))))
 struct BlockSpec {
@@ -49,7 +57,12 @@ struct BlockSpec {
   bool post_norms = false;  // RMSNorm of what attention and MLP add to the hidden states
   NormSpec norm;            // of all norms of the block
   Activation activation = Activation::kSilu;
+  ExpertSpec experts;
   std::size_t rope = 0;  // its index among the rotary embeddings of the model
+
+  std::size_t mlps() const {
+    return experts.count == 0 ? 1 : static_cast<std::size_t>(experts.count);
+  }
 };
 
 // A rotary position embedding turns pair i of a head by position * theta^(-2i/C), with the

@@ -63,23 +63,39 @@ struct CachedDecoder::Products final : BlockProducts {
                                : std::vector<at::Tensor>{}),
         out({w.o_weight},
             w.o_bias.defined() ? std::vector<at::Tensor>{w.o_bias} : std::vector<at::Tensor>{}),
-        gate_up({w.gate_weight, w.up_weight}, {}),
-        down({w.down_weight}, {}),
-        tile_rows(rows) {}
+        tile_rows(rows) {
+    if (w.router_weight.defined())
+      router.emplace(std::vector<at::Tensor>{w.router_weight.to(at::kFloat)},
+                     std::vector<at::Tensor>{});
+    for (const MlpWeights& mlp : w.mlps) {
+      gate_up.emplace_back(std::vector<at::Tensor>{mlp.gate_weight, mlp.up_weight},
+                           std::vector<at::Tensor>{});
+      down.emplace_back(std::vector<at::Tensor>{mlp.down_weight}, std::vector<at::Tensor>{});
+    }
+  }
 
   at::Tensor Qkv(const at::Tensor& x) const override { return qkv.Apply(x, tile_rows); }
 
   at::Tensor Out(const at::Tensor& x) const override { return out.Apply(x, tile_rows); }
 
-  at::Tensor GateUp(const at::Tensor& x) const override { return gate_up.Apply(x, tile_rows); }
+  at::Tensor Router(const at::Tensor& x) const override {
+    return router->Apply(x.to(at::kFloat), tile_rows);
+  }
 
-  at::Tensor Down(const at::Tensor& x) const override { return down.Apply(x, tile_rows); }
+  at::Tensor GateUp(std::size_t mlp, const at::Tensor& x) const override {
+    return gate_up[mlp].Apply(x, tile_rows);
+  }
+
+  at::Tensor Down(std::size_t mlp, const at::Tensor& x) const override {
+    return down[mlp].Apply(x, tile_rows);
+  }
 
   PackedLinear qkv;
   PackedLinear out;
-  PackedLinear gate_up;
-  PackedLinear down;
   std::int64_t tile_rows;
+  std::optional<PackedLinear> router;
+  std::vector<PackedLinear> gate_up;  // by MLP
+  std::vector<PackedLinear> down;     // by MLP
 };
 
 CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)

@@ -1,14 +1,29 @@
 #include "lib/policy/decoder_weights.h"
 
+#include <utility>
+
 namespace buttress {
+namespace {
+
+void AddMlp(const std::string& prefix, std::size_t mlp, const BlockSpec& spec,
+            std::vector<BlockTensor>& list) {
+  const auto role = [mlp](at::Tensor MlpWeights::*weight) {
+    return [mlp, weight](LayerWeights& layer) -> at::Tensor& { return layer.mlps[mlp].*weight; };
+  };
+  list.push_back({prefix + "gate_proj.weight", role(&MlpWeights::gate_weight), {spec.F, spec.D}});
+  list.push_back({prefix + "up_proj.weight", role(&MlpWeights::up_weight), {spec.F, spec.D}});
+  list.push_back({prefix + "down_proj.weight", role(&MlpWeights::down_weight), {spec.D, spec.F}});
+}
+
+}  // namespace
 
 std::vector<BlockTensor> BlockTensors(const BlockSpec& spec) {
   const std::int64_t q = spec.attention.q_width();
   const std::int64_t kv = spec.attention.kv_width();
   std::vector<BlockTensor> list;
-  const auto add = [&list](std::string_view name, at::Tensor LayerWeights::*role,
+  const auto add = [&list](std::string name, at::Tensor LayerWeights::*role,
                            std::vector<std::int64_t> shape) {
-    list.push_back({name, role, std::move(shape)});
+    list.push_back({std::move(name), role, std::move(shape)});
   };
   add("input_layernorm.weight", &LayerWeights::input_norm_D, {spec.D});
   add("self_attn.q_proj.weight", &LayerWeights::q_weight, {q, spec.D});
@@ -32,9 +47,11 @@ std::vector<BlockTensor> BlockTensors(const BlockSpec& spec) {
   } else {
     add("post_attention_layernorm.weight", &LayerWeights::mlp_norm_D, {spec.D});
   }
-  add("mlp.gate_proj.weight", &LayerWeights::gate_weight, {spec.F, spec.D});
-  add("mlp.up_proj.weight", &LayerWeights::up_weight, {spec.F, spec.D});
-  add("mlp.down_proj.weight", &LayerWeights::down_weight, {spec.D, spec.F});
+  const std::int64_t E = spec.experts.count;
+  if (E == 0) AddMlp("mlp.", 0, spec, list);
+  if (E > 0) add("mlp.gate.weight", &LayerWeights::router_weight, {E, spec.D});
+  for (std::int64_t e = 0; e < E; ++e)
+    AddMlp("mlp.experts." + std::to_string(e) + ".", static_cast<std::size_t>(e), spec, list);
   return list;
 }
 

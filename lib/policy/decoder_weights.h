@@ -4,15 +4,22 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <string_view>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "lib/policy/block_spec.h"
 
 namespace buttress {
 
-// D width, H query heads, K key-value heads, C values of a head, F width of the MLP. A tensor that
-// the BlockSpec excludes is undefined.
+// D width, F width of the MLP.
+struct MlpWeights {
+  at::Tensor gate_weight, up_weight;  // [F, D]
+  at::Tensor down_weight;             // [D, F]
+};
+
+// D width, H query heads, K key-value heads, C values of a head, E experts. A tensor that the
+// BlockSpec excludes is undefined.
 struct LayerWeights {
   at::Tensor input_norm_D;
   at::Tensor q_weight, q_bias;  // [H*C, D], [H*C]
@@ -22,8 +29,8 @@ struct LayerWeights {
   at::Tensor o_weight, o_bias;  // [D, H*C], [D]
   at::Tensor attention_out_norm_D;
   at::Tensor mlp_norm_D;
-  at::Tensor gate_weight, up_weight;  // [F, D]
-  at::Tensor down_weight;             // [D, F]
+  at::Tensor router_weight;      // [E, D]
+  std::vector<MlpWeights> mlps;  // one, or one for each expert
   at::Tensor mlp_out_norm_D;
 };
 
@@ -36,8 +43,9 @@ struct DecoderWeights {
 
 // One tensor of a block: its name in a checkpoint after "model.layers.N.", its role and its shape.
 struct BlockTensor {
-  std::string_view name;
-  at::Tensor LayerWeights::*role;
+  std::string name;
+  // REQUIRES: the layer has spec.mlps() MLPs.
+  std::function<at::Tensor&(LayerWeights& layer)> role;
   std::vector<std::int64_t> shape;
 };
 

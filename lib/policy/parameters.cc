@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <optional>
 #include <unordered_set>
 
@@ -38,18 +37,12 @@ Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
   return tensor;
 }
 
-// The tensors that one matrix product reads as a whole, side by side.
-constexpr at::Tensor LayerWeights::*kSideBySide[] = {
-    &LayerWeights::q_weight,    &LayerWeights::k_weight,  &LayerWeights::v_weight,
-    &LayerWeights::q_bias,      &LayerWeights::k_bias,    &LayerWeights::v_bias,
-    &LayerWeights::gate_weight, &LayerWeights::up_weight,
-};
-
-// All tensors of a block in one buffer.
+// All tensors of a block in one buffer. Matrices that one product reads as a whole, and their
+// biases, are side by side as soon as matrices, biases and norms are apart.
 LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options) {
   std::vector<BlockTensor> tensors = BlockTensors(spec);
   const auto place = [](const BlockTensor& tensor) {
-    return std::find(std::begin(kSideBySide), std::end(kSideBySide), tensor.role);
+    return tensor.shape.size() == 2 ? 0 : tensor.name.ends_with(".bias") ? 1 : 2;
   };
   std::stable_sort(tensors.begin(), tensors.end(),
                    [&](const BlockTensor& a, const BlockTensor& b) { return place(a) < place(b); });
@@ -57,10 +50,11 @@ LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options)
   for (const BlockTensor& tensor : tensors) total += c10::multiply_integers(tensor.shape);
   const at::Tensor buffer = at::empty({total}, options);
   LayerWeights block;
+  block.mlps.resize(spec.mlps());
   std::int64_t begin = 0;
   for (const BlockTensor& tensor : tensors) {
     const std::int64_t elements = c10::multiply_integers(tensor.shape);
-    block.*tensor.role = buffer.narrow(0, begin, elements).view(tensor.shape).detach();
+    tensor.role(block) = buffer.narrow(0, begin, elements).view(tensor.shape).detach();
     begin += elements;
   }
   return block;
@@ -87,8 +81,9 @@ std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWei
       {"model.embed_tokens.weight", weights.embedding_VD}};
   for (std::size_t i = 0; i < weights.layers.size(); ++i) {
     const std::string prefix = "model.layers." + std::to_string(i) + ".";
+    LayerWeights layer = weights.layers[i];
     for (const BlockTensor& tensor : BlockTensors(config.blocks[i]))
-      list.emplace_back(prefix + std::string(tensor.name), weights.layers[i].*tensor.role);
+      list.emplace_back(prefix + tensor.name, tensor.role(layer));
   }
   list.emplace_back("model.norm.weight", weights.final_norm_D);
   if (!config.tie_word_embeddings) list.emplace_back("lm_head.weight", weights.head_VD);

@@ -25,8 +25,8 @@ def digits(values, count=8):
     return [float(f"{x:.{count}g}") for x in values]
 
 
-def gradient(p):
-    flat = p.grad.flatten()
+def summary(gradient):
+    flat = gradient.flatten()
     spread = [flat[i * flat.numel() // VALUES].item() for i in range(VALUES)]
     return {
         "largest": flat.abs().max().item(), "norm": flat.norm().item(), "values": digits(spread)
@@ -55,7 +55,7 @@ def numbers(model, vocab):
         tokens, lead = models.greedy(model, prompt, 24)
         assert lead > 1e-3, lead
         completions.append({"prompt": prompt, "tokens": tokens})
-    gradients = {name: gradient(p) for name, p in model.named_parameters()}
+    gradients = {name: summary(gradient) for name, gradient in models.gradients(model)}
     return {"sequences": rows, "gradients": gradients, "greedy": completions}
 
 

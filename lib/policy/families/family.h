@@ -24,6 +24,7 @@ std::span<const Family> Families();
 
 ModelConfig ReadQwen2(ConfigReader& fields);
 ModelConfig ReadQwen3(ConfigReader& fields);
+ModelConfig ReadQwen3Moe(ConfigReader& fields);
 ModelConfig ReadLlama(ConfigReader& fields);
 ModelConfig ReadMistral(ConfigReader& fields);
 ModelConfig ReadGemma2(ConfigReader& fields);

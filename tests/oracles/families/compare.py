@@ -60,8 +60,8 @@ def compare(program, name, scratch):
     found = ours(program, scratch / "theirs", scratch / "float32", "float32", batch)
     row = {
         "logits": max(relative(found[f"logits.{i}"], x) for i, x in enumerate(logits)),
-        "gradients": max(relative(found[f"gradient.{key}"], p.grad)
-                         for key, p in model.named_parameters()),
+        "gradients": max(relative(found[f"gradient.{key}"], gradient)
+                         for key, gradient in models.gradients(model)),
     }
     expected = torch.cat([models.logprobs_of(x, t) for x, t in zip(logits, batch)])
     row["logprobs"] = relative(found["logprobs"], expected)
@@ -69,8 +69,7 @@ def compare(program, name, scratch):
         found[f"greedy.{i}"].int().tolist() == until_end(
             models.greedy(model, prompt, NEW_TOKENS)[0], vocab - 1)
         for i, prompt in enumerate(PROMPTS))
-    saved = transformers.AutoModelForCausalLM.from_pretrained(scratch / "float32" / "model",
-                                                              attn_implementation="eager")
+    saved = models.load(scratch / "float32" / "model")
     row["saved"] = torch.equal(logprobs(saved, batch), logprobs(model, batch))
     half = ours(program, scratch / "theirs", scratch / "bfloat16", "bfloat16", batch)["logprobs"]
     theirs = logprobs(model.bfloat16(), batch)

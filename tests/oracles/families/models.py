@@ -33,9 +33,14 @@ GEMMA2 = {
 }
 GEMMA3 = {"sliding_window": 8, "query_pre_attn_scalar": 24, "rope_parameters": GEMMA3_ROPE}
 
+EXPERTS = {
+    "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 8, "norm_topk_prob": True
+}
+
 # One of each family is a golden folder; tests/oracles/families compares all of them.
 GOLDEN = {
     "qwen3": ("Qwen3", shape(tie_word_embeddings=True)),
+    "qwen3_moe": ("Qwen3Moe", shape(layers=3, mlp_only_layers=[1], **EXPERTS)),
     "llama": ("Llama", shape(hidden=48, head_dim=12, rope_parameters=LLAMA3)),
     "mistral": ("Mistral", shape(kv_heads=1, sliding_window=8)),
     "gemma2": ("Gemma2", shape(**GEMMA2)),
@@ -47,6 +52,11 @@ VARIANTS = {
     "qwen2_window": ("Qwen2", shape(heads=8, use_sliding_window=True, sliding_window=8,
                                     max_window_layers=1)),
     "qwen3_biased": ("Qwen3", shape(heads=6, kv_heads=3, hidden=40, attention_bias=True)),
+    "qwen3_moe_sparse": ("Qwen3Moe", shape(layers=4, decoder_sparse_step=2, attention_bias=True,
+                                           tie_word_embeddings=True,
+                                           **{**EXPERTS, "norm_topk_prob": False})),
+    "qwen3_moe_many": ("Qwen3Moe", shape(hidden=64, num_experts=128, num_experts_per_tok=8,
+                                         moe_intermediate_size=24, norm_topk_prob=True)),
     "llama_tied": ("Llama", shape(heads=4, kv_heads=4, head_dim=8, attention_bias=True,
                                   tie_word_embeddings=True)),
     "mistral_full": ("Mistral", shape(sliding_window=None, tie_word_embeddings=True)),
@@ -62,7 +72,7 @@ def make(name, seed=7):
     family, fields = VARIANTS[name]
     torch.manual_seed(seed)
     config = getattr(transformers, family + "Config")(**fields)
-    config._attn_implementation = "eager"
+    config._attn_implementation = config._experts_implementation = "eager"
     model = getattr(transformers, family.removesuffix("Text") + "ForCausalLM")(config).eval()
     with torch.no_grad():
         for parameter, p in model.named_parameters():
@@ -72,6 +82,11 @@ def make(name, seed=7):
                 p.normal_(0.0, 0.3 if parameter.endswith("bias") else 0.15)
             p.copy_(p.bfloat16())
     return model
+
+
+def load(folder):
+    return transformers.AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager",
+                                                             experts_implementation="eager")
 
 
 def sequences(vocab):
@@ -91,6 +106,20 @@ def forward(model, batch):
     logits = [model(torch.tensor([tokens])).logits[0] for tokens in batch]
     sum(logprobs_of(rows, tokens).sum() for rows, tokens in zip(logits, batch)).backward()
     return [rows.detach() for rows in logits]
+
+
+def gradients(model):
+    """Pairs of a name in the checkpoint, where every expert has tensors of its own, and the
+    gradient of that tensor."""
+    for name, p in model.named_parameters():
+        prefix, tensor = name.rsplit(".", 1)
+        if not prefix.endswith("experts"):
+            yield name, p.grad
+            continue
+        parts = ("gate_proj", "up_proj") if tensor == "gate_up_proj" else ("down_proj",)
+        for expert, gradient in enumerate(p.grad):
+            for part, rows in zip(parts, gradient.chunk(len(parts))):
+                yield f"{prefix}.{expert}.{part}.weight", rows
 
 
 def greedy(model, prompt, count):

@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 constexpr double kBound = 1e-5;  // of the largest value of a tensor, in float32
 
 const std::vector<std::string>& FamilyModels() {
-  static const std::vector<std::string> names = {"qwen3", "llama", "mistral", "gemma2", "gemma3"};
+  static const std::vector<std::string> names = {"qwen3",   "qwen3_moe", "llama",
+                                                 "mistral", "gemma2",    "gemma3"};
   return names;
 }
 
@@ -237,6 +238,17 @@ TEST_F(ConfigTest, WhatChangesTheArithmeticAndIsNotSupportedIsRefusedByName) {
   EXPECT_THAT(Refusal("qwen3", "layer_types", {"chunked_attention", "full_attention"}),
               HasSubstr("layer_types"));
   EXPECT_THAT(Refusal("qwen3", "model_type", "qwen2"), HasSubstr("model_type"));
+  EXPECT_THAT(Refusal("qwen3_moe", "num_experts_per_tok", 6),
+              HasSubstr("num_experts_per_tok = 6: expected at most num_experts"));
+  EXPECT_THAT(Refusal("qwen3_moe", "mlp_only_layers", {0, 3}),
+              HasSubstr("mlp_only_layers = [0,3]; expected a list of indices of layers"));
+  EXPECT_THAT(Refusal("qwen3_moe", "output_router_logits", true),
+              HasSubstr("output_router_logits = true: not supported; expected false"));
+  EXPECT_THAT(Refusal("qwen3_moe", "router_aux_loss_coef", "none"),
+              HasSubstr("router_aux_loss_coef"));
+  EXPECT_THAT(Refusal("qwen3_moe", "use_sliding_window", true), HasSubstr("use_sliding_window"));
+  EXPECT_THAT(Refusal("qwen3_moe", "shared_expert_intermediate_size", 64),
+              HasSubstr("shared_expert_intermediate_size = 64: not a known field"));
   EXPECT_THAT(Refusal("llama", "mlp_bias", true), HasSubstr("mlp_bias = true"));
   EXPECT_THAT(Refusal("llama", "rope_parameters", {{"rope_type", "yarn"}, {"factor", 4.0}}),
               HasSubstr("rope_parameters: rope_type = \"yarn\""));

@@ -22,9 +22,10 @@ std::map<std::uint64_t, GeneratedSequence> RunAll(Generator& generator) {
   return done;
 }
 
-std::vector<std::int32_t> PromptOf(std::int32_t first, std::int32_t length) {
+std::vector<std::int32_t> PromptOf(std::int32_t first, std::int32_t length,
+                                   std::int32_t vocab = 126) {
   std::vector<std::int32_t> prompt;
-  for (std::int32_t i = 0; i < length; ++i) prompt.push_back((first + 7 * i * i) % 126);
+  for (std::int32_t i = 0; i < length; ++i) prompt.push_back((first + 7 * i * i) % vocab);
   return prompt;
 }
 
@@ -131,24 +132,24 @@ TEST(GeneratorTest, InFlightSequencesContinueUnderNewWeights) {
 }
 
 TEST(GeneratorTest, BatchInvariantModeGivesTheSameBitsAloneAndInABatch) {
-  const auto model = GoldenModel("qwen2_untied");
   const GeneratorOptions options = {
       .max_running = 64, .kv_cache_tokens = 65536, .batch_invariant = true};
-  Generator together(*model, options);
-  for (std::uint64_t key = 0; key < 50; ++key) {
-    const auto prompt =
-        PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
-    ASSERT_TRUE(together.Add(key, prompt, Sampling(key, 25)).ok());
-  }
-  const auto done = RunAll(together);
-  for (std::uint64_t key = 0; key < 50; key += 7) {
-    Generator alone(*model, options);
-    const auto prompt =
-        PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key));
-    ASSERT_TRUE(alone.Add(key, prompt, Sampling(key, 25)).ok());
-    const auto again = RunAll(alone);
-    EXPECT_EQ(again.at(key).token_ids, done.at(key).token_ids) << key;
-    EXPECT_EQ(again.at(key).logprobs, done.at(key).logprobs) << key;
+  for (const std::string name : {"qwen2_untied", "qwen3_moe"}) {
+    const auto model = GoldenModel(name);
+    const auto prompt_of = [](std::uint64_t key) {
+      return PromptOf(static_cast<std::int32_t>(key / 2), 1 + static_cast<std::int32_t>(key), 63);
+    };
+    Generator together(*model, options);
+    for (std::uint64_t key = 0; key < 50; ++key)
+      ASSERT_TRUE(together.Add(key, prompt_of(key), Sampling(key, 25)).ok());
+    const auto done = RunAll(together);
+    for (std::uint64_t key = 0; key < 50; key += 7) {
+      Generator alone(*model, options);
+      ASSERT_TRUE(alone.Add(key, prompt_of(key), Sampling(key, 25)).ok());
+      const auto again = RunAll(alone);
+      EXPECT_EQ(again.at(key).token_ids, done.at(key).token_ids) << name << " " << key;
+      EXPECT_EQ(again.at(key).logprobs, done.at(key).logprobs) << name << " " << key;
+    }
   }
 }
 

@@ -84,7 +84,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
 
 // A loss over log-probs and entropy of sequences that share a prefix, against one graph of it all.
 TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
-  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied", "qwen3_moe"}) {
     const auto model = GoldenModel(name);
     PassTokens tokens = TokensOfSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
     tokens.prefixes = {-1, 0, 0};
@@ -122,7 +122,7 @@ TEST(ModelPassTest, UnitsFollowFromTheLastToTheFirst) {
 }
 
 TEST(ModelPassTest, UnitsHoldTheParametersInTheOrderOfTheCheckpoint) {
-  for (const std::string name : {"qwen2_tiny", "qwen2_untied"}) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied", "qwen3_moe"}) {
     const auto model = GoldenModel(name);
     std::size_t next = 0;
     for (const ParameterUnit& unit : model->units()) {

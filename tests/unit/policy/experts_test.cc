@@ -1,0 +1,93 @@
+#include "lib/policy/experts.h"
+
+#include <gtest/gtest.h>
+#include <torch/autograd.h>
+#include <torch/types.h>
+#include <torch/utils.h>
+
+#include "tests/unit/policy/golden.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kRows = 11, kWidth = 6, kExperts = 5;
+
+// Experts that are matrices, and a router that never chooses the last one.
+struct MatrixExperts {
+  MatrixExperts() {
+    torch::manual_seed(3);
+    x = torch::randn({kRows, kWidth}).requires_grad_();
+    router = torch::randn({kRows, kExperts});
+    router.select(1, kExperts - 1).fill_(-1e3);
+    router.requires_grad_();
+    for (std::int64_t e = 0; e < kExperts; ++e)
+      matrices.push_back(torch::randn({kWidth, kWidth}).requires_grad_());
+  }
+
+  at::Tensor Mix(const ExpertSpec& spec) {
+    return MixExperts(spec, router, x, [&](std::size_t expert, const at::Tensor& rows) {
+      called.push_back(expert);
+      return at::silu(at::mm(rows, matrices[expert]));
+    });
+  }
+
+  // Runs every expert on every row.
+  at::Tensor Dense(const ExpertSpec& spec) const {
+    at::Tensor shares = at::softmax(router, -1);
+    const at::Tensor least = std::get<0>(at::topk(shares, spec.top_k, -1)).narrow(1, -1, 1);
+    shares = at::where(shares.ge(least), shares, 0);
+    if (spec.normalize) shares = shares / shares.sum(-1, true);
+    at::Tensor sum = at::zeros_like(x);
+    for (std::int64_t e = 0; e < kExperts; ++e)
+      sum =
+          sum + at::silu(at::mm(x, matrices[static_cast<std::size_t>(e)])) * shares.narrow(1, e, 1);
+    return sum;
+  }
+
+  // The gradients of x, the router and the matrices.
+  std::vector<at::Tensor> Gradients(const at::Tensor& out) {
+    std::vector<at::Tensor> inputs = {x, router};
+    inputs.insert(inputs.end(), matrices.begin(), matrices.end());
+    return torch::autograd::grad({(out * out).sum()}, inputs);
+  }
+
+  at::Tensor x, router;
+  std::vector<at::Tensor> matrices;
+  std::vector<std::size_t> called;
+};
+
+TEST(ExpertsTest, OutputsAndGradientsEqualThoseOfEveryExpertOnEveryRow) {
+  for (const ExpertSpec spec : {ExpertSpec{kExperts, 2, true}, ExpertSpec{kExperts, 3, false},
+                                ExpertSpec{kExperts, 1, false}, ExpertSpec{kExperts, 4, true}}) {
+    MatrixExperts experts;
+    const at::Tensor mixed = experts.Mix(spec);
+    const at::Tensor dense = experts.Dense(spec);
+    EXPECT_LT(MaxDifference(mixed, dense), 1e-5) << spec.top_k;
+    const auto found = experts.Gradients(mixed);
+    const auto expected = experts.Gradients(dense);
+    for (std::size_t i = 0; i < found.size(); ++i)
+      EXPECT_LT(MaxDifference(found[i], expected[i]), 1e-4) << spec.top_k << " input " << i;
+    EXPECT_EQ(found.back().abs().max().item<double>(), 0.0);
+  }
+}
+
+TEST(ExpertsTest, WithoutGradientsOnlyExpertsWithRowsRun) {
+  MatrixExperts experts;
+  const at::NoGradGuard no_grad;
+  experts.Mix({kExperts, 4, true});
+  EXPECT_EQ(experts.called, (std::vector<std::size_t>{0, 1, 2, 3}));
+}
+
+// A sum in bfloat16 would lose the small outputs beside the large one.
+TEST(ExpertsTest, OutputsOfBfloat16AreSummedInFloat32) {
+  const at::NoGradGuard no_grad;
+  const at::Tensor x = at::ones({1, 1}, at::kBFloat16);
+  const at::Tensor mixed = MixExperts(
+      {9, 9, false}, at::zeros({1, 9}), x,
+      [&](std::size_t expert, const at::Tensor&) { return x * (expert == 0 ? 256 : 1); });
+  EXPECT_EQ(mixed.scalar_type(), at::kBFloat16);
+  EXPECT_EQ(mixed.item<double>(), at::scalar_tensor(264.0 / 9).to(at::kBFloat16).item<double>());
+}
+
+}  // namespace
+}  // namespace buttress
