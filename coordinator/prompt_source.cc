@@ -29,13 +29,13 @@ Status PromptSource::Resume(const PromptCursor& cursor) {
   return OkStatus();
 }
 
-// Shuffles (Fisher-Yates) with random numbers that depend only on (seed, pass).
+// The order depends only on (seed, pass).
 void PromptSource::StartPass(std::uint64_t pass) {
   if (!options_.shuffle) return;
   order_.resize(file_.size());
   std::iota(order_.begin(), order_.end(), 0U);
   RandomStream random({MixSeed(options_.seed, HashText("prompt order")), pass});
-  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.Below(i)]);
+  Shuffle(std::span(order_), random);
 }
 
 std::uint64_t PromptSource::RowAt(std::uint64_t index) const {

@@ -9,6 +9,7 @@
 #include "lib/rl/advantage/overlong.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
+#include "lib/rl/mini_batches.h"
 #include "lib/rl/placement.h"
 
 namespace buttress {
@@ -64,19 +65,21 @@ Status CheckCounts(const Plan& plan, const CollapseCounts& planned) {
 }
 
 Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
-                        const AdvantageOutput& advantages, const AssignmentOptions& options) {
+                        const AdvantageOutput& advantages, std::span<const std::int32_t> updates,
+                        const AssignmentOptions& options) {
   std::vector<CompletionLoad> loads;
   loads.reserve(plan.rows());
   for (std::size_t k = 0; k < plan.groups(); ++k) {
     const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
     for (std::size_t row = loads.size(); row < end; ++row) {
       loads.push_back({plan.prompt_lengths[k], plan.total_lengths[row], trained.lengths[row],
-                       trained.outcomes[row] != Outcome::kUnscorable,
-                       advantages.has_gradient(row)});
+                       trained.outcomes[row] != Outcome::kUnscorable, advantages.has_gradient(row),
+                       updates[row]});
     }
   }
   PlacementOptions placement;
   placement.ranks = options.ranks;
+  placement.updates = options.updates;
   placement.micro_batch_tokens = options.micro_batch_tokens;
   placement.run_zero_advantage_groups = ZeroAdvantageHasGradient(options.algorithm);
   return PlaceGroups(loads, plan.group_offsets, placement);
@@ -146,19 +149,40 @@ bool IsConstant(CollapseClass collapse) {
 
 // Fills who fetches and runs what.
 void FillPlacement(const Placement& placement, int ranks, Assignment& out) {
-  out.rounds = placement.rounds;
   out.rank_of_group = placement.rank_of_group;
   // Groups that are not run are fetched all the same, for the statistics.
   for (std::size_t k = 0; k < out.rank_of_group.size(); ++k) {
     if (out.rank_of_group[k] < 0) out.rank_of_group[k] = static_cast<std::int32_t>(k) % ranks;
   }
   out.micro_batch.assign(out.lengths.size(), -1);
-  for (const auto& of_rank : placement.micro_batches) {
-    for (std::size_t m = 0; m < of_rank.size(); ++m) {
-      for (const std::int32_t row : of_rank[m].completions)
-        out.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);
+  for (const UpdatePlacement& update : placement.updates) {
+    out.rounds.push_back(update.rounds);
+    for (const auto& of_rank : update.micro_batches) {
+      for (std::size_t m = 0; m < of_rank.size(); ++m) {
+        for (const std::int32_t row : of_rank[m].completions)
+          out.micro_batch[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(m);
+      }
     }
   }
+}
+
+// Every update is a batch of its own: its denominators count its completions alone.
+std::vector<double> WeightsOfUpdates(std::span<const std::int32_t> lengths,
+                                     std::span<const std::int32_t> group_offsets,
+                                     std::span<const std::int32_t> update,
+                                     const AssignmentOptions& options) {
+  std::vector<double> weights(lengths.size(), 0.0);
+  for (std::int32_t u = 0; u < options.updates; ++u) {
+    std::vector<std::int32_t> own(lengths.begin(), lengths.end());
+    for (std::size_t row = 0; row < own.size(); ++row) {
+      if (update[row] != u) own[row] = 0;
+    }
+    const std::vector<double> of_update =
+        TokenWeights(options.algorithm.aggregation, own, group_offsets,
+                     CountDenominators(own, group_offsets), options.length_norm);
+    for (std::size_t row = 0; row < own.size(); ++row) weights[row] += of_update[row];
+  }
+  return weights;
 }
 
 }  // namespace
@@ -176,6 +200,8 @@ AssignmentOptions AssignmentOptions::From(const RunSettings& run, const LearnerC
   options.overlong_length = overlong > 0 ? overlong : run.sampling.max_tokens;
   options.seed = run.seed;
   options.ranks = ranks;
+  options.updates = static_cast<std::int32_t>(run.batch.updates);
+  options.mini_batch = run.batch.mini_batch;
   options.micro_batch_tokens = learner.micro_batch_tokens;
   return options;
 }
@@ -199,11 +225,14 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   input.key = AdvantageKey(options.seed, step);
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,
                             ComputeAdvantages(input, options.algorithm));
-  BUTTRESS_ASSIGN_OR_RETURN(const Placement placement, Place(plan, trained, advantages, options));
-  summary = Summarize(plan, trained, advantages, placement);
-
   Assignment out;
   out.step = step;
+  out.update_of_row = DrawMiniBatches(plan.group_offsets, options.updates, options.mini_batch,
+                                      {MixSeed(options.seed, HashText("mini-batches")), plan.step});
+  BUTTRESS_ASSIGN_OR_RETURN(const Placement placement,
+                            Place(plan, trained, advantages, out.update_of_row, options));
+  summary = Summarize(plan, trained, advantages, placement);
+
   out.group_ids = plan.group_ids;
   out.group_offsets = plan.group_offsets;
   for (const CollapseClass collapse : plan.classes)
@@ -211,8 +240,7 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   out.lengths = plan.lengths;
   FillPlacement(placement, options.ranks, out);
   out.token_weights =
-      TokenWeights(options.algorithm.aggregation, trained.lengths, plan.group_offsets,
-                   CountDenominators(trained.lengths, plan.group_offsets), options.length_norm);
+      WeightsOfUpdates(trained.lengths, plan.group_offsets, out.update_of_row, options);
   summary.gradient =
       PolicyGradientMass(advantages.advantages, trained.rewards, out.token_weights, trained.lengths,
                          plan.group_offsets, advantages.collapse, advantages.decisions);
@@ -233,6 +261,7 @@ void VisitFields(Archive& archive, AssignmentType& assignment) {
   archive(assignment.rank_of_group);
   archive(assignment.constant);
   archive(assignment.lengths);
+  archive(assignment.update_of_row);
   archive(assignment.micro_batch);
   archive(assignment.advantages);
   archive(assignment.entropy_scale);
@@ -297,8 +326,8 @@ Result<Assignment> DecodeAssignment(std::string_view bytes) {
   const std::size_t rows = assignment.lengths.size();
   if (reader.whole && reader.bytes.empty() && assignment.group_offsets.size() == groups + 1 &&
       assignment.rank_of_group.size() == groups && assignment.constant.size() == groups &&
-      assignment.micro_batch.size() == rows && assignment.advantages.size() == rows &&
-      assignment.token_weights.size() == rows &&
+      assignment.update_of_row.size() == rows && assignment.micro_batch.size() == rows &&
+      assignment.advantages.size() == rows && assignment.token_weights.size() == rows &&
       (assignment.entropy_scale.empty() || assignment.entropy_scale.size() == rows)) {
     return assignment;
   }

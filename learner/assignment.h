@@ -2,7 +2,7 @@
 // advantages over the whole batch, the weight of each token in the loss, and which rank runs which
 // completion. Torch-free.
 //
-// K groups, N completions in the rows of the plan: completion `index` of group k is row
+// K groups, U updates, N completions in the rows of the plan: completion `index` of group k is row
 // group_offsets[k] + index.
 #pragma once
 
@@ -22,17 +22,25 @@ namespace buttress {
 
 struct Assignment {
   std::int64_t step = 0;
-  std::int32_t rounds = 0;                  // micro-batches that every rank goes through
+  std::vector<std::int32_t> rounds;         // [U] by update: micro-batches of every rank
   std::vector<std::uint64_t> group_ids;     // [K]
   std::vector<std::int32_t> group_offsets;  // [K + 1]
   std::vector<std::int32_t> rank_of_group;  // [K] the rank that fetches the group and may run it
   std::vector<std::uint8_t> constant;       // [K] 1 if the raw rewards are all equal
   std::vector<std::int32_t> lengths;        // [N] trained tokens; 0 if unscorable
+  std::vector<std::int32_t> update_of_row;  // [N] the update that it is in
   std::vector<std::int32_t> micro_batch;    // [N] micro-batch of its rank; -1 if it is not run
   std::vector<double> advantages;           // [N]
   std::vector<double> entropy_scale;        // [N] for TokenAdvantages, or empty
-  std::vector<double> token_weights;  // [N] weight of each trained token; 0 outside of the loss
+  // [N] weight of each trained token in the loss of its update; 0 outside of the loss
+  std::vector<double> token_weights;
   double entropy_coef = 0;
+
+  std::int32_t updates() const { return static_cast<std::int32_t>(rounds.size()); }
+
+  std::int32_t rounds_of(std::int32_t update) const {
+    return rounds[static_cast<std::size_t>(update)];
+  }
 
   bool operator==(const Assignment&) const = default;
 };
@@ -70,12 +78,15 @@ struct AssignmentOptions {
   std::int64_t overlong_length = 0;  // tokens at which the soft penalty is complete
   std::uint64_t seed = 0;            // of the run
   std::int32_t ranks = 1;
+  std::int32_t updates = 1;  // U
+  MiniBatchOf mini_batch = MiniBatchOf::kPrompts;
   std::int64_t micro_batch_tokens = 0;
 
   static AssignmentOptions From(const RunSettings& run, const LearnerConfig& learner, int ranks);
 };
 
-// Computes the advantages of the plan and places its groups on the ranks. Pure. `gate` is the
+// Computes the advantages over the whole plan, deals it out to updates and places its groups on the
+// ranks. Pure. `gate` is the
 // next_gate of the previous step. kInvalidArgument if the plan contradicts its collapse counts or
 // the estimator rejects it.
 Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options,

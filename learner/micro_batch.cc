@@ -2,29 +2,44 @@
 
 #include <torch/types.h>
 
+#include <map>
 #include <span>
 
 #include "lib/rl/advantage/estimators.h"
 
 namespace buttress {
 
-MicroBatch GatherMicroBatch(const StepState& state, std::int32_t round) {
+namespace {
+
+// Appends the values of `row`, if there are any.
+template <class T>
+void AppendRow(const std::map<std::size_t, std::vector<T>>& values, std::size_t row,
+               std::vector<T>& out) {
+  if (const auto own = values.find(row); own != values.end())
+    out.insert(out.end(), own->second.begin(), own->second.end());
+}
+
+}  // namespace
+
+MicroBatch GatherMicroBatch(const StepState& state, std::int32_t update, std::int32_t round) {
+  const Assignment& assignment = state.assignment;
   MicroBatch batch;
   for (const FetchedGroup& fetched : state.groups) {
     for (const Completion& completion : fetched.group.completions) {
       const std::size_t row = fetched.row(completion);
-      if (state.assignment.micro_batch[row] != round) continue;
+      if (assignment.update_of_row[row] != update || assignment.micro_batch[row] != round) continue;
       batch.tokens.Add(fetched.group.prompt_token_ids, completion.token_ids,
                        completion.trained_spans);
       batch.rows.push_back(row);
       batch.lengths.push_back(TrainedLength(completion));
       AppendTrainedLogprobs(completion, batch.sampler_logprobs);
       const std::size_t end = batch.sampler_logprobs.size();
-      batch.advantages.resize(end, static_cast<float>(state.assignment.advantages[row]));
-      batch.weights.resize(end, static_cast<float>(state.assignment.token_weights[row]));
+      batch.advantages.resize(end, static_cast<float>(assignment.advantages[row]));
+      batch.weights.resize(end, static_cast<float>(assignment.token_weights[row]));
       batch.constant.resize(end, fetched.constant ? 1 : 0);
-      if (const auto marks = state.marks.find(row); marks != state.marks.end())
-        batch.marked.insert(batch.marked.end(), marks->second.begin(), marks->second.end());
+      AppendRow(state.old_logprobs, row, batch.old_logprobs);
+      AppendRow(state.reference_logprobs, row, batch.reference_logprobs);
+      AppendRow(state.marks, row, batch.marked);
     }
   }
   return batch;

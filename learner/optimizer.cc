@@ -88,14 +88,12 @@ void AdamW::UpdateStochastic(const std::vector<at::Tensor>& gradients, double le
   }
 }
 
-double LearningRate(const OptimConfig& options, std::int64_t step, std::int64_t total_steps) {
-  if (step < options.warmup_steps)
-    return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
+double LearningRate(const OptimConfig& options, double steps, std::int64_t total_steps) {
+  const auto warmup = static_cast<double>(options.warmup_steps);
+  if (steps < warmup) return options.lr * steps / warmup;
   if (options.schedule == LrSchedule::kConstant) return options.lr;
-  const auto falling_steps =
-      static_cast<double>(std::max<std::int64_t>(1, total_steps - options.warmup_steps));
-  const double done =
-      std::clamp(static_cast<double>(step - options.warmup_steps) / falling_steps, 0.0, 1.0);
+  const double falling_steps = std::max(1.0, static_cast<double>(total_steps) - warmup);
+  const double done = std::clamp((steps - warmup) / falling_steps, 0.0, 1.0);
   const double left = options.schedule == LrSchedule::kLinear
                           ? 1 - done
                           : (1 + std::cos(std::numbers::pi * done)) / 2;

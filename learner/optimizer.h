@@ -53,9 +53,10 @@ class AdamW {
   std::int64_t steps_ = 0;
 };
 
-// Returns the learning rate of step 1 ... total_steps. It is lr * step / warmup_steps while warming
+// Returns the learning rate of the update that completes `steps` of total_steps steps, a number
+// with a fraction where a step makes several updates. It is lr * steps / warmup_steps while warming
 // up. Afterwards it is constant, or falls from lr to lr * min_lr_ratio at total_steps along a
 // straight line or half a cosine. Pure.
-double LearningRate(const OptimConfig& options, std::int64_t step, std::int64_t total_steps);
+double LearningRate(const OptimConfig& options, double steps, std::int64_t total_steps);
 
 }  // namespace buttress

@@ -115,7 +115,8 @@ class SftRun {
       if (ShutdownRequested()) return Cancelled("interrupted at step " + std::to_string(step));
       BUTTRESS_RETURN_IF_ERROR(Step(step));
       if (control_.rank() == 0)
-        progress.Show(step, loss_, LearningRate(optim_, step, options_.steps), batch_tokens_);
+        progress.Show(step, loss_, LearningRate(optim_, static_cast<double>(step), options_.steps),
+                      batch_tokens_);
     }
     return OkStatus();
   }
@@ -143,7 +144,8 @@ class SftRun {
                                options_.lr, ")"));
     }
     if (norm > optim_.clip_grad) reducer_.Scale(optim_.clip_grad / norm);
-    optimizer_.Step(reducer_.gradients(), LearningRate(optim_, step, options_.steps));
+    optimizer_.Step(reducer_.gradients(),
+                    LearningRate(optim_, static_cast<double>(step), options_.steps));
     return OkStatus();
   }
 

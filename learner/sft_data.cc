@@ -88,7 +88,7 @@ std::size_t ShuffledIndices::Next() {
 
 void ShuffledIndices::Shuffle() {
   RandomStream random({seed_, pass_});
-  for (std::size_t i = order_.size(); i > 1; --i) std::swap(order_[i - 1], order_[random.Below(i)]);
+  buttress::Shuffle(std::span(order_), random);
 }
 
 }  // namespace buttress

@@ -1,7 +1,5 @@
-// The value that the phases of a training step fill, each its own part. Torch.
+// The value that the phases of a training step fill, each its own part.
 #pragma once
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <map>
@@ -30,6 +28,9 @@ struct FetchedGroup {
   }
 };
 
+// Log-probs of the trained tokens of this rank's completions, by row of the step.
+using RowLogprobs = std::map<std::size_t, std::vector<float>>;
+
 struct StepState {
   std::int64_t step = 0;
   StepEnd end = StepEnd::kTrained;
@@ -42,15 +43,22 @@ struct StepState {
   // FetchGroups: the groups of this rank, in the order of the plan.
   std::vector<FetchedGroup> groups;
 
-  // SubtractKlFromRewards: [rounds] log-probs of the start model; empty unless kl_in is "reward".
-  std::vector<at::Tensor> reference_logprobs;
+  // SubtractKlFromRewards and KeepLogprobs: of the start model. Empty unless kl_in is "reward", or
+  // several epochs read them.
+  RowLogprobs reference_logprobs;
+
+  // KeepLogprobs: of the policy before the first update. Empty unless the ratio divides by it and
+  // there are several updates.
+  RowLogprobs old_logprobs;
 
   // MarkCovarianceTokens: one byte per trained token of a row; empty unless the loss reads
   // covariances.
   std::map<std::size_t, std::vector<std::uint8_t>> marks;
 
-  // ForwardBackward, and Reduce over all ranks.
+  // MakeUpdates, and SumUp over all ranks.
   StepSums sums;
+  std::int64_t updates_run = 0;  // with a loss and a gradient, used or not
+  double finite_norms = 0;       // sum of the norms of their gradients, of those that are finite
 
   // Rank 0 knows all of it; the other ranks know `skipped`, their seconds and what comes from sums.
   StepMeasurements measured;

@@ -61,6 +61,10 @@ void StepSums::AddGroup(const Group& group) {
   values[kFormatted] += Number(probe.formatted);
 }
 
+void StepSums::Add(const StepSums& other) {
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] += other.values[i];
+}
+
 void StepSums::AddLoss(const LossOutput& loss) {
   const at::Tensor sums = at::cat({loss.metrics, loss.weight_counts}).to(at::kCPU);
   const double* next = sums.const_data_ptr<double>();
@@ -73,19 +77,20 @@ void StepSums::AddKlMass(const at::Tensor& mass) {
   values[kConstantKlMass] += sums.const_data_ptr<double>()[1];
 }
 
-void MeasureSums(const StepSums& sums, StepMeasurements& measured) {
+void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measured) {
   using enum LossMetric;
   const double tokens = sums[kTokens];
   const auto mean = [&](LossMetric which) { return Ratio(sums[which], tokens); };
   measured.trained_tokens = tokens;
   measured.dropped_tokens = sums[kDropped];
-  measured.policy_loss = sums[kPolicyLoss];
-  measured.kl_loss = sums[kKlLoss];
-  measured.entropy_bonus = sums[kEntropyBonus];
+  measured.policy_loss = Ratio(sums[kPolicyLoss], updates);
+  measured.kl_loss = Ratio(sums[kKlLoss], updates);
+  measured.entropy_bonus = Ratio(sums[kEntropyBonus], updates);
   measured.loss = measured.policy_loss + measured.kl_loss - measured.entropy_bonus;
   measured.entropy_exact = mean(kEntropy);
   measured.kl = mean(kSamplerKlK3);
   measured.kl_k1 = mean(kSamplerKlK1);
+  measured.old_kl = mean(kOldKl);
   measured.ref_kl = mean(kRefKl);
   measured.clip_low = mean(kClippedLow);
   measured.clip_high = mean(kClippedHigh);
@@ -108,7 +113,8 @@ void MeasureSums(const StepSums& sums, StepMeasurements& measured) {
   measured.format_share = Ratio(sums[StepSums::kFormatted], sums[StepSums::kResponses]);
 }
 
-void MeasureBatch(const BatchSummary& batch, const StepSums& sums, StepMeasurements& measured) {
+void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs,
+                  StepMeasurements& measured) {
   MeasureCollapse(batch.collapse, measured);
   measured.groups_replaced = Number(batch.groups_replaced);
   measured.groups_masked = Number(batch.groups_masked);
@@ -123,8 +129,8 @@ void MeasureBatch(const BatchSummary& batch, const StepSums& sums, StepMeasureme
   measured.virtual_groups = Number(batch.virtual_groups);
   measured.virtual_weight = batch.virtual_weight;
   GradientMass gradient = batch.gradient;
-  gradient.all += sums[StepSums::kKlMass];
-  gradient.kl = sums[StepSums::kConstantKlMass];
+  gradient.all += Ratio(sums[StepSums::kKlMass], epochs);
+  gradient.kl = Ratio(sums[StepSums::kConstantKlMass], epochs);
   MeasureGradient(gradient, measured);
   if (batch.gate) {
     measured.gate_rate = batch.gate->rate;

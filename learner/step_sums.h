@@ -41,6 +41,8 @@ struct StepSums {
   // Adds the recorded log-probs and the responses of a group, whether it is trained or not.
   void AddGroup(const Group& group);
 
+  void Add(const StepSums& other);
+
   // Adds the metrics of one micro-batch. Waits for the device.
   void AddLoss(const LossOutput& loss);
 
@@ -53,11 +55,13 @@ struct StepSums {
 // Appends the recorded log-probs of the trained tokens, in the order of TokenBatch.
 void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs);
 
-// Fills the measurements of loss, entropy and responses. Shares are of the tokens in the loss and 0
-// if there are none. Pure.
-void MeasureSums(const StepSums& sums, StepMeasurements& measured);
+// Fills the measurements of loss, entropy and responses. Losses are means over the `updates` whose
+// losses are in the sums; shares are of the tokens in the loss and 0 if there are none. Pure.
+void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measured);
 
-// Fills the measurements of the batch. `sums` adds the KL term to the gradient mass. Pure.
-void MeasureBatch(const BatchSummary& batch, const StepSums& sums, StepMeasurements& measured);
+// Fills the measurements of the batch. `sums`, which went through the batch `epochs` times, adds
+// the KL term to the gradient mass. Pure.
+void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs,
+                  StepMeasurements& measured);
 
 }  // namespace buttress

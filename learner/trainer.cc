@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "learner/fetch_groups.h"
 #include "learner/token_marks.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
@@ -39,28 +40,6 @@ class Stopwatch {
   double& seconds_;
   const double started_ = MonotonicSeconds();
 };
-
-// kDataLoss unless `fetched` is the group that the plan names, with the planned lengths.
-Status CheckFetched(const FetchedGroup& fetched, std::uint64_t planned_id,
-                    const Assignment& assignment) {
-  const Group& group = fetched.group;
-  if (group.group_id != planned_id) {
-    return DataLoss(
-        c10::str("fetched group ", group.group_id, " where the plan has group ", planned_id));
-  }
-  if (group.prompt_token_ids.empty())
-    return DataLoss(c10::str("group ", planned_id, " has no prompt tokens"));
-  for (const Completion& completion : group.completions) {
-    const std::size_t row = fetched.row(completion);
-    const std::int32_t length =
-        completion.outcome == Outcome::kUnscorable ? 0 : TrainedLength(completion);
-    if (row < assignment.lengths.size() && assignment.lengths[row] == length) continue;
-    return DataLoss(c10::str("completion ", completion.index, " of group ", planned_id, " has ",
-                             length, " trained tokens, planned were ",
-                             row < assignment.lengths.size() ? assignment.lengths[row] : 0));
-  }
-  return OkStatus();
-}
 
 }  // namespace
 
@@ -104,12 +83,12 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
 Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(stop_requested, state));
   if (state.end != StepEnd::kTrained) return OkStatus();
-  BUTTRESS_RETURN_IF_ERROR(FetchGroups(state));
+  BUTTRESS_RETURN_IF_ERROR(Fetch(state));
   BUTTRESS_RETURN_IF_ERROR(SubtractKlFromRewards(state));
   BUTTRESS_RETURN_IF_ERROR(MarkCovarianceTokens(state));
-  ForwardBackward(state);
-  BUTTRESS_RETURN_IF_ERROR(Reduce(state));
-  BUTTRESS_RETURN_IF_ERROR(Update(state));
+  KeepLogprobs(state);
+  BUTTRESS_RETURN_IF_ERROR(MakeUpdates(state));
+  BUTTRESS_RETURN_IF_ERROR(SumUp(state));
   return Commit(state);
 }
 
@@ -148,27 +127,9 @@ Result<std::string> Trainer::AskForPlan(const std::function<bool()>& stop_reques
   return kPlanFollows + EncodeAssignment(assignment);
 }
 
-Status Trainer::FetchGroups(StepState& state) {
+Status Trainer::Fetch(StepState& state) {
   const Stopwatch watch(state.measured.seconds_fetch);
-  const Assignment& assignment = state.assignment;
-  std::vector<std::size_t> own;
-  std::vector<std::uint64_t> ids;
-  for (std::size_t k = 0; k < assignment.group_ids.size(); ++k) {
-    if (assignment.rank_of_group[k] != control_.rank()) continue;
-    own.push_back(k);
-    ids.push_back(assignment.group_ids[k]);
-  }
-  if (ids.empty()) return OkStatus();
-  BUTTRESS_ASSIGN_OR_RETURN(std::vector<Group> groups, source_.Fetch(state.step, ids));
-  if (groups.size() != ids.size())
-    return DataLoss(c10::str("requested ", ids.size(), " groups, fetched ", groups.size()));
-  for (std::size_t i = 0; i < groups.size(); ++i) {
-    const auto first_row = static_cast<std::size_t>(assignment.group_offsets[own[i]]);
-    const FetchedGroup& fetched = state.groups.emplace_back(
-        FetchedGroup{std::move(groups[i]), first_row, assignment.constant[own[i]] != 0});
-    BUTTRESS_RETURN_IF_ERROR(CheckFetched(fetched, ids[i], assignment));
-  }
-  return OkStatus();
+  return FetchGroups(source_, control_.rank(), state);
 }
 
 // reward -= kl_coef * KL(sampling policy || start model), summed over the completion (Ouyang et
@@ -177,6 +138,7 @@ Status Trainer::FetchGroups(StepState& state) {
 Status Trainer::SubtractKlFromRewards(StepState& state) {
   const AlgorithmConfig& algorithm = options_.run.algorithm;
   if (algorithm.kl_in != KlPlace::kReward) return OkStatus();
+  state.reference_logprobs = LogprobsOf(*reference_, state);
   std::vector<double> kl = ReferenceKl(state);
   const Stopwatch watch(state.measured.seconds_reduce);
   const Buffer sums{kl.data(), static_cast<std::int64_t>(kl.size()), DType::kFloat64};
@@ -195,25 +157,52 @@ Status Trainer::SubtractKlFromRewards(StepState& state) {
   return OkStatus();
 }
 
-// Returns the KL estimates of this rank's completions, [N] by row, and keeps the log-probs of the
-// start model for the loss.
-std::vector<double> Trainer::ReferenceKl(StepState& state) const {
-  const Stopwatch watch(state.measured.seconds_forward);
+// Returns the KL estimates of this rank's completions, [N] by row.
+std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
   std::vector<double> kl(state.assignment.advantages.size(), 0.0);
-  for (std::int32_t round = 0; round < state.assignment.rounds; ++round) {
-    const MicroBatch batch = GatherMicroBatch(state, round);
-    state.reference_logprobs.push_back(ReferenceLogprobs(batch));
-    const at::Tensor sampler_M = torch::tensor(batch.sampler_logprobs);
-    const at::Tensor reference_M = state.reference_logprobs.back().to(at::kCPU);
-    const at::Tensor estimate_M = KlEstimate(sampler_M, reference_M, loss_.kl_estimator);
-    const at::Tensor kl_M =
-        at::where(at::isfinite(sampler_M), estimate_M.to(at::kDouble), 0.0).contiguous();
-    const double* next = kl_M.const_data_ptr<double>();
-    for (std::size_t i = 0; i < batch.rows.size(); ++i) {
-      for (std::int64_t t = 0; t < batch.lengths[i]; ++t) kl[batch.rows[i]] += *next++;
+  for (const FetchedGroup& fetched : state.groups) {
+    for (const Completion& completion : fetched.group.completions) {
+      const std::size_t row = fetched.row(completion);
+      const auto reference = state.reference_logprobs.find(row);
+      if (reference == state.reference_logprobs.end()) continue;
+      std::vector<float> sampler;
+      AppendTrainedLogprobs(completion, sampler);
+      const at::Tensor sampler_T = torch::tensor(sampler);
+      const at::Tensor estimate_T =
+          KlEstimate(sampler_T, torch::tensor(reference->second), loss_.kl_estimator);
+      kl[row] =
+          at::where(at::isfinite(sampler_T), estimate_T.to(at::kDouble), 0.0).sum().item<double>();
     }
   }
   return kl;
+}
+
+// Returns the log-probs of all completions that are run, under `model` as it is.
+RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
+  const Stopwatch watch(state.measured.seconds_forward);
+  RowLogprobs logprobs;
+  for (std::int32_t update = 0; update < state.assignment.updates(); ++update) {
+    for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
+      const MicroBatch batch = GatherMicroBatch(state, update, round);
+      if (batch.tokens.empty()) continue;
+      const at::Tensor logprobs_M = LogprobsOf(model, batch).to(at::kCPU, at::kFloat).contiguous();
+      const float* next = logprobs_M.const_data_ptr<float>();
+      for (std::size_t i = 0; i < batch.rows.size(); ++i) {
+        logprobs.try_emplace(batch.rows[i], next, next + batch.lengths[i]);
+        next += batch.lengths[i];
+      }
+    }
+  }
+  return logprobs;
+}
+
+// Keeps what several updates read and what only the first could compute, or would compute again.
+void Trainer::KeepLogprobs(StepState& state) const {
+  const bool several = SeveralUpdates(options_.run.batch);
+  if (several && loss_.old_policy == OldPolicy::kLearner)
+    state.old_logprobs = LogprobsOf(model_, state);
+  if (options_.run.batch.epochs > 1 && loss_.kl_coef > 0)
+    state.reference_logprobs = LogprobsOf(*reference_, state);
 }
 
 // Covariances are over all completions of the step in the loss, those of groups that are not run
@@ -239,18 +228,41 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
   return OkStatus();
 }
 
-void Trainer::ForwardBackward(StepState& state) {
-  reducer_.Zero();
+// Goes through the mini-batches, one update each, epoch after epoch.
+Status Trainer::MakeUpdates(StepState& state) {
   for (const FetchedGroup& fetched : state.groups) state.sums.AddGroup(fetched.group);
-  for (std::int32_t round = 0; round < state.assignment.rounds; ++round) {
-    MicroBatch batch = GatherMicroBatch(state, round);
+  const std::int64_t updates = state.assignment.updates();
+  const std::int64_t planned = updates * options_.run.batch.epochs;
+  for (std::int64_t n = 0; n < planned; ++n) {
+    const StepSums sums = ForwardBackward(state, static_cast<std::int32_t>(n % updates));
+    state.sums.Add(sums);
+    ++state.updates_run;
+    BUTTRESS_ASSIGN_OR_RETURN(const Gradient gradient, Reduce(sums, state));
+    const double kl_stop = options_.run.batch.kl_stop;
+    if (n > 0 && kl_stop > 0 && gradient.old_kl > kl_stop) {
+      state.measured.updates_stopped = static_cast<double>(planned - n);
+      break;
+    }
+    const double done = static_cast<double>(n + 1) / static_cast<double>(planned);
+    BUTTRESS_RETURN_IF_ERROR(Update(gradient, done, state));
+  }
+  return OkStatus();
+}
+
+// Returns the sums of the update on this rank.
+StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
+  StepSums sums;
+  reducer_.Zero();
+  for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
+    MicroBatch batch = GatherMicroBatch(state, update, round);
     if (batch.tokens.empty()) continue;
     ModelPass pass = Forward(batch, state);
-    const LossOutput loss = Loss(batch, pass.output(), state, round);
+    const LossOutput loss = Loss(batch, pass.output(), state, sums);
     const Stopwatch watch(state.measured.seconds_backward);
     pass.Backward(pass.GradientOf(loss.loss_sum), reducer_);
-    state.sums.AddLoss(loss);
+    sums.AddLoss(loss);
   }
+  return sums;
 }
 
 PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
@@ -266,30 +278,28 @@ ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
 
 // The loss is a function of the log-probs and entropies `current`, which are leaves.
 LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
-                         std::int32_t round) const {
+                         StepSums& sums) const {
   const Stopwatch watch(state.measured.seconds_forward);
   LossOptions options = loss_;
   options.entropy_coef = state.assignment.entropy_coef;
   if (!state.assignment.entropy_scale.empty())
     ApplyEntropyAdvantages(state.assignment, current.entropy_M, batch);
-  const LossInput input = MakeLossInput(batch, current, state, round);
+  const LossInput input = MakeLossInput(batch, current);
   if (options.kl_coef > 0) {
     const at::Tensor constant_M =
         torch::tensor(batch.constant).to(current.logprobs_M.device(), at::kBool);
-    state.sums.AddKlMass(KlGradientMass(input, options, constant_M));
+    sums.AddKlMass(KlGradientMass(input, options, constant_M));
   }
   return ComputeLoss(input, options);
 }
 
-// Returns [M] log-probs of the start model, or an empty tensor for an empty micro-batch.
-at::Tensor Trainer::ReferenceLogprobs(const MicroBatch& batch) const {
-  if (batch.tokens.empty()) return at::empty({0});
+// Returns [M] log-probs without a gradient. REQUIRES: the micro-batch is not empty.
+at::Tensor Trainer::LogprobsOf(Transformer& model, const MicroBatch& batch) const {
   const at::NoGradGuard no_grad;
-  return batch.tokens.Run(*reference_, OptionsOfPass(EntropyMode::kNone)).output().logprobs_M;
+  return batch.tokens.Run(model, OptionsOfPass(EntropyMode::kNone)).output().logprobs_M;
 }
 
-LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,
-                                 const StepState& state, std::int32_t round) const {
+LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current) const {
   const at::Device device = current.logprobs_M.device();
   LossInput input;
   input.logprobs_M = current.logprobs_M;
@@ -299,51 +309,75 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
   input.weights_M = torch::tensor(batch.weights).to(device);
   input.lengths_C = torch::tensor(batch.lengths).to(device);
   if (!batch.marked.empty()) input.marked_M = torch::tensor(batch.marked).to(device, at::kBool);
-  if (!state.reference_logprobs.empty()) {
-    input.ref_logprobs_M = state.reference_logprobs[static_cast<std::size_t>(round)];
+  if (!batch.old_logprobs.empty())
+    input.old_logprobs_M = torch::tensor(batch.old_logprobs).to(device);
+  if (!batch.reference_logprobs.empty()) {
+    input.ref_logprobs_M = torch::tensor(batch.reference_logprobs).to(device);
   } else if (reference_ != nullptr) {
-    input.ref_logprobs_M = ReferenceLogprobs(batch);
+    input.ref_logprobs_M = LogprobsOf(*reference_, batch);
   }
   return input;
 }
 
-Status Trainer::Reduce(StepState& state) {
+// Sums the gradient of an update over the ranks. All ranks use the norm and the KL of rank 0, so
+// that ranks on different machines cannot drift apart by their last bits.
+Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state) {
   const Stopwatch watch(state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
-  if (control_.size() > 1) state.measured.reduced_bytes = static_cast<double>(reducer_.bytes());
+  if (control_.size() > 1) state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
+  double kl[] = {sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
+  if (options_.run.batch.kl_stop > 0) {
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({kl, 2, DType::kFloat64})->Wait(timeout_).Annotate("sum of KL"));
+  }
+  double shared[] = {reducer_.Norm(), kl[1] > 0 ? kl[0] / kl[1] : 0.0};
   BUTTRESS_RETURN_IF_ERROR(
-      control_.AllReduceSum(state.sums.buffer())->Wait(timeout_).Annotate("sum of statistics"));
-  MeasureSums(state.sums, state.measured);
-  if (control_.rank() == 0) MeasureBatch(state.summary, state.sums, state.measured);
-  return OkStatus();
+      control_.Broadcast({shared, 2, DType::kFloat64}, 0)->Wait(timeout_).Annotate("norm"));
+  return Gradient{shared[0], shared[1]};
 }
 
-// All ranks use the norm of rank 0, so that ranks on different machines cannot drift apart by its
-// last bit.
-Status Trainer::Update(StepState& state) {
+// `done` is the part of the step that is done with this update, in (0, 1].
+Status Trainer::Update(const Gradient& gradient, double done, StepState& state) {
   StepMeasurements& measured = state.measured;
   const Stopwatch watch(measured.seconds_optimizer);
-  measured.grad_norm = reducer_.Norm();
-  BUTTRESS_RETURN_IF_ERROR(
-      control_.Broadcast({&measured.grad_norm, 1, DType::kFloat64}, 0)->Wait(timeout_));
-  measured.lr = LearningRate(options_.run.optim, state.step, options_.run.steps);
-  if (!std::isfinite(measured.grad_norm)) {
-    measured.skipped = 1;
+  const OptimConfig& optim = options_.run.optim;
+  measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, options_.run.steps);
+  if (!std::isfinite(gradient.norm)) {
+    ++measured.skipped;
     ++state_.skipped_in_a_row;
     if (control_.rank() == 0) {
-      Log(kWarn, "gradient is not finite: step skipped on all ranks",
+      Log(kWarn, "gradient is not finite: update skipped on all ranks",
           {{"step", state.step}, {"in_a_row", state_.skipped_in_a_row}});
     }
     return state_.skipped_in_a_row < kMaxSkippedInARow ? OkStatus()
                                                        : WriteBadBatch(state.assignment);
   }
   state_.skipped_in_a_row = 0;
-  measured.zero_gradient = measured.grad_norm == 0 ? 1 : 0;
-  if (measured.grad_norm == 0 && options_.run.optim.zero_gradient == ZeroGradient::kSkip)
-    return OkStatus();
-  const double bound = options_.run.optim.clip_grad;
-  if (bound > 0 && measured.grad_norm > bound) reducer_.Scale(bound / measured.grad_norm);
+  state.finite_norms += gradient.norm;
+  if (gradient.norm == 0) {
+    ++measured.zero_gradient;
+    if (optim.zero_gradient == ZeroGradient::kSkip) return OkStatus();
+  }
+  if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
+    reducer_.Scale(optim.clip_grad / gradient.norm);
   optimizer_.Step(reducer_.gradients(), measured.lr);
+  ++measured.updates;
+  return OkStatus();
+}
+
+// Sums the statistics of the step over the ranks.
+Status Trainer::SumUp(StepState& state) {
+  StepMeasurements& measured = state.measured;
+  const Stopwatch watch(measured.seconds_reduce);
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.AllReduceSum(state.sums.buffer())->Wait(timeout_).Annotate("sum of statistics"));
+  const auto run = static_cast<double>(state.updates_run);
+  MeasureSums(state.sums, run, measured);
+  const double finite = run - measured.skipped;
+  measured.grad_norm = finite > 0 ? state.finite_norms / finite : StepMeasurements::kNotMeasured;
+  if (control_.rank() != 0) return OkStatus();
+  MeasureBatch(state.summary, state.sums, run / static_cast<double>(state.assignment.updates()),
+               measured);
   return OkStatus();
 }
 
@@ -365,6 +399,7 @@ Status Trainer::WriteBadBatch(const Assignment& assignment) const {
                                {"group_ids", assignment.group_ids},
                                {"group_offsets", assignment.group_offsets},
                                {"lengths", assignment.lengths},
+                               {"update", assignment.update_of_row},
                                {"advantages", assignment.advantages},
                                {"token_weights", assignment.token_weights}};
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(options_.bad_batch_path, json.dump(1) + "\n"));

@@ -60,28 +60,37 @@ class Trainer {
   static constexpr std::int64_t kMaxSkippedInARow = 5;
 
  private:
+  // What all ranks know of the gradient of an update.
+  struct Gradient {
+    double norm = 0;    // L2, before clipping
+    double old_kl = 0;  // mean k3 of the ratio's old policy from the policy, in nats per token
+  };
+
   Trainer(TrainerOptions options, LossOptions loss, Transformer& model, Transformer* reference,
           Collective& control, Collective& tensors, BatchSource& source);
 
   Status Run(const std::function<bool()>& stop_requested, StepState& state);
   Status AgreeOnPlan(const std::function<bool()>& stop_requested, StepState& state);
-  Status FetchGroups(StepState& state);
+  Status Fetch(StepState& state);
   Status SubtractKlFromRewards(StepState& state);
   Status MarkCovarianceTokens(StepState& state);
-  void ForwardBackward(StepState& state);
-  Status Reduce(StepState& state);
-  Status Update(StepState& state);
+  void KeepLogprobs(StepState& state) const;
+  Status MakeUpdates(StepState& state);
+  Status SumUp(StepState& state);
   Status Commit(StepState& state);
 
   Result<std::string> AskForPlan(const std::function<bool()>& stop_requested, StepState& state);
-  std::vector<double> ReferenceKl(StepState& state) const;
-  at::Tensor ReferenceLogprobs(const MicroBatch& batch) const;
+  std::vector<double> ReferenceKl(const StepState& state) const;
+  RowLogprobs LogprobsOf(Transformer& model, StepState& state) const;
+  at::Tensor LogprobsOf(Transformer& model, const MicroBatch& batch) const;
+  StepSums ForwardBackward(StepState& state, std::int32_t update);
   PassOptions OptionsOfPass(EntropyMode entropy) const;
   ModelPass Forward(const MicroBatch& batch, StepState& state) const;
   LossOutput Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
-                  std::int32_t round) const;
-  LossInput MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current,
-                          const StepState& state, std::int32_t round) const;
+                  StepSums& sums) const;
+  LossInput MakeLossInput(const MicroBatch& batch, const TokenLogprobs& current) const;
+  Result<Gradient> Reduce(const StepSums& sums, StepState& state);
+  Status Update(const Gradient& gradient, double done, StepState& state);
   Status WriteBadBatch(const Assignment& assignment) const;
 
   const TrainerOptions options_;

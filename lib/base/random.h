@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <utility>
 
 namespace buttress {
 
@@ -52,5 +53,11 @@ class RandomStream {
   RandomKey key_;
   std::uint64_t next_ = 0;
 };
+
+// Puts `items` in a random order (Fisher and Yates).
+template <class T>
+void Shuffle(std::span<T> items, RandomStream& random) {
+  for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[random.Below(i)]);
+}
 
 }  // namespace buttress

@@ -55,6 +55,15 @@ inline constexpr ChoiceRow<ZeroGradient> kChoices<ZeroGradient>[] = {
     {ZeroGradient::kUpdate, "update", "as in every step; momentum and decay move the weights"},
 };
 
+// What a mini-batch is made of.
+enum class MiniBatchOf : std::uint8_t { kPrompts, kCompletions };
+
+template <>
+inline constexpr ChoiceRow<MiniBatchOf> kChoices<MiniBatchOf>[] = {
+    {MiniBatchOf::kPrompts, "prompts", "with their whole groups"},
+    {MiniBatchOf::kCompletions, "completions"},
+};
+
 enum class EngineKind : std::uint8_t { kEmbedded, kVllm };
 
 template <>
@@ -160,6 +169,10 @@ struct BatchConfig {
   std::int64_t prompts = 32;
   std::int64_t max_age = 1;
   std::int64_t window = 1;
+  std::int64_t updates = 1;
+  std::int64_t epochs = 1;
+  MiniBatchOf mini_batch = MiniBatchOf::kPrompts;
+  double kl_stop = 0.0;
   ZeroVariancePolicy zero_variance = ZeroVariancePolicy::kKeep;
   ResampleConfig resample;
 
@@ -170,10 +183,21 @@ struct BatchConfig {
       "age in steps that a group may have when it is trained (S); 0 = on-policy");
     v("window", window,
       "younger groups that may pass a slower one (look-ahead W); 1 = first in, first out");
+    v("updates", updates,
+      "mini-batches that a step is cut into at random; each makes one optimizer update, with its "
+      "own denominators in the loss");
+    v("epochs", epochs, "times that the step goes through its mini-batches, in the same order");
+    v("mini_batch", mini_batch, "what is dealt out to the mini-batches");
+    v("kl_stop", kl_stop,
+      "nats per token, mean k3 of the ratio's old policy to the policy, above which an update and "
+      "those after it are left out of the step; never the first; 0 = off");
     v("zero_variance", zero_variance, "groups whose rewards are all equal");
     v("resample", resample, "zero_variance: resample");
   }
 };
+
+// Whether the policy changes within a step.
+inline bool SeveralUpdates(const BatchConfig& batch) { return batch.updates * batch.epochs > 1; }
 
 struct AlgorithmConfig {
   Estimator advantage = Estimator::kGrpo;
@@ -266,7 +290,7 @@ struct OptimConfig {
     v("beta2", beta2, "decay of the second moment");
     v("eps", eps, "added to the root of the second moment");
     v("weight_decay", weight_decay, "decoupled weight decay, on matrices only");
-    v("warmup_steps", warmup_steps, "steps of linear warm-up");
+    v("warmup_steps", warmup_steps, "steps of linear warm-up, update by update");
     v("schedule", schedule, "learning rate after the warm-up");
     v("min_lr_ratio", min_lr_ratio, "last learning rate over the peak, for linear and cosine");
     v("clip_grad", clip_grad, "bound of the global gradient norm; 0 = off");
@@ -295,7 +319,8 @@ struct RunSettings {
   void Visit(V& v) {
     v("name", name, "name of the run");
     v("seed", seed, "seed of everything random");
-    v("steps", steps, "optimizer steps");
+    v("steps", steps,
+      "training steps; each makes batch.updates * batch.epochs optimizer updates and one version");
     v("deterministic", deterministic,
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");

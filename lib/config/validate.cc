@@ -9,6 +9,19 @@ namespace {
 
 constexpr std::int64_t kMaxTopK = 1 << 20;
 
+void CheckUpdates(const RunSettings& run, Rules& rules) {
+  const BatchConfig& batch = run.batch;
+  const bool of_prompts = batch.mini_batch == MiniBatchOf::kPrompts;
+  const std::int64_t most = batch.prompts * (of_prompts ? 1 : run.sampling.group_size);
+  rules.AtLeast("batch.updates", batch.updates, 1);
+  rules.Require(batch.updates <= most, "batch.updates", batch.updates,
+                "at most the " + ToText(most) + " " + ToText(batch.mini_batch) + " of a step");
+  rules.Between("batch.epochs", batch.epochs, 1, 1000);
+  rules.AtLeast("batch.kl_stop", batch.kl_stop, 0);
+  rules.Require(batch.kl_stop == 0 || SeveralUpdates(batch), "batch.kl_stop", batch.kl_stop,
+                "leaves out updates after the first, and batch.updates * batch.epochs is 1; set 0");
+}
+
 Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
   rules.Require(!run.data.prompts.empty(), "data.prompts", run.data.prompts,
@@ -31,6 +44,7 @@ Rules CheckRun(const RunSettings& run) {
   rules.AtLeast("batch.prompts", run.batch.prompts, 1);
   rules.AtLeast("batch.max_age", run.batch.max_age, 0);
   rules.AtLeast("batch.window", run.batch.window, 1);
+  CheckUpdates(run, rules);
   rules.Require(!run.deterministic || (run.batch.max_age == 0 && run.batch.window == 1),
                 "deterministic", run.deterministic,
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "

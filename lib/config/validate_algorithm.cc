@@ -127,6 +127,10 @@ Rules CheckAlgorithmOfRun(const RunSettings& run) {
   rules.Require(algorithm.loss != PolicyLoss::kGpg || !off_policy, "loss", algorithm.loss,
                 "has no ratio, so groups of older weights bias it; set run.batch.max_age: 0, or "
                 "old_policy: learner and a correction.mode");
+  rules.Require(algorithm.loss != PolicyLoss::kGpg || !SeveralUpdates(run.batch), "loss",
+                algorithm.loss,
+                "has no ratio, so every update after the first is biased; set run.batch.updates: 1 "
+                "and run.batch.epochs: 1, or another loss");
   const std::int64_t length =
       algorithm.overlong.length > 0 ? algorithm.overlong.length : run.sampling.max_tokens;
   rules.Require(algorithm.overlong.cache <= length, "overlong.cache", algorithm.overlong.cache,

@@ -49,6 +49,8 @@ constexpr Measurement kTable[] = {
      "KL of the sampling policy from the learner per token in the loss, estimator k3."},
     {"kl_k1", &M::kl_k1, kNats, kMean,
      "KL of the sampling policy from the learner per token in the loss, estimator k1."},
+    {"old_kl", &M::old_kl, kNats, kMean,
+     "KL of the old policy of the ratio from the learner per token in the loss, estimator k3."},
     {"ref_kl", &M::ref_kl, kNats, kMean,
      "KL against the start model per token in the loss; 0 without a KL coefficient."},
     {"kl_average", &M::kl_average, kNats, kLast,
@@ -83,22 +85,27 @@ constexpr Measurement kTable[] = {
     {"format_share", &M::format_share, kRatio, kMean,
      "Share of the scorable responses from which the verifier extracted an answer."},
 
-    {"grad_norm", &M::grad_norm, kNone, kLast, "Norm of the gradient before clipping."},
-    {"lr", &M::lr, kNone, kLast, "Learning rate."},
-    {"loss", &M::loss, kNone, kMean, "policy_loss + kl_loss - entropy_bonus."},
+    {"grad_norm", &M::grad_norm, kNone, kLast,
+     "Norm of the gradient before clipping, mean over the updates whose gradient is finite."},
+    {"lr", &M::lr, kNone, kLast, "Learning rate of the last update."},
+    {"loss", &M::loss, kNone, kMean,
+     "policy_loss + kl_loss - entropy_bonus; mean over the updates."},
     {"policy_loss", &M::policy_loss, kNone, kMean,
      "Loss of the policy, weighted by the aggregation."},
     {"kl_loss", &M::kl_loss, kNone, kMean, "KL against the start model, times its coefficient."},
     {"entropy_bonus", &M::entropy_bonus, kNone, kMean, "Entropy, times its coefficient."},
-    {"skipped", &M::skipped, kFlag, kSum,
-     "Whether the update was skipped because the gradient was not finite."},
-    {"zero_gradient", &M::zero_gradient, kFlag, kSum,
-     "Whether the gradient was exactly 0; run.optim.zero_gradient says what the step did."},
+    {"updates", &M::updates, kUpdates, kSum, "Updates of the optimizer."},
+    {"updates_stopped", &M::updates_stopped, kUpdates, kSum,
+     "Updates that batch.kl_stop left out of the step."},
+    {"skipped", &M::skipped, kUpdates, kSum,
+     "Updates that were skipped because the gradient was not finite."},
+    {"zero_gradient", &M::zero_gradient, kUpdates, kSum,
+     "Updates whose gradient was exactly 0; run.optim.zero_gradient says what happened to them."},
 
     {"tokens", &M::tokens, kTokens, kSum,
      "Tokens to train of the scorable completions that are neither masked nor filtered."},
     {"trained_tokens", &M::trained_tokens, kTokens, kSum,
-     "Tokens that were run through the model and are in the loss."},
+     "Tokens that were run through the model and are in the loss, of all updates."},
     {"dropped_tokens", &M::dropped_tokens, kTokens, kSum,
      "Tokens left out of the loss because their recorded log-prob is not finite."},
     {"zero_advantage_share", &M::zero_advantage_share, kRatio, kMean,
@@ -156,8 +163,9 @@ constexpr Measurement kTable[] = {
 };
 
 std::string_view UnitName(Unit unit) {
-  static constexpr std::array<std::string_view, 10> kNames = {
-      "", "flag", "ratio", "nats", "seconds", "bytes", "tokens", "completions", "groups", "steps"};
+  static constexpr std::array<std::string_view, 11> kNames = {
+      "",       "flag",        "ratio",  "nats",  "seconds", "bytes",
+      "tokens", "completions", "groups", "steps", "updates"};
   return kNames[static_cast<std::size_t>(unit)];
 }
 

@@ -22,6 +22,7 @@ enum class Unit : std::uint8_t {
   kCompletions,
   kGroups,
   kSteps,
+  kUpdates,
 };
 
 // How one number comes from many ranks, groups and tokens. It also decides the Prometheus type.
@@ -60,7 +61,7 @@ struct StepMeasurements {
   double unscorable = 0;
 
   double entropy = 0, entropy_exact = 0, entropy_coef = 0;
-  double kl = 0, kl_k1 = 0, ref_kl = 0, kl_average = 0;
+  double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0;
   double clip_low = 0, clip_high = 0, clip_dual = 0, marked = 0;
   double importance_mean = 0, importance_ess = 0;
   double importance_p01 = 0, importance_p50 = 0, importance_p99 = 0;
@@ -70,7 +71,7 @@ struct StepMeasurements {
 
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
-  double skipped = 0, zero_gradient = 0;
+  double updates = 0, updates_stopped = 0, skipped = 0, zero_gradient = 0;
 
   double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
   double overlong_filtered = 0, generated_tokens = 0, tokens_per_second = 0;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <numeric>
 #include <utility>
 
@@ -18,6 +19,8 @@ Status CheckInput(std::span<const CompletionLoad> completions,
                   std::span<const std::int32_t> group_offsets, const PlacementOptions& options) {
   if (options.ranks < 1)
     return InvalidArgument(fmt::format("ranks = {}; expected 1 or more", options.ranks));
+  if (options.updates < 1)
+    return InvalidArgument(fmt::format("updates = {}; expected 1 or more", options.updates));
   if (options.micro_batch_tokens < 1)
     return InvalidArgument(
         fmt::format("micro_batch_tokens = {}; expected 1 or more", options.micro_batch_tokens));
@@ -41,6 +44,11 @@ Status CheckInput(std::span<const CompletionLoad> completions,
         "completion {}: {} prompt, {} completion and {} trained tokens; expected numbers >= 0, and "
         "no more trained tokens than the completion has",
         i, load.prompt_tokens, load.completion_tokens, load.trained_tokens));
+  }
+  for (std::size_t i = 0; i < completions.size(); ++i) {
+    if (completions[i].update >= 0 && completions[i].update < options.updates) continue;
+    return InvalidArgument(
+        fmt::format("completion {}: update {} of {}", i, completions[i].update, options.updates));
   }
   return OkStatus();
 }
@@ -71,17 +79,17 @@ std::vector<std::size_t> ByDescendingWeight(std::span<const std::int64_t> weight
 
 // Joins items into bins of at most `capacity` tokens: first fit by descending size. An item that is
 // larger is alone in its bin. `fixed` tokens come once with each bin.
-std::vector<MicroBatch> FirstFit(std::span<const MicroBatch> items, std::int64_t fixed,
+std::vector<PlacedRows> FirstFit(std::span<const PlacedRows> items, std::int64_t fixed,
                                  std::int64_t capacity) {
   std::vector<std::int64_t> sizes;
   sizes.reserve(items.size());
-  for (const MicroBatch& item : items) sizes.push_back(item.forward_tokens);
-  std::vector<MicroBatch> bins;
+  for (const PlacedRows& item : items) sizes.push_back(item.forward_tokens);
+  std::vector<PlacedRows> bins;
   for (const std::size_t i : ByDescendingWeight(sizes)) {
-    auto bin = std::find_if(bins.begin(), bins.end(), [&](const MicroBatch& other) {
+    auto bin = std::find_if(bins.begin(), bins.end(), [&](const PlacedRows& other) {
       return other.forward_tokens + sizes[i] <= capacity;
     });
-    if (bin == bins.end()) bin = bins.insert(bins.end(), MicroBatch{{}, fixed});
+    if (bin == bins.end()) bin = bins.insert(bins.end(), PlacedRows{{}, fixed});
     bin->completions.insert(bin->completions.end(), items[i].completions.begin(),
                             items[i].completions.end());
     bin->forward_tokens += sizes[i];
@@ -90,19 +98,79 @@ std::vector<MicroBatch> FirstFit(std::span<const MicroBatch> items, std::int64_t
 }
 
 // Cuts a group into pieces of at most `capacity` tokens, the prompt included in each.
-std::vector<MicroBatch> CutGroup(std::span<const CompletionLoad> completions,
+std::vector<PlacedRows> CutGroup(std::span<const CompletionLoad> completions,
                                  std::span<const std::int32_t> rows, std::int64_t capacity) {
-  std::vector<MicroBatch> items;
+  std::vector<PlacedRows> items;
   for (const std::int32_t row : rows)
     items.push_back({{row}, completions[Index(row)].completion_tokens});
   const std::int64_t prompt = rows.empty() ? 0 : completions[Index(rows[0])].prompt_tokens;
   return FirstFit(items, prompt, capacity);
 }
 
-std::int64_t ForwardTokens(std::span<const MicroBatch> pieces) {
-  std::int64_t tokens = 0;
-  for (const MicroBatch& piece : pieces) tokens += piece.forward_tokens;
-  return tokens;
+// What a group gives to one update, in pieces that fit a micro-batch.
+struct GroupShare {
+  std::size_t update = 0;
+  std::vector<PlacedRows> pieces;
+  std::int64_t forward_tokens = 0;
+};
+
+std::vector<GroupShare> ShareOut(std::span<const CompletionLoad> completions,
+                                 std::span<const std::int32_t> rows, std::int64_t capacity) {
+  std::map<std::int32_t, std::vector<std::int32_t>> rows_of_update;
+  for (const std::int32_t row : rows) rows_of_update[completions[Index(row)].update].push_back(row);
+  std::vector<GroupShare> shares;
+  for (const auto& [update, own] : rows_of_update) {
+    GroupShare& share = shares.emplace_back();
+    share.update = Index(update);
+    share.pieces = CutGroup(completions, own, capacity);
+    for (const PlacedRows& piece : share.pieces) share.forward_tokens += piece.forward_tokens;
+  }
+  return shares;
+}
+
+// The tokens that the ranks have so far, [updates][ranks].
+class RankLoads {
+ public:
+  explicit RankLoads(const PlacementOptions& options)
+      : tokens_(Index(options.updates), std::vector<std::int64_t>(Index(options.ranks), 0)) {}
+
+  // Adds a group to the rank that has the fewest tokens in its updates, and returns the rank.
+  std::int32_t Add(std::span<const GroupShare> group) {
+    std::vector<std::int64_t> sums(tokens_.front().size(), 0);
+    for (const GroupShare& share : group) {
+      for (std::size_t rank = 0; rank < sums.size(); ++rank)
+        sums[rank] += tokens_[share.update][rank];
+    }
+    const auto rank = std::distance(sums.begin(), std::min_element(sums.begin(), sums.end()));
+    for (const GroupShare& share : group)
+      tokens_[share.update][static_cast<std::size_t>(rank)] += share.forward_tokens;
+    return static_cast<std::int32_t>(rank);
+  }
+
+ private:
+  std::vector<std::vector<std::int64_t>> tokens_;
+};
+
+// Joins the pieces that fall to update `update`.
+UpdatePlacement FillMicroBatches(std::span<const std::vector<GroupShare>> shares,
+                                 std::span<const std::int32_t> rank_of_group, std::size_t update,
+                                 const PlacementOptions& options) {
+  std::vector<std::vector<PlacedRows>> rank_pieces(Index(options.ranks));
+  for (std::size_t k = 0; k < shares.size(); ++k) {
+    for (const GroupShare& share : shares[k]) {
+      if (share.update != update) continue;
+      std::vector<PlacedRows>& out = rank_pieces[Index(rank_of_group[k])];
+      out.insert(out.end(), share.pieces.begin(), share.pieces.end());
+    }
+  }
+  UpdatePlacement placement;
+  for (const std::vector<PlacedRows>& of_rank : rank_pieces) {
+    std::vector<PlacedRows>& batches = placement.micro_batches.emplace_back(
+        FirstFit(of_rank, /*fixed=*/0, options.micro_batch_tokens));
+    for (PlacedRows& batch : batches) std::sort(batch.completions.begin(), batch.completions.end());
+    placement.rounds = std::max(placement.rounds, static_cast<std::int32_t>(batches.size()));
+  }
+  return placement;
 }
 
 }  // namespace
@@ -112,35 +180,22 @@ Result<Placement> PlaceGroups(std::span<const CompletionLoad> completions,
                               const PlacementOptions& options) {
   BUTTRESS_RETURN_IF_ERROR(CheckInput(completions, group_offsets, options));
   const std::size_t groups = group_offsets.size() - 1;
-  const auto ranks = static_cast<std::size_t>(options.ranks);
-  std::vector<std::vector<MicroBatch>> pieces(groups);
+  std::vector<std::vector<GroupShare>> shares(groups);
   std::vector<std::int64_t> weights(groups, 0);
   for (std::size_t k = 0; k < groups; ++k) {
-    pieces[k] = CutGroup(completions,
+    shares[k] = ShareOut(completions,
                          RowsToRun(completions, group_offsets[k], group_offsets[k + 1], options),
                          options.micro_batch_tokens);
-    weights[k] = ForwardTokens(pieces[k]);
+    for (const GroupShare& share : shares[k]) weights[k] += share.forward_tokens;
   }
   Placement placement;
   placement.rank_of_group.assign(groups, -1);
-  std::vector<std::int64_t> rank_tokens(ranks, 0);
+  RankLoads loads(options);
   for (const std::size_t k : ByDescendingWeight(weights)) {
-    if (pieces[k].empty()) continue;
-    const auto lightest = std::min_element(rank_tokens.begin(), rank_tokens.end());
-    *lightest += weights[k];
-    placement.rank_of_group[k] = static_cast<std::int32_t>(lightest - rank_tokens.begin());
+    if (!shares[k].empty()) placement.rank_of_group[k] = loads.Add(shares[k]);
   }
-  std::vector<std::vector<MicroBatch>> rank_pieces(ranks);
-  for (std::size_t k = 0; k < groups; ++k) {
-    if (pieces[k].empty()) continue;
-    std::vector<MicroBatch>& out = rank_pieces[Index(placement.rank_of_group[k])];
-    std::move(pieces[k].begin(), pieces[k].end(), std::back_inserter(out));
-  }
-  for (const std::vector<MicroBatch>& of_rank : rank_pieces) {
-    std::vector<MicroBatch>& batches = placement.micro_batches.emplace_back(
-        FirstFit(of_rank, /*fixed=*/0, options.micro_batch_tokens));
-    for (MicroBatch& batch : batches) std::sort(batch.completions.begin(), batch.completions.end());
-    placement.rounds = std::max(placement.rounds, static_cast<std::int32_t>(batches.size()));
+  for (std::size_t update = 0; update < Index(options.updates); ++update) {
+    placement.updates.push_back(FillMicroBatches(shares, placement.rank_of_group, update, options));
   }
   return placement;
 }

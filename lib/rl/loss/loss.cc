@@ -201,6 +201,8 @@ LossOutput ComputeLoss(const LossInput& input, const LossOptions& options) {
   const at::Tensor log_weight_M =
       (logprobs_M - sampler_logprobs_M).detach().clamp(-kMaxLogRatio, kMaxLogRatio);
   MeasureSampler(log_weight_M, keep_M, metrics);
+  const at::Tensor log_ratio_M = terms.log_ratio_M.detach();
+  metrics.Put(LossMetric::kOldKl, (at::expm1(log_ratio_M) - log_ratio_M).sum());
   return {loss, metrics.Stack(), CountWeights(log_weight_M, keep_M)};
 }
 

@@ -31,8 +31,7 @@ struct LossInput {
   // Nats, of the policy that is trained; required, with its gradient, if entropy_coef > 0.
   at::Tensor entropy_M;
   // Of the policy that the ratio divides by. Undefined: by options.old_policy the sampler's, or
-  // the trained policy's own, detached, which is what the learner has at the first update of a
-  // step.
+  // the trained policy's own, detached, which is what the learner has at the only update of a step.
   at::Tensor old_logprobs_M;
   // int64: tokens of each completion, M together; required by losses and corrections over
   // completions.
@@ -63,6 +62,7 @@ enum class LossMetric : std::uint8_t {
   kSamplerKlK1,          // sampler_logprobs - logprobs: KL(sampler || learner) by estimator k1
   kSamplerKlK3,          // ratio - 1 - log ratio: KL(sampler || learner) by estimator k3
   kSamplerGap,           // |logprobs - sampler_logprobs|
+  kOldKl,                // as kSamplerKlK3, of the old policy of the ratio
   kCount,
 };
 

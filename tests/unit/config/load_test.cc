@@ -110,6 +110,21 @@ TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
                   .ok());
 }
 
+TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
+  EXPECT_THAT(ErrorOf(kGood, {"run.batch.prompts=4", "run.batch.updates=5"}),
+              HasSubstr("run.batch.updates = 5: at most the 4 prompts of a step"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml",
+                             {"run.batch.prompts=4", "run.batch.updates=5",
+                              "run.batch.mini_batch=completions"})
+                  .ok());
+  EXPECT_THAT(ErrorOf(kGood, {"run.batch.epochs=0"}), HasSubstr("between 1 and 1000"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.batch.kl_stop=0.1"}),
+              HasSubstr("batch.updates * batch.epochs is 1"));
+  EXPECT_THAT(
+      ErrorOf(kGood, {"run.algorithm.loss=gpg", "run.batch.max_age=0", "run.batch.epochs=2"}),
+      HasSubstr("every update after the first is biased"));
+}
+
 TEST(LoadTest, TheVllmEngineNeedsServers) {
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}),
               HasSubstr("local.worker.vllm.servers = []: name a server or more"));

@@ -71,7 +71,7 @@ TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageTo
             assigned->rank_of_group[2]);  // the two that are run share the ranks
   EXPECT_EQ(assigned->micro_batch[2], -1);
   EXPECT_EQ(assigned->micro_batch[3], -1);
-  EXPECT_EQ(assigned->rounds, 2);
+  EXPECT_EQ(assigned->rounds, std::vector<std::int32_t>{2});
   EXPECT_GE(assigned->rank_of_group[1], 0);  // read for the statistics
   for (const double weight : assigned->token_weights)
     EXPECT_DOUBLE_EQ(weight, 1.0 / 24);  // 6 completions of 4 trained tokens
@@ -225,8 +225,30 @@ TEST_F(AssignmentTest, AStepOfOnlyMaskedGroupsRunsNothing) {
   options.mask_zero_variance = true;
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
-  EXPECT_EQ(assigned->rounds, 0);
+  EXPECT_EQ(assigned->rounds, std::vector<std::int32_t>{0});
   EXPECT_EQ(summary.tokens, 0);
+}
+
+TEST_F(AssignmentTest, EachUpdateIsABatchOfItsOwn) {
+  for (const MiniBatchOf of : {MiniBatchOf::kPrompts, MiniBatchOf::kCompletions}) {
+    options.updates = 3;
+    options.mini_batch = of;
+    plan.lengths[0] = 3;
+    options.algorithm.aggregation = Aggregation::kTokenMean;
+    const auto assigned = Assign();
+    ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+    EXPECT_EQ(assigned->updates(), 3);
+    std::vector<double> sums(3, 0.0);
+    for (std::size_t row = 0; row < 6; ++row) {
+      const auto update = static_cast<std::size_t>(assigned->update_of_row[row]);
+      sums.at(update) += assigned->token_weights[row] * plan.lengths[row];
+      EXPECT_LT(assigned->micro_batch[row], assigned->rounds[update]);
+    }
+    for (const double sum : sums) EXPECT_DOUBLE_EQ(sum, 1);
+    EXPECT_EQ(*DecodeAssignment(EncodeAssignment(*assigned)), *assigned);
+    options.updates = 1;  // the advantages are those of the whole step
+    EXPECT_EQ(Assign()->advantages, assigned->advantages);
+  }
 }
 
 TEST_F(AssignmentTest, RejectsCountsThatContradictTheClasses) {

@@ -155,6 +155,7 @@ TEST(ScheduleTest, WarmsUpThenFalls) {
   config.warmup_steps = 4;
   config.min_lr_ratio = 0.1;
   EXPECT_DOUBLE_EQ(LearningRate(config, 1, 14), 0.25);
+  EXPECT_DOUBLE_EQ(LearningRate(config, 0.5, 14), 0.125);  // the second of four updates of step 1
   EXPECT_DOUBLE_EQ(LearningRate(config, 4, 14), 1.0);
   EXPECT_DOUBLE_EQ(LearningRate(config, 14, 14), 1.0);
   config.schedule = LrSchedule::kLinear;

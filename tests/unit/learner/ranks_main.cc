@@ -22,13 +22,17 @@ constexpr std::int64_t kSteps = 4;
 Result<std::string> Train(Collective& group, const std::string& dtype_name,
                           const std::string& precision, const std::vector<std::string>& settings) {
   at::set_num_threads(1);
-  RunSettings run = SmallRun();
-  BUTTRESS_ASSIGN_OR_RETURN(run.optim.precision, FindChoice<OptimPrecision>(precision));
-  BUTTRESS_ASSIGN_OR_RETURN(run.algorithm, ParseAlgorithm(settings));
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
+  RunConfig config;
+  config.run = SmallRun();
+  config.run.data.prompts = config.run.model.path = "unused";
+  config.run.model.dtype = dtype;
+  BUTTRESS_ASSIGN_OR_RETURN(config.run.optim.precision, FindChoice<OptimPrecision>(precision));
+  BUTTRESS_ASSIGN_OR_RETURN(config, ParseRunConfig(PrintRunConfig(config), "test", settings));
+  const RunSettings& run = config.run;
   LearnerConfig learner;
   learner.micro_batch_tokens = 60;  // ranks have different numbers of micro-batches
   learner.collective_timeout_ms = 20000;
-  BUTTRESS_ASSIGN_OR_RETURN(const ModelDtype dtype, FindChoice<ModelDtype>(dtype_name));
   const auto model = SmallModel(dtype);
   const auto reference = SmallModel(dtype);
   FakeSource source(run);

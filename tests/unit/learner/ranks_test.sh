@@ -22,15 +22,18 @@ for ranks in 1 2 3; do train $ranks "$folder/$ranks" float32 fp32_master; done
 for precision in fp32_master stochastic; do train 2 "$folder/half" bfloat16 $precision; done
 for ranks in 2 3; do "$program" --compare "$folder/1" "$folder/$ranks" $bound; done
 
-# Losses with statistics over completions and over the whole step, and rewards that need a pass of
-# their own.
-a=run.algorithm
+# Losses with statistics over completions and over the whole step, rewards that need a pass of
+# their own, and several updates a step.
+a=run.algorithm b=run.batch
 for settings in \
   "$a.loss=gspo $a.old_policy=learner $a.correction.mode=tis $a.correction.level=geometric \
     $a.aggregation=group_token_mean" \
   "$a.loss=kl_cov $a.kl_cov.share=0.1 $a.adaptive_entropy.target=10" \
   "$a.loss=clip_cov $a.clip_cov.share=0.2 $a.clip_cov.low=0.01" \
-  "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward"; do
+  "$a.loss=gmpo $a.kl_coef=0.05 $a.kl_in=reward" \
+  "$b.updates=3 $b.mini_batch=completions $a.old_policy=learner run.optim.lr=1e-3" \
+  "$b.updates=2 $b.epochs=3 $b.kl_stop=1e-4 $a.kl_coef=0.05 $a.old_policy=learner \
+    run.optim.lr=1e-3"; do
   for ranks in 1 2; do train $ranks "$folder/loss$ranks" float32 fp32_master $settings; done
   "$program" --compare "$folder/loss1" "$folder/loss2" $bound
 done

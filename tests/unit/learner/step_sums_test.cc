@@ -26,7 +26,7 @@ TEST(StepSumsTest, SumsOfRanksBecomeSharesAndQuantiles) {
   sums[StepSums::kDistinct] = 2;
   sums[StepSums::kFormatted] = 6;
   StepMeasurements measured;
-  MeasureSums(sums, measured);
+  MeasureSums(sums, 1, measured);
   EXPECT_EQ(measured.trained_tokens, 8);
   EXPECT_EQ(measured.dropped_tokens, 2);
   EXPECT_EQ(measured.loss, 0.625);
@@ -46,7 +46,7 @@ TEST(StepSumsTest, SumsOfRanksBecomeSharesAndQuantiles) {
 
 TEST(StepSumsTest, AStepWithoutTokensIsAllZero) {
   StepMeasurements measured;
-  MeasureSums(StepSums(), measured);
+  MeasureSums(StepSums(), 1, measured);
   for (const Measurement& row : MeasurementTable()) {
     if (row.name.starts_with("gate.")) continue;
     EXPECT_EQ(measured.*row.value, 0) << row.name;
@@ -63,7 +63,7 @@ TEST(StepSumsTest, RatesAreOverComparableGroups) {
   StepSums sums;
   sums[StepSums::kKlMass] = 1;
   StepMeasurements measured;
-  MeasureBatch(batch, sums, measured);
+  MeasureBatch(batch, sums, 1, measured);
   EXPECT_DOUBLE_EQ(measured.acr, 0.5);  // 3 / 6
   EXPECT_DOUBLE_EQ(measured.acr_all_correct, 2.0 / 6);
   EXPECT_DOUBLE_EQ(measured.zero_advantage_share, 0.4);

@@ -67,6 +67,7 @@ TEST_F(StepsFileTest, CountsAreIntegersFlagsAreBooleansAndInfinityIsNull) {
   step.age_max = 2;
   step.age_mean = 1;
   step.skipped = 1;
+  step.gate_open = 1;
   step.importance_ess = 0.25;
   step.grad_norm = std::numeric_limits<double>::infinity();
   const auto json = nlohmann::json::parse(StepToJson(step));
@@ -74,11 +75,12 @@ TEST_F(StepsFileTest, CountsAreIntegersFlagsAreBooleansAndInfinityIsNull) {
   EXPECT_EQ(json["groups"].dump(), "8");
   EXPECT_EQ(json["age_max"].dump(), "2");
   EXPECT_EQ(json["age_mean"].dump(), "1.0");
-  EXPECT_EQ(json["skipped"].dump(), "true");
+  EXPECT_EQ(json["skipped"].dump(), "1");
+  EXPECT_EQ(json["gate"]["open"].dump(), "true");
   EXPECT_EQ(json["acr"].dump(), "0.5");
   EXPECT_EQ(json["importance"]["ess"].dump(), "0.25");
   EXPECT_TRUE(json["grad_norm"].is_null());
-  EXPECT_TRUE(json["gate"]["open"].is_null());
+  EXPECT_TRUE(json["gate"]["rate"].is_null());
 }
 
 TEST_F(StepsFileTest, EveryMeasurementSurvivesTheFile) {

@@ -14,7 +14,7 @@ struct Batch {
   std::vector<std::int32_t> offsets = {0};
 };
 
-Batch RandomBatch(RandomStream& random) {
+Batch RandomBatch(RandomStream& random, std::uint64_t updates = 1) {
   Batch batch;
   const std::uint64_t groups = random.Below(30);
   for (std::uint64_t k = 0; k < groups; ++k) {
@@ -28,6 +28,7 @@ Batch RandomBatch(RandomStream& random) {
           random.Below(static_cast<std::uint64_t>(load.completion_tokens) + 1));
       load.scorable = random.Below(10) > 0;
       load.has_advantage = has_advantage && random.Below(2) > 0;
+      load.update = static_cast<std::int32_t>(random.Below(updates));
       batch.loads.push_back(load);
     }
     batch.offsets.push_back(static_cast<std::int32_t>(batch.loads.size()));
@@ -64,7 +65,7 @@ std::int64_t ForwardTokens(const Batch& batch, const std::vector<std::int32_t>& 
 // Forward tokens of one rank.
 std::int64_t RankTokens(const Placement& placement, std::int32_t rank) {
   std::int64_t tokens = 0;
-  for (const MicroBatch& batch : placement.micro_batches[static_cast<std::size_t>(rank)])
+  for (const PlacedRows& batch : placement.updates[0].micro_batches[static_cast<std::size_t>(rank)])
     tokens += batch.forward_tokens;
   return tokens;
 }
@@ -72,29 +73,37 @@ std::int64_t RankTokens(const Placement& placement, std::int32_t rank) {
 TEST(PlaceGroupsProperty, RunsEachCompletionThatMustRunExactlyOnce) {
   RandomStream random({20260101, 1});
   for (int trial = 0; trial < 2000; ++trial) {
-    const Batch batch = RandomBatch(random);
+    const std::uint64_t updates = 1 + random.Below(4);
+    const Batch batch = RandomBatch(random, updates);
     const PlacementOptions options = {
         .ranks = static_cast<std::int32_t>(1 + random.Below(5)),
+        .updates = static_cast<std::int32_t>(updates),
         .micro_batch_tokens = static_cast<std::int64_t>(1 + random.Below(500)),
         .run_zero_advantage_groups = random.Below(2) == 0};
     const auto placement = PlaceGroups(batch.loads, batch.offsets, options);
     ASSERT_TRUE(placement.ok()) << placement.status().message();
+    ASSERT_EQ(placement->updates.size(), updates);
     std::vector<int> seen(batch.loads.size(), 0);
     std::vector<std::int32_t> rank_of_row(batch.loads.size(), -1);
-    std::size_t most = 0;
-    for (std::size_t rank = 0; rank < placement->micro_batches.size(); ++rank) {
-      most = std::max(most, placement->micro_batches[rank].size());
-      for (const MicroBatch& micro_batch : placement->micro_batches[rank]) {
-        for (const std::int32_t row : micro_batch.completions) {
-          ++seen[static_cast<std::size_t>(row)];
-          rank_of_row[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(rank);
+    for (std::size_t u = 0; u < updates; ++u) {
+      const UpdatePlacement& update = placement->updates[u];
+      std::size_t most = 0;
+      for (std::size_t rank = 0; rank < update.micro_batches.size(); ++rank) {
+        most = std::max(most, update.micro_batches[rank].size());
+        for (const PlacedRows& micro_batch : update.micro_batches[rank]) {
+          for (const std::int32_t row : micro_batch.completions) {
+            const auto index = static_cast<std::size_t>(row);
+            ++seen[index];
+            rank_of_row[index] = static_cast<std::int32_t>(rank);
+            EXPECT_EQ(batch.loads[index].update, static_cast<std::int32_t>(u));
+          }
+          const std::int64_t tokens = ForwardTokens(batch, micro_batch.completions);
+          EXPECT_EQ(tokens, micro_batch.forward_tokens);
+          EXPECT_TRUE(tokens <= options.micro_batch_tokens || micro_batch.completions.size() == 1);
         }
-        const std::int64_t tokens = ForwardTokens(batch, micro_batch.completions);
-        EXPECT_EQ(tokens, micro_batch.forward_tokens);
-        EXPECT_TRUE(tokens <= options.micro_batch_tokens || micro_batch.completions.size() == 1);
       }
+      EXPECT_EQ(update.rounds, static_cast<std::int32_t>(most));
     }
-    EXPECT_EQ(placement->rounds, static_cast<std::int32_t>(most));
     for (std::size_t k = 0; k + 1 < batch.offsets.size(); ++k) {
       for (auto row = static_cast<std::size_t>(batch.offsets[k]);
            row < static_cast<std::size_t>(batch.offsets[k + 1]); ++row) {

@@ -19,7 +19,7 @@ CompletionLoad Load(std::int32_t tokens, bool has_advantage = true, bool scorabl
 // Forward tokens of one rank.
 std::int64_t RankTokens(const Placement& placement, std::int32_t rank) {
   std::int64_t tokens = 0;
-  for (const MicroBatch& batch : placement.micro_batches[static_cast<std::size_t>(rank)])
+  for (const PlacedRows& batch : placement.updates[0].micro_batches[static_cast<std::size_t>(rank)])
     tokens += batch.forward_tokens;
   return tokens;
 }
@@ -34,7 +34,7 @@ TEST(PlaceGroupsTest, PutsTheHeaviestGroupsOnTheLightestRankFirst) {
   EXPECT_EQ(placement->rank_of_group, (std::vector<std::int32_t>{0, 0, 1, 1, 1}));
   EXPECT_EQ(RankTokens(*placement, 0), 10);
   EXPECT_EQ(RankTokens(*placement, 1), 10);
-  EXPECT_EQ(placement->rounds, 1);
+  EXPECT_EQ(placement->updates[0].rounds, 1);
 }
 
 TEST(PlaceGroupsTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
@@ -43,14 +43,14 @@ TEST(PlaceGroupsTest, KeepsAGroupOnOneRankAndALongCompletionAlone) {
       PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 2, .micro_batch_tokens = 10});
   ASSERT_TRUE(placement.ok());
   EXPECT_EQ(placement->rank_of_group, (std::vector<std::int32_t>{0}));
-  ASSERT_EQ(placement->micro_batches[0].size(), 3U);
-  EXPECT_EQ(placement->micro_batches[0][0].completions,
+  ASSERT_EQ(placement->updates[0].micro_batches[0].size(), 3U);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][0].completions,
             (std::vector<std::int32_t>{0}));  // 30 alone
-  EXPECT_EQ(placement->micro_batches[0][1].completions,
+  EXPECT_EQ(placement->updates[0].micro_batches[0][1].completions,
             (std::vector<std::int32_t>{1, 2}));  // 6 + 4
-  EXPECT_EQ(placement->micro_batches[0][2].completions, (std::vector<std::int32_t>{3}));
-  EXPECT_TRUE(placement->micro_batches[1].empty());
-  EXPECT_EQ(placement->rounds, 3);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][2].completions, (std::vector<std::int32_t>{3}));
+  EXPECT_TRUE(placement->updates[0].micro_batches[1].empty());
+  EXPECT_EQ(placement->updates[0].rounds, 3);
 }
 
 TEST(PlaceGroupsTest, RunsThePromptOfAGroupOnce) {
@@ -63,9 +63,9 @@ TEST(PlaceGroupsTest, RunsThePromptOfAGroupOnce) {
   const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 8, 16, 24},
                                      {.ranks = 1, .micro_batch_tokens = 500});
   ASSERT_TRUE(placement.ok());
-  ASSERT_EQ(placement->micro_batches[0].size(), 2U);
-  EXPECT_EQ(placement->micro_batches[0][0].completions.size(), 16U);
-  EXPECT_EQ(placement->micro_batches[0][0].forward_tokens, 2 * (100 + 108));
+  ASSERT_EQ(placement->updates[0].micro_batches[0].size(), 2U);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][0].completions.size(), 16U);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][0].forward_tokens, 2 * (100 + 108));
   EXPECT_EQ(RankTokens(*placement, 0), 3 * (100 + 108));
 }
 
@@ -76,9 +76,11 @@ TEST(PlaceGroupsTest, CutsAGroupThatDoesNotFit) {
   const auto placement =
       PlaceGroups(loads, std::vector<std::int32_t>{0, 4}, {.ranks = 1, .micro_batch_tokens = 14});
   ASSERT_TRUE(placement.ok());
-  ASSERT_EQ(placement->micro_batches[0].size(), 2U);
-  EXPECT_EQ(placement->micro_batches[0][0].completions, (std::vector<std::int32_t>{1, 3}));
-  EXPECT_EQ(placement->micro_batches[0][1].completions, (std::vector<std::int32_t>{0, 2}));
+  ASSERT_EQ(placement->updates[0].micro_batches[0].size(), 2U);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][0].completions,
+            (std::vector<std::int32_t>{1, 3}));
+  EXPECT_EQ(placement->updates[0].micro_batches[0][1].completions,
+            (std::vector<std::int32_t>{0, 2}));
 }
 
 TEST(PlaceGroupsTest, LeavesOutGroupsWithoutAdvantagesUnlessOptionsAskForThem) {
@@ -99,16 +101,16 @@ TEST(PlaceGroupsTest, LeavesOutUnscorableCompletionsAndThoseWithoutTrainedTokens
   loads[2].trained_tokens = 0;
   const auto placement = PlaceGroups(loads, std::vector<std::int32_t>{0, 3}, {});
   ASSERT_TRUE(placement.ok());
-  ASSERT_EQ(placement->micro_batches[0].size(), 1U);
-  EXPECT_EQ(placement->micro_batches[0][0].completions, (std::vector<std::int32_t>{1}));
+  ASSERT_EQ(placement->updates[0].micro_batches[0].size(), 1U);
+  EXPECT_EQ(placement->updates[0].micro_batches[0][0].completions, (std::vector<std::int32_t>{1}));
 }
 
 TEST(PlaceGroupsTest, AStepWithoutWorkHasNoRounds) {
   const auto placement = PlaceGroups(std::vector<CompletionLoad>{Load(2, false)},
                                      std::vector<std::int32_t>{0, 1}, {.ranks = 3});
   ASSERT_TRUE(placement.ok());
-  EXPECT_EQ(placement->rounds, 0);
-  EXPECT_EQ(placement->micro_batches.size(), 3U);
+  EXPECT_EQ(placement->updates[0].rounds, 0);
+  EXPECT_EQ(placement->updates[0].micro_batches.size(), 3U);
 }
 
 TEST(PlaceGroupsTest, RefusesInvalidShapes) {
