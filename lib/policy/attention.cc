@@ -75,7 +75,7 @@ at::Tensor CausalAttention(const PackedLayout& layout, const at::Tensor& qkv,
   const auto packed = PadRows(rectangles, qkv).split_with_sizes({q_width, kv_width, kv_width}, 1);
   std::vector<at::Tensor> shared;  // keys and values of the sequences that continue a prefix
   if (rectangles.key_source_Q.defined()) {
-    shared = KeyRows(rectangles, qkv.narrow(1, q_width, 2 * kv_width))
+    shared = RepeatRows(qkv.narrow(1, q_width, 2 * kv_width), rectangles.key_source_Q)
                  .split_with_sizes({kv_width, kv_width}, 1);
   }
   std::vector<at::Tensor> outs;

@@ -34,7 +34,7 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
     if (at::GradMode::is_enabled()) blocks_.push_back({input_ND, hidden_ND});
   }
   head_input_ND_ = Cut(hidden_ND);
-  const at::Tensor rows_MD = model.RunNorm(head_input_ND_.index_select(0, tokens.rows_M));
+  const at::Tensor rows_MD = model.RunNorm(RepeatRows(head_input_ND_, tokens.rows_M));
   head_ = ChunkedLogprobs(model, rows_MD, tokens.targets_M, options.temperature, options.chunk_rows,
                           options.entropy);
   output_.logprobs_M = Cut(head_.logprobs_M);

@@ -33,7 +33,7 @@ struct PassTokens {
   at::Tensor tokens_N;
   std::vector<std::int64_t> lengths;
   std::vector<std::int64_t> prefixes;
-  at::Tensor rows_M;     // the rows whose hidden states predict the scored tokens
+  at::Tensor rows_M;     // the rows whose hidden states predict the scored tokens; may repeat
   at::Tensor targets_M;  // the scored tokens
 };
 

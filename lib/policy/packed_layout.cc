@@ -42,8 +42,7 @@ class RegatherRows : public torch::autograd::Function<RegatherRows> {
   }
 };
 
-// Selects rows, which may repeat; sums their gradients in float32.
-class RepeatRows : public torch::autograd::Function<RepeatRows> {
+class RepeatFunction : public torch::autograd::Function<RepeatFunction> {
  public:
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& rows, const at::Tensor& index) {
     ctx->save_for_backward({index});
@@ -205,8 +204,8 @@ at::Tensor UnpadRows(const RectangleLayout& layout, const at::Tensor& rows_P) {
   return RegatherRows::apply(rows_P, layout.pad_target_N, layout.pad_target_N, true);
 }
 
-at::Tensor KeyRows(const RectangleLayout& layout, const at::Tensor& rows_N) {
-  return RepeatRows::apply(rows_N, layout.key_source_Q);
+at::Tensor RepeatRows(const at::Tensor& rows_NW, const at::Tensor& index_Q) {
+  return RepeatFunction::apply(rows_NW, index_Q);
 }
 
 }  // namespace buttress

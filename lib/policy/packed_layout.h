@@ -60,8 +60,8 @@ RectangleLayout LayOutRectangles(const PackedLayout& layout);
 at::Tensor PadRows(const RectangleLayout& layout, const at::Tensor& rows_N);
 at::Tensor UnpadRows(const RectangleLayout& layout, const at::Tensor& rows_P);
 
-// Converts packed rows [N, W] to key rows [Q, W], which repeat a prefix for each of its
-// continuations. Differentiable; gradients are summed in float32.
-at::Tensor KeyRows(const RectangleLayout& layout, const at::Tensor& rows_N);
+// Selects rows [Q, W] of rows [N, W]. An index may occur more than once, as those of a prefix that
+// sequences share do. Differentiable; gradients are summed in float32.
+at::Tensor RepeatRows(const at::Tensor& rows_NW, const at::Tensor& index_Q);
 
 }  // namespace buttress
