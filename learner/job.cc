@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "learner/canaries.h"
+#include "learner/replicas.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -116,12 +117,14 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
 // Broadcasts step, epoch, weights and optimizer state of rank 0, which alone reads checkpoints.
 Status LearnerJob::ShareState(CheckpointState& state) {
   std::int64_t numbers[] = {state.step, static_cast<std::int64_t>(state.learner_epoch),
-                            state.trainer.skipped_in_a_row, trainer_.optimizer().steps()};
+                            state.trainer.skipped_in_a_row, trainer_.optimizer().steps(),
+                            checkpoint_step_};
   BUTTRESS_RETURN_IF_ERROR(
       control_.Broadcast({numbers, std::size(numbers), DType::kInt64}, 0)->Wait(timeout_));
   state.step = numbers[0];
   state.learner_epoch = static_cast<std::uint64_t>(numbers[1]);
   state.trainer.skipped_in_a_row = numbers[2];
+  checkpoint_step_ = numbers[4];
   for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
     for (const auto& [name, tensor] : *tensors) {
       BUTTRESS_RETURN_IF_ERROR(
@@ -209,11 +212,18 @@ Status LearnerJob::Publish() {
   return weight_sync_->Publish(version_, model_.parameters(), std::move(canaries));
 }
 
-// Rank 0 writes, because the state is the same on all ranks. Does nothing if the checkpoint of this
-// step exists already.
+// Rank 0 writes, once the state is found to be the same on all ranks. Does nothing if the
+// checkpoint of this step exists already.
 Status LearnerJob::Checkpoint() {
   const auto step = static_cast<std::int64_t>(version_.step);
-  if (!leads() || checkpoint_step_ == step) return OkStatus();
+  if (checkpoint_step_ == step) return OkStatus();
+  BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout_));
+  BUTTRESS_RETURN_IF_ERROR(
+      CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout_));
+  if (!leads()) {
+    checkpoint_step_ = step;
+    return OkStatus();
+  }
   const double started = MonotonicSeconds();
   // The coordinator never hands out the groups of a checkpointed step again, so the workers must
   // know the version that the groups trained first.

@@ -79,11 +79,29 @@ Status ServeMetrics(Metrics& metrics, const RunConfig& config, const Credentials
                          BoundAddress(address, metrics.port()) + "\n");
 }
 
+// Lets collectives wait for ranks that are busy but alive. Without heartbeats, a network that lets
+// only MPI through, a collective ends after its timeout.
+Result<std::unique_ptr<Liveness>> WatchRanks(const LearnerConfig& local, Collective& control) {
+  if (control.size() == 1) return std::unique_ptr<Liveness>();
+  LivenessOptions options;
+  options.silence = std::chrono::milliseconds(local.collective_timeout_ms);
+  options.stuck = std::chrono::milliseconds(local.stuck_timeout_ms);
+  options.interface = local.interface;
+  auto liveness = StartLiveness(control, options);
+  if (liveness.status().code() == StatusCode::kFailedPrecondition) {
+    Log(kWarn, "no heartbeats between ranks", {{"why", liveness.status().message()}});
+    return std::unique_ptr<Liveness>();
+  }
+  return liveness;
+}
+
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
   const LearnerConfig& local = config.local.learner;
   const int rank = control.rank();
   SetLogRole("learner/" + std::to_string(rank));
   BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto liveness, WatchRanks(local, control));
+  control.Watch(liveness.get());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   at::set_num_threads(static_cast<int>(local.threads));
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
@@ -91,6 +109,7 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
                                            control, "local.learner.device: cpu",
                                            std::chrono::milliseconds(local.collective_timeout_ms)));
   Collective& tensors = own.nccl ? *own.nccl : control;
+  tensors.Watch(liveness.get());
 
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
@@ -107,9 +126,13 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   Metrics metrics("learner");
   LearnerMetrics learner_metrics(metrics, rank, control.size(), expected_world);
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(metrics, config, credentials, rank, own.place));
-  return LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics,
-                    credentials)
-      .Run();
+  const Status status =
+      LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics, credentials)
+          .Run();
+  const bool left = status.ok() || status.code() == StatusCode::kCancelled;
+  if (liveness != nullptr && left) liveness->Leave();
+  control.Watch(nullptr);
+  return status;
 }
 
 // Runs `body` on the collective. A failure leaves the other ranks waiting in their collectives, so

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/collectives/liveness.h"
 
 namespace buttress {
 
@@ -32,7 +33,8 @@ class Work {
   virtual ~Work() = default;
 
   // Waits until the collective is complete. kDeadlineExceeded after `timeout`, which means that
-  // another rank is dead or stuck; kAborted if the group was aborted.
+  // another rank is dead or stuck; kAborted if the group was aborted. In a group that is watched
+  // (Collective::Watch), Liveness decides instead of `timeout`.
   virtual Status Wait(std::chrono::milliseconds timeout) = 0;
 };
 
@@ -70,7 +72,26 @@ class Collective {
   // Ends all collectives in progress on this rank, and on the others as far as the back end can.
   // Thread-safe.
   virtual void Abort() = 0;
+
+  // Lets `liveness`, which must outlive the group, decide how long later calls wait.
+  void Watch(const Liveness* liveness) { liveness_ = liveness; }
+
+ protected:
+  const Liveness* liveness() const { return liveness_; }
+
+ private:
+  const Liveness* liveness_ = nullptr;
 };
+
+// Whether a call `what` that has waited for `waited` may wait on: as `liveness` says, or without
+// one until `timeout`.
+inline Status MayWait(const Liveness* liveness, const std::string& what,
+                      std::chrono::milliseconds waited, std::chrono::milliseconds timeout) {
+  if (liveness != nullptr) return liveness->MayWait(what, waited);
+  if (waited < timeout) return OkStatus();
+  return DeadlineExceeded(what + ": not done after " + std::to_string(timeout.count()) +
+                          " ms; another rank is dead or stuck");
+}
 
 // A group of one rank, for runs that are configured with one. Never a fallback for another back
 // end.

@@ -100,20 +100,22 @@ class PollPause {
 
 class MpiWork : public Work {
  public:
-  MpiWork(MPI_Request request, const char* what) : request_(request), what_(what) {}
+  MpiWork(MPI_Request request, const char* what, const Liveness* liveness)
+      : request_(request), what_(what), liveness_(liveness) {}
 
   Status Wait(Milliseconds timeout) override {
-    const auto deadline = SteadyClock::now() + timeout;
+    const auto started = SteadyClock::now();
     PollPause pause;
     for (;;) {
       if (broken) return Aborted(fmt::format("MPI {}: the group was aborted", what_));
       int done = 0;
       BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), what_));
       if (done != 0) return OkStatus();
-      if (SteadyClock::now() >= deadline) {
+      const auto waited = std::chrono::duration_cast<Milliseconds>(SteadyClock::now() - started);
+      if (Status status = MayWait(liveness_, fmt::format("MPI {}", what_), waited, timeout);
+          !status.ok()) {
         broken = true;
-        return DeadlineExceeded(fmt::format(
-            "MPI {}: not done after {} ms; another rank is dead or stuck", what_, timeout.count()));
+        return status;
       }
       pause.Pause();
     }
@@ -122,6 +124,7 @@ class MpiWork : public Work {
  private:
   MPI_Request request_;
   const char* what_;
+  const Liveness* liveness_;
 };
 
 class MpiCollective : public Collective {
@@ -188,7 +191,9 @@ class MpiCollective : public Collective {
     BUTTRESS_RETURN_IF_ERROR(Barrier());
     MPI_Comm part = MPI_COMM_NULL;
     BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Comm_split(comm_, color, key, &part), "split"));
-    return std::unique_ptr<Collective>(std::make_unique<MpiCollective>(part, true, timeout_));
+    auto split = std::make_unique<MpiCollective>(part, true, timeout_);
+    split->Watch(liveness());
+    return std::unique_ptr<Collective>(std::move(split));
   }
 
   // MPI cannot cancel a collective. This process stops calling MPI; when it exits without
@@ -214,7 +219,7 @@ class MpiCollective : public Collective {
     MPI_Request request = MPI_REQUEST_NULL;
     const Status status = FromMpi(call(&request), what);
     if (!status.ok()) return CompletedWork(status);
-    return std::make_unique<MpiWork>(request, what);
+    return std::make_unique<MpiWork>(request, what, liveness());
   }
 
   MPI_Comm comm_;

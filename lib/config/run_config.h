@@ -441,6 +441,7 @@ struct LearnerConfig {
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
   std::int64_t collective_timeout_ms = 60000;
+  std::int64_t stuck_timeout_ms = 1800000;
   std::string interface;
   std::string listen = "127.0.0.1:0";
   std::string advertise;
@@ -456,7 +457,9 @@ struct LearnerConfig {
       "tokens of one forward and backward pass at most (a longer completion goes alone)");
     v("logprob_chunk_tokens", logprob_chunk_tokens, "rows of logits held at once");
     v("collective_timeout_ms", collective_timeout_ms,
-      "a collective that takes longer ends the job");
+      "a rank from which no heartbeat comes for so long is gone, which ends the job");
+    v("stuck_timeout_ms", stuck_timeout_ms,
+      "a collective that takes longer ends the job although every rank is alive");
     v("interface", interface,
       "network interface of MPI and NCCL between machines (eth0), which do not encrypt; empty: "
       "they choose");

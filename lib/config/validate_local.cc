@@ -18,6 +18,8 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.AtLeast("learner.micro_batch_tokens", local.learner.micro_batch_tokens, 1);
   rules.AtLeast("learner.logprob_chunk_tokens", local.learner.logprob_chunk_tokens, 1);
   rules.AtLeast("learner.collective_timeout_ms", local.learner.collective_timeout_ms, 1000);
+  rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
+                local.learner.collective_timeout_ms);
   rules.AtLeast("launch.workers", local.launch.workers, 1);
   rules.AtLeast("launch.learner_ranks", local.launch.learner_ranks, 1);
   rules.AtLeast("launch.max_restarts", local.launch.max_restarts, 0);

@@ -78,8 +78,8 @@ class Communicator {
 
   // Waits until NCCL has finished the last call on the host. Communicators are nonblocking, so that
   // a missing rank causes an error instead of a hang.
-  Status Settle(const std::string& what, Milliseconds timeout) {
-    const auto deadline = SteadyClock::now() + timeout;
+  Status Settle(const std::string& what, Milliseconds timeout, const Liveness* liveness = nullptr) {
+    const auto started = SteadyClock::now();
     for (;;) {
       if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
       ncclResult_t state = ncclSuccess;
@@ -87,14 +87,16 @@ class Communicator {
       if (status.ok()) status = FromNccl(state, what);
       if (!status.ok()) return Fail(status);
       if (state == ncclSuccess) return OkStatus();
-      if (SteadyClock::now() >= deadline) return Fail(Late(what, timeout));
+      status = MayGoOn(what, started, timeout, liveness);
+      if (!status.ok()) return Fail(status);
       PollPause();
     }
   }
 
   // Waits until the GPU has reached the event `done`.
-  Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout) {
-    const auto deadline = SteadyClock::now() + timeout;
+  Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout,
+               const Liveness* liveness) {
+    const auto started = SteadyClock::now();
     for (;;) {
       if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
       const cudaError_t state = cudaEventQuery(done);
@@ -103,8 +105,8 @@ class Communicator {
       ncclResult_t async = ncclSuccess;
       Status status = FromNccl(ncclCommGetAsyncError(comm_, &async), what);
       if (status.ok()) status = FromNccl(async, what);
+      if (status.ok()) status = MayGoOn(what, started, timeout, liveness);
       if (!status.ok()) return Fail(status);
-      if (SteadyClock::now() >= deadline) return Fail(Late(what, timeout));
       PollPause();
     }
   }
@@ -124,9 +126,10 @@ class Communicator {
   void* scratch() const { return scratch_; }
 
  private:
-  static Status Late(const std::string& what, Milliseconds timeout) {
-    return DeadlineExceeded(c10::str("NCCL ", what, ": not done after ", timeout.count(),
-                                     " ms; another rank is dead or stuck"));
+  static Status MayGoOn(const std::string& what, SteadyClock::time_point started,
+                        Milliseconds timeout, const Liveness* liveness) {
+    const auto waited = std::chrono::duration_cast<Milliseconds>(SteadyClock::now() - started);
+    return MayWait(liveness, "NCCL " + what, waited, timeout);
   }
 
   Status Fail(const Status& status) {
@@ -143,17 +146,21 @@ class Communicator {
 
 class NcclWork : public Work {
  public:
-  NcclWork(std::shared_ptr<Communicator> communicator, cudaEvent_t done, const char* what)
-      : communicator_(std::move(communicator)), done_(done), what_(what) {}
+  NcclWork(std::shared_ptr<Communicator> communicator, cudaEvent_t done, const char* what,
+           const Liveness* liveness)
+      : communicator_(std::move(communicator)), done_(done), what_(what), liveness_(liveness) {}
 
   ~NcclWork() override { cudaEventDestroy(done_); }
 
-  Status Wait(Milliseconds timeout) override { return communicator_->Await(done_, what_, timeout); }
+  Status Wait(Milliseconds timeout) override {
+    return communicator_->Await(done_, what_, timeout, liveness_);
+  }
 
  private:
   std::shared_ptr<Communicator> communicator_;
   cudaEvent_t done_;
   const char* what_;
+  const Liveness* liveness_;
 };
 
 class NcclCollective : public Collective {
@@ -215,14 +222,15 @@ class NcclCollective : public Collective {
     ncclComm_t part = nullptr;
     BUTTRESS_RETURN_IF_ERROR(
         FromNccl(ncclCommSplit(communicator_->comm(), color, key, &part, &config), "split"));
-    BUTTRESS_RETURN_IF_ERROR(communicator_->Settle("split", timeout_));
+    BUTTRESS_RETURN_IF_ERROR(communicator_->Settle("split", timeout_, liveness()));
     auto communicator = std::make_shared<Communicator>(part, communicator_->device());
     BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout_));
     int rank = 0, size = 0;
     BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommUserRank(part, &rank), "split"));
     BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommCount(part, &size), "split"));
-    return std::unique_ptr<Collective>(
-        std::make_unique<NcclCollective>(communicator, rank, size, timeout_));
+    auto split = std::make_unique<NcclCollective>(communicator, rank, size, timeout_);
+    split->Watch(liveness());
+    return std::unique_ptr<Collective>(std::move(split));
   }
 
   void Abort() override { communicator_->Abort(); }
@@ -245,7 +253,7 @@ class NcclCollective : public Collective {
     if (status.ok())
       status = FromCuda(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "event");
     if (!status.ok()) return CompletedWork(status);
-    auto work = std::make_unique<NcclWork>(communicator_, event, what);
+    auto work = std::make_unique<NcclWork>(communicator_, event, what, liveness());
     const cudaStream_t current =
         c10::cuda::getCurrentCUDAStream(static_cast<c10::DeviceIndex>(communicator_->device()))
             .stream();
@@ -253,7 +261,7 @@ class NcclCollective : public Collective {
     if (status.ok())
       status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
     if (status.ok()) status = FromNccl(call(*type, communicator_->stream()), what);
-    if (status.ok()) status = communicator_->Settle(what, timeout_);
+    if (status.ok()) status = communicator_->Settle(what, timeout_, liveness());
     if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
     if (!status.ok()) {
       communicator_->Abort();

@@ -34,4 +34,35 @@ inline int RunWithoutLastRank(Collective& group, SuiteMemory& memory, std::strin
   return ExitCode(status);
 }
 
+// As RunWithoutLastRank, in a group that Liveness watches. The last rank is killed (`dead`),
+// stopped with all its threads (`frozen`), late but alive (`busy`), or alive and never there
+// (`stuck`). The others print one line and return exit code 3, or 0 if the last rank came.
+inline int RunWatched(Collective& group, std::string_view mode) {
+  LivenessOptions options;
+  options.silence = kGoneRankDeadline;
+  options.stuck = 4 * kGoneRankDeadline;
+  options.beat = std::chrono::milliseconds(100);
+  const auto liveness = StartLiveness(group, options);
+  if (!liveness.ok()) {
+    std::fprintf(stderr, "rank %d: %s\n", group.rank(), liveness.status().ToString().c_str());
+    return 1;
+  }
+  group.Watch(liveness->get());
+  if (group.rank() == group.size() - 1) {
+    if (mode == "dead") std::raise(SIGKILL);
+    if (mode == "frozen") std::raise(SIGSTOP);  // for ever; the script kills it
+    const int deadlines = mode == "busy" ? 2 : 6;
+    ::poll(nullptr, 0, static_cast<int>(deadlines * kGoneRankDeadline.count()));
+  }
+  float value = 1;
+  const auto started = std::chrono::steady_clock::now();
+  const Status status = group.AllReduceSum({&value, 1})->Wait(kGoneRankDeadline);
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - started;
+  std::fprintf(stderr, "rank %d leaves after %.1f s: %s\n", group.rank(), waited.count(),
+               status.ToString().c_str());
+  if (status.ok()) (*liveness)->Leave();
+  group.Watch(nullptr);
+  return ExitCode(status);
+}
+
 }  // namespace buttress

@@ -1,6 +1,6 @@
-// Runs the suite over MPI, on every rank of mpirun. With `--stuck-rank MODE` it tests a missing
-// rank instead (gone_rank.h); with `--until-failure` it sums until the network between the ranks
-// fails.
+// Runs the suite over MPI, on every rank of mpirun. With `--stuck-rank MODE` or `--watched MODE` it
+// tests a missing rank instead (gone_rank.h); with `--until-failure` it sums until the network
+// between the ranks fails.
 #include <cstdio>
 #include <cstring>
 
@@ -33,6 +33,7 @@ int Main(int argc, char** argv) {
   CpuMemory memory;
   if (argc == 3 && std::strcmp(argv[1], "--stuck-rank") == 0)
     return RunWithoutLastRank(**group, memory, argv[2]);
+  if (argc == 3 && std::strcmp(argv[1], "--watched") == 0) return RunWatched(**group, argv[2]);
   if (argc == 2 && std::strcmp(argv[1], "--until-failure") == 0) return RunUntilFailure(**group);
   TheBackend() = {group->get(), group->get(), &memory};
   const int failed = RUN_ALL_TESTS();

@@ -1,5 +1,6 @@
 // FILE DTYPE PRECISION [SETTING=VALUE ...]: trains a few steps on fake batches and writes the
-// parameters; `--compare A B BOUND` compares two float32 files.
+// parameters; `--compare A B BOUND` compares two float32 files; `--differ` gives one rank another
+// weight, which all ranks must notice.
 #include <torch/types.h>
 
 #include <cmath>
@@ -9,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "learner/replicas.h"
 #include "learner/trainer.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
@@ -58,6 +60,22 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
   return bytes;
 }
 
+// 0 if every rank learns that the last rank has another bit in its weights.
+int Differ(Collective& group) {
+  at::Tensor weights = at::ones({4, 4});
+  const auto compare = [&] {
+    return CompareReplicas("weights", {{"w", weights}}, group, std::chrono::seconds(20));
+  };
+  const Status equal = compare();
+  if (group.rank() == group.size() - 1) weights[2][3] = std::nextafter(1.0F, 2.0F);
+  const Status other = compare();
+  const std::string named = "rank " + std::to_string(group.size() - 1) + " has other weights";
+  const bool found = other.code() == StatusCode::kDataLoss &&
+                     std::string(other.message()).find(named) != std::string::npos;
+  std::printf("%s; %s\n", equal.ToString().c_str(), other.ToString().c_str());
+  return equal.ok() && found ? 0 : 1;
+}
+
 int Compare(const std::string& path_a, const std::string& path_b, double bound) {
   const auto a = ReadFile(path_a);
   const auto b = ReadFile(path_b);
@@ -76,9 +94,11 @@ int Compare(const std::string& path_a, const std::string& path_b, double bound) 
 int Main(int argc, char** argv) {
   if (argc == 5 && std::strcmp(argv[1], "--compare") == 0)
     return Compare(argv[2], argv[3], std::atof(argv[4]));
-  if (argc < 4) return 2;
+  const bool differ = argc == 2 && std::strcmp(argv[1], "--differ") == 0;
+  if (argc < 4 && !differ) return 2;
   auto group = MakeMpiCollective(std::chrono::seconds(20));
   if (!group.ok()) return 1;
+  if (differ) return Differ(**group);
   const auto bytes =
       Train(**group, argv[2], argv[3], std::vector<std::string>(argv + 4, argv + argc));
   Status status = bytes.status();

@@ -18,6 +18,7 @@ train() {
 # sums into differences up to this bound.
 bound=2e-5
 
+train 3 --differ
 for ranks in 1 2 3; do train $ranks "$folder/$ranks" float32 fp32_master; done
 for precision in fp32_master stochastic; do train 2 "$folder/half" bfloat16 $precision; done
 for ranks in 2 3; do "$program" --compare "$folder/1" "$folder/$ranks" $bound; done

@@ -1,0 +1,33 @@
+#include "learner/replicas.h"
+
+#include <gtest/gtest.h>
+#include <torch/types.h>
+
+namespace buttress {
+namespace {
+
+TEST(DigestOfTest, ChangesWithAnyBit) {
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16, at::kDouble}) {
+    const NamedTensors tensors = {{"a", at::ones({3, 5}, type)}, {"b", at::zeros({7}, type)}};
+    const std::int64_t digest = DigestOf(tensors);
+    EXPECT_EQ(DigestOf(tensors), digest);
+    for (const auto& [name, tensor] : tensors) {
+      auto* const bytes = static_cast<unsigned char*>(tensor.mutable_data_ptr());
+      for (std::size_t bit = 0; bit < 8 * tensor.nbytes(); bit += 7) {
+        bytes[bit / 8] ^= static_cast<unsigned char>(1U << bit % 8);
+        EXPECT_NE(DigestOf(tensors), digest) << name << " bit " << bit;
+        bytes[bit / 8] ^= static_cast<unsigned char>(1U << bit % 8);
+      }
+    }
+    EXPECT_NE(DigestOf({tensors[1], tensors[0]}), digest);
+  }
+}
+
+TEST(CompareReplicasTest, OneRankAgreesWithItself) {
+  const auto alone = MakeLocalCollective();
+  EXPECT_TRUE(
+      CompareReplicas("weights", {{"a", at::ones(4)}}, *alone, std::chrono::seconds(1)).ok());
+}
+
+}  // namespace
+}  // namespace buttress
