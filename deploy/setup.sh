@@ -2,7 +2,9 @@
 # Installs what Buttress needs to build on Debian 12 (root, or a user with sudo). Safe to run again:
 # it downloads only what is missing.
 #
-#   deploy/setup.sh
+#   deploy/setup.sh           # enough to build everything, and to train on CPUs
+#   deploy/setup.sh --cuda    # also what LibTorch needs to use GPUs, and a CUDA compiler if there
+#                             # is none; ends with a test of them (docs/gpu.md)
 #
 # LibTorch is unpacked into $BUTTRESS_CACHE (default ~/.cache/buttress). To use another copy of
 # LibTorch 2.11.0, set BUTTRESS_TORCH to the folder that holds its include/ and lib/.
@@ -54,45 +56,80 @@ unpack_wheel() { # LINE
   say "wheel $name: downloading"
   echo "$1" >"$folder/requirement"
   python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 \
-    --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_25_x86_64 \
-    --platform manylinux_2_18_x86_64 --platform manylinux_2_17_x86_64 \
-    --platform manylinux2014_x86_64 \
+    --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
+    --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
+    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
     --disable-pip-version-check -q -d "$folder" -r "$folder/requirement" ||
-    fail "cannot download $name from PyPI, or its hash differs from deploy/wheels.txt;" \
+    fail "cannot download $name from PyPI, or its hash differs from that in deploy/;" \
       "check the network and pip's index settings"
   unzip -q -o "$folder"/*.whl -d "$site"
   echo "$hash" >>"$site/.wheels"
   rm -rf "$folder"
 }
 
-unpack_torch() {
-  if [ -n "${BUTTRESS_TORCH:-}" ]; then
-    [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] ||
-      fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so;" \
-        "name the folder 'torch' of an unpacked torch 2.11.0"
-    say "LibTorch: using $BUTTRESS_TORCH"
-  fi
+check_own_torch() {
+  [ -n "${BUTTRESS_TORCH:-}" ] || return 0
+  [ -f "$BUTTRESS_TORCH/lib/libtorch_cpu.so" ] ||
+    fail "BUTTRESS_TORCH=$BUTTRESS_TORCH has no lib/libtorch_cpu.so;" \
+      "name the folder 'torch' of an unpacked torch 2.11.0"
+  say "LibTorch: using $BUTTRESS_TORCH"
+}
+
+# Unpacks the wheels of a list that $site lacks.
+unpack_missing() { # LIST, NAME, KIB (disk space for all, unpacked)
+  local list=$here/$1 what=$2 need=$3 free missing=()
   mkdir -p "$site"
   touch "$site/.wheels"
-  local missing=()
   while read -r line; do
     case $line in '#'* | '') continue ;; torch==*) [ -z "${BUTTRESS_TORCH:-}" ] || continue ;; esac
     grep -q "${line##*sha256:}" "$site/.wheels" || missing+=("$line")
-  done <"$here/wheels.txt"
-  if [ ${#missing[@]} = 0 ]; then say "LibTorch and CUDA wheels: all unpacked ($site)"; return; fi
-  local need=3000000 free
+  done <"$list"
+  if [ ${#missing[@]} = 0 ]; then say "$what: all unpacked ($site)"; return; fi
   free=$(df -k --output=avail "$cache" | tail -n 1)
-  [ "$free" -ge $need ] ||
-    fail "$cache has $((free / 1024)) MiB free, 3,000 are needed;" \
+  [ "$free" -ge "$need" ] ||
+    fail "$cache has $((free / 1024)) MiB free, $((need / 1024)) are needed;" \
       "free some, or set BUTTRESS_CACHE to another disk"
-  say "LibTorch and CUDA wheels: ${#missing[@]} missing (740 MB for all), unpacking into $site"
+  say "$what: ${#missing[@]} missing, unpacking into $site"
   for line in "${missing[@]}"; do unpack_wheel "$line"; done
 }
 
+# LibTorch finds the libraries beside it: its run path is $ORIGIN/../../nvidia/*/lib.
+link_libraries() {
+  local torch=${BUTTRESS_TORCH:-}
+  [ -n "$torch" ] || return 0
+  local beside=$torch/../nvidia
+  [ -e "$beside" ] || ln -s "$site/nvidia" "$beside" ||
+    fail "LibTorch in $torch looks for NVIDIA's libraries in $beside, which cannot be written;" \
+      "link it to $site/nvidia"
+}
+
+setup_cuda() {
+  unpack_missing wheels-cuda.txt "CUDA libraries" 4000000
+  link_libraries
+  local nvcc
+  nvcc=$(command -v nvcc || echo "${CUDA_HOME:-/usr/local/cuda}/bin/nvcc")
+  if [ -x "$nvcc" ]; then
+    say "CUDA compiler: using $nvcc"
+  else
+    nvcc=$site/nvidia/cu13/bin/nvcc
+    unpack_missing wheels-nvcc.txt "CUDA compiler" 600000
+  fi
+  python3 "$here/cuda_selftest.py" "${BUTTRESS_TORCH:-$site/torch}" "$nvcc" ||
+    fail "CUDA is not complete; see above"
+}
+
+cuda=
+case ${1:-} in
+  '') ;;
+  --cuda) cuda=yes ;;
+  *) fail "unknown argument '$1'; expected --cuda, or none" ;;
+esac
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
 . /etc/os-release
 [ "${VERSION_CODENAME:-}" = bookworm ] ||
   say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: packages may differ"
 install_packages
-unpack_torch
+check_own_torch
+unpack_missing wheels.txt "LibTorch" 3000000
+[ -z "$cuda" ] || setup_cuda
 say "done"
