@@ -23,9 +23,11 @@
 #include "cli/step_line.h"
 #include "cli/summary.h"
 #include "cli/supervisor.h"
+#include "cli/worker_gpus.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
+#include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/measure/steps_file.h"
 
@@ -114,6 +116,17 @@ class Launcher {
           " is finished; start it again with --fresh, or set local.out to another folder");
     }
     SetChildSubreaper();
+    return ChooseGpus();
+  }
+
+  Status ChooseGpus() {
+    if (!WorkersNeedGpus(config_.local)) return OkStatus();
+    const Result<int> visible = CountCudaDevices();
+    if (!visible.ok()) {
+      return FailedPrecondition("local.worker.device: cuda: " + visible.status().message() +
+                                "; use cpu, or check nvidia-smi");
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(worker_gpus_, AssignWorkerGpus(config_.local, *visible));
     return OkStatus();
   }
 
@@ -141,9 +154,12 @@ class Launcher {
         supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")}, {})));
     for (std::int64_t i = 0; i < launch.workers; ++i) {
       const std::string id = "w" + std::to_string(i);
-      BUTTRESS_RETURN_IF_ERROR(supervisor_.Start(
-          "worker-" + id,
-          CommandLine({SiblingProgram("rollout_worker")}, {"local.worker.id=" + id})));
+      std::vector<std::string> own = {"local.worker.id=" + id};
+      if (!worker_gpus_.empty())
+        own.push_back("local.worker.gpu=" +
+                      std::to_string(worker_gpus_[static_cast<std::size_t>(i)]));
+      BUTTRESS_RETURN_IF_ERROR(
+          supervisor_.Start("worker-" + id, CommandLine({SiblingProgram("rollout_worker")}, own)));
     }
     return supervisor_.Start("learner", LearnerCommandLine());
   }
@@ -287,6 +303,7 @@ class Launcher {
   const RunConfig& config_;
   const std::string out_;
   Supervisor supervisor_;
+  std::vector<int> worker_gpus_;  // empty: no worker is given one
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
   double printed_step_ = 0;

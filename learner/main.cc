@@ -105,9 +105,10 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   at::set_num_threads(static_cast<int>(local.threads));
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
-                            OpenRankDevice(local.device, local.collective == CollectiveKind::kNccl,
-                                           control, "local.learner.device: cpu",
-                                           std::chrono::milliseconds(local.collective_timeout_ms)));
+                            OpenRankDevice({local.device, local.collective == CollectiveKind::kNccl,
+                                            local.share_gpu, "local.learner.device: cpu",
+                                            std::chrono::milliseconds(local.collective_timeout_ms)},
+                                           control));
   Collective& tensors = own.nccl ? *own.nccl : control;
   tensors.Watch(liveness.get());
 
@@ -178,6 +179,7 @@ void AddSft(CLI::App& app, SftOptions& options) {
   app.add_option("--seed", options.seed, "seed of weights and order")->capture_default_str();
   AddChoice(app, "--dtype", options.dtype, "parameters and optimizer state");
   AddChoice(app, "--device", options.device, "device of the ranks");
+  app.add_flag("--share-gpu", options.share_gpu, "ranks may share a GPU; slow, for tests");
   app.add_option("--threads", options.threads, "torch threads per rank")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

@@ -12,17 +12,23 @@
 
 namespace buttress {
 
+struct RankDeviceOptions {
+  ComputeDevice kind = ComputeDevice::kCpu;
+  bool use_nccl = false;                 // joins the ranks with NCCL
+  bool share_gpu = false;                // ranks may share a GPU
+  const char* instead = "--device cpu";  // the setting that trains without CUDA
+  std::chrono::milliseconds timeout{60000};
+};
+
 struct RankDevice {
   ModelDevice device;
   LocalPlace place;
   std::unique_ptr<Collective> nccl;  // null: the ranks share tensors through `control`
 };
 
-// Opens the CUDA library and chooses the GPU of this rank if `kind` is kCuda; joins the ranks with
-// NCCL if `use_nccl`. Every rank of `control` calls it; `control` must outlive the result.
-// kFailedPrecondition if CUDA cannot be opened, where `instead` names the setting that trains
-// without it; kInvalidArgument if ranks would have to share a GPU.
-Result<RankDevice> OpenRankDevice(ComputeDevice kind, bool use_nccl, Collective& control,
-                                  const char* instead, std::chrono::milliseconds timeout);
+// Opens the CUDA library and chooses the GPU of this rank if the kind is kCuda. Every rank of
+// `control` calls it; `control` must outlive the result. kFailedPrecondition if CUDA cannot be
+// opened; kInvalidArgument if ranks would have to share a GPU and may not.
+Result<RankDevice> OpenRankDevice(const RankDeviceOptions& options, Collective& control);
 
 }  // namespace buttress

@@ -192,8 +192,11 @@ Status RunSft(const SftOptions& options, Collective& control) {
     return InvalidArgument("--steps and --batch must be at least 1");
   const bool cuda = options.device == ComputeDevice::kCuda;
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
-                            OpenRankDevice(options.device, cuda && control.size() > 1, control,
-                                           "--device cpu", kCollectiveTimeout));
+                            OpenRankDevice({.kind = options.device,
+                                            .use_nccl = cuda && control.size() > 1,
+                                            .share_gpu = options.share_gpu,
+                                            .timeout = kCollectiveTimeout},
+                                           control));
   Collective& tensors = own.nccl ? *own.nccl : control;
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
   BUTTRESS_ASSIGN_OR_RETURN(auto examples, LoadExamples(options, model->config()));

@@ -24,6 +24,7 @@ struct SftOptions {
   std::uint64_t seed = 1;
   ModelDtype dtype = ModelDtype::kFloat32;
   ComputeDevice device = ComputeDevice::kCpu;
+  bool share_gpu = false;  // ranks may share a GPU
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
 };

@@ -366,12 +366,12 @@ class EmbeddedEngine final : public InferenceEngine {
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
                                               const WorkerConfig& worker, PolicyVersion initial) {
-  if (worker.device == ComputeDevice::kCuda)
-    BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this worker", "local.worker.device: cpu").status());
-  BUTTRESS_ASSIGN_OR_RETURN(
-      auto transformer,
-      Transformer::Load(model.path, model.dtype,
-                        {.cuda = worker.device == ComputeDevice::kCuda, .index = 0}));
+  ModelDevice device{.cuda = worker.device == ComputeDevice::kCuda, .index = 0};
+  if (device.cuda) {
+    BUTTRESS_ASSIGN_OR_RETURN(device.index,
+                              OpenGpu(worker.gpu, "this worker", "local.worker.device: cpu"));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, device));
   GeneratorOptions options;
   options.max_running = worker.max_running;
   options.kv_cache_tokens = worker.kv_cache_tokens;

@@ -114,15 +114,16 @@ class Evaluation {
 }  // namespace
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
-  const bool cuda = options.worker.device == ComputeDevice::kCuda;
-  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("eval", "--device cpu").status());
+  ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};
+  if (device.cuda) {
+    BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));
+  }
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto file,
                             PromptFile::Open(options.prompts, options.data, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto model,
-      Transformer::Load(options.model.path, options.model.dtype, {.cuda = cuda, .index = 0}));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model,
+                            Transformer::Load(options.model.path, options.model.dtype, device));
   Metrics metrics("worker");
   ScoringOptions scoring_options;
   scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);

@@ -28,6 +28,7 @@ struct Flags {
   std::int64_t completions = 1;
   std::vector<std::int64_t> ks;
   std::int64_t max_tokens = 0;
+  std::int64_t gpu = -1;
   std::int64_t threads = 0;
   double temperature = 0;
   std::uint64_t seed = 1;
@@ -59,6 +60,8 @@ struct Flags {
     app.add_option("--seed", seed, "seed of sampling")->capture_default_str();
     app.add_option("--dtype", dtype, "float32 | bfloat16; default: of the run file, or float32");
     app.add_option("--device", device, "cpu | cuda; default: of the run file, or cpu");
+    app.add_option("--gpu", gpu, "GPU of cuda, from 0; default: of the run file, or the first")
+        ->check(CLI::NonNegativeNumber);
     app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
     app.add_flag("--json", json, "print the result as one JSON object");
     app.add_option("--out", out, "also write this object to a file");
@@ -91,6 +94,7 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   if (!flags.device.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(options.worker.device, FindChoice<ComputeDevice>(flags.device));
   }
+  if (flags.gpu >= 0) options.worker.gpu = flags.gpu;
   options.sampling.temperature = flags.temperature;
   options.sampling.seed = flags.seed;
   options.sampling.max_tokens = static_cast<std::int32_t>(

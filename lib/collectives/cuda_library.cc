@@ -3,10 +3,13 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <array>
+#include <cstdlib>
 #include <filesystem>
 
 #include "lib/base/file.h"
 #include "lib/base/sync.h"
+#include "lib/collectives/gpu_choice.h"
 
 namespace buttress {
 namespace {
@@ -17,16 +20,62 @@ std::string BesideProgram(const std::string& name) {
   return JoinPath(error ? std::string(".") : program.parent_path().string(), name);
 }
 
+// NVIDIA's driver, which the machine has and no package of ours. It stays open.
+Result<void*> OpenDriver() {
+  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
+  if (driver == nullptr) return FailedPrecondition("NVIDIA's driver (libcuda.so.1) is missing");
+  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
+  const int error = init == nullptr ? -1 : init(0);
+  if (error == 0) return driver;
+  const auto describe =
+      reinterpret_cast<int (*)(int, const char**)>(::dlsym(driver, "cuGetErrorString"));
+  const char* text = nullptr;
+  if (describe == nullptr || describe(error, &text) != 0 || text == nullptr) text = "no reason";
+  return FailedPrecondition(fmt::format("NVIDIA's driver says: {} (error {})", text, error));
+}
+
+template <class Function>
+Result<Function> Find(void* driver, const char* name) {
+  const auto function = reinterpret_cast<Function>(::dlsym(driver, name));
+  if (function != nullptr) return function;
+  return FailedPrecondition(fmt::format("NVIDIA's driver lacks {}; install 580 or newer", name));
+}
+
+// The allocator of LibTorch reads it when the library is opened. Micro-batches have many sizes;
+// without expandable segments they leave gaps that no later one fits into.
+void UseExpandableSegments() {
+  if (std::getenv("PYTORCH_ALLOC_CONF") == nullptr)
+    ::setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True", 0);
+}
+
 }  // namespace
 
-int VisibleCudaDevices() {
-  void* driver = ::dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
-  if (driver == nullptr) return 0;
-  const auto init = reinterpret_cast<int (*)(unsigned)>(::dlsym(driver, "cuInit"));
-  const auto count = reinterpret_cast<int (*)(int*)>(::dlsym(driver, "cuDeviceGetCount"));
+Result<int> CountCudaDevices() {
+  BUTTRESS_ASSIGN_OR_RETURN(void* driver, OpenDriver());
+  BUTTRESS_ASSIGN_OR_RETURN(const auto count, Find<int (*)(int*)>(driver, "cuDeviceGetCount"));
   int devices = 0;
-  if (init == nullptr || count == nullptr || init(0) != 0 || count(&devices) != 0) return 0;
+  if (count(&devices) != 0 || devices == 0)
+    return FailedPrecondition("NVIDIA's driver shows no GPU (CUDA_VISIBLE_DEVICES may hide it)");
   return devices;
+}
+
+int VisibleCudaDevices() {
+  const Result<int> devices = CountCudaDevices();
+  return devices.ok() ? *devices : 0;
+}
+
+Result<std::string> CudaDeviceUuid(int gpu) {
+  BUTTRESS_ASSIGN_OR_RETURN(void* driver, OpenDriver());
+  BUTTRESS_ASSIGN_OR_RETURN(const auto get, Find<int (*)(int*, int)>(driver, "cuDeviceGet"));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto get_uuid,
+                            Find<int (*)(unsigned char*, int)>(driver, "cuDeviceGetUuid_v2"));
+  int device = 0;
+  std::array<unsigned char, 16> uuid{};
+  if (get(&device, gpu) != 0 || get_uuid(uuid.data(), device) != 0)
+    return FailedPrecondition(fmt::format("NVIDIA's driver knows no GPU {}", gpu));
+  std::string text;
+  for (const unsigned char byte : uuid) text += fmt::format("{:02x}", byte);
+  return text;
 }
 
 Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& instead) {
@@ -34,17 +83,20 @@ Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& inst
   static CudaApi* opened = nullptr;
   MutexLock lock(mutex);
   if (opened != nullptr) return opened;
-  if (VisibleCudaDevices() == 0) {
+  if (const auto devices = CountCudaDevices(); !devices.ok()) {
     return FailedPrecondition(
-        fmt::format("no CUDA device is visible to {}; use {}, or check nvidia-smi", who, instead));
+        fmt::format("no CUDA device is visible to {}: {}; use {}, or check nvidia-smi", who,
+                    devices.status().message(), instead));
   }
+  UseExpandableSegments();
   const std::string path = BesideProgram("libbuttress_cuda.so");
   // RTLD_GLOBAL, because the CUDA back end of LibTorch registers itself through its symbols.
   void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (library == nullptr) {
-    return FailedPrecondition(fmt::format(
-        "cannot open {}: {}; install the CUDA wheels that torch 2.11.0 names, or use {}", path,
-        ::dlerror(), instead));
+    return FailedPrecondition(
+        fmt::format("cannot open {}: {}; run deploy/setup.sh --cuda, which installs what is "
+                    "missing, or use {}",
+                    path, ::dlerror(), instead));
   }
   const auto factory = reinterpret_cast<CudaApiFactory>(::dlsym(library, kCudaApiSymbol));
   if (factory == nullptr)
@@ -52,6 +104,11 @@ Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& inst
         fmt::format("{} lacks the symbol {}; it belongs to another build", path, kCudaApiSymbol));
   opened = factory();
   return opened;
+}
+
+Result<int> OpenGpu(std::int64_t wanted, const std::string& who, const std::string& instead) {
+  BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary(who, instead).status());
+  return ChooseGpu(wanted, LocalRankOfLauncher(), VisibleCudaDevices());
 }
 
 }  // namespace buttress

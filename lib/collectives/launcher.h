@@ -35,7 +35,13 @@ struct LocalPlace {
 Result<LocalPlace> FindLocalPlace(Collective& collective, std::chrono::milliseconds timeout);
 
 // Returns the GPU of the rank at `place`, of `visible` GPUs: its own rank, or GPU 0 if the launcher
-// shows each rank only one. kInvalidArgument if ranks would have to share a GPU.
-Result<int> ChooseDevice(LocalPlace place, int visible);
+// shows each rank only one. With `share`, ranks take the GPUs in turn; without, kInvalidArgument if
+// the machine has more ranks than GPUs.
+Result<int> ChooseDevice(LocalPlace place, int visible, bool share);
+
+// Compares the UUIDs of the GPUs that the ranks chose: a launcher that shows one GPU to each rank
+// may show the same one. Every rank calls it. kInvalidArgument names the ranks and the mend.
+Status CheckGpusDiffer(const std::string& uuid, Collective& collective,
+                       std::chrono::milliseconds timeout);
 
 }  // namespace buttress

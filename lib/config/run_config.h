@@ -404,6 +404,7 @@ struct WorkerConfig {
   EngineKind engine = EngineKind::kEmbedded;
   VllmConfig vllm;
   ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t gpu = -1;
   std::int64_t threads = 1;
   std::int64_t max_running = 256;
   std::int64_t kv_cache_tokens = 262144;
@@ -420,6 +421,9 @@ struct WorkerConfig {
     v("engine", engine, "what generates completions");
     v("vllm", vllm, "engine: vllm");
     v("device", device, "device of the embedded engine");
+    v("gpu", gpu,
+      "device: cuda: the GPU, counted from 0; -1: launch gives each worker its own, after those of "
+      "the learner; a worker of srun or mpirun takes that of its local rank");
     v("threads", threads, "torch threads of the embedded engine");
     v("max_running", max_running, "samples decoded together at most");
     v("kv_cache_tokens", kv_cache_tokens,
@@ -437,6 +441,7 @@ struct WorkerConfig {
 struct LearnerConfig {
   CollectiveKind collective = CollectiveKind::kMpi;
   ComputeDevice device = ComputeDevice::kCpu;
+  bool share_gpu = false;
   std::int64_t threads = 1;
   std::int64_t micro_batch_tokens = 16384;
   std::int64_t logprob_chunk_tokens = 1024;
@@ -452,6 +457,8 @@ struct LearnerConfig {
   void Visit(V& v) {
     v("collective", collective, "what sums gradients over ranks");
     v("device", device, "device of the ranks");
+    v("share_gpu", share_gpu,
+      "ranks may share a GPU, which tests a job of many on a machine with few; slow");
     v("threads", threads, "torch threads of a rank");
     v("micro_batch_tokens", micro_batch_tokens,
       "tokens of one forward and backward pass at most (a longer completion goes alone)");

@@ -11,6 +11,7 @@ namespace {
 void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.Require(!local.out.empty(), "out", local.out, "name the folder of the run");
   rules.AtLeast("coordinator.payload_segment_bytes", local.coordinator.payload_segment_bytes, 1);
+  rules.AtLeast("worker.gpu", local.worker.gpu, -1);
   rules.AtLeast("worker.threads", local.worker.threads, 1);
   rules.AtLeast("worker.max_running", local.worker.max_running, 1);
   rules.AtLeast("worker.kv_cache_tokens", local.worker.kv_cache_tokens, 1);

@@ -1,6 +1,7 @@
 // Shapes: N packed tokens, D width, V vocabulary.
 #include "lib/policy/transformer.h"
 
+#include <ATen/DeviceAccelerator.h>
 #include <torch/types.h>
 
 #include "lib/base/random.h"
@@ -55,7 +56,10 @@ Result<at::Device> FindDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
   if (!at::hasCUDA())
     return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
-  return at::Device(at::kCUDA, static_cast<at::DeviceIndex>(device.index));
+  const auto index = static_cast<at::DeviceIndex>(device.index);
+  // What names no device then uses this GPU, and takes no memory of GPU 0.
+  at::accelerator::setDeviceIndex(index);
+  return at::Device(at::kCUDA, index);
 }
 
 }  // namespace

@@ -17,16 +17,20 @@ void ModelFlags::AddTo(CLI::App& app, const std::string& rows, const std::string
   app.add_option("file", file, "JSONL of " + rows)->required();
   AddChoice(app, "--dtype", dtype, "parameters and activations");
   AddChoice(app, "--device", device, "where the model runs");
+  app.add_option("--gpu", gpu, "GPU of --device cuda, counted from 0; default: the first")
+      ->check(CLI::NonNegativeNumber);
   app.add_option("--threads", threads, "default: one per core")->check(CLI::PositiveNumber);
   app.add_flag("--json", json, "print one JSON object per row instead of " + columns);
 }
 
 Result<std::unique_ptr<Transformer>> ModelFlags::Load() const {
-  const bool cuda = device == ComputeDevice::kCuda;
-  if (cuda) BUTTRESS_RETURN_IF_ERROR(OpenCudaLibrary("this command", "--device cpu").status());
+  ModelDevice place{.cuda = device == ComputeDevice::kCuda, .index = 0};
+  if (place.cuda) {
+    BUTTRESS_ASSIGN_OR_RETURN(place.index, OpenGpu(gpu, "this command", "--device cpu"));
+  }
   const std::int64_t cores = std::max(1U, std::thread::hardware_concurrency());
   at::set_num_threads(static_cast<int>(threads > 0 ? threads : cores));
-  return Transformer::Load(model, dtype, {.cuda = cuda, .index = 0});
+  return Transformer::Load(model, dtype, place);
 }
 
 int RunCommand(CLI::App& app, int argc, char** argv, const std::function<Status()>& action) {

@@ -18,6 +18,7 @@ struct ModelFlags {
   std::string file;
   ModelDtype dtype = ModelDtype::kFloat32;
   ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t gpu = -1;  // chosen by the launcher of the process
   std::int64_t threads = 0;
   bool json = false;
 

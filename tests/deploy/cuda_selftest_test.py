@@ -6,20 +6,21 @@ import sys
 import tempfile
 import unittest
 
-HERE = pathlib.Path(__file__).resolve().parent
-SELFTEST = HERE.parents[1] / "deploy/cuda_selftest.py"
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SELFTEST = ROOT / "deploy/cuda_selftest.py"
+DRIVER = ROOT / "tests/support/fake_cuda_driver.cc"
 LIBRARIES = ("libtorch_cuda.so", "libtorch_cuda_linalg.so", "libcaffe2_nvrtc.so")
 
 
 def compile_library(path, *arguments):
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", path, *arguments], check=True)
+    subprocess.run(["c++", "-shared", "-fPIC", "-o", path, *arguments], check=True)
 
 
 class CudaSelftest(unittest.TestCase):
 
     def setUp(self):
         self.folder = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
-        empty = self.folder / "empty.c"
+        empty = self.folder / "empty.cc"
         empty.write_text("int empty;\n")
         torch = self.folder / "torch/lib"
         torch.mkdir(parents=True)
@@ -32,7 +33,7 @@ class CudaSelftest(unittest.TestCase):
         self.write_nvcc("exit 0")
         driver = self.folder / "driver"
         driver.mkdir()
-        compile_library(driver / "libcuda.so.1", HERE / "fake_driver.c")
+        compile_library(driver / "libcuda.so.1", DRIVER)
         self.driver = driver
 
     def write_nvcc(self, script):

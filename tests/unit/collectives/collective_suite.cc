@@ -204,6 +204,19 @@ TEST_F(CollectiveSuite, RanksOfOneMachineAreNumberedInOrder) {
   EXPECT_EQ(place->size, size());
 }
 
+TEST_F(CollectiveSuite, RanksOnOneGpuAreRefused) {
+  Collective& control = *TheBackend().control;
+  const std::string own(32, static_cast<char>('a' + rank()));
+  EXPECT_TRUE(CheckGpusDiffer(own, control, kTimeout).ok());
+  const Status shared = CheckGpusDiffer("5e", control, kTimeout);
+  if (size() == 1) {
+    EXPECT_TRUE(shared.ok());
+    return;
+  }
+  EXPECT_EQ(shared.code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(shared.message().find("ranks 0, 1"), 0U) << shared.message();
+}
+
 TEST_F(CollectiveSuite, InvalidCountsAndRootsAreRefusedAndTheGroupStaysUsable) {
   const Buffer in = Put(std::vector<float>(3));
   const Buffer out = Put(std::vector<float>(static_cast<std::size_t>(3 * size() + 1)));

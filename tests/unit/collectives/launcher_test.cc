@@ -57,13 +57,15 @@ TEST_F(LauncherTest, ProcessesThatDoNotFormOneJobAreRefused) {
 }
 
 TEST(ChooseDeviceTest, EachRankHasAGpuOfItsOwn) {
-  EXPECT_EQ(*ChooseDevice({0, 1}, 8), 0);
-  EXPECT_EQ(*ChooseDevice({7, 8}, 8), 7);
-  EXPECT_EQ(*ChooseDevice({3, 4}, 1), 0);  // the launcher shows each rank one
+  EXPECT_EQ(*ChooseDevice({0, 1}, 8, false), 0);
+  EXPECT_EQ(*ChooseDevice({7, 8}, 8, false), 7);
+  EXPECT_EQ(*ChooseDevice({3, 4}, 1, false), 0);  // the launcher shows each rank one
 }
 
-TEST(ChooseDeviceTest, RanksDoNotShareAGpu) {
-  const Result<int> device = ChooseDevice({2, 4}, 3);
+TEST(ChooseDeviceTest, RanksDoNotShareAGpuUnlessToldTo) {
+  EXPECT_EQ(*ChooseDevice({2, 4}, 3, true), 2);
+  EXPECT_EQ(*ChooseDevice({3, 4}, 3, true), 0);
+  const Result<int> device = ChooseDevice({2, 4}, 3, false);
   EXPECT_EQ(device.status().code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(device.status().message(),
               HasSubstr("4 ranks run on this machine, but 3 GPUs are visible"));

@@ -47,9 +47,9 @@ class GpuMemory : public SuiteMemory {
 int RunWithoutGpu(Collective& control) {
   constexpr std::chrono::seconds kTimeout{20};
   const auto group = MakeNcclCollective(control, 0, kTimeout);
-  const std::string expected = "no CUDA device is visible to rank " +
-                               std::to_string(control.rank()) +
-                               "; use collective: mpi, or check nvidia-smi";
+  const std::string expected =
+      "no CUDA device is visible to rank " + std::to_string(control.rank()) + ": " +
+      CountCudaDevices().status().message() + "; use collective: mpi, or check nvidia-smi";
   if (group.status().code() != StatusCode::kFailedPrecondition ||
       group.status().message() != expected) {
     std::fprintf(stderr, "expected: %s\n     got: %s\n", expected.c_str(),
