@@ -44,15 +44,13 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   return options;
 }
 
-RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256) {
+RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
+                   SamplingParams sampling) {
   RunTerms terms;
   terms.run_name = run.name;
   terms.config_sha256 = config_sha256;
   terms.seed = run.seed;
-  terms.sampling.temperature = run.sampling.temperature;
-  terms.sampling.top_p = run.sampling.top_p;
-  terms.sampling.top_k = static_cast<std::int32_t>(run.sampling.top_k);
-  terms.sampling.max_tokens = static_cast<std::int32_t>(run.sampling.max_tokens);
+  terms.sampling = std::move(sampling);
   terms.max_hold_ms = run.lease_ms / kHoldsPerLease;
   return terms;
 }
@@ -61,14 +59,15 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256) {
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
                                                         const PromptFile& prompts,
-                                                        const GroupLimits& limits, Metrics& metrics,
+                                                        const GroupLimits& limits,
+                                                        SamplingParams sampling, Metrics& metrics,
                                                         const Credentials& credentials) {
   const double begin = MonotonicSeconds();
   std::unique_ptr<Coordinator> coordinator(new Coordinator);
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
   coordinator->metrics_ = std::make_unique<CoordinatorMetrics>(
       metrics, config, RunConfigHash(config), config.local.out);
-  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts));
+  BUTTRESS_RETURN_IF_ERROR(coordinator->OpenLedger(config, prompts, std::move(sampling)));
   coordinator->service_ = std::make_unique<CoordinatorService>(
       *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
@@ -79,7 +78,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
 
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
-Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts) {
+Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts,
+                               SamplingParams sampling) {
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
@@ -105,8 +105,9 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
-      TermsFrom(config.run, config_sha256), std::move(scheduler), std::move(source), *ledger_,
-      *payloads_, *metrics_, RealClock(), last_plan, config.local.coordinator.keep_payloads});
+      TermsFrom(config.run, config_sha256, std::move(sampling)), std::move(scheduler),
+      std::move(source), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
+      config.local.coordinator.keep_payloads});
   return OkStatus();
 }
 

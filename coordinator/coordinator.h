@@ -24,12 +24,14 @@ namespace buttress {
 class Coordinator {
  public:
   // Opens <out>/ledger.db and <out>/payloads, resumes the run in them or starts one, and serves.
-  // `prompts` and `metrics` outlive the coordinator. kFailedPrecondition if another coordinator has
+  // `sampling` is that of every lease, except for its seed. `prompts` and `metrics` outlive the
+  // coordinator. kFailedPrecondition if another coordinator has
   // the ledger open or if it is of another version; kInvalidArgument if it belongs to another run
   // or configuration; kUnavailable if the port is taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
-                                                    const GroupLimits& limits, Metrics& metrics,
+                                                    const GroupLimits& limits,
+                                                    SamplingParams sampling, Metrics& metrics,
                                                     const Credentials& credentials = {});
   ~Coordinator();
   Coordinator(const Coordinator&) = delete;
@@ -47,7 +49,7 @@ class Coordinator {
  private:
   Coordinator() = default;
 
-  Status OpenLedger(const RunConfig& config, const PromptFile& prompts);
+  Status OpenLedger(const RunConfig& config, const PromptFile& prompts, SamplingParams sampling);
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
 
   std::unique_ptr<CoordinatorMetrics> metrics_;

@@ -6,7 +6,6 @@
 #include <CLI/CLI.hpp>
 #include <chrono>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "coordinator/coordinator.h"
 #include "lib/base/address.h"
@@ -16,6 +15,8 @@
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/policy/model_config.h"
+#include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
@@ -28,23 +29,24 @@ constexpr std::chrono::milliseconds kFinishedTime(10000);
 
 // Returns the limits of a group of this run. The vocabulary is that of the model, which is often
 // padded beyond that of the tokenizer.
-Result<GroupLimits> GroupLimitsFrom(const RunSettings& run) {
-  constexpr std::int64_t kMaxConfigBytes = 1 << 20;
-  const std::string path = JoinPath(run.model.path, "config.json");
-  auto text = ReadFile(path, kMaxConfigBytes);
-  if (!text.ok()) return InvalidArgument("run.model.path: " + text.status().message());
-  const auto model = nlohmann::json::parse(*text, nullptr, /*allow_exceptions=*/false);
-  const auto vocabulary = model.is_object() ? model.find("vocab_size") : model.end();
-  if (vocabulary == model.end() || !vocabulary->is_number_unsigned() || *vocabulary == 0U ||
-      vocabulary->get<std::uint64_t>() > std::numeric_limits<std::int32_t>::max()) {
-    return InvalidArgument(path + ": vocab_size is missing or 0; expected the model's config.json");
-  }
+GroupLimits GroupLimitsFrom(const RunSettings& run, const ModelConfig& model) {
   GroupLimits limits;
   limits.max_completions = static_cast<std::int32_t>(run.sampling.group_size);
   limits.max_prompt_tokens = static_cast<std::int32_t>(run.data.max_prompt_tokens);
   limits.max_completion_tokens = static_cast<std::int32_t>(run.sampling.max_tokens);
-  limits.vocab_size = vocabulary->get<std::int32_t>();
+  limits.vocab_size = static_cast<std::int32_t>(model.vocab_size);
   return limits;
+}
+
+Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelConfig& model) {
+  SamplingParams sampling;
+  sampling.temperature = config.temperature;
+  sampling.top_p = config.top_p;
+  sampling.top_k = static_cast<std::int32_t>(config.top_k);
+  sampling.max_tokens = static_cast<std::int32_t>(config.max_tokens);
+  sampling.stop_token_ids.assign(config.stop_token_ids.begin(), config.stop_token_ids.end());
+  BUTTRESS_RETURN_IF_ERROR(DecideStops(model, sampling).Annotate("run.sampling"));
+  return sampling;
 }
 
 // The run continues without metrics if they cannot be served.
@@ -68,14 +70,18 @@ void WaitForStop(const Coordinator& coordinator, bool exit_when_finished) {
 Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
-  BUTTRESS_ASSIGN_OR_RETURN(const GroupLimits limits, GroupLimitsFrom(config.run));
+  const auto model = LoadModelConfig(config.run.model.path);
+  if (!model.ok()) return InvalidArgument("run.model.path: " + model.status().message());
+  BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling, SamplingFrom(config.run.sampling, *model));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             Tokenizer::Load(config.run.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
                             PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
   Metrics metrics("coordinator");
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Coordinator> coordinator,
-                            Coordinator::Start(config, *prompts, limits, metrics, credentials));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Coordinator> coordinator,
+      Coordinator::Start(config, *prompts, GroupLimitsFrom(config.run, *model), std::move(sampling),
+                         metrics, credentials));
   BUTTRESS_RETURN_IF_ERROR(ServeMetrics(config.local, credentials, metrics));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(config.local.out, "coordinator.address"),
                                            coordinator->address() + "\n"));

@@ -12,6 +12,7 @@
 #include "lib/collectives/cuda_library.h"
 #include "lib/data/prompt_file.h"
 #include "lib/policy/generator.h"
+#include "lib/policy/stop_set.h"
 #include "lib/policy/transformer.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
@@ -124,6 +125,8 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));
+  SamplingParams sampling = options.sampling;
+  BUTTRESS_RETURN_IF_ERROR(DecideStops(model->config(), sampling).Annotate("run.sampling"));
   Metrics metrics("worker");
   ScoringOptions scoring_options;
   scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);
@@ -137,8 +140,7 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
   BUTTRESS_ASSIGN_OR_RETURN(
       const EvalResult result,
-      Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
-          .Run(options.sampling));
+      Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions).Run(sampling));
   if (result.correct + result.wrong == 0) {
     return DataLoss(c10::str("verifier '", options.reward.verifier, "' could score none of ",
                              result.completions, " completions; check that it fits the answers in ",

@@ -35,7 +35,7 @@ struct Flags {
 
   void AddTo(CLI::App& app) {
     app.add_option("file,--config", config,
-                   "run file whose data, reward, sampling.max_tokens and dtype are used");
+                   "run file whose data, reward, stops, sampling.max_tokens and dtype are used");
     app.add_option("--set", overrides, "KEY=VALUE, overrides the run file");
     app.add_option("--model", model, "Hugging Face folder")->required();
     app.add_option("--prompts", prompts, "JSONL of prompts and answers")->required();
@@ -99,6 +99,8 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   options.sampling.seed = flags.seed;
   options.sampling.max_tokens = static_cast<std::int32_t>(
       flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
+  options.sampling.stop_token_ids.assign(config.run.sampling.stop_token_ids.begin(),
+                                         config.run.sampling.stop_token_ids.end());
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {

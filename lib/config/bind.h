@@ -19,6 +19,7 @@ template <class T>
 concept Section =
     std::is_class_v<T> && !std::same_as<T, std::string> &&
     !std::same_as<T, std::vector<std::string>> && !std::same_as<T, std::vector<double>> &&
+    !std::same_as<T, std::vector<std::int64_t>> &&
     !std::same_as<T, std::map<std::string, std::string>>;
 
 // Scalar conversions. FromText returns false if the text is not of the type.
@@ -64,7 +65,8 @@ class YamlBinder {
     if constexpr (Section<T>) {
       BindSection(name, child, value);
     } else if constexpr (std::same_as<T, std::vector<std::string>> ||
-                         std::same_as<T, std::vector<double>>) {
+                         std::same_as<T, std::vector<double>> ||
+                         std::same_as<T, std::vector<std::int64_t>>) {
       BindList(name, child, value);
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       BindMap(name, child, value);
@@ -145,9 +147,10 @@ class YamlPrinter {
       out_ << YAML::Flow << YAML::BeginSeq;
       for (const std::string& item : value) out_ << YAML::DoubleQuoted << item;
       out_ << YAML::EndSeq;
-    } else if constexpr (std::same_as<T, std::vector<double>>) {
+    } else if constexpr (std::same_as<T, std::vector<double>> ||
+                         std::same_as<T, std::vector<std::int64_t>>) {
       out_ << YAML::Flow << YAML::BeginSeq;
-      for (const double item : value) out_ << ToText(item);
+      for (const auto item : value) out_ << ToText(item);
       out_ << YAML::EndSeq;
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       out_ << YAML::Flow << YAML::BeginMap;

@@ -154,6 +154,7 @@ struct SamplingConfig {
   double top_p = 1.0;
   std::int64_t top_k = 0;
   std::int64_t max_tokens = 256;
+  std::vector<std::int64_t> stop_token_ids;
 
   template <class V>
   void Visit(V& v) {
@@ -162,6 +163,9 @@ struct SamplingConfig {
     v("top_p", top_p, "nucleus mass, 1 = off; off is what policy gradients assume");
     v("top_k", top_k, "highest-probability tokens kept, 0 = off");
     v("max_tokens", max_tokens, "tokens of a completion at most");
+    v("stop_token_ids", stop_token_ids,
+      "tokens that end a completion besides the eos tokens of config.json and "
+      "generation_config.json; the verifier does not see them");
   }
 };
 

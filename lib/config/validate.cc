@@ -1,4 +1,5 @@
 // ValidateRunConfig, and the rules of the sections that have no file of their own.
+#include <limits>
 #include <string>
 
 #include "lib/config/load.h"
@@ -41,6 +42,9 @@ Rules CheckRun(const RunSettings& run) {
   rules.Share("sampling.top_p", sampling.top_p);
   rules.Between("sampling.top_k", sampling.top_k, 0, kMaxTopK);
   rules.Between("sampling.max_tokens", sampling.max_tokens, 1, kMaxTokens);
+  for (const std::int64_t id : sampling.stop_token_ids) {
+    rules.Between("sampling.stop_token_ids", id, 0, std::numeric_limits<std::int32_t>::max());
+  }
   rules.AtLeast("batch.prompts", run.batch.prompts, 1);
   rules.AtLeast("batch.max_age", run.batch.max_age, 0);
   rules.AtLeast("batch.window", run.batch.window, 1);

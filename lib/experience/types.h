@@ -43,7 +43,7 @@ struct SamplingParams {
   double top_p = 1.0;        // 1 disables nucleus sampling
   std::int32_t top_k = 0;    // 0 disables top-k sampling
   std::int32_t max_tokens = 256;
-  std::vector<std::int32_t> stop_token_ids;  // in addition to the model's end-of-sequence tokens
+  std::vector<std::int32_t> stop_token_ids;  // every token that ends a completion
   std::uint64_t seed = 0;
 
   bool operator==(const SamplingParams&) const = default;

@@ -283,10 +283,8 @@ void Generator::Append(Sequence& sequence, SampledToken sampled) const {
   if (out.segment_starts.empty()) out.segment_starts.push_back(0);
   out.token_ids.push_back(sampled.token);
   out.logprobs.push_back(sampled.logprob);
-  const auto is_stop = [&](const std::vector<std::int32_t>& ids) {
-    return std::find(ids.begin(), ids.end(), sampled.token) != ids.end();
-  };
-  if (is_stop(config_.eos_token_ids) || is_stop(sequence.sampling.stop_token_ids)) {
+  const std::vector<std::int32_t>& stops = sequence.sampling.stop_token_ids;
+  if (std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
     out.finish_reason = FinishReason::kStop;
   } else if (static_cast<std::int32_t>(out.token_ids.size()) == sequence.sampling.max_tokens) {
     out.finish_reason = FinishReason::kLength;

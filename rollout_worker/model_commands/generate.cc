@@ -10,6 +10,7 @@
 #include "lib/data/json_rows.h"
 #include "lib/data/text_encoder.h"
 #include "lib/policy/generator.h"
+#include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
@@ -87,6 +88,7 @@ class Generation {
     SamplingParams sampling = flags_.sampling;
     sampling.seed = MixSeed(sampling.seed, ids_.size());
     BUTTRESS_RETURN_IF_ERROR(ReadSamplingFields(row, sampling));
+    BUTTRESS_RETURN_IF_ERROR(DecideStops(model_.config(), sampling));
     BUTTRESS_RETURN_IF_ERROR(generator_.Add(ids_.size(), std::move(prompt), std::move(sampling)));
     ids_.push_back(std::move(row.id));
     return OkStatus();

@@ -22,6 +22,8 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
   body.prompt_token_ids.insert(body.prompt_token_ids.end(), token_ids_.begin(), token_ids_.end());
   body.sampling = request.sampling;
   body.sampling.max_tokens = max_tokens_ - static_cast<std::int32_t>(token_ids_.size());
+  // sampling.stop_token_ids has the end-of-sequence tokens too, so that engines end alike.
+  body.ignore_eos = true;
   // The same seed would draw the random numbers of the first tokens again.
   if (begun()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
   body.cache_salt = fmt::format("w{}-{}", version.learner_epoch, version.step);

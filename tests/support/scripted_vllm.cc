@@ -330,7 +330,8 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
   const Fault fault = call.fault;
   const std::size_t prompt = body["prompt"].size();
   const std::size_t most = body["max_tokens"].get<std::size_t>();
-  std::size_t count = body["ignore_eos"].get<bool>() ? most : std::min(most, kTokens);
+  const bool ends = !body["ignore_eos"].get<bool>() || !body["stop_token_ids"].empty();
+  std::size_t count = ends ? std::min(most, kTokens) : most;
   const char* finish = count == most ? "length" : "stop";
   if (fault == Fault::kTooManyTokens) count = most + 1;
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";

@@ -56,6 +56,7 @@ void AddGreedy(Transformer& model, const nlohmann::json& request, Named& results
   SamplingParams sampling;
   sampling.temperature = 0;
   sampling.max_tokens = request["new_tokens"];
+  sampling.stop_token_ids = model.config().eos_token_ids;
   std::uint64_t key = 0;
   for (const auto& prompt : request["prompts"]) {
     const Status added = generator.Add(key++, prompt.get<std::vector<std::int32_t>>(), sampling);

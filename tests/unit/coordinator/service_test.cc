@@ -50,12 +50,14 @@ class ServiceTest : public testing::Test {
     ASSERT_TRUE(prompts.ok()) << prompts.status().ToString();
     prompts_ = *std::move(prompts);
     limits_.max_completions = kCompletions;
+    sampling_.max_tokens = 99;
+    sampling_.stop_token_ids = {7};
     Start();
   }
 
   void Start() {
     metrics_ = std::make_unique<Metrics>("coordinator");
-    auto started = Coordinator::Start(config_, *prompts_, limits_, *metrics_);
+    auto started = Coordinator::Start(config_, *prompts_, limits_, sampling_, *metrics_);
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     coordinator_ = *std::move(started);
     ASSERT_TRUE(WriteFileAtomic(AddressFile(), coordinator_->address()).ok());
@@ -214,6 +216,7 @@ class ServiceTest : public testing::Test {
   ByteTokenizer tokenizer_;
   RunConfig config_;
   GroupLimits limits_;
+  SamplingParams sampling_;
   std::unique_ptr<PromptFile> prompts_;
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Coordinator> coordinator_;
@@ -284,7 +287,8 @@ TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
   EXPECT_EQ(lease.answer(), "2");
   EXPECT_THAT(lease.extra_json(), HasSubstr("\"hard\":true"));
   EXPECT_EQ(lease.completions(), static_cast<std::uint32_t>(kCompletions));
-  EXPECT_EQ(lease.sampling().max_tokens(), 256U);
+  EXPECT_EQ(lease.sampling().max_tokens(), 99U);
+  EXPECT_THAT(lease.sampling().stop_token_ids(), ElementsAre(7));
   EXPECT_NE(lease.sampling().seed(), 0U);
   EXPECT_EQ(lease.min_version().learner_epoch(), epoch_);
 }
@@ -573,7 +577,7 @@ TEST_F(ServiceTest, TheHealthServiceReportsServing) {
 
 TEST_F(ServiceTest, ASecondCoordinatorOnTheSameLedgerIsRefused) {
   Metrics metrics("coordinator");
-  const auto second = Coordinator::Start(config_, *prompts_, limits_, metrics);
+  const auto second = Coordinator::Start(config_, *prompts_, limits_, sampling_, metrics);
   EXPECT_EQ(second.status().code(), StatusCode::kFailedPrecondition) << second.status().ToString();
 }
 
@@ -582,7 +586,7 @@ TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
   coordinator_.reset();
   config_.run.optim.lr *= 2;
   Metrics metrics("coordinator");
-  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, metrics).status().code(),
+  EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, sampling_, metrics).status().code(),
             StatusCode::kInvalidArgument);
 }
 

@@ -27,7 +27,7 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
   const auto engine = StartEngine(ConfigOf({server.url()}));
   SampleRequest request = RequestOf(0);
   request.sampling.seed = 0xffffffffffffffffULL;
-  request.sampling.stop_token_ids = {7};
+  request.sampling.stop_token_ids = {2, 7};
   ASSERT_TRUE(engine->Submit(request).ok());
   PollFor(*engine, 1);
   const nlohmann::json body = server.completions().at(0);
@@ -45,8 +45,8 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"presence_penalty", 0.0},
                                    {"frequency_penalty", 0.0},
                                    {"seed", 0x7fffffffffffffffULL},
-                                   {"stop_token_ids", nlohmann::json::array({7})},
-                                   {"ignore_eos", false},
+                                   {"stop_token_ids", {2, 7}},
+                                   {"ignore_eos", true},
                                    {"logprobs", 0},
                                    {"return_token_ids", true},
                                    {"return_tokens_as_token_ids", true},

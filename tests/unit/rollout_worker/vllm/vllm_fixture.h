@@ -41,6 +41,7 @@ inline SampleRequest RequestOf(std::int32_t index, std::int32_t max_tokens = 16)
   request.id = {17, 2, index};
   request.prompt_token_ids = {1, 2, 3};
   request.sampling.max_tokens = max_tokens;
+  request.sampling.stop_token_ids = {7};
   request.sampling.temperature = 0.7;
   request.sampling.seed = 90211 + static_cast<std::uint64_t>(index);
   return request;
