@@ -38,14 +38,18 @@ GroupLimits GroupLimitsFrom(const RunSettings& run, const ModelConfig& model) {
   return limits;
 }
 
-Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelConfig& model) {
+Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelConfig& model,
+                                    const Tokenizer& tokenizer) {
   SamplingParams sampling;
   sampling.temperature = config.temperature;
   sampling.top_p = config.top_p;
   sampling.top_k = static_cast<std::int32_t>(config.top_k);
   sampling.max_tokens = static_cast<std::int32_t>(config.max_tokens);
   sampling.stop_token_ids.assign(config.stop_token_ids.begin(), config.stop_token_ids.end());
-  BUTTRESS_RETURN_IF_ERROR(DecideStops(model, sampling).Annotate("run.sampling"));
+  sampling.min_tokens = static_cast<std::int32_t>(config.min_tokens);
+  sampling.stop = config.stop;
+  sampling.include_stop = config.include_stop;
+  BUTTRESS_RETURN_IF_ERROR(DecideStops(model, &tokenizer, sampling).Annotate("run.sampling"));
   return sampling;
 }
 
@@ -72,9 +76,10 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
   const auto model = LoadModelConfig(config.run.model.path);
   if (!model.ok()) return InvalidArgument("run.model.path: " + model.status().message());
-  BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling, SamplingFrom(config.run.sampling, *model));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             Tokenizer::Load(config.run.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
+                            SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
                             PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
   Metrics metrics("coordinator");

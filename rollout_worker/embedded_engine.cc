@@ -75,10 +75,11 @@ struct WeightUpdate {
 class EmbeddedEngine final : public InferenceEngine {
  public:
   EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads,
-                 PolicyVersion initial)
+                 PolicyVersion initial, const Tokenizer* tokenizer)
       : model_(std::move(model)),
         options_(options),
         threads_(threads),
+        tokenizer_(tokenizer),
         queue_limit_(kQueuedPerRunning * static_cast<std::size_t>(options.max_running)),
         generator_(std::make_unique<Generator>(*model_, options_)),
         history_(initial),
@@ -232,7 +233,7 @@ class EmbeddedEngine final : public InferenceEngine {
     for (Sample& sample : submitted) {
       const std::uint64_t key = next_key_++;
       const Status added = ready.ok() ? generator_->Add(key, sample.request.prompt_token_ids,
-                                                        sample.request.sampling)
+                                                        sample.request.sampling, tokenizer_)
                                       : ready;
       if (!added.ok()) {
         results.push_back(Ended(sample, FinishReason::kError, added));
@@ -342,6 +343,7 @@ class EmbeddedEngine final : public InferenceEngine {
   const std::unique_ptr<Transformer> model_;
   const GeneratorOptions options_;
   const int threads_;
+  const Tokenizer* const tokenizer_;
   const std::size_t queue_limit_;
 
   std::unique_ptr<Generator> generator_;  // null after a failed step, until the next sample
@@ -365,7 +367,8 @@ class EmbeddedEngine final : public InferenceEngine {
 };
 
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
-                                              const WorkerConfig& worker, PolicyVersion initial) {
+                                              const WorkerConfig& worker, PolicyVersion initial,
+                                              const Tokenizer* tokenizer) {
   ModelDevice device{.cuda = worker.device == ComputeDevice::kCuda, .index = 0};
   if (device.cuda) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index,
@@ -377,16 +380,18 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
   options.kv_cache_tokens = worker.kv_cache_tokens;
   options.batch_invariant = worker.batch_invariant;
   return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
-      std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial)));
+      std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial),
+      tokenizer));
 }
 
 }  // namespace
 
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,
-                                                            PolicyVersion initial) {
+                                                            PolicyVersion initial,
+                                                            const Tokenizer* tokenizer) {
   try {
-    return Make(model, worker, std::move(initial));
+    return Make(model, worker, std::move(initial), tokenizer);
   } catch (const c10::Error& error) {
     return Internal(model.path + ": " + error.what_without_backtrace());
   }

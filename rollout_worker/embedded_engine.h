@@ -6,15 +6,18 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
 
 namespace buttress {
 
 // Loads model.path as policy version `initial`. The engine accepts four times worker.max_running
 // samples; beyond that, Submit returns kResourceExhausted. An error of LibTorch ends the samples in
-// flight with finish reason kError; the engine stays usable.
+// flight with finish reason kError; the engine stays usable. `tokenizer` finds stop strings and
+// must outlive the engine; if it is null, samples with stop strings fail.
 Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfig& model,
                                                             const WorkerConfig& worker,
-                                                            PolicyVersion initial);
+                                                            PolicyVersion initial,
+                                                            const Tokenizer* tokenizer = nullptr);
 
 }  // namespace buttress

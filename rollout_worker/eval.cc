@@ -45,8 +45,8 @@ class Evaluation {
         const auto key = static_cast<std::uint64_t>(row * completions_ + i);
         SamplingParams own = sampling;
         own.seed = MixSeed(sampling.seed, key);
-        BUTTRESS_RETURN_IF_ERROR(
-            generator_.Add(key, prompt.token_ids, own).Annotate("prompt " + prompt.id));
+        BUTTRESS_RETURN_IF_ERROR(generator_.Add(key, prompt.token_ids, own, &tokenizer_)
+                                     .Annotate("prompt " + prompt.id));
       }
     }
     result_.prompts = prompts_;
@@ -126,7 +126,8 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));
   SamplingParams sampling = options.sampling;
-  BUTTRESS_RETURN_IF_ERROR(DecideStops(model->config(), sampling).Annotate("run.sampling"));
+  BUTTRESS_RETURN_IF_ERROR(
+      DecideStops(model->config(), tokenizer.get(), sampling).Annotate("run.sampling"));
   Metrics metrics("worker");
   ScoringOptions scoring_options;
   scoring_options.timeout = std::chrono::milliseconds(options.reward.timeout_ms);

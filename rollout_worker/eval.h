@@ -19,7 +19,7 @@ struct EvalOptions {
   RewardConfig reward;
   WorkerConfig worker;
   // The seed of completion j of prompt i derives from `sampling.seed` and i * completions + j.
-  // Completions end at the tokens of DecideStops.
+  // DecideStops adds to its stops.
   SamplingParams sampling;
   std::int64_t limit = 0;        // evaluates only the first `limit` prompts; 0 = all
   std::int64_t completions = 1;  // per prompt; more than 1 needs a temperature above 0

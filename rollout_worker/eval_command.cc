@@ -101,6 +101,10 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
       flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
   options.sampling.stop_token_ids.assign(config.run.sampling.stop_token_ids.begin(),
                                          config.run.sampling.stop_token_ids.end());
+  options.sampling.min_tokens = static_cast<std::int32_t>(
+      std::min<std::int64_t>(config.run.sampling.min_tokens, options.sampling.max_tokens));
+  options.sampling.stop = config.run.sampling.stop;
+  options.sampling.include_stop = config.run.sampling.include_stop;
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {

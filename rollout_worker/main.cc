@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/eval.h"
 #include "rollout_worker/model_commands/commands.h"
@@ -22,18 +23,21 @@ namespace {
 constexpr ModelCommand kCommands[] = {
     {"eval", RunEval}, {"logprobs", RunLogprobs}, {"generate", RunGenerate}};
 
-Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config) {
+Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
+                                                    const Tokenizer& tokenizer) {
   // The default version stands for the model that the configuration names.
   const PolicyVersion initial;
   const WorkerConfig& worker = config.local.worker;
   if (worker.engine == EngineKind::kVllm)
-    return MakeVllmEngine(config.run.model, worker.vllm, initial);
-  return MakeEmbeddedEngine(config.run.model, worker, initial);
+    return MakeVllmEngine(config.run.model, worker.vllm, initial, &tokenizer);
+  return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer);
 }
 
 Status Work(const RunConfig& config) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config));
-  return RunWorker(config, *engine);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
+                            Tokenizer::Load(config.run.model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config, *tokenizer));
+  return RunWorker(config, *tokenizer, *engine);
 }
 
 int Report(const Status& status) {

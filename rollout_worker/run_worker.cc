@@ -111,17 +111,15 @@ Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config,
 
 }  // namespace
 
-Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
+Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceEngine& engine) {
   const LocalSettings& local = config.local;
   BUTTRESS_ASSIGN_OR_RETURN(const std::string worker_id, WorkerId(local.worker));
   SetLogRole("rollout_worker/" + worker_id);
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(local.security));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
-                            Tokenizer::Load(config.run.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto scoring,
-                            StartScoring(config.run.reward, *tokenizer, metrics));
+                            StartScoring(config.run.reward, tokenizer, metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights,
                             OpenWeights(local, credentials, worker_id, worker_metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address,
@@ -142,7 +140,7 @@ Status RunWorker(const RunConfig& config, InferenceEngine& engine) {
   CoordinatorSession control(control_client, self);
   CoordinatorSession submissions(submit_client, self);
   Worker worker(
-      {control, submissions, engine, *scoring, *weights.fetcher, *tokenizer, worker_metrics},
+      {control, submissions, engine, *scoring, *weights.fetcher, tokenizer, worker_metrics},
       WorkerOptions::From(config, worker_id));
   return worker.Run();
 }

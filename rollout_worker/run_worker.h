@@ -4,12 +4,13 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
 
 namespace buttress {
 
 // Works until the run is finished or the process is asked to stop, and returns the status of
-// Worker::Run. REQUIRES: `engine` has loaded run.model.path.
-Status RunWorker(const RunConfig& config, InferenceEngine& engine);
+// Worker::Run. REQUIRES: `tokenizer` and `engine` have loaded run.model.path.
+Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceEngine& engine);
 
 }  // namespace buttress

@@ -1,6 +1,5 @@
 #include "rollout_worker/scoring_pool.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <map>
@@ -13,6 +12,7 @@
 #include "lib/base/bounded_queue.h"
 #include "lib/base/sync.h"
 #include "lib/verify/extract.h"
+#include "rollout_worker/response_text.h"
 
 namespace buttress {
 namespace {
@@ -58,16 +58,6 @@ struct VerifierMetrics {
   prometheus::Counter& timeout;
   prometheus::Histogram& seconds;
 };
-
-// Returns the tokens of the response, without a stop token that is a plain token. Decoding skips
-// special tokens.
-std::span<const std::int32_t> ResponseTokens(const Completion& completion) {
-  std::span<const std::int32_t> tokens = completion.token_ids;
-  const std::vector<std::int32_t>& stops = completion.sampling.stop_token_ids;
-  if (completion.finish_reason != FinishReason::kStop || tokens.empty()) return tokens;
-  const bool stopped = std::find(stops.begin(), stops.end(), tokens.back()) != stops.end();
-  return stopped ? tokens.first(tokens.size() - 1) : tokens;
-}
 
 class ThreadedScoringPool : public ScoringPool {
  public:
@@ -191,8 +181,8 @@ class ThreadedScoringPool : public ScoringPool {
     if (completion.finish_reason != FinishReason::kStop &&
         completion.finish_reason != FinishReason::kLength)
       return FailedPrecondition("generation did not finish");
-    Result<std::string> decoded =
-        tokenizer_.Decode(ResponseTokens(completion), SpecialTokens::kSkip);
+    Result<std::string> decoded = ResponseText(tokenizer_, completion.token_ids,
+                                               completion.finish_reason, completion.sampling);
     if (!decoded.ok()) return decoded.status().Annotate("decode");
     response = *std::move(decoded);
     return OkStatus();

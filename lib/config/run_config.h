@@ -154,6 +154,9 @@ struct SamplingConfig {
   double top_p = 1.0;
   std::int64_t top_k = 0;
   std::int64_t max_tokens = 256;
+  std::int64_t min_tokens = 0;
+  std::vector<std::string> stop;
+  bool include_stop = false;
   std::vector<std::int64_t> stop_token_ids;
 
   template <class V>
@@ -163,6 +166,16 @@ struct SamplingConfig {
     v("top_p", top_p, "nucleus mass, 1 = off; off is what policy gradients assume");
     v("top_k", top_k, "highest-probability tokens kept, 0 = off");
     v("max_tokens", max_tokens, "tokens of a completion at most");
+    v("min_tokens", min_tokens,
+      "tokens before which stop tokens are not sampled and stop texts are not heeded; the "
+      "log-probs "
+      "of the sampler are of what it samples from, those of the learner of the whole vocabulary");
+    v("stop", stop,
+      "texts that end a completion at the token that completes them; special tokens such as "
+      "<|im_end|> too");
+    v("include_stop", include_stop,
+      "whether the verifier sees the text of stop, as one of </answer> needs to; it never sees a "
+      "special token");
     v("stop_token_ids", stop_token_ids,
       "tokens that end a completion besides the eos tokens of config.json and "
       "generation_config.json; the verifier does not see them");

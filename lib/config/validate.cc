@@ -42,6 +42,10 @@ Rules CheckRun(const RunSettings& run) {
   rules.Share("sampling.top_p", sampling.top_p);
   rules.Between("sampling.top_k", sampling.top_k, 0, kMaxTopK);
   rules.Between("sampling.max_tokens", sampling.max_tokens, 1, kMaxTokens);
+  rules.Between("sampling.min_tokens", sampling.min_tokens, 0, sampling.max_tokens);
+  for (const std::string& text : sampling.stop) {
+    rules.Require(!text.empty(), "sampling.stop", text, "a text of a character or more");
+  }
   for (const std::int64_t id : sampling.stop_token_ids) {
     rules.Between("sampling.stop_token_ids", id, 0, std::numeric_limits<std::int32_t>::max());
   }

@@ -106,6 +106,9 @@ v1::SamplingParams ToProto(const SamplingParams& sampling) {
   proto.mutable_stop_token_ids()->Add(sampling.stop_token_ids.begin(),
                                       sampling.stop_token_ids.end());
   proto.set_seed(sampling.seed);
+  proto.mutable_stop()->Add(sampling.stop.begin(), sampling.stop.end());
+  proto.set_min_tokens(static_cast<std::uint32_t>(sampling.min_tokens));
+  proto.set_include_stop(sampling.include_stop);
   return proto;
 }
 
@@ -114,6 +117,7 @@ Result<SamplingParams> FromProto(const v1::SamplingParams& proto) {
   sampling.temperature = proto.temperature();
   sampling.top_p = proto.top_p();
   sampling.seed = proto.seed();
+  sampling.include_stop = proto.include_stop();
   if (!std::isfinite(sampling.temperature) || sampling.temperature < 0) {
     return InvalidArgument(
         fmt::format("sampling.temperature = {}; expected 0 or more", sampling.temperature));
@@ -126,8 +130,16 @@ Result<SamplingParams> FromProto(const v1::SamplingParams& proto) {
   BUTTRESS_RETURN_IF_ERROR(Narrow("sampling.max_tokens", proto.max_tokens(), sampling.max_tokens));
   if (sampling.max_tokens < 1)
     return InvalidArgument("sampling.max_tokens = 0; expected at least 1");
+  BUTTRESS_RETURN_IF_ERROR(Narrow("sampling.min_tokens", proto.min_tokens(), sampling.min_tokens));
+  if (sampling.min_tokens > sampling.max_tokens) {
+    return InvalidArgument(fmt::format("sampling.min_tokens = {}; expected at most max_tokens = {}",
+                                       sampling.min_tokens, sampling.max_tokens));
+  }
   BUTTRESS_RETURN_IF_ERROR(
       Narrow("sampling.stop_token_ids", proto.stop_token_ids(), sampling.stop_token_ids));
+  sampling.stop.assign(proto.stop().begin(), proto.stop().end());
+  if (std::ranges::count(sampling.stop, "") > 0)
+    return InvalidArgument("sampling.stop has an empty text; expected a character or more");
   return sampling;
 }
 

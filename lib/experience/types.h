@@ -43,7 +43,10 @@ struct SamplingParams {
   double top_p = 1.0;        // 1 disables nucleus sampling
   std::int32_t top_k = 0;    // 0 disables top-k sampling
   std::int32_t max_tokens = 256;
+  std::int32_t min_tokens = 0;  // before these, no stop token is sampled and no text ends one
   std::vector<std::int32_t> stop_token_ids;  // every token that ends a completion
+  std::vector<std::string> stop;             // every text that ends one, when it is complete
+  bool include_stop = false;                 // the response that is judged has the stop text
   std::uint64_t seed = 0;
 
   bool operator==(const SamplingParams&) const = default;

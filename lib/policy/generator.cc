@@ -6,6 +6,7 @@
 
 #include "lib/base/random.h"
 #include "lib/policy/cpu/for_rows.h"
+#include "lib/tokenizer/stop_matcher.h"
 
 namespace buttress {
 namespace {
@@ -39,8 +40,15 @@ struct Generator::Prompt {
 struct Generator::Sequence {
   GeneratedSequence out;
   SamplingParams sampling;
+  StopMatcher stops;
   Prompt* prompt = nullptr;
   std::vector<std::int32_t> blocks;  // the shared blocks of the prompt, then its own
+
+  // The tokens that the next one cannot be: before min_tokens, those that would end the sequence.
+  std::span<const std::int32_t> masked() const {
+    const bool early = static_cast<std::int32_t>(out.token_ids.size()) < sampling.min_tokens;
+    return early ? sampling.stop_token_ids : std::span<const std::int32_t>();
+  }
 
   // The number of blocks beside the shared ones. The keys and values of the last token are never
   // needed.
@@ -58,9 +66,11 @@ Generator::Generator(Transformer& model, GeneratorOptions options)
 
 Generator::~Generator() = default;
 
-Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt,
-                      SamplingParams sampling) {
+Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
+                      const Tokenizer* tokenizer) {
   BUTTRESS_RETURN_IF_ERROR(Check(prompt, sampling));
+  if (!sampling.stop.empty() && tokenizer == nullptr)
+    return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
   auto found = prompts_.find(prompt);
   if (found == prompts_.end()) {
     found = prompts_.emplace(prompt, std::make_unique<Prompt>()).first;
@@ -68,6 +78,8 @@ Status Generator::Add(std::uint64_t key, std::vector<std::int32_t> prompt,
   }
   auto sequence = std::make_unique<Sequence>();
   sequence->out.key = key;
+  if (!sampling.stop.empty())
+    sequence->stops = StopMatcher(*tokenizer, sampling.stop, sampling.min_tokens);
   sequence->sampling = std::move(sampling);
   sequence->prompt = found->second.get();
   ++sequence->prompt->users;
@@ -113,6 +125,11 @@ Status Generator::Check(const std::vector<std::int32_t>& prompt,
   }
   if (sampling.max_tokens < 1) {
     return InvalidArgument(c10::str("max_tokens = ", sampling.max_tokens, "; expected at least 1"));
+  }
+  for (const std::int32_t id : sampling.stop_token_ids) {
+    if (id >= 0 && id < config_.vocab_size) continue;
+    return InvalidArgument(
+        c10::str("stop token ", id, " is outside the vocabulary of ", config_.vocab_size));
   }
   if (!(sampling.temperature >= 0) || !(sampling.top_p > 0 && sampling.top_p <= 1) ||
       sampling.top_k < 0) {
@@ -266,8 +283,9 @@ void Generator::SampleRows(const at::Tensor& hidden_RD,
                 for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
                   const double uniform =
                       UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
-                  Append(*sequence, sampler.Sample(Rows<T>(logits, r), config_.vocab_size,
-                                                   sequence->sampling, uniform));
+                  Append(*sequence,
+                         sampler.Sample(Rows<T>(logits, r), config_.vocab_size, sequence->sampling,
+                                        uniform, sequence->masked()));
                 }
               }
             });
@@ -284,7 +302,8 @@ void Generator::Append(Sequence& sequence, SampledToken sampled) const {
   out.token_ids.push_back(sampled.token);
   out.logprobs.push_back(sampled.logprob);
   const std::vector<std::int32_t>& stops = sequence.sampling.stop_token_ids;
-  if (std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
+  const bool stop_string = sequence.stops.Completes(sampled.token);
+  if (stop_string || std::find(stops.begin(), stops.end(), sampled.token) != stops.end()) {
     out.finish_reason = FinishReason::kStop;
   } else if (static_cast<std::int32_t>(out.token_ids.size()) == sequence.sampling.max_tokens) {
     out.finish_reason = FinishReason::kLength;

@@ -14,6 +14,7 @@
 #include "lib/policy/kv_cache.h"
 #include "lib/policy/sampler.h"
 #include "lib/policy/transformer.h"
+#include "lib/tokenizer/tokenizer.h"
 
 namespace buttress {
 
@@ -27,7 +28,7 @@ struct GeneratorOptions {
 
 struct GeneratedSequence {
   std::uint64_t key = 0;
-  std::vector<std::int32_t> token_ids;  // with the stop token
+  std::vector<std::int32_t> token_ids;  // with the stop token or the tokens of the stop string
   std::vector<float> logprobs;          // of token_ids under the distribution sampled from, in nats
   // Indices of the first tokens sampled from the first weights (0) and after each change of them.
   std::vector<std::int32_t> segment_starts;
@@ -44,9 +45,11 @@ class Generator {
   Generator& operator=(const Generator&) = delete;
 
   // Queues a sequence under the key of the caller. Queued sequences with the same prompt share one
-  // prefill. kInvalidArgument for an empty prompt, a token outside the vocabulary, sampling
+  // prefill. `tokenizer` finds stop strings and must outlive the sequence; it may be null if there
+  // are none. kInvalidArgument for an empty prompt, a token outside the vocabulary, sampling
   // parameters out of range, or more tokens than the model has positions or the cache can hold.
-  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling);
+  Status Add(std::uint64_t key, std::vector<std::int32_t> prompt, SamplingParams sampling,
+             const Tokenizer* tokenizer = nullptr);
 
   // Removes a sequence. Returns false if there is none with this key.
   bool Remove(std::uint64_t key);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "lib/experience/types.h"
@@ -21,13 +22,16 @@ class Sampler {
   // Samples from logits [V] with `uniform` in [0, 1). As in transformers and vLLM, divides by the
   // temperature, then keeps the top_k most probable tokens, then the fewest of those whose
   // probabilities sum to top_p; ties keep the smaller id. Temperature 0 selects the most probable
-  // token.
+  // token. The logits of `masked` tokens, ids below V, count as -infinity before all that.
   SampledToken Sample(const float* logits, std::int64_t V, const SamplingParams& params,
-                      double uniform);
+                      double uniform, std::span<const std::int32_t> masked = {});
   SampledToken Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params,
-                      double uniform);
+                      double uniform, std::span<const std::int32_t> masked = {});
 
  private:
+  template <class T>
+  SampledToken SampleMasked(const T* logits, std::int64_t V, const SamplingParams& params,
+                            double uniform, std::span<const std::int32_t> masked);
   template <class T>
   SampledToken SampleRow(const T* logits, std::int64_t V, const SamplingParams& params,
                          double uniform);
@@ -38,6 +42,7 @@ class Sampler {
   SampledToken DrawAny(double total, double uniform) const;
   SampledToken DrawKept(const SamplingParams& params, double total, double uniform);
 
+  std::vector<float> logits_;        // [V] a row with masked tokens
   std::vector<float> weights_;       // [V] exp((logit - max) / temperature)
   std::vector<double> sums_;         // of each kSumRun weights
   std::vector<std::int32_t> order_;  // token ids; a prefix is sorted by decreasing probability

@@ -26,6 +26,8 @@ class BpeTokenizer : public Tokenizer {
   std::int32_t vocab_size() const override { return static_cast<std::int32_t>(tokens_.size()); }
 
   std::int32_t TokenId(std::string_view token) const override;
+  std::int32_t AddedTokenId(std::string_view token) const override;
+  std::string TokenBytes(std::int32_t token) const override;
 
   std::int32_t eos_token_id() const override { return TokenId(config_.eos_token); }
 
@@ -48,6 +50,7 @@ class BpeTokenizer : public Tokenizer {
   BpeTokenizer(TokenizerJson spec, std::vector<AddedToken> normalized, TokenizerConfig config);
 
   void AddToken(std::int32_t id, std::string_view text, bool special);
+  const TokenText* FindToken(std::int32_t id) const;
   void SetFrame();
   Status EncodePlain(std::string text, bool first, std::vector<std::int32_t>& tokens) const;
 

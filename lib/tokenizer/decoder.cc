@@ -138,17 +138,15 @@ Result<Decoder::Step> Decoder::MakeStep(const json& spec, const std::string& pat
 }
 
 Result<Decoder> Decoder::FromJson(const json& spec) {
-  const std::string path = "decoder";
+  const bool sequence = MemberOrNull(spec, "type") == "Sequence";
+  const json list = sequence ? MemberOrNull(spec, "decoders") : json::array({spec});
+  if (!list.is_array()) return InvalidArgument("decoder.decoders is not a list");
   Decoder out;
-  if (MemberOrNull(spec, "type") != "Sequence") {
-    BUTTRESS_ASSIGN_OR_RETURN(out.steps_.emplace_back(), MakeStep(spec, path));
-    return out;
-  }
-  const json& list = MemberOrNull(spec, "decoders");
-  if (!list.is_array()) return InvalidArgument(path + ".decoders is not a list");
   for (std::size_t i = 0; i < list.size(); ++i) {
-    BUTTRESS_ASSIGN_OR_RETURN(out.steps_.emplace_back(),
-                              MakeStep(list[i], fmt::format("{}.decoders[{}]", path, i)));
+    const std::string path = sequence ? fmt::format("decoder.decoders[{}]", i) : "decoder";
+    BUTTRESS_ASSIGN_OR_RETURN(out.steps_.emplace_back(), MakeStep(list[i], path));
+    out.byte_level_ = out.byte_level_ || MemberOrNull(list[i], "type") == "ByteLevel";
+    out.byte_fallback_ = out.byte_fallback_ || MemberOrNull(list[i], "type") == "ByteFallback";
   }
   return out;
 }
@@ -156,6 +154,18 @@ Result<Decoder> Decoder::FromJson(const json& spec) {
 Result<std::string> Decoder::Decode(Tokens tokens) const {
   for (const Step& step : steps_) BUTTRESS_RETURN_IF_ERROR(step(tokens));
   return Concatenated(tokens);
+}
+
+Result<std::string> Decoder::TokenBytes(const std::string& token) const {
+  if (byte_level_) return TokenToBytes(token);
+  if (const int byte = FallbackByte(token); byte_fallback_ && byte >= 0) {
+    return std::string(1, static_cast<char>(byte));
+  }
+  // A text may lose white space at its beginning, which is here another token's.
+  const std::string before = "a";
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string first, Decode({before}));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string both, Decode({before, token}));
+  return both.starts_with(first) ? both.substr(first.size()) : Decode({token});
 }
 
 }  // namespace buttress

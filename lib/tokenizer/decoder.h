@@ -21,6 +21,9 @@ class Decoder {
   // become U+FFFD.
   Result<std::string> Decode(std::vector<std::string> tokens) const;
 
+  // Returns the bytes that a token adds to a text behind other tokens.
+  Result<std::string> TokenBytes(const std::string& token) const;
+
  private:
   // Changes the texts of the tokens, or their number.
   using Step = std::function<Status(std::vector<std::string>& tokens)>;
@@ -28,6 +31,8 @@ class Decoder {
   static Result<Step> MakeStep(const nlohmann::json& spec, const std::string& path);
 
   std::vector<Step> steps_;
+  bool byte_level_ = false;     // has a ByteLevel step
+  bool byte_fallback_ = false;  // has a ByteFallback step
 };
 
 }  // namespace buttress

@@ -102,10 +102,14 @@ std::vector<std::int32_t> BpeTokenizer::AddSpecialTokens(std::vector<std::int32_
   return tokens;
 }
 
+std::int32_t BpeTokenizer::AddedTokenId(std::string_view token) const {
+  const auto added = added_ids_.find(token);
+  return added == added_ids_.end() ? -1 : added->second;
+}
+
 std::int32_t BpeTokenizer::TokenId(std::string_view token) const {
   if (token.empty()) return -1;
-  const auto added = added_ids_.find(token);
-  if (added != added_ids_.end()) return added->second;
+  if (const std::int32_t added = AddedTokenId(token); added >= 0) return added;
   const auto it = bpe_.vocabulary().find(token);
   return it == bpe_.vocabulary().end() ? -1 : it->second;
 }
@@ -156,21 +160,34 @@ Result<std::vector<std::int32_t>> BpeTokenizer::Encode(std::string_view text) co
   return tokens;
 }
 
+// Returns null for an id without a token.
+const BpeTokenizer::TokenText* BpeTokenizer::FindToken(std::int32_t id) const {
+  if (id < 0 || id >= vocab_size()) return nullptr;
+  const TokenText& token = tokens_[static_cast<std::size_t>(id)];
+  return token.exists ? &token : nullptr;
+}
+
+std::string BpeTokenizer::TokenBytes(std::int32_t token) const {
+  const TokenText* found = FindToken(token);
+  if (found == nullptr || found->special) return "";
+  Result<std::string> bytes = decoder_.TokenBytes(found->text);
+  return bytes.ok() ? *std::move(bytes) : "";
+}
+
 Result<std::string> BpeTokenizer::Decode(std::span<const std::int32_t> tokens,
                                          SpecialTokens special) const {
   std::vector<std::string> texts;
   texts.reserve(tokens.size());
   for (std::size_t i = 0; i < tokens.size(); ++i) {
-    const std::int32_t id = tokens[i];
-    if (id < 0 || id >= vocab_size() || !tokens_[static_cast<std::size_t>(id)].exists) {
+    const TokenText* token = FindToken(tokens[i]);
+    if (token == nullptr) {
       if (special == SpecialTokens::kSkip) continue;
       return OutOfRange(
-          fmt::format("token {} at position {} is not in the vocabulary, whose ids end at {}", id,
-                      i, vocab_size() - 1));
+          fmt::format("token {} at position {} is not in the vocabulary, whose ids end at {}",
+                      tokens[i], i, vocab_size() - 1));
     }
-    const TokenText& token = tokens_[static_cast<std::size_t>(id)];
-    if (token.special && special == SpecialTokens::kSkip) continue;
-    texts.push_back(token.text);
+    if (token->special && special == SpecialTokens::kSkip) continue;
+    texts.push_back(token->text);
   }
   return decoder_.Decode(std::move(texts));
 }

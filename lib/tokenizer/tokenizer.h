@@ -48,6 +48,13 @@ class Tokenizer {
   // Id of a token's exact text ("<|im_end|>"), or -1.
   virtual std::int32_t TokenId(std::string_view token) const = 0;
 
+  // The same for the added tokens of tokenizer.json, which are whole in every encoded text.
+  virtual std::int32_t AddedTokenId(std::string_view token) const = 0;
+
+  // Returns the bytes that a token adds to a text behind other tokens: part of a character, or
+  // several. Empty where Decode with kSkip leaves the token out, or refuses it.
+  virtual std::string TokenBytes(std::int32_t token) const = 0;
+
   // Ids from tokenizer_config.json; -1 if the file names none.
   virtual std::int32_t eos_token_id() const = 0;
   virtual std::int32_t pad_token_id() const = 0;

@@ -15,6 +15,7 @@
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/model_commands/model_flags.h"
 #include "rollout_worker/model_commands/sampling_fields.h"
+#include "rollout_worker/response_text.h"
 
 namespace buttress {
 namespace {
@@ -29,20 +30,26 @@ struct GenerateFlags {
   bool batch_invariant = false;
 };
 
-// Tokenizer and template, read when the first row has text.
+// Tokenizer and template, read when the first row has text or stop strings.
 class LazyEncoder {
  public:
   explicit LazyEncoder(std::string folder) : folder_(std::move(folder)) {}
 
   Result<std::vector<std::int32_t>> Encode(const JsonRow& row) {
+    BUTTRESS_RETURN_IF_ERROR(Load());
     if (!encoder_) {
-      BUTTRESS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(folder_));
       BUTTRESS_ASSIGN_OR_RETURN(encoder_, TextEncoder::Create(*tokenizer_));
     }
     return encoder_->EncodeRow(row, {});
   }
 
-  // Null if every row had token ids.
+  Status Load() {
+    if (tokenizer_ != nullptr) return OkStatus();
+    BUTTRESS_ASSIGN_OR_RETURN(tokenizer_, Tokenizer::Load(folder_));
+    return OkStatus();
+  }
+
+  // Null if no row had text or stop strings.
   const Tokenizer* tokenizer() const { return tokenizer_.get(); }
 
  private:
@@ -77,6 +84,11 @@ class Generation {
   }
 
  private:
+  struct Row {
+    ordered_json id;
+    SamplingParams sampling;
+  };
+
   Status Add(JsonRow row) {
     BUTTRESS_RETURN_IF_ERROR(CheckFields(row));
     std::vector<std::int32_t> prompt;
@@ -86,25 +98,28 @@ class Generation {
       BUTTRESS_ASSIGN_OR_RETURN(prompt, encoder_.Encode(row));
     }
     SamplingParams sampling = flags_.sampling;
-    sampling.seed = MixSeed(sampling.seed, ids_.size());
+    sampling.seed = MixSeed(sampling.seed, rows_.size());
     BUTTRESS_RETURN_IF_ERROR(ReadSamplingFields(row, sampling));
-    BUTTRESS_RETURN_IF_ERROR(DecideStops(model_.config(), sampling));
-    BUTTRESS_RETURN_IF_ERROR(generator_.Add(ids_.size(), std::move(prompt), std::move(sampling)));
-    ids_.push_back(std::move(row.id));
+    if (!sampling.stop.empty()) BUTTRESS_RETURN_IF_ERROR(encoder_.Load());
+    BUTTRESS_RETURN_IF_ERROR(DecideStops(model_.config(), encoder_.tokenizer(), sampling));
+    BUTTRESS_RETURN_IF_ERROR(
+        generator_.Add(rows_.size(), std::move(prompt), sampling, encoder_.tokenizer()));
+    rows_.push_back({std::move(row.id), std::move(sampling)});
     return OkStatus();
   }
 
   // Prints the rows that are finished and have no unfinished row before them.
   Status PrintFinished() {
     for (auto it = finished_.find(printed_); it != finished_.end(); it = finished_.find(printed_)) {
-      BUTTRESS_RETURN_IF_ERROR(Print(ids_[printed_], it->second));
+      BUTTRESS_RETURN_IF_ERROR(Print(rows_[printed_], it->second));
       finished_.erase(it);
       ++printed_;
     }
     return OkStatus();
   }
 
-  Status Print(const ordered_json& id, const GeneratedSequence& sequence) const {
+  Status Print(const Row& row, const GeneratedSequence& sequence) const {
+    const auto& [id, sampling] = row;
     if (sequence.finish_reason == FinishReason::kError) {
       return DataLoss(c10::str("id ", id.dump(),
                                ": the logits are not finite; check the weights in ",
@@ -113,7 +128,8 @@ class Generation {
     const char* reason = sequence.finish_reason == FinishReason::kStop ? "stop" : "length";
     std::optional<std::string> text;
     if (const Tokenizer* tokenizer = encoder_.tokenizer(); tokenizer != nullptr) {
-      BUTTRESS_ASSIGN_OR_RETURN(text, tokenizer->Decode(sequence.token_ids, SpecialTokens::kSkip));
+      BUTTRESS_ASSIGN_OR_RETURN(
+          text, ResponseText(*tokenizer, sequence.token_ids, sequence.finish_reason, sampling));
     }
     if (flags_.model.json) {
       ordered_json out{{"id", id},
@@ -134,7 +150,7 @@ class Generation {
   Transformer& model_;
   LazyEncoder encoder_;
   Generator generator_;
-  std::vector<ordered_json> ids_;  // of the rows, in order; an index is a key of the generator
+  std::vector<Row> rows_;  // in order; an index is a key of the generator
   std::map<std::size_t, GeneratedSequence> finished_;
   std::size_t printed_ = 0;
 };

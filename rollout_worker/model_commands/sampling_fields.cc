@@ -13,8 +13,9 @@ namespace {
 using nlohmann::ordered_json;
 
 constexpr std::array<std::string_view, 3> kPrompts = {"token_ids", "text", "messages"};
-constexpr std::array<std::string_view, 6> kSampling = {"temperature", "top_p",          "top_k",
-                                                       "max_tokens",  "stop_token_ids", "seed"};
+constexpr std::array<std::string_view, 9> kSampling = {"temperature",  "top_p",          "top_k",
+                                                       "max_tokens",   "min_tokens",     "stop",
+                                                       "include_stop", "stop_token_ids", "seed"};
 
 template <class List>
 bool Has(const List& list, std::string_view name) {
@@ -54,11 +55,30 @@ Status ReadIds(const std::string& name, const ordered_json& value, std::vector<s
   return OkStatus();
 }
 
+Status ReadTexts(const std::string& name, const ordered_json& value,
+                 std::vector<std::string>& out) {
+  out.clear();
+  for (const ordered_json& text : value.is_array() ? value : ordered_json::array({value})) {
+    if (!text.is_string()) return Wrong(name, value, "a text or a list of texts");
+    out.push_back(text.get<std::string>());
+  }
+  return OkStatus();
+}
+
+Status ReadBool(const std::string& name, const ordered_json& value, bool& out) {
+  if (!value.is_boolean()) return Wrong(name, value, "true or false");
+  out = value.get<bool>();
+  return OkStatus();
+}
+
 Status ReadField(const std::string& name, const ordered_json& value, SamplingParams& out) {
   if (name == "temperature") return ReadNumber(name, value, out.temperature);
   if (name == "top_p") return ReadNumber(name, value, out.top_p);
   if (name == "top_k") return ReadWhole(name, value, 0, out.top_k);
   if (name == "max_tokens") return ReadWhole(name, value, 1, out.max_tokens);
+  if (name == "min_tokens") return ReadWhole(name, value, 0, out.min_tokens);
+  if (name == "stop") return ReadTexts(name, value, out.stop);
+  if (name == "include_stop") return ReadBool(name, value, out.include_stop);
   if (name == "stop_token_ids") return ReadIds(name, value, out.stop_token_ids);
   if (name == "seed") return ReadWhole(name, value, 0, out.seed);
   return OkStatus();

@@ -23,29 +23,6 @@ const Json& Member(const Json& json, const char* name) {
   return it == json.end() ? null : *it;
 }
 
-Status AppendTokens(const Json& ids, const Json& logprobs, std::vector<std::int32_t>& token_ids,
-                    std::vector<float>& out) {
-  if (!ids.is_array())
-    return FailedPrecondition("the reply has no token_ids; vLLM 0.10.2 or newer returns them");
-  if (ids.empty()) return OkStatus();
-  if (!logprobs.is_array()) return FailedPrecondition("the reply has no log-probs of its tokens");
-  if (ids.size() != logprobs.size()) {
-    return DataLoss(
-        fmt::format("the reply has {} token ids but {} log-probs", ids.size(), logprobs.size()));
-  }
-  for (std::size_t i = 0; i < ids.size(); ++i) {
-    const std::int64_t id = ids[i].is_number_integer() ? ids[i].get<std::int64_t>() : -1;
-    if (id < 0 || id > INT32_MAX)
-      return DataLoss(fmt::format("{} is not a token id", ids[i].dump()));
-    const float logprob = logprobs[i].is_number() ? logprobs[i].get<float>() : NAN;
-    if (!(logprob > kInfinity && logprob <= kRounding))
-      return DataLoss(fmt::format("{} is not the log-prob of a sampled token", logprobs[i].dump()));
-    token_ids.push_back(static_cast<std::int32_t>(id));
-    out.push_back(logprob);
-  }
-  return OkStatus();
-}
-
 }  // namespace
 
 Status CompletionStream::Read(std::string_view bytes) {
@@ -92,13 +69,43 @@ Status CompletionStream::ReadEvent(std::string_view text) {
   const Json& choice = choices[0];
   if (finish_reason_ != FinishReason::kUnspecified)
     return DataLoss("the reply continues after its finish_reason");
-  BUTTRESS_RETURN_IF_ERROR(AppendTokens(Member(choice, "token_ids"),
-                                        Member(Member(choice, "logprobs"), "token_logprobs"),
-                                        token_ids_, logprobs_));
-  if (token_ids_.size() > static_cast<std::size_t>(max_tokens_)) {
-    return DataLoss(fmt::format("the reply has more than max_tokens = {} tokens", max_tokens_));
+  BUTTRESS_RETURN_IF_ERROR(ReadTokens(Member(choice, "token_ids"),
+                                      Member(Member(choice, "logprobs"), "token_logprobs")));
+  return ReadFinish(Member(choice, "finish_reason"));
+}
+
+Status CompletionStream::ReadTokens(const Json& ids, const Json& logprobs) {
+  if (!ids.is_array())
+    return FailedPrecondition("the reply has no token_ids; vLLM 0.10.2 or newer returns them");
+  if (ids.empty()) return OkStatus();
+  if (!logprobs.is_array()) return FailedPrecondition("the reply has no log-probs of its tokens");
+  if (ids.size() != logprobs.size()) {
+    return DataLoss(
+        fmt::format("the reply has {} token ids but {} log-probs", ids.size(), logprobs.size()));
   }
-  const Json& finish = Member(choice, "finish_reason");
+  received_ += ids.size();
+  if (received_ > static_cast<std::size_t>(max_tokens_))
+    return DataLoss(fmt::format("the reply has more than max_tokens = {} tokens", max_tokens_));
+  for (std::size_t i = 0; i < ids.size() && finish_reason_ == FinishReason::kUnspecified; ++i) {
+    const std::int64_t id = ids[i].is_number_integer() ? ids[i].get<std::int64_t>() : -1;
+    if (id < 0 || id > INT32_MAX)
+      return DataLoss(fmt::format("{} is not a token id", ids[i].dump()));
+    const float logprob = logprobs[i].is_number() ? logprobs[i].get<float>() : NAN;
+    if (!(logprob > kInfinity && logprob <= kRounding))
+      return DataLoss(fmt::format("{} is not the log-prob of a sampled token", logprobs[i].dump()));
+    token_ids_.push_back(static_cast<std::int32_t>(id));
+    logprobs_.push_back(logprob);
+    if (stops_ != nullptr && stops_->Completes(token_ids_.back()))
+      finish_reason_ = FinishReason::kStop;
+  }
+  return OkStatus();
+}
+
+Status CompletionStream::ReadFinish(const Json& finish) {
+  if (finish_reason_ == FinishReason::kStop) {  // at a stop string, which the server may not know
+    cut_ = finish.is_null();
+    return cut_ ? Cancelled("a stop string ended the completion") : OkStatus();
+  }
   if (finish.is_null()) return OkStatus();
   if (finish == "stop") {
     finish_reason_ = FinishReason::kStop;
@@ -113,6 +120,7 @@ Status CompletionStream::ReadEvent(std::string_view text) {
 }
 
 Status CompletionStream::Finish() const {
+  if (cut_) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(error_event_);
   if (finish_reason_ == FinishReason::kUnspecified) {
     // vLLM omits empty chunks, so a completion that is aborted before its first token has none.
@@ -122,12 +130,12 @@ Status CompletionStream::Finish() const {
   }
   if (finish_reason_ == FinishReason::kAbort) return Aborted("the server aborted the completion");
   if (token_ids_.empty()) return DataLoss("the reply has no tokens");
-  if (used_completion_tokens_.value_or(-1) != static_cast<std::int64_t>(token_ids_.size()) ||
+  if (used_completion_tokens_.value_or(-1) != static_cast<std::int64_t>(received_) ||
       used_prompt_tokens_.value_or(-1) != static_cast<std::int64_t>(prompt_tokens_)) {
     return DataLoss(fmt::format(
         "usage states {} prompt and {} completion tokens (-1 if absent), expected {} and {}",
         used_prompt_tokens_.value_or(-1), used_completion_tokens_.value_or(-1), prompt_tokens_,
-        token_ids_.size()));
+        received_));
   }
   if (finish_reason_ == FinishReason::kLength &&
       token_ids_.size() < static_cast<std::size_t>(max_tokens_)) {

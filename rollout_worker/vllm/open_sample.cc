@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "lib/base/random.h"
@@ -22,13 +23,16 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
   body.prompt_token_ids.insert(body.prompt_token_ids.end(), token_ids_.begin(), token_ids_.end());
   body.sampling = request.sampling;
   body.sampling.max_tokens = max_tokens_ - static_cast<std::int32_t>(token_ids_.size());
+  body.sampling.min_tokens =
+      std::clamp(request.sampling.min_tokens - static_cast<std::int32_t>(token_ids_.size()), 0,
+                 body.sampling.max_tokens);
   // sampling.stop_token_ids has the end-of-sequence tokens too, so that engines end alike.
   body.ignore_eos = true;
   // The same seed would draw the random numbers of the first tokens again.
   if (begun()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
   body.cache_salt = fmt::format("w{}-{}", version.learner_epoch, version.step);
-  stream =
-      std::make_unique<CompletionStream>(body.prompt_token_ids.size(), body.sampling.max_tokens);
+  stream = std::make_unique<CompletionStream>(body.prompt_token_ids.size(),
+                                              body.sampling.max_tokens, &stops_);
   return body;
 }
 
@@ -46,8 +50,14 @@ std::int64_t OpenSample::StartOver() {
   token_ids_.clear();
   logprobs_.clear();
   segments_.clear();
+  stops_ = NewMatcher();
   stream.reset();
   return backoff_.NextMs();
+}
+
+StopMatcher OpenSample::NewMatcher() const {
+  if (request.sampling.stop.empty()) return {};
+  return StopMatcher(*tokenizer_, request.sampling.stop, request.sampling.min_tokens);
 }
 
 EngineResult OpenSample::Ended(FinishReason reason, Status status) const {

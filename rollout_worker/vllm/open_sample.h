@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/retry.h"
+#include "lib/tokenizer/stop_matcher.h"
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/protocol.h"
 
@@ -16,9 +17,14 @@ namespace buttress {
 // An attempt is one HTTP request for a completion. Not thread-safe.
 class OpenSample {
  public:
-  // `max_tokens` is that of the request, or fewer if the server has no room for them.
-  OpenSample(SampleRequest sample, std::int32_t max_tokens)
-      : request(std::move(sample)), max_tokens_(max_tokens), backoff_({}, request.sampling.seed) {}
+  // `max_tokens` is that of the request, or fewer if the server has no room for them. `tokenizer`
+  // may be null if the request has no stop strings.
+  OpenSample(SampleRequest sample, std::int32_t max_tokens, const Tokenizer* tokenizer)
+      : request(std::move(sample)),
+        tokenizer_(tokenizer),
+        max_tokens_(max_tokens),
+        backoff_({}, request.sampling.seed),
+        stops_(NewMatcher()) {}
 
   // Returns the id of the next attempt, as in "g17-l2-s3-a0". It contains the number of the
   // attempt, because a server refuses an id that it still runs.
@@ -61,9 +67,13 @@ class OpenSample {
   std::int64_t waiting_since_ms = RealClock().MonotonicMs();
 
  private:
+  StopMatcher NewMatcher() const;
+
+  const Tokenizer* const tokenizer_;
   const std::int32_t max_tokens_;
   const double submitted_seconds_ = MonotonicSeconds();
   Backoff backoff_;
+  StopMatcher stops_;  // has read the tokens of this attempt and of those before it
   int attempts_ = 0;
   PolicyVersion version_;  // of the current attempt
   std::vector<std::int32_t> token_ids_;

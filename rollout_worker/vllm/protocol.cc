@@ -2,13 +2,21 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxErrorText = 300;
+constexpr std::size_t kMaxStops = 4;  // vLLM refuses more (VLLM_MAX_STOP_STRINGS)
 constexpr std::uint64_t kSeedMask = 0x7fffffffffffffffULL;  // vLLM's seed is an int64
+
+// The stop strings that the server is told. It ends at these by itself; CompletionStream finds all.
+std::vector<std::string> FirstStops(std::vector<std::string> stops) {
+  stops.resize(std::min(stops.size(), kMaxStops));
+  return stops;
+}
 
 }  // namespace
 
@@ -20,7 +28,7 @@ std::string CompletionBody::ToJson() const {
       {"stream", true},
       {"stream_options", {{"include_usage", true}}},
       {"max_tokens", sampling.max_tokens},
-      {"min_tokens", 0},
+      {"min_tokens", sampling.min_tokens},
       {"temperature", sampling.temperature},
       {"top_p", sampling.top_p},
       {"top_k", sampling.top_k == 0 ? -1 : sampling.top_k},
@@ -29,6 +37,8 @@ std::string CompletionBody::ToJson() const {
       {"presence_penalty", 0.0},
       {"frequency_penalty", 0.0},
       {"seed", sampling.seed & kSeedMask},
+      {"stop", FirstStops(sampling.stop)},
+      {"include_stop_str_in_output", true},
       {"stop_token_ids", sampling.stop_token_ids},
       {"ignore_eos", ignore_eos},
       {"logprobs", 0},

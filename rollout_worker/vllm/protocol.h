@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,6 +12,7 @@
 #include "lib/base/status.h"
 #include "lib/experience/types.h"
 #include "lib/http/http_client.h"
+#include "lib/tokenizer/stop_matcher.h"
 
 namespace buttress {
 
@@ -45,17 +47,18 @@ bool WorthRetrying(const Status& status);
 // Parses the server-sent events of one completion as they arrive. Not thread-safe.
 class CompletionStream {
  public:
-  // Expects `prompt_tokens` prompt tokens, and 1 to `max_tokens` completion tokens.
-  CompletionStream(std::size_t prompt_tokens, std::int32_t max_tokens)
-      : prompt_tokens_(prompt_tokens), max_tokens_(max_tokens) {}
+  // Expects `prompt_tokens` prompt tokens, and 1 to `max_tokens` completion tokens. The token that
+  // completes a string of `stops` is the last; `stops` may be null.
+  CompletionStream(std::size_t prompt_tokens, std::int32_t max_tokens, StopMatcher* stops = nullptr)
+      : prompt_tokens_(prompt_tokens), max_tokens_(max_tokens), stops_(stops) {}
 
   // Reads the next bytes. kDataLoss if they violate the protocol; kFailedPrecondition if the server
-  // lacks a required flag.
+  // lacks a required flag; kCancelled if a stop string ended the completion and the server goes on.
   Status Read(std::string_view bytes);
 
-  // Returns the status after the last byte: OK if the completion is complete; kAborted if the
-  // server aborted it, in which case the tokens are valid; kUnavailable after an error event or an
-  // incomplete stream.
+  // Returns the status after the last byte: OK if the completion is complete or was cut; kAborted
+  // if the server aborted it, in which case the tokens are valid; kUnavailable after an error event
+  // or an incomplete stream.
   Status Finish() const;
 
   const std::vector<std::int32_t>& token_ids() const { return token_ids_; }
@@ -65,17 +68,25 @@ class CompletionStream {
   // kUnspecified while more tokens may follow.
   FinishReason finish_reason() const { return finish_reason_; }
 
+  // Whether a stop string ended the completion before the server did.
+  bool cut() const { return cut_; }
+
  private:
   Status ReadLine(std::string_view line);
   Status ReadEvent(std::string_view json);
+  Status ReadTokens(const nlohmann::json& ids, const nlohmann::json& logprobs);
+  Status ReadFinish(const nlohmann::json& finish);
 
   const std::size_t prompt_tokens_;
   const std::int32_t max_tokens_;
+  StopMatcher* const stops_;
   std::string line_;    // the bytes of an incomplete line
   Status error_event_;  // the error that the server sent instead of the rest
   std::vector<std::int32_t> token_ids_;
   std::vector<float> logprobs_;
   FinishReason finish_reason_ = FinishReason::kUnspecified;
+  bool cut_ = false;
+  std::size_t received_ = 0;  // tokens, with those behind a stop string
   std::optional<std::int64_t> used_prompt_tokens_;
   std::optional<std::int64_t> used_completion_tokens_;
   bool done_ = false;  // [DONE] was read

@@ -22,11 +22,12 @@ std::size_t QueueLimit(const ServerPool& pool) {
 }  // namespace
 
 SampleRunner::SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-                           PolicyVersion version)
+                           PolicyVersion version, const Tokenizer* tokenizer)
     : config_(config),
       api_key_(std::move(api_key)),
       pool_(pool),
       queue_limit_(QueueLimit(pool)),
+      tokenizer_(tokenizer),
       health_(config_, pool_, http_),
       version_(std::move(version)) {
   max_model_len_ = pool.Info(0).max_model_len;
@@ -53,6 +54,8 @@ Status SampleRunner::Submit(SampleRequest request) {
         "{} of the vLLM server",
         request.prompt_token_ids.size(), request.sampling.max_tokens, max_model_len_));
   }
+  if (!request.sampling.stop.empty() && tokenizer_ == nullptr)
+    return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
   const auto max_tokens =
       static_cast<std::int32_t>(std::min<std::int64_t>(request.sampling.max_tokens, room));
   MutexLock lock(mutex_);
@@ -61,7 +64,7 @@ Status SampleRunner::Submit(SampleRequest request) {
         fmt::format("the engine has {} samples; submit again after some have ended", inside_));
   }
   ++inside_;
-  submitted_.emplace_back(std::move(request), max_tokens);
+  submitted_.emplace_back(std::move(request), max_tokens, tokenizer_);
   http_.Wake();
   return OkStatus();
 }
@@ -260,6 +263,7 @@ void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
   const std::string url = pool_.Info(sample->server).url;
   Status ended = reply.ok() ? StatusOf(*reply, url) : reply.status();
   if (reply.ok() && ended.ok()) ended = sample->stream->Finish().Annotate(url);
+  if (sample->stream->cut()) ended = OkStatus();
   pool_.Release(sample->server, ended);
   // A server that disconnects may restart with other weights.
   if (!reply.ok() &&

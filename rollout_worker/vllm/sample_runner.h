@@ -24,7 +24,7 @@ namespace buttress {
 class SampleRunner {
  public:
   SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-               PolicyVersion version);
+               PolicyVersion version, const Tokenizer* tokenizer);
   ~SampleRunner();
   SampleRunner(const SampleRunner&) = delete;
   SampleRunner& operator=(const SampleRunner&) = delete;
@@ -78,6 +78,7 @@ class SampleRunner {
   const std::string api_key_;
   ServerPool& pool_;
   const std::size_t queue_limit_;
+  const Tokenizer* const tokenizer_;
   std::int64_t max_model_len_ = 0;  // the smallest among the servers
 
   HttpClient http_;

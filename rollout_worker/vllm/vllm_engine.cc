@@ -55,14 +55,14 @@ bool IsFloat32(const WeightManifest& manifest) {
 class VllmEngine final : public InferenceEngine {
  public:
   VllmEngine(const VllmConfig& config, std::string api_key, std::vector<ServerInfo> servers,
-             ServedWeights weights)
+             ServedWeights weights, const Tokenizer* tokenizer)
       : config_(config),
         control_(config, api_key),
         prober_(config, api_key),
         pool_(std::move(servers)),
         weights_(std::move(weights)),
         shown_(pool_.size()),
-        runner_(config, std::move(api_key), pool_, weights_.version) {
+        runner_(config, std::move(api_key), pool_, weights_.version, tokenizer) {
     reviver_ = std::thread([this] { ReviveLost(); });
   }
 
@@ -236,7 +236,8 @@ Result<std::string> ReadApiKey(const std::string& path) {
 
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
-                                                        PolicyVersion initial) {
+                                                        PolicyVersion initial,
+                                                        const Tokenizer* tokenizer) {
   BUTTRESS_ASSIGN_OR_RETURN(std::string api_key, ReadApiKey(config.api_key_file));
   VllmControl control(config, api_key);
   std::vector<ServerInfo> servers;
@@ -255,7 +256,7 @@ Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& m
     BUTTRESS_RETURN_IF_ERROR(status);
   }
   return std::unique_ptr<InferenceEngine>(std::make_unique<VllmEngine>(
-      config, std::move(api_key), std::move(servers), std::move(weights)));
+      config, std::move(api_key), std::move(servers), std::move(weights), tokenizer));
 }
 
 }  // namespace buttress

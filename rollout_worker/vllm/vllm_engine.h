@@ -6,6 +6,7 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/experience/types.h"
+#include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/engine.h"
 
 namespace buttress {
@@ -17,9 +18,11 @@ namespace buttress {
 // bound of the learner's, which are in the manifest. Completions in flight are interrupted at the
 // update; under kKeep they continue behind their tokens under the new weights, as a further
 // segment. A server that fails is lost until it has loaded the weights again and passed the
-// canaries.
+// canaries. `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the
+// engine; if it is null, samples with stop strings are refused.
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
-                                                        PolicyVersion initial);
+                                                        PolicyVersion initial,
+                                                        const Tokenizer* tokenizer = nullptr);
 
 }  // namespace buttress

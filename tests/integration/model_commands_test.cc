@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -91,6 +92,36 @@ TEST_F(ModelCommandsTest, GenerateBeginsWithTheMostProbableTokenAndStops) {
   EXPECT_EQ(printed[0]["token_ids"].size(), 1U);
   EXPECT_EQ(printed[1]["stop_reason"], "length");
   EXPECT_EQ(printed[1]["token_ids"].size(), 4U);
+}
+
+TEST_F(ModelCommandsTest, GenerateEndsAtStopStringsOfARow) {
+  // The first tokens of this tokenizer are single characters, from '!' on.
+  const std::string model = JoinPath(dir_.path(), "model");
+  std::filesystem::copy(Golden("policy/qwen2_tiny"), model);
+  std::filesystem::copy(Golden("tokenizer/tokenizer.json"), JoinPath(model, "tokenizer.json"));
+  json row = {{"id", 0}, {"token_ids", {5, 6}}, {"max_tokens", 40}, {"stop", "no such text"}};
+  const auto tokens = Run("generate", model, {row})[0]["token_ids"].get<std::vector<int>>();
+  ASSERT_EQ(tokens.size(), 40U);
+  const auto is_character = [](int token) { return token < 94; };
+  std::size_t at = 1;
+  while (at + 1 < tokens.size() && !(is_character(tokens[at]) && is_character(tokens[at + 1])))
+    ++at;
+  ASSERT_LT(at + 1, tokens.size());
+  const std::vector<int> wanted = {tokens[at], tokens[at + 1]};
+  const auto found = std::search(tokens.begin(), tokens.end(), wanted.begin(), wanted.end());
+  const std::string stop = {static_cast<char>('!' + wanted[0]), static_cast<char>('!' + wanted[1])};
+
+  row["stop"] = {"no such text", stop};
+  json with_stop = row;
+  with_stop["include_stop"] = true;
+  json later = row;
+  later["min_tokens"] = found - tokens.begin() + 2;
+  const auto printed = Run("generate", model, {row, with_stop, later});
+  EXPECT_EQ(printed[0]["token_ids"], json(std::vector<int>(tokens.begin(), found + 2)));
+  EXPECT_EQ(printed[0]["stop_reason"], "stop");
+  EXPECT_EQ(printed[1]["token_ids"], printed[0]["token_ids"]);
+  EXPECT_EQ(printed[1]["text"].get<std::string>(), printed[0]["text"].get<std::string>() + stop);
+  EXPECT_GT(printed[2]["token_ids"].size(), printed[0]["token_ids"].size());
 }
 
 TEST_F(ModelCommandsTest, TokenizeAndDetokenizeInvertEachOther) {

@@ -15,7 +15,7 @@ LIBRARIES = {
     "jinja": {"base"},
     "ledger": {"base", "experience", "rl"},
     "measure": {"base", "config"},
-    "policy": {"base", "config", "experience", "weights"},
+    "policy": {"base", "config", "experience", "tokenizer", "weights"},
     "rl": {"base", "config", "experience"},
     "rpc": {"base", "config", "experience", "weights"},
     "tokenizer": {"base"},

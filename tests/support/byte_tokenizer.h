@@ -35,6 +35,12 @@ class ByteTokenizer : public Tokenizer {
 
   std::int32_t TokenId(std::string_view) const override { return -1; }
 
+  std::int32_t AddedTokenId(std::string_view) const override { return -1; }
+
+  std::string TokenBytes(std::int32_t token) const override {
+    return std::string(1, static_cast<char>(token));
+  }
+
   std::int32_t eos_token_id() const override { return 0; }
 
   std::int32_t pad_token_id() const override { return -1; }

@@ -346,6 +346,10 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
   }
 
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
+    if (fault == Fault::kStallAfterThree && i == 3) {
+      HoldUntil(connection, [] { return false; });
+      return connection.Close();
+    }
     if (i == kBeforeFault) {
       if (fault == Fault::kCloseMidway) return connection.Close();
       if (fault == Fault::kStallMidway) {

@@ -20,10 +20,11 @@ enum class Fault {
   kHttp500,
   kHttp400,
   kEmpty503,
-  kCloseAtOnce,     // no reply
-  kCloseMidway,     // after two tokens
-  kStallAtOnce,     // headers, no byte of the body
-  kStallMidway,     // after two tokens
+  kCloseAtOnce,  // no reply
+  kCloseMidway,  // after two tokens
+  kStallAtOnce,  // headers, no byte of the body
+  kStallMidway,  // after two tokens
+  kStallAfterThree,
   kHoldUntilPause,  // after two tokens; then finish_reason abort
   kCutBeforeToken,  // holds until a pause; then no choice at all, as vLLM does
   kSlowBytes,       // byte by byte

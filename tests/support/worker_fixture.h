@@ -41,6 +41,10 @@ class FakeTokenizer : public Tokenizer {
 
   std::int32_t TokenId(std::string_view) const override { return -1; }
 
+  std::int32_t AddedTokenId(std::string_view) const override { return -1; }
+
+  std::string TokenBytes(std::int32_t token) const override { return std::to_string(token) + " "; }
+
   std::int32_t eos_token_id() const override { return -1; }
 
   std::int32_t pad_token_id() const override { return -1; }

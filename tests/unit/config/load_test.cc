@@ -125,6 +125,26 @@ TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
       HasSubstr("every update after the first is biased"));
 }
 
+TEST(LoadTest, StopsAreListsAndMinTokensAreAtMostMaxTokens) {
+  const auto config = ParseRunConfig(
+      kGood, "b.yaml",
+      {"run.sampling.stop=['</answer>', \"\\n\\n\"]", "run.sampling.stop_token_ids=[7, 2]",
+       "run.sampling.max_tokens=9", "run.sampling.min_tokens=9"});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.sampling.stop, (std::vector<std::string>{"</answer>", "\n\n"}));
+  EXPECT_EQ(config->run.sampling.stop_token_ids, (std::vector<std::int64_t>{7, 2}));
+  const auto again = ParseRunConfig(PrintRunConfig(*config), "c.yaml", {});
+  ASSERT_TRUE(again.ok()) << again.status().ToString();
+  EXPECT_EQ(again->run.sampling.stop, config->run.sampling.stop);
+  EXPECT_EQ(again->run.sampling.stop_token_ids, config->run.sampling.stop_token_ids);
+  const std::string error =
+      ErrorOf(kGood, {"run.sampling.stop=['']", "run.sampling.stop_token_ids=[-1]",
+                      "run.sampling.max_tokens=9", "run.sampling.min_tokens=10"});
+  EXPECT_THAT(error, HasSubstr("run.sampling.stop = : a text of a character or more"));
+  EXPECT_THAT(error, HasSubstr("run.sampling.stop_token_ids = -1: between 0 and 2147483647"));
+  EXPECT_THAT(error, HasSubstr("run.sampling.min_tokens = 10: between 0 and 9"));
+}
+
 TEST(LoadTest, TheVllmEngineNeedsServers) {
   EXPECT_THAT(ErrorOf(kGood, {"local.worker.engine=vllm"}),
               HasSubstr("local.worker.vllm.servers = []: name a server or more"));

@@ -288,7 +288,7 @@ TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
   EXPECT_THAT(lease.extra_json(), HasSubstr("\"hard\":true"));
   EXPECT_EQ(lease.completions(), static_cast<std::uint32_t>(kCompletions));
   EXPECT_EQ(lease.sampling().max_tokens(), 99U);
-  EXPECT_THAT(lease.sampling().stop_token_ids(), ElementsAre(7));
+  EXPECT_THAT(lease.sampling().stop_token_ids(), testing::ElementsAre(7));
   EXPECT_NE(lease.sampling().seed(), 0U);
   EXPECT_EQ(lease.min_version().learner_epoch(), epoch_);
 }

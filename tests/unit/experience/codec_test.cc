@@ -26,7 +26,10 @@ Completion GoodCompletion(std::int32_t index) {
                          .top_p = 0.95,
                          .top_k = 20,
                          .max_tokens = 64,
+                         .min_tokens = 3,
                          .stop_token_ids = {2, 9},
+                         .stop = {"</answer>", "\n\n"},
+                         .include_stop = true,
                          .seed = 0xFEDCBA9876543210};
   completion.segments = {{0, {1, 3, std::string(32, 'a')}}, {2, {1, 4, std::string(32, 'b')}}};
   completion.trained_spans = {{0, 1}, {2, 4}};

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "lib/policy/logprobs.h"
+#include "tests/support/byte_tokenizer.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
@@ -168,6 +169,70 @@ TEST(GeneratorTest, SequencesEndAtStopTokensAndAtTheLimit) {
   const auto first = std::find(tokens.begin(), tokens.end(), tokens[3]);
   EXPECT_EQ(stopped.at(2).token_ids, std::vector<std::int32_t>(tokens.begin(), first + 1));
   EXPECT_EQ(stopped.at(2).finish_reason, FinishReason::kStop);
+}
+
+TEST(GeneratorTest, SequencesEndAtTheTokenThatCompletesAStopString) {
+  const auto model = GoldenModel("qwen2_tiny");
+  const ByteTokenizer tokenizer;
+  Generator generator(*model, {});
+  ASSERT_TRUE(generator.Add(1, {5, 6}, Sampling(1, 10, 0)).ok());
+  const auto tokens = RunAll(generator).at(1).token_ids;
+  const std::string text = *tokenizer.Decode(tokens, SpecialTokens::kKeep);
+  for (const std::int32_t min_tokens : {0, 4}) {
+    SamplingParams stopping = Sampling(1, 10, 0);
+    stopping.stop = {"not in the text", text.substr(5, 3), text.substr(1, 2)};
+    stopping.min_tokens = min_tokens;
+    ASSERT_TRUE(generator.Add(2, {5, 6}, stopping, &tokenizer).ok());
+    const auto stopped = RunAll(generator).at(2);
+    const std::ptrdiff_t end = min_tokens == 0 ? 3 : 8;
+    EXPECT_EQ(stopped.token_ids, std::vector(tokens.begin(), tokens.begin() + end));
+    EXPECT_EQ(stopped.logprobs.size(), stopped.token_ids.size());
+    EXPECT_EQ(stopped.finish_reason, FinishReason::kStop);
+  }
+  // The string is complete at the limit: the sequence stopped, it was not cut.
+  SamplingParams at_limit = Sampling(1, 10, 0);
+  at_limit.stop = {text.substr(6)};
+  ASSERT_TRUE(generator.Add(3, {5, 6}, at_limit, &tokenizer).ok());
+  const auto whole = RunAll(generator).at(3);
+  EXPECT_EQ(whole.token_ids, tokens);
+  EXPECT_EQ(whole.finish_reason, FinishReason::kStop);
+  EXPECT_THAT(generator.Add(4, {5, 6}, at_limit).message(), HasSubstr("need a tokenizer"));
+}
+
+TEST(GeneratorTest, StopTokensAreNotSampledBeforeMinTokens) {
+  constexpr std::int32_t kLeft = 120;  // the first token that does not stop
+  const auto model = GoldenModel("qwen2_tiny");
+  Generator generator(*model, {});
+  SamplingParams sampling = Sampling(1, 12, 1.0);
+  for (std::int32_t id = 0; id < kLeft; ++id) sampling.stop_token_ids.push_back(id);
+  sampling.min_tokens = 6;
+  ASSERT_TRUE(generator.Add(1, {5, 6}, sampling).ok());
+  sampling.min_tokens = 12;
+  ASSERT_TRUE(generator.Add(2, {5, 6}, sampling).ok());
+  const auto done = RunAll(generator);
+  EXPECT_EQ(done.at(2).token_ids.size(), 12U);
+  EXPECT_EQ(done.at(2).finish_reason, FinishReason::kLength);
+  const GeneratedSequence& ended = done.at(1);
+  const auto count = static_cast<std::int64_t>(ended.token_ids.size());
+  ASSERT_GT(count, 6);
+  EXPECT_EQ(ended.finish_reason, FinishReason::kStop);
+
+  // The log-probs are of the tokens that could be sampled: at first those that do not stop.
+  std::vector<std::int64_t> ids = {5, 6};
+  ids.insert(ids.end(), ended.token_ids.begin(), ended.token_ids.end());
+  const at::NoGradGuard no_grad;
+  const auto length = static_cast<std::int64_t>(ids.size());
+  const at::Tensor logits =
+      model->Logits(model->Hidden(torch::tensor(ids, torch::kInt64), std::span(&length, 1)));
+  for (std::int64_t t = 0; t < count; ++t) {
+    const std::int64_t first = t < 6 ? kLeft : 0;
+    const std::int64_t token = ids[static_cast<std::size_t>(2 + t)];
+    ASSERT_GE(token, first);
+    const at::Tensor row = logits[t + 1].narrow(0, first, 128 - first).log_softmax(0);
+    EXPECT_NEAR(ended.logprobs[static_cast<std::size_t>(t)], row[token - first].item<float>(),
+                1e-4);
+  }
+  EXPECT_LT(ended.token_ids.back(), kLeft);
 }
 
 TEST(GeneratorTest, ARemovedSequenceFreesItsRoomAndLeavesTheOthersAlone) {

@@ -50,6 +50,24 @@ TEST(SamplerTest, TokensFollowTheSoftmaxAtTheTemperature) {
     EXPECT_NEAR(counts[i] / kDraws, std::exp(logp[i]), 2e-4);
 }
 
+TEST(SamplerTest, MaskedTokensAreNotSampledAndTheLogprobsAreOfTheOthers) {
+  // A masked token is e^200 times as probable as the others together.
+  const std::vector<float> logits = {0.5f, 200.0f, 2.0f, 0.0f, 201.0f};
+  const std::vector<std::int32_t> masked = {1, 4};
+  const std::vector<double> logp = LogSoftmax({0.5f, 2.0f, 0.0f}, 0.7);
+  Sampler sampler;
+  for (const SamplingParams& params : {With(0.7), With(0.7, 1.0, 4)}) {
+    for (int i = 0; i < 100; ++i) {
+      const auto sampled = sampler.Sample(logits.data(), 5, params, (i + 0.5) / 100, masked);
+      ASSERT_TRUE(sampled.token == 0 || sampled.token == 2 || sampled.token == 3);
+      const std::size_t left = sampled.token == 0 ? 0 : sampled.token == 2 ? 1 : 2;
+      EXPECT_NEAR(sampled.logprob, logp[left], 1e-5);
+    }
+  }
+  EXPECT_EQ(sampler.Sample(logits.data(), 5, With(0), 0, masked).token, 2);
+  EXPECT_EQ(sampler.Sample(logits.data(), 5, With(0), 0).token, 4);
+}
+
 TEST(SamplerTest, LogprobsOfALargeVocabularyAreThoseOfTheSoftmax) {
   const auto logits = RandomLogits(151936, 3, 3.0);
   const auto logp = LogSoftmax(logits, 1.0);

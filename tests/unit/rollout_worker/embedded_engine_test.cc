@@ -8,6 +8,7 @@
 
 #include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
+#include "tests/support/byte_tokenizer.h"
 
 namespace buttress {
 namespace {
@@ -37,7 +38,7 @@ class EmbeddedEngineTest : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
   std::unique_ptr<InferenceEngine> MakeEngine() {
-    auto engine = MakeEmbeddedEngine(model_, worker_, Version(0));
+    auto engine = MakeEmbeddedEngine(model_, worker_, Version(0), &tokenizer_);
     EXPECT_TRUE(engine.ok()) << engine.status().ToString();
     return *std::move(engine);
   }
@@ -78,6 +79,7 @@ class EmbeddedEngineTest : public ::testing::Test {
   std::filesystem::path folder_;
   ModelPathConfig model_;
   WorkerConfig worker_;
+  const ByteTokenizer tokenizer_;
 };
 
 TEST_F(EmbeddedEngineTest, EverySampleEndsOnceWithAllOfItsFields) {
@@ -111,6 +113,32 @@ TEST_F(EmbeddedEngineTest, ASampleThatCannotRunFailsAndTheOthersContinue) {
   EXPECT_EQ(results[0].completion.finish_reason, FinishReason::kError);
   EXPECT_EQ(results[0].status.code(), StatusCode::kInvalidArgument);
   EXPECT_TRUE(results[1].status.ok());
+}
+
+TEST_F(EmbeddedEngineTest, SamplesEndAtTheTokensAndTextsOfTheirSamplingAlone) {
+  const auto engine = MakeEngine();
+  SampleRequest free = Request(0, 40);
+  free.sampling.temperature = 0;
+  ASSERT_TRUE(engine->Submit(free).ok());
+  const auto tokens = Collect(*engine, 1)[0].completion.token_ids;
+  ASSERT_EQ(tokens.size(), 40U);
+  const std::string text = *tokenizer_.Decode(tokens, SpecialTokens::kKeep);
+
+  SampleRequest by_token = free;
+  by_token.id.index = 1;
+  by_token.sampling.stop_token_ids = {tokens[4]};
+  SampleRequest by_text = free;
+  by_text.id.index = 2;
+  by_text.sampling.stop = {text.substr(5, 3)};
+  ASSERT_TRUE(engine->Submit(by_token).ok());
+  ASSERT_TRUE(engine->Submit(by_text).ok());
+  const auto results = Collect(*engine, 2);
+  const auto& first = results.at(1).completion;
+  const auto& second = results.at(2).completion;
+  EXPECT_EQ(first.token_ids.size(), text.find(static_cast<char>(tokens[4])) + 1);
+  EXPECT_EQ(second.token_ids.size(), text.find(by_text.sampling.stop[0]) + 3);
+  EXPECT_EQ(first.finish_reason, FinishReason::kStop);
+  EXPECT_EQ(second.finish_reason, FinishReason::kStop);
 }
 
 TEST_F(EmbeddedEngineTest, AFullQueueIsRefused) {

@@ -3,9 +3,9 @@
 #include <gmock/gmock.h>
 #include <torch/types.h>
 
+#include <cctype>
 #include <filesystem>
 #include <nlohmann/json.hpp>
-#include <numeric>
 
 #include "cli/new_model_folder.h"
 #include "lib/base/file.h"
@@ -39,17 +39,14 @@ class EvalTest : public ::testing::Test {
     const auto random = Transformer::Random(*config, ModelDtype::kFloat32, {}, 5);
     ASSERT_TRUE(random.ok());
     ASSERT_TRUE(SaveModelFolder(**random, Model(), Model()).ok());
-    // Most tokens end an answer, so that none is cut off: what is cut off counts as wrong.
-    std::vector<std::int32_t> ends(static_cast<std::size_t>(config->vocab_size) - 3);
-    std::iota(ends.begin(), ends.end(), 0);
-    ASSERT_TRUE(WriteFileAtomic(JoinPath(Model(), "generation_config.json"),
-                                nlohmann::json{{"eos_token_id", ends}}.dump())
-                    .ok());
     options_.model.path = Model();
     options_.prompts = JoinPath(folder_, "prompts.jsonl");
     options_.reward.verifier = "exact";
     options_.sampling.temperature = 0;
     options_.sampling.max_tokens = kMaxTokens;
+    // A digit ends an answer, so that none is cut off: what is cut off counts as wrong.
+    for (char digit = '0'; digit <= '9'; ++digit) options_.sampling.stop.emplace_back(1, digit);
+    options_.sampling.include_stop = true;
   }
 
   void TearDown() override { std::filesystem::remove_all(folder_); }
@@ -62,7 +59,7 @@ class EvalTest : public ::testing::Test {
     const auto tokenizer = Tokenizer::Load(Model());
     const auto encoded = (*tokenizer)->Encode(prompt);
     std::vector<std::int64_t> tokens(encoded->begin(), encoded->end());
-    std::vector<std::int32_t> answer;
+    std::string answer;
     const at::NoGradGuard no_grad;
     for (std::int32_t t = 0; t < kMaxTokens; ++t) {
       const auto length = static_cast<std::int64_t>(tokens.size());
@@ -70,11 +67,12 @@ class EvalTest : public ::testing::Test {
           (*model)->Hidden(torch::tensor(tokens, torch::kInt64), std::span(&length, 1));
       tokens.push_back(
           (*model)->Logits(hidden).select(0, length - 1).argmax().item<std::int64_t>());
-      answer.push_back(static_cast<std::int32_t>(tokens.back()));
-      const auto& eos = (*model)->config().eos_token_ids;
-      if (std::find(eos.begin(), eos.end(), answer.back()) != eos.end()) break;
+      const auto token = static_cast<std::int32_t>(tokens.back());
+      answer += (*tokenizer)->TokenBytes(token);
+      if (token == (*tokenizer)->eos_token_id() || (!answer.empty() && std::isdigit(answer.back())))
+        break;
     }
-    return *(*tokenizer)->Decode(answer, SpecialTokens::kSkip);
+    return answer;
   }
 
   void WritePrompts(const std::vector<std::string>& answers) const {
@@ -110,15 +108,43 @@ TEST_F(EvalTest, AccuracyIsTheShareOfAnswersThatTheModelGives) {
   EXPECT_EQ(first_two->correct, 1);
 }
 
+TEST_F(EvalTest, AnswersEndAtStopStringsAndNotBeforeMinTokens) {
+  std::vector<std::string> answers;
+  for (const std::string& prompt : kPrompts) answers.push_back(Answer(prompt));
+  WritePrompts(answers);
+  const auto with_stop = Evaluate(options_);
+  ASSERT_TRUE(with_stop.ok()) << with_stop.status().ToString();
+  EXPECT_EQ(with_stop->correct, 6);
+  EXPECT_EQ(with_stop->truncated, 0);
+
+  options_.sampling.include_stop = false;
+  const auto without = Evaluate(options_);
+  ASSERT_TRUE(without.ok()) << without.status().ToString();
+  EXPECT_EQ(without->tokens, with_stop->tokens);
+  EXPECT_EQ(without->correct, 0);
+
+  options_.sampling.min_tokens = kMaxTokens;
+  const auto whole = Evaluate(options_);
+  ASSERT_TRUE(whole.ok()) << whole.status().ToString();
+  EXPECT_EQ(whole->tokens, 6 * kMaxTokens);
+  EXPECT_EQ(whole->truncated, 6);
+}
+
 TEST_F(EvalTest, TheCommandWritesItsResultAsJson) {
   std::vector<std::string> answers(kPrompts.size(), "none");
   answers[0] = Answer(kPrompts[0]);
   WritePrompts(answers);
+  const std::string config = JoinPath(folder_, "run.yaml");
+  ASSERT_TRUE(WriteFileAtomic(config,
+                              "run: {data: {prompts: p}, model: {path: m}, sampling: {stop: "
+                              "['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'], "
+                              "include_stop: true}}\n")
+                  .ok());
   const std::string out = JoinPath(folder_, "result.json");
   std::vector<std::string> words = {
-      "eval",  "--model",   Model(), "--prompts",    options_.prompts,           "--verifier",
-      "exact", "--threads", "1",     "--max-tokens", std::to_string(kMaxTokens), "--json",
-      "--out", out};
+      "eval",       config,  "--model",   Model(), "--prompts",    options_.prompts,
+      "--verifier", "exact", "--threads", "1",     "--max-tokens", std::to_string(kMaxTokens),
+      "--json",     "--out", out};
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   ASSERT_EQ(RunEval(static_cast<int>(argv.size()), argv.data()), 0);

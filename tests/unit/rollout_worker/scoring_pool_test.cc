@@ -9,6 +9,8 @@
 #include <map>
 #include <set>
 
+#include "tests/support/byte_tokenizer.h"
+
 namespace buttress {
 namespace {
 
@@ -17,17 +19,9 @@ using ::testing::HasSubstr;
 
 constexpr milliseconds kLong(20000);
 
-// Has one token per byte. Token 256 is special and ends a sequence; larger ids do not decode.
-class ByteTokenizer : public Tokenizer {
+// Token 256 is special and ends a sequence; larger ids do not decode.
+class EndTokenizer : public ByteTokenizer {
  public:
-  Result<std::vector<std::int32_t>> Encode(std::string_view text) const override {
-    return std::vector<std::int32_t>(text.begin(), text.end());
-  }
-
-  std::vector<std::int32_t> AddSpecialTokens(std::vector<std::int32_t> tokens) const override {
-    return tokens;
-  }
-
   Result<std::string> Decode(std::span<const std::int32_t> tokens,
                              SpecialTokens special) const override {
     std::string text;
@@ -41,21 +35,7 @@ class ByteTokenizer : public Tokenizer {
 
   std::int32_t vocab_size() const override { return 257; }
 
-  std::int32_t TokenId(std::string_view /*token*/) const override { return -1; }
-
   std::int32_t eos_token_id() const override { return 256; }
-
-  std::int32_t pad_token_id() const override { return -1; }
-
-  const std::map<std::string, std::string>& special_tokens() const override {
-    return special_tokens_;
-  }
-
-  const std::string& chat_template() const override { return none_; }
-
- private:
-  const std::map<std::string, std::string> special_tokens_ = {};
-  std::string none_;
 };
 
 class FakeClock : public Clock {
@@ -154,7 +134,7 @@ class ScoringPoolTest : public ::testing::Test {
     return scored.empty() ? Completion() : scored.front().completion;
   }
 
-  ByteTokenizer tokenizer_;
+  EndTokenizer tokenizer_;
   Metrics metrics_{"worker"};
   FakeClock clock_;
 };

@@ -54,6 +54,24 @@ TEST_F(TokenizerFamiliesTest, EveryFamilyEncodesAndDecodesAsHuggingFace) {
   }
 }
 
+TEST_F(TokenizerFamiliesTest, TheBytesOfTokensAreTheTextBehindAnotherToken) {
+  for (const json& family : golden_["families"]) {
+    SCOPED_TRACE(family["name"].get<std::string>());
+    const auto tokenizer = LoadFrom(FamilyFile(golden_, family).dump());
+    ASSERT_TRUE(tokenizer.ok()) << tokenizer.status().ToString();
+    const std::vector<std::int32_t> first = *(*tokenizer)->Encode("x");
+    const std::string before = *(*tokenizer)->Decode(first, SpecialTokens::kSkip);
+    for (const json& row : family["ids"]) {
+      const std::vector<std::int32_t> ids = row;
+      std::vector<std::int32_t> all = first;
+      all.insert(all.end(), ids.begin(), ids.end());
+      std::string bytes = before;
+      for (const std::int32_t id : ids) bytes += (*tokenizer)->TokenBytes(id);
+      EXPECT_EQ(bytes, *(*tokenizer)->Decode(all, SpecialTokens::kSkip)) << row;
+    }
+  }
+}
+
 TEST_F(TokenizerFamiliesTest, TheConfigMayTurnBosOffAndEosOn) {
   const auto frame = [&](const std::string& config) {
     const auto tokenizer = LoadFrom(File("llama2").dump(), config);

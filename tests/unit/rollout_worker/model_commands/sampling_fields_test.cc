@@ -18,6 +18,7 @@ TEST(SamplingFieldsTest, ARowReplacesTheFlagsItNames) {
   sampling.temperature = 0.25;
   const auto row = RowOf(
       R"({"id": 1, "text": "a", "top_p": 0.5, "max_tokens": 7, "stop_token_ids": [3, 4],
+          "stop": ["a", "b"], "min_tokens": 2, "include_stop": true,
           "seed": 18446744073709551615})");
   ASSERT_TRUE(CheckFields(row).ok());
   ASSERT_TRUE(ReadSamplingFields(row, sampling).ok());
@@ -25,6 +26,9 @@ TEST(SamplingFieldsTest, ARowReplacesTheFlagsItNames) {
   EXPECT_EQ(sampling.top_p, 0.5);
   EXPECT_EQ(sampling.max_tokens, 7);
   EXPECT_EQ(sampling.stop_token_ids, (std::vector<std::int32_t>{3, 4}));
+  EXPECT_EQ(sampling.stop, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(sampling.min_tokens, 2);
+  EXPECT_TRUE(sampling.include_stop);
   EXPECT_EQ(sampling.seed, 18446744073709551615ULL);
 }
 
@@ -45,7 +49,8 @@ TEST(SamplingFieldsTest, ValuesOfAnotherTypeOrRangeAreRefused) {
   for (const char* row :
        {R"({"max_tokens": 0})", R"({"max_tokens": 1.5})", R"({"max_tokens": 2147483648})",
         R"({"temperature": "1"})", R"({"stop_token_ids": 5})", R"({"stop_token_ids": [-1]})",
-        R"({"seed": -1})"}) {
+        R"({"stop": 5})", R"({"stop": ["a", 5]})", R"({"min_tokens": -1})",
+        R"({"include_stop": 1})", R"({"seed": -1})"}) {
     EXPECT_EQ(ReadSamplingFields(RowOf(row), sampling).code(), StatusCode::kInvalidArgument) << row;
   }
 }

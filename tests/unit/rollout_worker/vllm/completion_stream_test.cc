@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "rollout_worker/vllm/protocol.h"
+#include "tests/support/byte_tokenizer.h"
 
 namespace buttress {
 namespace {
@@ -33,6 +34,43 @@ TEST(CompletionStreamTest, ChunksOfSeveralTokensAndPiecesOfAnySizeGiveTheSameRes
     EXPECT_THAT(stream.logprobs(), ElementsAre(-0.5F, -0.25F, -1.0F));
     EXPECT_EQ(stream.finish_reason(), FinishReason::kStop);
   }
+}
+
+TEST(CompletionStreamTest, TokensBehindAStopStringAreDropped) {
+  const ByteTokenizer tokenizer;
+  StopMatcher stops(tokenizer, {"bc"}, 0);
+  CompletionStream stream(3, 8, &stops);
+  const auto chunk = [](const std::string& ids, const std::string& logprobs,
+                        const std::string& finish) {
+    return "data: {\"choices\":[{\"token_ids\":" + ids +
+           ",\"logprobs\":{\"token_logprobs\":" + logprobs + "},\"finish_reason\":" + finish +
+           "}]}\n";
+  };
+  ASSERT_TRUE(stream.Read(chunk("[97,98]", "[-1,-2]", "null")).ok());
+  EXPECT_EQ(stream.finish_reason(), FinishReason::kUnspecified);
+  // Several tokens come at once from a server that drafts them.
+  ASSERT_TRUE(stream.Read(chunk("[99,100,101]", "[-3,-4,-5]", "\"stop\"")).ok());
+  ASSERT_TRUE(
+      stream
+          .Read("data: {\"choices\":[],\"usage\":{\"prompt_tokens\":3,\"completion_tokens\":5}}\n")
+          .ok());
+  EXPECT_TRUE(stream.Finish().ok()) << stream.Finish().ToString();
+  EXPECT_THAT(stream.token_ids(), ElementsAre(97, 98, 99));
+  EXPECT_THAT(stream.logprobs(), ElementsAre(-1, -2, -3));
+  EXPECT_FALSE(stream.cut());
+}
+
+TEST(CompletionStreamTest, AServerThatGoesOnBehindAStopStringIsCut) {
+  const ByteTokenizer tokenizer;
+  StopMatcher stops(tokenizer, {"b"}, 0);
+  CompletionStream stream(3, 8, &stops);
+  const Status status = stream.Read(
+      "data: {\"choices\":[{\"token_ids\":[97,98],\"logprobs\":{\"token_logprobs\":[-1,-2]},"
+      "\"finish_reason\":null}]}\n");
+  EXPECT_EQ(status.code(), StatusCode::kCancelled);
+  EXPECT_TRUE(stream.cut());
+  EXPECT_TRUE(stream.Finish().ok());
+  EXPECT_EQ(stream.finish_reason(), FinishReason::kStop);
 }
 
 TEST(CompletionStreamTest, ValuesOfTheWrongTypeAreRefused) {

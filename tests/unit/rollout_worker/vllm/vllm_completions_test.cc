@@ -28,6 +28,8 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
   SampleRequest request = RequestOf(0);
   request.sampling.seed = 0xffffffffffffffffULL;
   request.sampling.stop_token_ids = {2, 7};
+  request.sampling.stop = {"one", "two", "three", "four", "five"};
+  request.sampling.min_tokens = 4;
   ASSERT_TRUE(engine->Submit(request).ok());
   PollFor(*engine, 1);
   const nlohmann::json body = server.completions().at(0);
@@ -36,7 +38,7 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"n", 1},
                                    {"stream", true},
                                    {"max_tokens", 16},
-                                   {"min_tokens", 0},
+                                   {"min_tokens", 4},
                                    {"temperature", 0.7},
                                    {"top_p", 1.0},
                                    {"top_k", -1},
@@ -45,6 +47,8 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"presence_penalty", 0.0},
                                    {"frequency_penalty", 0.0},
                                    {"seed", 0x7fffffffffffffffULL},
+                                   {"stop", {"one", "two", "three", "four"}},
+                                   {"include_stop_str_in_output", true},
                                    {"stop_token_ids", {2, 7}},
                                    {"ignore_eos", true},
                                    {"logprobs", 0},
@@ -54,6 +58,47 @@ TEST(VllmCompletionsTest, EverySamplingFieldIsSentWithTheSeedAndSaltOfTheSample)
                                    {"stream_options", {{"include_usage", true}}}};
   EXPECT_EQ(body, expected);
   EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0"));
+}
+
+TEST(VllmCompletionsTest, AStopStringThatTheServerPassesOverEndsTheCompletion) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  SampleRequest request = RequestOf(0);
+  request.sampling.stop = {TextAt(kModelFolder, 4, 6)};  // tokens 1 and 2 of the completion
+  server.Fail({Fault::kStallAfterThree});
+  ASSERT_TRUE(engine->Submit(request).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 6));
+  EXPECT_EQ(result.completion.logprobs.size(), 3U);
+  EXPECT_EQ(result.completion.finish_reason, FinishReason::kStop);
+  EXPECT_TRUE(server.WaitForLeft(1));
+  // The server did nothing wrong, and serves on.
+  ASSERT_TRUE(engine->Submit(RequestOf(1)).ok());
+  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 8));
+  EXPECT_THAT(server.request_ids(), ElementsAre("g17-l2-s0-a0", "g17-l2-s1-a0"));
+}
+
+TEST(VllmCompletionsTest, AStopStringAtTheLastTokenIsAStopWhateverTheServerSays) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  SampleRequest request = RequestOf(0, 4);  // the server's reason is "length"
+  request.sampling.stop = {TextAt(kModelFolder, 5, 7)};
+  ASSERT_TRUE(engine->Submit(request).ok());
+  const EngineResult result = PollFor(*engine, 1)[0];
+  EXPECT_TRUE(result.status.ok()) << result.status.ToString();
+  EXPECT_EQ(result.completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
+  EXPECT_EQ(result.completion.finish_reason, FinishReason::kStop);
+}
+
+TEST(VllmCompletionsTest, StopStringsBeforeMinTokensArePassedOver) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  SampleRequest request = RequestOf(0);
+  request.sampling.stop = {TextAt(kModelFolder, 4, 5), TextAt(kModelFolder, 6, 7)};
+  request.sampling.min_tokens = 3;
+  ASSERT_TRUE(engine->Submit(request).ok());
+  EXPECT_EQ(PollFor(*engine, 1)[0].completion.token_ids, ScriptedVllm::Tokens(kModelFolder, 3, 7));
 }
 
 TEST(VllmCompletionsTest, MaxTokensAreClampedToTheRoomOfTheServerAndLongPromptsAreRefused) {

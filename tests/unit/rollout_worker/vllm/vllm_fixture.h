@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "rollout_worker/vllm/vllm_engine.h"
+#include "tests/support/byte_tokenizer.h"
 #include "tests/support/scripted_vllm.h"
 
 namespace buttress {
@@ -31,7 +32,8 @@ inline ModelPathConfig StartModel() {
 }
 
 inline std::unique_ptr<InferenceEngine> StartEngine(const VllmConfig& config) {
-  auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion());
+  static const ByteTokenizer tokenizer;
+  auto engine = MakeVllmEngine(StartModel(), config, PolicyVersion(), &tokenizer);
   EXPECT_TRUE(engine.ok()) << engine.status().ToString();
   return engine.ok() ? *std::move(engine) : nullptr;
 }
@@ -45,6 +47,12 @@ inline SampleRequest RequestOf(std::int32_t index, std::int32_t max_tokens = 16)
   request.sampling.temperature = 0.7;
   request.sampling.seed = 90211 + static_cast<std::uint64_t>(index);
   return request;
+}
+
+// What the tokens of these positions are as text.
+inline std::string TextAt(const std::string& weights, std::size_t begin, std::size_t end) {
+  const auto tokens = ScriptedVllm::Tokens(weights, begin, end);
+  return std::string(tokens.begin(), tokens.end());
 }
 
 // Polls until there are `count` results, for at most half a minute.

@@ -45,6 +45,26 @@ TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   EXPECT_EQ(again["seed"] == server.completions().at(0)["seed"], kept == 0);
 }
 
+TEST(VllmWeightsTest, AStopStringMayBeginUnderOneVersionAndEndUnderTheNext) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  server.Fail({Fault::kHoldUntilPause});  // after two tokens
+  SampleRequest request = RequestOf(0);
+  request.sampling.stop = {TextAt(kModelFolder, 4, 5) + TextAt(ManifestOf(1).folder, 5, 6)};
+  request.sampling.min_tokens = 2;
+  ASSERT_TRUE(engine->Submit(request).ok());
+  ASSERT_TRUE(server.WaitForCompletions(1));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  const Completion completion = PollFor(*engine, 1)[0].completion;
+  ExpectTokensOfSegments(completion);
+  const auto kept = static_cast<std::size_t>(completion.segments.back().first_token);
+  EXPECT_EQ(server.completions().at(1)["min_tokens"], 2 - kept);
+  if (kept == 2) {  // the two tokens may arrive after the interruption
+    EXPECT_EQ(completion.token_ids.size(), 3U);
+    EXPECT_EQ(completion.finish_reason, FinishReason::kStop);
+  }
+}
+
 TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfTheServer) {
   ScriptedVllm server;
   VllmConfig config = ConfigOf({server.url()});
