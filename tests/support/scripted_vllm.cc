@@ -376,7 +376,8 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
       }
     }
     const bool greedy_mask = body["top_k"] == 1 && settings_.processed;
-    const double logprob = greedy_mask ? 0 : LogprobAt(call.weights, prompt + i) + shift();
+    const double logprob =
+        greedy_mask ? settings_.top_1_logprob : LogprobAt(call.weights, prompt + i) + shift();
     Json choice =
         ChoiceOf({TokenAt(call.weights, prompt + i)}, {logprob}, i + 1 == count ? finish : nullptr);
     if (fault == Fault::kNoFinish) choice["finish_reason"] = nullptr;

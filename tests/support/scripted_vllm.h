@@ -53,7 +53,8 @@ class ScriptedVllm {
     std::string api_key;
     std::string logprobs_mode = "processed_logprobs";
     std::string generation_config = "vllm";
-    bool processed = true;  // what its log-probs really are
+    bool processed = true;     // what its log-probs really are
+    double top_1_logprob = 0;  // of a token with top_k = 1, if they are
     bool lists_routes = true;
     std::string missing_route;
     std::int64_t max_model_len = 64;

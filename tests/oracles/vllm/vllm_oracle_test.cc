@@ -196,7 +196,7 @@ class VllmOracleTest : public ::testing::Test {
 };
 
 TEST_F(VllmOracleTest, LogprobsAtATemperatureAreOurModelsBeforeAndAfterAWeightUpdate) {
-  StartEngine();
+  ASSERT_NO_FATAL_FAILURE(StartEngine());
   for (std::uint64_t step = 0; step < 2; ++step) {
     const WeightManifest manifest = Publish(step);
     const Status updated = engine_->UpdateWeights(manifest, InFlight::kKeep);
@@ -207,7 +207,7 @@ TEST_F(VllmOracleTest, LogprobsAtATemperatureAreOurModelsBeforeAndAfterAWeightUp
 }
 
 TEST_F(VllmOracleTest, WeightsThatTheServerDidNotTakeAreNoticed) {
-  StartEngine();
+  ASSERT_NO_FATAL_FAILURE(StartEngine());
   const WeightManifest first = Publish(0);
   ASSERT_TRUE(engine_->UpdateWeights(first, InFlight::kKeep).ok());
   ChangeWeights();
@@ -220,7 +220,7 @@ TEST_F(VllmOracleTest, WeightsThatTheServerDidNotTakeAreNoticed) {
 }
 
 TEST_F(VllmOracleTest, CompletionsInFlightGoOnUnderNewWeightsAndACancelledOneEnds) {
-  StartEngine();
+  ASSERT_NO_FATAL_FAILURE(StartEngine());
   ASSERT_TRUE(engine_->UpdateWeights(Publish(0), InFlight::kKeep).ok());
   for (std::int32_t i = 0; i < kCompletions; ++i) ASSERT_TRUE(engine_->Submit(Request(i)).ok());
   engine_->Cancel(Request(kCompletions - 1).id);

@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "lib/base/file.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
@@ -40,6 +42,15 @@ TEST(VllmStartTest, AServerThatWouldSampleDifferentlyIsRefusedWithTheFlagsToSet)
 TEST(VllmStartTest, LogprobsOfAnotherDistributionAreDetectedWhateverTheServerReports) {
   ScriptedVllm::Settings settings;
   settings.processed = false;
+  ExpectRefusal(settings, "log-probs of another distribution");
+}
+
+TEST(VllmStartTest, TokensWhoseLogitsTieAreSampledFromTheDistributionThatIsReported) {
+  ScriptedVllm::Settings settings;
+  settings.top_1_logprob = -std::log(2.0);
+  const ScriptedVllm server(settings);
+  EXPECT_TRUE(StatusOfStart(server).ok());
+  settings.top_1_logprob = -0.5;
   ExpectRefusal(settings, "log-probs of another distribution");
 }
 
