@@ -225,11 +225,9 @@ Result<Socket> Invite(const LivenessOptions& options, bool one_machine, Invitati
   if (::getrandom(invitation.key.data(), invitation.key.size(), 0) !=
       static_cast<ssize_t>(invitation.key.size()))
     return Unavailable("key of heartbeats: no random numbers");
-  std::vector<std::uint32_t> addresses = {htonl(INADDR_LOOPBACK)};
-  if (!one_machine) {
-    const auto own = AddressesOfMachine(options.interface);
-    addresses.insert(addresses.end(), own.begin(), own.end());
-  }
+  const std::vector<std::uint32_t> addresses =
+      one_machine ? std::vector<std::uint32_t>{htonl(INADDR_LOOPBACK)}
+                  : AddressesOfMachine(options.interface);
   std::copy_n(addresses.begin(), std::min(addresses.size(), kAddressesMax), invitation.addresses);
   return ListenForHeartbeats(one_machine, invitation.port);
 }

@@ -105,6 +105,7 @@ class MpiWork : public Work {
 
   Status Wait(Milliseconds timeout) override {
     const auto started = SteadyClock::now();
+    const std::string call = fmt::format("MPI {}", what_);
     PollPause pause;
     for (;;) {
       if (broken) return Aborted(fmt::format("MPI {}: the group was aborted", what_));
@@ -112,8 +113,7 @@ class MpiWork : public Work {
       BUTTRESS_RETURN_IF_ERROR(FromMpi(MPI_Test(&request_, &done, MPI_STATUS_IGNORE), what_));
       if (done != 0) return OkStatus();
       const auto waited = std::chrono::duration_cast<Milliseconds>(SteadyClock::now() - started);
-      if (Status status = MayWait(liveness_, fmt::format("MPI {}", what_), waited, timeout);
-          !status.ok()) {
+      if (Status status = MayWait(liveness_, call, waited, timeout); !status.ok()) {
         broken = true;
         return status;
       }

@@ -94,6 +94,14 @@ RopeSpec ReadRope(ConfigReader& fields, double default_theta) {
                                : ReadRopeObject(fields, "rope_scaling", scaling, theta);
 }
 
+void ReadAttentionBias(ConfigReader& fields, ModelConfig& config) {
+  const bool bias = fields.Flag("attention_bias", false);
+  for (BlockSpec& block : config.blocks) {
+    block.qkv_bias = bias;
+    block.out_bias = bias;
+  }
+}
+
 std::vector<std::int64_t> ReadWindows(ConfigReader& fields, std::int64_t window,
                                       std::vector<std::int64_t> fallback) {
   const json* types = fields.Find("layer_types");

@@ -27,6 +27,9 @@ RopeSpec ReadRope(ConfigReader& fields, double default_theta);
 RopeSpec ReadRopeObject(ConfigReader& fields, std::string_view name, const nlohmann::json* object,
                         double default_theta);
 
+// Reads attention_bias, the biases of all projections of attention.
+void ReadAttentionBias(ConfigReader& fields, ModelConfig& config);
+
 // Reads layer_types: `window` for each sliding_attention, 0 for each full_attention. Returns
 // `fallback` if the field is missing, and refuses a list of another length.
 std::vector<std::int64_t> ReadWindows(ConfigReader& fields, std::int64_t window,

@@ -22,7 +22,7 @@ ModelConfig ReadGemma(ConfigReader& fields, std::size_t pattern) {
   for (std::size_t i = 1; i <= config.blocks.size(); ++i)
     windows.push_back(i % pattern == 0 ? 0 : window);
   windows = ReadWindows(fields, window, std::move(windows));
-  const bool bias = fields.Flag("attention_bias", false);
+  ReadAttentionBias(fields, config);
   const double scalar = fields.PositiveNumber("query_pre_attn_scalar", 256);
   config.final_norm.adds_one = true;
   config.embedding_scale = std::sqrt(static_cast<double>(config.hidden_size));
@@ -30,8 +30,6 @@ ModelConfig ReadGemma(ConfigReader& fields, std::size_t pattern) {
     BlockSpec& block = config.blocks[i];
     block.attention.window = windows[i];
     block.attention.scale = 1.0 / std::sqrt(scalar);
-    block.qkv_bias = bias;
-    block.out_bias = bias;
     block.post_norms = true;
     block.norm.adds_one = true;
     block.activation = Activation::kGeluTanh;

@@ -11,11 +11,7 @@ ModelConfig ReadLlama(ConfigReader& fields) {
   config.ropes = {ReadRope(fields, 10000)};
   fields.Require("hidden_act", "silu");
   fields.Require("mlp_bias", false);
-  const bool bias = fields.Flag("attention_bias", false);
-  for (BlockSpec& block : config.blocks) {
-    block.qkv_bias = bias;
-    block.out_bias = bias;
-  }
+  ReadAttentionBias(fields, config);
   return config;
 }
 

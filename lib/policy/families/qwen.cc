@@ -88,12 +88,8 @@ ModelConfig ReadQwen2(ConfigReader& fields) {
 
 ModelConfig ReadQwen3(ConfigReader& fields) {
   ModelConfig config = ReadQwen(fields, {.head_dim = 128});
-  const bool bias = fields.Flag("attention_bias", false);
-  for (BlockSpec& block : config.blocks) {
-    block.qkv_bias = bias;
-    block.out_bias = bias;
-    block.qk_norm = true;
-  }
+  ReadAttentionBias(fields, config);
+  for (BlockSpec& block : config.blocks) block.qk_norm = true;
   return config;
 }
 
@@ -105,14 +101,12 @@ ModelConfig ReadQwen3Moe(ConfigReader& fields) {
   fields.Find("sliding_window");  // of no effect without use_sliding_window
   fields.Find("max_window_layers");
   CheckBalanceLoss(fields);
-  const bool bias = fields.Flag("attention_bias", false);
+  ReadAttentionBias(fields, config);
   const ExpertSpec experts = ReadExperts(fields);
   const std::int64_t expert_width = fields.Dimension("moe_intermediate_size", 768);
   const std::vector<bool> dense = ReadDenseLayers(fields, config.blocks.size());
   for (std::size_t i = 0; i < config.blocks.size(); ++i) {
     BlockSpec& block = config.blocks[i];
-    block.qkv_bias = bias;
-    block.out_bias = bias;
     block.qk_norm = true;
     if (dense[i]) continue;
     block.F = expert_width;

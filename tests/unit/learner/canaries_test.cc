@@ -7,13 +7,13 @@
 #include <limits>
 
 #include "lib/policy/generator.h"
-#include "tests/unit/learner/random_model.h"
+#include "tests/unit/learner/small_model.h"
 
 namespace buttress {
 namespace {
 
 TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
-  const auto model = RandomModel(1);
+  const auto model = SmallModel();
   const auto canaries = GreedyCanaries(*model);
   ASSERT_TRUE(canaries.ok()) << canaries.status().ToString();
   Generator generator(*model, {});
@@ -35,8 +35,8 @@ TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
 }
 
 TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
-  const auto a = GreedyCanaries(*RandomModel(1));
-  const auto b = GreedyCanaries(*RandomModel(2));
+  const auto a = GreedyCanaries(*SmallModel());
+  const auto b = GreedyCanaries(*SmallModel(ModelDtype::kFloat32, 8));
   ASSERT_TRUE(a.ok() && b.ok());
   for (std::size_t c = 0; c < a->size(); ++c) {
     EXPECT_EQ((*a)[c].prompt_token_ids, (*b)[c].prompt_token_ids);
@@ -45,7 +45,7 @@ TEST(CanariesTest, PromptsDoNotDependOnTheWeightsButLogprobsDo) {
 }
 
 TEST(CanariesTest, WeightsThatAreNotFiniteAreRejected) {
-  const auto model = RandomModel(1);
+  const auto model = SmallModel();
   {
     const at::NoGradGuard no_grad;
     at::Tensor(model->weights().final_norm_D).fill_(std::numeric_limits<float>::quiet_NaN());

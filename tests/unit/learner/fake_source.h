@@ -1,46 +1,19 @@
-// Batches made from a seed, and a small model of random weights; for tests of the trainer.
+// Batches made from a seed, for tests of the trainer.
 #pragma once
 
 #include <cmath>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "learner/batch_source.h"
-#include "lib/base/check.h"
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"
-#include "lib/policy/transformer.h"
 #include "lib/rl/collapse/acr.h"
+#include "tests/unit/learner/small_model.h"
 
 namespace buttress {
-
-inline ModelConfig SmallModelConfig() {
-  ModelConfig config;
-  config.architecture = "Qwen2ForCausalLM";
-  config.vocab_size = 13;
-  config.hidden_size = 16;
-  BlockSpec block;
-  block.D = 16;
-  block.F = 32;
-  block.attention.H = 2;
-  block.attention.K = 1;
-  block.attention.C = 8;
-  block.qkv_bias = true;
-  config.blocks.assign(2, block);
-  config.max_positions = 64;
-  config.eos_token_ids = {0};
-  config.initializer_range = 0.2;
-  return config;
-}
-
-inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kFloat32) {
-  auto model = Transformer::Random(SmallModelConfig(), dtype, {}, 7);
-  BUTTRESS_CHECK(model.ok(), model.status().ToString());
-  return *std::move(model);
-}
 
 inline RunSettings SmallRun() {
   RunSettings run;

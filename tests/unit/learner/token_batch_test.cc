@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
-#include "tests/unit/learner/random_model.h"
+#include "tests/unit/learner/small_model.h"
 
 namespace buttress {
 namespace {
@@ -13,7 +13,7 @@ using Tokens = std::vector<std::int32_t>;
 constexpr PassOptions kOptions = {0.9, 8, EntropyMode::kNone};
 
 TEST(TokenBatchTest, CompletionsShareTheRowsOfTheirPromptAndKeepTheirLogprobs) {
-  const auto model = RandomModel(1);
+  const auto model = SmallModel();
   const std::vector<std::pair<Tokens, std::vector<Tokens>>> groups = {
       {{1, 2, 3}, {{4, 5, 6}, {7}, {8, 9}}}, {{1, 2}, {{3}, {3, 4}}}, {{5}, {{6, 7, 8, 9}}}};
   const std::vector<TokenSpan> middle = {{0, 1}, {2, 3}};
