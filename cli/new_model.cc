@@ -5,6 +5,7 @@
 
 #include "cli/command.h"
 #include "cli/new_model_folder.h"
+#include "lib/config/choice_option.h"
 
 namespace buttress {
 
@@ -16,6 +17,7 @@ std::function<Status()> AddNewModel(CLI::App& app) {
 
   const auto flags = std::make_shared<Flags>();
   app.add_option("--out", flags->folder, "folder to create")->required();
+  AddChoice(app, "--family", flags->model.family, "family of the model");
   app.add_option("--characters", flags->model.characters,
                  "all characters of prompts and responses; each becomes a token");
   app.add_option("--text", flags->model.text,

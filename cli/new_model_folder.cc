@@ -16,27 +16,46 @@ using nlohmann::ordered_json;
 
 constexpr std::int64_t kMaxSize = 1 << 20;
 
+// What config.json of a family says beside the fields that all of them have.
+ordered_json FamilyJson(const NewModelOptions& options) {
+  switch (options.family) {
+    case NewModelFamily::kQwen2:
+      return {{"architectures", {"Qwen2ForCausalLM"}}, {"use_sliding_window", false}};
+    case NewModelFamily::kQwen3:
+      return {{"architectures", {"Qwen3ForCausalLM"}},
+              {"use_sliding_window", false},
+              {"attention_bias", false},
+              {"head_dim", options.hidden / options.heads}};
+    case NewModelFamily::kLlama:
+      return {{"architectures", {"LlamaForCausalLM"}},
+              {"attention_bias", false},
+              {"mlp_bias", false},
+              {"head_dim", options.hidden / options.heads}};
+  }
+  return {};
+}
+
 ordered_json ModelConfigJson(const NewModelOptions& options, const NewTokenizer& tokenizer) {
-  return {{"architectures", {"Qwen2ForCausalLM"}},
-          {"model_type", "qwen2"},
-          {"vocab_size", std::max(options.vocab, tokenizer.tokens)},
-          {"hidden_size", options.hidden},
-          {"intermediate_size", options.intermediate},
-          {"num_hidden_layers", options.layers},
-          {"num_attention_heads", options.heads},
-          {"num_key_value_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
-          {"hidden_act", "silu"},
-          {"max_position_embeddings", options.max_positions},
-          {"initializer_range", 0.02},
-          {"rms_norm_eps", 1e-6},
-          {"rope_theta", options.rope_theta},
-          {"attention_dropout", 0.0},
-          {"use_sliding_window", false},
-          {"tie_word_embeddings", options.tied},
-          {"use_cache", true},
-          {"pad_token_id", tokenizer.pad_id},
-          {"eos_token_id", tokenizer.end_id},
-          {"torch_dtype", "float32"}};
+  ordered_json json = FamilyJson(options);
+  json.update({{"model_type", ChoiceName(options.family)},
+               {"vocab_size", std::max(options.vocab, tokenizer.tokens)},
+               {"hidden_size", options.hidden},
+               {"intermediate_size", options.intermediate},
+               {"num_hidden_layers", options.layers},
+               {"num_attention_heads", options.heads},
+               {"num_key_value_heads", options.kv_heads == 0 ? options.heads : options.kv_heads},
+               {"hidden_act", "silu"},
+               {"max_position_embeddings", options.max_positions},
+               {"initializer_range", 0.02},
+               {"rms_norm_eps", 1e-6},
+               {"rope_theta", options.rope_theta},
+               {"attention_dropout", 0.0},
+               {"tie_word_embeddings", options.tied},
+               {"use_cache", true},
+               {"pad_token_id", tokenizer.pad_id},
+               {"eos_token_id", tokenizer.end_id},
+               {"torch_dtype", "float32"}});
+  return json;
 }
 
 Status Check(const NewModelOptions& options) {

@@ -5,10 +5,22 @@
 #include <string>
 
 #include "lib/base/status.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 
+// Families that a new model can have; others are loaded, but not made.
+enum class NewModelFamily : std::uint8_t { kQwen2, kQwen3, kLlama };
+template <>
+inline constexpr ChoiceRow<NewModelFamily> kChoices<NewModelFamily>[] = {
+    {NewModelFamily::kQwen2, "qwen2"},
+    {NewModelFamily::kQwen3, "qwen3"},
+    {NewModelFamily::kLlama, "llama"},
+};
+
 struct NewModelOptions {
+  NewModelFamily family = NewModelFamily::kQwen2;
+
   // Exactly one of these two defines the tokenizer (new_tokenizer.h).
   std::string characters{};
   std::string text{};  // path of a JSONL file
@@ -25,9 +37,9 @@ struct NewModelOptions {
   bool tied = false;  // embedding and output layer share their weights
 };
 
-// Writes config.json (Qwen2ForCausalLM), generation_config.json, tokenizer.json (byte-level BPE)
-// and tokenizer_config.json to `folder`. kInvalidArgument names the invalid option; kAlreadyExists
-// if the folder holds weights.
+// Writes config.json, generation_config.json, tokenizer.json (byte-level BPE) and
+// tokenizer_config.json to `folder`. kInvalidArgument names the invalid option; kAlreadyExists if
+// the folder holds weights.
 Status WriteNewModel(const NewModelOptions& options, const std::string& folder);
 
 }  // namespace buttress

@@ -1,5 +1,5 @@
-"""What tests/oracles/with_vllm.sh asserts of its runs: check_run.py OUT DTYPE [COLD_MODEL]. With a
-model: rewards before and after as well."""
+"""What run.sh asserts of its runs: check_run.py OUT PART [COLD_MODEL]. With a model: rewards before
+and after as well."""
 
 import json
 import pathlib
@@ -11,13 +11,14 @@ import sys
 # at temperature 0.7 minus vLLM's. Every step is on-policy (max_age 0), so d is a numerical
 # difference alone: 3e-4 nats give 5e-8 (rounding of the mean itself gives 5e-9), 0.02 nats give
 # 2e-4 (5e-5 was seen).
-STEPS = {"float32": 20, "bfloat16": 6}
+STEPS = {"float32": 20, "bfloat16": 6, "qwen3": 10}
 CANARY_BOUND = {"float32": 1e-3, "bfloat16": 0.02}
 KL_BOUND = {"float32": 5e-8, "bfloat16": 2e-4}
 STANDARD_ERRORS = 3
 
-out, dtype, cold = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
-run = out / f"run-{dtype}"
+out, part, cold = pathlib.Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
+dtype = "bfloat16" if part == "bfloat16" else "float32"
+run = out / f"run-{part}"
 problems = []
 
 
@@ -49,7 +50,7 @@ summary = json.loads((run / "summary.json").read_text())
 log = (run / "logs/worker-w0.log").read_text()
 proofs = re.findall(r"vLLM serves new weights.* policy=(\S+).* canary_difference=(\S+)", log)
 
-check(len(steps) == STEPS[dtype], f"{len(steps)} steps of {STEPS[dtype]}")
+check(len(steps) == STEPS[part], f"{len(steps)} steps of {STEPS[part]}")
 check(summary["restarts"] == 0 and summary["engine"] == "vllm",
       f"engine {summary['engine']}, {summary['restarts']} restarts",
      )

@@ -1,19 +1,20 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs beside the learner's.
 #
-#   tests/run.sh --with vllm [float32 | bfloat16]     without an argument: both
+#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3]     without an argument: all
 #
-# float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six (one minute).
-# Logs and runs are in runs/with-vllm/.
+# float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
+# of a model of that family, in float32. Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../../.." && pwd)
 bin=$root/build/release/bin
-cold=runs/quickstart-data/cold
+data=runs/quickstart-data
+cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
-parts=${1:-float32 bfloat16}
+parts=${1:-float32 bfloat16 qwen3}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -73,15 +74,15 @@ start_and_ask() { # DTYPE
     "$bin/vllm_oracle_test" --gtest_filter='-*Refused*'
 }
 
-train() { # DTYPE STEPS FLAG...
-  local dtype=$1 steps=$2
-  shift 2
-  say "training $steps steps in $dtype"
-  "$bin/buttress" launch configs/vllm.yaml --fresh --set local.out=$out/run-$dtype \
-    --set run.batch.max_age=0 --set run.model.dtype=$dtype --set run.steps=$steps \
-    --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" \
+train() { # PART DTYPE STEPS FLAG...
+  local part=$1 dtype=$2 steps=$3
+  shift 3
+  say "training $steps steps of the part $part"
+  "$bin/buttress" launch configs/vllm.yaml --fresh --set "local.out=$out/run-$part" \
+    --set "run.model.path=$cold" --set run.batch.max_age=0 --set "run.model.dtype=$dtype" \
+    --set "run.steps=$steps" --set "local.worker.vllm.servers=[http://127.0.0.1:$port]" \
     --set local.worker.vllm.api_key_file=$out/key "$@" |
-    tee $out/launch-$dtype.log
+    tee "$out/launch-$part.log"
   stop_servers
 }
 
@@ -102,7 +103,7 @@ evaluate() { # MODEL...
   for seed in 1 2 3 4; do
     for model in "$@"; do
       "$bin/rollout_worker" eval --config configs/vllm.yaml --model "$model" \
-        --prompts runs/quickstart-data/held_out.jsonl --temperature 0.7 --seed $seed --json |
+        --prompts $data/held_out.jsonl --temperature 0.7 --seed $seed --json |
         tr -d '\n'
       echo
     done
@@ -112,7 +113,7 @@ evaluate() { # MODEL...
 in_float32() {
   refused_server
   start_and_ask float32
-  train float32 20
+  train float32 float32 20
   evaluate $cold $out/run-float32/model >$out/evals.jsonl
   python3 "$here/check_run.py" $out float32 $cold
 }
@@ -120,14 +121,36 @@ in_float32() {
 # Six small steps show whether versions are proven and log-probs agree; rewards are not compared.
 in_bfloat16() {
   start_and_ask bfloat16
-  train bfloat16 6 --set run.batch.prompts=32 --no-eval
+  train bfloat16 bfloat16 6 --set run.batch.prompts=32 --no-eval
   python3 "$here/check_run.py" $out bfloat16
 }
 
-case $parts in
-  float32 | bfloat16 | 'float32 bfloat16') ;;
-  *) fail "'$parts' is no part; expected float32 or bfloat16" ;;
-esac
+# The task's start model in the family Qwen3, whose attention normalises queries and keys.
+make_qwen3() {
+  local folder=$data/qwen3
+  cold=$folder/cold
+  [ ! -f $cold/model.safetensors ] || return 0
+  say "making a start model of the family Qwen3"
+  rm -rf $folder
+  "$bin/buttress" new-model --family qwen3 --out $folder/model --characters '0123456789+-:>' \
+    --layers 3 --hidden 96 --heads 3 --intermediate 256
+  "$bin/buttress" sft --model $folder/model --data $data/sft.jsonl --out $cold \
+    --steps 400 --batch 128 --lr 3e-3 --warmup 20 --seed 1
+}
+
+in_qwen3() {
+  make_qwen3
+  start_and_ask float32
+  train qwen3 float32 10 --no-eval
+  python3 "$here/check_run.py" $out qwen3
+}
+
+for part in $parts; do
+  case $part in
+    float32 | bfloat16 | qwen3) ;;
+    *) fail "'$part' is no part; expected float32, bfloat16 or qwen3" ;;
+  esac
+done
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test
 cd "$root"
 vllm=$("$here/setup.sh")

@@ -40,6 +40,22 @@ TEST(NewModel, WritesAConsistentFolder) {
   }
 }
 
+// Only config.json differs between families; the heads have one size in all of them.
+TEST(NewModel, WritesTheConfigOfEachFamily) {
+  const std::pair<NewModelFamily, const char*> families[] = {
+      {NewModelFamily::kQwen2, "Qwen2ForCausalLM"},
+      {NewModelFamily::kQwen3, "Qwen3ForCausalLM"},
+      {NewModelFamily::kLlama, "LlamaForCausalLM"}};
+  for (const auto& [family, architecture] : families) {
+    const TempDir dir;
+    ASSERT_TRUE(WriteNewModel({.family = family, .characters = "ab"}, dir.path()).ok());
+    const json config = Read(dir, "config.json");
+    EXPECT_EQ(config["architectures"], json({architecture}));
+    EXPECT_EQ(config["model_type"], ChoiceName(family));
+    EXPECT_EQ(config.value("head_dim", 32), 32);
+  }
+}
+
 // Expected names from GPT-2's bytes_to_unicode.
 TEST(NewModel, BytesUseTheByteLevelAlphabet) {
   const TempDir dir;
