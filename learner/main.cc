@@ -95,6 +95,11 @@ Result<std::unique_ptr<Liveness>> WatchRanks(const LearnerConfig& local, Collect
   return liveness;
 }
 
+// Whether a rank ends together with the others: at the end of the run, or on request.
+bool HasLeft(const Status& status) {
+  return status.ok() || status.code() == StatusCode::kCancelled;
+}
+
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
   const LearnerConfig& local = config.local.learner;
   const int rank = control.rank();
@@ -130,8 +135,10 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   const Status status =
       LearnerJob(config, control, tensors, *model, *trainer, source, learner_metrics, credentials)
           .Run();
-  const bool left = status.ok() || status.code() == StatusCode::kCancelled;
-  if (liveness != nullptr && left) liveness->Leave();
+  if (HasLeft(status)) {
+    if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
+    if (liveness != nullptr) liveness->Leave();
+  }
   control.Watch(nullptr);
   return status;
 }
@@ -147,8 +154,7 @@ Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
   } catch (const std::exception& e) {
     status = Internal(e.what());
   }
-  const bool left = status.ok() || status.code() == StatusCode::kCancelled;
-  if (!left) (*made)->Abort();
+  if (!HasLeft(status)) (*made)->Abort();
   return status;
 }
 

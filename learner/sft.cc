@@ -201,6 +201,7 @@ Status RunSft(const SftOptions& options, Collective& control) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, MakeModel(options, own.device));
   BUTTRESS_ASSIGN_OR_RETURN(auto examples, LoadExamples(options, model->config()));
   BUTTRESS_RETURN_IF_ERROR(SftRun(options, control, tensors, *model, std::move(examples)).Train());
+  if (own.nccl) BUTTRESS_RETURN_IF_ERROR(own.nccl->End());
   if (control.rank() != 0) return OkStatus();
   return SaveModelFolder(*model, options.model, options.out);
 }

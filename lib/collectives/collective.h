@@ -43,7 +43,8 @@ std::unique_ptr<Work> CompletedWork(Status status);
 
 // A group of ranks. Every rank makes the same calls in the same order, with equal counts and
 // dtypes. After an error other than kInvalidArgument the group is broken: the caller aborts it and
-// exits. Not thread-safe, except for Abort.
+// exits. A group that is destroyed without End is aborted where the back end has an abort of its
+// own (NCCL). Not thread-safe, except for Abort.
 class Collective {
  public:
   virtual ~Collective() = default;
@@ -68,6 +69,9 @@ class Collective {
 
   // Forms a new group from the ranks that pass the same `color`, ordered by `key`.
   virtual Result<std::unique_ptr<Collective>> Split(int color, int key) = 0;
+
+  // The last call: returns when every rank has made it, and releases the group.
+  virtual Status End() { return Barrier(); }
 
   // Ends all collectives in progress on this rank, and on the others as far as the back end can.
   // Thread-safe.

@@ -2,21 +2,20 @@
 #include <c10/cuda/CUDAStream.h>
 #include <cuda_runtime_api.h>
 #include <nccl.h>
-#include <time.h>
 
-#include <atomic>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <string>
 
 #include "lib/collectives/collective.h"
+#include "lib/collectives/communicator_life.h"
 #include "lib/collectives/cuda/cuda_api.h"
 
 namespace buttress {
 namespace {
 
 using Milliseconds = std::chrono::milliseconds;
-using SteadyClock = std::chrono::steady_clock;
 
 Status FromCuda(cudaError_t error, const std::string& what) {
   if (error == cudaSuccess) return OkStatus();
@@ -27,12 +26,6 @@ Status FromNccl(ncclResult_t result, const std::string& what) {
   if (result == ncclSuccess || result == ncclInProgress) return OkStatus();
   return Unavailable(
       c10::str("NCCL ", what, ": ", ncclGetErrorString(result), ": ", ncclGetLastError(nullptr)));
-}
-
-// The pause between two polls; CUDA and NCCL have no wait with a deadline.
-void PollPause() {
-  constexpr timespec kRest{0, 20'000};
-  ::nanosleep(&kRest, nullptr);
 }
 
 std::optional<ncclDataType_t> TypeOf(DType dtype) {
@@ -57,10 +50,14 @@ std::optional<ncclDataType_t> TypeOf(DType dtype) {
 // both.
 class Communicator {
  public:
-  Communicator(ncclComm_t comm, int device) : comm_(comm), device_(device) {}
+  Communicator(ncclComm_t comm, int device)
+      : comm_(comm),
+        device_(device),
+        life_(
+            "NCCL", [comm] { ncclCommAbort(comm); }, [comm] { ncclCommDestroy(comm); }) {}
 
   ~Communicator() {
-    if (!aborted_) ncclCommDestroy(comm_);
+    life_.Abort();  // before the memory goes that its kernels may use
     if (stream_ != nullptr) cudaStreamDestroy(stream_);
     if (scratch_ != nullptr) cudaFree(scratch_);
   }
@@ -76,48 +73,40 @@ class Communicator {
     return FromCuda(cudaMalloc(&scratch_, sizeof(std::int32_t)), "memory for the barrier");
   }
 
+  // Calls NCCL on the communicator.
+  template <class Call>
+  Status Use(const std::string& what, Call call) {
+    return life_.Use(what, [&] { return FromNccl(call(comm_), what); });
+  }
+
   // Waits until NCCL has finished the last call on the host. Communicators are nonblocking, so that
   // a missing rank causes an error instead of a hang.
   Status Settle(const std::string& what, Milliseconds timeout, const Liveness* liveness = nullptr) {
-    const auto started = SteadyClock::now();
-    for (;;) {
-      if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
-      ncclResult_t state = ncclSuccess;
-      Status status = FromNccl(ncclCommGetAsyncError(comm_, &state), what);
-      if (status.ok()) status = FromNccl(state, what);
-      if (!status.ok()) return Fail(status);
-      if (state == ncclSuccess) return OkStatus();
-      status = MayGoOn(what, started, timeout, liveness);
-      if (!status.ok()) return Fail(status);
-      PollPause();
-    }
+    const auto settled = [&] { return Settled(what); };
+    return life_.Wait(what, settled, MayGoOn(what, timeout, liveness));
   }
 
   // Waits until the GPU has reached the event `done`.
   Status Await(cudaEvent_t done, const std::string& what, Milliseconds timeout,
                const Liveness* liveness) {
-    const auto started = SteadyClock::now();
-    for (;;) {
-      if (aborted_) return Aborted(c10::str("NCCL ", what, ": the group was aborted"));
+    const auto reached = [&]() -> Result<bool> {
       const cudaError_t state = cudaEventQuery(done);
-      if (state == cudaSuccess) return OkStatus();
-      if (state != cudaErrorNotReady) return Fail(FromCuda(state, what));
-      ncclResult_t async = ncclSuccess;
-      Status status = FromNccl(ncclCommGetAsyncError(comm_, &async), what);
-      if (status.ok()) status = FromNccl(async, what);
-      if (status.ok()) status = MayGoOn(what, started, timeout, liveness);
-      if (!status.ok()) return Fail(status);
-      PollPause();
-    }
+      if (state == cudaSuccess) return true;
+      if (state != cudaErrorNotReady) return FromCuda(state, what);
+      BUTTRESS_RETURN_IF_ERROR(Settled(what).status());  // an error of NCCL
+      return false;
+    };
+    return life_.Wait(what, reached, MayGoOn(what, timeout, liveness));
   }
 
-  void Abort() {
-    if (!aborted_.exchange(true)) ncclCommAbort(comm_);
+  void Abort() { life_.Abort(); }
+
+  // Flushes and releases the communicator. Every rank calls it.
+  Status End(Milliseconds timeout, const Liveness* liveness) {
+    BUTTRESS_RETURN_IF_ERROR(Use("end", [](ncclComm_t comm) { return ncclCommFinalize(comm); }));
+    BUTTRESS_RETURN_IF_ERROR(Settle("end", timeout, liveness));
+    return life_.End();
   }
-
-  bool aborted() const { return aborted_; }
-
-  ncclComm_t comm() const { return comm_; }
 
   int device() const { return device_; }
 
@@ -126,22 +115,23 @@ class Communicator {
   void* scratch() const { return scratch_; }
 
  private:
-  static Status MayGoOn(const std::string& what, SteadyClock::time_point started,
-                        Milliseconds timeout, const Liveness* liveness) {
-    const auto waited = std::chrono::duration_cast<Milliseconds>(SteadyClock::now() - started);
-    return MayWait(liveness, "NCCL " + what, waited, timeout);
+  Result<bool> Settled(const std::string& what) const {
+    ncclResult_t state = ncclSuccess;
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(ncclCommGetAsyncError(comm_, &state), what));
+    BUTTRESS_RETURN_IF_ERROR(FromNccl(state, what));
+    return state == ncclSuccess;
   }
 
-  Status Fail(const Status& status) {
-    Abort();
-    return status;
+  static std::function<Status(Milliseconds)> MayGoOn(const std::string& what, Milliseconds timeout,
+                                                     const Liveness* liveness) {
+    return [=](Milliseconds waited) { return MayWait(liveness, "NCCL " + what, waited, timeout); };
   }
 
-  ncclComm_t comm_;
-  int device_;
+  const ncclComm_t comm_;
+  const int device_;
   cudaStream_t stream_ = nullptr;
   void* scratch_ = nullptr;
-  std::atomic<bool> aborted_{false};
+  CommunicatorLife life_;
 };
 
 class NcclWork : public Work {
@@ -174,10 +164,10 @@ class NcclCollective : public Collective {
   int size() const override { return size_; }
 
   std::unique_ptr<Work> AllReduceSum(Buffer inout) override {
-    return Post("all-reduce", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclAllReduce(inout.data, inout.data, Count(inout), type, ncclSum,
-                           communicator_->comm(), stream);
-    });
+    return Post(
+        "all-reduce", {inout}, [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+          return ncclAllReduce(inout.data, inout.data, Count(inout), type, ncclSum, comm, stream);
+        });
   }
 
   std::unique_ptr<Work> ReduceScatterSum(Buffer in, Buffer out) override {
@@ -185,10 +175,11 @@ class NcclCollective : public Collective {
       return CompletedWork(
           InvalidArgument("reduce-scatter: in.count must be out.count * size, of one dtype"));
     }
-    return Post("reduce-scatter", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclReduceScatter(in.data, out.data, Count(out), type, ncclSum, communicator_->comm(),
-                               stream);
-    });
+    return Post("reduce-scatter", {in, out},
+                [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+                  return ncclReduceScatter(in.data, out.data, Count(out), type, ncclSum, comm,
+                                           stream);
+                });
   }
 
   std::unique_ptr<Work> AllGather(Buffer in, Buffer out) override {
@@ -196,18 +187,19 @@ class NcclCollective : public Collective {
       return CompletedWork(
           InvalidArgument("all-gather: out.count must be in.count * size, of one dtype"));
     }
-    return Post("all-gather", {in, out}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclAllGather(in.data, out.data, Count(in), type, communicator_->comm(), stream);
-    });
+    return Post("all-gather", {in, out},
+                [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+                  return ncclAllGather(in.data, out.data, Count(in), type, comm, stream);
+                });
   }
 
   std::unique_ptr<Work> Broadcast(Buffer inout, int root) override {
     if (root < 0 || root >= size_)
       return CompletedWork(InvalidArgument(c10::str("broadcast from rank ", root, " of ", size_)));
-    return Post("broadcast", {inout}, [&](ncclDataType_t type, cudaStream_t stream) {
-      return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, communicator_->comm(),
-                           stream);
-    });
+    return Post(
+        "broadcast", {inout}, [&](ncclComm_t comm, ncclDataType_t type, cudaStream_t stream) {
+          return ncclBroadcast(inout.data, inout.data, Count(inout), type, root, comm, stream);
+        });
   }
 
   Status Barrier() override {
@@ -216,12 +208,11 @@ class NcclCollective : public Collective {
   }
 
   Result<std::unique_ptr<Collective>> Split(int color, int key) override {
-    if (communicator_->aborted()) return Aborted("NCCL split: the group was aborted");
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     ncclComm_t part = nullptr;
-    BUTTRESS_RETURN_IF_ERROR(
-        FromNccl(ncclCommSplit(communicator_->comm(), color, key, &part, &config), "split"));
+    BUTTRESS_RETURN_IF_ERROR(communicator_->Use(
+        "split", [&](ncclComm_t comm) { return ncclCommSplit(comm, color, key, &part, &config); }));
     BUTTRESS_RETURN_IF_ERROR(communicator_->Settle("split", timeout_, liveness()));
     auto communicator = std::make_shared<Communicator>(part, communicator_->device());
     BUTTRESS_RETURN_IF_ERROR(communicator->Prepare(timeout_));
@@ -233,6 +224,11 @@ class NcclCollective : public Collective {
     return std::unique_ptr<Collective>(std::move(split));
   }
 
+  Status End() override {
+    BUTTRESS_RETURN_IF_ERROR(Barrier());
+    return communicator_->End(timeout_, liveness());
+  }
+
   void Abort() override { communicator_->Abort(); }
 
  private:
@@ -240,8 +236,6 @@ class NcclCollective : public Collective {
 
   template <class Call>
   std::unique_ptr<Work> Post(const char* what, std::initializer_list<Buffer> buffers, Call call) {
-    if (communicator_->aborted())
-      return CompletedWork(Aborted(c10::str("NCCL ", what, ": the group was aborted")));
     for (const Buffer& buffer : buffers) {
       if (buffer.device != DeviceKind::kCuda)
         return CompletedWork(InvalidArgument("collective nccl: buffers must be in GPU memory"));
@@ -260,7 +254,10 @@ class NcclCollective : public Collective {
     status = FromCuda(cudaEventRecord(event, current), "event");
     if (status.ok())
       status = FromCuda(cudaStreamWaitEvent(communicator_->stream(), event, 0), "event");
-    if (status.ok()) status = FromNccl(call(*type, communicator_->stream()), what);
+    if (status.ok()) {
+      status = communicator_->Use(
+          what, [&](ncclComm_t comm) { return call(comm, *type, communicator_->stream()); });
+    }
     if (status.ok()) status = communicator_->Settle(what, timeout_, liveness());
     if (status.ok()) status = FromCuda(cudaEventRecord(event, communicator_->stream()), "event");
     if (!status.ok()) {

@@ -185,6 +185,7 @@ TEST_F(CollectiveSuite, SplitFormsGroupsThatSumSeparately) {
   const Buffer buffer = Put(std::vector<std::int64_t>(3, rank()));
   ASSERT_TRUE((*part)->AllReduceSum(buffer)->Wait(kTimeout).ok());
   EXPECT_EQ(Get<std::int64_t>(buffer), std::vector<std::int64_t>(3, sum));
+  EXPECT_TRUE((*part)->End().ok());
 }
 
 TEST_F(CollectiveSuite, BroadcastBytesTransfersStringsOfAnySize) {
