@@ -8,7 +8,8 @@ Buttress runs as `buttress launch`, whose coordinator, worker and learner wait f
 left out. Every completion is trained: rewards are all 0, and the virtual samples of AVSPO give the
 completions advantages. TRL, which trains collapsed groups too, gets random rewards. Memory is the
 peak of PSS over all processes of Buttress, and the peak RSS of TRL. The two run in turn, and the
-median step counts."""
+median step counts. Probes before each round give the floor (floor.py), and the share of it that a
+program reaches is the floor divided by its step."""
 
 import json
 import statistics
@@ -17,6 +18,7 @@ import sys
 import tempfile
 import os
 
+import floor
 import models
 from memory import Peak
 from report import Report, parser, progress
@@ -81,6 +83,21 @@ def peer(case, model, prompts):
     return numbers[:-1], numbers[-1]
 
 
+class Probes:
+    """The fastest probes of the rounds, and the floor that they imply."""
+    def __init__(self, case):
+        self.case, self.gemm, self.memory = case, 0.0, 0.0
+
+    def run(self):
+        self.gemm = max(self.gemm, floor.gemm_flops(models.DTYPES[self.case]))
+        self.memory = max(self.memory, floor.memory_bytes())
+
+    def floor(self):
+        return floor.seconds(models.SHAPES[self.case], models.DTYPES[self.case],
+                             PRECISIONS[self.case] == "stochastic", CASES[self.case], GROUP,
+                             models.PROMPT_TOKENS, self.gemm, self.memory)
+
+
 def main():
     options = parser(__doc__)
     options.add_argument("--rounds", type=int, default=2)
@@ -91,9 +108,11 @@ def main():
         load, model = CASES[case], models.folder(case)
         completions = load["groups"] * GROUP
         seconds, peer_seconds, pss, rss = [], [], 0.0, 0.0
+        probes = Probes(case)
         with tempfile.NamedTemporaryFile(suffix=".jsonl") as prompts:
             write_prompts(prompts.name, model, 64)
             for n in range(options.rounds):
+                probes.run()
                 rows, peak = ours(case, model, prompts.name)
                 steps, peak_rss = peer(case, model, prompts.name)
                 seconds += [row["seconds"]["step"] for row in rows[1:]]
@@ -108,6 +127,14 @@ def main():
                          f"TRL {statistics.median(peer_seconds):.2f} s; PSS in MiB {sizes}")
         mine, theirs = statistics.median(seconds), statistics.median(peer_seconds)
         report.add(case, "s", mine, theirs, "trl", more_is_better=False)
+        progress(f"{case}: GEMM {probes.gemm / 1e9:.0f} GFLOP/s, memory "
+                 f"{probes.memory / 1e9:.1f} GB/s, floor {probes.floor():.2f} s a step")
+        report.add(case,
+                   "% of floor",
+                   100 * probes.floor() / mine,
+                   100 * probes.floor() / theirs,
+                   "trl",
+                   more_is_better=True)
         tokens = completions * load["tokens"]
         report.add(case, "tok/s", tokens / mine, tokens / theirs, "trl", more_is_better=True)
         report.add(case, "MiB", pss, rss, "trl", more_is_better=False)
