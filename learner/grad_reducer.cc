@@ -60,6 +60,11 @@ void GradReducer::Add(std::size_t unit, std::size_t index, const at::Tensor& gra
   gradients_[first_[unit] + index].add_(gradient);
 }
 
+void GradReducer::AddRows(std::size_t unit, std::size_t index, std::int64_t first,
+                          const at::Tensor& gradient) {
+  gradients_[first_[unit] + index].narrow(0, first, gradient.size(0)).add_(gradient);
+}
+
 void GradReducer::Zero() {
   for (at::Tensor& bucket : buckets_) bucket.zero_();
 }

@@ -30,6 +30,8 @@ class GradReducer final : public GradientSink {
   void Zero();
 
   void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) override;
+  void AddRows(std::size_t unit, std::size_t index, std::int64_t first,
+               const at::Tensor& gradient) override;
 
   // The sums so far of all parameters, unit after unit.
   const std::vector<at::Tensor>& gradients() const { return gradients_; }

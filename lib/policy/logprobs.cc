@@ -1,135 +1,117 @@
-// Shapes: M rows, D width, V vocabulary, c rows of a chunk.
+// Shapes: M rows, D width, V vocabulary, c rows of a chunk, v rows of the head.
 //
 // With l = logits / temperature, p = softmax(l), H = -sum p log p (capped logits, if the model caps
 // them, whose slope CapSlope has):
 //   d logp[t] / d l = onehot(t) - p          d H / d l = -p * (log p + H)
 #include "lib/policy/logprobs.h"
 
-#include <torch/autograd.h>
 #include <torch/types.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "lib/policy/head.h"
 
 namespace buttress {
 namespace {
 
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
-
-// Returns log softmax(cap(hidden_cD head^T) / temperature), [c, V], in float32.
-at::Tensor LogSoftmaxOf(const at::Tensor& hidden_cD, const at::Tensor& head_VD, double cap,
-                        double temperature) {
-  at::Tensor logits = CapLogits(HeadLogits(hidden_cD, head_VD), cap);
-  if (temperature != 1.0) logits = logits.div_(temperature);
-  return at::log_softmax(logits, -1);
-}
+// Rows of the head whose gradient exists at a time.
+constexpr std::int64_t kHeadRows = 16384;
 
 at::Tensor EntropyOf(const at::Tensor& logp_cV) { return (logp_cV.exp() * logp_cV).sum(-1).neg_(); }
 
-// Saves its inputs for the backward pass. If all rows fit into one chunk, saves the log-probs of
-// the chunk too, which the backward pass then need not recompute.
-class ChunkedFunction : public torch::autograd::Function<ChunkedFunction> {
- public:
-  static variable_list forward(AutogradContext* ctx, const at::Tensor& hidden_MD,
-                               const at::Tensor& head_VD, const at::Tensor& targets_M, double cap,
-                               double temperature, std::int64_t chunk_rows, bool want_entropy) {
-    const std::int64_t rows = hidden_MD.size(0);
-    const auto options = hidden_MD.options().dtype(at::kFloat);
-    at::Tensor logprobs = at::empty({rows}, options);
-    at::Tensor entropy = want_entropy ? at::empty({rows}, options) : at::Tensor();
-    at::Tensor kept;
-    for (std::int64_t first = 0; first < rows; first += chunk_rows) {
-      const std::int64_t count = std::min(chunk_rows, rows - first);
-      const at::Tensor logp =
-          LogSoftmaxOf(hidden_MD.narrow(0, first, count), head_VD, cap, temperature);
-      const at::Tensor targets = targets_M.narrow(0, first, count).unsqueeze(1);
-      logprobs.narrow(0, first, count).copy_(logp.gather(1, targets).squeeze(1));
-      if (want_entropy) entropy.narrow(0, first, count).copy_(EntropyOf(logp));
-      if (count == rows) kept = logp;
-    }
-    ctx->save_for_backward({hidden_MD, head_VD, targets_M, entropy, kept});
-    ctx->saved_data["cap"] = cap;
-    ctx->saved_data["temperature"] = temperature;
-    ctx->saved_data["chunk_rows"] = chunk_rows;
-    ctx->set_materialize_grads(false);  // an output without a gradient costs nothing
-    if (!want_entropy) return {logprobs};
-    return {logprobs, entropy};
+void AddHeadGradient(const at::Tensor& grad_logits_cV, const at::Tensor& hidden_cD,
+                     const HeadPass::AddRows& add) {
+  const std::int64_t V = grad_logits_cV.size(1);
+  for (std::int64_t first = 0; first < V; first += kHeadRows) {
+    const std::int64_t rows = std::min(kHeadRows, V - first);
+    add(first, at::mm(grad_logits_cV.narrow(1, first, rows).t(), hidden_cD));
   }
-
-  static variable_list backward(AutogradContext* ctx, variable_list grads) {
-    const auto saved = ctx->get_saved_variables();
-    const at::Tensor& hidden_MD = saved[0];
-    const at::Tensor& head_VD = saved[1];
-    const double cap = ctx->saved_data["cap"].toDouble();
-    const double temperature = ctx->saved_data["temperature"].toDouble();
-    const std::int64_t chunk_rows = ctx->saved_data["chunk_rows"].toInt();
-    const std::int64_t rows = hidden_MD.size(0);
-    at::Tensor grad_hidden = at::empty_like(hidden_MD);
-    at::Tensor grad_head;  // summed over chunks in float32
-    for (std::int64_t first = 0; first < rows; first += chunk_rows) {
-      const std::int64_t count = std::min(chunk_rows, rows - first);
-      const at::Tensor hidden = hidden_MD.narrow(0, first, count);
-      const at::Tensor logp =
-          saved[4].defined() ? saved[4] : LogSoftmaxOf(hidden, head_VD, cap, temperature);
-      at::Tensor grad_logits =
-          GradLogits(logp, saved[2].narrow(0, first, count), saved[3], grads, first, temperature);
-      if (cap > 0) grad_logits.mul_(CapSlope(HeadLogits(hidden, head_VD), cap));
-      grad_logits = grad_logits.to(hidden.scalar_type());
-      at::Tensor out = grad_hidden.narrow(0, first, count);
-      at::mm_out(out, grad_logits, head_VD);
-      const at::Tensor part = at::mm(grad_logits.t(), hidden).to(at::kFloat);
-      grad_head = grad_head.defined() ? grad_head.add_(part) : part;
-    }
-    if (!grad_head.defined()) grad_head = at::zeros_like(head_VD);
-    return {grad_hidden,  grad_head.to(head_VD.scalar_type()),
-            at::Tensor(), at::Tensor(),
-            at::Tensor(), at::Tensor(),
-            at::Tensor()};
-  }
-
- private:
-  static at::Tensor GradLogits(const at::Tensor& logp_cV, const at::Tensor& targets_c,
-                               const at::Tensor& entropy_M, const variable_list& grads,
-                               std::int64_t first, double temperature) {
-    const std::int64_t count = logp_cV.size(0);
-    const at::Tensor p = logp_cV.exp();
-    const auto rows = [&](const at::Tensor& x_M) {
-      return x_M.narrow(0, first, count).unsqueeze(1);
-    };
-    at::Tensor grad;
-    if (grads[0].defined()) {
-      const at::Tensor weight = rows(grads[0]);
-      grad = (p * weight.neg()).scatter_add_(1, targets_c.unsqueeze(1), weight.contiguous());
-    }
-    if (grads.size() > 1 && grads[1].defined()) {
-      const at::Tensor of_entropy = (logp_cV + rows(entropy_M)).mul_(p).mul_(rows(grads[1]));
-      grad = grad.defined() ? grad.sub_(of_entropy) : of_entropy.neg();
-    }
-    return temperature == 1.0 ? grad : grad.div_(temperature);
-  }
-};
+}
 
 }  // namespace
 
-TokenLogprobs ChunkedLogprobs(Transformer& model, const at::Tensor& hidden_MD,
-                              const at::Tensor& targets_M, double temperature,
-                              std::int64_t chunk_rows, EntropyMode entropy) {
-  TORCH_CHECK(temperature > 0, "ChunkedLogprobs: temperature = ", temperature,
+HeadPass::HeadPass(const Transformer& model, const at::Tensor& hidden_MD,
+                   const at::Tensor& targets_M, const PassOptions& options)
+    : model_(model),
+      hidden_MD_(hidden_MD.detach()),
+      targets_M_(targets_M.to(hidden_MD.device(), at::kLong)),
+      options_(options) {
+  TORCH_CHECK(options.temperature > 0, "HeadPass: temperature = ", options.temperature,
               "; expected above 0");
-  TORCH_CHECK(chunk_rows > 0, "ChunkedLogprobs: chunk_rows = ", chunk_rows, "; expected above 0");
+  TORCH_CHECK(options.chunk_rows > 0, "HeadPass: chunk_rows = ", options.chunk_rows,
+              "; expected above 0");
   TORCH_CHECK(
       hidden_MD.dim() == 2 && targets_M.dim() == 1 && hidden_MD.size(0) == targets_M.size(0),
-      "ChunkedLogprobs: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(),
-      " do not match");
-  const at::Tensor targets = targets_M.to(hidden_MD.device(), at::kLong);
-  auto out =
-      ChunkedFunction::apply(hidden_MD, model.weights().head_VD, targets, model.config().logit_cap,
-                             temperature, chunk_rows, entropy != EntropyMode::kNone);
-  TokenLogprobs result{out[0], entropy == EntropyMode::kNone ? at::Tensor() : out[1]};
-  if (entropy == EntropyMode::kDetached) result.entropy_M = result.entropy_M.detach();
-  return result;
+      "HeadPass: hidden ", hidden_MD.sizes(), " and targets ", targets_M.sizes(), " do not match");
+  const bool keep = at::GradMode::is_enabled();
+  const at::NoGradGuard no_grad;
+  const std::int64_t rows = hidden_MD_.size(0);
+  const auto floats = hidden_MD_.options().dtype(at::kFloat);
+  output_.logprobs_M = at::empty({rows}, floats);
+  if (options_.entropy != EntropyMode::kNone) output_.entropy_M = at::empty({rows}, floats);
+  for (std::int64_t first = 0; first < rows; first += options_.chunk_rows) {
+    const std::int64_t count = std::min(options_.chunk_rows, rows - first);
+    const auto chunk = [&](const at::Tensor& x_M) { return x_M.narrow(0, first, count); };
+    const at::Tensor logp_cV = LogSoftmax(chunk(hidden_MD_));
+    chunk(output_.logprobs_M).copy_(logp_cV.gather(1, chunk(targets_M_).unsqueeze(1)).squeeze(1));
+    if (output_.entropy_M.defined()) chunk(output_.entropy_M).copy_(EntropyOf(logp_cV));
+    if (keep && count == rows) kept_MV_ = logp_cV;
+  }
+}
+
+// Returns log softmax(cap(hidden_cD head^T) / temperature), [c, V], in float32.
+at::Tensor HeadPass::LogSoftmax(const at::Tensor& hidden_cD) const {
+  at::Tensor logits =
+      CapLogits(HeadLogits(hidden_cD, model_.weights().head_VD), model_.config().logit_cap);
+  if (options_.temperature != 1.0) logits = logits.div_(options_.temperature);
+  return at::log_softmax(logits, -1);
+}
+
+at::Tensor HeadPass::Backward(const OutputGradient& gradient, const AddRows& add) {
+  const at::NoGradGuard no_grad;
+  at::Tensor grad_MD = at::zeros_like(hidden_MD_);
+  if (!gradient.logprobs_M.defined() && !gradient.entropy_M.defined()) return grad_MD;
+  const std::int64_t rows = hidden_MD_.size(0);
+  for (std::int64_t first = 0; first < rows; first += options_.chunk_rows) {
+    const std::int64_t count = std::min(options_.chunk_rows, rows - first);
+    const at::Tensor grad_cV = GradLogits(gradient, first, count).to(hidden_MD_.scalar_type());
+    at::Tensor grad_cD = grad_MD.narrow(0, first, count);
+    at::mm_out(grad_cD, grad_cV, model_.weights().head_VD);
+    AddHeadGradient(grad_cV, hidden_MD_.narrow(0, first, count), add);
+  }
+  return grad_MD;
+}
+
+// Overwrites the log-probs of the chunk, which are the largest tensor of a step.
+at::Tensor HeadPass::GradLogits(const OutputGradient& gradient, std::int64_t first,
+                                std::int64_t count) {
+  const auto chunk = [&](const at::Tensor& x_M) {
+    return x_M.narrow(0, first, count).unsqueeze(1);
+  };
+  const at::Tensor hidden_cD = hidden_MD_.narrow(0, first, count);
+  at::Tensor logp_cV =
+      kept_MV_.defined() ? std::exchange(kept_MV_, at::Tensor()) : LogSoftmax(hidden_cD);
+  at::Tensor grad_cV = gradient.entropy_M.defined() ? logp_cV.exp() : logp_cV.exp_();
+  if (gradient.entropy_M.defined())
+    logp_cV.add_(chunk(output_.entropy_M)).mul_(grad_cV).mul_(chunk(gradient.entropy_M));
+  if (gradient.logprobs_M.defined()) {
+    const at::Tensor weight_c1 = chunk(gradient.logprobs_M);
+    grad_cV.mul_(weight_c1.neg()).scatter_add_(1, chunk(targets_M_), weight_c1.contiguous());
+  } else {
+    grad_cV.zero_();
+  }
+  if (gradient.entropy_M.defined()) grad_cV.sub_(logp_cV);
+  if (options_.temperature != 1.0) grad_cV.div_(options_.temperature);
+  const double cap = model_.config().logit_cap;
+  if (cap > 0) grad_cV.mul_(CapSlope(HeadLogits(hidden_cD, model_.weights().head_VD), cap));
+  return grad_cV;
+}
+
+TokenLogprobs ChunkedLogprobs(const Transformer& model, const at::Tensor& hidden_MD,
+                              const at::Tensor& targets_M, const PassOptions& options) {
+  const at::NoGradGuard no_grad;
+  return HeadPass(model, hidden_MD, targets_M, options).output();
 }
 
 }  // namespace buttress

@@ -33,13 +33,12 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
     hidden_ND = model.RunBlock(block, layout_, input_ND);
     if (at::GradMode::is_enabled()) blocks_.push_back({input_ND, hidden_ND});
   }
-  head_input_ND_ = Cut(hidden_ND);
-  const at::Tensor rows_MD = model.RunNorm(RepeatRows(head_input_ND_, tokens.rows_M));
-  head_ = ChunkedLogprobs(model, rows_MD, tokens.targets_M, options.temperature, options.chunk_rows,
-                          options.entropy);
-  output_.logprobs_M = Cut(head_.logprobs_M);
-  if (options.entropy == EntropyMode::kDetached) output_.entropy_M = head_.entropy_M;
-  if (options.entropy == EntropyMode::kDifferentiable) output_.entropy_M = Cut(head_.entropy_M);
+  head_norm_.input = Cut(hidden_ND);
+  head_norm_.output = model.RunNorm(RepeatRows(head_norm_.input, tokens.rows_M));
+  head_.emplace(model, head_norm_.output, tokens.targets_M, options);
+  output_ = head_->output();
+  output_.logprobs_M = Cut(output_.logprobs_M);
+  if (options.entropy == EntropyMode::kDifferentiable) output_.entropy_M = Cut(output_.entropy_M);
 }
 
 OutputGradient ModelPass::GradientOf(const at::Tensor& loss) const {
@@ -60,26 +59,17 @@ void ModelPass::Backward(const OutputGradient& gradient, GradientSink& sink) {
   EmbeddingBackward(grad_ND, sink);
 }
 
-// The gradient of a tied head belongs to the embedding.
 at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink& sink) {
   const std::size_t unit = model_.units().size() - 1;
+  // The gradient of a tied head belongs to the embedding.
   const bool tied = model_.config().tie_word_embeddings;
-  variable_list inputs = InputsOf(model_.units()[unit], head_input_ND_);
-  const std::size_t own = inputs.size() - 1;
-  if (tied) inputs.push_back(model_.weights().head_VD);
-  variable_list outputs, grads;
-  if (gradient.logprobs_M.defined()) {
-    outputs.push_back(head_.logprobs_M);
-    grads.push_back(gradient.logprobs_M);
-  }
-  if (gradient.entropy_M.defined()) {
-    outputs.push_back(head_.entropy_M);
-    grads.push_back(gradient.entropy_M);
-  }
-  const variable_list found = torch::autograd::grad(outputs, inputs, grads);
-  head_ = {};
-  for (std::size_t i = 0; i < own; ++i) sink.Add(unit, i, found[1 + i]);
-  if (tied) sink.Add(0, 0, found.back());
+  const at::Tensor grad_MD = head_->Backward(gradient, [&](std::int64_t first, const auto& rows) {
+    tied ? sink.AddRows(0, 0, first, rows) : sink.AddRows(unit, 1, first, rows);
+  });
+  head_.reset();
+  const variable_list found = torch::autograd::grad(
+      {head_norm_.output}, {head_norm_.input, model_.weights().final_norm_D}, {grad_MD});
+  sink.Add(unit, 0, found[1]);
   return found[0];
 }
 

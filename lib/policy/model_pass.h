@@ -10,6 +10,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "lib/policy/logprobs.h"
@@ -26,6 +27,10 @@ class GradientSink {
   // Adds the gradient of parameter `index` of unit `unit` (Transformer::units()), which has the
   // shape and the dtype of the parameter.
   virtual void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) = 0;
+
+  // The same for rows [first, first + gradient.size(0)) of a matrix.
+  virtual void AddRows(std::size_t unit, std::size_t index, std::int64_t first,
+                       const at::Tensor& gradient) = 0;
 };
 
 // The tokens of a pass. `lengths` and `prefixes` are those of Transformer::Hidden.
@@ -37,19 +42,6 @@ struct PassTokens {
   at::Tensor targets_M;  // the scored tokens
 };
 
-// The arguments of ChunkedLogprobs.
-struct PassOptions {
-  double temperature = 1;
-  std::int64_t chunk_rows = 1024;
-  EntropyMode entropy = EntropyMode::kNone;
-};
-
-// The gradient of a loss in the outputs of a pass, two vectors.
-struct OutputGradient {
-  at::Tensor logprobs_M;
-  at::Tensor entropy_M;  // undefined if the loss does not read the entropy
-};
-
 class ModelPass {
  public:
   // Runs the model. Without gradients (at::NoGradGuard), keeps nothing but the output.
@@ -59,7 +51,8 @@ class ModelPass {
   // the graph of the loss.
   const TokenLogprobs& output() const { return output_; }
 
-  // Computes the gradient of `loss`, a scalar, in output().
+  // Computes the gradient of `loss`, a scalar, in output(). That of the entropy is undefined if the
+  // loss does not depend on it.
   OutputGradient GradientOf(const at::Tensor& loss) const;
 
   // Adds the gradients of all parameters to `sink`. Frees what a unit kept once it is done. Call it
@@ -81,8 +74,8 @@ class ModelPass {
   PackedLayout layout_;
   at::Tensor embedded_ND_;
   std::vector<Graph> blocks_;
-  at::Tensor head_input_ND_;
-  TokenLogprobs head_;
+  Graph head_norm_;
+  std::optional<HeadPass> head_;
   TokenLogprobs output_;
 };
 

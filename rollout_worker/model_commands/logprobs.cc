@@ -102,8 +102,7 @@ std::vector<std::vector<float>> SequenceLogprobs(
   const at::Tensor hidden = model.Hidden(tokens_N, lengths);
   const at::Tensor logprobs =
       ChunkedLogprobs(model, hidden.index_select(0, rows.to(hidden.device())),
-                      tokens_N.index_select(0, rows + 1), temperature, kChunkRows,
-                      EntropyMode::kNone)
+                      tokens_N.index_select(0, rows + 1), {temperature, kChunkRows})
           .logprobs_M.cpu();
   const float* next = logprobs.const_data_ptr<float>();
   std::vector<std::vector<float>> out;

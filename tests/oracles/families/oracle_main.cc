@@ -9,46 +9,31 @@
 
 #include "lib/base/file.h"
 #include "lib/policy/generator.h"
-#include "lib/policy/logprobs.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/safetensors.h"
+#include "tests/support/named_gradients.h"
 
 namespace buttress {
 namespace {
 
 using Named = std::vector<std::pair<std::string, at::Tensor>>;
 
-at::Tensor Tokens(const std::vector<std::int64_t>& tokens) {
-  return torch::tensor(tokens, torch::kInt64);
-}
-
 // Adds the logits and log-probs of each sequence, packed into one batch, and the gradients.
 void AddNumbers(Transformer& model, const nlohmann::json& request, Named& results) {
-  std::vector<std::int64_t> all, lengths, rows;
-  for (const auto& sequence : request["sequences"]) {
-    const auto tokens = sequence.get<std::vector<std::int64_t>>();
-    for (std::size_t t = 0; t + 1 < tokens.size(); ++t)
-      rows.push_back(static_cast<std::int64_t>(all.size() + t));
-    all.insert(all.end(), tokens.begin(), tokens.end());
-    lengths.push_back(static_cast<std::int64_t>(tokens.size()));
-  }
-  const at::Tensor ids = Tokens(all);
-  const at::Tensor index = Tokens(rows);
-  const at::Tensor hidden = model.Hidden(ids, lengths);
+  const PassTokens tokens = ScoredSequences(request["sequences"]);
   {
     const at::NoGradGuard no_grad;
-    const auto logits = model.Logits(hidden).split_with_sizes(lengths);
+    const auto logits = model.Logits(model.Hidden(tokens.tokens_N, tokens.lengths))
+                            .split_with_sizes(tokens.lengths);
     for (std::size_t i = 0; i < logits.size(); ++i)
       results.emplace_back("logits." + std::to_string(i), logits[i]);
   }
-  const at::Tensor logprobs =
-      ChunkedLogprobs(model, hidden.index_select(0, index), ids.index_select(0, index + 1),
-                      request["temperature"], 64, EntropyMode::kNone)
-          .logprobs_M;
+  ModelPass pass(model, tokens, {request["temperature"], 64});
+  const at::Tensor& logprobs = pass.output().logprobs_M;
   results.emplace_back("logprobs", logprobs.detach());
-  logprobs.sum().backward();
-  for (const auto& [name, tensor] : model.parameters())
-    results.emplace_back("gradient." + name, tensor.grad());
+  NamedGradients gradients(model);
+  pass.Backward(pass.GradientOf(logprobs.sum()), gradients);
+  for (auto& [name, sum] : gradients.sums) results.emplace_back("gradient." + name, sum);
 }
 
 void AddGreedy(Transformer& model, const nlohmann::json& request, Named& results) {

@@ -125,8 +125,7 @@ class VllmOracleTest : public ::testing::Test {
     const at::Tensor tokens_N = torch::tensor(tokens, at::kLong);
     const at::Tensor hidden_ND = model.Hidden(tokens_N, lengths);
     return ChunkedLogprobs(model, hidden_ND.narrow(0, first, count),
-                           tokens_N.narrow(0, first + 1, count), kTemperature, count,
-                           EntropyMode::kNone)
+                           tokens_N.narrow(0, first + 1, count), {kTemperature, count})
         .logprobs_M;
   }
 

@@ -12,6 +12,7 @@
 #include "lib/policy/generator.h"
 #include "lib/policy/logprobs.h"
 #include "lib/weights/safetensors.h"
+#include "tests/support/named_gradients.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
@@ -56,23 +57,6 @@ class FamiliesTest : public ::testing::TestWithParam<std::tuple<std::string, boo
     model = GoldenModel(name);
   }
 
-  // The log-probs of all tokens after the first of each sequence, packed.
-  at::Tensor PackedLogprobs(const std::vector<std::vector<std::int64_t>>& sequences) {
-    std::vector<std::int64_t> tokens, lengths, rows;
-    for (const auto& sequence : sequences) {
-      for (std::size_t t = 0; t + 1 < sequence.size(); ++t)
-        rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
-      tokens.insert(tokens.end(), sequence.begin(), sequence.end());
-      lengths.push_back(static_cast<std::int64_t>(sequence.size()));
-    }
-    const at::Tensor ids = TokensOf(tokens);
-    const at::Tensor index = TokensOf(rows);
-    const at::Tensor hidden = model->Hidden(ids, lengths).index_select(0, index);
-    return ChunkedLogprobs(*model, hidden, ids.index_select(0, index + 1),
-                           FamilyNumbers()["temperature"], 16, EntropyMode::kNone)
-        .logprobs_M;
-  }
-
   std::optional<PortableOnly> portable;
   std::string name;
   const nlohmann::json& golden;
@@ -89,8 +73,8 @@ TEST_P(FamiliesTest, LogitsLogprobsAndEntropiesEqualThoseOfTransformers) {
     const at::Tensor hidden = model->Hidden(ids, std::span(&length, 1));
     const at::Tensor logits = model->Logits(hidden.narrow(0, length - 1, 1)).squeeze(0);
     worst = std::max(worst, RelativeError(logits, row["last_logits"]));
-    const auto scored = ChunkedLogprobs(*model, hidden, ids.roll(-1),
-                                        FamilyNumbers()["temperature"], 7, EntropyMode::kDetached);
+    const auto scored = ChunkedLogprobs(
+        *model, hidden, ids.roll(-1), {FamilyNumbers()["temperature"], 7, EntropyMode::kDetached});
     worst =
         std::max(worst, RelativeError(scored.logprobs_M.narrow(0, 0, length - 1), row["logprobs"]));
     worst = std::max(worst, RelativeError(scored.entropy_M, row["entropy"]));
@@ -108,8 +92,11 @@ TEST_P(FamiliesTest, GradientsOfPackedSequencesEqualThoseOfTransformers) {
     (tokens.size() <= 33 ? short_ones : long_ones).push_back(std::move(tokens));
   }
   ASSERT_EQ(long_ones.size(), 2u);
-  PackedLogprobs(short_ones).sum().backward();
-  PackedLogprobs(long_ones).sum().backward();
+  NamedGradients gradients(*model);
+  for (const auto& sequences : {short_ones, long_ones}) {
+    ModelPass pass(*model, ScoredSequences(sequences), {FamilyNumbers()["temperature"], 16});
+    pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
+  }
   double worst = 0;
   ASSERT_EQ(model->parameters().size(), golden["gradients"].size());
   for (const auto& [parameter, tensor] : model->parameters()) {
@@ -117,8 +104,9 @@ TEST_P(FamiliesTest, GradientsOfPackedSequencesEqualThoseOfTransformers) {
     const double largest = expected["largest"].get<double>();
     const at::Tensor values =
         torch::tensor(expected["values"].get<std::vector<double>>(), torch::kDouble);
-    ASSERT_TRUE(tensor.grad().defined()) << parameter;
-    const at::Tensor flat = tensor.grad().flatten().to(torch::kDouble);
+    const at::Tensor& gradient = gradients.sums[parameter];
+    ASSERT_TRUE(gradient.defined()) << parameter;
+    const at::Tensor flat = gradient.flatten().to(torch::kDouble);
     std::vector<std::int64_t> evenly_spaced;
     for (std::int64_t i = 0; i < values.numel(); ++i)
       evenly_spaced.push_back(i * flat.numel() / values.numel());

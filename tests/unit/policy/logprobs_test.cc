@@ -1,6 +1,7 @@
 #include "lib/policy/logprobs.h"
 
 #include <ATen/record_function.h>
+#include <torch/autograd.h>
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -22,7 +23,7 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
       const at::Tensor hidden = model->Hidden(ids, std::span(&length, 1));
       const auto out = ChunkedLogprobs(*model, hidden,
                                        at::cat({ids.narrow(0, 1, length - 1), ids.narrow(0, 0, 1)}),
-                                       numbers["temperature"], 7, EntropyMode::kDetached);
+                                       {numbers["temperature"], 7, EntropyMode::kDetached});
       const auto logprobs = row["logprobs"].get<std::vector<double>>();
       if (!logprobs.empty()) {
         worst = std::max(worst, MaxDifference(out.logprobs_M.narrow(0, 0, length - 1),
@@ -36,46 +37,56 @@ TEST(LogprobsTest, EqualThoseOfTransformers) {
   EXPECT_LT(worst, 1e-4);
 }
 
-// Compares gradients of a loss over log-probs and entropy between the chunked and the plain
-// function.
+// The gradients in the hidden states and in the head.
+struct HeadGradients {
+  at::Tensor hidden_MD;
+  at::Tensor head_VD;
+};
+
+HeadGradients GradientsOf(HeadPass& pass, const Transformer& model, const OutputGradient& output) {
+  HeadGradients gradients{{}, at::zeros_like(model.weights().head_VD.detach())};
+  gradients.hidden_MD = pass.Backward(output, [&](std::int64_t first, const at::Tensor& rows) {
+    gradients.head_VD.narrow(0, first, rows.size(0)).add_(rows);
+  });
+  return gradients;
+}
+
+// Gradients of log-probs, of the entropy and of both, against those of one log_softmax, in one
+// chunk and in several.
 TEST(LogprobsTest, GradientsEqualThoseOfPlainLogSoftmax) {
   const auto model = GoldenModel("qwen2_untied");
   const std::int64_t rows = 23;
   torch::manual_seed(5);
   const at::Tensor hidden = torch::randn({rows, model->config().hidden_size}).requires_grad_(true);
   const at::Tensor targets = torch::randint(0, model->config().vocab_size, {rows}, torch::kLong);
-  const at::Tensor weight = torch::randn({rows});
-  const at::Tensor entropy_weight = torch::randn({rows});
-  at::Tensor head = model->weights().head_VD;
-
-  const at::Tensor logp = at::log_softmax(at::linear(hidden, head) / 0.7, -1);
-  const at::Tensor entropy = -(logp.exp() * logp).sum(-1);
-  ((logp.gather(1, targets.unsqueeze(1)).squeeze(1) * weight).sum() +
-   (entropy * entropy_weight).sum())
-      .backward();
-  const at::Tensor hidden_grad = hidden.grad().clone();
-  const at::Tensor head_grad = head.grad().clone();
-
-  for (const std::int64_t chunk : {4, 23, 100}) {
-    hidden.mutable_grad().zero_();
-    head.mutable_grad().zero_();
-    const auto out =
-        ChunkedLogprobs(*model, hidden, targets, 0.7, chunk, EntropyMode::kDifferentiable);
-    ((out.logprobs_M * weight).sum() + (out.entropy_M * entropy_weight).sum()).backward();
-    EXPECT_LT(MaxDifference(hidden.grad(), hidden_grad), 1e-5) << "chunk " << chunk;
-    EXPECT_LT(MaxDifference(head.grad(), head_grad), 1e-4) << "chunk " << chunk;
+  const at::Tensor head = model->weights().head_VD;
+  const OutputGradient both{torch::randn({rows}), torch::randn({rows})};
+  for (const OutputGradient& output :
+       {both, OutputGradient{both.logprobs_M, {}}, OutputGradient{{}, both.entropy_M}}) {
+    const at::Tensor logp = at::log_softmax(at::linear(hidden, head) / 0.7, -1);
+    at::Tensor loss = at::zeros({});
+    if (output.logprobs_M.defined())
+      loss = loss + (logp.gather(1, targets.unsqueeze(1)).squeeze(1) * output.logprobs_M).sum();
+    if (output.entropy_M.defined())
+      loss = loss - ((logp.exp() * logp).sum(-1) * output.entropy_M).sum();
+    const auto expected = torch::autograd::grad({loss}, {hidden, head});
+    for (const std::int64_t chunk : {4, 23, 100}) {
+      HeadPass pass(*model, hidden, targets, {0.7, chunk, EntropyMode::kDifferentiable});
+      const HeadGradients found = GradientsOf(pass, *model, output);
+      EXPECT_LT(MaxDifference(found.hidden_MD, expected[0]), 1e-5) << "chunk " << chunk;
+      EXPECT_LT(MaxDifference(found.head_VD, expected[1]), 1e-4) << "chunk " << chunk;
+    }
   }
 }
 
-TEST(LogprobsTest, DetachedEntropyCarriesNoGradient) {
+TEST(LogprobsTest, EntropyIsComputedWhereItIsAskedFor) {
   const auto model = GoldenModel("qwen2_tiny");
-  const at::Tensor hidden = torch::ones({3, model->config().hidden_size}).requires_grad_(true);
-  const auto out =
-      ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDetached);
-  EXPECT_TRUE(out.logprobs_M.requires_grad());
-  EXPECT_FALSE(out.entropy_M.requires_grad());
-  EXPECT_FALSE(ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kNone)
-                   .entropy_M.defined());
+  const at::Tensor hidden = torch::ones({3, model->config().hidden_size});
+  const auto entropy = [&](EntropyMode mode) {
+    return ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), {1.0, 2, mode}).entropy_M;
+  };
+  EXPECT_FALSE(entropy(EntropyMode::kNone).defined());
+  EXPECT_TRUE(entropy(EntropyMode::kDetached).defined());
 }
 
 // Returns the number of operators of the backward pass that read or write a value for each logit.
@@ -83,8 +94,8 @@ std::int64_t LogitPassesOfBackward(EntropyMode mode) {
   static std::int64_t passes;
   static std::int64_t logits;
   const auto model = GoldenModel("qwen2_untied");
-  const at::Tensor hidden = torch::ones({3, model->config().hidden_size}).requires_grad_(true);
-  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 3, mode);
+  const at::Tensor hidden = torch::ones({3, model->config().hidden_size});
+  HeadPass pass(*model, hidden, TokensOf({1, 2, 3}), {1.0, 3, mode});
   passes = 0;
   logits = 3 * model->config().vocab_size;
   const auto handle =
@@ -96,7 +107,7 @@ std::int64_t LogitPassesOfBackward(EntropyMode mode) {
                               passes += all ? 1 : 0;
                               return std::unique_ptr<at::ObserverContext>();
                             }).needsInputs(true));
-  out.logprobs_M.sum().backward();
+  GradientsOf(pass, *model, {torch::ones({3}), {}});
   at::removeCallback(handle);
   return passes;
 }
@@ -107,25 +118,37 @@ TEST(LogprobsTest, DetachedEntropyCostsTheBackwardPassNothing) {
             LogitPassesOfBackward(EntropyMode::kNone));
 }
 
-TEST(LogprobsTest, EntropyAloneHasTheGradientOfPlainLogSoftmax) {
-  const auto model = GoldenModel("qwen2_untied");
-  const at::Tensor hidden = torch::randn({3, model->config().hidden_size}).requires_grad_(true);
-  const at::Tensor peer = hidden.detach().clone().requires_grad_(true);
-  ChunkedLogprobs(*model, hidden, TokensOf({1, 2, 3}), 1.0, 2, EntropyMode::kDifferentiable)
-      .entropy_M.sum()
-      .backward();
-  const at::Tensor logp = at::log_softmax(at::linear(peer, model->weights().head_VD), -1);
-  (-(logp.exp() * logp).sum()).backward();
-  EXPECT_LT(MaxDifference(hidden.grad(), peer.grad()), 1e-5);
-}
-
 TEST(LogprobsTest, NoRowsGiveNoLogprobsAndZeroGradient) {
   const auto model = GoldenModel("qwen2_tiny");
-  const at::Tensor hidden = torch::ones({0, model->config().hidden_size}).requires_grad_(true);
-  const auto out = ChunkedLogprobs(*model, hidden, TokensOf({}), 1.0, 2, EntropyMode::kNone);
-  out.logprobs_M.sum().backward();
-  EXPECT_EQ(out.logprobs_M.size(0), 0);
-  EXPECT_EQ(model->weights().head_VD.grad().abs().max().item<double>(), 0.0);
+  const at::Tensor hidden = torch::ones({0, model->config().hidden_size});
+  HeadPass pass(*model, hidden, TokensOf({}), {});
+  EXPECT_EQ(pass.output().logprobs_M.size(0), 0);
+  const HeadGradients found = GradientsOf(pass, *model, {pass.output().logprobs_M, {}});
+  EXPECT_EQ(found.hidden_MD.size(0), 0);
+  EXPECT_EQ(found.head_VD.abs().max().item<double>(), 0.0);
+}
+
+// The largest tensors of a step are those with a value for each logit. The backward pass makes one
+// of them beside the log-probs, in the dtype of the model.
+TEST(LogprobsTest, BackwardOverwritesTheLogprobsOfTheChunk) {
+  const auto model = GoldenModel("qwen2_untied", ModelDtype::kBfloat16);
+  const auto hidden = torch::ones({8, model->config().hidden_size}, torch::kBFloat16);
+  HeadPass pass(*model, hidden, torch::ones({8}, torch::kLong), {});
+  static std::int64_t floats;
+  floats = 0;
+  const auto handle = at::addGlobalCallback(
+      at::RecordFunctionCallback(nullptr, [](const at::RecordFunction& f, at::ObserverContext*) {
+        for (const c10::IValue& out : f.outputs()) {
+          const bool whole = out.isTensor() && out.toTensor().defined() &&
+                             out.toTensor().scalar_type() == at::kFloat &&
+                             out.toTensor().dim() == 2 && out.toTensor().size(0) == 8 &&
+                             out.toTensor().size(1) > 16;
+          if (whole && !std::string_view(f.name()).ends_with("_")) ++floats;
+        }
+      }).needsOutputs(true));
+  GradientsOf(pass, *model, {torch::ones({8}), {}});
+  at::removeCallback(handle);
+  EXPECT_EQ(floats, 0);
 }
 
 }  // namespace

@@ -4,49 +4,13 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
-#include <map>
 #include <string_view>
 
+#include "tests/support/named_gradients.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
 namespace {
-
-// Sums gradients by the name of the parameter.
-class NamedGradients final : public GradientSink {
- public:
-  explicit NamedGradients(const Transformer& model) : model_(model) {}
-
-  void Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) override {
-    const auto& [name, parameter] = model_.units()[unit].parameters[index];
-    EXPECT_EQ(gradient.sizes(), parameter.sizes()) << name;
-    at::Tensor& sum = sums[name];
-    sum = sum.defined() ? sum + gradient.to(at::kFloat) : gradient.to(at::kFloat);
-    order.push_back(unit);
-  }
-
-  std::map<std::string, at::Tensor> sums;
-  std::vector<std::size_t> order;
-
- private:
-  const Transformer& model_;
-};
-
-// Scores every token after the first of each sequence.
-PassTokens TokensOfSequences(const std::vector<std::vector<std::int64_t>>& sequences) {
-  PassTokens pass;
-  std::vector<std::int64_t> tokens, rows;
-  for (const auto& sequence : sequences) {
-    for (std::size_t t = 0; t + 1 < sequence.size(); ++t)
-      rows.push_back(static_cast<std::int64_t>(tokens.size() + t));
-    tokens.insert(tokens.end(), sequence.begin(), sequence.end());
-    pass.lengths.push_back(static_cast<std::int64_t>(sequence.size()));
-  }
-  pass.tokens_N = TokensOf(tokens);
-  pass.rows_M = TokensOf(rows);
-  pass.targets_M = pass.tokens_N.index_select(0, pass.rows_M + 1);
-  return pass;
-}
 
 // Short sequences use the short-attention kernel; the batch with a long one uses that of LibTorch.
 TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
@@ -62,7 +26,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
     ASSERT_EQ(long_ones.size(), 2u);  // 40 and 90 tokens, padded to rectangles
     NamedGradients gradients(*model);
     for (const auto& sequences : {short_ones, long_ones}) {
-      ModelPass pass(*model, TokensOfSequences(sequences),
+      ModelPass pass(*model, ScoredSequences(sequences),
                      {numbers["temperature"], 16, EntropyMode::kNone});
       pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
     }
@@ -86,7 +50,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfTransformers) {
 TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
   for (const std::string name : {"qwen2_tiny", "qwen2_untied", "qwen3_moe"}) {
     const auto model = GoldenModel(name);
-    PassTokens tokens = TokensOfSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
+    PassTokens tokens = ScoredSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
     tokens.prefixes = {-1, 0, 0};
     torch::manual_seed(2);
     const at::Tensor weights_M = torch::randn({tokens.rows_M.size(0)});
@@ -99,8 +63,9 @@ TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
 
     const at::Tensor hidden_MD = model->Hidden(tokens.tokens_N, tokens.lengths, tokens.prefixes)
                                      .index_select(0, tokens.rows_M);
-    loss_of(
-        ChunkedLogprobs(*model, hidden_MD, tokens.targets_M, 0.8, 3, EntropyMode::kDifferentiable))
+    const at::Tensor logp_MV = at::log_softmax(model->Logits(hidden_MD) / 0.8, -1);
+    loss_of({logp_MV.gather(1, tokens.targets_M.unsqueeze(1)).squeeze(1),
+             (logp_MV.exp() * logp_MV).sum(-1).neg()})
         .backward();
     for (const auto& [parameter, tensor] : model->parameters()) {
       const double size = std::max(1e-3, tensor.grad().abs().max().item<double>());
@@ -112,7 +77,7 @@ TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
 
 TEST(ModelPassTest, UnitsFollowFromTheLastToTheFirst) {
   const auto model = GoldenModel("qwen2_untied");
-  ModelPass pass(*model, TokensOfSequences({{1, 2, 3}}), {});
+  ModelPass pass(*model, ScoredSequences({{1, 2, 3}}), {});
   NamedGradients gradients(*model);
   pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
   EXPECT_TRUE(std::is_sorted(gradients.order.rbegin(), gradients.order.rend()));
@@ -140,7 +105,7 @@ TEST(ModelPassTest, UnitsHoldTheParametersInTheOrderOfTheCheckpoint) {
 // Queries, keys and values are one matrix in memory, and so are gate and up.
 TEST(ModelPassTest, ProductsReadTheParametersWhereTheyAre) {
   const auto model = GoldenModel("qwen2_untied");
-  const PassTokens tokens = TokensOfSequences({{1, 2, 3}});
+  const PassTokens tokens = ScoredSequences({{1, 2, 3}});
   ModelPass(*model, tokens, {});  // makes the table of the rotations
   static int copies;
   copies = 0;
@@ -160,7 +125,7 @@ TEST(ModelPassTest, ProductsReadTheParametersWhereTheyAre) {
 TEST(ModelPassTest, KeepsNoGraphWithoutGradients) {
   const auto model = GoldenModel("qwen2_tiny");
   const at::NoGradGuard no_grad;
-  const ModelPass pass(*model, TokensOfSequences({{1, 2, 3}}), {1, 2, EntropyMode::kDetached});
+  const ModelPass pass(*model, ScoredSequences({{1, 2, 3}}), {1, 2, EntropyMode::kDetached});
   EXPECT_FALSE(pass.output().logprobs_M.requires_grad());
   EXPECT_FALSE(pass.output().entropy_M.requires_grad());
 }
