@@ -5,6 +5,7 @@
 #   deploy/setup.sh           # enough to build everything, and to train on CPUs
 #   deploy/setup.sh --cuda    # also what LibTorch needs to use GPUs, and a CUDA compiler if there
 #                             # is none; ends with a test of them (docs/gpu.md)
+#   deploy/setup.sh --image   # also what deploy/image.sh, release.sh and tests/cluster need
 #
 # LibTorch is unpacked into $BUTTRESS_CACHE (default ~/.cache/buttress). To use another copy of
 # LibTorch 2.11.0, set BUTTRESS_TORCH to the folder that holds its include/ and lib/.
@@ -14,6 +15,7 @@ here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${BUTTRESS_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress}
 site=$cache/torch-2.11.0
 
+. "$here/wheels.sh"
 say() { printf 'setup: %s\n' "$*"; }
 fail() { printf 'setup: %s\n' "$*" >&2; exit 3; }
 
@@ -24,13 +26,13 @@ as_root() {
   fi
 }
 
-install_packages() {
+install_packages() { # LIST
   local missing=() status
-  for package in $(grep -v '^#' "$here/packages.txt"); do
+  for package in $(grep -v '^#' "$here/$1"); do
     status=$(dpkg-query -W -f='${Status}' "$package" 2>/dev/null || true)
     [ "$status" = "install ok installed" ] || missing+=("$package")
   done
-  if [ ${#missing[@]} = 0 ]; then say "Debian packages: all installed"; return; fi
+  if [ ${#missing[@]} = 0 ]; then say "Debian packages of $1: all installed"; return; fi
   say "Debian packages: installing ${#missing[@]}: ${missing[*]}"
   as_root apt-get update -qq ||
     fail "apt-get update failed; check the network and /etc/apt/sources.list"
@@ -46,25 +48,7 @@ install_packages() {
     "${missing[@]}" >/dev/null || rc=$?
   if [ -n "$guard" ]; then as_root rm -f $policy; fi
   [ $rc = 0 ] ||
-    fail "apt-get install failed (exit $rc); deploy/packages.txt lists packages of Debian 12"
-}
-
-# Downloads and unpacks one line of wheels.txt, and records its hash in $site/.wheels.
-unpack_wheel() { # LINE
-  local hash=${1##*sha256:} name=${1%% *} folder
-  folder=$(mktemp -d -p "$cache")
-  say "wheel $name: downloading"
-  echo "$1" >"$folder/requirement"
-  python3 -m pip download --no-deps --require-hashes --only-binary=:all: --python-version 3.11 \
-    --implementation cp --platform manylinux_2_28_x86_64 --platform manylinux_2_27_x86_64 \
-    --platform manylinux_2_25_x86_64 --platform manylinux_2_18_x86_64 \
-    --platform manylinux_2_17_x86_64 --platform manylinux2014_x86_64 \
-    --disable-pip-version-check -q -d "$folder" -r "$folder/requirement" ||
-    fail "cannot download $name from PyPI, or its hash differs from that in deploy/;" \
-      "check the network and pip's index settings"
-  unzip -q -o "$folder"/*.whl -d "$site"
-  echo "$hash" >>"$site/.wheels"
-  rm -rf "$folder"
+    fail "apt-get install failed (exit $rc); deploy/$1 lists packages of Debian 12"
 }
 
 check_own_torch() {
@@ -90,7 +74,13 @@ unpack_missing() { # LIST, NAME, KIB (disk space for all, unpacked)
     fail "$cache has $((free / 1024)) MiB free, $((need / 1024)) are needed;" \
       "free some, or set BUTTRESS_CACHE to another disk"
   say "$what: ${#missing[@]} missing, unpacking into $site"
-  for line in "${missing[@]}"; do unpack_wheel "$line"; done
+  for line in "${missing[@]}"; do
+    say "wheel ${line%% *}: downloading"
+    unpack_wheel "$line" "$site" ||
+      fail "cannot download ${line%% *} from PyPI, or its hash differs from that in deploy/;" \
+        "check the network and pip's index settings"
+    echo "${line##*sha256:}" >>"$site/.wheels"
+  done
 }
 
 # LibTorch finds the libraries beside it: its run path is $ORIGIN/../../nvidia/*/lib.
@@ -118,17 +108,20 @@ setup_cuda() {
     fail "CUDA is not complete; see above"
 }
 
-cuda=
-case ${1:-} in
-  '') ;;
-  --cuda) cuda=yes ;;
-  *) fail "unknown argument '$1'; expected --cuda, or none" ;;
-esac
+cuda='' image=''
+for argument; do
+  case $argument in
+    --cuda) cuda=yes ;;
+    --image) image=yes ;;
+    *) fail "unknown argument '$argument'; expected --cuda, --image, or none" ;;
+  esac
+done
 [ "$(uname -m)" = x86_64 ] || fail "this machine is $(uname -m); Buttress is built for x86_64"
 . /etc/os-release
 [ "${VERSION_CODENAME:-}" = bookworm ] ||
   say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: packages may differ"
-install_packages
+install_packages packages.txt
+[ -z "$image" ] || install_packages packages-image.txt
 check_own_torch
 unpack_missing wheels.txt "LibTorch" 3000000
 [ -z "$cuda" ] || setup_cuda
