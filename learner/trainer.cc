@@ -266,7 +266,8 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
 }
 
 PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
-  return {options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens, entropy};
+  return {options_.run.sampling.temperature, options_.learner.logprob_chunk_tokens, entropy,
+          options_.learner.recompute};
 }
 
 ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {

@@ -24,6 +24,9 @@ struct PassOptions {
   double temperature = 1;          // that of sampling
   std::int64_t chunk_rows = 1024;  // of logits that exist at a time
   EntropyMode entropy = EntropyMode::kNone;
+  // Keeps only the inputs of blocks for the backward pass, which runs each block again (Chen et
+  // al., "Training deep nets with sublinear memory cost", arXiv 1604.06174).
+  bool recompute = false;
 };
 
 // The gradient of a loss in TokenLogprobs, two vectors. One that is undefined is 0 and costs

@@ -30,8 +30,12 @@ ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOpt
   at::Tensor hidden_ND = embedded_ND_;
   for (std::size_t block = 0; block < model.blocks(); ++block) {
     const at::Tensor input_ND = Cut(hidden_ND);
-    hidden_ND = model.RunBlock(block, layout_, input_ND);
-    if (at::GradMode::is_enabled()) blocks_.push_back({input_ND, hidden_ND});
+    {
+      const at::AutoGradMode graph(at::GradMode::is_enabled() && !options.recompute);
+      hidden_ND = model.RunBlock(block, layout_, input_ND);
+    }
+    if (!at::GradMode::is_enabled()) continue;
+    blocks_.push_back({input_ND, options.recompute ? at::Tensor() : hidden_ND});
   }
   head_norm_.input = Cut(hidden_ND);
   head_norm_.output = model.RunNorm(RepeatRows(head_norm_.input, tokens.rows_M));
@@ -76,7 +80,8 @@ at::Tensor ModelPass::HeadBackward(const OutputGradient& gradient, GradientSink&
 at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND,
                                     GradientSink& sink) {
   const std::size_t unit = 1 + block;
-  const Graph graph = std::exchange(blocks_[block], {});
+  Graph graph = std::exchange(blocks_[block], {});
+  if (!graph.output.defined()) graph.output = model_.RunBlock(block, layout_, graph.input);
   const variable_list found =
       torch::autograd::grad({graph.output}, InputsOf(model_.units()[unit], graph.input), {grad_ND});
   for (std::size_t i = 1; i < found.size(); ++i) sink.Add(unit, i - 1, found[i]);

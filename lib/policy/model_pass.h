@@ -63,7 +63,7 @@ class ModelPass {
   // The graph of one unit.
   struct Graph {
     at::Tensor input;
-    at::Tensor output;
+    at::Tensor output;  // undefined if the backward pass computes it again
   };
 
   at::Tensor HeadBackward(const OutputGradient& gradient, GradientSink& sink);

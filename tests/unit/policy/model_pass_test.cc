@@ -6,6 +6,7 @@
 
 #include <string_view>
 
+#include "tests/support/live_bytes.h"
 #include "tests/support/named_gradients.h"
 #include "tests/unit/policy/golden.h"
 
@@ -72,6 +73,30 @@ TEST(ModelPassTest, GradientsEqualThoseOfOneGraph) {
       EXPECT_LT(MaxDifference(gradients.sums[parameter], tensor.grad()) / size, 1e-5)
           << name << " " << parameter;
     }
+  }
+}
+
+// Recomputation gives the same bits and keeps less than half as much for the backward pass.
+TEST(ModelPassTest, RecomputedBlocksGiveTheSameGradients) {
+  for (const std::string name : {"qwen2_tiny", "qwen3_moe"}) {
+    const auto model = GoldenModel(name);
+    PassTokens tokens = ScoredSequences({{5, 9, 2, 7}, {1, 4, 8}, {3, 3, 6, 2, 1}});
+    tokens.prefixes = {-1, 0, 0};
+    const auto gradients_of = [&](bool recompute, std::int64_t& kept) {
+      const LiveBytes bytes;
+      ModelPass pass(*model, tokens, {.temperature = 0.8, .recompute = recompute});
+      NamedGradients gradients(*model);
+      kept = bytes.now();
+      pass.Backward(pass.GradientOf(pass.output().logprobs_M.sum()), gradients);
+      return gradients.sums;
+    };
+    std::int64_t kept = 0, kept_inputs = 0;
+    const auto expected = gradients_of(false, kept);
+    const auto found = gradients_of(true, kept_inputs);
+    EXPECT_LT(2 * kept_inputs, kept) << name;
+    ASSERT_EQ(found.size(), model->parameters().size());
+    for (const auto& [parameter, gradient] : found)
+      EXPECT_TRUE(gradient.equal(expected.at(parameter))) << name << " " << parameter;
   }
 }
 
