@@ -64,13 +64,13 @@ struct Sample {
 };
 
 struct WeightUpdate {
-  std::vector<at::Tensor> values;  // of the model's parameters, in their order
+  StoredParameters values;
   PolicyVersion version;
   InFlight in_flight = InFlight::kKeep;
 };
 
 // Thread-safe. The thread of the engine alone uses the model, the generator, samples_ and history_;
-// everything that callers share with it is guarded by mutex_. The one exception is ReadWeights of
+// everything that callers share with it is guarded by mutex_. The one exception is OpenWeights of
 // the model, which is thread-safe.
 class EmbeddedEngine final : public InferenceEngine {
  public:
@@ -123,14 +123,10 @@ class EmbeddedEngine final : public InferenceEngine {
 
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     MutexLock one_at_a_time(update_mutex_);
-    // Reads and checks the weights on this thread, while the engine continues to generate.
-    WeightUpdate update{{}, manifest.version, in_flight};
-    BUTTRESS_RETURN_IF_ERROR(Guarded([&]() -> Status {
-      BUTTRESS_ASSIGN_OR_RETURN(update.values, model_->ReadWeights(manifest.folder));
-      return OkStatus();
-    }));
+    // Checks the weights on this thread, while the engine continues to generate.
+    BUTTRESS_ASSIGN_OR_RETURN(StoredParameters values, model_->OpenWeights(manifest.folder));
     MutexLock lock(mutex_);
-    update_ = std::move(update);
+    update_ = WeightUpdate{std::move(values), manifest.version, in_flight};
     update_status_.reset();
     changed_.NotifyAll();
     const auto done = [this]() REQUIRES(mutex_) { return update_status_.has_value(); };

@@ -20,10 +20,8 @@ std::optional<at::ScalarType> FloatingType(const std::string& dtype) {
   return std::nullopt;
 }
 
-Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
-                          const std::string& folder) {
-  const auto type = FloatingType(view.dtype);
-  if (!type) {
+Status Check(const TensorView& view, at::IntArrayRef shape, const std::string& folder) {
+  if (!FloatingType(view.dtype)) {
     return DataLoss(c10::str(folder, ": tensor ", view.name, " has dtype ", view.dtype,
                              "; expected F32, BF16 or F16"));
   }
@@ -31,10 +29,7 @@ Result<at::Tensor> CopyOf(const TensorView& view, at::IntArrayRef shape,
     return DataLoss(c10::str(folder, ": tensor ", view.name, " has shape ",
                              at::IntArrayRef(view.shape), "; config.json implies ", shape));
   }
-  at::Tensor tensor = at::empty(shape, at::TensorOptions(*type));
-  // memcpy, because the tensors of a file may be unaligned.
-  std::memcpy(tensor.data_ptr(), view.data.data(), view.data.size());
-  return tensor;
+  return OkStatus();
 }
 
 // All tensors of a block in one buffer. Matrices that one product reads as a whole, and their
@@ -90,26 +85,37 @@ std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWei
   return list;
 }
 
-Result<std::vector<at::Tensor>> ReadParameters(
-    const std::string& folder, const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-    bool tied_head) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto file, SafetensorsFolder::Open(folder));
+Result<StoredParameters> StoredParameters::Open(const std::string& folder, const Names& parameters,
+                                                bool tied_head) {
+  BUTTRESS_ASSIGN_OR_RETURN(auto file, SafetensorsFolder::Open(folder));
+  StoredParameters stored(std::move(file));
   std::unordered_set<std::string> known;
-  std::vector<at::Tensor> values;
   for (const auto& [name, tensor] : parameters) {
     known.insert(name);
-    const TensorView* view = file->Find(name);
+    const TensorView* view = stored.file_->Find(name);
     if (view == nullptr)
       return DataLoss(c10::str(folder, ": tensor ", name, " is missing; config.json implies it"));
-    BUTTRESS_ASSIGN_OR_RETURN(at::Tensor value, CopyOf(*view, tensor.sizes(), folder));
-    values.push_back(std::move(value));
+    BUTTRESS_RETURN_IF_ERROR(Check(*view, tensor.sizes(), folder));
+    stored.views_.push_back(view);
   }
   if (tied_head) known.insert("lm_head.weight");
-  for (const std::string& name : file->names()) {
+  for (const std::string& name : stored.file_->names()) {
     if (known.count(name) == 0)
       return DataLoss(c10::str(folder, ": tensor ", name, " does not belong to this architecture"));
   }
-  return values;
+  return stored;
+}
+
+void StoredParameters::CopyTo(std::size_t index, const at::Tensor& tensor) const {
+  const TensorView& view = *views_[index];
+  const at::ScalarType type = *FloatingType(view.dtype);
+  const bool direct = tensor.is_cpu() && tensor.is_contiguous() && tensor.scalar_type() == type;
+  const at::Tensor values =
+      direct ? tensor.detach() : at::empty(tensor.sizes(), at::TensorOptions(type));
+  // memcpy, because the tensors of a file may be unaligned.
+  std::memcpy(values.mutable_data_ptr(), view.data.data(), view.data.size());
+  ForgetPages(view.data);
+  if (!direct) at::Tensor(tensor.detach()).copy_(values);
 }
 
 }  // namespace buttress

@@ -3,6 +3,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "lib/base/status.h"
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
+#include "lib/weights/safetensors.h"
 
 namespace buttress {
 
@@ -23,11 +26,27 @@ DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at:
 std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,
                                                                 const ModelConfig& config);
 
-// Reads the values of `parameters` from the safetensors of `folder`, in the same order, to the CPU
-// and in the dtype of the file. kDataLoss names a missing, unknown or misshapen tensor. Ignores the
-// head of a tied model, as transformers does.
-Result<std::vector<at::Tensor>> ReadParameters(
-    const std::string& folder, const std::vector<std::pair<std::string, at::Tensor>>& parameters,
-    bool tied_head);
+// The values of parameters in the mapped safetensors of a folder. Thread-safe.
+class StoredParameters {
+ public:
+  using Names = std::vector<std::pair<std::string, at::Tensor>>;
+
+  // Checks that `folder` has exactly `parameters`, in their shapes and in a dtype that can be
+  // converted. Ignores the head of a tied model, as transformers does. kDataLoss names a missing,
+  // unknown or misshapen tensor.
+  static Result<StoredParameters> Open(const std::string& folder, const Names& parameters,
+                                       bool tied_head);
+
+  // Overwrites `tensor`, which has the shape of parameter `index`, with its value, converted to the
+  // dtype and the device of `tensor`. The pages of the file are not kept in memory.
+  void CopyTo(std::size_t index, const at::Tensor& tensor) const;
+
+ private:
+  explicit StoredParameters(std::shared_ptr<const SafetensorsFolder> file)
+      : file_(std::move(file)) {}
+
+  std::shared_ptr<const SafetensorsFolder> file_;
+  std::vector<const TensorView*> views_;  // by parameter
+};
 
 }  // namespace buttress

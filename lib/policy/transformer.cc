@@ -10,7 +10,6 @@
 #include "lib/policy/embedding.h"
 #include "lib/policy/head.h"
 #include "lib/policy/norm.h"
-#include "lib/policy/parameters.h"
 
 namespace buttress {
 namespace {
@@ -80,9 +79,9 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
   BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
   DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
   const auto names = NamedParameters(weights, config);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
-                            ReadParameters(folder, names, config.tie_word_embeddings));
-  for (std::size_t i = 0; i < loaded.size(); ++i) at::Tensor(names[i].second).copy_(loaded[i]);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto stored,
+                            StoredParameters::Open(folder, names, config.tie_word_embeddings));
+  for (std::size_t i = 0; i < names.size(); ++i) stored.CopyTo(i, names[i].second);
   return std::unique_ptr<Transformer>(
       new Transformer(std::move(config), std::move(weights), place));
 }
@@ -149,13 +148,12 @@ at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
   return CapLogits(HeadLogits(hidden_ND, weights_.head_VD), config_.logit_cap);
 }
 
-Result<std::vector<at::Tensor>> Transformer::ReadWeights(const std::string& folder) const {
-  return ReadParameters(folder, parameters_, config_.tie_word_embeddings);
+Result<StoredParameters> Transformer::OpenWeights(const std::string& folder) const {
+  return StoredParameters::Open(folder, parameters_, config_.tie_word_embeddings);
 }
 
-void Transformer::SetWeights(const std::vector<at::Tensor>& values) {
-  const at::NoGradGuard no_grad;
-  for (std::size_t i = 0; i < values.size(); ++i) parameters_[i].second.copy_(values[i]);
+void Transformer::SetWeights(const StoredParameters& values) {
+  for (std::size_t i = 0; i < parameters_.size(); ++i) values.CopyTo(i, parameters_[i].second);
 }
 
 }  // namespace buttress

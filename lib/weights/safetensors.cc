@@ -187,6 +187,15 @@ Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string
   return file;
 }
 
+void ForgetPages(std::string_view data) {
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto begin = reinterpret_cast<std::uintptr_t>(data.data());
+  const std::uintptr_t first = (begin + page - 1) / page * page;
+  const std::uintptr_t end = (begin + data.size()) / page * page;
+  // A failure leaves the pages where they are.
+  if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
 SafetensorsFile::~SafetensorsFile() { ::munmap(const_cast<char*>(mapped_.data()), mapped_.size()); }
 
 const TensorView* SafetensorsFile::Find(std::string_view name) const {

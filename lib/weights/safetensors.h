@@ -26,6 +26,10 @@ struct TensorView {
 // Returns the bytes of one element, or 0 for an unknown dtype.
 std::int64_t SafetensorsElementSize(std::string_view dtype);
 
+// Takes the whole pages of `data`, which is part of a mapped file, out of the memory of this
+// process. Reading them again is correct.
+void ForgetPages(std::string_view data);
+
 // A memory-mapped safetensors file. Thread-safe.
 class SafetensorsFile {
  public:

@@ -16,16 +16,23 @@ class LiveBytes {
   // The bytes that were allocated since construction and are not freed.
   std::int64_t now() const { return counter_->live; }
 
+  // The most that it was.
+  std::int64_t peak() const { return counter_->peak; }
+
  private:
   struct Counter final : c10::MemoryReportingInfoBase {
     void reportMemoryUsage(void* /*ptr*/, std::int64_t size, std::size_t /*allocated*/,
                            std::size_t /*reserved*/, c10::Device /*device*/) override {
-      live += size;
+      const std::int64_t after = live += size;
+      std::int64_t before = peak;
+      while (after > before && !peak.compare_exchange_weak(before, after)) {
+      }
     }
 
     bool memoryProfilingEnabled() const override { return true; }
 
     std::atomic<std::int64_t> live{0};
+    std::atomic<std::int64_t> peak{0};
   };
 
   std::shared_ptr<Counter> counter_ = std::make_shared<Counter>();

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "lib/weights/safetensors.h"
+#include "tests/support/live_bytes.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
@@ -193,7 +194,7 @@ TEST(TransformerTest, AMisshapenTensorIsRefusedByNameAndNothingChanges) {
   const auto model = GoldenModel("qwen2_tiny");
   std::vector<at::Tensor> before;
   for (const auto& [name, tensor] : model->parameters()) before.push_back(tensor.detach().clone());
-  const Status status = model->ReadWeights(GoldenFolder("qwen2_untied")).status();
+  const Status status = model->OpenWeights(GoldenFolder("qwen2_untied")).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(
       status.message(),
@@ -208,11 +209,29 @@ TEST(TransformerTest, SetWeightsCopiesTheValuesOfAnotherFolder) {
   ASSERT_TRUE(other.ok());
   const std::string folder = NewFolder("other");
   ASSERT_TRUE(SaveModelFolder(**other, GoldenFolder("qwen2_tiny"), folder).ok());
-  const auto values = model->ReadWeights(folder);
+  const auto values = model->OpenWeights(folder);
   ASSERT_TRUE(values.ok()) << values.status().ToString();
   model->SetWeights(*values);
   for (std::size_t i = 0; i < model->parameters().size(); ++i) {
     EXPECT_TRUE(at::equal((*other)->parameters()[i].second, model->parameters()[i].second));
+  }
+}
+
+// Copying from the file converts, and holds no second copy where the dtype is that of the file.
+TEST(TransformerTest, SetWeightsConvertsAndHoldsNoSecondCopy) {
+  const auto source = GoldenModel("qwen2_tiny");
+  for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
+    const auto model = Transformer::Random(source->config(), dtype, {}, 3);
+    ASSERT_TRUE(model.ok());
+    const auto values = (*model)->OpenWeights(GoldenFolder("qwen2_tiny"));
+    ASSERT_TRUE(values.ok()) << values.status().ToString();
+    const LiveBytes bytes;
+    (*model)->SetWeights(*values);
+    EXPECT_EQ(bytes.peak() > 0, dtype == ModelDtype::kBfloat16);
+    for (std::size_t i = 0; i < source->parameters().size(); ++i) {
+      const at::Tensor& found = (*model)->parameters()[i].second;
+      EXPECT_TRUE(at::equal(source->parameters()[i].second.to(found.scalar_type()), found));
+    }
   }
 }
 

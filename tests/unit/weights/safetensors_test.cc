@@ -65,6 +65,30 @@ TEST_F(SafetensorsTest, WrittenTensorsAreReadBackAndTheDigestIsThatOfTheFile) {
   EXPECT_EQ((*file)->Find("c"), nullptr);
 }
 
+TEST_F(SafetensorsTest, ForgottenPagesLeaveTheMemoryAndAreReadAgain) {
+  const std::string path = JoinPath(dir_.path(), "model.safetensors");
+  const std::int64_t count = 1 << 20;
+  auto writer = SafetensorsWriter::Create(path, {{"a", "U8", {count}}}, {});
+  ASSERT_TRUE(writer.ok());
+  const std::string bytes(static_cast<std::size_t>(count), 'x');
+  ASSERT_TRUE((*writer)->Append(bytes).ok());
+  ASSERT_TRUE((*writer)->Finish().ok());
+  auto file = SafetensorsFile::Open(path);
+  ASSERT_TRUE(file.ok());
+  const std::string_view data = (*file)->Find("a")->data;
+  const auto resident = [] {  // kB of mapped files
+    std::ifstream status("/proc/self/status");
+    for (std::string word; status >> word;)
+      if (std::int64_t kb = 0; word == "RssFile:" && status >> kb) return kb;
+    return std::int64_t{0};
+  };
+  ASSERT_EQ(data, bytes);
+  const std::int64_t before = resident();
+  ForgetPages(data);
+  EXPECT_LT(resident(), before - 900);
+  EXPECT_EQ(data, bytes);
+}
+
 TEST_F(SafetensorsTest, AFileCutAtAnyByteIsRefused) {
   const std::string whole =
       FileBytes(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})", FloatBytes({1, 2}));
