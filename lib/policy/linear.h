@@ -12,4 +12,8 @@ namespace buttress {
 at::Tensor Linear(const at::Tensor& x, const std::vector<at::Tensor>& weights,
                   const std::vector<at::Tensor>& biases = {});
 
+// Returns tensors one below the other: a view where they are adjacent in memory, as those of a
+// model are that one product reads (EmptyWeights), else a copy.
+at::Tensor Joined(const std::vector<at::Tensor>& parts);
+
 }  // namespace buttress

@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "lib/policy/cpu/for_rows.h"
+#include "lib/policy/linear.h"
 
 namespace buttress {
 namespace {
@@ -53,7 +54,7 @@ at::Tensor BlockedLinear(const at::Tensor& x, const at::Tensor& weight, const at
 
 PackedLinear::PackedLinear(const std::vector<at::Tensor>& weights,
                            const std::vector<at::Tensor>& biases) {
-  const at::Tensor all = weights.size() == 1 ? weights.front().detach() : at::cat(weights).detach();
+  const at::Tensor all = Joined(weights).detach();
   if (!biases.empty()) bias_ = at::cat(biases).detach();
   outs_ = all.size(0);
   form_ = Form::kPlain;

@@ -8,10 +8,10 @@
 
 namespace buttress {
 
-// Several linear layers over the same input, whose outputs lie side by side. Copies the weights, so
-// that it must be created again when they change. On CPUs, float32 weights are transposed and
+// Several linear layers over the same input, whose outputs lie side by side. It must be created
+// again when the weights change. On CPUs it copies them: float32 weights are transposed and
 // bfloat16 weights have the blocked layout of oneDNN, which makes them 1.2 and 1.5 times as fast as
-// the layout of the checkpoint.
+// the layout of the checkpoint. Elsewhere it reads the weights of a model where they are.
 class PackedLinear {
  public:
   // `biases` is empty, or has one [out] for each of `weights` [out, in].

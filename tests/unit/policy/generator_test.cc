@@ -8,6 +8,7 @@
 
 #include "lib/policy/logprobs.h"
 #include "tests/support/byte_tokenizer.h"
+#include "tests/support/live_bytes.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
@@ -280,6 +281,18 @@ TEST(GeneratorTest, Bfloat16LogprobsAreCloseToTheLearners) {
   const double worst = TeacherForcedError(*model, prompt, RunAll(generator).at(1), 0.8);
   RecordProperty("worst_difference", std::to_string(worst));
   EXPECT_LT(worst, 0.1);  // logits of up to 20 in steps of 2^-3, scaled by 1 / 0.8
+}
+
+// On devices without a layout of their own for small batches, the decoder holds the weights once.
+TEST(GeneratorTest, TheDecoderReadsPlainWeightsWhereTheyAre) {
+  const PortableOnly portable;
+  const auto model = GoldenModel("qwen2_untied");
+  std::int64_t weights = 0;
+  for (const auto& [name, tensor] : model->parameters())
+    weights += static_cast<std::int64_t>(tensor.nbytes());
+  const LiveBytes bytes;
+  const CachedDecoder decoder(*model, /*batch_invariant=*/false);
+  EXPECT_LT(bytes.now(), weights / 4);  // the tables of the rotations
 }
 
 }  // namespace
