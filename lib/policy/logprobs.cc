@@ -18,7 +18,30 @@ namespace {
 // Rows of the head whose gradient exists at a time.
 constexpr std::int64_t kHeadRows = 16384;
 
-at::Tensor EntropyOf(const at::Tensor& logp_cV) { return (logp_cV.exp() * logp_cV).sum(-1).neg_(); }
+// Rows whose exponentials exist at a time, beside the chunk.
+constexpr std::int64_t kSoftmaxRows = 32;
+
+// Calls `function` with row ranges [first, first + count) of at most kSoftmaxRows rows.
+template <class Function>
+void ForRowsOf(const at::Tensor& x_cV, const Function& function) {
+  const std::int64_t rows = x_cV.size(0);
+  for (std::int64_t first = 0; first < rows; first += kSoftmaxRows)
+    function(first, std::min(kSoftmaxRows, rows - first));
+}
+
+void LogSoftmaxInPlace(const at::Tensor& logits_cV) {
+  ForRowsOf(logits_cV, [&](std::int64_t first, std::int64_t count) {
+    const at::Tensor rows = logits_cV.narrow(0, first, count);
+    rows.copy_(at::log_softmax(rows, -1));
+  });
+}
+
+void EntropyOf(const at::Tensor& logp_cV, const at::Tensor& entropy_c) {
+  ForRowsOf(logp_cV, [&](std::int64_t first, std::int64_t count) {
+    const at::Tensor rows = logp_cV.narrow(0, first, count);
+    entropy_c.narrow(0, first, count).copy_(rows.exp().mul_(rows).sum(-1).neg_());
+  });
+}
 
 void AddHeadGradient(const at::Tensor& grad_logits_cV, const at::Tensor& hidden_cD,
                      const HeadPass::AddRows& add) {
@@ -55,17 +78,18 @@ HeadPass::HeadPass(const Transformer& model, const at::Tensor& hidden_MD,
     const auto chunk = [&](const at::Tensor& x_M) { return x_M.narrow(0, first, count); };
     const at::Tensor logp_cV = LogSoftmax(chunk(hidden_MD_));
     chunk(output_.logprobs_M).copy_(logp_cV.gather(1, chunk(targets_M_).unsqueeze(1)).squeeze(1));
-    if (output_.entropy_M.defined()) chunk(output_.entropy_M).copy_(EntropyOf(logp_cV));
+    if (output_.entropy_M.defined()) EntropyOf(logp_cV, chunk(output_.entropy_M));
     if (keep && count == rows) kept_MV_ = logp_cV;
   }
 }
 
 // Returns log softmax(cap(hidden_cD head^T) / temperature), [c, V], in float32.
 at::Tensor HeadPass::LogSoftmax(const at::Tensor& hidden_cD) const {
-  at::Tensor logits =
+  const at::Tensor logits =
       CapLogits(HeadLogits(hidden_cD, model_.weights().head_VD), model_.config().logit_cap);
-  if (options_.temperature != 1.0) logits = logits.div_(options_.temperature);
-  return at::log_softmax(logits, -1);
+  if (options_.temperature != 1.0) logits.div_(options_.temperature);
+  LogSoftmaxInPlace(logits);
+  return logits;
 }
 
 at::Tensor HeadPass::Backward(const OutputGradient& gradient, const AddRows& add) {
