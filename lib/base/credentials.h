@@ -6,13 +6,14 @@
 
 namespace buttress {
 
-// Either all four fields are set, or none: ports without credentials speak plain text, which is
-// meant for the loopback interface. A value type; LoadCredentials in lib/config reads the files.
+// Either the first four fields are set, or none: ports without credentials speak plain text, which
+// is meant for the loopback interface. A value type; LoadCredentials in lib/config reads the files.
 struct Credentials {
   std::string certificate;  // PEM: the chain from the certificate of this machine up to `ca`
   std::string key;          // PEM: the private key of the certificate
   std::string ca;           // PEM: the authority that signs every certificate of the run
   std::string token;        // clients send it as "authorization: Bearer <token>"
+  std::string name;         // that a server's certificate has; empty: the host of its address
 
   bool empty() const { return certificate.empty(); }
 

@@ -114,6 +114,7 @@ Result<Credentials> LoadCredentials(const SecurityConfig& config) {
   BUTTRESS_ASSIGN_OR_RETURN(credentials.key, ReadSetting("local.security.key", config.key));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.ca, ReadSetting("local.security.ca", config.ca));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.token, ReadToken(config.token_file));
+  credentials.name = config.name;
   BUTTRESS_RETURN_IF_ERROR(CheckFiles(credentials, config));
   return credentials;
 }

@@ -13,6 +13,7 @@ struct SecurityConfig {
   std::string ca;
   std::string token_file;
   bool insecure = false;
+  std::string name;
 
   template <class V>
   void Visit(V& v) {
@@ -27,6 +28,9 @@ struct SecurityConfig {
     v("insecure", insecure,
       "allow ports that other machines reach without TLS and token: anybody there can take part in "
       "the run");
+    v("name", name,
+      "name that the certificate of every peer has, whatever address it is reached by; empty: a "
+      "certificate has the host of the address");
   }
 };
 

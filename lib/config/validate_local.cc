@@ -57,6 +57,8 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
     rules.Require(path.empty() != any, key, path,
                   "certificate, key, ca and token_file belong together: set all four, or none");
   }
+  rules.Require(any || security.name.empty(), "security.name", security.name,
+                "is for TLS; set certificate, key, ca and token_file as well");
   rules.Require(!(any && security.insecure), "security.insecure", security.insecure,
                 "certificate and token are set as well; take out one or the other");
   if (any || security.insecure) return;

@@ -72,6 +72,7 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
   // Otherwise channels to the same address share a connection, and a new channel inherits the
   // reconnection backoff of an earlier one.
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
+  if (!credentials.name.empty()) arguments.SetSslTargetNameOverride(credentials.name);
   return grpc::CreateCustomChannel(address, MakeChannelCredentials(credentials), arguments);
 }
 

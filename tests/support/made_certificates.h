@@ -22,7 +22,7 @@ class MadeCertificates {
   }
 
   SecurityConfig Of(const std::string& host = "here") const {
-    return {Path(host + ".pem"), Path(host + ".key"), Path("ca.pem"), Path("token"), false};
+    return {Path(host + ".pem"), Path(host + ".key"), Path("ca.pem"), Path("token"), false, ""};
   }
 
   Credentials Load(const std::string& host = "here") const { return *LoadCredentials(Of(host)); }

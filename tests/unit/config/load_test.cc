@@ -198,6 +198,8 @@ TEST(LoadTest, SecurityIsCompleteOrAbsent) {
       ErrorOf(kGood,
               {"local.security={certificate: c, key: k, ca: a, token_file: t, insecure: true}"}),
       HasSubstr("take out one or the other"));
+  EXPECT_THAT(ErrorOf(kGood, {"local.security.name=run"}),
+              HasSubstr("local.security.name = run: is for TLS"));
 }
 
 TEST(LoadTest, APrintedConfigBindsToTheSameConfig) {

@@ -24,7 +24,7 @@ class SecurePortTest : public ::testing::Test {
   SecurePortTest() {
     grpc::ServerBuilder builder;
     ApplyServerOptions(builder);
-    builder.AddListeningPort("127.0.0.1:0", MakeServerCredentials(made_.Load()), &port_);
+    builder.AddListeningPort("0.0.0.0:0", MakeServerCredentials(made_.Load()), &port_);
     builder.RegisterService(&coordinator_);
     builder.RegisterService(&weights_);
     server_ = builder.BuildAndStart();
@@ -102,6 +102,15 @@ TEST_F(SecurePortTest, ClientsRejectAServerWhoseCertificateLacksItsAddress) {
             grpc::StatusCode::UNIMPLEMENTED);
   EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load())).error_code(),
             grpc::StatusCode::UNAVAILABLE);
+}
+
+TEST_F(SecurePortTest, OneNameMayStandForEveryAddress) {
+  Credentials named = made_.Load();
+  named.name = "here";
+  EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), named)).error_code(),
+            grpc::StatusCode::UNIMPLEMENTED);
+  named.name = "there";
+  EXPECT_EQ(Call(MakeChannel(Address(), named)).error_code(), grpc::StatusCode::UNAVAILABLE);
 }
 
 // Returns the body followed by the HTTP code, or curl's error without a response.
