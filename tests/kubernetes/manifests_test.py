@@ -1,0 +1,142 @@
+"""Every overlay of k8s/ renders, fits the schemas and passes the checks; and each check finds what
+it is there for in a broken manifest. Needs kubectl, and the environment of setup.sh.
+
+    manifests_test.py COORDINATOR      the program, which checks every run.yaml
+"""
+
+import copy
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import yaml
+
+from checks import problems_of
+from manifests import ROOT, render, schema_problems
+
+OVERLAYS = ["k8s/overlays/dev", "k8s/overlays/single-node-8gpu", "k8s/overlays/multi-node",
+            "tests/kubernetes/every-component"]
+COORDINATOR = sys.argv.pop() if len(sys.argv) > 1 else ""
+RENDERED = {folder: render(folder) for folder in OVERLAYS}
+POD = "spec.template.spec."
+NODE = "spec.mpiReplicaSpecs.Worker.template.spec."
+LAUNCHER = "spec.mpiReplicaSpecs.Launcher."
+ABSENT = object()
+
+# The overlay dev with one value of one object replaced, and what is said about it.
+BROKEN = [
+    # Schemas: unknown fields, types, and words that an operator takes for others.
+    ("MPIJob/learner", "spec.slotsPerWorkers", 2, "'slotsPerWorkers' was unexpected"),
+    ("MPIJob/learner", "spec.slotsPerWorker", "2", "not of type 'integer'"),
+    ("MPIJob/learner", "spec.launcherCreationPolicy", "WaitForWorkers", "not one of"),
+    ("MPIJob/learner", LAUNCHER + "restartPolicy", "Always", "not one of"),
+    ("MPIJob/learner", NODE + "containers.0.imagee", "x", "'imagee' was unexpected"),
+    ("MPIJob/learner", NODE + "terminationGracePeriod", 9, "'terminationGracePeriod' was unexp"),
+    ("StatefulSet/coordinator", POD + "containers.0.livenessProbe.httpGet.ports", 1, "unexpected"),
+    ("StatefulSet/coordinator", POD + "terminationGracePeriodSeconds", "30", "not of type"),
+    ("Deployment/rollout-worker", "spec.replica", 1, "'replica' was unexpected"),
+    ("PodMonitor/buttress", "spec.podMetricsEndpoints.0.schema", "https", "unexpected"),
+    ("PrometheusRule/buttress", "spec.groups.0.rules.0.alert", "Both", "is valid under each"),
+    ("NetworkPolicy/dns", "spec.egres", [], "'egres' was unexpected"),
+    # Checks.
+    ("Deployment/rollout-worker", POD + "containers.0.image", "buttress:latest", "is not pinned"),
+    ("Deployment/rollout-worker", POD + "containers.0.image", "buttress", "is not pinned"),
+    ("Deployment/rollout-worker", POD + "containers.0.securityContext.readOnlyRootFilesystem",
+     ABSENT, "may write to its root"),
+    ("Job/data", POD + "containers.0.securityContext.capabilities.drop", [], "keeps capabilities"),
+    ("Job/data", POD + "containers.0.securityContext.allowPrivilegeEscalation", True, "escalate"),
+    ("Job/data", POD + "containers.0.securityContext.runAsUser", 0, "changes its user"),
+    ("MPIJob/learner", NODE + "containers.0.resources.limits.memory", ABSENT, "no limits of cpu"),
+    ("MPIJob/learner", NODE + "initContainers.0.resources.requests", ABSENT, "no requests of cpu"),
+    ("MPIJob/learner", NODE + "securityContext.runAsNonRoot", False, "does not run as user 1000"),
+    ("MPIJob/learner", NODE + "automountServiceAccountToken", ABSENT, "automountServiceAccount"),
+    ("MPIJob/learner", NODE + "hostNetwork", True, "shares a namespace with its node"),
+    ("MPIJob/learner", NODE + "volumes.2.configMap.name", "run", "there is no ConfigMap run"),
+    ("MPIJob/learner", NODE + "volumes.0.persistentVolumeClaim.claimName", "x", "Claim x"),
+    ("StatefulSet/coordinator", POD + "volumes.2.secret.secretName", "x", "no Secret x"),
+    ("StatefulSet/coordinator", POD + "serviceAccountName", "x", "there is no ServiceAccount x"),
+    ("StatefulSet/coordinator", POD + "containers.0.volumeMounts.0.name", "x", "no volume x"),
+    ("StatefulSet/coordinator", POD + "volumes.4.emptyDir.sizeLimit", ABSENT, "has no sizeLimit"),
+    ("StatefulSet/coordinator", "spec.selector.matchLabels.x", "y", "does not select its own"),
+    ("Service/coordinator", "spec.ports.0.targetPort", "x", "no pod has the port x"),
+    ("PodDisruptionBudget/rollout-worker", "spec.selector.matchLabels.x", "y", "selects no pod"),
+    ("PodDisruptionBudget/learner", "spec.minAvailable", "100%", "minAvailable: 2, an integer"),
+    ("PodDisruptionBudget/learner", "spec.minAvailable", 1, "minAvailable: 2, an integer"),
+    ("MPIJob/learner", LAUNCHER + "replicas", 2, "an MPI job has one launcher"),
+    ("MPIJob/learner", LAUNCHER + "template.spec.containers.0.args", ["-np", "4"], "slotsPerWor"),
+    ("MPIJob/learner", "spec.slotsPerWorker", 2, "2 slots need the ports metrics-0 (9500) to metr"),
+    ("MPIJob/learner", NODE + "containers.0.resources.limits.nvidia~com/gpu", 1, "but 1 GPUs"),
+    ("MPIJob/learner", "metadata.name", "other", "which is not the node of rank 0"),
+    ("Deployment/rollout-worker", POD + "containers.0.resources.limits.nvidia~com/gpu", 1,
+     "1 GPUs, expected 0"),
+    ("Deployment/rollout-worker", POD + "containers.0.ports.0.containerPort", 7003,
+     "port weights is not that of listen in run.yaml"),
+    ("Service/coordinator", "metadata.name", "x", "run.yaml: no Service is coordinator:7000"),
+    ("PodMonitor/buttress", "spec.podMetricsEndpoints.0.port", "x", "no PodMonitor scrapes the p"),
+    ("PodMonitor/buttress", "spec.podMetricsEndpoints.0.tlsConfig.serverName", "x", "serverName"),
+    ("NetworkPolicy/metrics", "spec.ingress.0.ports.0.port", 9501, "lets Prometheus in at port"),
+    ("NetworkPolicy/coordinator", "spec.ingress.0.ports.0.port", 7001, "into coordinator at port"),
+    ("NetworkPolicy/learner", "spec.egress.0", ABSENT, "lets learner out to learner"),
+    ("NetworkPolicy/rollout-worker", "spec.egress.1", ABSENT, "out to learner at port 7001"),
+    ("NetworkPolicy/default-deny", "spec.policyTypes", ["Ingress"], "denies everything"),
+    ("MPIJob/learner", NODE + "terminationGracePeriodSeconds", 30, "PeriodSeconds is below 300"),
+    ("Service/coordinator", "metadata.namespace", "other", "is not in the namespace buttress"),
+    ("Namespace/buttress", "metadata.labels", {"pod-security.kubernetes.io/enforce": "baseline"},
+     "restricted pod security standard"),
+]
+
+
+def broken(name, path, value):
+    """Objects of the overlay dev with `value` at `path` of one, which is returned as well; '~'
+    stands for a dot in a key."""
+    objects = copy.deepcopy(RENDERED[OVERLAYS[0]])
+    (thing,) = [t for t in objects if f"{t['kind']}/{t['metadata']['name']}" == name]
+    part = thing
+    *keys, last = [key.replace("~", ".") for key in path.split(".")]
+    for key in keys:
+        part = part[int(key)] if isinstance(part, list) else part[key]
+    last = int(last) if isinstance(part, list) else last
+    if value is ABSENT:
+        del part[last]
+    else:
+        part[last] = value
+    return objects, thing
+
+
+class ManifestsTest(unittest.TestCase):
+
+    def test_overlays_fit_the_schemas_and_pass_the_checks(self):
+        for folder, objects in RENDERED.items():
+            with self.subTest(folder):
+                self.assertEqual(schema_problems(objects) + problems_of(objects), [])
+
+    def test_what_is_broken_is_found(self):
+        for name, path, value, message in BROKEN:
+            with self.subTest(f"{name} {path}"):
+                objects, thing = broken(name, path, value)
+                found = schema_problems([thing]) or problems_of(objects)
+                self.assertIn(message, "\n".join(found))
+
+    def test_programs_accept_the_runs(self):
+        for folder in OVERLAYS[:3]:
+            command = [COORDINATOR, "--config", ROOT / folder / "run.yaml", "--check"]
+            self.assertEqual(subprocess.run(command, check=False).returncode, 0, folder)
+
+    def test_dev_is_the_quickstart(self):
+        text = (ROOT / "configs/quickstart.yaml").read_text()
+        quickstart = yaml.safe_load(text.replace("runs/quickstart-data/", "/data/quickstart/"))
+        dev = yaml.safe_load((ROOT / "k8s/overlays/dev/run.yaml").read_text())
+        self.assertEqual(dev["run"], quickstart["run"])
+
+    def test_a_folder_that_does_not_render_is_an_error(self):
+        with tempfile.TemporaryDirectory() as folder:
+            (pathlib.Path(folder) / "kustomization.yaml").write_text("resources: [missing.yaml]")
+            with self.assertRaisesRegex(ValueError, "missing.yaml"):
+                render(os.path.relpath(folder, ROOT))
+
+
+if __name__ == "__main__":
+    unittest.main()
