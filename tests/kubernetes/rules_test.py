@@ -8,7 +8,8 @@ import subprocess
 import sys
 import tempfile
 
-RULES = pathlib.Path(__file__).resolve().parents[2] / "k8s/components/monitoring/rules.yaml"
+import queries
+
 SKIPPED = 77
 C, L, W = "buttress_coordinator_", "buttress_learner_", "buttress_worker_"
 UNDER_WAY = {C + 'groups{run="r",state="leased"}': "8x120"}
@@ -104,11 +105,9 @@ def main():
         print("skipped: promtool is not installed (Debian package prometheus)")
         sys.exit(SKIPPED)
     with tempfile.TemporaryDirectory() as folder:
-        lines = RULES.read_text().split("\nspec:\n", 1)[1].split("\n")
-        text = "\n".join(line.removeprefix("  ") for line in lines)
-        (pathlib.Path(folder) / "rules.yaml").write_text(text)
+        (pathlib.Path(folder) / "rules.yaml").write_text(queries.rule_file())
         subprocess.run(["promtool", "check", "rules", "rules.yaml"], cwd=folder, check=True)
-        alerts = [line.split()[-1] for line in lines if "- alert:" in line]
+        alerts = [line.split()[-1] for line in queries.RULES.split("\n") if "- alert:" in line]
         assert sorted(alerts) == sorted("Buttress" + name for name in CASES), "an alert has no case"
         tests = [test_of("Buttress" + name, series, fires)
                  for name, pair in CASES.items() for fires, series in zip((True, False), pair)]
