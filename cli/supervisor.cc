@@ -9,6 +9,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/out_of_memory.h"
 
 namespace buttress {
 namespace {
@@ -18,6 +19,7 @@ constexpr std::int64_t kSampleMs = 500;
 constexpr std::int64_t kStuckMpirunMs = 15000;
 constexpr int kExitConfig = 2;
 constexpr int kExitData = 4;
+constexpr int kExitOutOfMemory = 5;
 
 std::string ExitText(int code) {
   if (code > 128) return "killed by signal " + std::to_string(code - 128);
@@ -80,6 +82,8 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
     return InvalidArgument(what + ": configuration error, which a restart cannot mend" + why);
   if (code == kExitData)
     return DataLoss(what + ": damaged data, which a restart cannot mend" + why);
+  if (code == kExitOutOfMemory)
+    return OutOfMemory(what + ", as would be a restart with the same sizes" + why);
   if (role.restarts >= max_restarts_) {
     return Unavailable(fmt::format("{} after {} restarts (local.launch.max_restarts){}", what,
                                    role.restarts, why));

@@ -57,6 +57,8 @@ Status AppendToken(Transformer& model, std::vector<Canary>& canaries) {
 
 }  // namespace
 
+bool NeedsCanaries(const LocalSettings& local) { return local.worker.engine == EngineKind::kVllm; }
+
 Result<std::vector<Canary>> GreedyCanaries(Transformer& model) {
   const at::NoGradGuard no_grad;
   std::vector<Canary> canaries = Prompts(model.config().vocab_size);

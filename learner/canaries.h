@@ -5,10 +5,15 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/manifest.h"
 
 namespace buttress {
+
+// Whether the workers that share this file have an engine that must prove its weights: vLLM. The
+// embedded engine reads the files itself and checks their digest.
+bool NeedsCanaries(const LocalSettings& local);
 
 // Returns the greedy completions of 8 fixed prompts, with 4 prompt and 4 completion tokens each.
 // The prompts use ids that every vocabulary has; an end token does not end a completion. kDataLoss

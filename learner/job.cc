@@ -208,7 +208,10 @@ Status LearnerJob::Record(StepMeasurements& measured) {
 }
 
 Status LearnerJob::Publish() {
-  BUTTRESS_ASSIGN_OR_RETURN(std::vector<Canary> canaries, GreedyCanaries(model_));
+  std::vector<Canary> canaries;
+  if (NeedsCanaries(config_.local)) {
+    BUTTRESS_ASSIGN_OR_RETURN(canaries, GreedyCanaries(model_));
+  }
   return weight_sync_->Publish(version_, model_.parameters(), std::move(canaries));
 }
 

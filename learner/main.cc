@@ -20,6 +20,7 @@
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/policy/exception_status.h"
 
 namespace buttress {
 namespace {
@@ -146,16 +147,22 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
 // Runs `body` on the collective. A failure leaves the other ranks waiting in their collectives, so
 // the collective is aborted: this process exits at once and mpirun ends the others.
 template <class Body>
-Status OnCollective(Result<std::unique_ptr<Collective>> made, Body body) {
+Status OnCollective(Result<std::unique_ptr<Collective>> made, const std::string& sizes_to_lower,
+                    Body body) {
   if (!made.ok()) return made.status();
   Status status;
   try {
     status = body(**made);
   } catch (const std::exception& e) {
-    status = Internal(e.what());
+    status = StatusOf(e, sizes_to_lower);
   }
   if (!HasLeft(status)) (*made)->Abort();
   return status;
+}
+
+std::string SizesToLower(const SftOptions& sft) {
+  return c10::str("lower --micro-batch-tokens (", sft.micro_batch_tokens,
+                  "), or take --dtype bfloat16");
 }
 
 int Report(const Status& status) {
@@ -211,17 +218,20 @@ int Run(int argc, char** argv) {
   if (sft_command.parsed()) {
     at::set_num_threads(static_cast<int>(sft.threads));
     constexpr std::chrono::minutes kTimeout{1};
-    return Report(
+    const Status status =
         OnCollective(ReadLaunch().ranks > 1 ? MakeMpiCollective(kTimeout) : MakeLocalCollective(),
-                     [&](Collective& control) { return RunSft(sft, control); }));
+                     SizesToLower(sft), [&](Collective& control) { return RunSft(sft, control); });
+    return Report(status);
   }
   bool done = false;
   const auto config = LoadByFlags(flags, &done);
   if (!config.ok()) return Report(config.status());
   if (done) return 0;
-  return Report(OnCollective(MakeControl(config->local.learner), [&](Collective& control) {
-    return TrainOnRank(*config, expected_world, control);
-  }));
+  const LearnerConfig& local = config->local.learner;
+  const Status status = OnCollective(
+      MakeControl(local), SizesToLower(local),
+      [&](Collective& control) { return TrainOnRank(*config, expected_world, control); });
+  return Report(status);
 }
 
 }  // namespace
@@ -231,6 +241,6 @@ int main(int argc, char** argv) {
   try {
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
-    return buttress::Report(buttress::Internal(e.what()));
+    return buttress::Report(buttress::StatusOf(e, "use a machine with more memory"));
   }
 }

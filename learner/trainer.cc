@@ -12,6 +12,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/policy/exception_status.h"
 #include "lib/rl/loss/kl.h"
 
 namespace buttress {
@@ -42,6 +43,12 @@ class Stopwatch {
 };
 
 }  // namespace
+
+std::string SizesToLower(const LearnerConfig& local) {
+  return c10::str("lower local.learner.micro_batch_tokens (", local.micro_batch_tokens,
+                  ") or local.learner.logprob_chunk_tokens (", local.logprob_chunk_tokens,
+                  "), or set run.optim.precision: stochastic");
+}
 
 Result<std::unique_ptr<Trainer>> Trainer::Make(TrainerOptions options, Transformer& model,
                                                Transformer* reference, Collective& control,
@@ -74,8 +81,8 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
   state.measured.step = static_cast<double>(step);
   try {
     BUTTRESS_RETURN_IF_ERROR(Run(stop_requested, state).Annotate(c10::str("step ", step)));
-  } catch (const c10::Error& e) {
-    return Internal(c10::str("step ", step, ": ", e.what_without_backtrace()));
+  } catch (const std::exception& e) {
+    return StatusOf(e, SizesToLower(options_.learner)).Annotate(c10::str("step ", step));
   }
   return state;
 }

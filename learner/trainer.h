@@ -37,6 +37,9 @@ struct TrainerOptions {
   std::string bad_batch_path;  // where the plan goes when too many steps in a row were skipped
 };
 
+// What a learner that ran out of memory may lower, for the error.
+std::string SizesToLower(const LearnerConfig& local);
+
 // Everything is held by reference and must outlive the trainer. `control` carries plans and sums on
 // the CPU, `tensors` gradients on the device of the parameters; they may be the same. `reference`
 // is the start model, needed for kl_coef > 0. Not thread-safe.
@@ -47,8 +50,8 @@ class Trainer {
                                                Collective& tensors, BatchSource& source);
 
   // Every rank calls it with the same step. Only rank 0 calls `stop_requested`, and decides for
-  // all. An exception of LibTorch becomes kInternal; kMaxSkippedInARow gradients in a row that are
-  // not finite become kDataLoss.
+  // all. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow gradients in a row that
+  // are not finite become kDataLoss.
   Result<StepState> Step(std::int64_t step, const std::function<bool()>& stop_requested);
 
   AdamW& optimizer() { return optimizer_; }

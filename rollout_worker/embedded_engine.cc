@@ -14,6 +14,7 @@
 #include "lib/base/log.h"
 #include "lib/base/sync.h"
 #include "lib/collectives/cuda_library.h"
+#include "lib/policy/exception_status.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
 
@@ -62,6 +63,12 @@ struct Sample {
   SampleRequest request;
   double submitted_seconds = 0;
 };
+
+// What an engine that ran out of memory may lower, for the error.
+std::string SizesToLower(const GeneratorOptions& options) {
+  return c10::str("lower local.worker.kv_cache_tokens (", options.kv_cache_tokens,
+                  ") or local.worker.max_running (", options.max_running, ")");
+}
 
 struct WeightUpdate {
   StoredParameters values;
@@ -296,13 +303,13 @@ class EmbeddedEngine final : public InferenceEngine {
     Deliver(std::move(results));
   }
 
-  // Calls `function` and converts LibTorch's exceptions into a Status.
+  // Calls `function` and converts exceptions into a Status.
   template <class Function>
-  static Status Guarded(const Function& function) {
+  Status Guarded(const Function& function) const {
     try {
       return function();
-    } catch (const c10::Error& error) {
-      return Internal(error.what_without_backtrace());
+    } catch (const std::exception& error) {
+      return StatusOf(error, SizesToLower(options_));
     }
   }
 
@@ -362,6 +369,14 @@ class EmbeddedEngine final : public InferenceEngine {
   std::thread thread_;
 };
 
+GeneratorOptions OptionsOf(const WorkerConfig& worker) {
+  GeneratorOptions options;
+  options.max_running = worker.max_running;
+  options.kv_cache_tokens = worker.kv_cache_tokens;
+  options.batch_invariant = worker.batch_invariant;
+  return options;
+}
+
 Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
                                               const WorkerConfig& worker, PolicyVersion initial,
                                               const Tokenizer* tokenizer) {
@@ -371,13 +386,9 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
                               OpenGpu(worker.gpu, "this worker", "local.worker.device: cpu"));
   }
   BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, device));
-  GeneratorOptions options;
-  options.max_running = worker.max_running;
-  options.kv_cache_tokens = worker.kv_cache_tokens;
-  options.batch_invariant = worker.batch_invariant;
   return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
-      std::move(transformer), options, static_cast<int>(worker.threads), std::move(initial),
-      tokenizer));
+      std::move(transformer), OptionsOf(worker), static_cast<int>(worker.threads),
+      std::move(initial), tokenizer));
 }
 
 }  // namespace
@@ -388,8 +399,8 @@ Result<std::unique_ptr<InferenceEngine>> MakeEmbeddedEngine(const ModelPathConfi
                                                             const Tokenizer* tokenizer) {
   try {
     return Make(model, worker, std::move(initial), tokenizer);
-  } catch (const c10::Error& error) {
-    return Internal(model.path + ": " + error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return StatusOf(error, SizesToLower(OptionsOf(worker))).Annotate(model.path);
   }
 }
 

@@ -2,6 +2,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
+#include "lib/base/out_of_memory.h"
 
 namespace buttress {
 namespace {
@@ -20,6 +21,16 @@ void GenerationLoop::Stop() {
   stop_.Stop();
   groups_.Notify();
   if (thread_.joinable()) thread_.join();
+}
+
+Status GenerationLoop::engine_status() const {
+  const MutexLock lock(mutex_);
+  return engine_status_;
+}
+
+void GenerationLoop::SetBroken(Status status) {
+  const MutexLock lock(mutex_);
+  if (engine_status_.ok()) engine_status_ = std::move(status);
 }
 
 void GenerationLoop::Run() {
@@ -92,6 +103,7 @@ void GenerationLoop::HandleResult(EngineResult result) {
 
 void GenerationLoop::HandleFailure(const SampleId& id, const Status& status) {
   if (!groups_.IsWanted(id)) return;  // the worker cancelled it
+  if (IsOutOfMemory(status)) SetBroken(status);
   if (auto again = groups_.Retry(id)) {
     Log(kWarn, "a completion failed; retrying",
         {{"group", id.group_id}, {"index", id.index}, {"error", status.ToString()}});
@@ -104,7 +116,8 @@ void GenerationLoop::HandleFailure(const SampleId& id, const Status& status) {
 void GenerationLoop::ReturnLease(const SampleId& id, const Status& status) {
   Log(kWarn, "the engine failed; the worker returns the lease",
       {{"group", id.group_id}, {"error", status.ToString()}});
-  ++failures_in_a_row_;
+  if (++failures_in_a_row_ == kMaxFailures)
+    SetBroken(Unavailable("the engine failed on many groups in a row; see the warnings above"));
   for (const SampleId& sample : groups_.Return(id.lease(), ReturnReason::kEngineFailed))
     engine_.Cancel(sample);
 }

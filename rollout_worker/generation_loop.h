@@ -1,7 +1,6 @@
 // Moves completions of the held groups through the engine and the scoring pool, on one thread.
 #pragma once
 
-#include <atomic>
 #include <deque>
 #include <optional>
 #include <thread>
@@ -32,9 +31,10 @@ class GenerationLoop {
   // Ends the thread within one poll. Idempotent.
   void Stop();
 
-  // Returns true once kMaxFailures leases in a row were returned because the engine failed, which
-  // means that the engine is broken and not the prompts.
-  bool engine_broken() const { return failures_in_a_row_ >= kMaxFailures; }
+  // kUnavailable once kMaxFailures leases in a row were returned because the engine failed, which
+  // means that the engine is broken and not the prompts; OutOfMemory once its memory did not
+  // suffice, as it would not for the next completions either.
+  Status engine_status() const EXCLUDES(mutex_);
 
  private:
   static constexpr int kMaxFailures = 16;
@@ -45,6 +45,7 @@ class GenerationLoop {
   void HandleResult(EngineResult result);
   void HandleFailure(const SampleId& id, const Status& status);
   void ReturnLease(const SampleId& id, const Status& status);
+  void SetBroken(Status status) EXCLUDES(mutex_);
   WaitReason CurrentWait(const EngineStats& stats) const;
 
   InferenceEngine& engine_;
@@ -55,7 +56,9 @@ class GenerationLoop {
   std::deque<ScoreRequest> unscored_;   // not yet accepted by the scoring pool
   std::uint64_t seen_change_ = 0;
   std::vector<ServerState> servers_;  // as last written to metrics_
-  std::atomic<int> failures_in_a_row_{0};
+  int failures_in_a_row_ = 0;
+  mutable Mutex mutex_;
+  Status engine_status_ GUARDED_BY(mutex_);  // the first that is not OK stays
   StopSignal stop_;
   std::thread thread_;
 };

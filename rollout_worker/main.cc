@@ -2,7 +2,7 @@
 // logprobs and generate run a model folder on a file.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
-// failure of the environment (a restart may help), 4 damaged data.
+// failure of the environment (a restart may help), 4 damaged data, 5 out of memory.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
@@ -10,6 +10,7 @@
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/policy/exception_status.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/eval.h"
@@ -70,6 +71,6 @@ int main(int argc, char** argv) {
   try {
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
-    return buttress::Report(buttress::Internal(e.what()));
+    return buttress::Report(buttress::StatusOf(e, "lower the sizes that --help lists"));
   }
 }

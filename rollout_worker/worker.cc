@@ -67,8 +67,7 @@ Status Worker::ExchangeLoop() {
   const std::size_t gather = std::max<std::size_t>(1, options_.capacity_groups / 8);
   std::uint64_t seen = 0;
   while (!StopRequested()) {
-    if (generation_.engine_broken())
-      return Unavailable("the engine failed on many groups in a row; see the warnings above");
+    BUTTRESS_RETURN_IF_ERROR(generation_.engine_status());
     groups_.WaitForRoom(gather, kGather);
     const Result<bool> news = Exchange();
     if (StopRequested()) break;  // a stop cancels the call

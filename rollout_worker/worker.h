@@ -83,7 +83,8 @@ class Worker {
 
   // Works until the run is finished or a stop is requested, and returns OK. kUnavailable if the
   // coordinator cannot be reached for as long as the client retries, or if the engine is broken;
-  // kInvalidArgument if the configuration differs from the coordinator's.
+  // OutOfMemory if the memory of the engine does not suffice; kInvalidArgument if the configuration
+  // differs from the coordinator's.
   Status Run();
 
   // Makes Run finish or return the held groups and then return, as ShutdownRequested() does.

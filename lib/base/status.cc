@@ -2,6 +2,8 @@
 
 #include <iterator>
 
+#include "lib/base/out_of_memory.h"
+
 namespace buttress {
 
 namespace {
@@ -30,6 +32,7 @@ Status Status::Annotate(std::string_view context) const {
 }
 
 int ExitCode(const Status& status) {
+  if (IsOutOfMemory(status)) return 5;
   switch (status.code()) {
     case StatusCode::kOk:
       return 0;

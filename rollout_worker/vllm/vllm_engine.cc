@@ -94,7 +94,9 @@ class VllmEngine final : public InferenceEngine {
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     if (manifest.canaries.empty()) {
       return FailedPrecondition(fmt::format(
-          "policy {} is without canaries, which vLLM workers need", ToString(manifest.version)));
+          "policy {} is without canaries, which vLLM workers need; start the learner with "
+          "local.worker.engine: vllm",
+          ToString(manifest.version)));
     }
     MutexLock lock(control_mutex_);
     const std::vector<std::size_t> serving = pool_.Serving();

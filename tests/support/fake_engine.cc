@@ -17,9 +17,10 @@ void FakeEngine::Stall(bool stalled) {
   CompleteAll();
 }
 
-void FakeEngine::FailNext(int count) {
+void FakeEngine::FailNext(int count, Status error) {
   MutexLock lock(mutex_);
   fail_ = count;
+  error_ = std::move(error);
 }
 
 void FakeEngine::TruncateNext(int count) {
@@ -120,7 +121,7 @@ EngineResult FakeEngine::Complete(const SampleRequest& request) {
   if (fail_ > 0) {
     --fail_;
     completion.finish_reason = FinishReason::kError;
-    result.status = Unavailable("told to fail");
+    result.status = error_;
     return result;
   }
   RandomStream random({request.sampling.seed, 0});

@@ -20,7 +20,7 @@ class FakeEngine : public InferenceEngine {
   // While stalled, samples are taken and stay in flight.
   void Stall(bool stalled);
   // The next `count` samples end in an error.
-  void FailNext(int count);
+  void FailNext(int count, Status error = Unavailable("told to fail"));
   // The next `count` samples are cut at the token limit.
   void TruncateNext(int count);
   // The next `count` UpdateWeights fail; each counts as unchanged weights, a quarter of a nat from
@@ -52,6 +52,7 @@ class FakeEngine : public InferenceEngine {
   PolicyVersion version_ GUARDED_BY(mutex_);
   bool stalled_ GUARDED_BY(mutex_) = false;
   int fail_ GUARDED_BY(mutex_) = 0;
+  Status error_ GUARDED_BY(mutex_);
   int truncate_ GUARDED_BY(mutex_) = 0;
   int fail_updates_ GUARDED_BY(mutex_) = 0;
   std::int64_t refused_updates_ GUARDED_BY(mutex_) = 0;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/out_of_memory.h"
+
 namespace buttress {
 namespace {
 
@@ -31,6 +33,8 @@ TEST(StatusTest, ExitCodesTellWhetherARestartHelps) {
   EXPECT_EQ(ExitCode(InvalidArgument("x")), 2);
   EXPECT_EQ(ExitCode(Unavailable("x")), 3);
   EXPECT_EQ(ExitCode(DataLoss("x")), 4);
+  EXPECT_EQ(ExitCode(ResourceExhausted("the disk is full")), 3);
+  EXPECT_EQ(ExitCode(OutOfMemory("8 GiB").Annotate("step 3")), 5);
 }
 
 TEST(StatusDeathTest, ReadingTheValueOfAFailureAborts) {

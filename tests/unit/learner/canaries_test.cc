@@ -12,6 +12,13 @@
 namespace buttress {
 namespace {
 
+TEST(CanariesTest, AreComputedWhereAWorkerMayNeedThem) {
+  LocalSettings local;
+  EXPECT_FALSE(NeedsCanaries(local));
+  local.worker.engine = EngineKind::kVllm;
+  EXPECT_TRUE(NeedsCanaries(local));
+}
+
 TEST(CanariesTest, EqualTheGreedyCompletionsOfTheGenerator) {
   const auto model = SmallModel();
   const auto canaries = GreedyCanaries(*model);

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 
+#include "lib/base/out_of_memory.h"
 #include "lib/base/random.h"
 #include "tests/support/worker_fixture.h"
 
@@ -55,6 +56,15 @@ TEST_F(WorkerTest, ExportsTheHealthOfTheInferenceServers) {
               HasSubstr("buttress_worker_server_healthy{server=\"http://b:1\"} 1\n"));
   EXPECT_THAT(metrics_.Expose(),
               HasSubstr("buttress_worker_server_serving{server=\"http://b:1\"} 0\n"));
+}
+
+TEST_F(WorkerTest, EndsWhenTheMemoryOfItsEngineDoesNotSuffice) {
+  engine_.FailNext(1, OutOfMemory("8 GiB of a GPU"));
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  const Status status = Join();
+  EXPECT_EQ(status.message(), "out of memory: 8 GiB of a GPU");
+  EXPECT_EQ(ExitCode(status), 5);
 }
 
 TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {

@@ -171,7 +171,7 @@ TEST(VllmWeightsTest, AVersionWithoutCanariesIsRefused) {
   WeightManifest manifest = ManifestOf(1);
   manifest.canaries.clear();
   EXPECT_THAT(engine->UpdateWeights(manifest, InFlight::kKeep).message(),
-              HasSubstr("without canaries"));
+              HasSubstr("start the learner with local.worker.engine: vllm"));
   EXPECT_EQ(server.weights(), kModelFolder);
 }
 
