@@ -24,6 +24,7 @@
 #include "cli/summary.h"
 #include "cli/supervisor.h"
 #include "cli/worker_gpus.h"
+#include "lib/base/busy_mark.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
@@ -221,9 +222,8 @@ class Launcher {
   void WaitForExits() {
     constexpr std::int64_t kExitMs = 5000;
     supervisor_.ExpectExits();
-    if (!supervisor_.Stop("worker-", 0, kExitMs))
-      supervisor_.Stop("worker-", SIGTERM, config_.local.launch.stop_timeout_ms);
-    supervisor_.Stop("coordinator", SIGTERM, config_.local.launch.stop_timeout_ms);
+    if (!supervisor_.Stop("worker-", 0, {kExitMs})) supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 
   // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.
@@ -231,13 +231,17 @@ class Launcher {
     std::signal(SIGINT, SIG_DFL);
     std::signal(SIGTERM, SIG_DFL);
     supervisor_.ExpectExits();
-    const std::int64_t timeout_ms = config_.local.launch.stop_timeout_ms;
     PrintLine("launch: stopping; the learner writes a checkpoint, then every process exits");
-    if (!supervisor_.Stop("learner", SIGUSR1, timeout_ms))
-      supervisor_.Stop("learner", SIGTERM, timeout_ms);
-    supervisor_.Stop("worker-", SIGTERM, timeout_ms);
-    supervisor_.Stop("coordinator", SIGTERM, timeout_ms);
+    Supervisor::Patience learner = Clean();
+    learner.busy = [this] { return IsBusy(CheckpointMark(out_)); };
+    learner.busy_ms = config_.local.learner.stuck_timeout_ms;
+    if (!supervisor_.Stop("learner", SIGUSR1, learner))
+      supervisor_.Stop("learner", SIGTERM, Clean());
+    supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
+
+  Supervisor::Patience Clean() const { return {config_.local.launch.stop_timeout_ms}; }
 
   // Measures the accuracy of a model folder on the held-out prompts and stores it in
   // <out>/eval_<when>.json, so that a resumed run does not repeat the evaluation.

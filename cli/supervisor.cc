@@ -102,7 +102,7 @@ bool Supervisor::Done(const std::string& role) const {
   return found != roles_.end() && found->second.done;
 }
 
-bool Supervisor::Stop(const std::string& prefix, int signal, std::int64_t timeout_ms) {
+bool Supervisor::Stop(const std::string& prefix, int signal, const Patience& patience) {
   const auto any_running = [&] {
     for (auto& [name, role] : roles_) {
       if (name.starts_with(prefix) && role.process && role.process->Running()) return true;
@@ -115,7 +115,15 @@ bool Supervisor::Stop(const std::string& prefix, int signal, std::int64_t timeou
     role.start_at_ms = 0;
     if (signal != 0 && role.process && role.process->Running()) role.process->Signal(signal);
   }
-  return WaitUntil(timeout_ms, [&] { return !any_running(); });
+  bool ended = false;
+  std::int64_t quiet_since_ms = RealClock().MonotonicMs();
+  WaitUntil(patience.timeout_ms + patience.busy_ms, [&] {
+    ended = !any_running();
+    const std::int64_t now_ms = RealClock().MonotonicMs();
+    if (patience.busy && patience.busy()) quiet_since_ms = now_ms;
+    return ended || now_ms - quiet_since_ms >= patience.timeout_ms;
+  });
+  return ended;
 }
 
 void Supervisor::SampleMemory() {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -32,9 +33,17 @@ class Supervisor {
   // Accepts every exit from now on, whatever its code: nothing is restarted.
   void ExpectExits() { expect_exits_ = true; }
 
+  // How long a stop waits: until `busy` has been false for `timeout_ms`, and for `timeout_ms` and
+  // `busy_ms` at most. An empty `busy` is false.
+  struct Patience {
+    std::int64_t timeout_ms = 0;
+    std::function<bool()> busy = {};
+    std::int64_t busy_ms = 0;
+  };
+
   // Sends `signal` (0: none) to the roles whose names begin with `prefix` and waits for their end.
-  // Returns false if one of them still runs after `timeout_ms`.
-  bool Stop(const std::string& prefix, int signal, std::int64_t timeout_ms);
+  // Returns false if one of them still runs after that.
+  bool Stop(const std::string& prefix, int signal, const Patience& patience);
 
   int restarts() const { return restarts_; }
 

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/digest.h"
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/policy/transformer.h"
@@ -260,6 +261,7 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   file.manifest.files = {model, moments};
   const std::string json = StateToJson(file);
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));
+  Failpoint("before_checkpoint");
   // The folder exists if the run resumed from an older checkpoint and trained the step again.
   std::filesystem::remove_all(final_folder, error);
   if (!error) std::filesystem::rename(part, final_folder, error);

@@ -4,11 +4,13 @@
 #include <torch/types.h>
 
 #include <filesystem>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include "learner/canaries.h"
 #include "learner/replicas.h"
+#include "lib/base/busy_mark.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
@@ -220,6 +222,10 @@ Status LearnerJob::Publish() {
 Status LearnerJob::Checkpoint() {
   const auto step = static_cast<std::int64_t>(version_.step);
   if (checkpoint_step_ == step) return OkStatus();
+  std::optional<Result<BusyMark>> mark;
+  if (leads()) mark = BusyMark::Set(CheckpointMark(config_.local.out));
+  if (mark && !mark->ok())
+    Log(kWarn, "a stop may interrupt this checkpoint", {{"why", mark->status().message()}});
   BUTTRESS_RETURN_IF_ERROR(CompareReplicas("weights", model_.parameters(), control_, timeout_));
   BUTTRESS_RETURN_IF_ERROR(
       CompareReplicas("moments", trainer_.optimizer().state(), control_, timeout_));

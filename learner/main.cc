@@ -12,6 +12,7 @@
 #include "learner/rank_device.h"
 #include "learner/sft.h"
 #include "lib/base/address.h"
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
@@ -215,6 +216,7 @@ int Run(int argc, char** argv) {
   CLI11_PARSE(app, argc, argv);
   InstallShutdownHandlers();
   SetLogRole("learner");
+  if (const Status armed = ArmFailpoints(); !armed.ok()) return Report(armed);
   if (sft_command.parsed()) {
     at::set_num_threads(static_cast<int>(sft.threads));
     constexpr std::chrono::minutes kTimeout{1};

@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <atomic>
 #include <charconv>
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 #include <list>
 #include <string>
+#include <thread>
 
 #include "lib/base/log.h"
 
@@ -16,13 +18,28 @@ namespace buttress {
 namespace {
 
 struct Armed {
-  Armed(std::string_view n, int hits) : name(n), hits_left(hits) {}
+  Armed(std::string_view n, bool c, int v) : name(n), crashes(c), value(v) {}
 
   std::string name;
-  std::atomic<int> hits_left;
+  bool crashes;            // else it sleeps
+  std::atomic<int> value;  // times that are left, or milliseconds
 };
 
 std::list<Armed> armed;
+
+// Arms "name:action:value"; returns false if it is malformed.
+bool Arm(std::string_view entry) {
+  const std::size_t first = entry.find(':'), last = entry.rfind(':');
+  if (first == entry.npos || first == last) return false;
+  const std::string_view action = entry.substr(first + 1, last - first - 1);
+  const std::string_view digits = entry.substr(last + 1);
+  int value = 0;
+  const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (parsed.ptr != digits.data() + digits.size() || value < 1) return false;
+  if (action != "crash" && action != "sleep") return false;
+  armed.emplace_back(entry.substr(0, first), action == "crash", value);
+  return true;
+}
 
 }  // namespace
 
@@ -32,18 +49,12 @@ Status ArmFailpoints() {
   while (!rest.empty()) {
     const std::string_view entry = rest.substr(0, rest.find(','));
     rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
-    constexpr std::string_view kAction = ":crash:";
-    const std::size_t at = entry.find(kAction);
-    const std::string_view count = at == entry.npos ? "" : entry.substr(at + kAction.size());
-    int hits = 0;
-    const auto parsed = std::from_chars(count.data(), count.data() + count.size(), hits);
-    if (hits < 1 || parsed.ptr != count.data() + count.size()) {
-      return InvalidArgument(fmt::format(
-          "BUTTRESS_FAILPOINTS: '{}' is malformed; expected name:crash:count, for example "
-          "after_commit:crash:20",
-          entry));
+    if (!Arm(entry)) {
+      return InvalidArgument(
+          fmt::format("BUTTRESS_FAILPOINTS: '{}' is malformed; expected name:crash:count or "
+                      "name:sleep:milliseconds, for example after_commit:crash:20",
+                      entry));
     }
-    armed.emplace_back(entry.substr(0, at), hits);
   }
   return OkStatus();
 }
@@ -52,7 +63,13 @@ int ArmedFailpoints() { return static_cast<int>(armed.size()); }
 
 void Failpoint(std::string_view name) {
   for (Armed& point : armed) {
-    if (point.name != name || --point.hits_left != 0) continue;
+    if (point.name != name) continue;
+    if (!point.crashes) {
+      Log(kWarn, "failpoint reached; sleeping", {{"name", name}, {"ms", point.value.load()}});
+      std::this_thread::sleep_for(std::chrono::milliseconds(point.value.load()));
+      continue;
+    }
+    if (--point.value != 0) continue;
     Log(kWarn, "failpoint reached; killing the process", {{"name", name}});
     std::raise(SIGKILL);
   }

@@ -1,6 +1,7 @@
-// Named points at which a test kills the process with SIGKILL. BUTTRESS_FAILPOINTS lists
-// name:crash:count entries, separated by commas: "after_commit:crash:20" kills the process when it
-// reaches the point after_commit for the 20th time. Without the variable a point costs one branch.
+// Named points at which a test kills a process with SIGKILL or slows it. BUTTRESS_FAILPOINTS lists
+// entries, separated by commas: "after_commit:crash:20" kills the process when it reaches the point
+// after_commit for the 20th time, "checkpoint:sleep:5000" lets it sleep for 5,000 ms whenever it
+// reaches the point checkpoint. Without the variable a point costs one branch.
 #pragma once
 
 #include <string_view>

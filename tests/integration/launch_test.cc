@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 
 #include "tests/support/launched_run.h"
@@ -63,6 +64,25 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   // The clean stop wrote a checkpoint, so no step was repeated.
   for (std::size_t i = 0; i < before->size(); ++i)
     EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
+}
+
+// The checkpoint takes twice the time of a clean stop.
+TEST(LaunchTest, CtrlCWaitsForALearnerThatWritesItsCheckpoint) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  ::setenv("BUTTRESS_FAILPOINTS", "before_checkpoint:sleep:8000", 1);
+  LaunchedRun run(kSteps, {"--no-eval", "--set", "local.launch.stop_timeout_ms=4000", "--set",
+                           "run.checkpoint_interval=100"});
+  run.Start();
+  ::unsetenv("BUTTRESS_FAILPOINTS");
+  ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
+  run.process().Signal(SIGINT);
+  ASSERT_EQ(run.Wait(30000), 130) << run.Text();
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  const auto last = static_cast<std::int64_t>(steps->back().step);
+  EXPECT_TRUE(std::filesystem::exists(
+      JoinPath(run.out(), "checkpoint/step-" + std::to_string(last) + "/checkpoint.json")))
+      << run.Text();
 }
 
 // Dynamic sampling with prompt selection, and a coordinator that is killed during the run.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstdlib>
 
@@ -28,8 +29,22 @@ TEST(FailpointTest, ThePointKillsTheProcessWhenItsCountIsReached) {
       testing::KilledBySignal(SIGKILL), "failpoint reached");
 }
 
+TEST(FailpointTest, APointThatSleepsTakesItsTimeWheneverItIsReached) {
+  EXPECT_EXIT(
+      {
+        const bool is_armed = Arm("here:sleep:20").ok();
+        const auto started = std::chrono::steady_clock::now();
+        Failpoint("here");
+        Failpoint("here");
+        const auto slept = std::chrono::steady_clock::now() - started;
+        std::exit(is_armed && slept >= std::chrono::milliseconds(40) ? 0 : 1);
+      },
+      testing::ExitedWithCode(0), "sleeping");
+}
+
 TEST(FailpointTest, AMalformedVariableIsRefused) {
-  for (const char* bad : {"here", "here:crash", "here:crash:0", "here:crash:x", "here:sleep:1"}) {
+  for (const char* bad : {"here", "here:crash", "here:crash:0", "here:crash:x", "here:sleep:0",
+                          "here:wait:1", "here:1"}) {
     EXPECT_EQ(Arm(bad).code(), StatusCode::kInvalidArgument) << bad;
   }
 }

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <string>
 
 #include "lib/base/file.h"
@@ -42,6 +43,20 @@ TEST(SupervisorTest, AnotherFailureIsRestartedUpToTheBound) {
   ASSERT_TRUE(supervisor.Start("learner", {"sh", "-c", "exit 3"}).ok());
   EXPECT_EQ(TickToTheEnd(supervisor).code(), StatusCode::kUnavailable);
   EXPECT_EQ(supervisor.restarts(), 1);
+}
+
+TEST(SupervisorTest, AStopWaitsAsLongAsItsProcessIsBusy) {
+  const Supervisor::Patience none;
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 0);
+  ASSERT_TRUE(supervisor.Start("learner", {"sleep", "0.4"}).ok());
+  EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return true; }, 0}));
+  EXPECT_TRUE(supervisor.Stop("learner", 0, {1, [] { return true; }, kPatienceMs}));
+  ASSERT_TRUE(supervisor.Start("learner", {"sleep", "60"}).ok());
+  EXPECT_FALSE(supervisor.Stop("learner", 0, {1, [] { return false; }, kPatienceMs}));
+  EXPECT_TRUE(supervisor.Stop("learner", SIGKILL, {kPatienceMs}));
+  supervisor.ExpectExits();
+  EXPECT_TRUE(supervisor.Stop("learner", 0, none));
 }
 
 }  // namespace
