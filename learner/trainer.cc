@@ -27,7 +27,7 @@ constexpr char kStopRequested = 'x';
 // Rank 0 broadcasts at least this often, so that the timeout of the collective detects its death.
 constexpr std::chrono::milliseconds kPlanPoll{500};
 
-// Adds the seconds of its life to `seconds`.
+// Adds the seconds of its life to `seconds`, whatever the device does meanwhile.
 class Stopwatch {
  public:
   explicit Stopwatch(double& seconds) : seconds_(seconds) {}
@@ -73,14 +73,17 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
       control_(control),
       source_(source),
       reducer_(model.units(), tensors, timeout_),
-      optimizer_(model.parameters(), options_.run.optim, options_.run.seed) {}
+      optimizer_(model.parameters(), options_.run.optim, options_.run.seed),
+      phases_(std::make_unique<PhaseTimer>(model.parameters().front().second.device())) {}
 
 Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
   StepState state;
   state.step = step;
   state.measured.step = static_cast<double>(step);
+  phases_->Reset();
   try {
     BUTTRESS_RETURN_IF_ERROR(Run(stop_requested, state).Annotate(c10::str("step ", step)));
+    phases_->Settle();
   } catch (const std::exception& e) {
     return StatusOf(e, SizesToLower(options_.learner)).Annotate(c10::str("step ", step));
   }
@@ -186,7 +189,7 @@ std::vector<double> Trainer::ReferenceKl(const StepState& state) const {
 
 // Returns the log-probs of all completions that are run, under `model` as it is.
 RowLogprobs Trainer::LogprobsOf(Transformer& model, StepState& state) const {
-  const Stopwatch watch(state.measured.seconds_forward);
+  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
   RowLogprobs logprobs;
   for (std::int32_t update = 0; update < state.assignment.updates(); ++update) {
     for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
@@ -265,7 +268,7 @@ StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
     if (batch.tokens.empty()) continue;
     ModelPass pass = Forward(batch, state);
     const LossOutput loss = Loss(batch, pass.output(), state, sums);
-    const Stopwatch watch(state.measured.seconds_backward);
+    const PhaseTimer::Span span(*phases_, state.measured.seconds_backward);
     pass.Backward(pass.GradientOf(loss.loss_sum), reducer_);
     sums.AddLoss(loss);
   }
@@ -278,7 +281,7 @@ PassOptions Trainer::OptionsOfPass(EntropyMode entropy) const {
 }
 
 ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
-  const Stopwatch watch(state.measured.seconds_forward);
+  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
   const bool bonus = state.assignment.entropy_coef > 0;
   return batch.tokens.Run(
       model_, OptionsOfPass(bonus ? EntropyMode::kDifferentiable : EntropyMode::kDetached));
@@ -287,7 +290,7 @@ ModelPass Trainer::Forward(const MicroBatch& batch, StepState& state) const {
 // The loss is a function of the log-probs and entropies `current`, which are leaves.
 LossOutput Trainer::Loss(MicroBatch& batch, const TokenLogprobs& current, StepState& state,
                          StepSums& sums) const {
-  const Stopwatch watch(state.measured.seconds_forward);
+  const PhaseTimer::Span span(*phases_, state.measured.seconds_forward);
   LossOptions options = loss_;
   options.entropy_coef = state.assignment.entropy_coef;
   if (!state.assignment.entropy_scale.empty())
@@ -330,7 +333,7 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
 // Sums the gradient of an update over the ranks. All ranks use the norm and the KL of rank 0, so
 // that ranks on different machines cannot drift apart by their last bits.
 Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state) {
-  const Stopwatch watch(state.measured.seconds_reduce);
+  const PhaseTimer::Span span(*phases_, state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
   if (control_.size() > 1) state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
   double kl[] = {sums[LossMetric::kOldKl], sums[LossMetric::kTokens]};
@@ -347,7 +350,7 @@ Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state
 // `done` is the part of the step that is done with this update, in (0, 1].
 Status Trainer::Update(const Gradient& gradient, double done, StepState& state) {
   StepMeasurements& measured = state.measured;
-  const Stopwatch watch(measured.seconds_optimizer);
+  const PhaseTimer::Span span(*phases_, measured.seconds_optimizer);
   const OptimConfig& optim = options_.run.optim;
   measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, options_.run.steps);
   if (!std::isfinite(gradient.norm)) {
@@ -368,6 +371,7 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   }
   if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
     reducer_.Scale(optim.clip_grad / gradient.norm);
+  before_update_();
   optimizer_.Step(reducer_.gradients(), measured.lr);
   ++measured.updates;
   return OkStatus();

@@ -21,6 +21,7 @@
 #include "learner/grad_reducer.h"
 #include "learner/micro_batch.h"
 #include "learner/optimizer.h"
+#include "learner/phase_timer.h"
 #include "learner/step_state.h"
 #include "lib/base/status.h"
 #include "lib/collectives/collective.h"
@@ -53,6 +54,9 @@ class Trainer {
   // all. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow gradients in a row that
   // are not finite become kDataLoss.
   Result<StepState> Step(std::int64_t step, const std::function<bool()>& stop_requested);
+
+  // `call` is made before every change of the parameters, by the thread of Step.
+  void CallBeforeUpdates(std::function<void()> call) { before_update_ = std::move(call); }
 
   AdamW& optimizer() { return optimizer_; }
 
@@ -106,6 +110,8 @@ class Trainer {
   BatchSource& source_;
   GradReducer reducer_;
   AdamW optimizer_;
+  std::function<void()> before_update_ = [] {};
+  const std::unique_ptr<PhaseTimer> phases_;
   TrainerState state_;
 };
 

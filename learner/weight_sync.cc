@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/policy/exception_status.h"
 #include "lib/policy/transformer.h"
 
 namespace buttress {
@@ -27,17 +28,20 @@ WeightSync::~WeightSync() {
 Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& parameters,
                            std::vector<Canary> canaries) {
   BUTTRESS_RETURN_IF_ERROR(Drain());
-  Snapshot snapshot{version, {}, std::move(canaries)};
-  for (const auto& [name, tensor] : parameters) {
-    snapshot.parameters.emplace_back(
-        name, tensor.detach().to(at::kCPU, /*non_blocking=*/false, /*copy=*/true));
-  }
+  Snapshot snapshot{version,
+                    std::make_shared<const ParameterCopy>(ParameterCopy::Start(parameters)),
+                    std::move(canaries)};
+  copy_ = snapshot.parameters;
   {
     MutexLock lock(mutex_);
     ++pending_;
   }
   BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "the queue of an idle WeightSync has room");
   return OkStatus();
+}
+
+void WeightSync::BeforeUpdate() {
+  if (const auto copy = copy_.lock()) copy->BlockStream();
 }
 
 Status WeightSync::Drain() {
@@ -56,7 +60,12 @@ void WeightSync::Loop() {
       if (queue_.closed()) return;
       continue;
     }
-    const Status status = Send(*std::move(snapshot));
+    Status status;
+    try {
+      status = Send(*std::move(snapshot));
+    } catch (const std::exception& e) {
+      status = StatusOf(e, "use a machine with more memory").Annotate("publish weights");
+    }
     MutexLock lock(mutex_);
     --pending_;
     if (failure_.ok()) failure_ = status;
@@ -65,11 +74,12 @@ void WeightSync::Loop() {
 }
 
 Status WeightSync::Send(Snapshot snapshot) {
+  const NamedTensors& parameters = snapshot.parameters->Wait();
   std::vector<SafetensorsWriter::Declared> table;
-  for (const auto& [name, tensor] : snapshot.parameters)
+  for (const auto& [name, tensor] : parameters)
     table.push_back({name, SafetensorsDtype(tensor), tensor.sizes().vec()});
   BUTTRESS_RETURN_IF_ERROR(publisher_.Begin(snapshot.version, table).Annotate("publish weights"));
-  for (const auto& [name, tensor] : snapshot.parameters) {
+  for (const auto& [name, tensor] : parameters) {
     at::Tensor storage;
     BUTTRESS_RETURN_IF_ERROR(
         publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "learner/optimizer.h"
+#include "learner/parameter_copy.h"
 #include "lib/base/bounded_queue.h"
 #include "lib/base/status.h"
 #include "lib/base/sync.h"
@@ -17,8 +18,8 @@
 
 namespace buttress {
 
-// Owns a thread that writes versions and announces them, in order. One other thread calls the
-// methods.
+// Owns a thread that hashes, writes and announces versions, in order and one at a time. One other
+// thread calls the methods.
 class WeightSync {
  public:
   using Announce = std::function<Status(const WeightManifest&)>;
@@ -31,10 +32,15 @@ class WeightSync {
   WeightSync(const WeightSync&) = delete;
   WeightSync& operator=(const WeightSync&) = delete;
 
-  // Waits until the previous version is announced, copies the parameters and returns. `canaries`
-  // belong to these parameters. Returns the error of an earlier version, if there was one.
+  // Waits until the previous version is announced, starts to copy the parameters and returns.
+  // `canaries` belong to these parameters. Returns the error of an earlier version, if there was
+  // one.
   Status Publish(const PolicyVersion& version, const NamedTensors& parameters,
                  std::vector<Canary> canaries);
+
+  // REQUIRES: it is called after Publish, before the parameters change. On a device, work that is
+  // enqueued later waits there for the copy; the host does not wait.
+  void BeforeUpdate();
 
   // Waits until the last version is announced. Returns the first error, if there was one.
   Status Drain();
@@ -42,7 +48,7 @@ class WeightSync {
  private:
   struct Snapshot {
     PolicyVersion version;
-    NamedTensors parameters;  // on the CPU
+    std::shared_ptr<const ParameterCopy> parameters;
     std::vector<Canary> canaries;
   };
 
@@ -51,6 +57,7 @@ class WeightSync {
 
   WeightPublisher& publisher_;
   const Announce announce_;
+  std::weak_ptr<const ParameterCopy> copy_;  // expired once it is written
   BoundedQueue<Snapshot> queue_{1};
   Mutex mutex_;
   CondVar changed_;

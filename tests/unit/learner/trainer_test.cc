@@ -355,6 +355,20 @@ TEST_F(TrainerTest, PollsUntilAPlanIsReady) {
   EXPECT_EQ(source.waits_left, 0);
 }
 
+TEST_F(TrainerTest, AnnouncesEveryChangeOfTheParametersBeforeIt) {
+  Make();
+  const at::Tensor embedding_VD = model->weights().embedding_VD;
+  const at::Tensor before_VD = embedding_VD.detach().clone();
+  std::int64_t calls = 0;
+  trainer->CallBeforeUpdates([&] {
+    ++calls;
+    EXPECT_TRUE(at::equal(embedding_VD, before_VD));
+  });
+  Step(1);
+  EXPECT_EQ(calls, 1);
+  EXPECT_FALSE(at::equal(embedding_VD, before_VD));
+}
+
 TEST_F(TrainerTest, AStopRequestEndsTheStepBeforeItBegins) {
   Make();
   const auto report = trainer->Step(1, [] { return true; });
