@@ -106,8 +106,15 @@ Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepSta
   const Stopwatch watch(state.measured.seconds_wait);
   std::string message(1, kStillWaiting);
   while (message.front() == kStillWaiting) {
+    std::int64_t requests = stop_requested() ? 1 : 0;
+    BUTTRESS_RETURN_IF_ERROR(
+        control_.AllReduceSum({&requests, 1, DType::kInt64})->Wait(timeout_).Annotate("stop"));
+    if (requests > 0) {
+      state.end = StepEnd::kStopped;
+      return OkStatus();
+    }
     if (control_.rank() == 0) {
-      BUTTRESS_ASSIGN_OR_RETURN(message, AskForPlan(stop_requested, state));
+      BUTTRESS_ASSIGN_OR_RETURN(message, AskForPlan(state));
     }
     BUTTRESS_ASSIGN_OR_RETURN(message, BroadcastBytes(control_, std::move(message), 0, timeout_));
     if (message.empty())
@@ -123,9 +130,7 @@ Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepSta
 }
 
 // Returns what rank 0 broadcasts: one of the bytes above, and the encoded plan after kPlanFollows.
-Result<std::string> Trainer::AskForPlan(const std::function<bool()>& stop_requested,
-                                        StepState& state) {
-  if (stop_requested()) return std::string(1, kStopRequested);
+Result<std::string> Trainer::AskForPlan(StepState& state) {
   auto reply = source_.Plan(state.step, kPlanPoll);
   if (reply.status().code() == StatusCode::kCancelled) return std::string(1, kStopRequested);
   if (!reply.ok()) return reply.status();

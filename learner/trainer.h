@@ -50,9 +50,9 @@ class Trainer {
                                                Transformer* reference, Collective& control,
                                                Collective& tensors, BatchSource& source);
 
-  // Every rank calls it with the same step. Only rank 0 calls `stop_requested`, and decides for
-  // all. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow gradients in a row that
-  // are not finite become kDataLoss.
+  // Every rank calls it with the same step. It ends with kStopped on all ranks if `stop_requested`
+  // returns true on any of them. An exception becomes OutOfMemory or kInternal; kMaxSkippedInARow
+  // gradients in a row that are not finite become kDataLoss.
   Result<StepState> Step(std::int64_t step, const std::function<bool()>& stop_requested);
 
   // `call` is made before every change of the parameters, by the thread of Step.
@@ -86,7 +86,7 @@ class Trainer {
   Status SumUp(StepState& state);
   Status Commit(StepState& state);
 
-  Result<std::string> AskForPlan(const std::function<bool()>& stop_requested, StepState& state);
+  Result<std::string> AskForPlan(StepState& state);
   std::vector<double> ReferenceKl(const StepState& state) const;
   RowLogprobs LogprobsOf(Transformer& model, StepState& state) const;
   at::Tensor LogprobsOf(Transformer& model, const MicroBatch& batch) const;

@@ -48,6 +48,11 @@ Result<std::string> Train(Collective& group, const std::string& dtype_name,
       std::printf("step %d loss %.9g grad_norm %.9g\n", static_cast<int>(step), state.measured.loss,
                   state.measured.grad_norm);
   }
+  const bool asks = group.rank() == group.size() - 1;
+  BUTTRESS_ASSIGN_OR_RETURN(const StepState after,
+                            trainer->Step(kSteps + 1, [asks] { return asks; }));
+  if (after.end != StepEnd::kStopped)
+    return Internal("the last rank asked to stop, but another step was trained");
   std::string bytes;
   for (const auto& [name, tensor] : model->parameters()) {
     at::Tensor storage;
