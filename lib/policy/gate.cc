@@ -14,11 +14,12 @@ constexpr std::int64_t kWork = 8;
 at::Tensor Forward(const at::Tensor& gate_up, Activation activation) {
   const std::int64_t F = gate_up.size(1) / 2;
   at::Tensor out = at::empty({gate_up.size(0), F}, gate_up.options());
-  ForRows(gate_up, gate_up.size(0), kWork * F,
-          [&](auto tag, std::int64_t first, std::int64_t rows) {
-            using T = decltype(tag);
-            GateRows(Rows<T>(gate_up, first), MutableRows<T>(out, first), rows, F, activation);
-          });
+  ForRows(
+      gate_up, gate_up.size(0), kWork * F, [&](auto tag, std::int64_t first, std::int64_t rows) {
+        using T = decltype(tag);
+        GateRows(
+            GateArgs<T>{Rows<T>(gate_up, first), MutableRows<T>(out, first), rows, F, activation});
+      });
   return out;
 }
 
@@ -41,8 +42,8 @@ class GateFunction : public torch::autograd::Function<GateFunction> {
     ForRows(gate_up, gate_up.size(0), 2 * kWork * F,
             [&](auto tag, std::int64_t first, std::int64_t rows) {
               using T = decltype(tag);
-              GateGradRows(Rows<T>(gate_up, first), Rows<T>(grad_out, first),
-                           MutableRows<T>(grad, first), rows, F, activation);
+              GateGradRows(GateGradArgs<T>{Rows<T>(gate_up, first), Rows<T>(grad_out, first),
+                                           MutableRows<T>(grad, first), rows, F, activation});
             });
     return {grad, at::Tensor()};
   }

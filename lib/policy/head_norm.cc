@@ -28,9 +28,9 @@ struct Heads {
   // Normalizes row `r` of `from` into that of `to`; unless it is null, sets scale [H + K].
   template <class T>
   void NormRow(const T* from, const T* q_weight, const T* k_weight, T* to, float* scale) const {
-    RmsNormRows(from, q_weight, to, scale, {H, C, eps, offset});
-    RmsNormRows(from + H * C, k_weight, to + H * C, scale == nullptr ? nullptr : scale + H,
-                {K, C, eps, offset});
+    RmsNormRows(RmsNormArgs<T>{from, q_weight, to, scale, H, C, eps, offset});
+    RmsNormRows(RmsNormArgs<T>{from + H * C, k_weight, to + H * C,
+                               scale == nullptr ? nullptr : scale + H, K, C, eps, offset});
     if (to != from) std::copy_n(from + (H + K) * C, K * C, to + (H + K) * C);
   }
 };
@@ -75,27 +75,26 @@ class NormHeadsFunction : public torch::autograd::Function<NormHeadsFunction> {
     const std::int64_t parts = (N + kGradRows - 1) / kGradRows;
     at::Tensor grad = at::empty_like(qkv);
     at::Tensor grad_weights = at::zeros({parts, 2 * C}, saved[3].options());
-    ForRows(
-        qkv, parts, 8 * (H + K) * C * kGradRows,
-        [&](auto tag, std::int64_t first_part, std::int64_t count) {
-          using T = decltype(tag);
-          for (std::int64_t part = first_part; part < first_part + count; ++part) {
-            float* weights = MutableRows<float>(grad_weights, part);
-            for (std::int64_t r = part * kGradRows; r < std::min(N, (part + 1) * kGradRows); ++r) {
-              const T* x = Rows<T>(qkv, r);
-              const T* dy = Rows<T>(grad_out, r);
-              T* dx = MutableRows<T>(grad, r);
-              const float* scale = Rows<float>(saved[3], r);
-              const std::int64_t k = H * C, v = (H + K) * C;
-              RmsNormGradRows(
-                  RmsNormGrad<T>{x, Rows<T>(saved[1], 0), scale, dy, dx, weights, offset}, H, C);
-              RmsNormGradRows(RmsNormGrad<T>{x + k, Rows<T>(saved[2], 0), scale + H, dy + k, dx + k,
-                                             weights + C, offset},
-                              K, C);
-              std::copy_n(dy + v, K * C, dx + v);
-            }
-          }
-        });
+    ForRows(qkv, parts, 8 * (H + K) * C * kGradRows,
+            [&](auto tag, std::int64_t first_part, std::int64_t count) {
+              using T = decltype(tag);
+              for (std::int64_t part = first_part; part < first_part + count; ++part) {
+                float* weights = MutableRows<float>(grad_weights, part);
+                for (std::int64_t r = part * kGradRows; r < std::min(N, (part + 1) * kGradRows);
+                     ++r) {
+                  const T* x = Rows<T>(qkv, r);
+                  const T* dy = Rows<T>(grad_out, r);
+                  T* dx = MutableRows<T>(grad, r);
+                  const float* scale = Rows<float>(saved[3], r);
+                  const std::int64_t k = H * C, v = (H + K) * C;
+                  RmsNormGradRows(RmsNormGradArgs<T>{x, Rows<T>(saved[1], 0), scale, dy, dx,
+                                                     weights, H, C, offset});
+                  RmsNormGradRows(RmsNormGradArgs<T>{x + k, Rows<T>(saved[2], 0), scale + H, dy + k,
+                                                     dx + k, weights + C, K, C, offset});
+                  std::copy_n(dy + v, K * C, dx + v);
+                }
+              }
+            });
     const auto sums = grad_weights.sum(0).to(saved[1].scalar_type()).chunk(2);
     return {grad, sums[0], sums[1], at::Tensor()};
   }

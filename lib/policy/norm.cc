@@ -12,10 +12,6 @@ namespace {
 // does not depend on the number of threads.
 constexpr std::int64_t kGradRows = 512;
 
-RmsNormArgs ArgsOf(const NormSpec& norm, std::int64_t rows, std::int64_t D) {
-  return {rows, D, static_cast<float>(norm.eps), norm.adds_one ? 1.0f : 0.0f};
-}
-
 // Sets `scale_N` to 1 / sqrt(mean(x^2) + eps), unless it is undefined.
 at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, const NormSpec& norm,
                     at::Tensor& scale_N) {
@@ -24,8 +20,14 @@ at::Tensor NormRows(const at::Tensor& x_ND, const at::Tensor& weight_D, const No
   float* scale = scale_N.defined() ? scale_N.mutable_data_ptr<float>() : nullptr;
   ForRows(x_ND, x_ND.size(0), D, [&](auto tag, std::int64_t first, std::int64_t rows) {
     using T = decltype(tag);
-    RmsNormRows(Rows<T>(x_ND, first), Rows<T>(weight_D, 0), MutableRows<T>(out, first),
-                scale == nullptr ? nullptr : scale + first, ArgsOf(norm, rows, D));
+    RmsNormRows(RmsNormArgs<T>{.x = Rows<T>(x_ND, first),
+                               .weight = Rows<T>(weight_D, 0),
+                               .out = MutableRows<T>(out, first),
+                               .scale = scale == nullptr ? nullptr : scale + first,
+                               .rows = rows,
+                               .D = D,
+                               .eps = static_cast<float>(norm.eps),
+                               .offset = norm.adds_one ? 1.0f : 0.0f});
   });
   return out;
 }
@@ -53,21 +55,22 @@ class NormFunction : public torch::autograd::Function<NormFunction> {
     const std::int64_t parts = (N + kGradRows - 1) / kGradRows;
     at::Tensor grad_x = at::empty_like(x_ND);
     at::Tensor grad_weight = at::zeros({parts, D}, saved[2].options());
-    ForRows(x_ND, parts, 4 * D * kGradRows,
-            [&](auto tag, std::int64_t first_part, std::int64_t count) {
-              using T = decltype(tag);
-              for (std::int64_t part = first_part; part < first_part + count; ++part) {
-                const std::int64_t first = part * kGradRows;
-                const RmsNormGrad<T> args = {Rows<T>(x_ND, first),
-                                             Rows<T>(weight_D, 0),
-                                             saved[2].const_data_ptr<float>() + first,
-                                             Rows<T>(grad_out, first),
-                                             MutableRows<T>(grad_x, first),
-                                             MutableRows<float>(grad_weight, part),
-                                             offset};
-                RmsNormGradRows(args, std::min(kGradRows, N - first), D);
-              }
-            });
+    ForRows(
+        x_ND, parts, 4 * D * kGradRows, [&](auto tag, std::int64_t first_part, std::int64_t count) {
+          using T = decltype(tag);
+          for (std::int64_t part = first_part; part < first_part + count; ++part) {
+            const std::int64_t first = part * kGradRows;
+            RmsNormGradRows(RmsNormGradArgs<T>{.x = Rows<T>(x_ND, first),
+                                               .weight = Rows<T>(weight_D, 0),
+                                               .scale = Rows<float>(saved[2], first),
+                                               .grad_out = Rows<T>(grad_out, first),
+                                               .grad_x = MutableRows<T>(grad_x, first),
+                                               .grad_weight = MutableRows<float>(grad_weight, part),
+                                               .rows = std::min(kGradRows, N - first),
+                                               .D = D,
+                                               .offset = offset});
+          }
+        });
     return {grad_x, grad_weight.sum(0).to(weight_D.scalar_type()), at::Tensor()};
   }
 };

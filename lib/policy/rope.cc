@@ -20,20 +20,20 @@ struct Rotation {
 
 void RotateRows(at::Tensor& x, const Rotation& rotation, float direction) {
   const std::int64_t C = rotation.cos_PC.size(1);
-  ForRows(x, x.size(0), 2 * rotation.heads * C,
-          [&](auto tag, std::int64_t first, std::int64_t rows) {
-            using T = decltype(tag);
-            const RopeRowsArgs args = {rotation.positions_N.const_data_ptr<std::int64_t>() + first,
-                                       rotation.cos_PC.const_data_ptr<float>(),
-                                       rotation.sin_PC.const_data_ptr<float>(),
-                                       direction,
-                                       rows,
-                                       rotation.heads,
-                                       C,
-                                       x.stride(0),
-                                       x.stride(0)};
-            RopeRows(Rows<T>(x, first), MutableRows<T>(x, first), args);
-          });
+  ForRows(
+      x, x.size(0), 2 * rotation.heads * C, [&](auto tag, std::int64_t first, std::int64_t rows) {
+        using T = decltype(tag);
+        RopeRows(
+            RopeArgs<T>{.x = MutableRows<T>(x, first),
+                        .positions = rotation.positions_N.const_data_ptr<std::int64_t>() + first,
+                        .cos = rotation.cos_PC.const_data_ptr<float>(),
+                        .sin = rotation.sin_PC.const_data_ptr<float>(),
+                        .direction = direction,
+                        .rows = rows,
+                        .heads = rotation.heads,
+                        .C = C,
+                        .stride = x.stride(0)});
+      });
 }
 
 // Works in place, because the linear layer that computed x does not need its values again. The

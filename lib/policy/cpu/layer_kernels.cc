@@ -8,15 +8,17 @@ namespace buttress {
 namespace {
 
 template <class T>
-BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* scale,
-                                 const RmsNormArgs& a) {
+BUTTRESS_INLINE void RmsNormBody(const RmsNormArgs<T>& a) {
+  const T* x = a.x;
+  const T* weight = a.weight;
+  T* out = a.out;
   const std::int64_t D = a.D;
   for (std::int64_t r = 0; r < a.rows; ++r, x += D, out += D) {
     float sum = 0;
 #pragma omp simd reduction(+ : sum)
     for (std::int64_t i = 0; i < D; ++i) sum += Get(x[i]) * Get(x[i]);
     const float factor = 1.0f / std::sqrt(sum / static_cast<float>(D) + a.eps);
-    if (scale != nullptr) scale[r] = factor;
+    if (a.scale != nullptr) a.scale[r] = factor;
     if (a.offset == 0.0f) {
 #pragma omp simd
       for (std::int64_t i = 0; i < D; ++i) {
@@ -35,11 +37,12 @@ BUTTRESS_INLINE void RmsNormBody(const T* x, const T* weight, T* out, float* sca
 // With s = scale and w = offset + weight:
 //   dx = s w dy - x s^3 / D * sum(dy w x)      dw = sum of dy x s over the rows
 template <class T>
-BUTTRESS_INLINE void RmsNormGradBody(const RmsNormGrad<T>& a, std::int64_t rows, std::int64_t D) {
+BUTTRESS_INLINE void RmsNormGradBody(const RmsNormGradArgs<T>& a) {
+  const std::int64_t D = a.D;
   const T* x = a.x;
   const T* grad_out = a.grad_out;
   T* grad_x = a.grad_x;
-  for (std::int64_t r = 0; r < rows; ++r, x += D, grad_out += D, grad_x += D) {
+  for (std::int64_t r = 0; r < a.rows; ++r, x += D, grad_out += D, grad_x += D) {
     const float s = a.scale[r];
     float dot = 0;
 #pragma omp simd reduction(+ : dot)
@@ -74,8 +77,11 @@ struct GeluTanh {
 };
 
 template <class A, class T>
-BUTTRESS_INLINE void GateBody(const T* gate_up, T* out, std::int64_t rows, std::int64_t F) {
-  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * F, out += F) {
+BUTTRESS_INLINE void GateWith(const GateArgs<T>& a) {
+  const std::int64_t F = a.F;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const T* gate_up = a.gate_up + r * 2 * F;
+    T* out = a.out + r * F;
 #pragma omp simd
     for (std::int64_t i = 0; i < F; ++i) {
       const float gate = Get(gate_up[i]);
@@ -84,11 +90,19 @@ BUTTRESS_INLINE void GateBody(const T* gate_up, T* out, std::int64_t rows, std::
   }
 }
 
+template <class T>
+BUTTRESS_INLINE void GateBody(const GateArgs<T>& a) {
+  a.activation == Activation::kSilu ? GateWith<Silu>(a) : GateWith<GeluTanh>(a);
+}
+
 // With g = sigmoid(a(gate)), the derivative of the activation is g (1 + gate (1 - g) a'(gate)).
 template <class A, class T>
-BUTTRESS_INLINE void GateGradBody(const T* gate_up, const T* grad_out, T* grad_gate_up,
-                                  std::int64_t rows, std::int64_t F) {
-  for (std::int64_t r = 0; r < rows; ++r, gate_up += 2 * F, grad_gate_up += 2 * F, grad_out += F) {
+BUTTRESS_INLINE void GateGradWith(const GateGradArgs<T>& a) {
+  const std::int64_t F = a.F;
+  for (std::int64_t r = 0; r < a.rows; ++r) {
+    const T* gate_up = a.gate_up + r * 2 * F;
+    const T* grad_out = a.grad_out + r * F;
+    T* grad_gate_up = a.grad_gate_up + r * 2 * F;
 #pragma omp simd
     for (std::int64_t i = 0; i < F; ++i) {
       const float gate = Get(gate_up[i]);
@@ -103,20 +117,24 @@ BUTTRESS_INLINE void GateGradBody(const T* gate_up, const T* grad_out, T* grad_g
 }
 
 template <class T>
-BUTTRESS_INLINE void RopeBody(const T* x, T* out, const RopeRowsArgs& a) {
+BUTTRESS_INLINE void GateGradBody(const GateGradArgs<T>& a) {
+  a.activation == Activation::kSilu ? GateGradWith<Silu>(a) : GateGradWith<GeluTanh>(a);
+}
+
+template <class T>
+BUTTRESS_INLINE void RopeBody(const RopeArgs<T>& a) {
   const std::int64_t half = a.C / 2;
   for (std::int64_t r = 0; r < a.rows; ++r) {
     const float* cos = a.cos + a.positions[r] * a.C;
     const float* sin = a.sin + a.positions[r] * a.C;
     for (std::int64_t h = 0; h < a.heads; ++h) {
-      const T* in = x + r * a.stride + h * a.C;
-      T* to = out + r * a.out_stride + h * a.C;
+      T* x = a.x + r * a.stride + h * a.C;
 #pragma omp simd
       for (std::int64_t i = 0; i < half; ++i) {
-        const float left = Get(in[i]);
-        const float right = Get(in[i + half]);
-        Put(to[i], left * cos[i] + right * sin[i] * a.direction);
-        Put(to[i + half], right * cos[i + half] + left * sin[i + half] * a.direction);
+        const float left = Get(x[i]);
+        const float right = Get(x[i + half]);
+        Put(x[i], left * cos[i] + right * sin[i] * a.direction);
+        Put(x[i + half], right * cos[i + half] + left * sin[i + half] * a.direction);
       }
     }
   }
@@ -124,68 +142,24 @@ BUTTRESS_INLINE void RopeBody(const T* x, T* out, const RopeRowsArgs& a) {
 
 }  // namespace
 
-BUTTRESS_KERNEL void RmsNormRows(const float* x, const float* weight, float* out, float* scale,
-                                 const RmsNormArgs& args) {
-  RmsNormBody(x, weight, out, scale, args);
-}
+BUTTRESS_KERNEL void RmsNormRows(const RmsNormArgs<float>& args) { RmsNormBody(args); }
 
-BUTTRESS_KERNEL void RmsNormRows(const Bf16* x, const Bf16* weight, Bf16* out, float* scale,
-                                 const RmsNormArgs& args) {
-  RmsNormBody(x, weight, out, scale, args);
-}
+BUTTRESS_KERNEL void RmsNormRows(const RmsNormArgs<Bf16>& args) { RmsNormBody(args); }
 
-BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<float>& args, std::int64_t rows,
-                                     std::int64_t D) {
-  RmsNormGradBody(args, rows, D);
-}
+BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGradArgs<float>& args) { RmsNormGradBody(args); }
 
-BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGrad<Bf16>& args, std::int64_t rows,
-                                     std::int64_t D) {
-  RmsNormGradBody(args, rows, D);
-}
+BUTTRESS_KERNEL void RmsNormGradRows(const RmsNormGradArgs<Bf16>& args) { RmsNormGradBody(args); }
 
-BUTTRESS_KERNEL void GateRows(const float* gate_up, float* out, std::int64_t rows, std::int64_t F,
-                              Activation activation) {
-  if (activation == Activation::kSilu) {
-    GateBody<Silu>(gate_up, out, rows, F);
-  } else {
-    GateBody<GeluTanh>(gate_up, out, rows, F);
-  }
-}
+BUTTRESS_KERNEL void GateRows(const GateArgs<float>& args) { GateBody(args); }
 
-BUTTRESS_KERNEL void GateGradRows(const float* gate_up, const float* grad_out, float* grad_gate_up,
-                                  std::int64_t rows, std::int64_t F, Activation activation) {
-  if (activation == Activation::kSilu) {
-    GateGradBody<Silu>(gate_up, grad_out, grad_gate_up, rows, F);
-  } else {
-    GateGradBody<GeluTanh>(gate_up, grad_out, grad_gate_up, rows, F);
-  }
-}
+BUTTRESS_KERNEL void GateRows(const GateArgs<Bf16>& args) { GateBody(args); }
 
-BUTTRESS_KERNEL void GateRows(const Bf16* gate_up, Bf16* out, std::int64_t rows, std::int64_t F,
-                              Activation activation) {
-  if (activation == Activation::kSilu) {
-    GateBody<Silu>(gate_up, out, rows, F);
-  } else {
-    GateBody<GeluTanh>(gate_up, out, rows, F);
-  }
-}
+BUTTRESS_KERNEL void GateGradRows(const GateGradArgs<float>& args) { GateGradBody(args); }
 
-BUTTRESS_KERNEL void GateGradRows(const Bf16* gate_up, const Bf16* grad_out, Bf16* grad_gate_up,
-                                  std::int64_t rows, std::int64_t F, Activation activation) {
-  if (activation == Activation::kSilu) {
-    GateGradBody<Silu>(gate_up, grad_out, grad_gate_up, rows, F);
-  } else {
-    GateGradBody<GeluTanh>(gate_up, grad_out, grad_gate_up, rows, F);
-  }
-}
+BUTTRESS_KERNEL void GateGradRows(const GateGradArgs<Bf16>& args) { GateGradBody(args); }
 
-BUTTRESS_KERNEL void RopeRows(const float* x, float* out, const RopeRowsArgs& args) {
-  RopeBody(x, out, args);
-}
+BUTTRESS_KERNEL void RopeRows(const RopeArgs<float>& args) { RopeBody(args); }
 
-BUTTRESS_KERNEL void RopeRows(const Bf16* x, Bf16* out, const RopeRowsArgs& args) {
-  RopeBody(x, out, args);
-}
+BUTTRESS_KERNEL void RopeRows(const RopeArgs<Bf16>& args) { RopeBody(args); }
 
 }  // namespace buttress

@@ -20,47 +20,70 @@ struct Bf16 {
 // out[r] = x[r] / sqrt(mean(x[r]^2) + eps) * (offset + weight), for rows of D values. Unless it is
 // null, scale[r] is set to 1 / sqrt(mean(x[r]^2) + eps). x and out may be the same. Without an
 // offset, bfloat16 rounds x[r] * scale[r] first, as transformers does.
+template <class T>
 struct RmsNormArgs {
+  const T* x;
+  const T* weight;
+  T* out;
+  float* scale;
   std::int64_t rows;
   std::int64_t D;
   float eps;
   float offset;
 };
 
-void RmsNormRows(const float* x, const float* weight, float* out, float* scale,
-                 const RmsNormArgs& args);
-void RmsNormRows(const Bf16* x, const Bf16* weight, Bf16* out, float* scale,
-                 const RmsNormArgs& args);
+void RmsNormRows(const RmsNormArgs<float>& args);
+void RmsNormRows(const RmsNormArgs<Bf16>& args);
 
 // The gradients of RmsNormRows: grad_x is set, grad_weight [D], in float32, is added to.
 template <class T>
-struct RmsNormGrad {
+struct RmsNormGradArgs {
   const T* x;
   const T* weight;
   const float* scale;
   const T* grad_out;
   T* grad_x;
   float* grad_weight;
+  std::int64_t rows;
+  std::int64_t D;
   float offset;
 };
 
-void RmsNormGradRows(const RmsNormGrad<float>& args, std::int64_t rows, std::int64_t D);
-void RmsNormGradRows(const RmsNormGrad<Bf16>& args, std::int64_t rows, std::int64_t D);
+void RmsNormGradRows(const RmsNormGradArgs<float>& args);
+void RmsNormGradRows(const RmsNormGradArgs<Bf16>& args);
 
 // out[r] = activation(gate[r]) * up[r], for rows of gate_up with 2F values, gate first.
-void GateRows(const float* gate_up, float* out, std::int64_t rows, std::int64_t F,
-              Activation activation);
-void GateRows(const Bf16* gate_up, Bf16* out, std::int64_t rows, std::int64_t F,
-              Activation activation);
-void GateGradRows(const float* gate_up, const float* grad_out, float* grad_gate_up,
-                  std::int64_t rows, std::int64_t F, Activation activation);
-void GateGradRows(const Bf16* gate_up, const Bf16* grad_out, Bf16* grad_gate_up, std::int64_t rows,
-                  std::int64_t F, Activation activation);
+template <class T>
+struct GateArgs {
+  const T* gate_up;
+  T* out;
+  std::int64_t rows;
+  std::int64_t F;
+  Activation activation;
+};
+
+void GateRows(const GateArgs<float>& args);
+void GateRows(const GateArgs<Bf16>& args);
+
+template <class T>
+struct GateGradArgs {
+  const T* gate_up;
+  const T* grad_out;
+  T* grad_gate_up;
+  std::int64_t rows;
+  std::int64_t F;
+  Activation activation;
+};
+
+void GateGradRows(const GateGradArgs<float>& args);
+void GateGradRows(const GateGradArgs<Bf16>& args);
 
 // Rotates heads of C values: out[i] = x[i] * cos[i] + direction * x[(i + C/2) % C] * sin[i], where
 // sin has the sign of its half. cos and sin are tables with a row of C values for each position.
-// The rows of x and out are `stride` and `out_stride` values apart. x and out may be the same.
-struct RopeRowsArgs {
+// The rows of x are `stride` values apart and are replaced.
+template <class T>
+struct RopeArgs {
+  T* x;
   const std::int64_t* positions;
   const float* cos;
   const float* sin;
@@ -69,10 +92,9 @@ struct RopeRowsArgs {
   std::int64_t heads;
   std::int64_t C;
   std::int64_t stride;
-  std::int64_t out_stride;
 };
 
-void RopeRows(const float* x, float* out, const RopeRowsArgs& args);
-void RopeRows(const Bf16* x, Bf16* out, const RopeRowsArgs& args);
+void RopeRows(const RopeArgs<float>& args);
+void RopeRows(const RopeArgs<Bf16>& args);
 
 }  // namespace buttress
