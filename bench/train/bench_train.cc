@@ -46,16 +46,20 @@ void Settle(ModelDevice device) {
 }
 
 // Multiplications and additions of one training step per token: 6 for each element of a matrix that
-// multiplies, and 12 for each pair of positions, head and channel of the attention, of which a
-// token has (T + 1) / 2 on average. (The forward pass has a third of each.)
+// multiplies it, which top_k experts of a block do, and 12 for each pair of positions, head and
+// channel of the attention, of which a token has (T + 1) / 2 on average. (The forward pass has a
+// third of each.)
 double FlopsPerToken(const Transformer& model, std::int64_t length) {
   double flops = 0;
   for (const auto& [name, tensor] : model.parameters()) {
     const bool looked_up =
         name.find("embed_tokens") != std::string::npos && !model.config().tie_word_embeddings;
-    if (tensor.dim() == 2 && !looked_up) flops += 6.0 * static_cast<double>(tensor.numel());
+    const bool expert = name.find(".experts.") != std::string::npos;
+    if (tensor.dim() == 2 && !looked_up && !expert)
+      flops += 6.0 * static_cast<double>(tensor.numel());
   }
   for (const BlockSpec& block : model.config().blocks) {
+    flops += 6.0 * static_cast<double>(block.experts.top_k * 3 * block.F * block.D);
     flops += 12.0 * static_cast<double>(block.attention.q_width()) *
              (static_cast<double>(length) + 1) / 2;
   }
