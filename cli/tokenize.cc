@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "lib/data/json_rows.h"
+#include "lib/data/template_argument_option.h"
 #include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -91,24 +92,13 @@ Status Detokenize(const TokenizerFlags& flags) {
 
 std::function<Status()> AddTokenize(CLI::App& app) {
   const auto flags = std::make_shared<TokenizerFlags>();
-  flags->AddTo(app, "{\"id\", \"text\"} or {\"id\", \"messages\"}",
+  flags->AddTo(app, "{\"id\", \"text\"} or {\"id\", \"messages\", \"tools\"}",
                "the id, a tab and the token ids");
   app.add_flag("--no-special-tokens", flags->no_special_tokens,
                "text: leave out what tokenizer(text) of transformers adds, such as BOS");
   app.add_flag("--no-generation-prompt", flags->no_generation_prompt,
                "messages: end after the last message instead of beginning the answer");
-  app.add_option_function<std::vector<std::string>>(
-      "--template-argument",
-      [flags](const std::vector<std::string>& given) {
-        for (const std::string& one : given) {
-          const std::size_t equals = one.find('=');
-          if (equals == std::string::npos)
-            throw CLI::ValidationError("expected NAME=VALUE: " + one);
-          flags->arguments[one.substr(0, equals)] = one.substr(equals + 1);
-        }
-      },
-      "messages: NAME=VALUE that the chat template reads, as in run.data.template_arguments; may "
-      "be repeated");
+  AddTemplateArgument(app, flags->arguments);
   return [flags] { return Tokenize(*flags); };
 }
 

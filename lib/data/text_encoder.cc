@@ -64,15 +64,18 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeText(std::string_view text)
 }
 
 Result<std::vector<std::int32_t>> TextEncoder::EncodeMessages(const json& messages,
-                                                              bool add_generation_prompt) const {
+                                                              bool add_generation_prompt,
+                                                              const json& tools) const {
   BUTTRESS_RETURN_IF_ERROR(CheckMessages(messages));
   if (!chat_template_) {
     return InvalidArgument(
         "is a list of messages, but the model has no chat template; use text, or give the model "
         "one in chat_template.jinja");
   }
+  json variables = variables_;
+  if (!tools.is_null()) variables["tools"] = tools;
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
-                            chat_template_->Render(messages, add_generation_prompt, variables_));
+                            chat_template_->Render(messages, add_generation_prompt, variables));
   return tokenizer_->Encode(text);
 }
 
@@ -84,9 +87,16 @@ Result<std::vector<std::int32_t>> TextEncoder::EncodeRow(const JsonRow& row,
   if (has_text == (messages != row.fields.end())) {
     return InvalidArgument("expected one of 'text' and 'messages'");
   }
+  const json tools = row.fields.value("tools", json());
   if (!has_text) {
-    auto tokens = EncodeMessages(*messages, encoding.add_generation_prompt);
+    if (!tools.is_null() && !tools.is_array()) {
+      return InvalidArgument(fmt::format("'tools' is {}; expected a list", tools.type_name()));
+    }
+    auto tokens = EncodeMessages(*messages, encoding.add_generation_prompt, tools);
     return tokens.ok() ? std::move(tokens) : tokens.status().Annotate("'messages'");
+  }
+  if (!tools.is_null()) {
+    return InvalidArgument("'tools' beside 'text'; a chat template reads messages");
   }
   if (!text->is_string()) {
     return InvalidArgument(fmt::format("'text' is {}; expected a string", text->type_name()));

@@ -38,11 +38,14 @@ class TextEncoder {
   Result<std::vector<std::int32_t>> EncodeText(std::string_view text) const;
 
   // Returns the tokens of apply_chat_template(messages). kInvalidArgument if the model has no chat
-  // template, for messages without role or content, and with what the template raises.
-  Result<std::vector<std::int32_t>> EncodeMessages(const nlohmann::ordered_json& messages,
-                                                   bool add_generation_prompt) const;
+  // template, for messages without role or content, and with what the template raises. `tools` is a
+  // list of descriptions that replaces the tools of the arguments, or null.
+  Result<std::vector<std::int32_t>> EncodeMessages(
+      const nlohmann::ordered_json& messages, bool add_generation_prompt,
+      const nlohmann::ordered_json& tools = nullptr) const;
 
-  // Encodes the field "text" or "messages" of a row, whichever it has.
+  // Encodes the field "text" or "messages" of a row, whichever it has, the messages with its
+  // "tools".
   Result<std::vector<std::int32_t>> EncodeRow(const JsonRow& row,
                                               const RowEncoding& encoding) const;
 

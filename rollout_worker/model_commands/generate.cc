@@ -8,6 +8,7 @@
 #include "lib/base/random.h"
 #include "lib/base/shutdown.h"
 #include "lib/data/json_rows.h"
+#include "lib/data/template_argument_option.h"
 #include "lib/data/text_encoder.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/stop_set.h"
@@ -25,6 +26,7 @@ using nlohmann::ordered_json;
 struct GenerateFlags {
   ModelFlags model;
   SamplingParams sampling;
+  std::map<std::string, std::string> template_arguments;
   std::int64_t max_running = 64;
   std::int64_t kv_cache_tokens = 262144;
   bool batch_invariant = false;
@@ -33,12 +35,13 @@ struct GenerateFlags {
 // Tokenizer and template, read when the first row has text or stop strings.
 class LazyEncoder {
  public:
-  explicit LazyEncoder(std::string folder) : folder_(std::move(folder)) {}
+  LazyEncoder(std::string folder, std::map<std::string, std::string> arguments)
+      : folder_(std::move(folder)), arguments_(std::move(arguments)) {}
 
   Result<std::vector<std::int32_t>> Encode(const JsonRow& row) {
     BUTTRESS_RETURN_IF_ERROR(Load());
     if (!encoder_) {
-      BUTTRESS_ASSIGN_OR_RETURN(encoder_, TextEncoder::Create(*tokenizer_));
+      BUTTRESS_ASSIGN_OR_RETURN(encoder_, TextEncoder::Create(*tokenizer_, arguments_));
     }
     return encoder_->EncodeRow(row, {});
   }
@@ -54,6 +57,7 @@ class LazyEncoder {
 
  private:
   const std::string folder_;
+  const std::map<std::string, std::string> arguments_;  // of the chat template
   std::unique_ptr<Tokenizer> tokenizer_;
   std::optional<TextEncoder> encoder_;
 };
@@ -63,7 +67,7 @@ class Generation {
   Generation(const GenerateFlags& flags, Transformer& model)
       : flags_(flags),
         model_(model),
-        encoder_(flags.model.model),
+        encoder_(flags.model.model, flags.template_arguments),
         generator_(model, {.max_running = flags.max_running,
                            .kv_cache_tokens = flags.kv_cache_tokens,
                            .batch_invariant = flags.batch_invariant}) {}
@@ -157,8 +161,8 @@ class Generation {
 
 void AddFlags(CLI::App& app, GenerateFlags& flags) {
   flags.model.AddTo(app,
-                    "{\"id\", \"token_ids\"}, {\"id\", \"text\"} or {\"id\", \"messages\"}, with "
-                    "sampling fields that override the flags: " +
+                    "{\"id\", \"token_ids\"}, {\"id\", \"text\"} or {\"id\", \"messages\", "
+                    "\"tools\"}, with sampling fields that override the flags: " +
                         SamplingFieldNames(),
                     "the id, the stop reason, the number of tokens and the text or ids");
   app.add_option("--temperature", flags.sampling.temperature, "0 = greedy")
@@ -173,6 +177,7 @@ void AddFlags(CLI::App& app, GenerateFlags& flags) {
   app.add_option("--seed", flags.sampling.seed,
                  "seed from which each row gets its own; a row's own seed is used as it is")
       ->capture_default_str();
+  AddTemplateArgument(app, flags.template_arguments);
   app.add_option("--max-running", flags.max_running, "rows decoded together at most")
       ->check(CLI::PositiveNumber)
       ->capture_default_str();

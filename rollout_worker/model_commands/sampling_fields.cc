@@ -103,14 +103,16 @@ Status CheckFields(const JsonRow& row) {
         return InvalidArgument("has '" + prompt + "' and '" + name + "'; keep one of them");
       }
       prompt = name;
-    } else if (name != "id" && !Has(kSampling, name)) {
+    } else if (name != "id" && name != "tools" && !Has(kSampling, name)) {
       return InvalidArgument("'" + name +
                              "' is not a field; expected id, one of token_ids, text and messages, "
-                             "and of " +
+                             "tools, and of " +
                              SamplingFieldNames());
     }
   }
   if (prompt.empty()) return InvalidArgument("no prompt; add token_ids, text or messages");
+  if (prompt != "messages" && row.fields.contains("tools"))
+    return InvalidArgument("'tools' beside '" + prompt + "'; a chat template reads messages");
   return OkStatus();
 }
 

@@ -137,6 +137,29 @@ TEST_F(ModelCommandsTest, TokenizeAndDetokenizeInvertEachOther) {
   EXPECT_EQ(skipped[0]["text"], "Hello, 12 ");
 }
 
+TEST_F(ModelCommandsTest, TheChatTemplateReadsTheToolsOfARowAndTheArguments) {
+  const std::string model = JoinPath(dir_.path(), "model");
+  std::filesystem::copy(Golden("policy/qwen2_tiny"), model);
+  std::filesystem::copy(Golden("tokenizer/tokenizer.json"), JoinPath(model, "tokenizer.json"));
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(model, "chat_template.jinja"),
+                              "{{ tools | length }}{{ level }}{{ messages[0].content }}")
+                  .ok());
+  const json row = {{"messages", {{{"role", "user"}, {"content", "7"}}}},
+                    {"tools", {{{"name", "f"}}, {{"name", "g"}}}}};
+  const std::vector<std::string> level = {"--template-argument", "level=5"};
+  const auto tokens = Run("tokenize", model, {row}, level);
+  EXPECT_EQ(Run("detokenize", model, tokens)[0]["text"], "257");
+  const std::vector<std::string> few = {"--max-tokens", "20"};
+  const auto from_tokens = Run("generate", model, tokens, few);
+  const auto from_messages = Run("generate", model, {row}, {level[0], level[1], few[0], few[1]});
+  EXPECT_EQ(from_messages[0]["token_ids"], from_tokens[0]["token_ids"]);
+  EXPECT_EQ(from_messages[0]["logprobs"], from_tokens[0]["logprobs"]);
+  for (const char* command : {"tokenize", "generate"}) {
+    EXPECT_EQ(ExitCodeOf(command, model, row.dump() + "\n", {"--template-argument", "level"}), 2);
+    EXPECT_THAT(TextOf(log_), HasSubstr("--template-argument level: expected NAME=VALUE"));
+  }
+}
+
 TEST_F(ModelCommandsTest, ABadLineIsAnErrorWithFileAndLineAndPrintsNothingElse) {
   const std::string rows =
       "{\"id\": 1, \"token_ids\": [1, 2]}\n{\"id\": 2, \"token_ids\": [999]}\n";

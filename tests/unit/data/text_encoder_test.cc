@@ -42,6 +42,21 @@ TEST(TextEncoderTest, BadRowsAreErrorsThatNameTheField) {
   EXPECT_THAT(
       Encoded(R"({"messages": [{"role": "user", "content": "a"}]})", {}, "").status().message(),
       HasSubstr("no chat template"));
+  EXPECT_THAT(Encoded(R"({"text": "a", "tools": []})").status().message(),
+              HasSubstr("'tools' beside 'text'"));
+  EXPECT_THAT(Encoded(R"({"messages": [{"role": "user", "content": "a"}], "tools": "f"})")
+                  .status()
+                  .message(),
+              HasSubstr("'tools' is string; expected a list"));
+}
+
+TEST(TextEncoderTest, TheTemplateReadsTheToolsOfTheRow) {
+  const std::string messages = R"("messages": [{"role": "user", "content": "a"}])";
+  const std::string shows = "{{ tools is none }} {{ tools | tojson }}";
+  EXPECT_EQ(*Encoded("{" + messages + R"(, "tools": [{"name": "f"}]})", {}, shows),
+            R"(False [{"name": "f"}])");
+  EXPECT_EQ(*Encoded("{" + messages + R"(, "tools": null})", {}, shows), "True null");
+  EXPECT_EQ(*Encoded("{" + messages + "}", {}, shows), "True null");
 }
 
 TEST(TextEncoderTest, AMessageThatCallsToolsNeedsNoContent) {

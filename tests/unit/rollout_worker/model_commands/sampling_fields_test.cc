@@ -41,6 +41,9 @@ TEST(SamplingFieldsTest, AMisspeltFieldIsRefusedWithTheKnownOnes) {
 TEST(SamplingFieldsTest, ARowHasOnePrompt) {
   EXPECT_THAT(CheckFields(RowOf(R"({"text": "a", "token_ids": [1]})")).message(),
               HasSubstr("keep one"));
+  EXPECT_TRUE(CheckFields(RowOf(R"({"messages": [], "tools": []})")).ok());
+  EXPECT_THAT(CheckFields(RowOf(R"({"token_ids": [1], "tools": []})")).message(),
+              HasSubstr("'tools' beside 'token_ids'"));
   EXPECT_THAT(CheckFields(RowOf(R"({"id": 1})")).message(), HasSubstr("no prompt"));
 }
 
