@@ -8,6 +8,7 @@
 #include "lib/policy/attention.h"
 #include "lib/policy/block.h"
 #include "lib/policy/cached_attention.h"
+#include "lib/policy/cpu/packed_linear.h"
 #include "lib/policy/head.h"
 #include "lib/policy/norm.h"
 
@@ -114,7 +115,7 @@ void CachedDecoder::RepackWeights() {
   const DecoderWeights& weights = model_.weights();
   products_.clear();
   for (const LayerWeights& w : weights.layers) products_.emplace_back(w, tile_rows_);
-  head_.emplace(std::vector<at::Tensor>{weights.head_VD}, std::vector<at::Tensor>{});
+  head_.emplace(weights.head_VD);
 }
 
 at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
@@ -146,7 +147,7 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
   const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.final_norm);
-  return CapLogits(head_->Apply(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
+  return CapLogits(head_->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
 }
 
 }  // namespace buttress

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "lib/policy/cpu/packed_linear.h"
+#include "lib/policy/cpu/packed_head.h"
 #include "lib/policy/kv_cache.h"
 #include "lib/policy/packed_layout.h"
 #include "lib/policy/rope.h"
@@ -46,7 +46,8 @@ class CachedDecoder {
   // norm.
   at::Tensor Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache);
 
-  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32 or bfloat16.
+  // Returns the logits [R, V] of hidden states from Run, on the CPU, in float32. Rows may be more
+  // than V values apart.
   at::Tensor Logits(const at::Tensor& hidden_RD);
 
   at::Device device() const { return device_; }
@@ -61,7 +62,7 @@ class CachedDecoder {
   const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   std::vector<RopeTable> ropes_;
   std::vector<Products> products_;  // by layer
-  std::optional<PackedLinear> head_;
+  std::optional<PackedHead> head_;
 };
 
 }  // namespace buttress

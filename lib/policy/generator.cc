@@ -274,21 +274,19 @@ void Generator::SampleRows(const at::Tensor& hidden_RD,
       std::max<std::int64_t>(kMinLogitRows, kLogitValues / config_.vocab_size);
   for (std::int64_t first = 0; first < hidden_RD.size(0); first += some) {
     const std::int64_t count = std::min(some, hidden_RD.size(0) - first);
-    const at::Tensor logits = decoder_.Logits(hidden_RD.narrow(0, first, count)).contiguous();
-    ForRows(logits, count, kSampleWork * config_.vocab_size,
-            [&](auto tag, std::int64_t begin, std::int64_t rows) {
-              using T = decltype(tag);
-              Sampler sampler;
-              for (std::int64_t r = begin; r < begin + rows; ++r) {
-                for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
-                  const double uniform =
-                      UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
-                  Append(*sequence,
-                         sampler.Sample(Rows<T>(logits, r), config_.vocab_size, sequence->sampling,
-                                        uniform, sequence->masked()));
-                }
-              }
-            });
+    const at::Tensor logits = decoder_.Logits(hidden_RD.narrow(0, first, count));
+    const std::int64_t work = kSampleWork * config_.vocab_size;
+    ForShares(count, work, [&](std::int64_t begin, std::int64_t rows) {
+      Sampler sampler;
+      for (std::int64_t r = begin; r < begin + rows; ++r) {
+        for (Sequence* sequence : by_row[static_cast<std::size_t>(first + r)]) {
+          const double uniform =
+              UniformAt({sequence->sampling.seed, 0}, sequence->out.token_ids.size());
+          Append(*sequence, sampler.Sample(Rows<float>(logits, r), config_.vocab_size,
+                                           sequence->sampling, uniform, sequence->masked()));
+        }
+      }
+    });
   }
 }
 

@@ -1,7 +1,6 @@
 #include "lib/policy/sampler.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -15,36 +14,16 @@ namespace {
 // suffice.
 constexpr std::int64_t kFirstSorted = 64;
 
-float FloatOf(float x) { return x; }
-
-float FloatOf(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
-
 }  // namespace
 
 SampledToken Sampler::Sample(const float* logits, std::int64_t V, const SamplingParams& params,
                              double uniform, std::span<const std::int32_t> masked) {
-  return SampleMasked(logits, V, params, uniform, masked);
-}
-
-SampledToken Sampler::Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params,
-                             double uniform, std::span<const std::int32_t> masked) {
-  return SampleMasked(logits, V, params, uniform, masked);
-}
-
-template <class T>
-SampledToken Sampler::SampleMasked(const T* logits, std::int64_t V, const SamplingParams& params,
-                                   double uniform, std::span<const std::int32_t> masked) {
-  if (masked.empty()) return SampleRow(logits, V, params, uniform);
-  logits_.resize(static_cast<std::size_t>(V));
-  std::transform(logits, logits + V, logits_.begin(), [](T logit) { return FloatOf(logit); });
-  for (const std::int32_t id : masked)
-    logits_[static_cast<std::size_t>(id)] = -std::numeric_limits<float>::infinity();
-  return SampleRow(logits_.data(), V, params, uniform);
-}
-
-template <class T>
-SampledToken Sampler::SampleRow(const T* logits, std::int64_t V, const SamplingParams& params,
-                                double uniform) {
+  if (!masked.empty()) {
+    logits_.assign(logits, logits + V);
+    for (const std::int32_t id : masked)
+      logits_[static_cast<std::size_t>(id)] = -std::numeric_limits<float>::infinity();
+    logits = logits_.data();
+  }
   weights_.resize(static_cast<std::size_t>(V));
   sums_.resize(static_cast<std::size_t>((V + kSumRun - 1) / kSumRun));
   const bool greedy = params.temperature == 0;

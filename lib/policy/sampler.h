@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "lib/experience/types.h"
-#include "lib/policy/cpu/layer_kernels.h"
 
 namespace buttress {
 
@@ -25,17 +24,8 @@ class Sampler {
   // token. The logits of `masked` tokens, ids below V, count as -infinity before all that.
   SampledToken Sample(const float* logits, std::int64_t V, const SamplingParams& params,
                       double uniform, std::span<const std::int32_t> masked = {});
-  SampledToken Sample(const Bf16* logits, std::int64_t V, const SamplingParams& params,
-                      double uniform, std::span<const std::int32_t> masked = {});
 
  private:
-  template <class T>
-  SampledToken SampleMasked(const T* logits, std::int64_t V, const SamplingParams& params,
-                            double uniform, std::span<const std::int32_t> masked);
-  template <class T>
-  SampledToken SampleRow(const T* logits, std::int64_t V, const SamplingParams& params,
-                         double uniform);
-
   // Select from weights_ and sums_, which sum to `total`: the most probable token, any token, or
   // one that top_k and top_p keep.
   SampledToken SelectBest(double total) const;

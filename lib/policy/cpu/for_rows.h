@@ -47,18 +47,25 @@ T* MutableRows(at::Tensor& x, std::int64_t row) {
   return static_cast<T*>(x.mutable_data_ptr()) + row * x.stride(0);
 }
 
-// Divides `count` rows among threads and calls `kernel(T(), first, rows)` for each share, where T
-// is the storage type of x. `row_work` estimates the operations for one row.
+// Divides `count` rows among threads and calls `kernel(first, rows)` for each share. `row_work`
+// estimates the operations for one row.
 template <class Kernel>
-void ForRows(const at::Tensor& x, std::int64_t count, std::int64_t row_work, const Kernel& kernel) {
+void ForShares(std::int64_t count, std::int64_t row_work, const Kernel& kernel) {
   constexpr std::int64_t kMinWork = 32768;  // a thread with less work costs more than it saves
   const std::int64_t grain =
       std::max<std::int64_t>(1, kMinWork / std::max<std::int64_t>(1, row_work));
-  at::parallel_for(0, count, grain, [&](std::int64_t first, std::int64_t end) {
+  at::parallel_for(0, count, grain,
+                   [&](std::int64_t first, std::int64_t end) { kernel(first, end - first); });
+}
+
+// Calls `kernel(T(), first, rows)` likewise, where T is the storage type of x.
+template <class Kernel>
+void ForRows(const at::Tensor& x, std::int64_t count, std::int64_t row_work, const Kernel& kernel) {
+  ForShares(count, row_work, [&](std::int64_t first, std::int64_t rows) {
     if (x.scalar_type() == at::kFloat) {
-      kernel(float(), first, end - first);
+      kernel(float(), first, rows);
     } else {
-      kernel(Bf16(), first, end - first);
+      kernel(Bf16(), first, rows);
     }
   });
 }

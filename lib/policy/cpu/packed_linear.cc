@@ -90,13 +90,18 @@ at::Tensor PackedLinear::ApplyOnce(const at::Tensor& x) const {
 }
 
 at::Tensor PackedLinear::Apply(const at::Tensor& x, std::int64_t tile_rows) const {
-  if (tile_rows == 0 || x.size(0) == tile_rows) return ApplyOnce(x);
+  return ApplyInTiles(x, tile_rows, [this](const at::Tensor& tile) { return ApplyOnce(tile); });
+}
+
+at::Tensor ApplyInTiles(const at::Tensor& x, std::int64_t tile_rows,
+                        const std::function<at::Tensor(const at::Tensor& tile)>& apply) {
+  if (tile_rows == 0 || x.size(0) == tile_rows) return apply(x);
   std::vector<at::Tensor> outs;
   for (std::int64_t first = 0; first < x.size(0); first += tile_rows) {
     const std::int64_t rows = std::min(tile_rows, x.size(0) - first);
     at::Tensor tile = x.narrow(0, first, rows);
     if (rows < tile_rows) tile = at::constant_pad_nd(tile, {0, 0, 0, tile_rows - rows});
-    outs.push_back(ApplyOnce(tile.contiguous()).narrow(0, 0, rows));
+    outs.push_back(apply(tile.contiguous()).narrow(0, 0, rows));
   }
   return at::cat(outs);
 }

@@ -4,9 +4,15 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace buttress {
+
+// Maps x [R, in] by `apply`. With tile_rows > 0, passes tiles of exactly that many rows, so that
+// the bits of a row do not depend on the number of rows.
+at::Tensor ApplyInTiles(const at::Tensor& x, std::int64_t tile_rows,
+                        const std::function<at::Tensor(const at::Tensor& tile)>& apply);
 
 // Several linear layers over the same input, whose outputs lie side by side. It must be created
 // again when the weights change. On CPUs it copies them: float32 weights are transposed and
@@ -17,8 +23,7 @@ class PackedLinear {
   // `biases` is empty, or has one [out] for each of `weights` [out, in].
   PackedLinear(const std::vector<at::Tensor>& weights, const std::vector<at::Tensor>& biases);
 
-  // Maps x [R, in] to [R, outs]. With tile_rows > 0, computes rows in tiles of exactly that many,
-  // so that the bits of a row do not depend on the number of rows.
+  // Maps x [R, in] to [R, outs], as ApplyInTiles does.
   at::Tensor Apply(const at::Tensor& x, std::int64_t tile_rows) const;
 
  private:

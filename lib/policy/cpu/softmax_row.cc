@@ -9,46 +9,33 @@ namespace buttress {
 namespace {
 
 // Returns NaN if a value is NaN.
-template <class T>
-BUTTRESS_INLINE float MaxOf(const T* values, std::int64_t count) {
+BUTTRESS_INLINE float MaxOf(const float* values, std::int64_t count) {
   float top = -std::numeric_limits<float>::infinity();
   float poison = 0;
 #pragma omp simd reduction(max : top) reduction(+ : poison)
   for (std::int64_t i = 0; i < count; ++i) {
-    const float value = Get(values[i]);
-    top = value > top ? value : top;
-    poison += value == value ? 0.0f : 1.0f;
+    top = values[i] > top ? values[i] : top;
+    poison += values[i] == values[i] ? 0.0f : 1.0f;
   }
   return poison > 0 ? std::numeric_limits<float>::quiet_NaN() : top;
-}
-
-template <class T>
-BUTTRESS_INLINE float ExpRowBody(const T* logits, float scale, float* weights, double* sums,
-                                 std::int64_t V) {
-  const float top = MaxOf(logits, V);
-  for (std::int64_t first = 0; first < V; first += kSumRun) {
-    const std::int64_t end = std::min(V, first + kSumRun);
-    float sum = 0;
-#pragma omp simd reduction(+ : sum)
-    for (std::int64_t i = first; i < end; ++i) {
-      weights[i] = Exp((Get(logits[i]) - top) * scale);
-      sum += weights[i];
-    }
-    sums[first / kSumRun] = static_cast<double>(sum);
-  }
-  return top;
 }
 
 }  // namespace
 
 BUTTRESS_KERNEL float ExpRow(const float* logits, float scale, float* weights, double* sums,
                              std::int64_t V) {
-  return ExpRowBody(logits, scale, weights, sums, V);
-}
-
-BUTTRESS_KERNEL float ExpRow(const Bf16* logits, float scale, float* weights, double* sums,
-                             std::int64_t V) {
-  return ExpRowBody(logits, scale, weights, sums, V);
+  const float top = MaxOf(logits, V);
+  for (std::int64_t first = 0; first < V; first += kSumRun) {
+    const std::int64_t end = std::min(V, first + kSumRun);
+    float sum = 0;
+#pragma omp simd reduction(+ : sum)
+    for (std::int64_t i = first; i < end; ++i) {
+      weights[i] = Exp((logits[i] - top) * scale);
+      sum += weights[i];
+    }
+    sums[first / kSumRun] = static_cast<double>(sum);
+  }
+  return top;
 }
 
 }  // namespace buttress

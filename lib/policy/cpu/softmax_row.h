@@ -4,8 +4,6 @@
 
 #include <cstdint>
 
-#include "lib/policy/cpu/layer_kernels.h"
-
 namespace buttress {
 
 // The number of weights in each partial sum.
@@ -14,6 +12,5 @@ inline constexpr std::int64_t kSumRun = 256;
 // Sets weights[i] = exp((logits[i] - max) * scale), and sums [ceil(V / kSumRun)] to the sums of
 // each kSumRun weights. Returns max. If a logit is NaN or +infinity, the sums are NaN.
 float ExpRow(const float* logits, float scale, float* weights, double* sums, std::int64_t V);
-float ExpRow(const Bf16* logits, float scale, float* weights, double* sums, std::int64_t V);
 
 }  // namespace buttress

@@ -1,6 +1,7 @@
 // family_oracle FOLDER REQUEST OUT: runs the model in FOLDER on the sequences and prompts of the
-// JSON file REQUEST, and writes OUT/results.safetensors (logits, log-probs, gradients of the summed
-// log-probs, greedy tokens) and the saved model OUT/model. compare.py asks and judges.
+// JSON file REQUEST, and writes OUT/results.safetensors (logits, log-probs of the learner and of
+// the engine, gradients of the summed log-probs, greedy tokens) and the saved model OUT/model.
+// compare.py asks and judges.
 #include <torch/types.h>
 #include <torch/utils.h>
 
@@ -8,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "lib/base/file.h"
+#include "lib/policy/cached_decoder.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/safetensors.h"
@@ -34,6 +36,31 @@ void AddNumbers(Transformer& model, const nlohmann::json& request, Named& result
   NamedGradients gradients(model);
   pass.Backward(pass.GradientOf(logprobs.sum()), gradients);
   for (auto& [name, sum] : gradients.sums) results.emplace_back("gradient." + name, sum);
+}
+
+// Adds the log-probs of each sequence as the decoder with the cache computes them.
+void AddEngineLogprobs(Transformer& model, const nlohmann::json& request, Named& results) {
+  const at::NoGradGuard no_grad;
+  CachedDecoder decoder(model, /*batch_invariant=*/false);
+  std::vector<at::Tensor> all;
+  for (const auto& sequence : request["sequences"]) {
+    const auto tokens = sequence.get<std::vector<std::int64_t>>();
+    const auto length = static_cast<std::int64_t>(tokens.size());
+    KvCache cache(model.config(), model.weights().embedding_VD.scalar_type(), decoder.device(),
+                  BlocksFor(length));
+    const auto blocks = cache.Allocate(BlocksFor(length));
+    std::vector<CacheRow> rows;
+    for (std::int64_t t = 0; t + 1 < length; ++t) {
+      const auto token = static_cast<std::int32_t>(tokens[static_cast<std::size_t>(t)]);
+      rows.push_back({token, t, blocks.data()});
+    }
+    const at::Tensor logits = decoder.Logits(decoder.Run(rows, AttendTo::kCache, cache));
+    const double temperature = request["temperature"];
+    all.push_back(at::log_softmax(logits.to(at::kFloat) / temperature, -1)
+                      .gather(1, torch::tensor(tokens).narrow(0, 1, length - 1).unsqueeze(1))
+                      .squeeze(1));
+  }
+  results.emplace_back("engine_logprobs", at::cat(all));
 }
 
 void AddGreedy(Transformer& model, const nlohmann::json& request, Named& results) {
@@ -80,6 +107,7 @@ Status Run(const std::string& folder, const std::string& request_path, const std
       Transformer::Load(folder, half ? ModelDtype::kBfloat16 : ModelDtype::kFloat32, {}));
   Named results;
   AddNumbers(*model, request, results);
+  AddEngineLogprobs(*model, request, results);
   AddGreedy(*model, request, results);
   BUTTRESS_RETURN_IF_ERROR(WriteResults(JoinPath(out, "results.safetensors"), results));
   return SaveModelFolder(*model, folder, JoinPath(out, "model"));

@@ -280,7 +280,7 @@ TEST(GeneratorTest, Bfloat16LogprobsAreCloseToTheLearners) {
   ASSERT_TRUE(generator.Add(1, prompt, Sampling(1, 40)).ok());
   const double worst = TeacherForcedError(*model, prompt, RunAll(generator).at(1), 0.8);
   RecordProperty("worst_difference", std::to_string(worst));
-  EXPECT_LT(worst, 0.1);  // logits of up to 20 in steps of 2^-3, scaled by 1 / 0.8
+  EXPECT_LT(worst, 0.03);  // hidden states are rounded at other places; logits are not
 }
 
 // On devices without a layout of their own for small batches, the decoder holds the weights once.
