@@ -1,6 +1,8 @@
-"""Compares `buttress tokenize` and `detokenize` with the tokenizers package."""
+"""Compares `buttress tokenize` and `detokenize` with the tokenizers package, and `tokenize` on
+messages with transformers' `apply_chat_template`."""
 
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -12,6 +14,7 @@ import unicodedata
 
 from tokenizers import normalizers
 
+from chats import compare_chats
 from families import families
 from texts import hostile_texts
 
@@ -110,6 +113,8 @@ def main():
     for name, tokenizer in families(corpus, 2000):
         if not args.family or name in args.family:
             wrong += compare(name, tokenizer, data + hostile, args.buttress, args.show)
+            wrong += compare_chats(name, tokenizer, data[:500] + hostile[:500],
+                                   functools.partial(run, args.buttress, "tokenize"))
     sys.exit(f"tokenizers: {wrong} differences" if wrong else 0)
 
 

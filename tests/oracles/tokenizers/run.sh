@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Token ids and texts of GSM8K, MATH and hostile Unicode, beside the tokenizers package.
+# Token ids, texts and chats of GSM8K, MATH and hostile Unicode, beside the tokenizers package.
 #
 #   tests/run.sh --with tokenizers [--texts 100000] [--seed 1] [--family llama2]
 set -euo pipefail
@@ -16,5 +16,6 @@ if ! cmp -s "$here/packages.txt" "$env/.complete"; then
   cp "$here/packages.txt" "$env/.complete"
 fi
 "$root/deploy/build.sh" release buttress
+export PYTHONPATH=$root/tests/golden PYTHONDONTWRITEBYTECODE=1
 "$env/bin/python" "$here/compare.py" --buttress "$root/build/release/bin/buttress" \
   --data "${BUTTRESS_DATA:-$root/../shared/data}" "$@"
