@@ -247,6 +247,13 @@ def evicts_the_launcher(cluster):
     expect(steps.count(stopped) == 1, f"step {stopped} was taken again: no checkpoint was written")
 
 
+def drains_a_node(cluster):
+    node = cluster.learner.workers[1]
+    code = node.terminate()
+    expect(code == 143, f"the drained node ended with {code}: {node.logs()}")
+    cluster.goes_on()
+
+
 def counts_agree(cluster):
     """Stops learner and workers; then ACR by PromQL equals the recount of the ledger."""
     cluster.learner.launcher.terminate()
@@ -286,6 +293,7 @@ CHECKS = (
     ("the first node of the learner is killed", loses(lambda cluster: cluster.learner.workers[0])),
     ("the second node of the learner is killed", loses(lambda cluster: cluster.learner.workers[1])),
     ("a node of the learner loses its network", cuts_off_a_node),
+    ("a node of the learner is drained", drains_a_node),
     ("the launcher is killed", loses(lambda cluster: cluster.learner.launcher)),
     ("the launcher is evicted, the learner resumes", evicts_the_launcher),
     ("the audit is clean, ACR by PromQL is the ledger's", counts_agree),
