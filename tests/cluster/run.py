@@ -67,7 +67,7 @@ class Cluster:
         self.node = pods.Node(folder, self.objects)
         for name, data in self.secrets.items():
             self.node.maps["Secret"][name] = {"stringData": data}
-        controllers.run_job(self.node, self.only("Job"), 300)
+        controllers.run_job(self.node, self.only("Job"), 900)
         self.coordinator = controllers.StatefulSet(self.node, self.only("StatefulSet"))
         self.workers = controllers.Deployment(self.node, self.only("Deployment"))
         self.learner = controllers.MpiJob(self.node, self.only("MPIJob"))
