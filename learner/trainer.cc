@@ -11,6 +11,7 @@
 #include "learner/token_marks.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/policy/exception_status.h"
 #include "lib/rl/loss/kl.h"
@@ -23,6 +24,10 @@ constexpr char kPlanFollows = 's';
 constexpr char kStillWaiting = 'w';
 constexpr char kRunFinished = 'f';
 constexpr char kStopRequested = 'x';
+
+// What the heap may keep of the step before, in bytes. Steps that leave less are so short that the
+// pages would be missed.
+constexpr std::size_t kKeptHeap = std::size_t{256} << 20;
 
 // Rank 0 broadcasts at least this often, so that the timeout of the collective detects its death.
 constexpr std::chrono::milliseconds kPlanPoll{500};
@@ -93,6 +98,7 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
 Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(stop_requested, state));
   if (state.end != StepEnd::kTrained) return OkStatus();
+  ReturnFreedMemory(kKeptHeap);
   BUTTRESS_RETURN_IF_ERROR(Fetch(state));
   BUTTRESS_RETURN_IF_ERROR(SubtractKlFromRewards(state));
   BUTTRESS_RETURN_IF_ERROR(MarkCovarianceTokens(state));

@@ -11,18 +11,21 @@
 #include <utility>
 
 #include "lib/base/clock.h"
+#include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/base/sync.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/transformer.h"
+#include "lib/policy/weight_parts.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kWaitSlice(200);
 constexpr std::size_t kQueuedPerRunning = 4;
+constexpr std::size_t kKeptHeap = std::size_t{256} << 20;  // after an update, in bytes
 
 // The policy versions that the generator used, in order. A sequence that finishes now with n
 // segments ran under the last n of them.
@@ -71,24 +74,23 @@ std::string SizesToLower(const GeneratorOptions& options) {
 }
 
 struct WeightUpdate {
-  StoredParameters values;
+  StoredWeights values;
   PolicyVersion version;
   InFlight in_flight = InFlight::kKeep;
 };
 
-// Thread-safe. The thread of the engine alone uses the model, the generator, samples_ and history_;
-// everything that callers share with it is guarded by mutex_. The one exception is OpenWeights of
-// the model, which is thread-safe.
+// Thread-safe. The thread of the engine alone uses the decoder (but for its constant properties),
+// the generator, samples_ and history_; everything that callers share with it is guarded by mutex_.
 class EmbeddedEngine final : public InferenceEngine {
  public:
-  EmbeddedEngine(std::unique_ptr<Transformer> model, GeneratorOptions options, int threads,
+  EmbeddedEngine(std::unique_ptr<CachedDecoder> decoder, GeneratorOptions options, int threads,
                  PolicyVersion initial, const Tokenizer* tokenizer)
-      : model_(std::move(model)),
+      : decoder_(std::move(decoder)),
         options_(options),
         threads_(threads),
         tokenizer_(tokenizer),
         queue_limit_(kQueuedPerRunning * static_cast<std::size_t>(options.max_running)),
-        generator_(std::make_unique<Generator>(*model_, options_)),
+        generator_(std::make_unique<Generator>(*decoder_, options_)),
         history_(initial),
         version_(std::move(initial)) {
     thread_ = std::thread([this] { Run(); });
@@ -131,7 +133,9 @@ class EmbeddedEngine final : public InferenceEngine {
   Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) override {
     MutexLock one_at_a_time(update_mutex_);
     // Checks the weights on this thread, while the engine continues to generate.
-    BUTTRESS_ASSIGN_OR_RETURN(StoredParameters values, model_->OpenWeights(manifest.folder));
+    BUTTRESS_ASSIGN_OR_RETURN(StoredWeights values,
+                              StoredWeights::Open(manifest.folder, decoder_->config(),
+                                                  decoder_->dtype(), decoder_->device()));
     MutexLock lock(mutex_);
     update_ = WeightUpdate{std::move(values), manifest.version, in_flight};
     update_status_.reset();
@@ -206,7 +210,8 @@ class EmbeddedEngine final : public InferenceEngine {
       update = std::exchange(update_, std::nullopt);
     }
     Status status = Guarded([&] {
-      model_->SetWeights(update->values);
+      decoder_->SetWeights(update->values);
+      ReturnFreedMemory(kKeptHeap);
       return OkStatus();
     });
     if (status.ok()) {
@@ -287,7 +292,7 @@ class EmbeddedEngine final : public InferenceEngine {
   Status EnsureGenerator() {
     if (generator_) return OkStatus();
     return Guarded([&] {
-      generator_ = std::make_unique<Generator>(*model_, options_);
+      generator_ = std::make_unique<Generator>(*decoder_, options_);
       return OkStatus();
     });
   }
@@ -343,7 +348,7 @@ class EmbeddedEngine final : public InferenceEngine {
     changed_.NotifyAll();
   }
 
-  const std::unique_ptr<Transformer> model_;
+  const std::unique_ptr<CachedDecoder> decoder_;
   const GeneratorOptions options_;
   const int threads_;
   const Tokenizer* const tokenizer_;
@@ -385,10 +390,16 @@ Result<std::unique_ptr<InferenceEngine>> Make(const ModelPathConfig& model,
     BUTTRESS_ASSIGN_OR_RETURN(device.index,
                               OpenGpu(worker.gpu, "this worker", "local.worker.device: cpu"));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(auto transformer, Transformer::Load(model.path, model.dtype, device));
+  BUTTRESS_ASSIGN_OR_RETURN(const ModelConfig config, LoadModelConfig(model.path));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
+  const at::ScalarType dtype = ScalarTypeOf(model.dtype);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto weights,
+                            StoredWeights::Open(model.path, config, dtype, place));
+  auto decoder = std::make_unique<CachedDecoder>(config, dtype, place, worker.batch_invariant);
+  decoder->SetWeights(weights);
   return std::unique_ptr<InferenceEngine>(std::make_unique<EmbeddedEngine>(
-      std::move(transformer), OptionsOf(worker), static_cast<int>(worker.threads),
-      std::move(initial), tokenizer));
+      std::move(decoder), OptionsOf(worker), static_cast<int>(worker.threads), std::move(initial),
+      tokenizer));
 }
 
 }  // namespace

@@ -55,6 +55,40 @@ class CachedRows final : public BlockRows {
   std::int64_t end_ = 0;
 };
 
+// The parameters of a model as they are.
+class ModelParts final : public WeightParts {
+ public:
+  explicit ModelParts(const Transformer& model) : model_(model) {}
+
+  at::Tensor Embedding() const override { return model_.weights().embedding_VD; }
+
+  LayerWeights Block(std::size_t layer) const override { return model_.weights().layers[layer]; }
+
+  at::Tensor FinalNorm() const override { return model_.weights().final_norm_D; }
+
+  at::Tensor Head() const override {
+    return model_.config().tie_word_embeddings ? at::Tensor() : model_.weights().head_VD;
+  }
+
+ private:
+  const Transformer& model_;
+};
+
+// Copies, so that the buffer of the block can be freed.
+LayerWeights NormsOf(const LayerWeights& block) {
+  const auto copy = [](const at::Tensor& norm) {
+    return norm.defined() ? norm.detach().clone() : norm;
+  };
+  LayerWeights norms;
+  norms.input_norm_D = copy(block.input_norm_D);
+  norms.q_norm_C = copy(block.q_norm_C);
+  norms.k_norm_C = copy(block.k_norm_C);
+  norms.attention_out_norm_D = copy(block.attention_out_norm_D);
+  norms.mlp_norm_D = copy(block.mlp_norm_D);
+  norms.mlp_out_norm_D = copy(block.mlp_out_norm_D);
+  return norms;
+}
+
 }  // namespace
 
 struct CachedDecoder::Products final : BlockProducts {
@@ -99,26 +133,46 @@ struct CachedDecoder::Products final : BlockProducts {
   std::vector<PackedLinear> down;     // by MLP
 };
 
-CachedDecoder::CachedDecoder(Transformer& model, bool batch_invariant)
-    : model_(model),
-      config_(model.config()),
-      device_(model.weights().embedding_VD.device()),
+CachedDecoder::CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device,
+                             bool batch_invariant)
+    : config_(std::move(config)),
+      dtype_(dtype),
+      device_(device),
       tile_rows_(batch_invariant ? kTileRows : 0),
-      ropes_(RopeTables(config_, device_)) {
-  RepackWeights();
+      ropes_(RopeTables(config_, device_)) {}
+
+CachedDecoder::CachedDecoder(const Transformer& model, bool batch_invariant)
+    : CachedDecoder(model.config(), model.weights().embedding_VD.scalar_type(),
+                    model.weights().embedding_VD.device(), batch_invariant) {
+  SetWeights(model);
 }
 
 CachedDecoder::~CachedDecoder() = default;
 
-void CachedDecoder::RepackWeights() {
+void CachedDecoder::SetWeights(const Transformer& model) { SetWeights(ModelParts(model)); }
+
+void CachedDecoder::SetWeights(const WeightParts& parts) {
   const at::NoGradGuard no_grad;
-  const DecoderWeights& weights = model_.weights();
-  products_.clear();
-  for (const LayerWeights& w : weights.layers) products_.emplace_back(w, tile_rows_);
-  head_.emplace(weights.head_VD);
+  complete_ = false;
+  norms_.resize(config_.blocks.size());
+  products_.resize(config_.blocks.size());
+  for (std::size_t i = 0; i < products_.size(); ++i) {
+    products_[i].reset();
+    const LayerWeights block = parts.Block(i);
+    norms_[i] = NormsOf(block);
+    products_[i].emplace(block, tile_rows_);
+  }
+  final_norm_D_ = parts.FinalNorm().clone();
+  head_.reset();
+  embedding_VD_ = at::Tensor();
+  embedding_VD_ = parts.Embedding().detach();
+  const at::Tensor head_VD = parts.Head();
+  head_.emplace(head_VD.defined() ? head_VD : embedding_VD_);
+  complete_ = true;
 }
 
 at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, KvCache& cache) {
+  TORCH_CHECK(complete_, "the decoder has no complete weights; the last update of them failed");
   const at::NoGradGuard no_grad;
   const std::int64_t count = static_cast<std::int64_t>(rows.size());
   at::Tensor tokens = at::empty({count}, at::TensorOptions(at::kInt));
@@ -129,7 +183,7 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
     positions.mutable_data_ptr<std::int64_t>()[r] = row.position;
   }
   at::Tensor hidden_RD =
-      ScaleEmbeddings(config_, model_.weights().embedding_VD.index_select(0, tokens.to(device_)));
+      ScaleEmbeddings(config_, embedding_VD_.index_select(0, tokens.to(device_)));
   const bool packed = attend == AttendTo::kRows && tile_rows_ == 0;
   PackedLayout layout;
   if (packed) {
@@ -138,15 +192,15 @@ at::Tensor CachedDecoder::Run(std::span<const CacheRow> rows, AttendTo attend, K
   }
   CachedRows batch(rows, positions.to(device_), packed ? &layout : nullptr, cache);
   for (std::size_t i = 0; i < products_.size(); ++i) {
-    hidden_RD = BlockForward(config_.blocks[i], i, model_.weights().layers[i], products_[i], ropes_,
-                             batch, hidden_RD);
+    hidden_RD =
+        BlockForward(config_.blocks[i], i, norms_[i], *products_[i], ropes_, batch, hidden_RD);
   }
   return hidden_RD;
 }
 
 at::Tensor CachedDecoder::Logits(const at::Tensor& hidden_RD) {
   const at::NoGradGuard no_grad;
-  const at::Tensor normed = RmsNorm(hidden_RD, model_.weights().final_norm_D, config_.final_norm);
+  const at::Tensor normed = RmsNorm(hidden_RD, final_norm_D_, config_.final_norm);
   return CapLogits(head_->Logits(normed, tile_rows_), config_.logit_cap).to(at::kCPU);
 }
 

@@ -13,6 +13,7 @@
 #include "lib/policy/packed_layout.h"
 #include "lib/policy/rope.h"
 #include "lib/policy/transformer.h"
+#include "lib/policy/weight_parts.h"
 
 namespace buttress {
 
@@ -30,17 +31,24 @@ enum class AttendTo {
   kRows,   // the rows, which must be whole sequences from position 0; faster for long ones
 };
 
-// Keeps a copy of the weights in a layout that is fast for small batches. Not thread-safe.
+// Keeps the weights in a layout that is fast for small batches, and of the embedding and the norms
+// what the checkpoint has. Not thread-safe.
 class CachedDecoder {
  public:
-  CachedDecoder(Transformer& model, bool batch_invariant);
+  // Without weights, which SetWeights must give it before it runs.
+  CachedDecoder(ModelConfig config, at::ScalarType dtype, at::Device device, bool batch_invariant);
 
-  // Copies the weights of the model again, after they changed.
-  void RepackWeights();
+  // With the weights of `model`.
+  CachedDecoder(const Transformer& model, bool batch_invariant);
 
   ~CachedDecoder();
   CachedDecoder(const CachedDecoder&) = delete;
   CachedDecoder& operator=(const CachedDecoder&) = delete;
+
+  // Replaces the weights, block by block, so that no second copy of them exists. After an exception
+  // they are incomplete, and Run throws until a call succeeds.
+  void SetWeights(const WeightParts& parts);
+  void SetWeights(const Transformer& model);
 
   // Stores the keys and values of the rows, and returns their hidden states [R, D] before the last
   // norm.
@@ -50,18 +58,26 @@ class CachedDecoder {
   // than V values apart.
   at::Tensor Logits(const at::Tensor& hidden_RD);
 
+  const ModelConfig& config() const { return config_; }
+
+  at::ScalarType dtype() const { return dtype_; }
+
   at::Device device() const { return device_; }
 
  private:
   // The products of a block with packed weights.
   struct Products;
 
-  Transformer& model_;
-  const ModelConfig& config_;
+  const ModelConfig config_;
+  const at::ScalarType dtype_;
   const at::Device device_;
   const std::int64_t tile_rows_;  // rows of a tile; 0 for no tiles
   std::vector<RopeTable> ropes_;
-  std::vector<Products> products_;  // by layer
+  bool complete_ = false;
+  at::Tensor embedding_VD_;
+  std::vector<LayerWeights> norms_;  // by layer; the matrices and biases are undefined
+  std::vector<std::optional<Products>> products_;  // by layer
+  at::Tensor final_norm_D_;
   std::optional<PackedHead> head_;
 };
 

@@ -59,10 +59,18 @@ struct Generator::Sequence {
 
 Generator::Generator(Transformer& model, GeneratorOptions options)
     : options_(options),
-      config_(model.config()),
-      decoder_(model, options.batch_invariant),
-      cache_(config_, model.weights().embedding_VD.scalar_type(), decoder_.device(),
-             BlocksFor(options.kv_cache_tokens)) {}
+      model_(&model),
+      own_decoder_(std::make_unique<CachedDecoder>(model, options.batch_invariant)),
+      decoder_(*own_decoder_),
+      config_(decoder_.config()),
+      cache_(config_, decoder_.dtype(), decoder_.device(), BlocksFor(options.kv_cache_tokens)) {}
+
+Generator::Generator(CachedDecoder& decoder, GeneratorOptions options)
+    : options_(options),
+      model_(nullptr),
+      decoder_(decoder),
+      config_(decoder_.config()),
+      cache_(config_, decoder_.dtype(), decoder_.device(), BlocksFor(options.kv_cache_tokens)) {}
 
 Generator::~Generator() = default;
 
@@ -320,10 +328,10 @@ std::vector<GeneratedSequence> Generator::RemoveFinished() {
   return finished;
 }
 
-// Repacks the weights and recomputes every cached key and value in place.
+// Takes the new weights of the model and recomputes every cached key and value in place.
 void Generator::Rebuild() {
   stale_ = false;
-  decoder_.RepackWeights();
+  if (model_ != nullptr) decoder_.SetWeights(*model_);
   ReleaseIdlePrompts(nullptr);
   std::vector<Prompt*> some;
   std::int64_t size = 0;

@@ -38,8 +38,11 @@ struct GeneratedSequence {
 // Not thread-safe. LibTorch's exceptions (c10::Error) pass through.
 class Generator {
  public:
-  // `model` must outlive the generator.
+  // With a decoder of its own for `model`, which must outlive the generator.
   Generator(Transformer& model, GeneratorOptions options);
+
+  // With `decoder`, which must outlive the generator and be batch-invariant as `options` says.
+  Generator(CachedDecoder& decoder, GeneratorOptions options);
   ~Generator();
   Generator(const Generator&) = delete;
   Generator& operator=(const Generator&) = delete;
@@ -63,8 +66,9 @@ class Generator {
 
   std::int64_t waiting() const { return static_cast<std::int64_t>(waiting_.size()); }
 
-  // Tells the generator that the weights of the model changed. The next step recomputes the cached
-  // keys and values of running sequences under the new weights before it samples.
+  // Tells the generator that the weights of the model or of the decoder changed. The next step
+  // recomputes the cached keys and values of running sequences under the new weights before it
+  // samples.
   void WeightsChanged() { stale_ = true; }
 
  private:
@@ -87,8 +91,10 @@ class Generator {
   void ExtendRows(const Sequence& sequence, std::vector<CacheRow>& rows);
 
   const GeneratorOptions options_;
-  const ModelConfig config_;
-  CachedDecoder decoder_;
+  Transformer* const model_;  // null if the decoder is the caller's
+  const std::unique_ptr<CachedDecoder> own_decoder_;
+  CachedDecoder& decoder_;
+  const ModelConfig& config_;
   KvCache cache_;
   std::map<std::vector<std::int32_t>, std::unique_ptr<Prompt>> prompts_;  // by tokens
   std::deque<std::unique_ptr<Sequence>> waiting_;

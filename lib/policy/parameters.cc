@@ -32,8 +32,10 @@ Status Check(const TensorView& view, at::IntArrayRef shape, const std::string& f
   return OkStatus();
 }
 
-// All tensors of a block in one buffer. Matrices that one product reads as a whole, and their
-// biases, are side by side as soon as matrices, biases and norms are apart.
+}  // namespace
+
+// Matrices that one product reads as a whole, and their biases, are side by side as soon as
+// matrices, biases and norms are apart.
 LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options) {
   std::vector<BlockTensor> tensors = BlockTensors(spec);
   const auto place = [](const BlockTensor& tensor) {
@@ -54,8 +56,6 @@ LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options)
   }
   return block;
 }
-
-}  // namespace
 
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device) {
   const auto options = at::TensorOptions(dtype).device(device);

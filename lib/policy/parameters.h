@@ -21,6 +21,9 @@ namespace buttress {
 // gate and up, lie side by side: Linear multiplies with them as one matrix, without a copy.
 DecoderWeights EmptyWeights(const ModelConfig& config, at::ScalarType dtype, at::Device device);
 
+// The same for one block.
+LayerWeights EmptyBlock(const BlockSpec& spec, const at::TensorOptions& options);
+
 // Returns the name and the tensor of each parameter in the order of the checkpoint. A tied head is
 // not listed.
 std::vector<std::pair<std::string, at::Tensor>> NamedParameters(const DecoderWeights& weights,

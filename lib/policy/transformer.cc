@@ -14,10 +14,6 @@
 namespace buttress {
 namespace {
 
-at::ScalarType ScalarTypeOf(ModelDtype dtype) {
-  return dtype == ModelDtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
-}
-
 // The rows of packed sequences, which attend to the rows of their sequence and of its prefix.
 class PackedRows final : public BlockRows {
  public:
@@ -51,7 +47,9 @@ std::vector<ParameterUnit> UnitsOf(
   return units;
 }
 
-Result<at::Device> FindDevice(ModelDevice device) {
+}  // namespace
+
+Result<at::Device> OpenDevice(ModelDevice device) {
   if (!device.cuda) return at::Device(at::kCPU);
   if (!at::hasCUDA())
     return FailedPrecondition("no CUDA device is visible; use device: cpu, or check nvidia-smi");
@@ -61,7 +59,9 @@ Result<at::Device> FindDevice(ModelDevice device) {
   return at::Device(at::kCUDA, index);
 }
 
-}  // namespace
+at::ScalarType ScalarTypeOf(ModelDtype dtype) {
+  return dtype == ModelDtype::kBfloat16 ? at::kBFloat16 : at::kFloat;
+}
 
 Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device device)
     : config_(std::move(config)),
@@ -76,7 +76,7 @@ Transformer::Transformer(ModelConfig config, DecoderWeights weights, at::Device 
 Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder, ModelDtype dtype,
                                                        ModelDevice device) {
   BUTTRESS_ASSIGN_OR_RETURN(ModelConfig config, LoadModelConfig(folder));
-  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
   DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
   const auto names = NamedParameters(weights, config);
   BUTTRESS_ASSIGN_OR_RETURN(const auto stored,
@@ -89,7 +89,7 @@ Result<std::unique_ptr<Transformer>> Transformer::Load(const std::string& folder
 Result<std::unique_ptr<Transformer>> Transformer::Random(const ModelConfig& config,
                                                          ModelDtype dtype, ModelDevice device,
                                                          std::uint64_t seed) {
-  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, FindDevice(device));
+  BUTTRESS_ASSIGN_OR_RETURN(const at::Device place, OpenDevice(device));
   DecoderWeights weights = EmptyWeights(config, ScalarTypeOf(dtype), place);
   std::uint64_t stream = 0;
   for (const auto& [name, tensor] : NamedParameters(weights, config)) {

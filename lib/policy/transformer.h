@@ -29,6 +29,12 @@ struct ModelDevice {
   int index = 0;
 };
 
+// Returns the device, which then is the one that allocations without a device use.
+// kFailedPrecondition if no GPU is visible.
+Result<at::Device> OpenDevice(ModelDevice device);
+
+at::ScalarType ScalarTypeOf(ModelDtype dtype);
+
 // What is updated, reduced and published as one: the embedding, a block, or the last norm with the
 // head, which is not listed if it is tied.
 struct ParameterUnit {

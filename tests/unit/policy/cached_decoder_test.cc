@@ -3,6 +3,8 @@
 #include <torch/types.h>
 
 #include "lib/policy/norm.h"
+#include "tests/support/live_bytes.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/policy/golden.h"
 
 namespace buttress {
@@ -28,6 +30,52 @@ TEST(CachedDecoderTest, LogitsOfBFloat16AreNotRounded) {
     const at::Tensor exact = at::mm(normed, model->weights().head_VD.to(at::kDouble).t());
     EXPECT_GT(exact.abs().max().item<double>(), 16);
     EXPECT_LT(MaxDifference(logits, exact), 1e-4);
+  }
+}
+
+// A folder whose matrices come block by block, and a model that holds all of them.
+TEST(CachedDecoderTest, StoredWeightsGiveTheLogitsOfTheModel) {
+  for (const std::string name : {"qwen2_tiny", "qwen2_untied", "qwen3_moe"}) {
+    const auto model = GoldenModel(name);
+    const ModelConfig& config = model->config();
+    std::vector<std::int32_t> blocks = {0, 1, 2, 3};
+    std::vector<CacheRow> rows;
+    for (std::int32_t t = 0; t < 9; ++t) rows.push_back({5 * t + 1, t, blocks.data()});
+    const auto logits = [&](CachedDecoder& decoder) {
+      KvCache cache(config, decoder.dtype(), decoder.device(), 4);
+      EXPECT_EQ(cache.Allocate(4).size(), 4u);
+      return decoder.Logits(decoder.Run(rows, AttendTo::kRows, cache)).clone();
+    };
+    CachedDecoder of_model(*model, false);
+    CachedDecoder of_folder(config, at::kFloat, at::kCPU, false);
+    EXPECT_THROW(logits(of_folder), c10::Error);  // it has no weights
+    const auto stored = StoredWeights::Open(GoldenFolder(name), config, at::kFloat, at::kCPU);
+    ASSERT_TRUE(stored.ok()) << stored.status().ToString();
+    of_folder.SetWeights(*stored);
+    EXPECT_TRUE(logits(of_folder).equal(logits(of_model))) << name;
+  }
+}
+
+// The decoder of a worker holds the embedding, and every matrix once: in its own layout.
+TEST(CachedDecoderTest, StoredWeightsAreHeldOnce) {
+  ModelConfig config = GoldenModel("qwen2_untied")->config();
+  config.blocks.assign(4, config.blocks.front());
+  for (BlockSpec& block : config.blocks) block.F = 4096;
+  const TempDir dir;
+  const auto model = Transformer::Random(config, ModelDtype::kFloat32, {}, 1);
+  ASSERT_TRUE(model.ok());
+  std::int64_t weights = 0;
+  for (const auto& [name, tensor] : (*model)->parameters())
+    weights += static_cast<std::int64_t>(tensor.nbytes());
+  ASSERT_TRUE(SaveModelFolder(**model, GoldenFolder("qwen2_untied"), dir.path()).ok());
+  const auto stored = StoredWeights::Open(dir.path(), config, at::kFloat, at::kCPU);
+  ASSERT_TRUE(stored.ok()) << stored.status().ToString();
+  CachedDecoder decoder(config, at::kFloat, at::kCPU, false);
+  const LiveBytes bytes;
+  for (int update = 0; update < 2; ++update) {
+    decoder.SetWeights(*stored);
+    EXPECT_LT(10 * bytes.now(), 11 * weights);
+    EXPECT_LT(10 * bytes.peak(), 14 * weights);  // one of the four blocks as it is read
   }
 }
 
