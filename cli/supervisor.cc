@@ -19,7 +19,7 @@ constexpr std::int64_t kSampleMs = 500;
 constexpr std::int64_t kStuckMpirunMs = 15000;
 constexpr int kExitConfig = 2;
 constexpr int kExitData = 4;
-constexpr int kExitOutOfMemory = 5;
+constexpr int kExitOutOfMemory = 6;
 
 std::string ExitText(int code) {
   if (code > 128) return "killed by signal " + std::to_string(code - 128);

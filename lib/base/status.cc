@@ -32,7 +32,7 @@ Status Status::Annotate(std::string_view context) const {
 }
 
 int ExitCode(const Status& status) {
-  if (IsOutOfMemory(status)) return 5;
+  if (IsOutOfMemory(status)) return 6;
   switch (status.code()) {
     case StatusCode::kOk:
       return 0;

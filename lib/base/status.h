@@ -100,7 +100,7 @@ inline Status OutOfRange(std::string m) { return {StatusCode::kOutOfRange, std::
 inline Status Aborted(std::string m) { return {StatusCode::kAborted, std::move(m)}; }
 
 // Returns the exit code of a process that ends with `status`: 0 for success, 2 for invalid
-// configuration, 4 for damaged data, 5 for memory that ran out (IsOutOfMemory), and 3 for a failed
+// configuration, 4 for damaged data, 6 for memory that ran out (IsOutOfMemory), and 3 for a failed
 // peer or environment, where a restart may help.
 int ExitCode(const Status& status);
 

@@ -38,7 +38,7 @@ TEST(MemoryLimitTest, ALearnerThatRunsOutOfMemorySaysWhatToLowerAndIsNotRestarte
       {"prlimit", "--as=4294967296", SiblingProgram("learner"), "sft", "--model", model, "--data",
        data, "--out", model + "-out", "--steps", "1", "--batch", "1", "--micro-batch-tokens", "64"},
       log, 30000);
-  EXPECT_EQ(code, 5);
+  EXPECT_EQ(code, 6);
   EXPECT_THAT(TextOf(log), AllOf(HasSubstr("you tried to allocate"), HasSubstr("the peak of this"),
                                  HasSubstr("lower --micro-batch-tokens (64)")));
 }

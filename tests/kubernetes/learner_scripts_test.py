@@ -64,7 +64,7 @@ class Launcher(unittest.TestCase):
         self.assertEqual(len(self.calls()), 11)
 
     def test_a_final_status_ends_every_pod_of_the_job(self):
-        for status in (2, 4, 5):
+        for status in (2, 4, 5, 6):
             self.assertEqual(self.status_of([status, 0], str(status)), status)
             self.assertEqual(len(self.calls()), 1)
             self.assertEqual(self.status_of([0], str(status)), status)

@@ -2,8 +2,9 @@
 # Runs the learner on the hosts of the MPI operator, and again when it fails. The arguments are
 # those of mpirun; JOB_UID is the id of the Job of this launcher.
 #
-# Statuses 2 (configuration), 4 (damaged data) and 5 (nothing can be learned) are final. The Job
-# would start another pod, so a file keeps the status, and that pod ends with it at once.
+# Statuses 2 (configuration), 4 (damaged data) and 6 (out of memory) are final, and so is 5, which
+# is reserved for a run that can learn nothing. The Job would start another pod, so a file keeps the
+# status, and that pod ends with it at once.
 #
 # After a SIGTERM the ranks write a checkpoint and leave. They get SIGUSR1, which mpirun forwards: a
 # SIGTERM to mpirun would kill them within a second. The status is then 143, so that the Job starts
@@ -47,7 +48,7 @@ while :; do
   job=''
   case $status in
     0) exit 0 ;;
-    2 | 4 | 5)
+    2 | 4 | 5 | 6)
       echo "$status" >"$final"
       exit "$status"
       ;;

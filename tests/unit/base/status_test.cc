@@ -34,7 +34,7 @@ TEST(StatusTest, ExitCodesTellWhetherARestartHelps) {
   EXPECT_EQ(ExitCode(Unavailable("x")), 3);
   EXPECT_EQ(ExitCode(DataLoss("x")), 4);
   EXPECT_EQ(ExitCode(ResourceExhausted("the disk is full")), 3);
-  EXPECT_EQ(ExitCode(OutOfMemory("8 GiB").Annotate("step 3")), 5);
+  EXPECT_EQ(ExitCode(OutOfMemory("8 GiB").Annotate("step 3")), 6);
 }
 
 TEST(StatusDeathTest, ReadingTheValueOfAFailureAborts) {

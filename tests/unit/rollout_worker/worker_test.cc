@@ -64,7 +64,7 @@ TEST_F(WorkerTest, EndsWhenTheMemoryOfItsEngineDoesNotSuffice) {
   Start();
   const Status status = Join();
   EXPECT_EQ(status.message(), "out of memory: 8 GiB of a GPU");
-  EXPECT_EQ(ExitCode(status), 5);
+  EXPECT_EQ(ExitCode(status), 6);
 }
 
 TEST_F(WorkerTest, NeverHoldsMoreThanItsCapacity) {
