@@ -2,7 +2,7 @@
 // this machine and supervises them until the run is finished.
 //
 // A process that dies is restarted, with backoff and a bound. The loss of one learner rank ends
-// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration), 4 (data) and 5
+// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration), 4 (data) and 6
 // (memory) are not restarted, because a second attempt cannot succeed. On SIGINT or SIGTERM the
 // learner writes a checkpoint first (SIGUSR1, which mpirun forwards), because mpirun kills its
 // ranks one second after it receives a SIGTERM itself.

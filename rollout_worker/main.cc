@@ -2,7 +2,7 @@
 // logprobs and generate run a model folder on a file.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
-// failure of the environment (a restart may help), 4 damaged data, 5 out of memory.
+// failure of the environment (a restart may help), 4 damaged data, 6 out of memory.
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <memory>
