@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <vector>
 
 #include "lib/rl/advantage/estimators.h"
 #include "lib/rl/advantage/virtual_rewards.h"
@@ -16,14 +17,29 @@ bool IsAllRightOrAllWrong(CollapseClass collapse) {
   return collapse == CollapseClass::kAllCorrect || collapse == CollapseClass::kAllWrong;
 }
 
-// Mixes the advantages of group k with those among `virtual_rewards`: (1 - weight) A + weight A'.
-void Inject(const AdvantageInput& input, std::size_t k, const VirtualRewards& virtual_rewards,
-            StdKind kind, double eps, double weight, AdvantageOutput& out) {
+// The reward that a constant group has without its shaping: on the scale of outcomes, or of the raw
+// reward if that is neither right nor wrong throughout.
+double LevelOf(const AdvantageInput& input, std::size_t k, CollapseClass collapse) {
+  if (collapse == CollapseClass::kAllCorrect) return 1.0;
+  if (collapse == CollapseClass::kAllWrong) return 0.0;
+  return GroupRows(input.raw_rewards, input.group_offsets, k).front();
+}
+
+// Mixes the advantages of group k, which is constant at `level`, with those among
+// `virtual_rewards`: (1 - weight) A + weight A'. Shaping moves a reward of the group from the level
+// by its distance from the group's mean, so that the sum of A' has the sign of level minus the mean
+// of the virtual rewards.
+void Inject(const AdvantageInput& input, std::size_t k, double level,
+            const VirtualRewards& virtual_rewards, StdKind kind, double eps, double weight,
+            AdvantageOutput& out) {
   const auto rewards = input.group_rewards(k);
   const auto advantages = out.group_advantages(input, k);
-  const auto [mean, divisor] = AmongVirtual(rewards, virtual_rewards, kind, eps);
+  const double shift = level - Mean(rewards);
+  std::vector<double> levelled(rewards.begin(), rewards.end());
+  for (double& reward : levelled) reward += shift;
+  const auto [mean, divisor] = AmongVirtual(levelled, virtual_rewards, kind, eps);
   for (std::size_t i = 0; i < rewards.size(); ++i)
-    advantages[i] = (1.0 - weight) * advantages[i] + weight * (rewards[i] - mean) / divisor;
+    advantages[i] = (1.0 - weight) * advantages[i] + weight * (levelled[i] - mean) / divisor;
   out.decisions[k] = {true, weight, virtual_rewards.weight};
 }
 
@@ -66,9 +82,9 @@ Status Opposite(const AdvantageInput& input, const AlgorithmConfig& options, Adv
   if (weight == 0) return OkStatus();
   for (std::size_t k = 0; k < input.groups(); ++k) {
     if (!IsAllRightOrAllWrong(out.collapse[k])) continue;
-    const double opposite = out.collapse[k] == CollapseClass::kAllCorrect ? 0.0 : 1.0;
-    Inject(input, k, {.weight = 1, .mean = opposite, .variance = 0}, StdKind::kSample, kEps, weight,
-           out);
+    const double level = LevelOf(input, k, out.collapse[k]);
+    Inject(input, k, level, {.weight = 1, .mean = 1 - level, .variance = 0}, StdKind::kSample, kEps,
+           weight, out);
   }
   return OkStatus();
 }
@@ -81,18 +97,13 @@ VirtualRewards LadderTo(double top, double size) {
           .variance = top * top * (size * size - 1) / (12 * size * size)};
 }
 
-// The virtual rewards of a constant group.
-VirtualRewards LadderOf(std::span<const double> rewards, CollapseClass collapse, double acr,
-                        const AvspoLadderConfig& config) {
-  const auto g = static_cast<double>(rewards.size());
+// The virtual rewards of a group of `g` completions that is constant at `level`.
+VirtualRewards LadderOf(double level, double g, double acr, const AvspoLadderConfig& config) {
   const double size = std::max(1.0, std::min(g, std::ceil(g * std::pow(acr, config.alpha))));
-  if (!config.symmetric) {
-    const double highest = *std::ranges::max_element(rewards);
-    return LadderTo(highest > 0 ? highest : config.anchor, size);
-  }
+  if (!config.symmetric) return LadderTo(level > 0 ? level : config.anchor, size);
   // k / size for all-wrong groups, its mirror image 1 - k / size for all-correct ones.
   VirtualRewards ladder = LadderTo(1.0, size);
-  if (collapse == CollapseClass::kAllCorrect) ladder.mean = 1.0 - ladder.mean;
+  if (level > 0) ladder.mean = 1.0 - ladder.mean;
   return ladder;
 }
 
@@ -120,8 +131,10 @@ Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, Advan
     const CollapseClass collapse = out.collapse[k];
     const bool other = collapse == CollapseClass::kOtherConstant && !config.symmetric;
     if (!IsAllRightOrAllWrong(collapse) && !other) continue;
-    const VirtualRewards ladder = LadderOf(input.group_rewards(k), collapse, acr, config);
-    Inject(input, k, ladder, options.std, options.eps, config.strength, out);
+    const double level = LevelOf(input, k, collapse);
+    const auto g = static_cast<double>(input.group_rewards(k).size());
+    const VirtualRewards ladder = LadderOf(level, g, acr, config);
+    Inject(input, k, level, ladder, options.std, options.eps, config.strength, out);
   }
   return OkStatus();
 }
@@ -143,8 +156,9 @@ Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, Advant
     const double weight = strength * opening * n / (n + n0);
     if (weight == 0) continue;
     const double m = static_cast<double>(input.history[k].correct) / n;
-    Inject(input, k, {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, options.std,
-           options.eps, weight, out);
+    Inject(input, k, LevelOf(input, k, out.collapse[k]),
+           {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, options.std, options.eps,
+           weight, out);
   }
   return OkStatus();
 }

@@ -7,6 +7,11 @@
 // algorithm.eps (mode noise apart). A group with fewer than two scorable completions gets no
 // virtual samples and counts in no rate. docs/theory.md, section 4, derives the expected gradients.
 //
+// Virtual rewards are on the scale of outcomes: 1 right, 0 wrong. Mode noise apart, a completion of
+// an all-correct group joins them with 1 + s and one of an all-wrong group with s, where s is what
+// shaping gives it beyond the mean of its group. Whatever the shaping, the mean advantage of an
+// all-correct group is then at least 0 and that of an all-wrong group at most 0.
+//
 // noise     Gaussian noise, in no version of the paper; for comparison. A_real = (r - mean) /
 //           (std + 1e-8) with sample std; rate: VarianceThresholdAcr; w = ConfidenceWeight(rate,
 //           acr_threshold, slope). A_virtual is the same formula on r_i + noise_std z_i, where z_i
@@ -19,10 +24,11 @@
 //           all-wrong group; sample std over G + 1 values, eps 1e-6. Other constant groups have no
 //           opposite and keep A_real.
 // ladder    The text of the paper (Eq 9 - 14). A constant group gets K = max(1, min(G, ceil(G
-//           ACR^alpha))) virtual rewards v_k = top (1 - (k - 1) / K), where top is the group's
-//           largest reward, or `anchor` if that is not above 0; w = strength. With `symmetric`,
-//           all-wrong groups get v_k = k / K, all-correct groups 1 - k / K, and others none. The
-//           gate is open while the step's ACR is above a threshold that follows it,
+//           ACR^alpha))) virtual rewards v_k = top (1 - (k - 1) / K), where top is 1 for
+//           all-correct groups, `anchor` for all-wrong ones, and the raw reward for others, or
+//           `anchor` if that is not above 0; w = strength. With `symmetric`, all-wrong groups get
+//           v_k = k / K, all-correct groups 1 - k / K, and others none. The gate is open while the
+//           step's ACR is above a threshold that follows it,
 //             threshold += threshold_rate sign(J - J of the step before) (ACR - threshold),
 //           within [threshold_min, threshold_max]; J is the mean raw reward of the step. The
 //           threshold moves after the gate has used it, and GateState carries it.

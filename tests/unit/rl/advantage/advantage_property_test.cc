@@ -243,6 +243,60 @@ TEST(AvspoProperty, OppositeChangesAllCorrectAndAllWrongGroupsOnly) {
   }
 }
 
+// Mode noise apart: its sign is that of the noise.
+std::vector<AlgorithmConfig> OpenModes() {
+  std::vector<AlgorithmConfig> all;
+  for (const StdKind std_kind : {StdKind::kSample, StdKind::kPopulation, StdKind::kNone}) {
+    AlgorithmConfig options;
+    options.advantage = Estimator::kAvspo;
+    options.std = std_kind;
+    options.avspo.acr_threshold = 0.0;
+    options.avspo.ladder.threshold = options.avspo.ladder.threshold_min = 0.0;
+    for (const AvspoMode mode : {AvspoMode::kOpposite, AvspoMode::kLadder, AvspoMode::kPrior}) {
+      options.avspo.mode = mode;
+      for (const bool symmetric : {false, true}) {
+        options.avspo.ladder.symmetric = symmetric;
+        if (mode == AvspoMode::kLadder || !symmetric) all.push_back(options);
+      }
+    }
+  }
+  return all;
+}
+
+// A bonus for all, bonuses and penalties for some, and a length term.
+double RandomShaping(double bonus, RandomStream& random) {
+  const double some = random.Below(2) == 0 ? 0.2 : 0.0;
+  const double overlong = random.Below(4) == 0 ? -random.Uniform() : 0.0;
+  return bonus + some + overlong + 0.1 * random.Uniform();
+}
+
+TEST(AvspoProperty, WhateverTheShapingWrongGroupsArePushedDownAndCorrectOnesUp) {
+  RandomStream random({20260101, 19});
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const TestGroups groups = {TestGroups::value_type(2 + random.Below(15), 0.0),
+                               TestGroups::value_type(2 + random.Below(15), 1.0)};
+    TestBatch batch(groups);
+    const auto correct = static_cast<std::int64_t>(random.Below(9));
+    batch.set_history(std::vector<PromptHistory>(2, {.correct = correct, .scored = 8}));
+    batch.set_acr_ema(1);
+    AdvantageInput input = batch.input();
+    std::vector<double> shaped(input.rewards.begin(), input.rewards.end());
+    const double bonus = 2 * random.Uniform() - 1;
+    for (double& reward : shaped) reward += RandomShaping(bonus, random);
+    input.rewards = shaped;
+    for (const AlgorithmConfig& options : OpenModes()) {
+      const auto out = ComputeAdvantages(input, options);
+      ASSERT_TRUE(out.ok()) << out.status().message();
+      const auto sum = [&](std::size_t k) {
+        const auto of_group = GroupRows(std::span(out->advantages), input.group_offsets, k);
+        return std::accumulate(of_group.begin(), of_group.end(), 0.0);
+      };
+      EXPECT_LE(sum(0), 1e-9) << ChoiceName(options.avspo.mode);
+      EXPECT_GE(sum(1), -1e-9) << ChoiceName(options.avspo.mode);
+    }
+  }
+}
+
 TEST(AvspoProperty, NoiseInConstantGroupsHasZeroSumAndUnitVarianceAndIgnoresItsScale) {
   TestGroups groups(50, std::vector<std::optional<double>>(8, 1.0));
   groups.resize(100, std::vector<std::optional<double>>(8, 0.0));

@@ -124,5 +124,33 @@ TEST(AvspoTest, PriorIsSilentOnAPromptWhoseOutcomeIsKnown) {
   EXPECT_FALSE(out->decisions[4].injected);
 }
 
+// With the reward math + 0.2 format, all-wrong groups whose completions are all formatted have the
+// constant reward 0.2, which is above what a prompt that is never solved is expected to give.
+TEST(AvspoTest, VirtualSamplesAreOnTheScaleOfOutcomes) {
+  AdvantageInput input;
+  const std::vector<double> raw = {0, 0, 0, 0, 1, 1, 1, 1};
+  const std::vector<double> shaped = {0.2, 0.2, 0.2, 0.2, 0.5, 1.2, 1.2, 1.2};
+  TestBatch batch({{0, 0, 0, 0}, {1, 1, 1, 1}});
+  batch.set_history({{.correct = 0, .scored = 8}, {.correct = 8, .scored = 8}});
+  batch.set_acr_ema(1);
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  for (const AvspoMode mode : {AvspoMode::kOpposite, AvspoMode::kLadder, AvspoMode::kPrior}) {
+    options.avspo.mode = mode;
+    input = batch.input();
+    const auto plain = ComputeAdvantages(input, options);
+    input.rewards = shaped;
+    const auto found = ComputeAdvantages(input, options);
+    ASSERT_TRUE(plain.ok() && found.ok()) << found.status().message();
+    // The constant bonus changes nothing: the outcome alone speaks.
+    for (std::size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(found->advantages[i], plain->advantages[i], 1e-12) << ChoiceName(mode);
+    EXPECT_LT(found->advantages[4], found->advantages[5]) << ChoiceName(mode);  // cut short
+    double sum = 0;
+    for (std::size_t i = 4; i < 8; ++i) sum += found->advantages[i];
+    EXPECT_GE(sum, -1e-12) << ChoiceName(mode);
+  }
+}
+
 }  // namespace
 }  // namespace buttress
