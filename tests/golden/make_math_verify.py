@@ -20,14 +20,15 @@ def pairs():
     for line in PAIRS.read_text().splitlines():
         if not line or line.startswith("#"):
             continue
-        found = re.match(r"(.*?)  ([=~!])=  (.*)$", line)
+        found = re.match(r"(.*?)  ([=~!][=>])  (.*)$", line)
         if found:
-            yield form, found[1], found[2] != "!", found[3]
+            same = found[2] != "!="
+            yield form, found[1], [same, same and found[2] != "~>"], found[3]
         else:
             form = line.strip("[]")
 
 
-def same(gold, given):
+def same(given, gold):
     return verify(parse(f"\\boxed{{{gold}}}", parsing_timeout=None),
                   parse(f"\\boxed{{{given}}}", parsing_timeout=None),
                   timeout_seconds=None,
@@ -38,12 +39,15 @@ counts = collections.Counter()
 for form, a, expected, b in pairs():
     verdicts = [same(a, b), same(b, a)]
     counts[form, "pairs"] += 1
-    if verdicts == [expected, expected]:
+    if verdicts == expected:
         continue
-    kind = "one way" if verdicts[0] != verdicts[1] else "rejected" if expected else "accepted"
+    kind = ("one way" if verdicts[0] != verdicts[1] else
+            "both ways" if expected[0] != expected[1] else
+            "rejected" if expected[0] else "accepted")
     counts[form, kind] += 1
-    print(f"{form}\t{kind}\t{a}\t{'=' if expected else '!='}\t{b}")
+    print(f"{form}\t{kind}\t{a}\t{'=' if expected[0] else '!='}\t{b}")
 print()
 for form in dict.fromkeys(f for f, _ in counts):
     print(f"{form}: " +
-          ", ".join(f"{counts[form, k]} {k}" for k in ("pairs", "rejected", "accepted", "one way")))
+          ", ".join(f"{counts[form, k]} {k}"
+                    for k in ("pairs", "rejected", "accepted", "one way", "both ways")))

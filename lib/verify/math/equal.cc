@@ -83,7 +83,7 @@ MathNode MeaningOf(MathNode text) {
 // 2/3 ≈ 0.67. Returns other relations, such as 2 + 3 = 6, unchanged.
 MathNode EndOf(MathNode node, MathComparison& how) {
   if (const std::size_t near = node.text.find('~'); near != std::string::npos) {
-    if (near == 0 && IsMathName(node.parts[0])) {
+    if (near == 0 && IsMathName(node.parts[0]) && HasFreeSymbols(node.parts[0])) {
       node.text[0] = '=';
       return EndOf(std::move(node), how);
     }

@@ -35,20 +35,23 @@ Rational HalfUnit(int decimals) {
 
 Sameness FromBool(bool same) { return same ? Sameness::kSame : Sameness::kDifferent; }
 
-// Returns whether `exact` rounds to `decimal` at its digits. Only 0 rounds to 0.00.
+// Returns whether a decimal with that many digits after the point has three significant digits. A
+// coarser one says too little: 0.3 would be 1/3 and 0.1 would be 1/8.
+bool IsPrecise(const Rational& decimal, int decimals) {
+  return abs(decimal) >= 200 * HalfUnit(decimals);
+}
+
+// Returns whether `exact` rounds to `decimal` at its digits.
 bool RoundsTo(const Rational& exact, const Rational& decimal, int decimals) {
-  return decimal != 0 && abs(exact - decimal) <= HalfUnit(decimals);
+  return IsPrecise(decimal, decimals) && abs(exact - decimal) <= HalfUnit(decimals);
 }
 
 Sameness CompareExact(const MathNode& given, const Rational& a, const MathNode& gold,
                       const Rational& b, const MathComparison& how) {
   if (a == b) return Sameness::kSame;
   if (!how.lenient()) return Sameness::kDifferent;
-  const int given_decimals = Decimals(given);
-  const int gold_decimals = Decimals(gold);
-  if (given_decimals > 0 && gold_decimals < 0) return FromBool(RoundsTo(b, a, given_decimals));
-  if (gold_decimals > 0 && given_decimals < 0) return FromBool(RoundsTo(a, b, gold_decimals));
-  return Sameness::kDifferent;
+  const int decimals = Decimals(given);
+  return FromBool(decimals > 0 && Decimals(gold) < 0 && RoundsTo(b, a, decimals));
 }
 
 // Compares a decimal with a value that is not rational.
@@ -56,7 +59,7 @@ Sameness CompareRounded(const Rational& decimal, int decimals, const MathNode& o
                         MathComparison& how) {
   const std::optional<Ball> value = Evaluate(other, {0, kLastBits, &how.steps_left});
   if (!value) return Sameness::kUndecided;
-  if (decimal == 0 || acb_is_real(value->get()) == 0) return Sameness::kDifferent;
+  if (!IsPrecise(decimal, decimals) || acb_is_real(value->get()) == 0) return Sameness::kDifferent;
   Ball distance = Ball::Of(decimal, kLastBits);
   acb_sub(distance.get(), distance.get(), value->get(), kLastBits);
   arb_abs(acb_realref(distance.get()), acb_realref(distance.get()));
@@ -163,8 +166,9 @@ Sameness CompareScalars(const MathNode& given, const MathNode& gold, MathCompari
   if (IsInfinite(given) || IsInfinite(gold)) return Sameness::kDifferent;
   if (how.lenient() && a && Decimals(given) > 0 && !HasFreeSymbols(gold))
     return CompareRounded(*a, Decimals(given), gold, how);
+  // An exact answer is not the decimal that the reference has: 5/11 is not 0.5.
   if (how.lenient() && b && Decimals(gold) > 0 && !HasFreeSymbols(given))
-    return CompareRounded(*b, Decimals(gold), given, how);
+    return Sameness::kDifferent;
   return CompareAtPoints(given, gold, how);
 }
 

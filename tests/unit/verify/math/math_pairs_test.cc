@@ -16,8 +16,9 @@ struct AnswerPair {
   std::string form;  // "mixed numbers"
   std::string a;
   std::string b;
-  bool lenient = false;  // whether the same in this mode
-  bool strict = false;
+  bool lenient = false;   // whether `a` answers `b` in this mode
+  bool backward = false;  // whether `b` answers `a` in the lenient mode
+  bool strict = false;    // both ways
 };
 
 std::string WithLineEnds(std::string text) {
@@ -33,7 +34,8 @@ std::vector<AnswerPair> ReadPairs() {
   for (std::string line; std::getline(lines, line);) {
     if (line.empty() || line[0] == '#') continue;
     std::size_t at = std::string::npos;
-    for (const char* sign : {"  ==  ", "  ~=  ", "  !=  "}) at = std::min(at, line.find(sign));
+    for (const char* sign : {"  ==  ", "  ~=  ", "  ~>  ", "  !=  "})
+      at = std::min(at, line.find(sign));
     if (at == std::string::npos) {
       EXPECT_TRUE(line.front() == '[' && line.back() == ']') << line;
       form = line.substr(1, line.size() - 2);
@@ -41,7 +43,7 @@ std::vector<AnswerPair> ReadPairs() {
     }
     const char sign = line[at + 2];
     pairs.push_back({form, WithLineEnds(line.substr(0, at)), WithLineEnds(line.substr(at + 6)),
-                     sign != '!', sign == '='});
+                     sign != '!', sign != '!' && line[at + 3] != '>', sign == '='});
   }
   return pairs;
 }
@@ -55,8 +57,10 @@ TEST(MathPairs, AreJudgedAsTheFileStatesInBothModesAndDirections) {
     const auto verifier = MakeVerifier("math", config);
     ASSERT_TRUE(verifier.ok()) << verifier.status().ToString();
     for (const AnswerPair& pair : pairs) {
-      const bool same = strict ? pair.strict : pair.lenient;
-      for (const auto& [given, gold] : {std::pair(pair.a, pair.b), std::pair(pair.b, pair.a)}) {
+      for (const bool backward : {false, true}) {
+        const bool same = strict ? pair.strict : backward ? pair.backward : pair.lenient;
+        const std::string& given = backward ? pair.b : pair.a;
+        const std::string& gold = backward ? pair.a : pair.b;
         const std::string response = "Thus it is $\\boxed{" + given + "}$.";
         const std::string answer = "\\boxed{" + gold + "}";
         const Verdict verdict = (*verifier)->Verify({{}, response, answer, {}, false});

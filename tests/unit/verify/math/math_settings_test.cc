@@ -39,8 +39,9 @@ TEST(MathSettings, TheReferenceIsReadByAllAnchors) {
 }
 
 TEST(MathSettings, StrictModeDoesNotAcceptRounding) {
-  EXPECT_EQ(Judge({.mode = MathMode::kLenient}, "\\boxed{0.33}", "1/3").outcome, Outcome::kCorrect);
-  EXPECT_EQ(Judge({.mode = MathMode::kStrict}, "\\boxed{0.33}", "1/3").outcome, Outcome::kWrong);
+  EXPECT_EQ(Judge({.mode = MathMode::kLenient}, "\\boxed{0.333}", "1/3").outcome,
+            Outcome::kCorrect);
+  EXPECT_EQ(Judge({.mode = MathMode::kStrict}, "\\boxed{0.333}", "1/3").outcome, Outcome::kWrong);
 }
 
 TEST(MathSettings, UnknownModesAndAnchorsAreRefused) {
