@@ -9,12 +9,19 @@
 namespace buttress {
 namespace {
 
-// The elements as integers of their size.
-at::Tensor Bits(const at::Tensor& tensor) {
+// Elements summed at a time: LibTorch widens them to int64 first, which for a large embedding would
+// need more memory than a step.
+constexpr std::int64_t kChunk = std::int64_t{1} << 22;
+
+// The sum of the elements as integers of their size, modulo 2^64.
+std::uint64_t SumOfBits(const at::Tensor& tensor) {
   const at::ScalarType integers = tensor.element_size() == 4   ? at::kInt
                                   : tensor.element_size() == 8 ? at::kLong
                                                                : at::kShort;
-  return tensor.detach().view(integers);
+  std::uint64_t sum = 0;
+  for (const at::Tensor& chunk : tensor.detach().view(integers).flatten().split(kChunk))
+    sum += static_cast<std::uint64_t>(chunk.sum(at::kLong).item<std::int64_t>());
+  return sum;
 }
 
 }  // namespace
@@ -24,8 +31,7 @@ std::int64_t DigestOf(const NamedTensors& tensors) {
   std::uint64_t digest = 0;
   for (const auto& [name, tensor] : tensors) {
     constexpr std::uint64_t kOddFactor = 0x9e3779b97f4a7c15u;
-    const auto sum = Bits(tensor).sum(at::kLong).item<std::int64_t>();
-    digest = digest * kOddFactor + static_cast<std::uint64_t>(sum);
+    digest = digest * kOddFactor + SumOfBits(tensor);
   }
   return static_cast<std::int64_t>(digest);
 }

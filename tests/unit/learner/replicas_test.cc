@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 #include <torch/types.h>
 
+#include "tests/support/live_bytes.h"
+
 namespace buttress {
 namespace {
 
@@ -21,6 +23,14 @@ TEST(DigestOfTest, ChangesWithAnyBit) {
     }
     EXPECT_NE(DigestOf({tensors[1], tensors[0]}), digest);
   }
+}
+
+// An embedding of 152k words, in bfloat16, would otherwise be copied to integers of 8 bytes.
+TEST(DigestOfTest, NeedsLittleMemory) {
+  const NamedTensors tensors = {{"a", at::ones({5000, 4000}, at::kBFloat16)}};
+  const LiveBytes bytes;
+  DigestOf(tensors);
+  EXPECT_LT(bytes.peak(), 64 << 20);
 }
 
 TEST(CompareReplicasTest, OneRankAgreesWithItself) {
