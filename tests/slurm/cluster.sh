@@ -55,7 +55,7 @@ PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
 SlurmctldParameters=preempt_send_user_signal
 KillWait=20
-ReturnToService=2
+ReturnToService=1
 NodeName=n[1-2] CPUs=2
 PartitionName=low Nodes=n[1-2] PriorityTier=1 GraceTime=60 OverSubscribe=EXCLUSIVE Default=YES
 PartitionName=high Nodes=n[1-2] PriorityTier=2 PreemptMode=OFF OverSubscribe=EXCLUSIVE

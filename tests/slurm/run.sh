@@ -96,18 +96,15 @@ taken() { tail -n 2 "$out/steps.jsonl" 2>/dev/null | grep -oP '^{"step":\K\d+' |
 steps_reach() { [ "$(taken || echo 0)" -ge "$1" ]; } # STEP
 goes_on() { within 90 steps_reach $(($(taken || echo 0) + 10)); }
 
-ranks_are_on_both_nodes() {
-  local node ranks
-  for node in n1 n2; do
-    ranks=$(ip netns pids $node | xargs ps -o comm= -p | grep -cx learner)
-    [ "$ranks" = 1 ] || { echo "$node runs $ranks ranks"; return 1; }
-  done
+processes_of() { # NODE PROGRAM
+  ip netns pids "$1" | xargs ps -o pid=,comm= -p | awk -v name="$2" '$2 == name { print $1 }'
 }
+runs_one() { [ "$(processes_of "$@" | wc -l)" = 1 ]; } # NODE PROGRAM
 
 starts() { # MPI
   out=$work/$1
   MPI=$1 submit "$1" --signal=B:USR1@20 -- --set "local.out=$out" &&
-    within 90 steps_reach 10 && ranks_are_on_both_nodes
+    within 90 steps_reach 10 && runs_one n1 learner && runs_one n2 learner
 }
 
 # The step at which the last start of the learner resumed, and the one after the last step that was
@@ -154,6 +151,27 @@ is_requeued() { # RESTARTS
   [ "$resumed" -gt 50 ] && [ "$resumed" -le "$expected" ]
 }
 
+# A program on the second node is killed, and the script starts it again in the same job.
+survives_the_loss_of() { # PROGRAM
+  local restarts lost found
+  restarts=$(field Restarts)
+  lost=$(processes_of n2 "$1")
+  replaced() { found=$(processes_of n2 "$1") && [ -n "$found" ] && [ "$found" != "$lost" ]; }
+  kill -KILL "$lost" && within 60 replaced "$1" && goes_on && is Restarts "$restarts"
+}
+
+survives_the_loss_of_a_node() { # RESTARTS
+  scontrol update NodeName=n2 State=DOWN Reason=test && within 60 is Restarts "$1" &&
+    within 60 is JobState PENDING && scontrol update NodeName=n2 State=RESUME && runs_again "$1"
+}
+
+ends_by_itself() {
+  out=$work/short
+  submit short -- --set "local.out=$out" --set run.steps=30 &&
+    within 90 is JobState COMPLETED && is ExitCode 0:0 && [ "$(taken)" = 30 ] &&
+    [ -e "$out/model/config.json" ]
+}
+
 ledger_is_clean() {
   scancel "$job"
   within 60 is JobState CANCELLED || return
@@ -190,7 +208,11 @@ check "srun --mpi=pmix: steps, one rank on each node" starts pmix
 check "a preemption: it leaves with a checkpoint and resumes" is_preempted 1
 check "the time limit: it leaves with a checkpoint and resumes" meets_its_time_limit 2
 check "scontrol requeue: it resumes from a checkpoint" is_requeued 3
+check "a rank is killed: the learner is started again" survives_the_loss_of learner
+check "a worker is killed: it is started again" survives_the_loss_of rollout_worker
+check "a node is down: the job is queued again and goes on" survives_the_loss_of_a_node 4
 check "scancel ends it, and the audit of the ledger is clean" ledger_is_clean
+check "a run of 30 steps ends the job with status 0" ends_by_itself
 check "mpirun: steps, one rank on each node" starts mpirun
 check "a preemption: it leaves with a checkpoint and resumes" is_preempted 1
 check "scontrol requeue: it resumes from a checkpoint" is_requeued 2
