@@ -148,7 +148,7 @@ Status LearnerJob::StartPublishing() {
   BUTTRESS_ASSIGN_OR_RETURN(publisher_, WeightPublisher::Create(options));
   weight_sync_ = std::make_unique<WeightSync>(
       *publisher_, [this](const WeightManifest& m) { return source_.Announce(m); });
-  trainer_.CallBeforeUpdates([this] { weight_sync_->BeforeUpdate(); });
+  trainer_.CallBeforeUpdates([this] { return weight_sync_->BeforeUpdate(); });
   return Publish();
 }
 

@@ -7,13 +7,13 @@
 namespace buttress {
 namespace {
 
-NamedTensors CopyToHost(const NamedTensors& parameters, bool in_stream) {
+NamedTensors CopyToPinned(const NamedTensors& parameters) {
   const at::NoGradGuard no_grad;
   NamedTensors copies;
   for (const auto& [name, tensor] : parameters) {
-    const auto options = at::TensorOptions().dtype(tensor.scalar_type()).pinned_memory(in_stream);
+    const auto options = at::TensorOptions().dtype(tensor.scalar_type()).pinned_memory(true);
     at::Tensor copy = at::empty(tensor.sizes(), options);
-    copy.copy_(tensor, /*non_blocking=*/in_stream);
+    copy.copy_(tensor, /*non_blocking=*/true);
     copies.emplace_back(name, std::move(copy));
   }
   return copies;
@@ -25,7 +25,8 @@ ParameterCopy ParameterCopy::Start(const NamedTensors& parameters) {
   ParameterCopy started;
   const at::Device device = parameters.front().second.device();
   if (device.is_cpu()) {
-    started.copies_ = CopyToHost(parameters, false);
+    for (const auto& [name, tensor] : parameters)
+      started.copies_.emplace_back(name, tensor.detach());
     return started;
   }
   const c10::impl::VirtualGuardImpl backend(device.type());
@@ -34,7 +35,7 @@ ParameterCopy ParameterCopy::Start(const NamedTensors& parameters) {
   computed.record(backend.getStream(device));
   computed.block(side);
   const c10::StreamGuard guard(side);
-  started.copies_ = CopyToHost(parameters, true);
+  started.copies_ = CopyToPinned(parameters);
   started.done_.emplace(device.type());
   started.done_->record(side);
   return started;

@@ -382,7 +382,7 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   }
   if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
     reducer_.Scale(optim.clip_grad / gradient.norm);
-  before_update_();
+  BUTTRESS_RETURN_IF_ERROR(before_update_());
   optimizer_.Step(reducer_.gradients(), measured.lr);
   ++measured.updates;
   return OkStatus();

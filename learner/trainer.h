@@ -55,8 +55,9 @@ class Trainer {
   // gradients in a row that are not finite become kDataLoss.
   Result<StepState> Step(std::int64_t step, const std::function<bool()>& stop_requested);
 
-  // `call` is made before every change of the parameters, by the thread of Step.
-  void CallBeforeUpdates(std::function<void()> call) { before_update_ = std::move(call); }
+  // `call` is made before every change of the parameters, by the thread of Step. Its error ends the
+  // step.
+  void CallBeforeUpdates(std::function<Status()> call) { before_update_ = std::move(call); }
 
   AdamW& optimizer() { return optimizer_; }
 
@@ -110,7 +111,7 @@ class Trainer {
   BatchSource& source_;
   GradReducer reducer_;
   AdamW optimizer_;
-  std::function<void()> before_update_ = [] {};
+  std::function<Status()> before_update_ = [] { return OkStatus(); };
   const std::unique_ptr<PhaseTimer> phases_;
   TrainerState state_;
 };

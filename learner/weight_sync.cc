@@ -15,6 +15,11 @@ constexpr std::chrono::milliseconds kTick{200};
 // The limit for writing and announcing one version; the announcement has a shorter one.
 constexpr std::chrono::minutes kMaxPublish{10};
 
+Status TooSlow() {
+  return DeadlineExceeded(
+      "a policy version was not published within 10 minutes; check the disk of <out>/weights");
+}
+
 }  // namespace
 
 WeightSync::WeightSync(WeightPublisher& publisher, Announce announce)
@@ -35,22 +40,29 @@ Status WeightSync::Publish(const PolicyVersion& version, const NamedTensors& par
   {
     MutexLock lock(mutex_);
     ++pending_;
+    reading_ = snapshot.parameters->in_place();
   }
   BUTTRESS_CHECK(queue_.Push(snapshot, kTick), "the queue of an idle WeightSync has room");
   return OkStatus();
 }
 
-void WeightSync::BeforeUpdate() {
+Status WeightSync::BeforeUpdate() {
   if (const auto copy = copy_.lock()) copy->BlockStream();
+  MutexLock lock(mutex_);
+  const auto read = [this]() REQUIRES(mutex_) { return !reading_; };
+  return changed_.WaitFor(mutex_, kMaxPublish, read) ? OkStatus() : TooSlow();
+}
+
+void WeightSync::DoneReading() {
+  MutexLock lock(mutex_);
+  reading_ = false;
+  changed_.NotifyAll();
 }
 
 Status WeightSync::Drain() {
   MutexLock lock(mutex_);
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
-  if (!idle)
-    return DeadlineExceeded(
-        "a policy version was not published within 10 minutes; check the disk of <out>/weights");
-  return failure_;
+  return idle ? failure_ : TooSlow();
 }
 
 void WeightSync::Loop() {
@@ -66,6 +78,7 @@ void WeightSync::Loop() {
     } catch (const std::exception& e) {
       status = StatusOf(e, "use a machine with more memory").Annotate("publish weights");
     }
+    DoneReading();
     MutexLock lock(mutex_);
     --pending_;
     if (failure_.ok()) failure_ = status;
@@ -84,6 +97,7 @@ Status WeightSync::Send(Snapshot snapshot) {
     BUTTRESS_RETURN_IF_ERROR(
         publisher_.Put(name, TensorBytes(tensor, storage)).Annotate("publish weights"));
   }
+  DoneReading();
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
                             publisher_.Commit(std::move(snapshot.canaries)));
   return announce_(manifest);

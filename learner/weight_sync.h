@@ -32,15 +32,16 @@ class WeightSync {
   WeightSync(const WeightSync&) = delete;
   WeightSync& operator=(const WeightSync&) = delete;
 
-  // Waits until the previous version is announced, starts to copy the parameters and returns.
+  // Waits until the previous version is announced, starts to read the parameters and returns.
   // `canaries` belong to these parameters. Returns the error of an earlier version, if there was
   // one.
   Status Publish(const PolicyVersion& version, const NamedTensors& parameters,
                  std::vector<Canary> canaries);
 
   // REQUIRES: it is called after Publish, before the parameters change. On a device, work that is
-  // enqueued later waits there for the copy; the host does not wait.
-  void BeforeUpdate();
+  // enqueued later waits there for the copy; the host does not wait. On the CPU, waits until the
+  // parameters are written. kDeadlineExceeded after 10 minutes.
+  Status BeforeUpdate();
 
   // Waits until the last version is announced. Returns the first error, if there was one.
   Status Drain();
@@ -54,6 +55,7 @@ class WeightSync {
 
   void Loop();
   Status Send(Snapshot snapshot);
+  void DoneReading();
 
   WeightPublisher& publisher_;
   const Announce announce_;
@@ -62,6 +64,7 @@ class WeightSync {
   Mutex mutex_;
   CondVar changed_;
   std::int64_t pending_ GUARDED_BY(mutex_) = 0;
+  bool reading_ GUARDED_BY(mutex_) = false;  // the parameters themselves
   Status failure_ GUARDED_BY(mutex_);
   std::thread thread_;
 };

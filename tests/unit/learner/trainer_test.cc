@@ -363,6 +363,7 @@ TEST_F(TrainerTest, AnnouncesEveryChangeOfTheParametersBeforeIt) {
   trainer->CallBeforeUpdates([&] {
     ++calls;
     EXPECT_TRUE(at::equal(embedding_VD, before_VD));
+    return OkStatus();
   });
   Step(1);
   EXPECT_EQ(calls, 1);

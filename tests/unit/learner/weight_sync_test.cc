@@ -8,6 +8,7 @@
 
 #include "lib/base/file.h"
 #include "lib/weights/safetensors.h"
+#include "tests/support/live_bytes.h"
 
 namespace buttress {
 namespace {
@@ -39,7 +40,8 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsAtTheirPublication)
   });
   for (std::uint64_t step = 1; step <= 3; ++step) {
     ASSERT_TRUE(sync.Publish({1, step, ""}, parameters, canaries).ok());
-    // The next step changes the weights while this version is being written.
+    // The next step changes the weights once this version is written.
+    ASSERT_TRUE(sync.BeforeUpdate().ok());
     const at::NoGradGuard no_grad;
     at::Tensor(parameters[0].second).mul_(2);
   }
@@ -57,6 +59,25 @@ TEST_F(WeightSyncTest, AnnouncesVersionsInOrderWithTheWeightsAtTheirPublication)
     std::memcpy(values, view->data.data(), sizeof values);
     EXPECT_EQ(values[1], 2.0F * static_cast<float>(1 << i));
   }
+}
+
+// A worker that reads weights of the CPU while they change would get a mixture of two versions.
+TEST_F(WeightSyncTest, TheParametersChangeOnlyOnceTheyAreWritten) {
+  parameters = {{"a", torch::ones({1 << 24})}};  // 64 MiB, which take a while
+  WeightSync sync(*publisher, [this](const WeightManifest& manifest) {
+    announced.push_back(manifest);
+    return OkStatus();
+  });
+  const LiveBytes bytes;
+  ASSERT_TRUE(sync.Publish({1, 1, ""}, parameters, canaries).ok());
+  EXPECT_EQ(bytes.peak(), 0);  // no copy
+  ASSERT_TRUE(sync.BeforeUpdate().ok());
+  at::Tensor(parameters[0].second).zero_();
+  ASSERT_TRUE(sync.Drain().ok());
+  const auto file = SafetensorsFile::Open(JoinPath(announced[0].folder, "model.safetensors"));
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const std::string_view data = (*file)->Find("a")->data;
+  EXPECT_EQ(data.find(std::string_view("\0\0\0\0", 4)), std::string_view::npos);
 }
 
 TEST_F(WeightSyncTest, AFailedAnnouncementFailsTheNextCall) {
