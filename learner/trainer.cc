@@ -25,10 +25,6 @@ constexpr char kStillWaiting = 'w';
 constexpr char kRunFinished = 'f';
 constexpr char kStopRequested = 'x';
 
-// What the heap may keep of the step before, in bytes. Steps that leave less are so short that the
-// pages would be missed.
-constexpr std::size_t kKeptHeap = std::size_t{256} << 20;
-
 // Rank 0 broadcasts at least this often, so that the timeout of the collective detects its death.
 constexpr std::chrono::milliseconds kPlanPoll{500};
 
@@ -98,7 +94,7 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
 Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& state) {
   BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(stop_requested, state));
   if (state.end != StepEnd::kTrained) return OkStatus();
-  ReturnFreedMemory(kKeptHeap);
+  ReturnFreedMemory();
   BUTTRESS_RETURN_IF_ERROR(Fetch(state));
   BUTTRESS_RETURN_IF_ERROR(SubtractKlFromRewards(state));
   BUTTRESS_RETURN_IF_ERROR(MarkCovarianceTokens(state));

@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::chrono::milliseconds kWaitSlice(200);
 constexpr std::size_t kQueuedPerRunning = 4;
-constexpr std::size_t kKeptHeap = std::size_t{256} << 20;  // after an update, in bytes
 
 // The policy versions that the generator used, in order. A sequence that finishes now with n
 // segments ran under the last n of them.
@@ -211,7 +210,7 @@ class EmbeddedEngine final : public InferenceEngine {
     }
     Status status = Guarded([&] {
       decoder_->SetWeights(update->values);
-      ReturnFreedMemory(kKeptHeap);
+      ReturnFreedMemory();
       return OkStatus();
     });
     if (status.ok()) {

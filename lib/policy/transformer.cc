@@ -10,6 +10,7 @@
 #include "lib/policy/embedding.h"
 #include "lib/policy/head.h"
 #include "lib/policy/norm.h"
+#include "lib/policy/parameters.h"
 
 namespace buttress {
 namespace {
@@ -146,14 +147,6 @@ at::Tensor Transformer::Hidden(const at::Tensor& tokens_N, std::span<const std::
 
 at::Tensor Transformer::Logits(const at::Tensor& hidden_ND) const {
   return CapLogits(HeadLogits(hidden_ND, weights_.head_VD), config_.logit_cap);
-}
-
-Result<StoredParameters> Transformer::OpenWeights(const std::string& folder) const {
-  return StoredParameters::Open(folder, parameters_, config_.tie_word_embeddings);
-}
-
-void Transformer::SetWeights(const StoredParameters& values) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i) values.CopyTo(i, parameters_[i].second);
 }
 
 }  // namespace buttress

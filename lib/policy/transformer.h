@@ -18,7 +18,6 @@
 #include "lib/policy/decoder_weights.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/packed_layout.h"
-#include "lib/policy/parameters.h"
 #include "lib/policy/rope.h"
 
 namespace buttress {
@@ -43,7 +42,7 @@ struct ParameterUnit {
   std::vector<std::pair<std::string, at::Tensor>> parameters;
 };
 
-// Not thread-safe, except for OpenWeights. LibTorch's exceptions (c10::Error) pass through.
+// Not thread-safe. LibTorch's exceptions (c10::Error) pass through.
 class Transformer {
  public:
   // Loads a Hugging Face folder into parameters of `dtype`. kDataLoss names a missing, unknown or
@@ -92,13 +91,6 @@ class Transformer {
 
   // The same parameters in the same order by unit: the embedding, the blocks, the head.
   const std::vector<ParameterUnit>& units() const { return units_; }
-
-  // Opens the values of parameters() in a folder and checks their names and shapes. kDataLoss names
-  // the tensor. Thread-safe, so that a worker checks weights while the model runs.
-  Result<StoredParameters> OpenWeights(const std::string& folder) const;
-
-  // Copies `values`, which OpenWeights returned, into the parameters.
-  void SetWeights(const StoredParameters& values);
 
  private:
   Transformer(ModelConfig config, DecoderWeights weights, at::Device device);

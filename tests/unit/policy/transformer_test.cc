@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "lib/policy/parameters.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/live_bytes.h"
 #include "tests/unit/policy/golden.h"
@@ -190,47 +191,30 @@ TEST(TransformerTest, ATiedHeadIsNeitherListedNorSaved) {
   EXPECT_EQ((*file)->tensors().size(), model->parameters().size());
 }
 
-TEST(TransformerTest, AMisshapenTensorIsRefusedByNameAndNothingChanges) {
+TEST(StoredParametersTest, AMisshapenTensorIsRefusedByName) {
   const auto model = GoldenModel("qwen2_tiny");
-  std::vector<at::Tensor> before;
-  for (const auto& [name, tensor] : model->parameters()) before.push_back(tensor.detach().clone());
-  const Status status = model->OpenWeights(GoldenFolder("qwen2_untied")).status();
+  const Status status =
+      StoredParameters::Open(GoldenFolder("qwen2_untied"), model->parameters(), true).status();
   EXPECT_EQ(status.code(), StatusCode::kDataLoss);
   EXPECT_THAT(
       status.message(),
       HasSubstr("model.embed_tokens.weight has shape [128, 48]; config.json implies [128, 64]"));
-  for (std::size_t i = 0; i < before.size(); ++i)
-    EXPECT_TRUE(at::equal(before[i], model->parameters()[i].second));
-}
-
-TEST(TransformerTest, SetWeightsCopiesTheValuesOfAnotherFolder) {
-  const auto model = GoldenModel("qwen2_tiny");
-  const auto other = Transformer::Random(model->config(), ModelDtype::kFloat32, {}, 3);
-  ASSERT_TRUE(other.ok());
-  const std::string folder = NewFolder("other");
-  ASSERT_TRUE(SaveModelFolder(**other, GoldenFolder("qwen2_tiny"), folder).ok());
-  const auto values = model->OpenWeights(folder);
-  ASSERT_TRUE(values.ok()) << values.status().ToString();
-  model->SetWeights(*values);
-  for (std::size_t i = 0; i < model->parameters().size(); ++i) {
-    EXPECT_TRUE(at::equal((*other)->parameters()[i].second, model->parameters()[i].second));
-  }
 }
 
 // Copying from the file converts, and holds no second copy where the dtype is that of the file.
-TEST(TransformerTest, SetWeightsConvertsAndHoldsNoSecondCopy) {
+TEST(StoredParametersTest, ConvertsAndHoldsNoSecondCopy) {
   const auto source = GoldenModel("qwen2_tiny");
-  for (const ModelDtype dtype : {ModelDtype::kFloat32, ModelDtype::kBfloat16}) {
-    const auto model = Transformer::Random(source->config(), dtype, {}, 3);
-    ASSERT_TRUE(model.ok());
-    const auto values = (*model)->OpenWeights(GoldenFolder("qwen2_tiny"));
-    ASSERT_TRUE(values.ok()) << values.status().ToString();
-    const LiveBytes bytes;
-    (*model)->SetWeights(*values);
-    EXPECT_EQ(bytes.peak() > 0, dtype == ModelDtype::kBfloat16);
+  for (const at::ScalarType type : {at::kFloat, at::kBFloat16}) {
+    const auto stored =
+        StoredParameters::Open(GoldenFolder("qwen2_tiny"), source->parameters(), true);
+    ASSERT_TRUE(stored.ok()) << stored.status().ToString();
     for (std::size_t i = 0; i < source->parameters().size(); ++i) {
-      const at::Tensor& found = (*model)->parameters()[i].second;
-      EXPECT_TRUE(at::equal(source->parameters()[i].second.to(found.scalar_type()), found));
+      const at::Tensor& expected = source->parameters()[i].second;
+      const at::Tensor found = at::empty(expected.sizes(), type);
+      const LiveBytes bytes;
+      stored->CopyTo(i, found);
+      EXPECT_EQ(bytes.peak() > 0, type != at::kFloat);
+      EXPECT_TRUE(at::equal(expected.detach().to(type), found));
     }
   }
 }
