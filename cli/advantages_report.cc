@@ -139,7 +139,7 @@ std::string AdvantagesText(const GroupBatch& batch, const AdvantageOutput& out,
       counts.other_constant, counts.constant() + counts.mixed, summary.near_collapse,
       counts.unscorable);
   text += fmt::format(
-      "expected from the prompts' histories {:.3f}, excess {:+.3f}; by variance below {:g}: "
+      "expected from the prompts' difficulty {:.3f}, excess {:+.3f}; by variance below {:g}: "
       "{:.3f}\n",
       summary.snapshot.expected_acr, ExcessAcr(summary.snapshot), options.avspo.variance_threshold,
       summary.variance_acr);

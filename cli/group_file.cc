@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 
+#include "lib/base/bounded_json.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
@@ -39,6 +40,8 @@ class GroupReader {
   explicit GroupReader(std::string name) : name_(std::move(name)) {}
 
   void Read(std::string_view line, std::int64_t number) {
+    line_ = number;
+    if (NestedDeeper(line)) return Error(fmt::format("nested deeper than {}", kMaxJsonDepth));
     Read(json::parse(line, nullptr, /*allow_exceptions=*/false), number);
   }
 

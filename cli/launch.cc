@@ -2,10 +2,10 @@
 // this machine and supervises them until the run is finished.
 //
 // A process that dies is restarted, with backoff and a bound. The loss of one learner rank ends
-// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration), 4 (data) and 6
-// (memory) are not restarted, because a second attempt cannot succeed. On SIGINT or SIGTERM the
-// learner writes a checkpoint first (SIGUSR1, which mpirun forwards), because mpirun kills its
-// ranks one second after it receives a SIGTERM itself.
+// mpirun, so the whole learner job is restarted. Exit codes 2 (configuration), 4 (data), 5 (nothing
+// to learn) and 6 (memory) are not restarted, because a second attempt cannot succeed. On SIGINT or
+// SIGTERM the learner writes a checkpoint first (SIGUSR1, which mpirun forwards), because mpirun
+// kills its ranks one second after it receives a SIGTERM itself.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/file.h>
@@ -19,17 +19,21 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/log_notices.h"
 #include "cli/process.h"
 #include "cli/step_line.h"
 #include "cli/summary.h"
 #include "cli/supervisor.h"
+#include "cli/waiting.h"
 #include "cli/worker_gpus.h"
 #include "lib/base/busy_mark.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
+#include "lib/config/load_credentials.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
@@ -38,6 +42,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::milliseconds kTick(100);
+// The console is never silent for ten seconds: the run is asked a while before what it waits for.
+constexpr double kAskAfterSeconds = 6, kTellAfterSeconds = 9;
 constexpr std::int64_t kEvalTimeoutMs = 3600 * 1000;
 
 struct LaunchOptions {
@@ -56,8 +62,8 @@ void PrintLine(const std::string& line) {
 // ends, so the descriptor stays open.
 Status LockRunFolder(const std::string& out) {
   const std::string path = JoinPath(out, "launch.lock");
-  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-  if (fd < 0) return Unavailable("cannot write " + path);
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (fd < 0) return Unavailable("cannot write " + path + "; it must be no link");
   if (::flock(fd, LOCK_EX | LOCK_NB) != 0) {
     return FailedPrecondition("another `buttress launch` uses " + out +
                               "; stop it, or set local.out to another folder");
@@ -95,7 +101,7 @@ class Launcher {
         supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)) {}
 
   // Returns OK when the last step is settled and the summary is written, and kCancelled after an
-  // interrupt and a clean stop.
+  // interrupt and a clean stop, or after `buttress stop`.
   Status Run() {
     BUTTRESS_RETURN_IF_ERROR(Prepare());
     const Status status = RunToTheEnd();
@@ -134,6 +140,7 @@ class Launcher {
   Status RunToTheEnd() {
     BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, accuracy_before_));
     started_ = MonotonicSeconds();
+    start_time_ = fs::file_time_type::clock::now();
     BUTTRESS_RETURN_IF_ERROR(StartAll());
     const Status status = Watch();
     wall_seconds_ = MonotonicSeconds() - started_;
@@ -142,11 +149,20 @@ class Launcher {
       return status;
     }
     WaitForExits();
+    if (!WroteModel()) {
+      return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
+                                   printed_step_, config_.run.steps));
+    }
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), accuracy_after_));
     return WriteResults();
   }
 
   Status StartAll() {
+    notices_ = std::make_unique<LogNotices>(JoinPath(out_, "logs"));
+    BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                              LoadCredentials(config_.local.security, Program::kStatus));
+    waiting_ = std::make_unique<WaitingWatch>(config_, credentials);
+    step_seconds_ = said_seconds_ = MonotonicSeconds();
     const LaunchConfig& launch = config_.local.launch;
     PrintLine(
         fmt::format("launch: {}: 1 coordinator, {} rollout workers, {} learner ranks; folder {}",
@@ -186,21 +202,47 @@ class Launcher {
                   {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include",
                    interface, "-x", "NCCL_SOCKET_IFNAME=" + interface});
     }
+    // Without further arguments all ranks run on this machine and share memory. Open MPI would
+    // listen for others on every interface all the same.
+    if (config_.local.learner.interface.empty() && launch.mpirun_args.empty())
+      argv.insert(argv.end(), {"--mca", "btl", "^tcp"});
     argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
     argv.push_back(SiblingProgram("learner"));
     argv.insert(argv.end(), {"--expect-world", ranks});
     return CommandLine(std::move(argv), {});
   }
 
-  // Returns OK when the learner has finished the last step.
+  // Returns OK when the learner has finished the last step, or has left because the run is stopped.
   Status Watch() {
     while (!supervisor_.Done("learner")) {
       if (WaitForShutdown(kTick)) return Cancelled("interrupted");
+      // Notices come first: they say why a process ended.
+      for (const std::string& notice : notices_->Poll()) Say(notice);
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Tick());
       BUTTRESS_RETURN_IF_ERROR(PrintNewSteps());
+      TellWhatIsWaitedFor();
     }
+    for (const std::string& notice : notices_->Poll()) Say(notice);
     return PrintNewSteps();
   }
+
+  void TellWhatIsWaitedFor() {
+    if (SilentSeconds() > kAskAfterSeconds) waiting_->Ask();
+    if (SilentSeconds() > kTellAfterSeconds) SayWaiting(waiting_->Text());
+  }
+
+  void SayWaiting(const std::string& what) {
+    Say(fmt::format("launch: {:.0f} s after {}: waits for {}", MonotonicSeconds() - step_seconds_,
+                    printed_step_ > 0 ? fmt::format("step {:.0f}", printed_step_) : "the start",
+                    what));
+  }
+
+  void Say(const std::string& line) {
+    PrintLine(line);
+    said_seconds_ = MonotonicSeconds();
+  }
+
+  double SilentSeconds() const { return MonotonicSeconds() - said_seconds_; }
 
   Status PrintNewSteps() {
     std::error_code error;
@@ -213,7 +255,8 @@ class Launcher {
       // A restarted learner repeats the steps after its checkpoint; they are printed once.
       if (step.step <= printed_step_) continue;
       printed_step_ = step.step;
-      PrintLine(StepLine(step, config_.run.steps, SecondsLeft(steps, config_.run.steps)));
+      Say(StepLine(step, config_.run.steps, SecondsLeft(steps, config_.run.steps)));
+      step_seconds_ = MonotonicSeconds();
     }
     return OkStatus();
   }
@@ -226,6 +269,14 @@ class Launcher {
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 
+  // A learner that is done has written the model; one that an operator has stopped has not.
+  bool WroteModel() const {
+    if (printed_step_ >= static_cast<double>(config_.run.steps)) return true;
+    std::error_code error;
+    const auto written = fs::last_write_time(JoinPath(out_, "model"), error);
+    return !error && written >= start_time_;
+  }
+
   // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.
   void StopAll() {
     std::signal(SIGINT, SIG_DFL);
@@ -233,7 +284,10 @@ class Launcher {
     supervisor_.ExpectExits();
     PrintLine("launch: stopping; the learner writes a checkpoint, then every process exits");
     Supervisor::Patience learner = Clean();
-    learner.busy = [this] { return IsBusy(CheckpointMark(out_)); };
+    learner.busy = [this] {
+      if (SilentSeconds() > kTellAfterSeconds) SayWaiting("the learner to leave");
+      return IsBusy(CheckpointMark(out_));
+    };
     learner.busy_ms = config_.local.learner.stuck_timeout_ms;
     if (!supervisor_.Stop("learner", SIGUSR1, learner))
       supervisor_.Stop("learner", SIGTERM, Clean());
@@ -251,8 +305,8 @@ class Launcher {
     const std::string path = JoinPath(out_, "eval_" + when + ".json");
     if (!fs::exists(path)) BUTTRESS_RETURN_IF_ERROR(RunEvaluation(when, model, path));
     BUTTRESS_ASSIGN_OR_RETURN(accuracy, ReadAccuracy(path));
-    PrintLine(fmt::format("launch: held-out accuracy {} training: {:.1f} % of {} prompts (greedy)",
-                          when, 100 * accuracy->accuracy, accuracy->prompts));
+    PrintLine(fmt::format("launch: held-out accuracy {} training: {} of {} prompts (greedy)", when,
+                          accuracy->Text(), accuracy->prompts));
     return OkStatus();
   }
 
@@ -264,9 +318,14 @@ class Launcher {
                              "--prompts", config_.run.data.held_out, "--json", "--out", part},
                             {});
     BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(argv, log));
-    const bool ended =
-        WaitUntil(kEvalTimeoutMs, [&] { return !process.Running() || ShutdownRequested(); });
+    const bool ended = WaitUntil(kEvalTimeoutMs, [&] {
+      if (SilentSeconds() > kTellAfterSeconds) SayWaiting("the held-out accuracy " + when);
+      return !process.Running() || ShutdownRequested();
+    });
     if (ShutdownRequested()) return Cancelled("interrupted");
+    if (ended && process.exit_code() == ExitCode(NothingToLearn("")))
+      return NothingToLearn("the evaluation " + when +
+                            " training got no verdict: " + LastErrorInLog(log));
     if (!ended || process.exit_code() != 0) {
       return Unavailable(fmt::format("the evaluation of {} failed: {}; whole log: {}", model,
                                      LastErrorInLog(log), log));
@@ -286,6 +345,12 @@ class Launcher {
     summary.peak_rss_bytes = supervisor_.peak_rss_bytes();
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, summary));
     PrintLine(text + WhatToDoNext());
+    if (printed_step_ < static_cast<double>(config_.run.steps)) {
+      PrintLine(fmt::format(
+          "launch: nothing left to learn: every group of the last {} steps was all correct; ended "
+          "after step {:.0f} of {}",
+          config_.local.learner.stop_when.uninformative_steps, printed_step_, config_.run.steps));
+    }
     return OkStatus();
   }
 
@@ -307,10 +372,15 @@ class Launcher {
   const RunConfig& config_;
   const std::string out_;
   Supervisor supervisor_;
-  std::vector<int> worker_gpus_;  // empty: no worker is given one
+  std::unique_ptr<LogNotices> notices_;    // from StartAll on
+  std::unique_ptr<WaitingWatch> waiting_;  // from StartAll on
+  double said_seconds_ = MonotonicSeconds();
+  double step_seconds_ = said_seconds_;  // the last step was printed
+  std::vector<int> worker_gpus_;         // empty: no worker is given one
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
   double printed_step_ = 0;
+  fs::file_time_type start_time_;
   std::uintmax_t steps_bytes_ = 0;
   double started_ = 0;
   double wall_seconds_ = 0;

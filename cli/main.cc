@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/umask.h"
 
 namespace buttress {
 namespace {
@@ -12,6 +13,10 @@ constexpr CommandEntry kCommands[] = {
     {"launch", "start coordinator, workers and learner on this machine and train to the end",
      AddLaunch},
     {"status", "show the progress of a run", AddStatus},
+    {"stop", "end a run after a checkpoint", AddStop},
+    {"cordon", "give rollout workers no new leases", AddCordon},
+    {"uncordon", "take back cordon and drain", AddUncordon},
+    {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain},
     {"sft", "supervised fine-tuning on pairs of prompt and response", AddSft},
     {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval},
     {"logprobs", "compute the log-probs of token sequences under a model folder", AddLogprobs},
@@ -29,6 +34,9 @@ constexpr CommandEntry kCommands[] = {
     {"metrics", "list every measurement of a training step", AddMetrics},
     {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
      AddExplain},
+    {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger},
+    {"backup", "copy a run, which may be going on, to a new folder", AddBackup},
+    {"restore", "make a run folder from a backup", AddRestore},
 };
 
 int Run(int argc, char** argv) {
@@ -55,6 +63,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    buttress::TightenUmask();
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "buttress: %s\n", e.what());

@@ -1,33 +1,23 @@
-// `buttress status FILE`: asks the coordinator of a run for its progress and prints it.
+// `buttress status RUN`: prints the progress of a run, as its coordinator tells it; where none
+// answers, as the ledger does.
 #include <fmt/core.h>
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
+#include <map>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "cli/command.h"
-#include "lib/config/load.h"
-#include "lib/config/load_credentials.h"
-#include "lib/rl/collapse/acr.h"
-#include "lib/rpc/coordinator_client.h"
+#include "cli/run_client.h"
+#include "lib/base/file.h"
+#include "lib/ledger/reader.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::int64_t kGiveUpMs = 5000;
-
-const char* StateText(v1::RunState state) {
-  switch (state) {
-    case v1::RUN_STATE_RUNNING:
-      return "running";
-    case v1::RUN_STATE_DRAINING:
-      return "draining";
-    case v1::RUN_STATE_FINISHED:
-      return "finished";
-    default:
-      return "unknown";
-  }
-}
 
 std::string CountsText(const google::protobuf::Map<std::string, std::uint64_t>& counts) {
   std::string text;
@@ -37,45 +27,131 @@ std::string CountsText(const google::protobuf::Map<std::string, std::uint64_t>& 
   return text.empty() ? "none" : text;
 }
 
-void Print(const v1::GetRunStatusResponse& run) {
+std::uint64_t Constant(const v1::CollapseCounts& counts) {
+  return counts.all_correct() + counts.all_wrong() + counts.other_constant();
+}
+
+std::uint64_t Scorable(const v1::CollapseCounts& counts) {
+  return Constant(counts) + counts.mixed();
+}
+
+std::string WorkerLine(const v1::WorkerStatus& worker) {
+  std::string line = fmt::format("worker {}: ", worker.worker_id());
+  if (worker.registered()) {
+    line +=
+        fmt::format("{} leases, version {}:{}, last contact {:.1f} s ago, metrics at {}",
+                    worker.leases(), worker.loaded_version().learner_epoch(),
+                    worker.loaded_version().step(), static_cast<double>(worker.silent_ms()) / 1000,
+                    worker.metrics_address().empty() ? "-" : worker.metrics_address());
+  } else {
+    line += "not registered";
+  }
+  if (worker.order() == v1::WORKER_ORDER_NONE) return line;
+  const std::string& reason = worker.order_reason();
+  return line + "; order " + OrderText(worker.order()) + (reason.empty() ? "" : ": " + reason);
+}
+
+void PrintText(const v1::GetRunStatusResponse& run) {
   const v1::CollapseCounts& c = run.collapse();
-  const std::uint64_t constant = c.all_correct() + c.all_wrong() + c.other_constant();
-  const std::uint64_t scorable = constant + c.mixed();
-  fmt::print("{}: {}, step {} of {}, version {}:{}\n", run.run_name(), StateText(run.run_state()),
-             run.step(), run.total_steps(), run.version().learner_epoch(), run.version().step());
+  const std::uint64_t constant = Constant(c), scorable = Scorable(c);
+  fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
+             RunStateText(run.run_state()), run.step(), run.total_steps(), run.checkpoint_step(),
+             run.version().learner_epoch(), run.version().step());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
   fmt::print(
-      "ACR {:.4f} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}\n",
-      scorable == 0 ? 0.0 : static_cast<double>(constant) / static_cast<double>(scorable), constant,
-      scorable, c.all_correct(), c.all_wrong(), c.other_constant(), c.unscorable());
-  for (const v1::WorkerStatus& worker : run.workers()) {
-    fmt::print("worker {}: {} leases, version {}:{}, last contact {:.1f} s ago, metrics at {}\n",
-               worker.worker_id(), worker.leases(), worker.loaded_version().learner_epoch(),
-               worker.loaded_version().step(), static_cast<double>(worker.silent_ms()) / 1000,
-               worker.metrics_address().empty() ? "-" : worker.metrics_address());
-  }
+      "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}\n",
+      scorable == 0
+          ? "-"
+          : fmt::format("{:.4f}", static_cast<double>(constant) / static_cast<double>(scorable)),
+      constant, scorable, c.all_correct(), c.all_wrong(), c.other_constant(), c.unscorable());
+  for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
+}
+
+nlohmann::ordered_json JsonOf(const v1::WorkerStatus& worker) {
+  return {{"worker", worker.worker_id()},
+          {"registered", worker.registered()},
+          {"leases", worker.leases()},
+          {"learner_epoch", worker.loaded_version().learner_epoch()},
+          {"step", worker.loaded_version().step()},
+          {"silent_seconds", static_cast<double>(worker.silent_ms()) / 1000},
+          {"metrics", worker.metrics_address()},
+          {"order", OrderText(worker.order())},
+          {"reason", worker.order_reason()}};
+}
+
+void PrintJson(const v1::GetRunStatusResponse& run) {
+  const v1::CollapseCounts& c = run.collapse();
+  nlohmann::ordered_json acr;
+  if (Scorable(c) > 0) acr = static_cast<double>(Constant(c)) / static_cast<double>(Scorable(c));
+  const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
+  const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
+  nlohmann::ordered_json workers = nlohmann::ordered_json::array();
+  for (const v1::WorkerStatus& worker : run.workers()) workers.push_back(JsonOf(worker));
+  const nlohmann::ordered_json row = {
+      {"run", run.run_name()},
+      {"state", RunStateText(run.run_state())},
+      {"step", run.step()},
+      {"steps", run.total_steps()},
+      {"checkpoint_step", run.checkpoint_step()},
+      {"version",
+       {{"learner_epoch", run.version().learner_epoch()}, {"step", run.version().step()}}},
+      {"groups", groups},
+      {"dropped", dropped},
+      {"acr", acr},
+      {"collapse",
+       {{"groups", c.groups()},
+        {"all_correct", c.all_correct()},
+        {"all_wrong", c.all_wrong()},
+        {"other_constant", c.other_constant()},
+        {"mixed", c.mixed()},
+        {"unscorable", c.unscorable()}}},
+      {"workers", workers},
+      {"coordinator_epoch", run.coordinator_epoch()},
+      {"learner_epoch", run.learner_epoch()}};
+  fmt::print("{}\n", row.dump());
+}
+
+// Prints what `ledger` holds of a run whose coordinator does not answer.
+Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, ledger.Run());
+  if (!run) return why;
+  const char* state = run->finished ? "finished" : "not running";
+  if (json) {
+    const nlohmann::ordered_json row = {{"run", run->run_name},
+                                        {"state", state},
+                                        {"step", run->committed_step},
+                                        {"checkpoint_step", run->settled_step}};
+    fmt::print("{}\n", row.dump());
+    return OkStatus();
+  }
+  fmt::print("{}: {}, step {}, checkpoint of step {}\n", run->run_name, state, run->committed_step,
+             run->settled_step);
+  if (!run->finished)
+    fmt::print("no coordinator answers; `buttress launch` resumes the run ({})\n", why.message());
+  return OkStatus();
+}
+
+Status PrintStatus(const RunFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const LocalSettings local, LocalOf(flags));
+  const auto ledger = LedgerReader::Open(JoinPath(local.out, "ledger.db"));
+  // With the ledger at hand, an answer at once is better than one after a restart.
+  BUTTRESS_ASSIGN_OR_RETURN(const auto client,
+                            ConnectToRun(flags, Program::kStatus, ledger.ok() ? 0 : kGiveUpMs));
+  const Result<v1::GetRunStatusResponse> run = client->GetRunStatus();
+  if (run.status().code() == StatusCode::kUnavailable && ledger.ok())
+    return PrintLedger(**ledger, run.status(), flags.json);
+  if (!run.ok()) return run.status();
+  flags.json ? PrintJson(*run) : PrintText(*run);
+  return OkStatus();
 }
 
 }  // namespace
 
 std::function<Status()> AddStatus(CLI::App& app) {
-  const auto flags = std::make_shared<ConfigFlags>();
-  AddConfigFile(app, flags->path)->required();
-  app.add_option("--set", flags->overrides,
-                 "override a setting, as for `buttress launch`; may be repeated")
-      ->allow_extra_args(false);
-  return [flags]() -> Status {
-    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config, LoadRunConfig(flags->path, flags->overrides));
-    BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
-                              LoadCredentials(config.local.security));
-    CoordinatorClientOptions options = CoordinatorClientOptionsFrom(config.local, credentials);
-    options.give_up_after_ms = kGiveUpMs;
-    CoordinatorClient client(options);
-    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse run, client.GetRunStatus());
-    Print(run);
-    return OkStatus();
-  };
+  const auto flags = std::make_shared<RunFlags>();
+  flags->AddTo(app);
+  return [flags] { return PrintStatus(*flags); };
 }
 
 }  // namespace buttress

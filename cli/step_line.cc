@@ -3,8 +3,50 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 
 namespace buttress {
+namespace {
+
+constexpr double kShownWait = 0.1;  // of the step
+
+// The value in the format `format`, or "-" if it was not measured.
+std::string Text(const char* format, double value) {
+  return std::isfinite(value) ? fmt::format(fmt::runtime(format), value) : "-";
+}
+
+std::string AcrText(const StepMeasurements& step) {
+  if (!std::isfinite(step.acr)) return "acr -";
+  return fmt::format("acr {:.2f} (all-correct {:.2f} all-wrong {:.2f} other {:.2f})", step.acr,
+                     step.acr_all_correct, step.acr_all_wrong, step.acr_other);
+}
+
+// What is out of the ordinary: groups that were replaced, completions without a verdict.
+std::string NoticeText(const StepMeasurements& step) {
+  std::string text;
+  if (step.groups_replaced > 0 || step.groups_masked > 0) {
+    text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
+                        step.groups_replaced, step.groups_masked);
+  }
+  if (step.unscorable > 0)
+    text += fmt::format("  unscorable {:.3g} %", 100 * step.unscorable / step.completions);
+  return text;
+}
+
+// "  waits 34 % (groups)", with the largest of what the learner waited for.
+std::string WaitText(const StepMeasurements& step) {
+  const std::array<std::pair<const char*, double>, 3> causes = {
+      {{"groups", step.seconds_wait + step.seconds_fetch},
+       {"publishing", step.seconds_wait_weights},
+       {"peers", step.seconds_wait_peers}}};
+  const double share = step.seconds_waited() / step.seconds_step;
+  if (!(share >= kShownWait)) return "";
+  const auto largest = std::ranges::max_element(causes, {}, [](auto& c) { return c.second; });
+  return fmt::format("  waits {:.0f} % ({})", 100 * share, largest->first);
+}
+
+}  // namespace
 
 std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left) {
   std::string left = "?";
@@ -12,17 +54,13 @@ std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, dou
     const int seconds = static_cast<int>(seconds_left);
     left = fmt::format("{}m{:02}s", seconds / 60, seconds % 60);
   }
-  std::string drawn;
-  if (step.groups_replaced > 0 || step.groups_masked > 0) {
-    drawn = fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
-                        step.groups_replaced, step.groups_masked);
-  }
   return fmt::format(
-      "step {:.0f}/{} {:3.0f}%  reward {:.3f}  acr {:.2f} (all-correct {:.2f} all-wrong {:.2f} "
-      "other {:.2f}){}  entropy {:.3f}  kl {:.1e}  {:.0f} tok/s  age {:.1f}  left {}",
+      "step {:.0f}/{} {:3.0f}%  reward {}  {}{}  entropy {}  kl {}  {:.0f} tok/s "
+      " fresh {}/s  age {}{}  left {}",
       step.step, total_steps, 100.0 * step.step / static_cast<double>(total_steps),
-      step.reward_mean, step.acr, step.acr_all_correct, step.acr_all_wrong, step.acr_other, drawn,
-      step.entropy, step.kl, step.tokens_per_second, step.age_mean, left);
+      Text("{:.3f}", step.reward_mean), AcrText(step), NoticeText(step),
+      Text("{:.3f}", step.entropy), Text("{:.1e}", step.kl), step.tokens_per_second,
+      Text("{:.0f}", step.speed_fresh), Text("{:.1f}", step.token_age_mean), WaitText(step), left);
 }
 
 double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps) {

@@ -9,8 +9,10 @@
 
 namespace buttress {
 
-// "step 12/400 3%  reward 0.41  acr 0.44 (...)  ...  left 1m32s"; where groups were replaced or
-// masked, also "drawn 61 (29 replaced, 0 masked)". A negative `seconds_left` means "not known yet".
+// "step 12/400 3%  reward 0.41  acr 0.44 (...)  ...  left 1m32s", with "-" for what was not
+// measured, such as an ACR where nothing was scored. Where it applies also "drawn 61 (29 replaced,
+// 0 masked)", "unscorable 25 %", and, from a tenth of the step, "waits 34 % (groups)". A negative
+// `seconds_left` means "not known yet".
 std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left);
 
 // Returns the seconds to the last step at the pace of the newest steps; -1 with fewer than two.

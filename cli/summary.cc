@@ -2,15 +2,18 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <numeric>
 #include <vector>
 
 #include "cli/curves.h"
 #include "lib/base/file.h"
-#include "lib/ledger/reader.h"
+#include "lib/ledger/audit.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
 namespace {
@@ -24,16 +27,66 @@ double TokensPerSecond(const std::vector<StepMeasurements>& steps) {
   return seconds > 0 ? tokens / seconds : 0;
 }
 
+// What the learner (rank 0) did with its time.
+struct Pace {
+  double wall = 0, busy = 0, fresh = 0;                   // accepted tokens per second
+  double waited = 0, groups = 0, weights = 0, peers = 0;  // shares of the time
+  double token_age = StepMeasurements::kNotMeasured;      // mean, in versions
+};
+
+Pace PaceOf(const std::vector<StepMeasurements>& steps) {
+  double tokens = 0, fresh = 0, ages = 0, seconds = 0, busy = 0;
+  Pace pace;
+  for (const StepMeasurements& step : steps) {
+    seconds += step.seconds_step;
+    busy += step.seconds_busy;
+    pace.groups += step.seconds_wait + step.seconds_fetch;
+    pace.weights += step.seconds_wait_weights;
+    pace.peers += step.seconds_wait_peers;
+    if (!(step.accepted_tokens > 0)) continue;
+    tokens += step.accepted_tokens;
+    fresh += step.accepted_tokens * step.freshness;
+    ages += step.accepted_tokens * step.token_age_mean;
+  }
+  if (tokens > 0) pace.token_age = ages / tokens;
+  if (!(seconds > 0)) return pace;
+  pace.wall = tokens / seconds;
+  pace.fresh = fresh / seconds;
+  if (busy > 0) pace.busy = tokens / busy;
+  for (double* share : {&pace.groups, &pace.weights, &pace.peers})
+    pace.waited += * share /= seconds;
+  return pace;
+}
+
+nlohmann::ordered_json ToJson(const Pace& pace) {
+  return {{"wall_tokens_per_second", pace.wall},
+          {"busy_tokens_per_second", pace.busy},
+          {"fresh_tokens_per_second", pace.fresh},
+          {"token_age_mean", pace.token_age},
+          {"waiting_share",
+           {{"groups", pace.groups}, {"weights", pace.weights}, {"peers", pace.peers}}}};
+}
+
+std::string PaceText(const Pace& pace) {
+  return fmt::format(
+      "accepted tokens/s: {:.0f} fresh, {:.0f} by the wall clock, {:.0f} of the busy time; the "
+      "learner waited {:.0f} % (groups {:.0f}, weights {:.0f}, peers {:.0f})\n",
+      pace.fresh, pace.wall, pace.busy, 100 * pace.waited, 100 * pace.groups, 100 * pace.weights,
+      100 * pace.peers);
+}
+
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
-                        const CollapseCounts& collapse, std::size_t steps) {
+                        const CollapseCounts& collapse,
+                        const std::vector<StepMeasurements>& steps) {
   const std::string& out = config.local.out;
-  std::string text =
-      fmt::format("\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {:.3f})\n", steps,
-                  summary.wall_seconds, collapse.groups, collapse.constant(), collapse.acr());
+  std::string text = fmt::format(
+      "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
+      summary.wall_seconds, collapse.groups, collapse.constant(),
+      collapse.constant() + collapse.mixed > 0 ? fmt::format("{:.3f}", collapse.acr()) : "-");
+  text += PaceText(PaceOf(steps));
   if (summary.before && summary.after) {
-    text += fmt::format("held-out accuracy, greedy, {} prompts: {:.1f} % before, {:.1f} % after\n",
-                        summary.after->prompts, 100 * summary.before->accuracy,
-                        100 * summary.after->accuracy);
+    text += fmt::format("held-out accuracy, greedy, {} prompts: {} before, {} after\n",
+                        summary.after->prompts, summary.before->Text(), summary.after->Text());
   }
   for (const auto& [what, path] : {std::pair{"model", "model/"},
                                    {"checkpoint", "checkpoint/"},
@@ -47,6 +100,16 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
 }
 
 }  // namespace
+
+std::string Accuracy::Text() const {
+  std::vector<double> of_prompts(static_cast<std::size_t>(prompts), 0.0);
+  const auto correct =
+      static_cast<std::size_t>(std::lround(accuracy * static_cast<double>(prompts)));
+  std::fill_n(of_prompts.begin(), std::min(correct, of_prompts.size()), 1.0);
+  const Estimate estimate = MeanOver(of_prompts);
+  return fmt::format("{:.1f} % ({:.1f} to {:.1f})", 100 * accuracy, 100 * estimate.low,
+                     100 * estimate.high);
+}
 
 Result<Accuracy> ReadAccuracy(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path));
@@ -66,11 +129,11 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
                             ReadSteps(JoinPath(out, "steps.jsonl")));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));
-  if (!audit.violations.empty()) {
+  if (const std::vector<std::string> violations = audit.violations(); !violations.empty()) {
     return DataLoss(
         fmt::format("the ledger contradicts itself: {} ({} violations in total); keep {} and "
                     "report it",
-                    audit.violations.front(), audit.violations.size(), out));
+                    violations.front(), violations.size(), out));
   }
   const CollapseCounts& collapse = audit.recounted;
   nlohmann::ordered_json json;
@@ -85,8 +148,10 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["groups_all_wrong"] = collapse.all_wrong;
   json["groups_other_constant"] = collapse.other_constant;
   json["groups_unscorable"] = collapse.unscorable;
-  json["acr"] = collapse.acr();
+  json["acr"] = nullptr;
+  if (collapse.constant() + collapse.mixed > 0) json["acr"] = collapse.acr();
   json["tokens_per_second"] = TokensPerSecond(steps);
+  json["speed"] = ToJson(PaceOf(steps));
   json["wall_seconds"] = summary.wall_seconds;
   json["restarts"] = summary.restarts;
   json["peak_rss_bytes"] = summary.peak_rss_bytes;
@@ -96,7 +161,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
-  return ClosingText(config, summary, collapse, steps.size());
+  return ClosingText(config, summary, collapse, steps);
 }
 
 }  // namespace buttress

@@ -15,6 +15,9 @@ namespace buttress {
 struct Accuracy {
   double accuracy = 0;  // correct / prompts
   std::int64_t prompts = 0;
+
+  // "62.7 % (59.7 to 65.7)", with the 95 % interval of MeanOver.
+  std::string Text() const;
 };
 
 // Reads the JSON that `rollout_worker eval --json` writes. kDataLoss if a field is missing.

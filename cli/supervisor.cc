@@ -9,6 +9,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/nothing_to_learn.h"
+#include "lib/base/oom_kills.h"
 #include "lib/base/out_of_memory.h"
 
 namespace buttress {
@@ -19,6 +21,7 @@ constexpr std::int64_t kSampleMs = 500;
 constexpr std::int64_t kStuckMpirunMs = 15000;
 constexpr int kExitConfig = 2;
 constexpr int kExitData = 4;
+constexpr int kExitNothingToLearn = 5;
 constexpr int kExitOutOfMemory = 6;
 
 std::string ExitText(int code) {
@@ -34,6 +37,21 @@ bool StartsWithError(std::string_view text) {
     if (line.starts_with(program)) return true;
   }
   return line.find("Z E ") != std::string_view::npos;
+}
+
+// Takes the cause out of a last error with "nothing to learn: " in it: a program's message, or the
+// quoted field of a log line.
+std::string CauseIn(std::string_view error) {
+  constexpr std::string_view kMark = "nothing to learn: ";
+  const std::size_t mark = error.find(kMark);
+  if (mark == std::string_view::npos) return std::string(error);
+  std::string cause;
+  for (const char c : error.substr(mark + kMark.size())) {
+    if (c == '\n' || (c == '"' && !cause.ends_with('\\'))) break;
+    if (c == '"') cause.pop_back();  // \" of a quoted field
+    cause += c;
+  }
+  return cause;
 }
 
 }  // namespace
@@ -53,6 +71,7 @@ Status Supervisor::Start(const std::string& role, std::vector<std::string> argv)
 Status Supervisor::StartNow(const std::string& name, Role& role) {
   BUTTRESS_ASSIGN_OR_RETURN(Process process, Process::Start(role.argv, LogPath(name)));
   role.process = process;
+  role.oom_kills = OomKills();
   role.start_at_ms = 0;
   role.had_ranks = false;
   role.without_ranks_ms = 0;
@@ -82,8 +101,16 @@ Status Supervisor::HandleExit(const std::string& name, Role& role) {
     return InvalidArgument(what + ": configuration error, which a restart cannot mend" + why);
   if (code == kExitData)
     return DataLoss(what + ": damaged data, which a restart cannot mend" + why);
+  if (code == kExitNothingToLearn) return NothingToLearn(CauseIn(LastErrorInLog(LogPath(name))));
   if (code == kExitOutOfMemory)
     return OutOfMemory(what + ", as would be a restart with the same sizes" + why);
+  if (code == 128 + SIGKILL && OomKills() > role.oom_kills) {
+    return OutOfMemory(what +
+                       " by the kernel because memory ran out, as would a restart with the same "
+                       "sizes; lower local.worker.kv_cache_tokens or "
+                       "local.learner.micro_batch_tokens, or raise the limit" +
+                       why);
+  }
   if (role.restarts >= max_restarts_) {
     return Unavailable(fmt::format("{} after {} restarts (local.launch.max_restarts){}", what,
                                    role.restarts, why));

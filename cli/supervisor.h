@@ -25,6 +25,7 @@ class Supervisor {
 
   // Reaps processes that ended and restarts those whose backoff has passed. Returns an error when a
   // role cannot be restarted; the message holds the failure and the last error of the role's log.
+  // NothingToLearn with its cause alone, if the learner ended for that.
   Status Tick();
 
   // Returns whether the role has ended with exit code 0.
@@ -54,6 +55,7 @@ class Supervisor {
   struct Role {
     std::vector<std::string> argv;
     std::optional<Process> process;
+    std::int64_t oom_kills = 0;  // of this control group when the process started
     int restarts = 0;
     std::int64_t start_at_ms = 0;
     bool done = false;

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/verifier_flags.h"
+#include "lib/base/nothing_to_learn.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/verify/verifier.h"
@@ -29,7 +30,8 @@ struct Counts {
   std::int64_t unscorable = 0;
   std::int64_t labelled = 0;
   std::int64_t agreeing = 0;
-  CollapseCounts groups;  // over the rows with several responses
+  std::string first_reason;  // of a response that could not be scored
+  CollapseCounts groups;     // over the rows with several responses
 
   std::int64_t responses() const { return correct + wrong + unscorable; }
 
@@ -83,9 +85,10 @@ void PrintSummary(const Counts& counts, bool as_json) {
                        {"collapsed", counts.groups.constant()},
                        {"all_correct", counts.groups.all_correct},
                        {"all_wrong", counts.groups.all_wrong},
-                       {"acr", counts.groups.acr()},
+                       {"acr", nullptr},
                        {"labelled", counts.labelled},
                        {"label_agreement", nullptr}};
+  if (counts.groups.constant() + counts.groups.mixed > 0) summary["acr"] = counts.groups.acr();
   if (counts.labelled > 0) {
     summary["label_agreement"] =
         static_cast<double>(counts.agreeing) / static_cast<double>(counts.labelled);
@@ -111,6 +114,7 @@ void ScoreRow(const VerifyRow& row, const Verifier& verifier, bool as_json, Coun
     PrintVerdict(row, i, verdict, as_json);
     rewards.push_back(verdict.raw_reward);
     outcomes.push_back(verdict.outcome);
+    if (counts.unscorable == 0) counts.first_reason = verdict.unscorable_reason;
     ++(verdict.outcome == Outcome::kCorrect ? counts.correct
        : verdict.outcome == Outcome::kWrong ? counts.wrong
                                             : counts.unscorable);
@@ -133,7 +137,10 @@ Status ScoreFile(const VerifyFlags& flags) {
     ScoreRow(row, *verifier, flags.json, counts);
   }));
   PrintSummary(counts, flags.json);
-  return OkStatus();
+  if (counts.responses() == 0 || counts.unscorable < counts.responses()) return OkStatus();
+  std::fflush(stdout);
+  return NothingToLearn(fmt::format("none of {} responses could be scored; the first because: {}",
+                                    counts.responses(), counts.first_reason));
 }
 
 }  // namespace

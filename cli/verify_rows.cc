@@ -5,6 +5,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "lib/base/bounded_json.h"
+
 namespace buttress {
 namespace {
 
@@ -58,6 +60,8 @@ Status Read(const json& row, VerifyRow& parsed) {
 
 Result<VerifyRow> ParseVerifyRow(const std::string& line, std::int64_t number) {
   const std::string where = "line " + std::to_string(number);
+  if (NestedDeeper(line))
+    return DataLoss(where + ": nested deeper than " + std::to_string(kMaxJsonDepth));
   const json row = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!row.is_object()) return DataLoss(where + ": not a JSON object");
   VerifyRow parsed;

@@ -9,6 +9,7 @@
 
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/collapse/difficulty.h"
 
 namespace buttress {
 
@@ -16,10 +17,12 @@ namespace buttress {
 class CollapseMonitor {
  public:
   CollapseMonitor() = default;
-  CollapseMonitor(std::map<std::string, CollapseCounts> by_source, std::optional<double> acr_ema);
+  CollapseMonitor(std::map<std::string, CollapseCounts> by_source,
+                  std::map<std::string, RecentDifficulty> difficulty,
+                  std::optional<double> acr_ema);
 
   // Counts an accepted group and returns the counts of its source.
-  const CollapseCounts& Count(const std::string& source, CollapseClass collapse);
+  const CollapseCounts& Count(const AcceptedRow& group);
 
   // Returns the snapshot of a step's groups, and adds their rate to the moving average: called once
   // for each planned step. A step without a constant or mixed group does not change the average.
@@ -37,7 +40,10 @@ class CollapseMonitor {
   bool operator==(const CollapseMonitor&) const = default;
 
  private:
+  double ExpectedRate(std::span<const AcceptedRow* const> groups) const;
+
   std::map<std::string, CollapseCounts> by_source_;
+  std::map<std::string, RecentDifficulty> difficulty_;  // by source
   std::optional<double> acr_ema_;
 };
 

@@ -15,6 +15,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/config/load.h"
+#include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"
 
 namespace buttress {
@@ -35,6 +36,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.max_age = run.batch.max_age;
   options.window = run.batch.window;
   options.lease_ms = run.lease_ms;
+  options.lease_limit_ms = run.lease_limit_ms;
   options.max_attempts = run.max_attempts;
   options.deterministic = run.deterministic;
   options.resample = run.batch.zero_variance == ZeroVariancePolicy::kResample;
@@ -72,7 +74,7 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
       *coordinator->loop_, *coordinator->payloads_, *coordinator->metrics_, limits);
   BUTTRESS_RETURN_IF_ERROR(coordinator->Listen(config.local.coordinator, credentials));
   coordinator->metrics_->recovery_seconds.Set(MonotonicSeconds() - begin);
-  coordinator->metrics_->ready.Set(1);
+  coordinator->metrics_->SetReady(true);
   return coordinator;
 }
 
@@ -100,6 +102,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
                                 static_cast<std::int32_t>(config.run.sampling.group_size),
                                 config.run.data.selection});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
+  BUTTRESS_RETURN_IF_ERROR(
+      WriteFileAtomic(StoredConfigPath(config.local.out), PrintRunConfig(config)));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));
 
   const CollapseCounts last_plan =
@@ -133,7 +137,7 @@ Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& c
 
 Status Coordinator::Stop() {
   if (!loop_) return OkStatus();
-  metrics_->ready.Set(0);
+  metrics_->SetReady(false);
   if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
   loop_->Drain();
   if (service_) service_->EndStreams();

@@ -42,6 +42,9 @@ class Coordinator {
 
   bool finished() const { return loop_->finished(); }
 
+  // Returns true once an operator has stopped the run and its checkpoint is durable.
+  bool stopped() const { return loop_->stopped(); }
+
   // Stops gracefully: reports NOT_SERVING, stops leasing, answers the calls in flight, and closes.
   // Returns the error that stopped the coordinator, if there was one. REQUIRES: called once.
   Status Stop();

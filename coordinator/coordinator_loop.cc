@@ -50,6 +50,7 @@ Status CoordinatorLoop::Stop() {
 
 void CoordinatorLoop::Run() {
   while (true) {
+    parts_.metrics.metrics.health().Beat();
     const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
     if (!first && queue_.closed() && parked_.empty()) break;
     RunTurn(first.value_or(nullptr));
@@ -58,8 +59,8 @@ void CoordinatorLoop::Run() {
 
 void CoordinatorLoop::RunTurn(LoopRequest* first) {
   LedgerChanges changes;
-  Turn turn{parts_.terms,   parts_.scheduler, parts_.prompts, parts_.payloads,
-            parts_.metrics, changes,          NowMs(),        draining_};
+  Turn turn{parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics,
+            changes,      leased_prompts_,  NowMs(),        draining_};
   std::vector<Answer> answers;
   if (failed_.ok()) {
     parts_.scheduler.Expire(turn.now_ms, changes);
@@ -89,6 +90,7 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
       answer.status = Unavailable("the coordinator restarts: " + failed_.message());
   }
   for (const Answer& answer : answers) answer.request->Answer(answer.status);
+  ForgetEndedLeases();
 }
 
 void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers) {
@@ -106,9 +108,19 @@ void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<An
   }
 }
 
+void CoordinatorLoop::ForgetEndedLeases() {
+  if (leased_prompts_.size() < 2 * leased_prompts_kept_ + kTurnBound) return;
+  std::erase_if(leased_prompts_, [&](const auto& leased) {
+    const GroupRow* const group = parts_.scheduler.groups().Find(leased.first);
+    return group == nullptr || group->state != GroupState::kLeased;
+  });
+  leased_prompts_kept_ = leased_prompts_.size();
+}
+
 void CoordinatorLoop::Fail(Status status) {
   failed_ = std::move(status);
   Log(kError, "the coordinator stops", {{"error", failed_.ToString()}});
+  parts_.metrics.SetReady(false);
   RequestShutdown();
 }
 
@@ -162,7 +174,12 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
   published_ms_ = now_ms;
   if (parts_.scheduler.finished() && !finished_) {
     finished_ = true;
+    parts_.metrics.run_finished.Set(1);
     Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
+  }
+  if (parts_.scheduler.stop_phase() == StopPhase::kDone && !stopped_) {
+    stopped_ = true;
+    Log(kInfo, "the run is stopped", {{"checkpoint", parts_.scheduler.run().settled_step}});
   }
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
   parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),

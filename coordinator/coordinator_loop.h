@@ -17,7 +17,9 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <optional>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -48,6 +50,7 @@ struct Turn {
   PayloadStore& payloads;
   CoordinatorMetrics& metrics;
   LedgerChanges& changes;
+  std::map<std::uint64_t, std::string>& leased_prompts;  // digest of the tokens, by leased group
   std::int64_t now_ms = 0;
   bool draining = false;           // no new leases are granted and long polls are answered
   bool payloads_appended = false;  // set by a request that appends a payload
@@ -111,6 +114,9 @@ class CoordinatorLoop {
   // Returns true once the last step of the run is settled. Thread-safe.
   bool finished() const { return finished_; }
 
+  // Returns true once the checkpoint of an operator's stop is durable. Thread-safe.
+  bool stopped() const { return stopped_; }
+
  private:
   struct Answer {
     LoopRequest* request;
@@ -130,6 +136,8 @@ class CoordinatorLoop {
   bool AdmitPrompts(Turn& turn);
   // Makes the turn's payloads and changes durable.
   Status Persist(const Turn& turn);
+  // Keeps the memory of leases within a multiple of those that are held.
+  void ForgetEndedLeases();
   void Fail(Status status);
   void DeleteSettledPayloads();
   void Publish(std::int64_t now_ms);
@@ -139,6 +147,8 @@ class CoordinatorLoop {
   Parts parts_;
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
   std::vector<Parked> parked_;
+  std::map<std::uint64_t, std::string> leased_prompts_;
+  std::size_t leased_prompts_kept_ = 0;  // when the ended ones were last forgotten
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;
   std::size_t counted_workers_ = 0;
@@ -147,6 +157,7 @@ class CoordinatorLoop {
   Status failed_;                // other threads read it after the loop's thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;
+  std::atomic<bool> stopped_ = false;
   std::thread thread_;
 };
 

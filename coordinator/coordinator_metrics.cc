@@ -49,6 +49,8 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
       run(std::make_shared<RunCollector>()),
       submissions(SubmissionCounters(m)),
       ready(m.Gauge("buttress_ready", "1 while calls are served.")),
+      run_finished(m.Gauge("buttress_coordinator_run_finished",
+                           "1 once the last step of the run is settled.")),
       submission_bytes(m.Counter("buttress_coordinator_submission_bytes_total",
                                  "Payload bytes of accepted groups.")),
       group_reward_mean(m.Histogram("buttress_coordinator_group_reward_mean",
@@ -76,8 +78,11 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
       stalls(m.Counter(
           "buttress_coordinator_stalls_total",
           "Times that this process did not run for seconds, so that leases were prolonged.")) {
+  SetReady(false);
   metrics.Register(run);
   metrics.Register(std::make_shared<FreeSpaceCollector>(store_folder));
+  metrics.Gauge("buttress_coordinator_total_steps", "Steps of the run.")
+      .Set(static_cast<double>(config.run.steps));
   metrics.Gauge("buttress_failpoints_active", "Test failpoints that are armed.")
       .Set(ArmedFailpoints());
   metrics
@@ -95,6 +100,11 @@ void CoordinatorMetrics::Handled(std::string_view method, StatusCode code) {
                 {"grpc_method", std::string(method)},
                 {"grpc_code", std::string(StatusCodeName(code))}})
       .Increment();
+}
+
+void CoordinatorMetrics::SetReady(bool now) {
+  ready.Set(now ? 1 : 0);
+  metrics.health().SetReady(now);
 }
 
 void CoordinatorMetrics::Submitted(std::string_view result) {

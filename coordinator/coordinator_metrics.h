@@ -48,10 +48,14 @@ struct CoordinatorMetrics {
   // "backpressure".
   void Submitted(std::string_view result);
 
+  // Sets buttress_ready and what /readyz answers.
+  void SetReady(bool now);
+
   Metrics& metrics;
   std::shared_ptr<RunCollector> run;
   std::map<std::string, prometheus::Counter*, std::less<>> submissions;
   prometheus::Gauge& ready;
+  prometheus::Gauge& run_finished;
   prometheus::Counter& submission_bytes;
   prometheus::Histogram& group_reward_mean;
   prometheus::Histogram& group_staleness_versions;

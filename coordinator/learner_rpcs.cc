@@ -6,11 +6,35 @@
 #include <vector>
 
 #include "coordinator/service.h"
+#include "lib/base/digest.h"
 #include "lib/base/log.h"
+#include "lib/base/secret.h"
 #include "lib/rpc/channel.h"
+#include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::size_t kSha256Bytes = 32;
+
+// Checks the epoch and the secret of a call that changes the run.
+template <class Request>
+Status CheckCaller(const Turn& turn, const Request& request) {
+  return CountFenced(
+      turn, turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret()));
+}
+
+// Returns the manifest if workers can load what it names. kInvalidArgument names what is wrong.
+Result<WeightManifest> CheckedManifest(const v1::WeightManifest& announced) {
+  auto manifest = ManifestFromProto(announced);
+  if (!manifest.ok()) return InvalidArgument(manifest.status().message());
+  if (announced.total_bytes() != manifest->total_bytes()) {
+    return InvalidArgument(
+        fmt::format("manifest of version {}: total_bytes is {}, and its files have {} bytes",
+                    ToString(manifest->version), announced.total_bytes(), manifest->total_bytes()));
+  }
+  return manifest;
+}
 
 void ObserveStaleness(const Turn& turn, const Plan& plan) {
   for (const PolicyVersion& version : plan.oldest_versions) {
@@ -57,7 +81,11 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
     if (sent_ == payload_.size()) {
       if (next_group_ == refs_.size()) return FinishCall(OkStatus());
       auto payload = payloads_.Read(refs_[next_group_]);
-      if (!payload.ok()) return FinishCall(payload.status());
+      if (!payload.ok()) {
+        return FinishCall(payload.status().Annotate(
+            fmt::format("group {} of step {}", request_.group_ids(static_cast<int>(next_group_)),
+                        request_.step())));
+      }
       payload_ = std::move(*payload);
       sent_ = 0;
       ++next_group_;
@@ -93,9 +121,11 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
                       request->config_sha256(), turn.terms.config_sha256));
     }
     BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
-    BUTTRESS_ASSIGN_OR_RETURN(
-        const LearnerStart start,
-        turn.scheduler.RegisterLearner(checkpoint, request->world_size(), turn.changes));
+    const std::string secret = MakeSecret();
+    BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
+                              turn.scheduler.RegisterLearner(checkpoint, request->world_size(),
+                                                             Sha256Of(secret), turn.changes));
+    response->set_learner_secret(secret);
     response->set_learner_epoch(start.learner_epoch);
     response->set_next_step(start.next_step);
     Log(kInfo, "learner registered",
@@ -116,14 +146,16 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (!reply.ok()) return CountFenced(turn, reply.status());
 
     response->Clear();
-    response->set_run_state(reply->finished ? v1::RUN_STATE_FINISHED
-                            : turn.draining ? v1::RUN_STATE_DRAINING
-                                            : v1::RUN_STATE_RUNNING);
+    response->set_run_state(reply->finished   ? v1::RUN_STATE_FINISHED
+                            : reply->stopping ? v1::RUN_STATE_STOPPING
+                            : turn.draining   ? v1::RUN_STATE_DRAINING
+                                              : v1::RUN_STATE_RUNNING);
     if (reply->plan) {
       if (turn.changes.plans.size() > plans_before) ObserveStaleness(turn, *reply->plan);
       *response->mutable_plan() = ToProto(*reply->plan);
     }
-    if (reply->plan || reply->finished || turn.draining || last) return OkStatus();
+    const bool ends = reply->finished || reply->stopping || turn.draining;
+    if (reply->plan || ends || last) return OkStatus();
     return std::nullopt;
   };
   return Poll("PlanBatch", request->wait_ms(), handler, MayFillPlan);
@@ -144,6 +176,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
                       "after a step has the step's number",
                       request->step(), request->version().step()));
     }
+    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
     BUTTRESS_RETURN_IF_ERROR(CountFenced(
         turn, turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes)));
     turn.metrics.last_batch_committed.Set(static_cast<double>(RealClock().UnixMs()) / 1000);
@@ -155,14 +188,9 @@ grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
     grpc::CallbackServerContext*, const v1::AnnounceWeightsRequest* request,
     v1::AnnounceWeightsResponse*) {
   return Handle("AnnounceWeights", [request](Turn& turn) -> Status {
-    constexpr std::size_t kDigestBytes = 32;
-    PublishedWeights weights;
-    BUTTRESS_ASSIGN_OR_RETURN(weights.version, FromProto(request->manifest().version()));
-    if (weights.version.digest.size() != kDigestBytes) {
-      return InvalidArgument(fmt::format("manifest of version {} has no digest; expected 32 bytes",
-                                         ToString(weights.version)));
-    }
-    weights.manifest = request->manifest().SerializeAsString();
+    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+    BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, CheckedManifest(request->manifest()));
+    const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
     return CountFenced(turn,
                        turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));
   });
@@ -171,7 +199,13 @@ grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
 grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerContext*,
                                                            const v1::CheckpointedRequest* request,
                                                            v1::CheckpointedResponse*) {
-  return Handle("Checkpointed", [request](Turn& turn) {
+  return Handle("Checkpointed", [request](Turn& turn) -> Status {
+    BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
+    if (request->digest().size() != kSha256Bytes) {
+      return InvalidArgument(fmt::format(
+          "the digest of the checkpoint of step {} has {} bytes; expected a SHA-256 of {}",
+          request->step(), request->digest().size(), kSha256Bytes));
+    }
     return CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
                                                          request->digest(), turn.changes));
   });

@@ -11,22 +11,32 @@
 
 namespace buttress {
 
+// A lease ends at its deadline, which renewals move, and at its limit, which nothing moves: a group
+// that a worker renews without end holds up the run like one that nobody has.
 class LeaseDeadlines {
  public:
-  void Set(std::uint64_t group_id, std::int64_t deadline_ms) {
+  // Begins a lease.
+  void Grant(std::uint64_t group_id, std::int64_t deadline_ms, std::int64_t limit_ms) {
     Erase(group_id);
+    limits_[group_id] = limit_ms;
+    Renew(group_id, deadline_ms);
+  }
+
+  // REQUIRES: the lease was granted.
+  void Renew(std::uint64_t group_id, std::int64_t deadline_ms) {
+    EraseDeadline(group_id);
+    deadline_ms = std::min(deadline_ms, limits_.at(group_id));
     by_group_.emplace(group_id, deadline_ms);
     by_time_.emplace(deadline_ms, group_id);
   }
 
   void Erase(std::uint64_t group_id) {
-    const auto found = by_group_.find(group_id);
-    if (found == by_group_.end()) return;
-    by_time_.erase({found->second, group_id});
-    by_group_.erase(found);
+    EraseDeadline(group_id);
+    limits_.erase(group_id);
   }
 
   void Clear() {
+    limits_.clear();
     by_group_.clear();
     by_time_.clear();
   }
@@ -46,6 +56,14 @@ class LeaseDeadlines {
   }
 
  private:
+  void EraseDeadline(std::uint64_t group_id) {
+    const auto found = by_group_.find(group_id);
+    if (found == by_group_.end()) return;
+    by_time_.erase({found->second, group_id});
+    by_group_.erase(found);
+  }
+
+  std::map<std::uint64_t, std::int64_t> limits_;
   std::map<std::uint64_t, std::int64_t> by_group_;
   std::set<std::pair<std::int64_t, std::uint64_t>> by_time_;
 };

@@ -13,6 +13,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/umask.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/policy/model_config.h"
@@ -23,8 +24,8 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kTick(200);
-// A coordinator that exits when the run is finished first gives workers and learner this time to
-// learn of it.
+// A coordinator that exits when the run is finished or stopped first gives workers and learner this
+// time to learn of it.
 constexpr std::chrono::milliseconds kFinishedTime(10000);
 
 // Returns the limits of a group of this run. The vocabulary is that of the model, which is often
@@ -65,7 +66,7 @@ Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, 
 
 void WaitForStop(const Coordinator& coordinator, bool exit_when_finished) {
   while (!WaitForShutdown(kTick)) {
-    if (!exit_when_finished || !coordinator.finished()) continue;
+    if (!coordinator.stopped() && !(exit_when_finished && coordinator.finished())) continue;
     WaitForShutdown(kFinishedTime);
     return;
   }
@@ -73,7 +74,8 @@ void WaitForStop(const Coordinator& coordinator, bool exit_when_finished) {
 
 Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_RETURN_IF_ERROR(ArmFailpoints());
-  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                            LoadCredentials(config.local.security, Program::kCoordinator));
   const auto model = LoadModelConfig(config.run.model.path);
   if (!model.ok()) return InvalidArgument("run.model.path: " + model.status().message());
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
@@ -138,6 +140,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    buttress::TightenUmask();
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
     std::fprintf(stderr, "coordinator: %s\n", e.what());

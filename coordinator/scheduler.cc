@@ -1,5 +1,5 @@
 // The workers' side of the scheduler: prompts, leases and expiry. scheduler_submit.cc has
-// submissions, scheduler_learner.cc the learner's side.
+// submissions, scheduler_learner.cc the learner's side, scheduler_operator.cc the operator's.
 #include "coordinator/scheduler.h"
 
 #include <fmt/core.h>
@@ -22,20 +22,28 @@ constexpr std::int64_t kRemoveAfterLeases = 20;
 
 // Returns the index in the line below which groups may be leased (see the head of scheduler.h).
 std::int64_t Scheduler::LeasableLine() const {
-  if (weights() == nullptr) return 0;
+  if (weights() == nullptr || stop_requested_) return 0;
   const std::int64_t planned = static_cast<std::int64_t>(run_.planned_step) * options_.prompts;
   const auto version = static_cast<std::int64_t>(announced_->version.step);
-  return std::max<std::int64_t>(
+  const std::int64_t headroom = std::max<std::int64_t>(
       0, LeaseHeadroom(options_.prompts, options_.max_age, version, planned));
+  if (missing_ == 0) return headroom;
+  const auto count = [&](GroupState state) {
+    return groups_.counts()[static_cast<std::size_t>(state)];
+  };
+  const std::int64_t held_by_plans =
+      groups_.active_slots() - count(GroupState::kLeased) - count(GroupState::kReady);
+  return std::min(missing_ + headroom,
+                  ActiveSlotBudget(options_.prompts, options_.max_age) - held_by_plans);
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {
-  if (run_.planned_step == options_.steps) return 0;
+  if (run_.planned_step == options_.steps && missing_ == 0) return 0;
   // The last steps need W - 1 prompts beyond those that they train, so that the last plan need not
   // wait for a slow group either.
   const std::int64_t left =
       static_cast<std::int64_t>(options_.steps - run_.planned_step) * options_.prompts;
-  const std::int64_t wanted = std::min(LeasableLine(), left + options_.window - 1);
+  const std::int64_t wanted = std::min(LeasableLine(), missing_ + left + options_.window - 1);
   return std::max<std::int64_t>(0, wanted - static_cast<std::int64_t>(groups_.line().size()));
 }
 
@@ -88,7 +96,7 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
   ExchangeReply reply;
   EndReturned(request, out);
   Renew(request, now_ms, reply);
-  GrantNew(request, now_ms, reply, out);
+  if (OrderOf(request.worker_id) == WorkerOrder::kNone) GrantNew(request, now_ms, reply, out);
   return reply;
 }
 
@@ -127,7 +135,7 @@ void Scheduler::Renew(const WorkerExchange& request, std::int64_t now_ms, Exchan
   for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
     const GroupRow& group = *groups_.Find(id);
     if (group.incarnation != request.incarnation) continue;
-    deadlines_.Set(id, now_ms + options_.lease_ms);
+    deadlines_.Renew(id, now_ms + options_.lease_ms);
     if (held.contains({id, group.lease_epoch})) continue;
     reply.leases.push_back(MakeLease(group));
     ++events_.leases_granted_again;
@@ -148,8 +156,10 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
     const std::int64_t start_version =
         static_cast<std::int64_t>(run_.planned_step) + index / options_.prompts;
     const std::uint64_t epoch = announced_->version.learner_epoch;
-    const auto oldest =
-        static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age));
+    // Only a group that fills an older plan would have to be younger than the newest version.
+    const auto oldest = std::min(
+        static_cast<std::uint64_t>(std::max<std::int64_t>(0, start_version - options_.max_age)),
+        announced_->version.step);
     groups_.Move(id, GroupState::kLeased, out, [&](GroupRow& group) {
       ++group.lease_epoch;
       ++group.attempts;
@@ -158,7 +168,7 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
       group.min_version = {epoch, std::max(oldest, lineage_.StartStep(epoch)), ""};
       group.granted_version = {epoch, announced_->version.step, ""};
     });
-    deadlines_.Set(id, now_ms + options_.lease_ms);
+    deadlines_.Grant(id, now_ms + options_.lease_ms, now_ms + options_.lease_limit_ms);
     reply.leases.push_back(MakeLease(*groups_.Find(id)));
     ++events_.leases_granted;
     --capacity;

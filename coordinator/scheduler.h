@@ -11,7 +11,8 @@
 //
 //   learner back: the learner came back from an older checkpoint.
 //   dropped: too old, abandoned, poison, no signal, or the run ended; the slot is freed, the group
-//   is counted, and the reason is kept.
+//   is counted, and the reason is kept. An operator may drop any group while no coordinator runs
+//   (`buttress ledger drop`).
 //
 //   call          consumes                  produces                waits for       unblocks
 //   Admit         NeedsPrompts() prompts    pending groups          a free slot     Exchange
@@ -39,12 +40,13 @@
 //       step whatever is pending, leased, ready or batched becomes dropped (run_ended), and the
 //       final checkpoint settles the rest.
 //   (3) Active slots never exceed B = (S + 1) P. A leased, ready or batched group holds one, and a
-//       trained group until its version is announced; a group that the learner went back behind
-//       holds none.
+//       trained group until its version is announced; a group that was planned for an earlier
+//       learner holds none.
 //   (4) No trained group is older than MaxAge(P, S, W) = S + ceil((W - 1) / P) steps
 //       (lib/rl/staleness.h; batch_assembler checks it again).
 //   (5) The plan of a step has exactly P groups and does not change until the step is settled,
-//       across restarts of any process.
+//       across restarts of any process. Only a group that an operator dropped is replaced, before
+//       the step is trained (again).
 //   (6) Versions only rise within a learner epoch. A lease names the oldest version that may sample
 //       the group, in deterministic mode the only one.
 //   (7) The number of micro-batches of a step follows from its plan (the learner keeps this one).
@@ -69,6 +71,11 @@
 // prompts are drawn until there are P, and P ready groups at the head of the line are a plan
 // whatever W is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
 //
+// Filling a plan. Where an operator dropped a group of a plan, the plan waits for the first groups
+// of the line that are ready, under the rules of any plan. The head of the line may be leased that
+// far whatever the headroom is, as long as there are slots: groups planned for an earlier learner
+// hold none, so there are. The step counts both the dropped groups and those in their places.
+//
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
 // transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at
@@ -85,6 +92,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "coordinator/batch_assembler.h"
@@ -145,10 +153,15 @@ class Scheduler {
 
   // Registers a learner job that starts from `checkpoint`. What the checkpoint contains is settled;
   // trained groups of later steps become batched again, with unchanged plans; leased and ready
-  // groups of versions after the checkpoint are dropped. kFailedPrecondition if the checkpoint is
-  // older than a settled step or newer than the last committed one.
+  // groups of versions after the checkpoint are dropped. `secret_sha256` is that of the secret
+  // which the job is given. kFailedPrecondition if the checkpoint is older than a settled step or
+  // newer than the last committed one.
   Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size,
-                                       LedgerChanges& out);
+                                       const std::string& secret_sha256, LedgerChanges& out);
+
+  // Checks that a call comes from the learner job that registered last. kFailedPrecondition if its
+  // epoch has ended, kPermissionDenied if the secret is not the one that the job was given.
+  Status CheckLearner(std::uint64_t learner_epoch, std::string_view secret) const;
 
   // Returns the plan of `step`, which is the same until the step is settled. kFailedPrecondition
   // for an old learner epoch, a settled step, or a step that does not follow the last planned one.
@@ -170,6 +183,22 @@ class Scheduler {
   // Records that a checkpoint of `step` is durable, and settles everything trained up to it.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest,
                       LedgerChanges& out);
+
+  // Stops the run: from now on no plan and no new lease is given, and the learner is told to write
+  // a checkpoint and to leave. Safe to repeat.
+  void RequestStop() { stop_requested_ = true; }
+
+  StopPhase stop_phase() const;
+
+  // Gives a worker a standing order with the reason for it, or takes its order back (kNone).
+  // kNotFound, with the ids that would do, if the worker is neither registered nor under an order.
+  Status OrderWorker(const WorkerOrderRow& order, LedgerChanges& out);
+
+  // Returns the order that stands for a worker; kNone without one.
+  WorkerOrder OrderOf(const std::string& worker_id) const;
+
+  // Returns the standing orders by worker id.
+  const std::map<std::string, WorkerOrderRow>& orders() const { return orders_; }
 
   // Returns the first payload segment that holds a group which is neither settled nor dropped.
   std::uint64_t FirstNeededSegment() const;
@@ -229,9 +258,14 @@ class Scheduler {
   bool MayReplace(const AcceptedRow& accepted) const;
 
   // scheduler_learner.cc
-  Status CheckLearner(std::uint64_t learner_epoch) const;
+  Status CheckEpoch(std::uint64_t learner_epoch) const;
   Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
   std::vector<BatchCandidate> Line() const;
+  static std::int64_t Missing(const PlanRow& plan);
+  bool FillPlan(std::uint64_t step, LedgerChanges& out);
+  void MoveToPlan(std::uint64_t group_id, std::uint64_t step, std::size_t position,
+                  LedgerChanges& out);
+  void CountPassed(const std::vector<std::uint64_t>& group_ids, LedgerChanges& out);
   void WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
                  LedgerChanges& out);
   Plan ReadPlan(const PlanRow& row) const;
@@ -246,14 +280,19 @@ class Scheduler {
   GroupTable groups_;
   LeaseDeadlines deadlines_;                        // of leased groups
   std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
+  std::int64_t missing_ = 0;                        // places of plans_ without a group
   std::map<std::string, PromptHistory> history_;    // by prompt id
   std::map<std::uint64_t, PromptRecord> records_;   // by row of the dataset
   std::array<std::int64_t, kSkipReasons> skipped_;  // prompts passed over
   std::map<std::uint64_t, AcceptedRow> replaced_;   // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
+  std::string learner_secret_sha256_;  // of the job that registered last
   std::optional<PublishedWeights> announced_;
   std::map<std::string, WorkerInfo> workers_;
+  std::map<std::string, WorkerOrderRow> orders_;  // without kNone
+  bool stop_requested_ = false;
+  bool learner_knows_stop_ = false;
   std::int64_t workers_checked_ms_ = 0;  // when silent workers were last removed
   SchedulerEvents events_;
 };

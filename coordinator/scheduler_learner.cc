@@ -8,6 +8,7 @@
 #include "coordinator/plan_columns.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/check.h"
+#include "lib/base/secret.h"
 
 namespace buttress {
 namespace {
@@ -19,13 +20,24 @@ std::uint64_t OldestStep(const AcceptedRow& accepted) {
 
 }  // namespace
 
-Status Scheduler::CheckLearner(std::uint64_t learner_epoch) const {
+Status Scheduler::CheckEpoch(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
   return FailedPrecondition(
       fmt::format("learner epoch {} has ended, the present one is {}; another learner job has "
                   "registered since: "
                   "this process must exit",
                   learner_epoch, run_.learner_epoch));
+}
+
+Status Scheduler::CheckLearner(std::uint64_t learner_epoch, std::string_view secret) const {
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
+  if (IsSecretOf(secret, learner_secret_sha256_)) return OkStatus();
+  return {
+      StatusCode::kPermissionDenied,
+      fmt::format("the call names learner epoch {} but not the secret that RegisterLearner gave "
+                  "to its job; only that job may commit, announce and checkpoint: start a "
+                  "learner, which registers itself",
+                  learner_epoch)};
 }
 
 Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
@@ -46,20 +58,35 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
     return FailedPrecondition(
         named + "a later learner went back behind it; start from the newest checkpoint");
   }
+  for (const auto& [step, plan] : plans_) {
+    if (step > checkpoint.step || Missing(plan) == 0) continue;
+    return FailedPrecondition(fmt::format(
+        "{}a group of step {} was dropped, which is trained into it; start from a checkpoint "
+        "before that step",
+        named, step));
+  }
   return OkStatus();
 }
 
 Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
-                                                std::uint32_t world_size, LedgerChanges& out) {
+                                                std::uint32_t world_size,
+                                                const std::string& secret_sha256,
+                                                LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(checkpoint));
   ++run_.learner_epoch;
   run_.committed_step = checkpoint.step;
   lineage_.Start(run_.learner_epoch, checkpoint.step);
-  out.learners.push_back({run_.learner_epoch, checkpoint.step, checkpoint.digest, world_size});
+  learner_secret_sha256_ = secret_sha256;
+  out.learners.push_back(
+      {run_.learner_epoch, checkpoint.step, checkpoint.digest, world_size, secret_sha256});
 
   Settle(checkpoint.step, out);
-  for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
-    groups_.Move(id, GroupState::kBatched, out, [](GroupRow& group) { group.holds_slot = false; });
+  for (const GroupState state : {GroupState::kBatched, GroupState::kTrained}) {
+    for (const std::uint64_t id : groups_.InState(state)) {
+      if (state == GroupState::kBatched && !groups_.Find(id)->holds_slot) continue;
+      groups_.Move(id, GroupState::kBatched, out,
+                   [](GroupRow& group) { group.holds_slot = false; });
+    }
   }
   Abandon(out);
   out.run = run_;
@@ -80,10 +107,15 @@ void Scheduler::Abandon(LedgerChanges& out) {
 
 Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step,
                                        LedgerChanges& out) {
-  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   PlanReply reply;
   if (step > options_.steps) {
     reply.finished = true;
+    return reply;
+  }
+  if (stop_requested_) {
+    learner_knows_stop_ = true;
+    reply.stopping = true;
     return reply;
   }
   if (step <= run_.settled_step || step > run_.planned_step + 1) {
@@ -97,6 +129,8 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
     const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules_);
     if (!ids) return reply;
     WritePlan(step, *ids, out);
+  } else if (!FillPlan(step, out)) {
+    return reply;
   }
   reply.plan = ReadPlan(plans_.at(step));
   return reply;
@@ -113,22 +147,61 @@ std::vector<BatchCandidate> Scheduler::Line() const {
   return line;
 }
 
-void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
-                          LedgerChanges& out) {
-  std::vector<const AcceptedRow*> contents;
-  for (std::size_t i = 0; i < group_ids.size(); ++i) {
-    groups_.Move(group_ids[i], GroupState::kBatched, out, [&](GroupRow& group) {
-      group.step = step;
-      group.position = static_cast<std::uint32_t>(i);
-    });
-    contents.push_back(&groups_.accepted(group_ids[i]));
+std::int64_t Scheduler::Missing(const PlanRow& plan) {
+  return std::ranges::count(plan.group_ids, std::uint64_t{0});
+}
+
+// Puts groups in the places of those that an operator dropped; returns false while too few are
+// ready.
+bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
+  PlanRow& plan = plans_.at(step);
+  BatchRules rules = rules_;
+  rules.prompts = Missing(plan);
+  if (rules.prompts == 0) return true;
+  for (const std::uint64_t id : TooOld(Line(), step, rules_))
+    groups_.Drop(id, DropReason::kStale, out);
+  const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules);
+  if (!ids) return false;
+  auto next = ids->begin();
+  for (std::size_t i = 0; i < plan.group_ids.size(); ++i) {
+    if (plan.group_ids[i] != 0) continue;
+    MoveToPlan(*next, step, i, out);
+    plan.collapse.step.Add(groups_.accepted(*next).collapse);
+    plan.group_ids[i] = *next++;
+    out.refills.push_back(
+        {step, static_cast<std::uint32_t>(i), plan.group_ids[i], plan.collapse.step});
   }
+  CountPassed(*ids, out);
+  missing_ -= rules.prompts;
+  return true;
+}
+
+void Scheduler::MoveToPlan(std::uint64_t group_id, std::uint64_t step, std::size_t position,
+                           LedgerChanges& out) {
+  groups_.Move(group_id, GroupState::kBatched, out, [&](GroupRow& group) {
+    group.step = step;
+    group.position = static_cast<std::uint32_t>(position);
+  });
+}
+
+// Records that the planned groups `group_ids` passed the older ones that are still in the line.
+void Scheduler::CountPassed(const std::vector<std::uint64_t>& group_ids, LedgerChanges& out) {
   for (const std::uint64_t id : groups_.line()) {
     const auto passed =
         std::ranges::count_if(group_ids, [id](std::uint64_t planned) { return planned > id; });
     if (passed == 0) break;
     groups_.Edit(id, out, [&](GroupRow& group) { group.passed += passed; });
   }
+}
+
+void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& group_ids,
+                          LedgerChanges& out) {
+  std::vector<const AcceptedRow*> contents;
+  for (std::size_t i = 0; i < group_ids.size(); ++i) {
+    MoveToPlan(group_ids[i], step, i, out);
+    contents.push_back(&groups_.accepted(group_ids[i]));
+  }
+  CountPassed(group_ids, out);
   const bool filled = std::ranges::any_of(
       contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
   if (options_.resample && filled) ++events_.batches_filled;
@@ -154,7 +227,7 @@ Plan Scheduler::ReadPlan(const PlanRow& row) const {
 Result<std::vector<PayloadRef>> Scheduler::Payloads(
     std::uint64_t learner_epoch, std::uint64_t step,
     std::span<const std::uint64_t> group_ids) const {
-  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   std::vector<PayloadRef> payloads;
   for (const std::uint64_t id : group_ids) {
     const GroupRow* group = groups_.Find(id);
@@ -170,9 +243,9 @@ Result<std::vector<PayloadRef>> Scheduler::Payloads(
 }
 
 Status Scheduler::Commit(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out) {
-  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   if (step <= run_.committed_step) return OkStatus();
-  if (step != run_.committed_step + 1 || !plans_.contains(step)) {
+  if (step != run_.committed_step + 1 || !plans_.contains(step) || Missing(plans_.at(step)) > 0) {
     return FailedPrecondition(fmt::format(
         "step {} cannot be committed: the last committed step is {}, the last planned one {}", step,
         run_.committed_step, run_.planned_step));
@@ -198,7 +271,7 @@ void Scheduler::EndRun(LedgerChanges& out) {
 
 Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& weights,
                            LedgerChanges& out) {
-  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   const PolicyVersion& version = weights.version;
   if (version.learner_epoch != learner_epoch || version.step < lineage_.StartStep(learner_epoch) ||
       version.step > run_.committed_step) {
@@ -226,7 +299,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
 
 Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
                                const std::string& digest, LedgerChanges& out) {
-  BUTTRESS_RETURN_IF_ERROR(CheckLearner(learner_epoch));
+  BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
   if (step > run_.committed_step) {
     return FailedPrecondition(
         fmt::format("checkpoint of step {} is impossible: the last committed step is {}", step,

@@ -50,6 +50,7 @@ Status CheckPlans(const LedgerSnapshot& snapshot, std::int64_t prompts) {
     if (static_cast<std::int64_t>(plan.group_ids.size()) != prompts)
       return Contradiction(name + " is incomplete");
     for (const std::uint64_t id : plan.group_ids) {
+      if (id == 0) continue;  // an operator dropped the group that was here
       const auto group = snapshot.groups.find(id);
       if (group == snapshot.groups.end() || group->second.step != step) {
         return Contradiction(fmt::format("{} names group {}, which is not in it", name, id));
@@ -71,9 +72,12 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       records_(snapshot.records),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
-      collapse_(snapshot.collapse, run_.acr_ema) {
+      collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema),
+      orders_(snapshot.orders) {
+  for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
   for (const LearnerRow& learner : snapshot.learners)
     lineage_.Start(learner.learner_epoch, learner.start_step);
+  if (!snapshot.learners.empty()) learner_secret_sha256_ = snapshot.learners.back().secret_sha256;
   if (snapshot.announced)
     announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
 }
@@ -96,7 +100,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   Scheduler scheduler(options, snapshot);
   ++scheduler.run_.coordinator_epoch;
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
-    scheduler.deadlines_.Set(id, now_ms + options.lease_ms);
+    scheduler.deadlines_.Grant(id, now_ms + options.lease_ms, now_ms + options.lease_limit_ms);
   }
   out.run = scheduler.run_;
   return scheduler;
@@ -137,7 +141,8 @@ bool Scheduler::SameState(const Scheduler& other) const {
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
          history_ == other.history_ && records_ == other.records_ && skipped_ == other.skipped_ &&
          replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
-         collapse_ == other.collapse_ && announced_ == other.announced_;
+         learner_secret_sha256_ == other.learner_secret_sha256_ && collapse_ == other.collapse_ &&
+         announced_ == other.announced_ && orders_ == other.orders_;
 }
 
 }  // namespace buttress

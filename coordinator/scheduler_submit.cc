@@ -75,6 +75,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const GroupRow& group = *groups_.Find(id);
   PromptHistory& history = history_[group.prompt.prompt_id];
   AcceptedRow accepted = std::move(submission.accepted);
+  accepted.source = group.prompt.source;
   accepted.lease_epoch = submission.lease.lease_epoch;
   accepted.content_sha256 = std::move(submission.content_sha256);
   accepted.history = history;
@@ -82,7 +83,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   const PromptHistory own = accepted.own_history();
   history.correct += own.correct;
   history.scored += own.scored;
-  out.collapse[group.prompt.source] = collapse_.Count(group.prompt.source, accepted.collapse);
+  out.collapse[accepted.source] = collapse_.Count(accepted);
   Record(group, accepted, out);
   deadlines_.Erase(id);
   groups_.Accept(std::move(accepted), out);

@@ -20,14 +20,15 @@ namespace buttress {
 
 struct SchedulerOptions {
   std::string run_name;
-  std::string config_sha256;      // hex, of the `run` half of the configuration
-  std::uint64_t steps = 1;        // of the run
-  std::int64_t prompts = 1;       // P
-  std::int64_t max_age = 1;       // S
-  std::int64_t window = 1;        // W
-  std::int64_t lease_ms = 30000;  // life of a lease that is not renewed
-  std::int64_t max_attempts = 5;  // leases of a group before it is dropped as poison
-  bool deterministic = false;     // leases name exact versions
+  std::string config_sha256;              // hex, of the `run` half of the configuration
+  std::uint64_t steps = 1;                // of the run
+  std::int64_t prompts = 1;               // P
+  std::int64_t max_age = 1;               // S
+  std::int64_t window = 1;                // W
+  std::int64_t lease_ms = 30000;          // life of a lease that is not renewed
+  std::int64_t lease_limit_ms = 3600000;  // life of a lease that is renewed
+  std::int64_t max_attempts = 5;          // leases of a group before it is dropped as poison
+  bool deterministic = false;             // leases name exact versions
   // With `resample`, groups without a signal are replaced: at most replace_cap between two plans
   // and replace_budget in the run (0: no bound).
   bool resample = false;
@@ -129,6 +130,13 @@ struct SchedulerEvents {
   std::int64_t batches_filled = 0;           // plans that hold groups without a signal, because no
                                              // more could be replaced
   std::array<std::int64_t, kSubmitOutcomes> submissions{};
+};
+
+// How far an operator's stop of the run has come. A restart of the coordinator forgets it.
+enum class StopPhase : std::uint8_t {
+  kNone,
+  kRequested,  // no plan and no new lease is given
+  kDone,       // the learner knows, and all that it committed is in a durable checkpoint
 };
 
 struct SchedulerStatus {

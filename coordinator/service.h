@@ -4,7 +4,7 @@
 //   submit_groups.cc  SubmitGroups
 //   learner_rpcs.cc   RegisterLearner, PlanBatch, FetchGroups, Commit, AnnounceWeights,
 //                     Checkpointed
-//   service.cc        GetRunStatus
+//   operator_rpcs.cc  GetRunStatus, OrderWorker, StopRun
 //
 // The handler inside the function runs on the loop's thread; gRPC's threads never wait for it.
 #pragma once
@@ -54,6 +54,12 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
   grpc::ServerUnaryReactor* GetRunStatus(grpc::CallbackServerContext* context,
                                          const v1::GetRunStatusRequest* request,
                                          v1::GetRunStatusResponse* response) override;
+  grpc::ServerUnaryReactor* OrderWorker(grpc::CallbackServerContext* context,
+                                        const v1::OrderWorkerRequest* request,
+                                        v1::OrderWorkerResponse* response) override;
+  grpc::ServerUnaryReactor* StopRun(grpc::CallbackServerContext* context,
+                                    const v1::StopRunRequest* request,
+                                    v1::StopRunResponse* response) override;
 
   // Ends the streams; the loop answers all other calls.
   void EndStreams() { streams_.End(); }

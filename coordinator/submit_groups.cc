@@ -10,8 +10,10 @@
 #include <string>
 #include <utility>
 
+#include "coordinator/as_leased.h"
 #include "coordinator/service.h"
 #include "lib/base/check.h"
+#include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/log.h"
 
@@ -19,6 +21,9 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
+// A group may take so long, and beyond it a time that its bytes explain.
+constexpr std::int64_t kStallMs = 10000;
+constexpr std::size_t kSlowestBytesPerMs = 64;
 
 Status Closing() { return Unavailable("the coordinator is closing; try again"); }
 
@@ -74,10 +79,16 @@ class SubmitStream final
   // Ends the stream now if it is idle, else after the answer to its group. Thread-safe.
   void End();
 
+  // Ends the stream if its group arrives too slowly. Thread-safe.
+  void EndIfStalled(std::int64_t now_ms);
+
  private:
-  enum class State { kIdle, kBusy, kEnding, kEnded };
+  // kIdle waits for a group, kReading for more of one.
+  enum class State { kIdle, kReading, kBusy, kEnding, kEnded };
 
   bool BeginPart();
+  void ReadMore();
+  Status Reserve(std::size_t bytes);
   Status AddPart();
   Status BeginGroup(v1::SubmitHeader& header);
   Status ParseGroup();
@@ -92,11 +103,15 @@ class SubmitStream final
   v1::SubmitGroupsRequest part_;
   v1::SubmitGroupsResponse response_;
   v1::SubmitHeader header_;
-  bool has_header_ = false;  // and header_.total_bytes() are reserved in the budget
-  std::string bytes_;        // of the group so far
+  bool has_header_ = false;
+  std::uint64_t reserved_ = 0;  // bytes in the budget: those that have arrived
+  std::string bytes_;           // of the group so far
   Submission submission_;
+  SampledAs sampled_;
   Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kIdle;
+  std::int64_t begun_ms_ GUARDED_BY(mutex_) = 0;  // when the group's first part came
+  std::size_t arrived_ GUARDED_BY(mutex_) = 0;    // bytes of the group, while it is read
 };
 
 grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>*
@@ -110,7 +125,7 @@ void SubmitStream::OnReadDone(bool ok) {
   if (!ok && !has_header_) return FinishOnce(OkStatus());
   if (ok) {
     if (const Status added = AddPart(); !added.ok()) return Reject(added);
-    if (bytes_.size() < header_.total_bytes()) return StartRead(&part_);
+    if (bytes_.size() < header_.total_bytes()) return ReadMore();
   }
   if (const Status parsed = ParseGroup(); !parsed.ok()) return Reject(parsed);
   Post();
@@ -119,6 +134,11 @@ void SubmitStream::OnReadDone(bool ok) {
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
   if (turn.scheduler.Check(submission_) == SubmitOutcome::kAccepted) {
+    const GroupRow& group = *turn.scheduler.groups().Find(submission_.lease.group_id);
+    if (Status same = CheckAsLeased(turn, group, sampled_); !same.ok()) {
+      metrics_.Submitted(SubmitOutcomeName(SubmitOutcome::kMismatch));
+      return same;
+    }
     auto payload = turn.payloads.Append(bytes_, submission_.content_sha256);
     if (!payload.ok()) {
       metrics_.Submitted("backpressure");
@@ -172,6 +192,7 @@ Status SubmitStream::AddPart() {
     return InvalidArgument(
         fmt::format("more data than the {} bytes of the header", header_.total_bytes()));
   }
+  BUTTRESS_RETURN_IF_ERROR(Reserve(data.size()));
   if (bytes_.empty()) {
     bytes_ = std::move(data);
   } else {
@@ -190,15 +211,23 @@ Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
     return OutOfRange(fmt::format("group has {} bytes; expected at most {}", header.total_bytes(),
                                   kMaxGroupBytes));
   }
-  if (!budget_.Reserve(header.worker_id(), header.total_bytes())) {
+  header_ = std::move(header);
+  has_header_ = true;
+  return OkStatus();
+}
+
+// Counts bytes that have arrived. Announced ones take no memory and count for nothing; streams that
+// have stopped in the middle of a group give theirs back when they are needed.
+Status SubmitStream::Reserve(std::size_t bytes) {
+  if (!budget_.Reserve(header_.worker_id(), bytes)) {
+    streams_.EndStalled(RealClock().MonotonicMs());
     metrics_.Submitted("backpressure");
     return Unavailable(
         fmt::format("worker '{}', or all workers together, have "
                     "too many bytes in submission; try again",
-                    header.worker_id()));
+                    header_.worker_id()));
   }
-  header_ = std::move(header);
-  has_header_ = true;
+  reserved_ += bytes;
   return OkStatus();
 }
 
@@ -220,6 +249,7 @@ Status SubmitStream::ParseGroup() {
   submission_.lease = FromProto(header_.lease());
   submission_.content_sha256 = header_.content_sha256();
   submission_.accepted = SummarizeGroup(group);
+  sampled_ = SampledAsOf(group);
   submission_.prompt_id = std::move(group.prompt_id);
   return OkStatus();
 }
@@ -236,7 +266,7 @@ void SubmitStream::Reject(const Status& status) {
 }
 
 void SubmitStream::ReleaseGroup() {
-  if (has_header_) budget_.Release(header_.worker_id(), header_.total_bytes());
+  if (reserved_ > 0) budget_.Release(header_.worker_id(), std::exchange(reserved_, 0));
   has_header_ = false;
   bytes_ = {};
 }
@@ -244,8 +274,28 @@ void SubmitStream::ReleaseGroup() {
 // Returns false if the stream has ended.
 bool SubmitStream::BeginPart() {
   MutexLock lock(mutex_);
-  if (state_ == State::kIdle) state_ = State::kBusy;
+  if (state_ == State::kIdle) begun_ms_ = RealClock().MonotonicMs();
+  if (state_ == State::kIdle || state_ == State::kReading) state_ = State::kBusy;
   return state_ != State::kEnded;
+}
+
+void SubmitStream::ReadMore() {
+  MutexLock lock(mutex_);
+  if (state_ == State::kBusy) {
+    state_ = State::kReading;
+    arrived_ = bytes_.size();
+  }
+  StartRead(&part_);  // under the lock, as in ReadNextGroup
+}
+
+void SubmitStream::EndIfStalled(std::int64_t now_ms) {
+  {
+    MutexLock lock(mutex_);
+    const auto allowed_ms = kStallMs + static_cast<std::int64_t>(arrived_ / kSlowestBytesPerMs);
+    if (state_ != State::kReading || now_ms - begun_ms_ <= allowed_ms) return;
+    state_ = State::kEnded;
+  }
+  FinishCall(DeadlineExceeded("the group did not arrive in time; submit it again"));
 }
 
 void SubmitStream::ReadNextGroup() {
@@ -262,10 +312,11 @@ void SubmitStream::ReadNextGroup() {
 void SubmitStream::End() {
   {
     MutexLock lock(mutex_);
-    if (state_ == State::kBusy) state_ = State::kEnding;
+    if (state_ == State::kBusy || state_ == State::kReading) state_ = State::kEnding;
     if (state_ != State::kIdle) return;
+    state_ = State::kEnded;  // under the lock: a part that arrives now finds the end
   }
-  FinishOnce(Closing());
+  FinishCall(Closing());
 }
 
 void SubmitStream::FinishOnce(const Status& status) {
@@ -312,6 +363,11 @@ void SubmitStreams::Add(SubmitStream* stream) {
 void SubmitStreams::Remove(SubmitStream* stream) {
   MutexLock lock(mutex_);
   open_.erase(stream);
+}
+
+void SubmitStreams::EndStalled(std::int64_t now_ms) {
+  MutexLock lock(mutex_);
+  for (SubmitStream* stream : open_) stream->EndIfStalled(now_ms);
 }
 
 void SubmitStreams::End() {

@@ -39,6 +39,9 @@ class SubmitStreams {
   void Add(SubmitStream* stream);
   void Remove(SubmitStream* stream);
 
+  // Ends the streams whose groups arrive too slowly to keep the memory that they hold.
+  void EndStalled(std::int64_t now_ms);
+
   // Ends every stream: an idle one at once, a busy one after the answer to its group, one that is
   // added later at once.
   void End();

@@ -3,14 +3,24 @@
 
 #include <algorithm>
 
+#include "coordinator/as_leased.h"
 #include "coordinator/service.h"
 #include "lib/base/log.h"
-#include "lib/base/random.h"
 
 namespace buttress {
 namespace {
 
 constexpr std::size_t kMaxNameBytes = 256;
+// More than any worker holds, and little to answer.
+constexpr int kMaxRefs = 1 << 16;
+constexpr std::size_t kMaxWorkers = 1 << 16;
+// Leases of one response, so that it fits in a message. One lease always does.
+constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
+
+bool IsPlainName(const std::string& text) {
+  return text.size() <= kMaxNameBytes &&
+         std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) > ' '; });
+}
 
 Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   WorkerExchange exchange;
@@ -26,8 +36,7 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   return exchange;
 }
 
-// Returns the lease with its prompt. Each draw of a prompt has a seed of its own, which is the same
-// for every worker and every lease of it.
+// Returns the lease with its prompt, and remembers what a submission must repeat.
 Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, turn.prompts.Read(granted.prompt));
   Lease lease;
@@ -38,19 +47,19 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   lease.answer = std::move(prompt.answer);
   lease.extra_json = std::move(prompt.extra_json);
   lease.completions = granted.prompt.completions;
-  lease.sampling = turn.terms.sampling;
-  lease.sampling.seed =
-      MixSeed(MixSeed(turn.terms.seed, HashText(granted.prompt.prompt_id)), granted.prompt.pass);
+  lease.sampling = SamplingOf(turn.terms, granted.prompt);
+  turn.leased_prompts[granted.ref.group_id] = PromptDigest(lease.prompt_token_ids);
   lease.min_version = granted.min_version;
   lease.exact_version = granted.exact_version;
   lease.ttl_ms = granted.ttl_ms;
   return lease;
 }
 
-// Only groups that return, end or are drawn, and new weights, can bring work to a parked worker.
+// Only groups that return, end or are drawn, new weights and orders can bring news to a parked
+// worker.
 bool MayBringWork(const LedgerChanges& changes) {
-  return !changes.manifests.empty() || !changes.plans.empty() || !changes.commits.empty() ||
-         !changes.learners.empty() || !changes.checkpoints.empty() ||
+  return !changes.orders.empty() || !changes.manifests.empty() || !changes.plans.empty() ||
+         !changes.commits.empty() || !changes.learners.empty() || !changes.checkpoints.empty() ||
          std::ranges::any_of(changes.groups, [](const GroupRow& group) {
            return group.state == GroupState::kPending || group.state == GroupState::kDropped;
          });
@@ -63,15 +72,18 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     v1::RegisterWorkerResponse* response) {
   return Handle("RegisterWorker", [request, response](Turn& turn) {
     const std::string& id = request->worker_id();
-    if (id.empty() || id.size() > kMaxNameBytes) {
+    if (id.empty() || !IsPlainName(id)) {
       return InvalidArgument(
-          fmt::format("worker_id has {} bytes; expected 1 to {}", id.size(), kMaxNameBytes));
+          fmt::format("worker_id has {} bytes; expected 1 to {} without white space or control "
+                      "characters",
+                      id.size(), kMaxNameBytes));
     }
-    if (std::max(request->weights_address().size(), request->metrics_address().size()) >
-        kMaxNameBytes) {
+    if (!IsPlainName(request->weights_address()) || !IsPlainName(request->metrics_address())) {
       return InvalidArgument(fmt::format(
-          "worker '{}': an address has more than {} bytes; expected host:port", id, kMaxNameBytes));
+          "worker '{}': an address is not host:port of at most {} bytes", id, kMaxNameBytes));
     }
+    if (turn.scheduler.workers().size() >= kMaxWorkers && !turn.scheduler.workers().contains(id))
+      return ResourceExhausted(fmt::format("{} workers are registered already", kMaxWorkers));
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
           fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
@@ -97,6 +109,10 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
                                                        const v1::ExchangeRequest* request,
                                                        v1::ExchangeResponse* response) {
   const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    if (std::max({request->held_size(), request->finished_size(), request->returned_size()}) >
+        kMaxRefs) {
+      return InvalidArgument(fmt::format("a list of leases has more than {} entries", kMaxRefs));
+    }
     auto exchange = ExchangeFrom(*request);
     if (!exchange.ok()) return exchange.status();
     if (turn.draining) exchange->capacity = 0;
@@ -104,11 +120,15 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     if (!reply.ok()) return reply.status();
 
     response->Clear();
+    std::size_t bytes = 0;
     for (const GrantedLease& granted : reply->leases) {
+      // The worker does not name the others in its next call, which grants them again.
+      if (bytes > kLeaseBytes) break;
       // The lease is in the turn's changes already, so an unreadable prompt ends the process.
       const auto lease = WithPrompt(turn, granted);
       if (!lease.ok()) return turn.failed = lease.status();
       *response->add_leases() = ToProto(*lease);
+      bytes += response->leases(response->leases_size() - 1).ByteSizeLong();
     }
     for (const LeaseRef& ref : reply->revoked) *response->add_revoked() = ToProto(ref);
     const PublishedWeights* const weights = turn.scheduler.weights();
@@ -123,10 +143,14 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
         manifest.add_sources(std::move(relay));
     }
     response->set_run_state(RunStateOf(turn));
+    response->set_order(static_cast<v1::WorkerOrder>(turn.scheduler.OrderOf(request->worker_id())));
 
+    // A worker has nothing to do while the learner writes the checkpoint of a stop.
+    const bool waits = response->run_state() == v1::RUN_STATE_RUNNING ||
+                       response->run_state() == v1::RUN_STATE_STOPPING;
     const bool news = response->has_weights() || response->leases_size() > 0 ||
-                      response->revoked_size() > 0 ||
-                      response->run_state() != v1::RUN_STATE_RUNNING;
+                      response->revoked_size() > 0 || !waits ||
+                      response->order() == v1::WORKER_ORDER_DRAIN;
     if (news || last) return OkStatus();
     return std::nullopt;
   };

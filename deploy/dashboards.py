@@ -42,14 +42,16 @@ def each_class():
 # A dashboard: rows of panels. A panel: title, unit, queries as pairs of legend and expression.
 DASHBOARDS = {
     "run": [
-        [("Step", "none", [("trained", last(C + "committed_step")),
+        [("Step", "none", [("of", last(C + "total_steps")),
+                           ("trained", last(C + "committed_step")),
                            ("planned", last(C + "planned_step")),
                            ("settled", last(C + "settled_step"))]),
          ("Reward", "none", learner("reward_mean", "accuracy_ratio")),
          ("Collapse rate", "percentunit", learner("acr_ratio"))],
         [("Entropy", "none", learner("entropy_nats")),
          ("KL", "none", learner("kl_nats", "kl_average_nats", "ref_kl_nats")),
-         ("Alarms", "none", [("{{alarm}}", f"max by (alarm) ({L}alarm_active{{{RUN}}})")])],
+         ("Alarms", "none", [("{{alarm}}", f"max by (alarm) ({L}alarm_active{{{RUN}}})"),
+                             ("run finished", last(C + "run_finished"))])],
         [("Gradient norm", "none", learner("grad_norm")),
          ("Loss", "none", learner("loss", "policy_loss")),
          ("Learning rate", "none", learner("lr"))],
@@ -84,6 +86,14 @@ DASHBOARDS = {
              ("masked", rate(L + "masked_groups_total"))])],
     ],
     "throughput": [
+        [("Accepted tokens a second", "none", [
+            ("fresh", last(L + "speed_fresh_tokens_per_second")),
+            ("wall clock", last(L + "speed_wall_tokens_per_second")),
+            ("busy", last(L + "speed_busy_tokens_per_second"))]),
+         ("Waiting by role and cause", "percentunit", [
+             ("{{role}} {{cause}}", "run_role_cause:buttress_waiting:ratio10m{" + RUN + "}")]),
+         ("Age of accepted tokens", "none", learner("token_age_mean_steps", "token_age_p50_steps",
+                                                    "token_age_p99_steps"))],
         [("Tokens a second", "none", [("trained", rate(L + "trained_tokens_total")),
                                       ("generated", rate(W + "generated_tokens_total"))]),
          ("Groups a second", "none", [("accepted", rate(C + "groups_scored_total")),
@@ -94,8 +104,8 @@ DASHBOARDS = {
             (phase, f"{rate(L + phase + '_seconds_total', 'run', RANK_0)} "
              f"/ ({rate(L + 'step_seconds_total', 'run', RANK_0)} > 0)")
             for RANK_0 in (',rank="0"',) for phase in (
-                "wait", "fetch", "forward", "backward", "reduce", "optimizer", "commit",
-                "publish", "checkpoint")]),
+                "wait", "fetch", "forward", "backward", "wait_peers", "reduce", "optimizer",
+                "commit", "publish", "wait_weights", "checkpoint")]),
          ("Ranks: time in reductions", "percentunit",
           [("{{rank}}", rate(L + "reduce_seconds_total", "rank"))]),
          ("Workers: idle time", "percentunit", [
@@ -138,7 +148,10 @@ DASHBOARDS = {
         [("Workers", "none", [("{{state}}", f"sum by (state) ({C}workers{{{RUN}}})")]),
          ("Servers that sample", "none",
           [("{{server}}", f"max by (server) ({W}server_serving{{{RUN}}})")]),
-         ("Difference of the canaries", "none",
+         ("Workers with proven weights", "none", [
+             ("proven", f"sum by (run) ({W}weights_proven{{{RUN}}})"),
+             ("all", f"count by (run) ({W}weights_proven{{{RUN}}})")])],
+        [("Difference of the canaries", "none",
           [("{{instance}}", f"{W}canary_difference_nats{{{RUN}}}")])],
     ],
 }

@@ -1,18 +1,20 @@
 #!/usr/bin/env bash
 # Makes the files that local.security names: an authority, a certificate and key for each host, and
-# the token of the run.
+# a token for each role.
 #
 #   deploy/make-certs.sh DIR HOST...
 #
 #   HOST                            the name or address of a machine; several names: a,10.0.0.5
-#   DIR/ca.pem DIR/token            equal for all machines
+#   DIR/ca.pem                      equal for all machines
+#   DIR/<role>.token                worker, learner, operator, monitor; docs/operations.md says
+#                                   which machine needs which
 #   DIR/<name>.pem DIR/<name>.key   for one machine, by its first name
 #   DIR/ca.key                      signs further hosts; stays private
 #
-# A second call with the same DIR keeps the authority and the token and adds hosts. DAYS (825) is
+# A second call with the same DIR keeps the authority and the tokens and adds hosts. DAYS (825) is
 # the lifetime of the certificates.
 set -euo pipefail
-[ $# -ge 2 ] || { sed -n '2,13p' "$0" | cut -c3- >&2; exit 2; }
+[ $# -ge 2 ] || { sed -n '2,15p' "$0" | cut -c3- >&2; exit 2; }
 dir=$1
 shift
 days=${DAYS:-825}
@@ -26,7 +28,9 @@ if [ ! -e "$dir/ca.key" ]; then
     -addext basicConstraints=critical,CA:TRUE \
     -addext keyUsage=critical,keyCertSign,cRLSign 2>/dev/null
 fi
-[ -e "$dir/token" ] || openssl rand -hex 32 >"$dir/token"
+for role in worker learner operator monitor; do
+  [ -e "$dir/$role.token" ] || openssl rand -hex 32 >"$dir/$role.token"
+done
 
 for host in "$@"; do
   name=${host%%,*}

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "lib/rl/advantage/overlong.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 #include "lib/rl/loss/aggregation.h"
 #include "lib/rl/loss/loss_table.h"
 #include "lib/rl/mini_batches.h"
@@ -85,6 +86,16 @@ Result<Placement> Place(const Plan& plan, const TrainedRows& trained,
   return PlaceGroups(loads, plan.group_offsets, placement);
 }
 
+// The groups that were drawn and are masked or replaced.
+CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& trained) {
+  CollapseCounts left_out;
+  left_out.all_correct = drawn.all_correct - trained.all_correct;
+  left_out.all_wrong = drawn.all_wrong - trained.all_wrong;
+  left_out.other_constant = drawn.other_constant - trained.other_constant;
+  left_out.groups = left_out.constant();
+  return left_out;
+}
+
 void SummarizeAges(const Plan& plan, BatchSummary& summary) {
   std::int64_t sum = 0;
   for (const PolicyVersion& version : plan.oldest_versions) {
@@ -97,12 +108,25 @@ void SummarizeAges(const Plan& plan, BatchSummary& summary) {
     summary.age_mean = static_cast<double>(sum) / static_cast<double>(plan.groups());
 }
 
+std::int64_t CountWithoutAdvantage(const Plan& plan, const AdvantageOutput& advantages) {
+  std::int64_t groups = 0;
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    bool any = false;
+    for (auto row = plan.group_offsets[k]; row < plan.group_offsets[k + 1]; ++row)
+      any = any || advantages.has_gradient(static_cast<std::size_t>(row));
+    groups += any ? 0 : 1;
+  }
+  return groups;
+}
+
 void SummarizeRows(const Plan& plan, const TrainedRows& trained, const AdvantageOutput& advantages,
                    BatchSummary& summary) {
   std::int64_t scorable = 0, correct = 0, judged = 0;
+  summary.completions = static_cast<std::int64_t>(plan.rows());
   double rewards = 0;
   for (std::size_t row = 0; row < plan.rows(); ++row) {
     summary.generated_tokens += plan.total_lengths[row];
+    summary.truncated += plan.truncated[row] ? 1 : 0;
     const Outcome outcome = plan.outcomes[row];
     if (outcome == Outcome::kUnscorable) {
       ++summary.unscorable;
@@ -126,6 +150,11 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   summary.groups_replaced = plan.collapse.step.groups - trained.planned.groups;
   summary.groups_masked = trained.trained.unscorable - trained.planned.unscorable;
   summary.overlong_filtered = trained.overlong_filtered;
+  summary.groups = trained.planned.groups;
+  summary.comparable_groups = trained.planned.constant() + trained.planned.mixed;
+  summary.near_collapse = CountNearCollapse(plan.raw_rewards, plan.outcomes, plan.group_offsets);
+  summary.expected_acr = ExpectedAcr(plan.collapse);
+  summary.groups_without_advantage = CountWithoutAdvantage(plan, advantages);
   SummarizeRows(plan, trained, advantages, summary);
   for (const std::int32_t rank : placement.rank_of_group)
     summary.groups_trained += rank >= 0 ? 1 : 0;
@@ -221,6 +250,7 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   input.history = plan.history;
   input.collapse = plan.collapse;
   input.collapse.step = trained.trained;
+  input.left_out = LeftOut(plan.collapse.step, trained.trained);
   input.gate = gate;
   input.key = AdvantageKey(options.seed, step);
   BUTTRESS_ASSIGN_OR_RETURN(AdvantageOutput advantages,

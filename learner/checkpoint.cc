@@ -2,8 +2,6 @@
 
 #include <torch/types.h>
 
-#include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -14,19 +12,17 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/policy/transformer.h"
+#include "lib/weights/checkpoint_folder.h"
 #include "lib/weights/safetensors.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
 namespace {
 
-constexpr char kStateName[] = "checkpoint.json";
 constexpr char kModelName[] = "model.safetensors";
 constexpr char kOptimizerName[] = "optimizer.safetensors";
-constexpr std::string_view kPrefix = "step-";
 constexpr std::size_t kKept = 2;
 constexpr std::int64_t kFormat = 1;
-constexpr std::int64_t kMaxStateBytes = 1 << 20;
 
 Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
                                 const NamedTensors& tensors) {
@@ -99,18 +95,6 @@ std::string StateToJson(const StateFile& file) {
   return json.dump(2) + "\n";
 }
 
-std::optional<std::string> FromHex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-    if (error != std::errc() || end != hex.data() + i + 2) return std::nullopt;
-    bytes.push_back(static_cast<char>(value));
-  }
-  if (hex.size() != 64) return std::nullopt;
-  return bytes;
-}
-
 class StateReader {
  public:
   explicit StateReader(const nlohmann::json& json) : json_(json) {}
@@ -155,24 +139,10 @@ class StateReader {
   std::string wrong_;
 };
 
-Result<WeightFile> ParseFile(const nlohmann::json& json) {
-  WeightFile file;
-  if (!json.is_object()) return DataLoss("an entry of 'files' is not an object");
-  StateReader reader(json);
-  std::string hex;
-  reader.Text("name", file.name);
-  reader.Number("bytes", file.bytes);
-  reader.Text("sha256", hex);
-  BUTTRESS_RETURN_IF_ERROR(reader.status());
-  const auto sha256 = FromHex(hex);
-  if (!sha256) return DataLoss("sha256 of " + file.name + " is not 64 hexadecimal digits");
-  file.sha256 = *sha256;
-  return file;
-}
-
 Result<StateFile> ParseState(const std::string& text) {
   const auto json = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!json.is_object()) return DataLoss(std::string(kStateName) + " is not a JSON object");
+  if (!json.is_object())
+    return DataLoss(std::string(kCheckpointStateName) + " is not a JSON object");
   StateFile file;
   std::int64_t format = 0;
   StateReader reader(json);
@@ -191,14 +161,10 @@ Result<StateFile> ParseState(const std::string& text) {
   if (format != kFormat)
     return DataLoss("format = " + std::to_string(format) + "; this build reads " +
                     std::to_string(kFormat));
-  const auto files = json.find("files");
-  if (files == json.end() || !files->is_array())
-    return DataLoss("field 'files' is missing or no list");
-  for (const auto& entry : *files) {
-    BUTTRESS_ASSIGN_OR_RETURN(WeightFile parsed, ParseFile(entry));
-    if (parsed.name != kModelName && parsed.name != kOptimizerName)
-      return DataLoss("unknown file '" + parsed.name + "'");
-    file.manifest.files.push_back(std::move(parsed));
+  BUTTRESS_ASSIGN_OR_RETURN(file.manifest.files, ParseCheckpointFiles(json));
+  for (const WeightFile& named : file.manifest.files) {
+    if (named.name != kModelName && named.name != kOptimizerName)
+      return DataLoss("unknown file '" + named.name + "'");
   }
   if (file.manifest.files.size() != 2)
     return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
@@ -209,8 +175,8 @@ Result<StateFile> ParseState(const std::string& text) {
 
 Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& parameters,
                                 AdamW& optimizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text,
-                            ReadFile(JoinPath(folder, kStateName), kMaxStateBytes));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(JoinPath(folder, kCheckpointStateName),
+                                                             kMaxCheckpointStateBytes));
   BUTTRESS_ASSIGN_OR_RETURN(const StateFile file, ParseState(text));
   BUTTRESS_RETURN_IF_ERROR(VerifyFiles(folder, file.manifest));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model, SafetensorsFile::Open(JoinPath(folder, kModelName)));
@@ -224,31 +190,11 @@ Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& p
   return file.state;
 }
 
-// Returns the steps that have a checkpoint folder, newest first.
-std::vector<std::int64_t> ListSteps(const std::string& folder) {
-  std::vector<std::int64_t> steps;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string name = entry.path().filename().string();
-    if (!name.starts_with(kPrefix)) continue;
-    std::int64_t step = 0;
-    const char* const last = name.data() + name.size();
-    const auto [end, parse_error] = std::from_chars(name.data() + kPrefix.size(), last, step);
-    if (parse_error == std::errc() && end == last) steps.push_back(step);
-  }
-  std::sort(steps.rbegin(), steps.rend());
-  return steps;
-}
-
-std::string FolderOf(const std::string& folder, std::int64_t step) {
-  return JoinPath(folder, std::string(kPrefix) + std::to_string(step));
-}
-
 }  // namespace
 
 Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters,
                                               const AdamW& optimizer) {
-  const std::string final_folder = FolderOf(folder_, state.step);
+  const std::string final_folder = CheckpointFolderOf(folder_, state.step);
   const std::string part = JoinPath(folder_, "part");
   std::error_code error;
   std::filesystem::remove_all(part, error);
@@ -260,7 +206,7 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
                             WriteTensors(part, kOptimizerName, optimizer.state()));
   file.manifest.files = {model, moments};
   const std::string json = StateToJson(file);
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kStateName), json));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(part, kCheckpointStateName), json));
   Failpoint("before_checkpoint");
   // The folder exists if the run resumed from an older checkpoint and trained the step again.
   std::filesystem::remove_all(final_folder, error);
@@ -268,9 +214,9 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   if (error)
     return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
-  const auto steps = ListSteps(folder_);
+  const auto steps = CheckpointSteps(folder_);
   for (std::size_t i = kKept; i < steps.size(); ++i)
-    std::filesystem::remove_all(FolderOf(folder_, steps[i]), error);
+    std::filesystem::remove_all(CheckpointFolderOf(folder_, steps[i]), error);
   state.digest = Sha256Of(json);
   state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
   return state;
@@ -278,12 +224,12 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
 
 Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors& parameters,
                                                              AdamW& optimizer) {
-  const auto steps = ListSteps(folder_);
+  const auto steps = CheckpointSteps(folder_);
   for (const std::int64_t step : steps) {
-    auto state = LoadOne(FolderOf(folder_, step), parameters, optimizer);
+    auto state = LoadOne(CheckpointFolderOf(folder_, step), parameters, optimizer);
     if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
     Log(kWarn, "incomplete checkpoint skipped",
-        {{"folder", FolderOf(folder_, step)},
+        {{"folder", CheckpointFolderOf(folder_, step)},
          {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
   }
   if (steps.empty()) return std::optional<CheckpointState>();

@@ -30,6 +30,7 @@ Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha25
   *request.mutable_checkpoint() = ToProto(checkpoint);
   BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->RegisterLearner(request));
   learner_epoch_ = response.learner_epoch();
+  learner_secret_ = response.learner_secret();
   return LearnerStart{learner_epoch_, response.next_step()};
 }
 
@@ -42,6 +43,8 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
   PlanReply reply;
   if (!response.has_plan()) {
     reply.finished = response.run_state() == v1::RUN_STATE_FINISHED;
+    reply.stopping = response.run_state() == v1::RUN_STATE_STOPPING ||
+                     response.run_state() == v1::RUN_STATE_STOPPED;
     return reply;
   }
   auto plan = FromProto(response.plan());
@@ -65,6 +68,7 @@ Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step,
 Status CoordinatorSource::Commit(std::int64_t step) {
   v1::CommitRequest request;
   request.set_learner_epoch(learner_epoch_);
+  request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   *request.mutable_version() = ToProto(PolicyVersion{learner_epoch_, request.step(), ""});
   return client_->Commit(request);
@@ -73,6 +77,7 @@ Status CoordinatorSource::Commit(std::int64_t step) {
 Status CoordinatorSource::Announce(const WeightManifest& manifest) {
   v1::AnnounceWeightsRequest request;
   request.set_learner_epoch(learner_epoch_);
+  request.set_learner_secret(learner_secret_);
   *request.mutable_manifest() = ManifestToProto(manifest);
   return client_->AnnounceWeights(request);
 }
@@ -80,6 +85,7 @@ Status CoordinatorSource::Announce(const WeightManifest& manifest) {
 Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& digest) {
   v1::CheckpointedRequest request;
   request.set_learner_epoch(learner_epoch_);
+  request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_digest(digest);
   return client_->Checkpointed(request);

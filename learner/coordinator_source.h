@@ -44,6 +44,7 @@ class CoordinatorSource : public BatchSource {
  private:
   std::unique_ptr<CoordinatorClient> client_;
   std::uint64_t learner_epoch_ = 0;
+  std::string learner_secret_;  // on rank 0, which alone calls what needs it
 };
 
 }  // namespace buttress

@@ -2,10 +2,14 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
+#include "learner/unit_buffer.h"
 #include "lib/base/check.h"
+#include "lib/base/heap.h"
 
 namespace buttress {
 namespace {
@@ -39,37 +43,50 @@ Buffer BufferOf(const at::Tensor& tensor) {
 
 GradReducer::GradReducer(const std::vector<ParameterUnit>& units, Collective& collective,
                          std::chrono::milliseconds timeout)
-    : collective_(collective), timeout_(timeout) {
-  for (const ParameterUnit& unit : units) {
-    std::int64_t elements = 0;
-    for (const auto& [name, parameter] : unit.parameters) elements += parameter.numel();
-    const at::Tensor& any = unit.parameters.front().second;
-    const at::Tensor bucket =
-        at::zeros({elements}, any.options().dtype(at::kFloat).requires_grad(false));
-    first_.push_back(gradients_.size());
-    std::int64_t begin = 0;
-    for (const auto& [name, parameter] : unit.parameters) {
-      gradients_.push_back(bucket.narrow(0, begin, parameter.numel()).view(parameter.sizes()));
-      begin += parameter.numel();
-    }
-    buckets_.push_back(bucket);
+    : units_(units), collective_(collective), timeout_(timeout), buckets_(units.size()) {
+  std::size_t parameters = 0;
+  for (const ParameterUnit& unit : units_) {
+    first_.push_back(parameters);
+    parameters += unit.parameters.size();
+    for (const auto& [name, parameter] : unit.parameters)
+      bytes_ += parameter.numel() * static_cast<std::int64_t>(sizeof(float));
   }
+  gradients_.resize(parameters);
+}
+
+void GradReducer::Allocate(std::size_t unit) {
+  if (buckets_[unit].defined()) return;
+  ReturnFreedMemory();  // of activations, which a bucket is too large to reuse
+  UnitBuffer buffer = MakeUnitBuffer(units_[unit], at::kFloat);
+  buckets_[unit] = std::move(buffer.flat);
+  std::move(buffer.views.begin(), buffer.views.end(),
+            gradients_.begin() + static_cast<std::ptrdiff_t>(first_[unit]));
 }
 
 void GradReducer::Add(std::size_t unit, std::size_t index, const at::Tensor& gradient) {
+  Allocate(unit);
   gradients_[first_[unit] + index].add_(gradient);
 }
 
 void GradReducer::AddRows(std::size_t unit, std::size_t index, std::int64_t first,
                           const at::Tensor& gradient) {
+  Allocate(unit);
   gradients_[first_[unit] + index].narrow(0, first, gradient.size(0)).add_(gradient);
 }
 
-void GradReducer::Zero() {
-  for (at::Tensor& bucket : buckets_) bucket.zero_();
+void GradReducer::AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
+                            const at::Tensor& gradient_UD) {
+  Allocate(unit);
+  gradients_[first_[unit] + index].index_add_(0, rows_U, gradient_UD);
+}
+
+void GradReducer::Clear() {
+  std::fill(gradients_.begin(), gradients_.end(), at::Tensor());
+  std::fill(buckets_.begin(), buckets_.end(), at::Tensor());
 }
 
 Status GradReducer::Reduce() {
+  for (std::size_t unit = 0; unit < units_.size(); ++unit) Allocate(unit);
   if (collective_.size() == 1) return OkStatus();
   std::vector<std::unique_ptr<Work>> works;
   for (const at::Tensor& bucket : buckets_)
@@ -91,12 +108,6 @@ double GradReducer::Norm() const {
 
 void GradReducer::Scale(double factor) {
   for (at::Tensor& bucket : buckets_) bucket.mul_(factor);
-}
-
-std::int64_t GradReducer::bytes() const {
-  std::int64_t bytes = 0;
-  for (const at::Tensor& bucket : buckets_) bytes += static_cast<std::int64_t>(bucket.nbytes());
-  return bytes;
 }
 
 }  // namespace buttress

@@ -3,7 +3,9 @@
 #include <c10/util/StringUtil.h>
 #include <torch/types.h>
 
+#include <algorithm>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -14,8 +16,10 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
+#include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/measure/first_batch.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
@@ -28,6 +32,19 @@ std::string CheckpointFolder(const RunConfig& config) {
 std::string StepsPath(const RunConfig& config) { return JoinPath(config.local.out, "steps.jsonl"); }
 
 std::string WeightsFolder(const RunConfig& config) { return JoinPath(config.local.out, "weights"); }
+
+// The commonest reason for which completions of this rank's groups could not be scored.
+std::string UnscorableReason(const StepState& state) {
+  std::map<std::string, int> counts;
+  for (const FetchedGroup& fetched : state.groups) {
+    for (const Completion& completion : fetched.group.completions) {
+      if (completion.outcome == Outcome::kUnscorable) ++counts[completion.unscorable_reason];
+    }
+  }
+  const auto commonest =
+      std::ranges::max_element(counts, {}, [](const auto& count) { return count.second; });
+  return commonest == counts.end() ? "" : commonest->first;
+}
 
 bool LeaveRequested() { return CheckpointRequested() || ShutdownRequested(); }
 
@@ -47,7 +64,8 @@ LearnerJob::LearnerJob(const RunConfig& config, Collective& control, Collective&
       metrics_(metrics),
       credentials_(credentials),
       checkpoints_(CheckpointFolder(config)),
-      alarms_(config.local.learner.alarms) {}
+      alarms_(config.local.learner.alarms),
+      breaker_(config.local.learner.stop_when) {}
 
 LearnerJob::~LearnerJob() = default;
 
@@ -161,13 +179,37 @@ Status LearnerJob::TrainUntilEnd() {
       BUTTRESS_RETURN_IF_ERROR(Checkpoint());
       return Cancelled(c10::str("left on request; the checkpoint is of step ", version_.step));
     }
-    BUTTRESS_RETURN_IF_ERROR(FinishStep(state.measured));
+    if (state.end == StepEnd::kRunStopped) {
+      BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+      Log(kInfo, "an operator has stopped the run", {{"checkpoint", version_.step}});
+      return control_.Barrier();
+    }
+    BUTTRESS_RETURN_IF_ERROR(FinishStep(state));
+    if (!early_end_) continue;
+    if (early_end_->learned) break;
+    BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+    return NothingToLearn(early_end_->why);
   }
   return Finish();
 }
 
+// Rank 0 tells the others whether and why the run ends with this step.
+Status LearnerJob::AgreeOnEnd() {
+  std::int64_t end = early_end_ ? (early_end_->learned ? 2 : 1) : 0;
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.Broadcast({&end, 1, DType::kInt64}, 0)->Wait(timeout_).Annotate("end of the run"));
+  if (end == 0) return OkStatus();
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::string why,
+      BroadcastBytes(control_, early_end_ ? early_end_->why : "", 0, timeout_));
+  early_end_ = EarlyEnd{end == 2, why};
+  if (leads()) Log(kWarn, "the run ends early", {{"why", why}});
+  return OkStatus();
+}
+
 // Publishes the weights, records the step, and writes a checkpoint every checkpoint_interval steps.
-Status LearnerJob::FinishStep(StepMeasurements& measured) {
+Status LearnerJob::FinishStep(StepState& state) {
+  StepMeasurements& measured = state.measured;
   version_.step = static_cast<std::uint64_t>(next_step_);
   SetLogStep(next_step_, next_step_);
   const double published_from = MonotonicSeconds();
@@ -176,21 +218,31 @@ Status LearnerJob::FinishStep(StepMeasurements& measured) {
   measured.seconds_publish = now - published_from;
   measured.seconds_step = now - step_ended_;
   measured.seconds_checkpoint = checkpoint_seconds_;
+  if (leads()) {
+    measured.seconds_wait_weights = weight_sync_->seconds_waited() - weights_waited_;
+    weights_waited_ = weight_sync_->seconds_waited();
+    measured.unchanged_versions = static_cast<double>(weight_sync_->unchanged_versions());
+  }
+  MeasureSpeed(measured);
   measured.time_unix = static_cast<double>(RealClock().UnixMs()) / 1000;
   if (measured.seconds_step > 0)
     measured.tokens_per_second = measured.generated_tokens / measured.seconds_step;
   step_ended_ = now;
   checkpoint_seconds_ = 0;
-  if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(measured));
+  if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(state));
   metrics_.AddStep(measured);
+  BUTTRESS_RETURN_IF_ERROR(AgreeOnEnd());
   if (next_step_ % config_.run.checkpoint_interval == 0) return Checkpoint();
   return OkStatus();
 }
 
-// Observes the alarms, appends to steps.jsonl and logs.
-Status LearnerJob::Record(StepMeasurements& measured) {
+// Observes the alarms and the breaker, appends to steps.jsonl and logs.
+Status LearnerJob::Record(StepState& state) {
+  StepMeasurements& measured = state.measured;
   measured.alarms = alarms_.Observe(measured);
   measured.kl_average = alarms_.kl_average();
+  measured.acr_100 = alarms_.acr_100();
+  measured.acr_sigma = alarms_.acr_sigma();
   BUTTRESS_RETURN_IF_ERROR(AppendStep(StepsPath(config_), measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",
@@ -205,8 +257,17 @@ Status LearnerJob::Record(StepMeasurements& measured) {
         {{"alarm", std::string(AlarmName(alarm))},
          {"entropy", measured.entropy},
          {"kl_average", measured.kl_average},
-         {"distinct_share", measured.distinct_share}});
+         {"distinct_share", measured.distinct_share},
+         {"acr", measured.acr},
+         {"acr_effective", measured.acr_effective},
+         {"acr_expected_high", measured.acr_expected_high},
+         {"truncated_share", measured.truncated_share},
+         {"length_mean", measured.length_mean}});
   }
+  if (next_step_ == 1) {
+    for (const std::string& notice : FirstBatchNotices(measured)) Log(kWarn, notice);
+  }
+  early_end_ = breaker_.Observe(measured, UnscorableReason(state));
   return OkStatus();
 }
 

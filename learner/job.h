@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 #include "learner/checkpoint.h"
 #include "learner/coordinator_source.h"
@@ -15,6 +16,7 @@
 #include "lib/collectives/collective.h"
 #include "lib/config/run_config.h"
 #include "lib/measure/alarms.h"
+#include "lib/measure/breaker.h"
 #include "lib/policy/transformer.h"
 #include "lib/weights/weight_server.h"
 
@@ -31,8 +33,9 @@ class LearnerJob {
              const Credentials& credentials);
   ~LearnerJob();
 
-  // Returns OK once the last step of the run is settled and <out>/model is complete, kCancelled
-  // after a checkpoint on request.
+  // Returns OK once the last step of the run is settled, or nothing is left to learn, and
+  // <out>/model is complete, or after the checkpoint of a run that an operator stops; after a
+  // checkpoint, kCancelled on request and NothingToLearn if local.learner.stop_when says so.
   Status Run();
 
  private:
@@ -42,8 +45,9 @@ class LearnerJob {
   Status ShareState(CheckpointState& state);
   Status StartPublishing();
   Status TrainUntilEnd();
-  Status FinishStep(StepMeasurements& measured);
-  Status Record(StepMeasurements& measured);
+  Status FinishStep(StepState& state);
+  Status Record(StepState& state);
+  Status AgreeOnEnd();
   Status Publish();
   Status Checkpoint();
   Status Finish();
@@ -64,6 +68,7 @@ class LearnerJob {
 
   // Used on rank 0 only.
   AlarmMonitor alarms_;
+  Breaker breaker_;
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<WeightSync> weight_sync_;
@@ -71,7 +76,9 @@ class LearnerJob {
   PolicyVersion version_;  // of the current weights
   std::int64_t next_step_ = 1;
   std::int64_t checkpoint_step_ = -1;  // of the newest durable checkpoint
+  std::optional<EarlyEnd> early_end_;  // the same on all ranks after AgreeOnEnd
   double step_ended_ = 0;
+  double weights_waited_ = 0;      // WeightSync::seconds_waited at the end of the last step
   double checkpoint_seconds_ = 0;  // of the last checkpoint, until the next step records it
 };
 

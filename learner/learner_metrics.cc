@@ -31,7 +31,9 @@ void LearnerMetrics::AddStep(const StepMeasurements& step) {
     const std::string name = PrometheusName(row);
     const MetricLabels labels = of_rank ? rank_label_ : MetricLabels{};
     if (!IsCounter(row)) {
-      metrics_.Gauge(name, row.help, labels).Set(value);
+      // A gauge that no step has measured, such as those of a gate, does not exist.
+      if (std::isfinite(value)) gauges_.insert(name);
+      if (gauges_.contains(name)) metrics_.Gauge(name, row.help, labels).Set(value);
     } else if (std::isfinite(value)) {
       metrics_.Counter(name, row.help, labels).Increment(value);
     }

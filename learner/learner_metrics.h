@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 
@@ -12,7 +13,7 @@
 
 namespace buttress {
 
-// Updates are thread-safe.
+// Not thread-safe; scrapes run beside it.
 class LearnerMetrics {
  public:
   LearnerMetrics(Metrics& metrics, int rank, int world_size, int expected_world_size);
@@ -33,6 +34,7 @@ class LearnerMetrics {
   Metrics& metrics_;
   const MetricLabels rank_label_;
   const bool leads_;
+  std::set<std::string> gauges_;  // that were measured once
 };
 
 }  // namespace buttress

@@ -16,7 +16,9 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/metrics.h"
+#include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/umask.h"
 #include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
@@ -97,9 +99,9 @@ Result<std::unique_ptr<Liveness>> WatchRanks(const LearnerConfig& local, Collect
   return liveness;
 }
 
-// Whether a rank ends together with the others: at the end of the run, or on request.
+// Whether a rank ends together with the others: at the end of the run, early or not, or on request.
 bool HasLeft(const Status& status) {
-  return status.ok() || status.code() == StatusCode::kCancelled;
+  return status.ok() || status.code() == StatusCode::kCancelled || IsNothingToLearn(status);
 }
 
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
@@ -109,7 +111,8 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
   BUTTRESS_ASSIGN_OR_RETURN(const auto liveness, WatchRanks(local, control));
   control.Watch(liveness.get());
-  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(config.local.security));
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                            LoadCredentials(config.local.security, Program::kLearner));
   at::set_num_threads(static_cast<int>(local.threads));
   BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
                             OpenRankDevice({local.device, local.collective == CollectiveKind::kNccl,
@@ -241,6 +244,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    buttress::TightenUmask();
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
     return buttress::Report(buttress::StatusOf(e, "use a machine with more memory"));

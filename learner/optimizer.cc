@@ -16,45 +16,62 @@ bool IsMatrix(const at::Tensor& parameter) { return parameter.dim() >= 2; }
 
 }  // namespace
 
-AdamW::AdamW(NamedTensors parameters, const OptimConfig& options, std::uint64_t seed)
+AdamW::AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options,
+             std::uint64_t seed)
     : options_(options),
       seed_(seed),
-      parameters_(std::move(parameters)),
-      stochastic_(!parameters_.empty() && options.precision == OptimPrecision::kStochastic &&
-                  parameters_.front().second.scalar_type() == at::kBFloat16) {
-  BUTTRESS_CHECK(!parameters_.empty(), "AdamW needs at least one parameter");
+      stochastic_(options.precision == OptimPrecision::kStochastic &&
+                  units.front().parameters.front().second.scalar_type() == at::kBFloat16) {
+  for (const ParameterUnit& unit : units) AddUnit(unit);
+}
+
+void AdamW::AddUnit(const ParameterUnit& unit) {
   const at::ScalarType type = stochastic_ ? at::kBFloat16 : at::kFloat;
-  for (const auto& [name, parameter] : parameters_) {
-    first_.push_back(at::zeros_like(parameter.detach(), type));
-    second_.push_back(at::zeros_like(parameter.detach(), type));
-    state_.emplace_back("first." + name, first_.back());
-    state_.emplace_back("second." + name, second_.back());
-    if (stochastic_) continue;
-    masters_.push_back(parameter.detach().to(at::kFloat));  // no copy of float32
-    if (parameter.scalar_type() != at::kFloat)
-      state_.emplace_back("master." + name, masters_.back());
+  UnitState state{unit.parameters, {}, MakeUnitBuffer(unit, type), MakeUnitBuffer(unit, type)};
+  const bool copies = !stochastic_ && unit.parameters.front().second.scalar_type() != at::kFloat;
+  if (copies) state.masters = MakeUnitBuffer(unit, at::kFloat).views;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const auto& [name, parameter] = unit.parameters[i];
+    state_.emplace_back("first." + name, state.first.views[i]);
+    state_.emplace_back("second." + name, state.second.views[i]);
+    if (copies) {
+      state.masters[i].copy_(parameter.detach());
+      state_.emplace_back("master." + name, state.masters[i]);
+    } else if (!stochastic_) {
+      state.masters.push_back(parameter.detach());
+    }
   }
+  parameters_ += unit.parameters.size();
+  units_.push_back(std::move(state));
 }
 
 void AdamW::Step(const std::vector<at::Tensor>& gradients, double learning_rate) {
-  BUTTRESS_CHECK(gradients.size() == parameters_.size(), "one gradient for each parameter");
+  BUTTRESS_CHECK(gradients.size() == parameters_, "one gradient for each parameter");
   const at::NoGradGuard no_grad;
   ++steps_;
-  if (stochastic_) return UpdateStochastic(gradients, learning_rate);
-  UpdateFloat32(gradients, true, learning_rate);
-  UpdateFloat32(gradients, false, learning_rate);
+  std::size_t index = 0;
+  for (const UnitState& unit : units_) {
+    const at::Tensor* const of_unit = gradients.data() + index;
+    if (stochastic_) {
+      UpdateStochastic(unit, of_unit, static_cast<std::int64_t>(index), learning_rate);
+    } else {
+      UpdateFloat32(unit, of_unit, true, learning_rate);
+      UpdateFloat32(unit, of_unit, false, learning_rate);
+    }
+    index += unit.parameters.size();
+  }
 }
 
 // The fused kernels of LibTorch, and the bfloat16 copies of what they updated.
-void AdamW::UpdateFloat32(const std::vector<at::Tensor>& gradients, bool matrices,
-                          double learning_rate) {
+void AdamW::UpdateFloat32(const UnitState& unit, const at::Tensor* gradients, bool matrices,
+                          double learning_rate) const {
   std::vector<at::Tensor> masters, grads, first, second;
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    if (IsMatrix(parameters_[i].second) != matrices) continue;
-    masters.push_back(masters_[i]);
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    if (IsMatrix(unit.parameters[i].second) != matrices) continue;
+    masters.push_back(unit.masters[i]);
     grads.push_back(gradients[i]);
-    first.push_back(first_[i]);
-    second.push_back(second_[i]);
+    first.push_back(unit.first.views[i]);
+    second.push_back(unit.second.views[i]);
   }
   if (masters.empty()) return;
   // float32, as the kernels require; exact up to 2^24.
@@ -64,14 +81,16 @@ void AdamW::UpdateFloat32(const std::vector<at::Tensor>& gradients, bool matrice
                     options_.beta2, matrices ? options_.weight_decay : 0.0, options_.eps,
                     /*amsgrad=*/false,
                     /*maximize=*/false);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i].second;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const at::Tensor& parameter = unit.parameters[i].second;
     if (IsMatrix(parameter) == matrices && parameter.scalar_type() != at::kFloat)
-      parameter.copy_(masters_[i]);
+      parameter.copy_(unit.masters[i]);
   }
 }
 
-void AdamW::UpdateStochastic(const std::vector<at::Tensor>& gradients, double learning_rate) {
+// `index` is that of the unit's first parameter in the model, which keys the rounding.
+void AdamW::UpdateStochastic(const UnitState& unit, const at::Tensor* gradients, std::int64_t index,
+                             double learning_rate) const {
   const auto t = static_cast<double>(steps_);
   AdamWFactors factors;
   factors.step_size = static_cast<float>(learning_rate / (1 - std::pow(options_.beta1, t)));
@@ -79,12 +98,13 @@ void AdamW::UpdateStochastic(const std::vector<at::Tensor>& gradients, double le
   factors.beta2 = static_cast<float>(options_.beta2);
   factors.root_scale = static_cast<float>(1 / std::sqrt(1 - std::pow(options_.beta2, t)));
   factors.eps = static_cast<float>(options_.eps);
-  for (std::size_t i = 0; i < parameters_.size(); ++i) {
-    const at::Tensor& parameter = parameters_[i].second;
+  for (std::size_t i = 0; i < unit.parameters.size(); ++i) {
+    const at::Tensor& parameter = unit.parameters[i].second;
     const double decay = IsMatrix(parameter) ? options_.weight_decay : 0.0;
     factors.keep = static_cast<float>(1 - learning_rate * decay);
-    StochasticAdamWStep({gradients[i], parameter.detach(), first_[i], second_[i]}, factors,
-                        RoundingKeyOf(seed_, steps_, static_cast<std::int64_t>(i)));
+    StochasticAdamWStep(
+        {gradients[i], parameter.detach(), unit.first.views[i], unit.second.views[i]}, factors,
+        RoundingKeyOf(seed_, steps_, index + static_cast<std::int64_t>(i)));
   }
 }
 

@@ -3,12 +3,15 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "learner/unit_buffer.h"
 #include "lib/config/run_config.h"
+#include "lib/policy/transformer.h"
 
 namespace buttress {
 
@@ -22,9 +25,10 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 class AdamW {
  public:
   // `seed` keys stochastic rounding.
-  AdamW(NamedTensors parameters, const OptimConfig& options, std::uint64_t seed);
+  AdamW(const std::vector<ParameterUnit>& units, const OptimConfig& options, std::uint64_t seed);
 
-  // Makes one update. REQUIRES: one float32 gradient for each parameter, in their order.
+  // Makes one update, unit by unit. REQUIRES: one float32 gradient for each parameter, unit after
+  // unit.
   void Step(const std::vector<at::Tensor>& gradients, double learning_rate);
 
   // The number of updates so far, t of the bias correction.
@@ -39,16 +43,24 @@ class AdamW {
   void Resume(std::int64_t steps) { steps_ = steps; }
 
  private:
-  void UpdateFloat32(const std::vector<at::Tensor>& gradients, bool matrices, double learning_rate);
-  void UpdateStochastic(const std::vector<at::Tensor>& gradients, double learning_rate);
+  // The parameters of a unit, and one buffer for each value that the optimizer keeps of them.
+  struct UnitState {
+    NamedTensors parameters;
+    std::vector<at::Tensor> masters;  // the parameters themselves if they are float32
+    UnitBuffer first, second;
+  };
+
+  void AddUnit(const ParameterUnit& unit);
+  void UpdateFloat32(const UnitState& unit, const at::Tensor* gradients, bool matrices,
+                     double learning_rate) const;
+  void UpdateStochastic(const UnitState& unit, const at::Tensor* gradients, std::int64_t index,
+                        double learning_rate) const;
 
   const OptimConfig options_;
   const std::uint64_t seed_;
-  const NamedTensors parameters_;
   const bool stochastic_;
-  std::vector<at::Tensor> masters_;  // the parameters themselves if they are float32
-  std::vector<at::Tensor> first_;
-  std::vector<at::Tensor> second_;
+  std::vector<UnitState> units_;
+  std::size_t parameters_ = 0;
   NamedTensors state_;
   std::int64_t steps_ = 0;
 };

@@ -28,6 +28,10 @@ PhaseTimer::Span::~Span() {
   }
 }
 
+void PhaseTimer::WaitForDevice() const {
+  if (!device_.is_cpu()) Now().synchronize();
+}
+
 void PhaseTimer::Settle() {
   for (Phase& phase : phases_) {
     phase.end.synchronize();

@@ -32,6 +32,9 @@ class PhaseTimer {
 
   explicit PhaseTimer(c10::Device device) : device_(device) {}
 
+  // Waits until the device has done the work of its current stream. Returns at once on the CPU.
+  void WaitForDevice() const;
+
   // Waits until the device has done the phases that have ended, and adds their seconds.
   void Settle();
 

@@ -106,7 +106,7 @@ class SftRun {
         model_(model),
         examples_(std::move(examples)),
         indices_(examples_.size(), options.seed),
-        optimizer_(model.parameters(), optim_, options.seed),
+        optimizer_(model.units(), optim_, options.seed),
         reducer_(model.units(), tensors, kCollectiveTimeout) {}
 
   Status Train() {
@@ -124,7 +124,7 @@ class SftRun {
  private:
   Status Step(std::int64_t step) {
     const std::vector<const SftExample*> mine = DrawBatch();
-    reducer_.Zero();
+    reducer_.Clear();
     loss_ = 0;
     TokenBatch micro_batch;
     for (const SftExample* example : mine) {

@@ -14,8 +14,9 @@ namespace buttress {
 
 enum class StepEnd {
   kTrained,
-  kFinished,  // there is no such step: the run is over
-  kStopped,   // rank 0 was asked to leave before the step began
+  kFinished,    // there is no such step: the run is over
+  kStopped,     // rank 0 was asked to leave before the step began
+  kRunStopped,  // an operator stops the run: the job ends with success after a checkpoint
 };
 
 struct FetchedGroup {

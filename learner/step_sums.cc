@@ -2,7 +2,9 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 #include <vector>
 
@@ -11,18 +13,41 @@
 namespace buttress {
 namespace {
 
-double Ratio(double part, double whole) { return whole > 0 ? part / whole : 0.0; }
+double Ratio(double part, double whole) {
+  return whole > 0 ? part / whole : StepMeasurements::kNotMeasured;
+}
 
 double Number(std::int64_t count) { return static_cast<double>(count); }
 
 void MeasureCollapse(const CollapseCounts& counts, StepMeasurements& measured) {
   const double comparable = Number(counts.constant() + counts.mixed);
-  measured.acr = counts.acr();
+  measured.acr = Ratio(Number(counts.constant()), comparable);
   measured.acr_all_correct = Ratio(Number(counts.all_correct), comparable);
   measured.acr_all_wrong = Ratio(Number(counts.all_wrong), comparable);
   measured.acr_other = Ratio(Number(counts.other_constant), comparable);
   measured.groups = Number(counts.groups);
+  measured.groups_informative = Number(counts.mixed);
   measured.unscorable_groups = Number(counts.unscorable);
+}
+
+// The smallest age that `share` of the tokens do not exceed.
+double AgeQuantile(std::span<const double> counts, double tokens, double share) {
+  double below = 0;
+  for (std::size_t age = 0; age < counts.size(); ++age) {
+    below += counts[age];
+    if (below > 0 && below >= share * tokens) return static_cast<double>(age);
+  }
+  return StepMeasurements::kNotMeasured;
+}
+
+void MeasureAges(const StepSums& sums, StepMeasurements& measured) {
+  const auto counts = std::span(sums.values).subspan(StepSums::kAgeCounts, StepSums::kAgeBins);
+  const double tokens = std::accumulate(counts.begin(), counts.end(), 0.0);
+  measured.accepted_tokens = tokens;
+  measured.token_age_mean = Ratio(sums[StepSums::kAgeSum], tokens);
+  measured.token_age_p50 = AgeQuantile(counts, tokens, 0.5);
+  measured.token_age_p99 = AgeQuantile(counts, tokens, 0.99);
+  measured.freshness = Ratio(sums[StepSums::kFreshTokens], tokens);
 }
 
 void MeasureGradient(const GradientMass& mass, StepMeasurements& measured) {
@@ -59,6 +84,25 @@ void StepSums::AddGroup(const Group& group) {
   values[kResponses] += Number(probe.responses);
   values[kDistinct] += Number(probe.distinct);
   values[kFormatted] += Number(probe.formatted);
+}
+
+void StepSums::AddAges(const Completion& completion, std::int64_t step) {
+  const std::vector<Segment>& segments = completion.segments;
+  const TokenSpan all{0, static_cast<std::int32_t>(completion.token_ids.size())};
+  const std::span<const TokenSpan> spans = completion.trained_spans;
+  for (std::size_t i = 0; i < segments.size(); ++i) {
+    const std::int32_t end = i + 1 < segments.size() ? segments[i + 1].first_token : all.end;
+    std::int64_t tokens = 0;
+    for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans)
+      tokens +=
+          std::max(0, std::min(end, span.end) - std::max(segments[i].first_token, span.begin));
+    const std::int64_t age =
+        std::max<std::int64_t>(0, step - 1 - static_cast<std::int64_t>(segments[i].version.step));
+    const auto bin = static_cast<std::size_t>(std::min<std::int64_t>(age, kAgeBins - 1));
+    values[kAgeCounts + bin] += Number(tokens);
+    values[kAgeSum] += Number(tokens * age);
+    values[kFreshTokens] += Number(tokens) / Number(1 + age);
+  }
 }
 
 void StepSums::Add(const StepSums& other) {
@@ -108,6 +152,7 @@ void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measure
   measured.correction_truncated = mean(kCorrectionTruncated);
   measured.correction_masked = mean(kCorrectionMasked);
 
+  MeasureAges(sums, measured);
   measured.entropy = Ratio(sums[StepSums::kSampledNats], sums[StepSums::kSampledTokens]);
   measured.distinct_share = Ratio(sums[StepSums::kDistinct], sums[StepSums::kResponses]);
   measured.format_share = Ratio(sums[StepSums::kFormatted], sums[StepSums::kResponses]);
@@ -116,10 +161,18 @@ void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measure
 void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs,
                   StepMeasurements& measured) {
   MeasureCollapse(batch.collapse, measured);
+  measured.acr_effective = Ratio(Number(batch.groups_without_advantage), Number(batch.groups));
+  measured.acr_expected = batch.expected_acr.rate;
+  measured.acr_expected_high = batch.expected_acr.high;
+  measured.acr_excess = measured.acr - measured.acr_expected;
+  measured.near_collapse = Ratio(Number(batch.near_collapse), Number(batch.comparable_groups));
+  measured.truncated_share = Ratio(Number(batch.truncated), Number(batch.completions));
+  measured.length_mean = Ratio(Number(batch.generated_tokens), Number(batch.completions));
   measured.groups_replaced = Number(batch.groups_replaced);
   measured.groups_masked = Number(batch.groups_masked);
   measured.reward_mean = batch.reward_mean;
   measured.accuracy = batch.accuracy;
+  measured.completions = Number(batch.completions);
   measured.unscorable = Number(batch.unscorable);
   measured.tokens = Number(batch.tokens);
   measured.zero_advantage_share = Ratio(Number(batch.zero_advantage_tokens), Number(batch.tokens));

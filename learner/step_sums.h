@@ -16,6 +16,8 @@ namespace buttress {
 
 // The sums of one rank, and after an all-reduce those of all ranks.
 struct StepSums {
+  static constexpr std::size_t kAgeBins = 17;  // ages 0 to 15, and 16 with all above
+
   enum Index : std::size_t {
     kWeightCounts = static_cast<std::size_t>(LossMetric::kCount),  // kWeightBins of them
     kSampledNats = kWeightCounts + kWeightBins,                    // minus the recorded log-probs
@@ -25,6 +27,9 @@ struct StepSums {
     kFormatted,
     kKlMass,          // KlGradientMass of all tokens
     kConstantKlMass,  // and of those in groups with constant raw rewards
+    kAgeCounts,       // kAgeBins of them: accepted tokens by their age
+    kAgeSum = kAgeCounts + kAgeBins,
+    kFreshTokens,  // sum of 1 / (1 + age)
     kCount,
   };
 
@@ -41,6 +46,10 @@ struct StepSums {
   // Adds the recorded log-probs and the responses of a group, whether it is trained or not.
   void AddGroup(const Group& group);
 
+  // Adds the ages of the trained tokens of a completion in the loss of `step`. The age of a token
+  // is the number of versions from the one that sampled it to the one that the step starts from.
+  void AddAges(const Completion& completion, std::int64_t step);
+
   void Add(const StepSums& other);
 
   // Adds the metrics of one micro-batch. Waits for the device.
@@ -56,7 +65,7 @@ struct StepSums {
 void AppendTrainedLogprobs(const Completion& completion, std::vector<float>& logprobs);
 
 // Fills the measurements of loss, entropy and responses. Losses are means over the `updates` whose
-// losses are in the sums; shares are of the tokens in the loss and 0 if there are none. Pure.
+// losses are in the sums; shares and means over no tokens are kNotMeasured. Pure.
 void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measured);
 
 // Fills the measurements of the batch. `sums`, which went through the batch `epochs` times, adds

@@ -23,6 +23,7 @@ namespace {
 constexpr char kPlanFollows = 's';
 constexpr char kStillWaiting = 'w';
 constexpr char kRunFinished = 'f';
+constexpr char kRunStopped = 'o';
 constexpr char kStopRequested = 'x';
 
 // Rank 0 broadcasts at least this often, so that the timeout of the collective detects its death.
@@ -74,7 +75,7 @@ Trainer::Trainer(TrainerOptions options, LossOptions loss, Transformer& model,
       control_(control),
       source_(source),
       reducer_(model.units(), tensors, timeout_),
-      optimizer_(model.parameters(), options_.run.optim, options_.run.seed),
+      optimizer_(model.units(), options_.run.optim, options_.run.seed),
       phases_(std::make_unique<PhaseTimer>(model.parameters().front().second.device())) {}
 
 Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& stop_requested) {
@@ -104,7 +105,17 @@ Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& stat
   return Commit(state);
 }
 
+// Returns once every rank has come so far, so that a collective after it takes its own time only.
+Status Trainer::WaitForPeers(StepState& state) {
+  if (control_.size() == 1) return OkStatus();
+  phases_->WaitForDevice();
+  const Stopwatch watch(state.measured.seconds_wait_peers);
+  std::int64_t here = 1;
+  return control_.AllReduceSum({&here, 1, DType::kInt64})->Wait(timeout_).Annotate("peers");
+}
+
 Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepState& state) {
+  BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
   const Stopwatch watch(state.measured.seconds_wait);
   std::string message(1, kStillWaiting);
   while (message.front() == kStillWaiting) {
@@ -123,6 +134,7 @@ Status Trainer::AgreeOnPlan(const std::function<bool()>& stop_requested, StepSta
       return DataLoss("rank 0 broadcast an empty plan; start all ranks from the same build");
   }
   if (message.front() == kRunFinished) state.end = StepEnd::kFinished;
+  if (message.front() == kRunStopped) state.end = StepEnd::kRunStopped;
   if (message.front() == kStopRequested) state.end = StepEnd::kStopped;
   if (state.end != StepEnd::kTrained) return OkStatus();
   BUTTRESS_ASSIGN_OR_RETURN(state.assignment,
@@ -136,6 +148,7 @@ Result<std::string> Trainer::AskForPlan(StepState& state) {
   auto reply = source_.Plan(state.step, kPlanPoll);
   if (reply.status().code() == StatusCode::kCancelled) return std::string(1, kStopRequested);
   if (!reply.ok()) return reply.status();
+  if (reply->stopping) return std::string(1, kRunStopped);
   if (!reply->plan) return std::string(1, reply->finished ? kRunFinished : kStillWaiting);
   state.plan = *std::move(reply->plan);
   BUTTRESS_ASSIGN_OR_RETURN(Assignment assignment, AssignStep(state.plan, assignment_options_,
@@ -247,7 +260,14 @@ Status Trainer::MarkCovarianceTokens(StepState& state) {
 
 // Goes through the mini-batches, one update each, epoch after epoch.
 Status Trainer::MakeUpdates(StepState& state) {
-  for (const FetchedGroup& fetched : state.groups) state.sums.AddGroup(fetched.group);
+  for (const FetchedGroup& fetched : state.groups) {
+    state.sums.AddGroup(fetched.group);
+    for (const Completion& completion : fetched.group.completions) {
+      const std::size_t row = fetched.row(completion);
+      if (state.assignment.micro_batch[row] >= 0 && state.assignment.token_weights[row] != 0)
+        state.sums.AddAges(completion, state.step);
+    }
+  }
   const std::int64_t updates = state.assignment.updates();
   const std::int64_t planned = updates * options_.run.batch.epochs;
   for (std::int64_t n = 0; n < planned; ++n) {
@@ -263,13 +283,14 @@ Status Trainer::MakeUpdates(StepState& state) {
     const double done = static_cast<double>(n + 1) / static_cast<double>(planned);
     BUTTRESS_RETURN_IF_ERROR(Update(gradient, done, state));
   }
+  reducer_.Clear();  // the workers on this machine may need the memory while the learner waits
   return OkStatus();
 }
 
 // Returns the sums of the update on this rank.
 StepSums Trainer::ForwardBackward(StepState& state, std::int32_t update) {
   StepSums sums;
-  reducer_.Zero();
+  reducer_.Clear();
   for (std::int32_t round = 0; round < state.assignment.rounds_of(update); ++round) {
     MicroBatch batch = GatherMicroBatch(state, update, round);
     if (batch.tokens.empty()) continue;
@@ -340,6 +361,7 @@ LossInput Trainer::MakeLossInput(const MicroBatch& batch, const TokenLogprobs& c
 // Sums the gradient of an update over the ranks. All ranks use the norm and the KL of rank 0, so
 // that ranks on different machines cannot drift apart by their last bits.
 Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state) {
+  BUTTRESS_RETURN_IF_ERROR(WaitForPeers(state));
   const PhaseTimer::Span span(*phases_, state.measured.seconds_reduce);
   BUTTRESS_RETURN_IF_ERROR(reducer_.Reduce());
   if (control_.size() > 1) state.measured.reduced_bytes += static_cast<double>(reducer_.bytes());
@@ -357,7 +379,6 @@ Result<Trainer::Gradient> Trainer::Reduce(const StepSums& sums, StepState& state
 // `done` is the part of the step that is done with this update, in (0, 1].
 Status Trainer::Update(const Gradient& gradient, double done, StepState& state) {
   StepMeasurements& measured = state.measured;
-  const PhaseTimer::Span span(*phases_, measured.seconds_optimizer);
   const OptimConfig& optim = options_.run.optim;
   measured.lr = LearningRate(optim, static_cast<double>(state.step - 1) + done, options_.run.steps);
   if (!std::isfinite(gradient.norm)) {
@@ -376,9 +397,10 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
     ++measured.zero_gradient;
     if (optim.zero_gradient == ZeroGradient::kSkip) return OkStatus();
   }
+  BUTTRESS_RETURN_IF_ERROR(before_update_());
+  const PhaseTimer::Span span(*phases_, measured.seconds_optimizer);
   if (optim.clip_grad > 0 && gradient.norm > optim.clip_grad)
     reducer_.Scale(optim.clip_grad / gradient.norm);
-  BUTTRESS_RETURN_IF_ERROR(before_update_());
   optimizer_.Step(reducer_.gradients(), measured.lr);
   ++measured.updates;
   return OkStatus();

@@ -79,6 +79,7 @@ class Trainer {
 
   Status Run(const std::function<bool()>& stop_requested, StepState& state);
   Status AgreeOnPlan(const std::function<bool()>& stop_requested, StepState& state);
+  Status WaitForPeers(StepState& state);
   Status Fetch(StepState& state);
   Status SubtractKlFromRewards(StepState& state);
   Status MarkCovarianceTokens(StepState& state);

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <utility>
 
+#include "lib/base/clock.h"
 #include "lib/policy/exception_status.h"
 #include "lib/policy/transformer.h"
 
@@ -50,7 +51,10 @@ Status WeightSync::BeforeUpdate() {
   if (const auto copy = copy_.lock()) copy->BlockStream();
   MutexLock lock(mutex_);
   const auto read = [this]() REQUIRES(mutex_) { return !reading_; };
-  return changed_.WaitFor(mutex_, kMaxPublish, read) ? OkStatus() : TooSlow();
+  const double began = MonotonicSeconds();
+  const bool done = changed_.WaitFor(mutex_, kMaxPublish, read);
+  seconds_waited_ += MonotonicSeconds() - began;
+  return done ? OkStatus() : TooSlow();
 }
 
 void WeightSync::DoneReading() {
@@ -61,7 +65,9 @@ void WeightSync::DoneReading() {
 
 Status WeightSync::Drain() {
   MutexLock lock(mutex_);
+  const double began = MonotonicSeconds();
   const bool idle = changed_.WaitFor(mutex_, kMaxPublish, [this] { return pending_ == 0; });
+  seconds_waited_ += MonotonicSeconds() - began;
   return idle ? failure_ : TooSlow();
 }
 
@@ -100,6 +106,11 @@ Status WeightSync::Send(Snapshot snapshot) {
   DoneReading();
   BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest,
                             publisher_.Commit(std::move(snapshot.canaries)));
+  {
+    const MutexLock lock(mutex_);
+    unchanged_ = manifest.version.digest == digest_ ? unchanged_ + 1 : 0;
+    digest_ = manifest.version.digest;
+  }
   return announce_(manifest);
 }
 

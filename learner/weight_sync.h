@@ -46,6 +46,15 @@ class WeightSync {
   // Waits until the last version is announced. Returns the first error, if there was one.
   Status Drain();
 
+  // The versions in a row, up to the newest that is published, with the weights of the one before.
+  std::int64_t unchanged_versions() EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    return unchanged_;
+  }
+
+  // How long the methods above have waited for the thread, in all.
+  double seconds_waited() const { return seconds_waited_; }
+
  private:
   struct Snapshot {
     PolicyVersion version;
@@ -60,12 +69,15 @@ class WeightSync {
   WeightPublisher& publisher_;
   const Announce announce_;
   std::weak_ptr<const ParameterCopy> copy_;  // expired once it is written
+  double seconds_waited_ = 0;                // the caller's
   BoundedQueue<Snapshot> queue_{1};
   Mutex mutex_;
   CondVar changed_;
   std::int64_t pending_ GUARDED_BY(mutex_) = 0;
   bool reading_ GUARDED_BY(mutex_) = false;  // the parameters themselves
   Status failure_ GUARDED_BY(mutex_);
+  std::string digest_ GUARDED_BY(mutex_);  // of the newest version's weights
+  std::int64_t unchanged_ GUARDED_BY(mutex_) = 0;
   std::thread thread_;
 };
 

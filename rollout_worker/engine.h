@@ -29,10 +29,13 @@ struct SampleRequest {
   SampleId id;
   std::vector<std::int32_t> prompt_token_ids;
   SamplingParams sampling;  // the random stream of the sample depends only on `seed`
+  // The oldest version that may sample it, for engines whose servers have different versions.
+  PolicyVersion min_version = {};
 };
 
-// The result of one sample: finished (stop, length), failed (error) or cancelled (abort). Not
-// scored.
+// The result of one sample: finished (stop, length), failed (error), cancelled (abort), or given
+// back because no server could sample it for some time (abort with kUnavailable), which is no fault
+// of the sample. Not scored.
 struct EngineResult {
   SampleId id;
   Completion completion;
@@ -46,8 +49,13 @@ enum class InFlight { kKeep, kAbort, kDrain };
 // The state of one inference server.
 struct ServerState {
   std::string url;
-  bool healthy = false;  // according to the last health check
-  bool serving = false;  // it has the current weights and receives requests
+  bool healthy = false;            // according to the last health check
+  bool serving = false;            // it has proven its weights and receives requests
+  std::uint64_t weights_step = 0;  // of the version that it proved last
+  std::int64_t losses = 0;         // times it went from serving to not serving, updates apart
+  std::int64_t restarts = 0;       // times its process was another than before
+  std::int64_t completions = 0;    // that it completed
+  std::int64_t tokens = 0;         // that it sent
 
   bool operator==(const ServerState&) const = default;
 };
@@ -61,6 +69,8 @@ struct EngineStats {
   // nats, and the number of updates after which a server's weights had not changed.
   double canary_difference = 0;
   std::int64_t unchanged_weights = 0;
+  // False while no external server serves and none loads weights.
+  bool available = true;
   std::vector<ServerState> servers;  // empty for the embedded engine
 };
 
@@ -80,10 +90,19 @@ class InferenceEngine {
   virtual std::vector<EngineResult> Poll(std::chrono::milliseconds timeout) = 0;
 
   // Replaces the weights between decode steps and blocks until that is done. On failure the old
-  // weights stay loaded. REQUIRES: `manifest.folder` is local and verified.
+  // weights stay loaded. An engine with several servers returns once the first has the new weights;
+  // the others follow. REQUIRES: `manifest.folder` is local and verified.
   virtual Status UpdateWeights(const WeightManifest& manifest, InFlight in_flight) = 0;
 
-  // Returns the version that a sample submitted now would start with.
+  // Makes the current UpdateWeights return kCancelled instead of waiting for a server, because a
+  // newer version is known; servers that load weights go on.
+  virtual void InterruptUpdate() {}
+
+  // Makes UpdateWeights, now and later, return kCancelled instead of waiting for a server.
+  virtual void StopUpdates() {}
+
+  // Returns the version that a sample submitted now would start with; of several servers, the
+  // newest that any has proven.
   virtual PolicyVersion version() const = 0;
 
   virtual EngineStats stats() const = 0;

@@ -139,15 +139,8 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
                                .batch_invariant = options.worker.batch_invariant});
   const auto rows = static_cast<std::int64_t>(file->size());
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const EvalResult result,
-      Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions).Run(sampling));
-  if (result.correct + result.wrong == 0) {
-    return DataLoss(c10::str("verifier '", options.reward.verifier, "' could score none of ",
-                             result.completions, " completions; check that it fits the answers in ",
-                             options.prompts));
-  }
-  return result;
+  return Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
+      .Run(sampling);
 }
 
 }  // namespace buttress

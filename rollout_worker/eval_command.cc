@@ -1,11 +1,13 @@
 #include <c10/util/StringUtil.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 
 #include "lib/base/file.h"
+#include "lib/base/nothing_to_learn.h"
 #include "lib/config/load.h"
 #include "rollout_worker/eval.h"
 #include "rollout_worker/model_commands/model_flags.h"
@@ -162,7 +164,8 @@ void PrintRates(const EvalResult& result, const Flags& flags) {
 
 Status Report(const EvalResult& result, const Flags& flags) {
   nlohmann::ordered_json json;
-  json["accuracy"] = result.accuracy();
+  const bool scored = result.correct + result.wrong > 0;
+  json["accuracy"] = scored ? nlohmann::ordered_json(result.accuracy()) : nullptr;
   json["prompts"] = result.prompts;
   json["completions"] = result.completions;
   json["correct"] = result.correct;
@@ -178,8 +181,10 @@ Status Report(const EvalResult& result, const Flags& flags) {
   if (flags.json) {
     std::printf("%s\n", json.dump().c_str());
   } else {
-    std::printf("accuracy %.1f %% (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
-                100 * result.accuracy(), static_cast<long long>(result.correct),
+    const std::string accuracy =
+        scored ? c10::str(std::round(1000 * result.accuracy()) / 10, " %") : "-";
+    std::printf("accuracy %s (%lld of %lld; %lld unscorable, %lld truncated), %.0f tokens/s\n",
+                accuracy.c_str(), static_cast<long long>(result.correct),
                 static_cast<long long>(result.correct + result.wrong),
                 static_cast<long long>(result.unscorable), static_cast<long long>(result.truncated),
                 static_cast<double>(result.tokens) / result.seconds);
@@ -191,7 +196,11 @@ Status Report(const EvalResult& result, const Flags& flags) {
 Status EvalByFlags(const Flags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const EvalOptions options, OptionsFrom(flags));
   BUTTRESS_ASSIGN_OR_RETURN(const EvalResult result, Evaluate(options));
-  return Report(result, flags);
+  BUTTRESS_RETURN_IF_ERROR(Report(result, flags));
+  if (result.unscorable == 0 || result.correct + result.wrong > 0) return OkStatus();
+  return NothingToLearn(c10::str("none of ", result.unscorable,
+                                 " completions could be scored; try the verifier with `buttress "
+                                 "verify`"));
 }
 
 }  // namespace

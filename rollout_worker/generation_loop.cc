@@ -1,5 +1,7 @@
 #include "rollout_worker/generation_loop.h"
 
+#include <algorithm>
+
 #include "lib/base/clock.h"
 #include "lib/base/log.h"
 #include "lib/base/out_of_memory.h"
@@ -64,6 +66,11 @@ void GenerationLoop::Poll() {
   const EngineStats stats = engine_.stats();
   metrics_.requests_in_flight.Set(static_cast<double>(stats.running + stats.waiting));
   if (stats.servers != servers_) metrics_.SetServers(servers_ = stats.servers);
+  // An engine that started from the model folder has no digest until its first update.
+  const bool proven = !engine_.version().digest.empty() &&
+                      std::ranges::all_of(stats.servers, &ServerState::serving);
+  metrics_.weights_proven.Set(proven ? 1 : 0);
+  metrics_.SetProofs(stats);
   const bool generating = stats.running + stats.waiting > 0;
   const bool scoring = scoring_.inside() > 0;
   const WaitReason reason = CurrentWait(stats);
@@ -92,6 +99,12 @@ WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {
 void GenerationLoop::HandleResult(EngineResult result) {
   metrics_.Count(result.completion);
   const FinishReason reason = result.completion.finish_reason;
+  if (reason == FinishReason::kAbort && result.status.code() == StatusCode::kUnavailable) {
+    if (!groups_.IsWanted(result.id)) return;
+    Log(kWarn, "no server samples; the worker returns the lease",
+        {{"group", result.id.group_id}, {"error", result.status.ToString()}});
+    return Return(result.id, ReturnReason::kWeightsUnavailable);
+  }
   if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
     HandleFailure(result.id, result.status);
     return;
@@ -118,8 +131,11 @@ void GenerationLoop::ReturnLease(const SampleId& id, const Status& status) {
       {{"group", id.group_id}, {"error", status.ToString()}});
   if (++failures_in_a_row_ == kMaxFailures)
     SetBroken(Unavailable("the engine failed on many groups in a row; see the warnings above"));
-  for (const SampleId& sample : groups_.Return(id.lease(), ReturnReason::kEngineFailed))
-    engine_.Cancel(sample);
+  Return(id, ReturnReason::kEngineFailed);
+}
+
+void GenerationLoop::Return(const SampleId& id, ReturnReason reason) {
+  for (const SampleId& sample : groups_.Return(id.lease(), reason)) engine_.Cancel(sample);
 }
 
 }  // namespace buttress

@@ -45,6 +45,7 @@ class GenerationLoop {
   void HandleResult(EngineResult result);
   void HandleFailure(const SampleId& id, const Status& status);
   void ReturnLease(const SampleId& id, const Status& status);
+  void Return(const SampleId& id, ReturnReason reason);
   void SetBroken(Status status) EXCLUDES(mutex_);
   WaitReason CurrentWait(const EngineStats& stats) const;
 

@@ -28,6 +28,7 @@ SampleRequest WorkerLease::RequestFor(std::int32_t index) const {
   request.id = {lease.ref.group_id, lease.ref.lease_epoch, index};
   request.prompt_token_ids = lease.prompt_token_ids;
   request.sampling = lease.sampling;
+  request.min_version = lease.min_version;
   request.sampling.seed = MixSeed(lease.sampling.seed, static_cast<std::uint64_t>(index));
   return request;
 }

@@ -9,6 +9,7 @@
 
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/umask.h"
 #include "lib/config/load.h"
 #include "lib/policy/exception_status.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -69,6 +70,7 @@ int Run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
+    buttress::TightenUmask();
     return buttress::Run(argc, argv);
   } catch (const std::exception& e) {
     return buttress::Report(buttress::StatusOf(e, "lower the sizes that --help lists"));

@@ -1,8 +1,5 @@
 #include "rollout_worker/run_worker.h"
 
-#include <unistd.h>
-
-#include <climits>
 #include <memory>
 #include <random>
 #include <string>
@@ -18,9 +15,9 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "lib/weights/fetcher.h"
-#include "lib/weights/part_file.h"
 #include "lib/weights/weight_server.h"
 #include "rollout_worker/worker.h"
+#include "rollout_worker/worker_id.h"
 
 namespace buttress {
 namespace {
@@ -33,18 +30,6 @@ constexpr std::int64_t kSubmitPatienceMs = 5000;
 // A weight transfer without a byte for this long fails over to the next source.
 constexpr std::int64_t kWeightsProgressMs = 10000;
 constexpr int kWeightVersionsKept = 2;
-
-Result<std::string> WorkerId(const WorkerConfig& config) {
-  if (!config.id.empty()) {
-    if (IsPlainFileName(config.id)) return config.id;
-    return InvalidArgument("local.worker.id = '" + config.id +
-                           "' becomes part of file names; use letters, digits, '-' and '_'");
-  }
-  char host[HOST_NAME_MAX + 1] = {};
-  if (::gethostname(host, HOST_NAME_MAX) != 0)
-    return Unavailable("this machine has no host name; set local.worker.id");
-  return std::string(host) + "-" + std::to_string(::getpid());
-}
 
 std::uint64_t RandomIncarnation() {
   std::random_device device;
@@ -113,9 +98,10 @@ Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config,
 
 Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceEngine& engine) {
   const LocalSettings& local = config.local;
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string worker_id, WorkerId(local.worker));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string worker_id, WorkerIdOf(local.worker));
   SetLogRole("rollout_worker/" + worker_id);
-  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials, LoadCredentials(local.security));
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                            LoadCredentials(local.security, Program::kWorker));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
   BUTTRESS_ASSIGN_OR_RETURN(const auto scoring,

@@ -1,15 +1,20 @@
 #include "rollout_worker/scoring_pool.h"
 
+#include <fmt/core.h>
+
+#include <algorithm>
 #include <atomic>
-#include <cmath>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "lib/base/bounded_queue.h"
+#include "lib/base/log.h"
+#include "lib/base/reward_bounds.h"
 #include "lib/base/sync.h"
 #include "lib/verify/extract.h"
 #include "rollout_worker/response_text.h"
@@ -18,7 +23,6 @@ namespace buttress {
 namespace {
 
 constexpr std::chrono::milliseconds kIdleWait(200);
-constexpr std::size_t kMaxAnswerBytes = 256;
 constexpr std::string_view kTimeout = "timeout";
 
 // The metrics of one verifier.
@@ -58,6 +62,12 @@ struct VerifierMetrics {
   prometheus::Counter& timeout;
   prometheus::Histogram& seconds;
 };
+
+bool InBounds(const Verdict& verdict, double reward) {
+  return IsReward(verdict.raw_reward) && IsReward(reward) &&
+         std::ranges::all_of(verdict.parts,
+                             [](const VerdictPart& part) { return IsReward(part.raw_reward); });
+}
 
 class ThreadedScoringPool : public ScoringPool {
  public:
@@ -151,13 +161,15 @@ class ThreadedScoringPool : public ScoringPool {
       sent.push_back(i);
       batch.push_back(MakeRequest(requests[i], responses[i]));
     }
+    const Verifier& verifier = verifiers_->For(requests.front().source);
     if (!batch.empty()) {
-      std::vector<Verdict> judged = verifiers_->For(requests.front().source).VerifyBatch(batch);
+      std::vector<Verdict> judged = verifier.VerifyBatch(batch);
       BUTTRESS_CHECK(judged.size() == batch.size(), "a verdict for each request");
       for (std::size_t i = 0; i < sent.size(); ++i) verdicts[sent[i]] = std::move(judged[i]);
     }
     const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
-    const bool late = clock_.MonotonicMs() - started_ms > options_.timeout.count();
+    const bool late =
+        !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > options_.timeout.count();
     for (std::size_t i = 0; i < sent.size() && options_.second; ++i)
       options_.second->Check(requests[sent[i]].id, batch[i], verdicts[sent[i]]);
     for (std::size_t i = 0; i < requests.size(); ++i) {
@@ -192,9 +204,10 @@ class ThreadedScoringPool : public ScoringPool {
   void Fill(ScoreRequest& request, Verdict verdict, double seconds) {
     std::string name(verifiers_->NameFor(request.source));
     const double reward = ShapedReward(verdict);
-    if (verdict.outcome != Outcome::kUnscorable &&
-        (!std::isfinite(verdict.raw_reward) || !std::isfinite(reward)))
-      verdict = Unscorable("verifier gave a reward that is not finite");
+    if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
+      verdict = Unscorable(fmt::format(
+          "the verifier gave raw reward {} and reward {}; expected numbers in [-{}, {}]",
+          verdict.raw_reward, reward, kMaxReward, kMaxReward));
     if (verdict.parts.empty()) {
       verdict.parts.push_back({std::move(name), 1, verdict.outcome, verdict.raw_reward,
                                verdict.unscorable_reason, seconds});
@@ -209,11 +222,25 @@ class ThreadedScoringPool : public ScoringPool {
         completion.components.push_back(
             {.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
     }
+    if (verdict.outcome == Outcome::kUnscorable) Tell(request.id, verdict.unscorable_reason);
     completion.outcome = verdict.outcome;
     completion.raw_reward = verdict.outcome == Outcome::kUnscorable ? 0 : verdict.raw_reward;
     completion.reward = verdict.outcome == Outcome::kUnscorable ? 0 : reward;
-    completion.unscorable_reason = std::move(verdict.unscorable_reason);
-    completion.extracted_answer = FirstBytes(verdict.given, kMaxAnswerBytes);
+    completion.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
+    completion.extracted_answer = FirstBytes(verdict.given, kMaxExtractedBytes);
+  }
+
+  // Logs the first completion of each kind without a verdict. A kind is the reason up to its first
+  // digit, quote or colon.
+  void Tell(const SampleId& id, std::string reason) {
+    constexpr std::size_t kMostKinds = 50;
+    std::ranges::replace(reason, '\n', ' ');
+    {
+      const MutexLock lock(mutex_);
+      const std::string kind = reason.substr(0, reason.find_first_of("0123456789'\":"));
+      if (told_.size() >= kMostKinds || !told_.insert(kind).second) return;
+    }
+    Log(kWarn, "no verdict, " + reason, {{"group", id.group_id}, {"index", id.index}});
   }
 
   const std::unique_ptr<const VerifierSet> verifiers_;
@@ -224,6 +251,8 @@ class ThreadedScoringPool : public ScoringPool {
   BoundedQueue<ScoreRequest> requests_;
   BoundedQueue<ScoredCompletion> results_;
   std::atomic<std::size_t> inside_ = 0;
+  Mutex mutex_;
+  std::set<std::string> told_ GUARDED_BY(mutex_);  // kinds of reasons
   std::vector<std::jthread> threads_;
 };
 

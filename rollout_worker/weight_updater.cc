@@ -28,6 +28,7 @@ void WeightUpdater::Stop() {
     stopped_ = true;
     changed_.NotifyAll();
   }
+  engine_.StopUpdates();
   if (thread_.joinable()) thread_.join();
 }
 
@@ -40,6 +41,7 @@ bool WeightUpdater::Request(WeightManifest manifest) {
     if (requested_->version == manifest.version) requested_ = std::move(manifest);
     return false;
   }
+  if (requested_.has_value()) engine_.InterruptUpdate();
   requested_ = std::move(manifest);
   changed_.NotifyAll();
   return true;
@@ -85,10 +87,7 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
     if (stopped_) return Cancelled("stopped");
   }
   const Status applied = engine_.UpdateWeights(*fetched, InFlight::kKeep);
-  const EngineStats stats = engine_.stats();
-  metrics_.canary_difference.Set(stats.canary_difference);
-  metrics_.unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) -
-                                       metrics_.unchanged_weights.Value());
+  if (applied.code() == StatusCode::kCancelled) return applied;
   if (!applied.ok()) {
     RecordFailure(WeightStage::kApply, manifest, applied);
     return applied;

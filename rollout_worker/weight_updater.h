@@ -28,7 +28,8 @@ class WeightUpdater {
 
   void Start();
 
-  // Ends the thread after the current transfer. Idempotent.
+  // Ends the thread after the current transfer, without waiting for a server that loads weights.
+  // Idempotent.
   void Stop();
 
   // Requests that this version be loaded; a newer request replaces it. Returns false if the version

@@ -47,7 +47,7 @@ Status Worker::Run() {
   submitter_.Start();
   parts_.metrics.SetState(WorkerState::kRunning);
   const Status status = ExchangeLoop();
-  if (status.ok() && !run_finished_) Drain();
+  if (status.ok() && !run_ended_) Drain();
   submitter_.Stop();
   generation_.Stop();
   weights_.Stop();
@@ -72,8 +72,8 @@ Status Worker::ExchangeLoop() {
     const Result<bool> news = Exchange();
     if (StopRequested()) break;  // a stop cancels the call
     if (!news.ok()) return news.status();
-    if (run_finished_) {
-      Log(kInfo, "the run is finished");
+    if (run_ended_) {
+      Log(kInfo, "the run has ended");
       return OkStatus();
     }
     if (!*news) seen = groups_.WaitForChange(seen, kGather);
@@ -83,13 +83,13 @@ Status Worker::ExchangeLoop() {
 
 Result<bool> Worker::Exchange() {
   const bool draining = StopRequested();
-  const bool weights_missing = weights_.failing_ms() > options_.weights_patience_ms;
-  if (weights_missing) groups_.ReturnWaiting(ReturnReason::kWeightsUnavailable);
+  const bool unable =
+      weights_.failing_ms() > options_.weights_patience_ms || !parts_.engine.stats().available;
+  if (unable) groups_.ReturnWaiting(ReturnReason::kWeightsUnavailable);
   v1::ExchangeRequest request;
   groups_.Fill(request);
   request.set_draining(draining);
-  request.set_capacity(draining || weights_missing ? 0
-                                                   : static_cast<std::uint32_t>(groups_.room()));
+  request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
   // Without capacity the coordinator answers at once: a parked call could not offer room that
   // becomes free meanwhile.
@@ -117,7 +117,12 @@ bool Worker::Apply(const v1::ExchangeResponse& response) {
     }
   }
   for (const v1::Lease& lease : response.leases()) AddLease(lease);
-  run_finished_ = response.run_state() == v1::RUN_STATE_FINISHED;
+  run_ended_ = response.run_state() == v1::RUN_STATE_FINISHED ||
+               response.run_state() == v1::RUN_STATE_STOPPED;
+  if (response.order() == v1::WORKER_ORDER_DRAIN && !drain_requested_) {
+    Log(kInfo, "an operator drains this worker");
+    RequestDrain();
+  }
   return news;
 }
 
@@ -143,7 +148,7 @@ void Worker::Drain() {
   const std::int64_t deadline = RealClock().MonotonicMs() + options_.drain_ms;
   std::int64_t next_exchange = 0;
   std::uint64_t seen = 0;
-  while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_finished_) {
+  while (groups_.counts().held > 0 && RealClock().MonotonicMs() < deadline && !run_ended_) {
     if (RealClock().MonotonicMs() >= next_exchange) {
       const Status status = Exchange().status();
       if (!status.ok())

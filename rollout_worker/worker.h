@@ -81,7 +81,8 @@ class Worker {
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
-  // Works until the run is finished or a stop is requested, and returns OK. kUnavailable if the
+  // Works until the run is finished or stopped, an operator drains this worker, or a stop is
+  // requested, and returns OK. kUnavailable if the
   // coordinator cannot be reached for as long as the client retries, or if the engine is broken;
   // OutOfMemory if the memory of the engine does not suffice; kInvalidArgument if the configuration
   // differs from the coordinator's.
@@ -108,7 +109,7 @@ class Worker {
   GenerationLoop generation_;
   Submitter submitter_;
   std::atomic<bool> drain_requested_{false};
-  bool run_finished_ = false;
+  bool run_ended_ = false;  // finished or stopped
 };
 
 }  // namespace buttress

@@ -71,6 +71,10 @@ WorkerMetrics::WorkerMetrics(Metrics& all)
                                 "Bytes of complete groups that are not acknowledged yet.")),
       weights_version(
           metrics.Gauge("buttress_worker_weights_version", "Step of the loaded weights.")),
+      weights_proven(metrics.Gauge("buttress_worker_weights_proven",
+                                   "1 if what samples is what the learner published: the digest of "
+                                   "the loaded files is the manifest's, and every server has "
+                                   "proven its weights.")),
       weight_update_seconds(metrics.Histogram("buttress_worker_weight_update_seconds",
                                               "Time to fetch, verify and load a version.",
                                               {0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300})),
@@ -108,15 +112,41 @@ void WorkerMetrics::CountWait(WaitReason reason, double seconds) {
 void WorkerMetrics::SetServers(const std::vector<ServerState>& servers) {
   for (const ServerState& server : servers) {
     const MetricLabels labels = {{"server", server.url}};
+    const auto raise = [](prometheus::Counter& counter, std::int64_t value) {
+      counter.Increment(static_cast<double>(value) - counter.Value());
+    };
     metrics
         .Gauge("buttress_worker_server_healthy",
                "1 if the vLLM server's last health check was answered in time.", labels)
         .Set(server.healthy ? 1 : 0);
     metrics
         .Gauge("buttress_worker_server_serving",
-               "1 if the vLLM server has proven the current weights and gets completions.", labels)
+               "1 if the vLLM server has proven its weights and gets completions.", labels)
         .Set(server.serving ? 1 : 0);
+    metrics
+        .Gauge("buttress_worker_server_weights_version",
+               "Step of the version that the vLLM server proved last.", labels)
+        .Set(static_cast<double>(server.weights_step));
+    raise(metrics.Counter("buttress_worker_server_losses_total",
+                          "Times the vLLM server was lost: dead, hung, slow, or without weights.",
+                          labels),
+          server.losses);
+    raise(metrics.Counter("buttress_worker_server_restarts_total",
+                          "Times the vLLM server came back as another process.", labels),
+          server.restarts);
+    raise(metrics.Counter("buttress_worker_server_completions_total",
+                          "Completions that the vLLM server ended.", labels),
+          server.completions);
+    raise(metrics.Counter("buttress_worker_server_tokens_total",
+                          "Tokens that the vLLM server sent.", labels),
+          server.tokens);
   }
+}
+
+void WorkerMetrics::SetProofs(const EngineStats& stats) {
+  canary_difference.Set(stats.canary_difference);
+  unchanged_weights.Increment(static_cast<double>(stats.unchanged_weights) -
+                              unchanged_weights.Value());
 }
 
 void WorkerMetrics::Count(const WeightTransfer& transfer) {

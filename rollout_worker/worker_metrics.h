@@ -36,8 +36,10 @@ struct WorkerMetrics {
   // Counts a transfer of weights by gRPC.
   void Count(const WeightTransfer& transfer);
 
-  // Sets the health of the inference servers (generation loop).
+  // Sets the states of the inference servers, and what the proofs of their weights found
+  // (generation loop).
   void SetServers(const std::vector<ServerState>& servers);
+  void SetProofs(const EngineStats& stats);
 
   Metrics& metrics;
   std::array<prometheus::Gauge*, 4> state;
@@ -61,9 +63,10 @@ struct WorkerMetrics {
   prometheus::Gauge& leases_held;         // exchange loop
   prometheus::Gauge& spool_bytes;         // exchange loop
   prometheus::Gauge& weights_version;     // weight updater
+  prometheus::Gauge& weights_proven;      // generation loop
   prometheus::Histogram& weight_update_seconds;
-  prometheus::Gauge& canary_difference;    // weight updater
-  prometheus::Counter& unchanged_weights;  // weight updater
+  prometheus::Gauge& canary_difference;    // generation loop
+  prometheus::Counter& unchanged_weights;  // generation loop
   prometheus::Counter& submit_retries;     // submitter
 };
 

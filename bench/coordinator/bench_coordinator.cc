@@ -17,6 +17,7 @@
 #include "lib/base/file.h"
 #include "lib/base/random.h"
 #include "lib/config/load.h"
+#include "lib/experience/codec.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
 #include "lib/weights/manifest_wire.h"
@@ -165,7 +166,8 @@ class SimulatedWorker {
         completion.token_ids.push_back(static_cast<std::int32_t>(random.Below(kVocabulary)));
         completion.logprobs.push_back(static_cast<float>(-5 * random.Uniform()));
       }
-      completion.sampling.max_tokens = static_cast<std::int32_t>(tokens);
+      completion.sampling = *FromProto(lease.sampling());
+      completion.sampling.seed = MixSeed(completion.sampling.seed, static_cast<std::uint64_t>(i));
       completion.segments = {{0,
                               {lease.min_version().learner_epoch(), lease.min_version().step(),
                                lease.min_version().digest()}}};
@@ -198,6 +200,7 @@ Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
   manifest.version.digest = ManifestDigest(manifest);
   v1::AnnounceWeightsRequest announcement;
   announcement.set_learner_epoch(start.learner_epoch());
+  announcement.set_learner_secret(start.learner_secret());
   *announcement.mutable_manifest() = ManifestToProto(manifest);
   return client.AnnounceWeights(announcement);
 }

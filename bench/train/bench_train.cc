@@ -106,7 +106,7 @@ class Bench {
         model_(model),
         alone_(MakeLocalCollective()),
         reducer_(model.units(), *alone_, kTimeout),
-        optimizer_(model.parameters(), flags.optim, 1) {
+        optimizer_(model.units(), flags.optim, 1) {
     RandomStream random({1, 0});
     const auto vocabulary = static_cast<double>(model.config().vocab_size);
     for (std::int64_t i = 0; i < flags.sequences; ++i) {
@@ -123,7 +123,7 @@ class Bench {
   Result<double> Step() {
     Settle(device_);
     const double begin = MonotonicSeconds();
-    reducer_.Zero();
+    reducer_.Clear();
     ModelPass pass = batch_.Run(model_, {1.0, flags_.chunk_rows, EntropyMode::kNone});
     const at::Tensor loss = pass.output().logprobs_M.mean().neg();
     pass.Backward(pass.GradientOf(loss), reducer_);

@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "cli/group_file.h"
+#include "lib/base/bounded_json.h"
 #include "lib/base/random.h"
 #include "lib/config/run_config.h"
 #include "lib/verify/extract.h"
@@ -321,6 +322,7 @@ Result<DumpRow> RowReader::Read(const json& row) {
 }
 
 json ParseLine(std::string_view line) {
+  if (NestedDeeper(line)) return json(json::value_t::discarded);
   json parsed = json::parse(line, nullptr, /*allow_exceptions=*/false);
   if (!parsed.is_discarded()) return parsed;
   std::string repaired;

@@ -13,6 +13,7 @@
 #include "cli/explain/line_reader.h"
 #include "cli/explain/step_source.h"
 #include "lib/base/random.h"
+#include "lib/base/reward_bounds.h"
 
 namespace buttress {
 namespace {
@@ -53,6 +54,12 @@ class DumpSteps : public StepSource {
     if (bad_rows_ > 0)
       remarks.push_back(std::to_string(bad_rows_) + " bad rows were left out, the first: " +
                         errors_.substr(0, errors_.find('\n')));
+    if (huge_rewards_ > 0) {
+      remarks.push_back(fmt::format(
+          "{} completions count as unscorable, because their rewards are not in [-{}, {}], the "
+          "first: {}",
+          huge_rewards_, kMaxReward, kMaxReward, first_huge_));
+    }
     if (logged_again_ > 0) {
       remarks.push_back(std::to_string(logged_again_) +
                         " steps were left out because their rows equal those of the step before: "
@@ -132,7 +139,10 @@ class DumpSteps : public StepSource {
                                 std::to_string(reader_->number());
       Result<DumpRow> row = ReadRow(line);
       if (row.ok()) row = AssignStep(*std::move(row), where);
-      if (row.ok()) return std::optional<DumpRow>(*std::move(row));
+      if (row.ok()) {
+        MaskHugeRewards(row->facts);
+        return std::optional<DumpRow>(*std::move(row));
+      }
       RecordError(where, row.status());
       // A file of another kind consists of errors only.
       if (bad_rows_ > kMaxErrors && rows_ == 0)
@@ -177,6 +187,14 @@ class DumpSteps : public StepSource {
     return row;
   }
 
+  void MaskHugeRewards(GroupFacts& facts) {
+    for (CompletionFacts& completion : facts.completions) {
+      const double reward = completion.reward;
+      if (!MaskHugeReward(completion)) continue;
+      if (++huge_rewards_ == 1) first_huge_ = fmt::format("{}: {}", facts.where, reward);
+    }
+  }
+
   void RecordError(const std::string& where, const Status& status) {
     if (++bad_rows_ <= kMaxErrors)
       errors_ += (errors_.empty() ? "" : "\n") + where + ": " + status.message();
@@ -219,6 +237,8 @@ class DumpSteps : public StepSource {
   std::uint64_t groups_without_step_ = 0;
   std::size_t bad_rows_ = 0;
   std::string errors_;
+  std::int64_t huge_rewards_ = 0;
+  std::string first_huge_;
   std::uint64_t last_digest_ = 0;
   std::int64_t logged_again_ = 0;
   std::size_t usual_size_ = 0;

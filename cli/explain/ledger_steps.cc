@@ -35,6 +35,7 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
     c.raw_reward = row.raw_reward;
     c.reward = row.reward;
     c.outcome = row.outcome;
+    MaskHugeReward(c);
     c.tokens = row.total_tokens;
     if (row.finish_reason != FinishReason::kUnspecified)
       c.truncated = row.finish_reason == FinishReason::kLength;
@@ -55,8 +56,11 @@ GroupFacts FactsOf(const GroupRecord& record, std::int64_t step) {
 class LedgerSteps : public StepSource {
  public:
   LedgerSteps(std::string path, std::unique_ptr<LedgerReader> reader,
-              std::vector<StepOfGroup> groups)
-      : path_(std::move(path)), reader_(std::move(reader)), groups_(std::move(groups)) {}
+              std::vector<StepOfGroup> groups, std::vector<std::string> remarks)
+      : path_(std::move(path)),
+        reader_(std::move(reader)),
+        groups_(std::move(groups)),
+        remarks_(std::move(remarks)) {}
 
   Result<std::vector<GroupFacts>> Next() override {
     std::vector<GroupFacts> facts;
@@ -79,12 +83,13 @@ class LedgerSteps : public StepSource {
     return "ledger " + path_ + ", " + std::to_string(groups_.size()) + " accepted groups";
   }
 
-  std::vector<std::string> remarks() const override { return {}; }
+  std::vector<std::string> remarks() const override { return remarks_; }
 
  private:
   const std::string path_;
   const std::unique_ptr<LedgerReader> reader_;
   const std::vector<StepOfGroup> groups_;  // sorted by step
+  const std::vector<std::string> remarks_;
   std::size_t next_ = 0;
 };
 
@@ -93,8 +98,12 @@ class LedgerSteps : public StepSource {
 Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path) {
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LedgerReader> reader, LedgerReader::Open(ledger_path));
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<StepOfGroup> groups, reader->StepsOfAccepted());
-  return std::unique_ptr<StepSource>(
-      std::make_unique<LedgerSteps>(ledger_path, std::move(reader), std::move(groups)));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader->Drops());
+  std::vector<std::string> remarks;
+  for (const DropRow& drop : drops)
+    remarks.push_back("group " + std::to_string(drop.group_id) + " was dropped: " + drop.reason);
+  return std::unique_ptr<StepSource>(std::make_unique<LedgerSteps>(
+      ledger_path, std::move(reader), std::move(groups), std::move(remarks)));
 }
 
 }  // namespace buttress

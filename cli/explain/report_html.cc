@@ -62,8 +62,9 @@ std::string Tiles(const Report& report) {
   std::string html =
       "<div class=\"tiles\">\n" + Tile(fmt::format("{:.3f}", c.acr()), "ACR, observed");
   if (report.with_history > 0) {
-    html += Tile(fmt::format("{:.3f}", report.expected_acr),
-                 fmt::format("expected; {:.3f} observed there", report.observed_acr));
+    html += Tile(fmt::format("{:.3f}", report.expected.rate),
+                 fmt::format("expected, {:.3f} to {:.3f}; {:.3f} observed there",
+                             report.expected.low, report.expected.high, report.observed_acr));
   }
   html += Tile(std::to_string(c.groups), "groups") +
           Tile(fmt::format("{:.1f} %", 100 * Share(c.all_correct, c.groups)), "all correct") +
@@ -194,11 +195,13 @@ std::string RemedyTable(const Report& report) {
   std::string html =
       "<h2>Other estimators on the same groups</h2>\n<table><tr><th>estimator</th><th "
       "class=\"n\">groups with an advantage</th>"
-      "<th class=\"n\">constant groups with one</th><th class=\"n\">mean |A|</th></tr>\n";
+      "<th class=\"n\">constant groups with one</th><th class=\"n\">push on them</th>"
+      "<th class=\"n\">mean |A|</th></tr>\n";
   for (const EstimatorRemedy& e : r.estimators) {
     html += "<tr>" + Cell(e.name) +
             NumberCell(fmt::format("{:.1f} %", 100 * Share(e.with_advantage, r.groups))) +
             NumberCell(std::to_string(e.collapsed_with_advantage)) +
+            NumberCell(fmt::format("{:+.3f}", e.push())) +
             NumberCell(fmt::format(
                 "{:.3f}",
                 r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions))) +

@@ -70,6 +70,8 @@ ordered_json RemediesJson(const RemedyReport& remedies) {
          {"with_advantage", e.with_advantage},
          {"constant_with_advantage", e.collapsed_with_advantage},
          {"virtual_groups", e.virtual_groups},
+         {"push_on_constant_groups", e.push()},
+         {"setting", e.setting},
          {"mean_absolute_advantage",
           remedies.completions == 0 ? 0.0
                                     : e.sum_absolute / static_cast<double>(remedies.completions)}});
@@ -88,15 +90,13 @@ ordered_json RemediesJson(const RemedyReport& remedies) {
 }  // namespace
 
 std::string CollapsedGroupJson(const CollapsedGroup& group) {
-  ordered_json json = {
-      {"step", group.step},
-      {"prompt", group.prompt_id},
-      {"source", group.source},
-      {"where", group.where},
-      {"collapse",
-       group.collapse == CollapseClass::kMixed ? "by_rounding" : CollapseClassName(group.collapse)},
-      {"cause", InfoOf(group.diagnosis.cause).name},
-      {"evidence", group.diagnosis.evidence}};
+  ordered_json json = {{"step", group.step},
+                       {"prompt", group.prompt_id},
+                       {"source", group.source},
+                       {"where", group.where},
+                       {"collapse", CollapseClassName(group.collapse)},
+                       {"cause", InfoOf(group.diagnosis.cause).name},
+                       {"evidence", group.diagnosis.evidence}};
   if (!group.sampler.empty()) json["sampler"] = group.sampler;
   return Line(json);
 }
@@ -112,7 +112,10 @@ std::string ReportJson(const ReportHead& head, const Report& report) {
                {"causes", CausesJson(report.all.causes)},
                {"with_history", report.with_history},
                {"observed_acr", report.observed_acr},
-               {"expected_acr", report.expected_acr},
+               {"expected_acr", report.expected.rate},
+               {"expected_low", report.expected.low},
+               {"expected_high", report.expected.high},
+               {"never_right", report.never_right},
                {"acr_100", report.acr_100},
                {"sigma_acr", report.sigma_acr}});
   json["sources"] = TalliesJson(report.sources);

@@ -33,8 +33,8 @@ std::string Overview(const Report& report) {
       c.unscorable, report.near_collapse, report.rounding_only);
   if (report.with_history > 0) {
     text += fmt::format(
-        "prompts with a history: observed {:.3f}, expected {:.3f}, excess {:+.3f} ({} groups)\n",
-        report.observed_acr, report.expected_acr, report.observed_acr - report.expected_acr,
+        "prompts with a history: observed {:.3f}, expected {:.3f} ({:.3f} to {:.3f}; {} groups)\n",
+        report.observed_acr, report.expected.rate, report.expected.low, report.expected.high,
         report.with_history);
   }
   return text + fmt::format("ACR-100 {:.3f}, sigma-ACR {:.3f}\n", report.acr_100, report.sigma_acr);
@@ -129,25 +129,53 @@ std::string Prompts(const Report& report) {
   return text.empty() ? "" : "\nworst prompts:\n" + text;
 }
 
+// Where the gradient that an estimator adds on constant groups points.
+std::string PushText(const EstimatorRemedy& remedy) {
+  const double push = remedy.push();
+  if (push == 0) return remedy.collapsed_with_advantage > 0 ? "nowhere: noise" : "nowhere";
+  return fmt::format("{} ({:+.3f})", push > 0 ? "towards what is right" : "away from what is right",
+                     push);
+}
+
+std::string WeightsText(const EstimatorRemedy& remedy) {
+  std::string text;
+  for (const std::optional<double>& weight : remedy.weights)
+    text += (text.empty() ? "" : ", ") + (weight ? fmt::format("{:.2f}", *weight) : "-");
+  return text;
+}
+
 std::string WhatRemediesGive(const Report& report) {
   const RemedyReport& r = report.remedies;
-  std::string text = "\nother estimators on the same groups:\n";
+  std::string text = fmt::format(
+      "\nother estimators on the same groups; w(p) grad p is the expected gradient, at p = "
+      "{}, {}, {}:\n",
+      kWeightRates[0], kWeightRates[1], kWeightRates[2]);
   for (const EstimatorRemedy& e : r.estimators) {
     text += fmt::format(
-        "  {:<22} {:5.1f} % of groups with an advantage, {} of them constant; mean |A| {:.3f}\n",
-        e.name, 100 * Share(e.with_advantage, r.groups), e.collapsed_with_advantage,
-        r.completions == 0 ? 0.0 : e.sum_absolute / static_cast<double>(r.completions));
+        "  {:<22} {:5.1f} % of groups with an advantage; constant ones are pushed {}; "
+        "w(p) {}\n  {:<22} {}\n",
+        e.name, 100 * Share(e.with_advantage, r.groups), PushText(e), WeightsText(e), "",
+        e.setting);
   }
-  text += fmt::format("  {:<22} {:.2f} prompts drawn per informative group\n", "resample (DAPO)",
-                      r.draws_for_full_batch);
+  text += fmt::format(
+      "  {:<22} {:.2f} prompts drawn per informative group, {:.0f} % of the tokens without use\n"
+      "  {:<22} run.batch.zero_variance=resample; verl: algorithm.filter_groups.enable=True\n",
+      "resample (DAPO)", r.draws_for_full_batch, 100 * (1 - 1 / r.draws_for_full_batch), "");
   if (r.skip.visits > 0) {
     text += fmt::format("  {:<22} {} of {} visits saved, {:.0f} % of them constant again\n",
                         "skip (GRESO)", r.skip.skipped, r.skip.visits,
                         100 * Share(r.skip.rightly, r.skip.skipped));
+    text += fmt::format("  {:<22} run.data.selection.mode=greso\n", "");
   }
   for (const SizeRemedy& size : r.sizes) {
-    text += fmt::format("  {:<22} ACR {:.3f} by the spread of success rates\n",
-                        fmt::format("{} times the group", size.times), size.expected_acr);
+    text +=
+        fmt::format("  {:<22} ACR {:.3f} by the spread of success rates, {} times the tokens\n",
+                    fmt::format("{} times the group", size.times), size.expected_acr, size.times);
+    if (size.times == 1) continue;
+    text += fmt::format(
+        "  {:<22} run.sampling.group_size={}; verl: actor_rollout_ref.rollout.n={}; TRL: "
+        "num_generations={}\n",
+        "", size.size, size.size, size.size);
   }
   return text;
 }

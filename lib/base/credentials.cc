@@ -1,15 +1,19 @@
 #include "lib/base/credentials.h"
 
-#include <openssl/crypto.h>
-
-#include "lib/base/digest.h"
-
 namespace buttress {
 
-bool Credentials::Admits(std::string_view authorization) const {
-  // Digests have equal lengths, which CRYPTO_memcmp needs for a comparison in constant time.
-  const std::string expected = Sha256Of("Bearer " + token), offered = Sha256Of(authorization);
-  return !token.empty() && CRYPTO_memcmp(expected.data(), offered.data(), expected.size()) == 0;
+std::string_view RoleName(Role role) {
+  static constexpr std::array<std::string_view, kRoles.size()> kNames = {"worker", "learner",
+                                                                         "operator", "monitor"};
+  return kNames[static_cast<std::size_t>(role)];
+}
+
+std::optional<Role> Credentials::RoleOf(std::string_view authorization) const {
+  std::optional<Role> found;
+  for (const auto& [role, file] : admitted) {
+    if (file->Admits(authorization)) found = role;
+  }
+  return found;
 }
 
 }  // namespace buttress

@@ -50,13 +50,15 @@ Status WriteAll(int fd, std::string_view bytes, const std::string& path) {
 }  // namespace
 
 Result<std::string> ReadFile(const std::string& path, std::int64_t max_bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Without O_NONBLOCK a FIFO would wait for a writer.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (file.get() < 0) return FromErrno("open", path);
 
   struct stat info {};
 
   if (::fstat(file.get(), &info) != 0) return FromErrno("stat", path);
   if (S_ISDIR(info.st_mode)) return InvalidArgument(path + " is a folder; expected a file");
+  if (S_ISFIFO(info.st_mode)) return InvalidArgument(path + " is a FIFO; expected a file");
   if (info.st_size > max_bytes) {
     return ResourceExhausted(
         fmt::format("{} has {} bytes; the limit is {}", path, info.st_size, max_bytes));

@@ -85,7 +85,7 @@ Metrics::~Metrics() = default;
 
 Status Metrics::Serve(const std::string& address, const Credentials& credentials) {
   BUTTRESS_ASSIGN_OR_RETURN(
-      server_, MetricsServer::Start(address, credentials, [this] { return Expose(); }));
+      server_, MetricsServer::Start(address, credentials, health_, [this] { return Expose(); }));
   return OkStatus();
 }
 

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/health.h"
 #include "lib/base/metrics_server.h"
 #include "lib/base/status.h"
 #include "lib/base/sync.h"
@@ -31,10 +32,14 @@ class Metrics {
   Metrics(const Metrics&) = delete;
   Metrics& operator=(const Metrics&) = delete;
 
-  // Serves /metrics on `address`, as in "127.0.0.1:9500"; port 0 picks a free port, which port()
-  // returns. With `credentials`, the port speaks HTTPS and asks for the token. kUnavailable if the
-  // port is taken, which callers log and survive: metrics must not end a run.
+  // Serves /metrics and the probes on `address`, as in "127.0.0.1:9500"; port 0 picks a free port,
+  // which port() returns. With `credentials`, the port speaks HTTPS and asks for the monitor's
+  // token.
+  // kUnavailable if the port is taken, which callers log and survive: metrics must not end a run.
   Status Serve(const std::string& address, const Credentials& credentials = {});
+
+  // What the probes of the port answer.
+  Health& health() { return health_; }
 
   // The bound port; 0 before Serve.
   int port() const;
@@ -60,6 +65,7 @@ class Metrics {
   std::shared_ptr<prometheus::Registry> registry_;
   mutable Mutex mutex_;
   std::vector<std::shared_ptr<prometheus::Collectable>> collectables_ GUARDED_BY(mutex_);
+  Health health_;
   std::unique_ptr<MetricsServer> server_;
 };
 

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -50,6 +51,11 @@ MHD_Result Reply(MHD_Connection* connection, unsigned code, std::string text) {
   return queued;
 }
 
+MHD_Result ReplyToProbe(MHD_Connection* connection, const std::string& why_not) {
+  if (why_not.empty()) return Reply(connection, MHD_HTTP_OK, "ok\n");
+  return Reply(connection, MHD_HTTP_SERVICE_UNAVAILABLE, why_not + "\n");
+}
+
 }  // namespace
 
 struct MetricsRequest {
@@ -60,14 +66,24 @@ struct MetricsRequest {
     const std::string_view path(url), verb(method);
     if (verb != "GET" && verb != "HEAD")
       return Reply(connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET only\n");
-    if (path == "/healthz") return Reply(connection, MHD_HTTP_OK, "ok\n");
+    if (path == "/livez") return ReplyToProbe(connection, server.health_.WhyNotAlive());
+    if (path == "/readyz") return ReplyToProbe(connection, server.health_.WhyNotReady());
     if (path != "/metrics")
       return Reply(connection, MHD_HTTP_NOT_FOUND,
-                   "not found; this port serves /metrics and /healthz\n");
+                   "not found; this port serves /metrics, /livez and /readyz\n");
     const char* const sent =
         MHD_lookup_connection_value(connection, MHD_HEADER_KIND, "Authorization");
-    if (!server.credentials_.empty() && !server.credentials_.Admits(sent == nullptr ? "" : sent)) {
-      return Reply(connection, MHD_HTTP_UNAUTHORIZED, "the token of the run is missing or wrong\n");
+    if (server.credentials_.empty()) return Reply(connection, MHD_HTTP_OK, server.expose_());
+    const std::optional<Role> role = server.credentials_.RoleOf(sent == nullptr ? "" : sent);
+    if (!role) {
+      return Reply(connection, MHD_HTTP_UNAUTHORIZED,
+                   "the token is missing or of another run; send that of monitor.token\n");
+    }
+    if (role != Role::kMonitor) {
+      return Reply(connection, MHD_HTTP_FORBIDDEN,
+                   fmt::format("/metrics needs the token of the monitor, not that of the {}; send "
+                               "that of monitor.token\n",
+                               RoleName(*role)));
     }
     return Reply(connection, MHD_HTTP_OK, server.expose_());
   }
@@ -75,9 +91,10 @@ struct MetricsRequest {
 
 Result<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& address,
                                                             Credentials credentials,
+                                                            const Health& health,
                                                             std::function<std::string()> expose) {
   std::unique_ptr<MetricsServer> server(
-      new MetricsServer(std::move(credentials), std::move(expose)));
+      new MetricsServer(std::move(credentials), health, std::move(expose)));
   BUTTRESS_RETURN_IF_ERROR(server->Listen(address));
   return server;
 }

@@ -1,4 +1,4 @@
-// The HTTP port of a program: /metrics for Prometheus, /healthz for liveness probes.
+// The HTTP port of a program: /metrics for Prometheus, /livez and /readyz for probes.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <string>
 
 #include "lib/base/credentials.h"
+#include "lib/base/health.h"
 #include "lib/base/status.h"
 
 struct MHD_Daemon;
@@ -14,15 +15,15 @@ struct MHD_Daemon;
 namespace buttress {
 
 // One thread serves all connections with epoll, so an idle connection delays no other. With
-// credentials the port speaks HTTPS and /metrics asks for the token. /healthz, which answers only
-// "ok", never does, because a kubelet cannot send one.
+// credentials the port speaks HTTPS and /metrics asks for the monitor's token. The probes never do,
+// because a kubelet cannot send one: they answer "ok", or 503 and why not.
 class MetricsServer {
  public:
   // Listens on `address`, as in "127.0.0.1:9500"; port 0 picks a free port. `expose` returns the
-  // text of /metrics and runs on the thread of the server. kUnavailable if the port is taken or the
-  // certificate cannot be used.
+  // text of /metrics and runs on the thread of the server; `health` outlives it. kUnavailable if
+  // the port is taken or the certificate cannot be used.
   static Result<std::unique_ptr<MetricsServer>> Start(const std::string& address,
-                                                      Credentials credentials,
+                                                      Credentials credentials, const Health& health,
                                                       std::function<std::string()> expose);
   ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
@@ -33,12 +34,13 @@ class MetricsServer {
  private:
   friend struct MetricsRequest;
 
-  MetricsServer(Credentials credentials, std::function<std::string()> expose)
-      : credentials_(std::move(credentials)), expose_(std::move(expose)) {}
+  MetricsServer(Credentials credentials, const Health& health, std::function<std::string()> expose)
+      : credentials_(std::move(credentials)), health_(health), expose_(std::move(expose)) {}
 
   Status Listen(const std::string& address);
 
   const Credentials credentials_;
+  const Health& health_;
   const std::function<std::string()> expose_;
   MHD_Daemon* daemon_ = nullptr;
   int port_ = 0;

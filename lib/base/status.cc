@@ -2,6 +2,7 @@
 
 #include <iterator>
 
+#include "lib/base/nothing_to_learn.h"
 #include "lib/base/out_of_memory.h"
 
 namespace buttress {
@@ -33,6 +34,7 @@ Status Status::Annotate(std::string_view context) const {
 
 int ExitCode(const Status& status) {
   if (IsOutOfMemory(status)) return 6;
+  if (IsNothingToLearn(status)) return 5;
   switch (status.code()) {
     case StatusCode::kOk:
       return 0;

@@ -6,9 +6,11 @@
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
 
-#include <algorithm>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "lib/base/file.h"
 
@@ -16,8 +18,6 @@ namespace buttress {
 namespace {
 
 constexpr std::int64_t kMaxFileBytes = 1 << 20;
-constexpr std::size_t kShortestToken = 16;
-constexpr std::size_t kLongestToken = 4096;
 
 struct Free {
   void operator()(BIO* bio) const { BIO_free(bio); }
@@ -89,31 +89,69 @@ Status CheckFiles(const Credentials& credentials, const SecurityConfig& config) 
   return CheckChain(own.get(), ca.get(), config);
 }
 
-// The token of a file, without white space at its ends.
-Result<std::string> ReadToken(const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(std::string token, ReadSetting("local.security.token_file", path));
-  constexpr char kSpace[] = " \t\r\n";
-  token.erase(0, token.find_first_not_of(kSpace));
-  token.erase(token.find_last_not_of(kSpace) + 1);
-  const bool printable =
-      std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c < 127; });
-  if (token.size() >= kShortestToken && token.size() <= kLongestToken && printable) return token;
-  return InvalidArgument(fmt::format(
-      "local.security.token_file: {} holds {} bytes; expected one word of {} to {} printable ASCII "
-      "characters",
-      path, token.size(), kShortestToken, kLongestToken));
+// The token that a program sends, and those of the callers that its ports admit.
+struct TokenUse {
+  std::optional<Role> sends;
+  std::vector<Role> admits;
+};
+
+TokenUse UseOf(Program program) {
+  switch (program) {
+    case Program::kCoordinator:
+      return {std::nullopt, {kRoles.begin(), kRoles.end()}};
+    case Program::kWorker:
+      return {Role::kWorker, {Role::kWorker, Role::kMonitor}};
+    case Program::kLearner:
+      return {Role::kLearner, {Role::kWorker, Role::kMonitor}};
+    case Program::kStatus:
+      return {Role::kMonitor, {}};
+    case Program::kOperating:
+      break;
+  }
+  return {Role::kOperator, {}};
+}
+
+Result<std::shared_ptr<TokenFile>> OpenToken(const std::string& folder, Role role) {
+  auto file = TokenFile::Open(JoinPath(folder, std::string(RoleName(role)) + ".token"));
+  if (!file.ok()) return file.status().Annotate("local.security.tokens");
+  return file;
+}
+
+// Roles with one token would be one role.
+Status CheckDistinct(const std::map<Role, std::shared_ptr<TokenFile>>& files) {
+  std::map<std::string, Role> owners;
+  for (const auto& [role, file] : files) {
+    const auto [owner, is_new] = owners.emplace(file->Valid().front(), role);
+    if (is_new) continue;
+    return InvalidArgument(fmt::format(
+        "local.security.tokens: {} holds the token of the {}; give each role a token of its own, "
+        "for example with openssl rand -hex 32",
+        file->path(), RoleName(owner->second)));
+  }
+  return OkStatus();
+}
+
+Status OpenTokens(const std::string& folder, Program program, Credentials& credentials) {
+  const TokenUse use = UseOf(program);
+  for (const Role role : use.admits) {
+    BUTTRESS_ASSIGN_OR_RETURN(credentials.admitted[role], OpenToken(folder, role));
+  }
+  if (use.sends) {
+    BUTTRESS_ASSIGN_OR_RETURN(credentials.token, OpenToken(folder, *use.sends));
+  }
+  return CheckDistinct(credentials.admitted);
 }
 
 }  // namespace
 
-Result<Credentials> LoadCredentials(const SecurityConfig& config) {
+Result<Credentials> LoadCredentials(const SecurityConfig& config, Program program) {
   Credentials credentials;
   if (config.certificate.empty()) return credentials;
   BUTTRESS_ASSIGN_OR_RETURN(credentials.certificate,
                             ReadSetting("local.security.certificate", config.certificate));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.key, ReadSetting("local.security.key", config.key));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.ca, ReadSetting("local.security.ca", config.ca));
-  BUTTRESS_ASSIGN_OR_RETURN(credentials.token, ReadToken(config.token_file));
+  BUTTRESS_RETURN_IF_ERROR(OpenTokens(config.tokens, program, credentials));
   credentials.name = config.name;
   BUTTRESS_RETURN_IF_ERROR(CheckFiles(credentials, config));
   return credentials;

@@ -1,15 +1,28 @@
 // Reads the files of local.security.
 #pragma once
 
+#include <cstdint>
+
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
 #include "lib/config/security_config.h"
 
 namespace buttress {
 
-// The credentials of every port and connection; empty if local.security names no file.
+// Who reads the files: it decides which tokens are needed.
+//
+//   program       sends      admits on its ports
+//   coordinator   -          worker, learner, operator, monitor
+//   worker        worker     worker (weights), monitor (metrics)
+//   learner       learner    worker (weights), monitor (metrics)
+//   status        monitor    -
+//   operating     operator   -
+enum class Program : std::uint8_t { kCoordinator, kWorker, kLearner, kStatus, kOperating };
+
+// The credentials of every port and connection of `program`; empty if local.security names no file.
 // kInvalidArgument names the file and the reason: missing, not PEM, the key of another certificate,
-// expired, signed by another authority, a token that is too short or not valid in a header.
-Result<Credentials> LoadCredentials(const SecurityConfig& config);
+// expired, signed by another authority, a token that is too short, not valid in a header, or that
+// of another role.
+Result<Credentials> LoadCredentials(const SecurityConfig& config, Program program);
 
 }  // namespace buttress

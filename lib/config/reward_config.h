@@ -83,9 +83,12 @@ struct CodeConfig {
       "folders beside /usr that a program may read, as a virtual environment");
     v("cpu_seconds", cpu_seconds,
       "CPU time of a process of one test; past it the program fails the test");
-    v("wall_ms", wall_ms, "time of one test; past it the program fails the test");
-    v("compile_ms", compile_ms, "time to compile; counts towards run.reward.timeout_ms");
-    v("memory_mb", memory_mb, "address space of a process");
+    v("wall_ms", wall_ms,
+      "time of one test; past it the program fails the test. All tests of a completion have "
+      "run.reward.timeout_ms");
+    v("compile_ms", compile_ms, "time to compile, which is no part of run.reward.timeout_ms");
+    v("memory_mb", memory_mb,
+      "address space of a process, and memory of all processes of a program");
     v("disk_mb", disk_mb, "files that a program may write, in memory");
     v("output_kb", output_kb, "output of a program; past it the program fails the test");
     v("processes", processes,
@@ -150,7 +153,8 @@ struct RewardConfig {
     v("use_all", use_all, "countdown: every number exactly once instead of at most once");
     v("threads", threads, "scoring threads of a worker");
     v("timeout_ms", timeout_ms,
-      "time for one completion, or one batch of them; past it they are unscorable");
+      "time for one completion, or one batch of them; past it they are unscorable, or wrong if "
+      "verifier code spent it in the program");
     v("correct_from", correct_from,
       "python, http: score from which a completion counts as correct, unless the reply says which");
     v("math", math, "mathematical answers (verifier: math)");

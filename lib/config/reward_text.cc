@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <utility>
 
+#include "lib/base/reward_bounds.h"
 #include "lib/config/choice.h"
 
 namespace buttress {
@@ -25,11 +25,12 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
     const std::string_view number = Trim(text.substr(0, star));
     const auto [end, error] =
         std::from_chars(number.data(), number.data() + number.size(), term.weight);
-    if (error != std::errc() || end != number.data() + number.size() ||
-        !std::isfinite(term.weight) || term.weight == 0)
+    if (error != std::errc() || end != number.data() + number.size() || !IsReward(term.weight) ||
+        term.weight == 0)
       return InvalidArgument(
           "'" + std::string(number) +
-          "' is not a weight; expected a number that is not 0, as in math + 0.2 * format");
+          "' is not a weight; expected a number from -1e6 to 1e6 that is not 0, as in math + 0.2 * "
+          "format");
     text.remove_prefix(star + 1);
   }
   if (negative) term.weight = -term.weight;
@@ -38,6 +39,9 @@ Result<SumTerm> ParseTerm(std::string_view text, bool negative) {
     return InvalidArgument(
         "'" + term.name +
         "' is not the name of a verifier; expected a sum as in math + 0.2 * format");
+  if (term.name.size() > kMaxTermBytes)
+    return InvalidArgument("the name of a verifier has " + std::to_string(term.name.size()) +
+                           " bytes; expected at most " + std::to_string(kMaxTermBytes));
   return term;
 }
 
@@ -58,6 +62,9 @@ Result<std::vector<SumTerm>> ParseSum(std::string_view text) {
                     [&](const SumTerm& other) { return other.name == term.name; }))
       return InvalidArgument("'" + term.name + "' stands twice in '" + std::string(text) +
                              "'; add the weights");
+    if (terms.size() == kMaxRewardTerms)
+      return InvalidArgument("more than " + std::to_string(kMaxRewardTerms) +
+                             " verifiers in a sum");
     terms.push_back(std::move(term));
     if (sign == std::string_view::npos) return terms;
     negative = rest[sign + 1] == '-';

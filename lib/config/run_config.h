@@ -323,6 +323,7 @@ struct RunSettings {
   bool deterministic = false;
   std::int64_t checkpoint_interval = 5;
   std::int64_t lease_ms = 30000;
+  std::int64_t lease_limit_ms = 3600000;
   std::int64_t max_attempts = 5;
   DataConfig data;
   ModelPathConfig model;
@@ -343,6 +344,8 @@ struct RunSettings {
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
     v("lease_ms", lease_ms,
       "time after which a lease that is not renewed expires and its group is leased again");
+    v("lease_limit_ms", lease_limit_ms,
+      "time after which a lease ends although its worker renews it; longer than any group takes");
     v("max_attempts", max_attempts, "leases of one group before it is dropped");
     v("data", data, "prompts");
     v("model", model, "the policy");
@@ -434,7 +437,7 @@ struct WorkerConfig {
 
   template <class V>
   void Visit(V& v) {
-    v("id", id, "worker id, unique in the run; empty: host name and process id");
+    v("id", id, "worker id, unique in the run; empty: host name and a random number");
     v("engine", engine, "what generates completions");
     v("vllm", vllm, "engine: vllm");
     v("device", device, "device of the embedded engine");
@@ -470,6 +473,7 @@ struct LearnerConfig {
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
   AlarmConfig alarms;
+  StopWhenConfig stop_when;
 
   template <class V>
   void Visit(V& v) {
@@ -496,6 +500,7 @@ struct LearnerConfig {
     v("metrics", metrics,
       "address of /metrics; a rank adds its local rank to a port that is not 0");
     v("alarms", alarms, "when an alarm is raised");
+    v("stop_when", stop_when, "when a run that learns nothing is ended");
   }
 };
 

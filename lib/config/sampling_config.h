@@ -129,4 +129,25 @@ struct AlarmConfig {
   }
 };
 
+// When the learner ends a run that learns nothing. Steps count in a row, from the start of the
+// learner; 0 steps: never.
+struct StopWhenConfig {
+  double unscorable = 1;
+  std::int64_t unscorable_steps = 5;
+  std::int64_t uninformative_steps = 100;
+  std::int64_t unchanged_steps = 100;
+
+  template <class V>
+  void Visit(V& v) {
+    v("unscorable", unscorable,
+      "share of the completions of a step without a verdict from which it counts");
+    v("unscorable_steps", unscorable_steps, "such steps in a row that end the run; 0 = never");
+    v("uninformative_steps", uninformative_steps,
+      "steps in a row without a group of differing raw rewards that end the run, as a success if "
+      "all were correct; 0 = never");
+    v("unchanged_steps", unchanged_steps,
+      "steps in a row in which no weight changed that end the run; 0 = never");
+  }
+};
+
 }  // namespace buttress

@@ -8,8 +8,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kMaxTopK = 1 << 20;
-
 void CheckUpdates(const RunSettings& run, Rules& rules) {
   const BatchConfig& batch = run.batch;
   const bool of_prompts = batch.mini_batch == MiniBatchOf::kPrompts;
@@ -23,6 +21,9 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
                 "leaves out updates after the first, and batch.updates * batch.epochs is 1; set 0");
 }
 
+// Completions of a step. With every reward component a plan of so many fits in one response.
+constexpr std::int64_t kMaxPlanRows = 131072;
+
 Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
   rules.Require(!run.data.prompts.empty(), "data.prompts", run.data.prompts,
@@ -32,6 +33,8 @@ Rules CheckRun(const RunSettings& run) {
   rules.AtLeast("steps", run.steps, 1);
   rules.AtLeast("checkpoint_interval", run.checkpoint_interval, 1);
   rules.AtLeast("lease_ms", run.lease_ms, 1000);
+  rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,
+                "lease_ms or more, which is " + std::to_string(run.lease_ms));
   rules.AtLeast("max_attempts", run.max_attempts, 1);
   rules.Between("data.max_prompt_tokens", run.data.max_prompt_tokens, 1, kMaxTokens);
   const SamplingConfig& sampling = run.sampling;
@@ -39,8 +42,13 @@ Rules CheckRun(const RunSettings& run) {
                 sampling.group_size,
                 "between 2 and 4096; one completion has no group to compare with");
   rules.Above0("sampling.temperature", sampling.temperature);
-  rules.Share("sampling.top_p", sampling.top_p);
-  rules.Between("sampling.top_k", sampling.top_k, 0, kMaxTopK);
+  // The log-probs of a truncated distribution are of another policy than the learner's, and tokens
+  // that the sampler cannot draw would never lose probability.
+  const std::string whole =
+      ": the learner trains the whole distribution, and samples of a part of it bias the gradient; "
+      "`buttress generate` and `buttress eval` take others";
+  rules.Require(sampling.top_p == 1, "sampling.top_p", sampling.top_p, "1 (off)" + whole);
+  rules.Require(sampling.top_k == 0, "sampling.top_k", sampling.top_k, "0 (off)" + whole);
   rules.Between("sampling.max_tokens", sampling.max_tokens, 1, kMaxTokens);
   rules.Between("sampling.min_tokens", sampling.min_tokens, 0, sampling.max_tokens);
   for (const std::string& text : sampling.stop) {
@@ -49,7 +57,8 @@ Rules CheckRun(const RunSettings& run) {
   for (const std::int64_t id : sampling.stop_token_ids) {
     rules.Between("sampling.stop_token_ids", id, 0, std::numeric_limits<std::int32_t>::max());
   }
-  rules.AtLeast("batch.prompts", run.batch.prompts, 1);
+  rules.Between("batch.prompts", run.batch.prompts, 1,
+                kMaxPlanRows / std::max<std::int64_t>(1, sampling.group_size));
   rules.AtLeast("batch.max_age", run.batch.max_age, 0);
   rules.AtLeast("batch.window", run.batch.window, 1);
   CheckUpdates(run, rules);
@@ -57,6 +66,22 @@ Rules CheckRun(const RunSettings& run) {
                 "deterministic", run.deterministic,
                 "needs run.batch.max_age: 0 and run.batch.window: 1; workers keep only the newest "
                 "version, so no older one can be named");
+  return rules;
+}
+
+// Equal bits need an engine whose numbers do not depend on what else is in the batch.
+Rules CheckDeterministic(const RunConfig& config) {
+  Rules rules("run.");
+  const WorkerConfig& worker = config.local.worker;
+  rules.Require(!config.run.deterministic || worker.engine == EngineKind::kEmbedded,
+                "deterministic", config.run.deterministic,
+                "needs local.worker.engine: embedded; the numbers of " + ToText(worker.engine) +
+                    " depend on what else it runs");
+  rules.Require(
+      !config.run.deterministic || worker.engine != EngineKind::kEmbedded || worker.batch_invariant,
+      "deterministic", config.run.deterministic,
+      "needs local.worker.batch_invariant: true; without it a token's log-prob depends "
+      "on what else is in the batch");
   return rules;
 }
 
@@ -121,7 +146,7 @@ Status ValidateRunConfig(const RunConfig& config) {
        {CheckRun(config.run), CheckAlgorithmOfRun(config.run),
         CheckSelection(config.run.data.selection), CheckZeroVariance(config.run),
         CheckReward(config.run.reward), CheckAlgorithm(config.run.algorithm),
-        CheckOptim(config.run), CheckLocal(config)})
+        CheckOptim(config.run), CheckDeterministic(config), CheckLocal(config)})
     rules.Add(part);
   return rules.Verdict();
 }

@@ -1,7 +1,10 @@
 // Rules of run.algorithm: ranges, and combinations of estimators and losses that make no sense.
+#include <algorithm>
 #include <cmath>
 #include <string>
+#include <vector>
 
+#include "lib/config/reward_text.h"
 #include "lib/config/rules.h"
 
 namespace buttress {
@@ -108,6 +111,13 @@ void CheckPenalties(const AlgorithmConfig& algorithm, Rules& rules) {
                 "where adaptive_entropy starts: between its min and max");
 }
 
+// Whether verifier overlong is in the sum. A text that is no sum has no part here; CheckReward says
+// so.
+bool SumsOverlong(const std::string& reward) {
+  const Result<std::vector<SumTerm>> terms = ParseSum(reward);
+  return terms.ok() && std::ranges::find(*terms, "overlong", &SumTerm::name) != terms->end();
+}
+
 }  // namespace
 
 Rules CheckAlgorithm(const AlgorithmConfig& algorithm) {
@@ -131,6 +141,14 @@ Rules CheckAlgorithmOfRun(const RunSettings& run) {
                 algorithm.loss,
                 "has no ratio, so every update after the first is biased; set run.batch.updates: 1 "
                 "and run.batch.epochs: 1, or another loss");
+  const bool in_reward = SumsOverlong(run.reward.verifier) ||
+                         std::ranges::any_of(run.reward.by_source, [](const auto& reward) {
+                           return SumsOverlong(reward.second);
+                         });
+  rules.Require(algorithm.overlong.cache == 0 || !in_reward, "overlong.cache",
+                algorithm.overlong.cache,
+                "punishes a length that verifier overlong in run.reward punishes already; set 0, "
+                "or leave the verifier out");
   const std::int64_t length =
       algorithm.overlong.length > 0 ? algorithm.overlong.length : run.sampling.max_tokens;
   rules.Require(algorithm.overlong.cache <= length, "overlong.cache", algorithm.overlong.cache,

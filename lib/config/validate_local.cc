@@ -50,17 +50,17 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
       {"security.certificate", security.certificate},
       {"security.key", security.key},
       {"security.ca", security.ca},
-      {"security.token_file", security.token_file}};
+      {"security.tokens", security.tokens}};
   const bool any =
       std::ranges::any_of(files, [](const auto& file) { return !file.second.empty(); });
   for (const auto& [key, path] : files) {
     rules.Require(path.empty() != any, key, path,
-                  "certificate, key, ca and token_file belong together: set all four, or none");
+                  "certificate, key, ca and tokens belong together: set all four, or none");
   }
   rules.Require(any || security.name.empty(), "security.name", security.name,
-                "is for TLS; set certificate, key, ca and token_file as well");
+                "is for TLS; set certificate, key, ca and tokens as well");
   rules.Require(!(any && security.insecure), "security.insecure", security.insecure,
-                "certificate and token are set as well; take out one or the other");
+                "certificate and tokens are set as well; take out one or the other");
   if (any || security.insecure) return;
   const std::pair<const char*, const std::string&> listeners[] = {
       {"coordinator.listen", local.coordinator.listen},
@@ -71,7 +71,7 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
       {"learner.metrics", local.learner.metrics}};
   for (const auto& [key, address] : listeners) {
     rules.Require(OnLoopback(address), key, address,
-                  "other machines reach it, and local.security names no certificate and token; "
+                  "other machines reach it, and local.security names no certificate and tokens; "
                   "deploy/make-certs.sh makes them (local.security.insecure: true does without, "
                   "for a network where you trust everybody)");
   }
@@ -84,6 +84,14 @@ void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
   rules.Between("learner.alarms.trend_steps", alarms.trend_steps, 3, 100000);
   rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
   rules.Between("learner.alarms.distinct_floor", alarms.distinct_floor, 0, 1);
+}
+
+void CheckStopWhen(const StopWhenConfig& stop, Rules& rules) {
+  rules.Require(stop.unscorable > 0 && stop.unscorable <= 1, "learner.stop_when.unscorable",
+                stop.unscorable, "above 0 and at most 1");
+  rules.AtLeast("learner.stop_when.unscorable_steps", stop.unscorable_steps, 0);
+  rules.AtLeast("learner.stop_when.uninformative_steps", stop.uninformative_steps, 0);
+  rules.AtLeast("learner.stop_when.unchanged_steps", stop.unchanged_steps, 0);
 }
 
 void CheckVllm(const VllmConfig& vllm, Rules& rules) {
@@ -115,6 +123,7 @@ Rules CheckLocal(const RunConfig& config) {
   CheckPrograms(config.local, rules);
   CheckSecurity(config.local, rules);
   CheckAlarms(config.local.learner.alarms, rules);
+  CheckStopWhen(config.local.learner.stop_when, rules);
   if (config.local.worker.engine != EngineKind::kVllm) return rules;
   CheckVllm(config.local.worker.vllm, rules);
   Rules run("run.");

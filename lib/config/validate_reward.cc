@@ -1,6 +1,7 @@
 // Rules of run.reward.
 #include <algorithm>
 #include <string>
+#include <vector>
 
 #include "lib/config/reward_text.h"
 #include "lib/config/rules.h"
@@ -30,6 +31,28 @@ void CheckMath(const MathConfig& math, Rules& rules) {
   }
 }
 
+bool UsesCode(const RewardConfig& reward) {
+  const auto names_code = [](const std::string& text) {
+    const Result<std::vector<SumTerm>> terms = ParseSum(text);
+    return terms.ok() && std::ranges::find(*terms, "code", &SumTerm::name) != terms->end();
+  };
+  return names_code(reward.verifier) ||
+         std::ranges::any_of(reward.by_source,
+                             [&](const auto& entry) { return names_code(entry.second); });
+}
+
+// A limit that another limit always precedes is a mistake.
+void CheckCodeTimes(const RewardConfig& reward, Rules& rules) {
+  if (!UsesCode(reward)) return;
+  const CodeConfig& code = reward.code;
+  rules.Require(code.cpu_seconds * 1000 <= code.wall_ms, "code.cpu_seconds", code.cpu_seconds,
+                "at most code.wall_ms, which is " + std::to_string(code.wall_ms) +
+                    "; a process cannot use more CPU time than that");
+  rules.Require(code.wall_ms <= reward.timeout_ms, "code.wall_ms", code.wall_ms,
+                "at most timeout_ms, which is " + std::to_string(reward.timeout_ms) +
+                    " for all tests of a completion");
+}
+
 }  // namespace
 
 Rules CheckReward(const RewardConfig& reward) {
@@ -52,6 +75,7 @@ Rules CheckReward(const RewardConfig& reward) {
   rules.Between("code.disk_mb", reward.code.disk_mb, 1, 1 << 20);
   rules.Between("code.output_kb", reward.code.output_kb, 1, 1 << 20);
   rules.Between("code.processes", reward.code.processes, 4, 4096);
+  CheckCodeTimes(reward, rules);
   rules.Between("python.workers", reward.python.workers, 1, 1024);
   rules.Between("python.batch", reward.python.batch, 1, 4096);
   rules.Between("python.start_ms", reward.python.start_ms, 1, kDayMs);

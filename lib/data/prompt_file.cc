@@ -14,6 +14,8 @@
 namespace buttress {
 namespace {
 
+// A lease carries the row and, once more, its answer and its prompt's tokens: less than
+// kMaxResponseBytes of lib/rpc/channel.h.
 constexpr std::size_t kMaxRowBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxReported = 20;
 

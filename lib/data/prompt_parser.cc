@@ -1,6 +1,8 @@
 #include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
+#include <set>
+#include <string>
 
 #include "lib/data/prompt_file.h"
 
@@ -12,10 +14,18 @@ using json = nlohmann::ordered_json;
 // A row is copied and printed recursively, so its depth is bounded.
 constexpr int kMaxDepth = 64;
 
+// A group with a longer id or source would be refused (lib/experience/check.cc).
+constexpr std::size_t kMaxNameBytes = 4096;
+
 Result<json> ParseObject(std::string_view row) {
   bool too_deep = false;
-  const auto guard = [&too_deep](int depth, json::parse_event_t, json&) {
+  std::set<std::string> names;
+  std::string repeated;
+  const auto guard = [&](int depth, json::parse_event_t event, json& value) {
     too_deep = too_deep || depth > kMaxDepth;
+    if (depth == 1 && event == json::parse_event_t::key &&
+        !names.insert(value.get<std::string>()).second)
+      repeated = value.get<std::string>();
     return depth <= kMaxDepth;
   };
   json object = json::parse(row.begin(), row.end(), guard, /*allow_exceptions=*/false);
@@ -26,6 +36,7 @@ Result<json> ParseObject(std::string_view row) {
   if (!object.is_object()) {
     return InvalidArgument("expected an object, found " + std::string(object.type_name()));
   }
+  if (!repeated.empty()) return InvalidArgument("field '" + repeated + "' stands twice");
   return object;
 }
 
@@ -40,6 +51,10 @@ Result<std::string> NameField(const json& row, const std::string& field,
   }
   const std::string& name = found->get_ref<const std::string&>();
   if (name.empty()) return InvalidArgument("'" + field + "' is empty");
+  if (name.size() > kMaxNameBytes) {
+    return InvalidArgument(
+        fmt::format("'{}' has {} bytes; expected at most {}", field, name.size(), kMaxNameBytes));
+  }
   return name;
 }
 

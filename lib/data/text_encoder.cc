@@ -4,6 +4,8 @@
 
 #include <utility>
 
+#include "lib/base/bounded_json.h"
+
 namespace buttress {
 namespace {
 
@@ -52,6 +54,8 @@ Result<TextEncoder> TextEncoder::Create(const Tokenizer& tokenizer,
       return InvalidArgument("template_arguments: '" + name +
                              "' is set for each prompt; leave it out");
     }
+    if (NestedDeeper(text))
+      return InvalidArgument("template_arguments: '" + name + "' is nested too deeply");
     json value = json::parse(text, nullptr, /*allow_exceptions=*/false);
     encoder.variables_[name] = value.is_discarded() ? json(text) : std::move(value);
   }

@@ -10,10 +10,14 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/base/reward_bounds.h"
 #include "lib/experience/group_offsets.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::size_t kMaxIdBytes = 4096;
+constexpr double kRelativeRounding = 1e-9;
 
 bool IsUtf8(std::string_view text) {
   const auto* bytes = reinterpret_cast<const utf8proc_uint8_t*>(text.data());
@@ -30,8 +34,13 @@ bool IsUtf8(std::string_view text) {
 
 // proto3 cannot parse a string field that is not UTF-8: such a group could be stored but never read
 // again.
-Status CheckText(std::string_view field, std::string_view text, bool may_be_empty) {
+Status CheckText(std::string_view field, std::string_view text, bool may_be_empty,
+                 std::size_t max_bytes) {
   if (text.empty() && !may_be_empty) return InvalidArgument(fmt::format("{} is empty", field));
+  if (text.size() > max_bytes) {
+    return InvalidArgument(
+        fmt::format("{} has {} bytes; expected at most {}", field, text.size(), max_bytes));
+  }
   if (!IsUtf8(text)) return InvalidArgument(fmt::format("{} is not valid UTF-8", field));
   return OkStatus();
 }
@@ -57,9 +66,9 @@ Status CheckLogprobs(const Completion& completion) {
   }
   for (std::size_t t = 0; t < completion.logprobs.size(); ++t) {
     const float logprob = completion.logprobs[t];
-    if (std::isfinite(logprob) && logprob <= kMaxLogprob) continue;
-    return InvalidArgument(
-        fmt::format("logprobs[{}] = {:f}; expected a finite number <= 0", t, logprob));
+    if (logprob >= kMinLogprob && logprob <= kMaxLogprob) continue;
+    return InvalidArgument(fmt::format("logprobs[{}] = {:f}; expected a number from {} to 0", t,
+                                       logprob, kMinLogprob));
   }
   return OkStatus();
 }
@@ -105,6 +114,32 @@ Status CheckTrainedSpans(const Completion& completion) {
   return OkStatus();
 }
 
+// The first component is the raw reward, and the weighted sum of all is the reward.
+Status CheckComponents(const Completion& completion) {
+  const std::vector<RewardComponent>& components = completion.components;
+  if (components.empty()) return OkStatus();
+  if (components.size() > kMaxRewardTerms) {
+    return InvalidArgument(fmt::format("{} reward components; expected at most {}",
+                                       components.size(), kMaxRewardTerms));
+  }
+  double sum = 0;
+  double rounding = 0;
+  for (const RewardComponent& component : components) {
+    if (!IsReward(component.value) || !IsReward(component.weight)) {
+      return InvalidArgument(
+          fmt::format("component '{}' = {} with weight {}; expected numbers in [-{}, {}]",
+                      component.name, component.value, component.weight, kMaxReward, kMaxReward));
+    }
+    sum += component.weight * component.value;
+    rounding += kRelativeRounding * std::abs(component.weight * component.value);
+  }
+  const bool adds_up = std::abs(completion.reward - sum) <= rounding;
+  if (adds_up && completion.raw_reward == components.front().value) return OkStatus();
+  return InvalidArgument(
+      fmt::format("raw_reward = {}, reward = {}, but its components give {} and {}",
+                  completion.raw_reward, completion.reward, components.front().value, sum));
+}
+
 Status CheckVerdict(const Completion& completion) {
   if (completion.finish_reason == FinishReason::kUnspecified)
     return InvalidArgument("finish_reason is not set");
@@ -116,18 +151,12 @@ Status CheckVerdict(const Completion& completion) {
   }
   if (completion.token_ids.empty())
     return InvalidArgument("no tokens; only an unscorable completion may have none");
-  if (!std::isfinite(completion.raw_reward) || !std::isfinite(completion.reward)) {
-    return InvalidArgument(
-        fmt::format("raw_reward = {}, reward = {}; expected finite numbers, or outcome unscorable",
-                    completion.raw_reward, completion.reward));
+  if (!IsReward(completion.raw_reward) || !IsReward(completion.reward)) {
+    return InvalidArgument(fmt::format(
+        "raw_reward = {}, reward = {}; expected numbers in [-{}, {}], or outcome unscorable",
+        completion.raw_reward, completion.reward, kMaxReward, kMaxReward));
   }
-  for (const RewardComponent& component : completion.components) {
-    if (std::isfinite(component.value) && std::isfinite(component.weight)) continue;
-    return InvalidArgument(
-        fmt::format("component '{}' = {} with weight {}; expected finite numbers", component.name,
-                    component.value, component.weight));
-  }
-  return OkStatus();
+  return CheckComponents(completion);
 }
 
 Status CheckCompletion(const Completion& completion, const GroupLimits& limits) {
@@ -137,10 +166,15 @@ Status CheckCompletion(const Completion& completion, const GroupLimits& limits) 
   BUTTRESS_RETURN_IF_ERROR(CheckSegments(completion));
   BUTTRESS_RETURN_IF_ERROR(CheckTrainedSpans(completion));
   BUTTRESS_RETURN_IF_ERROR(CheckVerdict(completion));
-  BUTTRESS_RETURN_IF_ERROR(CheckText("unscorable_reason", completion.unscorable_reason, true));
-  BUTTRESS_RETURN_IF_ERROR(CheckText("parent_id", completion.parent_id, true));
+  BUTTRESS_RETURN_IF_ERROR(
+      CheckText("unscorable_reason", completion.unscorable_reason, true, kMaxReasonBytes));
+  BUTTRESS_RETURN_IF_ERROR(CheckText("parent_id", completion.parent_id, true, kMaxIdBytes));
   for (const RewardComponent& component : completion.components) {
-    BUTTRESS_RETURN_IF_ERROR(CheckText("components.name", component.name, false));
+    BUTTRESS_RETURN_IF_ERROR(CheckText("components.name", component.name, false, kMaxTermBytes));
+  }
+  if (completion.extracted_answer.size() > kMaxExtractedBytes) {
+    return InvalidArgument(fmt::format("extracted_answer has {} bytes; expected at most {}",
+                                       completion.extracted_answer.size(), kMaxExtractedBytes));
   }
   if (!std::isfinite(completion.generation_seconds) || completion.generation_seconds < 0) {
     return InvalidArgument(
@@ -184,9 +218,9 @@ Status CheckPlanShape(const Plan& plan) {
 }  // namespace
 
 Status CheckGroup(const Group& group, const GroupLimits& limits) {
-  BUTTRESS_RETURN_IF_ERROR(CheckText("prompt_id", group.prompt_id, false));
-  BUTTRESS_RETURN_IF_ERROR(CheckText("source", group.source, false));
-  BUTTRESS_RETURN_IF_ERROR(CheckText("worker_id", group.worker_id, false));
+  BUTTRESS_RETURN_IF_ERROR(CheckText("prompt_id", group.prompt_id, false, kMaxIdBytes));
+  BUTTRESS_RETURN_IF_ERROR(CheckText("source", group.source, false, kMaxIdBytes));
+  BUTTRESS_RETURN_IF_ERROR(CheckText("worker_id", group.worker_id, false, kMaxIdBytes));
   if (group.prompt_token_ids.empty()) return InvalidArgument("prompt_token_ids is empty");
   BUTTRESS_RETURN_IF_ERROR(CheckTokens("prompt_token_ids", group.prompt_token_ids,
                                        limits.max_prompt_tokens, limits.vocab_size));

@@ -23,17 +23,23 @@ struct GroupLimits {
 // A log-probability may exceed 0 by rounding, but not by more than this.
 inline constexpr float kMaxLogprob = 1e-3F;
 
+// A token of a smaller probability, e^-1000, is never sampled.
+inline constexpr float kMinLogprob = -1000;
+
 // Returns OK if
-//   - prompt id, source and worker id are valid UTF-8 and not empty;
+//   - prompt id, source and worker id are valid UTF-8, not empty, and at most 4096 bytes long;
 //   - there are 1 to max_completions completions, whose indices are 0 ... n - 1 in any order;
-//   - each token has a log-prob, which is finite and at most kMaxLogprob;
+//   - each token has a log-prob from kMinLogprob to kMaxLogprob;
 //   - token ids are in [0, vocab_size);
 //   - segments start at 0, rise, stay inside the tokens, and their versions never become older;
 //     a completion without tokens has no segments;
 //   - trained spans are not empty, in order, disjoint, and inside the tokens;
 //   - finish reason and outcome are set; an unscorable completion has a reason, a scorable one has
-//     tokens and finite rewards and components;
-//   - all scorable completions have the same components in the same order.
+//     tokens, and rewards and components within kMaxReward;
+//   - the components, if there are any, give the rewards: the raw reward is the first one, the
+//     reward their weighted sum;
+//   - all scorable completions have the same components in the same order;
+//   - texts and the list of components are within the bounds of lib/base/reward_bounds.h.
 // Otherwise kInvalidArgument, such as "completion 3: 12 log-probs for 14 tokens; ...".
 Status CheckGroup(const Group& group, const GroupLimits& limits = {});
 

@@ -46,8 +46,9 @@ struct Plan {
 
 // The answer to PlanBatch.
 struct PlanReply {
-  std::optional<Plan> plan;  // nullopt: too few groups are ready, or the run is finished
+  std::optional<Plan> plan;  // nullopt: too few groups are ready, or the run ends
   bool finished = false;     // the run has no such step
+  bool stopping = false;  // an operator stops the run: the learner writes a checkpoint and leaves
 };
 
 // The answer to RegisterLearner.

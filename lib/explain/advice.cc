@@ -9,8 +9,6 @@ namespace {
 
 // Share of all groups below which a cause is not mentioned.
 constexpr double kMinShare = 0.01;
-// Excess over the expected rate above which the histories do not explain the collapse.
-constexpr double kExcess = 0.05;
 // Runs with an ACR-100 above 0.5 tend to end badly (arXiv 2605.21125).
 constexpr double kEarlyCollapse = 0.5;
 
@@ -28,6 +26,12 @@ std::string Sizes(const Report& report) {
 std::vector<std::string> NextSteps(const Report& report) {
   std::vector<std::string> steps;
   const auto groups = static_cast<double>(std::max<std::int64_t>(1, report.all.groups));
+  for (const auto& [source, completions] : report.never_right) {
+    steps.push_back(fmt::format(
+        "No completion of source '{}' was ever right, of {}: check the verifier first, with "
+        "`buttress verify` on answers that are known to be right.",
+        source, completions));
+  }
   std::vector<std::size_t> order;
   for (std::size_t i = 0; i < kCauses; ++i) {
     if (static_cast<double>(report.all.causes[i]) / groups >= kMinShare) order.push_back(i);
@@ -40,11 +44,11 @@ std::vector<std::string> NextSteps(const Report& report) {
         fmt::format("{} ({} groups, {:.1f} % of all): {}.", info.name, report.all.causes[i],
                     100 * static_cast<double>(report.all.causes[i]) / groups, info.fix));
   }
-  if (report.with_history > 0 && report.observed_acr - report.expected_acr > kExcess) {
-    steps.push_back(
-        fmt::format("Of the groups of prompts seen before, {:.0f} % collapse where their histories "
-                    "predict {:.0f} %: something other than difficulty is the cause.",
-                    100 * report.observed_acr, 100 * report.expected_acr));
+  if (report.with_history > 0 && report.observed_acr > report.expected.high) {
+    steps.push_back(fmt::format(
+        "Of the groups of prompts seen before, {:.0f} % collapse where their difficulty predicts "
+        "{:.0f} to {:.0f} %: something other than difficulty is the cause.",
+        100 * report.observed_acr, 100 * report.expected.low, 100 * report.expected.high));
   }
   const double difficulty =
       static_cast<double>(report.all.causes[static_cast<std::size_t>(Cause::kTooEasy)] +

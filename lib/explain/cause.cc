@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "lib/base/check.h"
+#include "lib/base/reward_bounds.h"
 #include "lib/explain/copies.h"
 
 namespace buttress {
@@ -56,27 +58,21 @@ Range RangeOf(const GroupFacts& group) {
   return range;
 }
 
-bool IsRounding(const Range& range, const CauseRules& rules) {
-  const double size = std::max({1.0, std::abs(range.low), std::abs(range.high)});
-  return range.scorable >= 2 && range.high > range.low &&
-         range.high - range.low <= rules.float_noise * size;
+bool IsRounding(const Range& range) {
+  return range.scorable >= 2 && range.high > range.low && EqualRewards(range.low, range.high);
 }
 
 // The position of a constant group among the rewards of the run.
 enum class Level { kBest, kWorst, kBetween };
 
-Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context,
-              const CauseRules& rules) {
+Level LevelOf(const GroupFacts& group, const Range& range, const GroupContext& context) {
   const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
   if (collapse == CollapseClass::kAllCorrect) return Level::kBest;
   if (collapse == CollapseClass::kAllWrong) return Level::kWorst;
   if (context.highest == context.lowest)
     return range.low == 1 ? Level::kBest : range.low == -1 ? Level::kWorst : Level::kBetween;
-  const auto near = [&](double value) {
-    return rules.float_noise * std::max(1.0, std::abs(value));
-  };
-  if (range.low >= context.highest - near(context.highest)) return Level::kBest;
-  return range.high <= context.lowest + near(context.lowest) ? Level::kWorst : Level::kBetween;
+  if (EqualRewards(range.low, context.highest)) return Level::kBest;
+  return EqualRewards(range.high, context.lowest) ? Level::kWorst : Level::kBetween;
 }
 
 std::optional<Diagnosis> Unscorable(const GroupFacts& group, const Range& range,
@@ -208,6 +204,11 @@ std::optional<Diagnosis> VerifierConstant(const GroupFacts& group, Level level, 
                     "probability {:.1g}",
                     context.constant_groups, range.low, *context.constant_chance)};
   }
+  if (level == Level::kWorst && context.never_right > 0) {
+    return Diagnosis{
+        Cause::kVerifierConstant,
+        fmt::format("none of {} completions of this source was ever right", context.never_right)};
+  }
   if (!context.constant_always) return std::nullopt;
   return Diagnosis{Cause::kVerifierConstant,
                    fmt::format("this source has only ever given reward {:g}", range.low)};
@@ -221,20 +222,29 @@ Diagnosis ByDifficulty(Level level, const Range& range, const GroupContext& cont
             fmt::format("all rewards are {:g}, between the worst {:g} and the best {:g} of the run",
                         range.low, context.lowest, context.highest)};
   }
-  const double correct = context.past_correct + (level == Level::kBest ? n : 0.0);
-  const double scored = context.past_scored + n;
-  const double rate = (correct + 1) / (scored + 2);
-  std::string evidence = fmt::format("all {} {}; success rate {:.2f}", range.scorable,
-                                     level == Level::kBest ? "correct" : "wrong", rate);
-  evidence += context.past_scored == 0 ? ", first seen"
-                                       : fmt::format(", {:.2f} at earlier visits",
-                                                     context.past_correct / context.past_scored);
-  if (level == Level::kBest && rate >= rules.easy_rate) return {Cause::kTooEasy, evidence};
-  if (level == Level::kWorst && rate <= rules.hard_rate) return {Cause::kTooHard, evidence};
-  return {Cause::kUnknown, evidence + ": chance, or a change that the history does not show"};
+  const bool best = level == Level::kBest;
+  const Trials past = {context.past_correct, context.past_scored};
+  const double chance = best ? context.difficulty.Below(rules.easy_rate, past, {n, n})
+                             : 1 - context.difficulty.Below(rules.hard_rate, past, {0, n});
+  std::string evidence = fmt::format("all {} {}; P(chance) {:.2f}", range.scorable,
+                                     best ? "correct" : "wrong", chance);
+  evidence += past.scored == 0 ? ", first seen"
+                               : fmt::format(", success rate {:.2f} at earlier visits",
+                                             past.correct / past.scored);
+  if (chance <= rules.chance) return {best ? Cause::kTooEasy : Cause::kTooHard, evidence};
+  return {Cause::kUnknown, evidence};
 }
 
 }  // namespace
+
+bool MaskHugeReward(CompletionFacts& completion) {
+  if (std::abs(completion.reward) > kMaxReward || std::abs(completion.raw_reward) > kMaxReward) {
+    completion.reward = completion.raw_reward = std::numeric_limits<double>::quiet_NaN();
+    completion.outcome = Outcome::kUnscorable;
+    return true;
+  }
+  return false;
+}
 
 std::vector<double> GroupFacts::raw_rewards() const {
   std::vector<double> values;
@@ -259,13 +269,10 @@ std::vector<Outcome> GroupFacts::outcomes() const {
 
 const CauseInfo& InfoOf(Cause cause) { return kInfo[static_cast<std::size_t>(cause)]; }
 
-bool DiffersByRounding(const GroupFacts& group, const CauseRules& rules) {
-  return IsRounding(RangeOf(group), rules);
-}
+bool DiffersByRounding(const GroupFacts& group) { return IsRounding(RangeOf(group)); }
 
-bool HasNoSignal(const GroupFacts& group, const CauseRules& rules) {
-  return ClassifyGroup(group.raw_rewards(), group.outcomes()) != CollapseClass::kMixed ||
-         DiffersByRounding(group, rules);
+bool HasNoSignal(const GroupFacts& group) {
+  return ClassifyGroup(group.raw_rewards(), group.outcomes()) != CollapseClass::kMixed;
 }
 
 bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
@@ -275,14 +282,14 @@ bool IsTruncated(const CompletionFacts& c, const GroupContext& context) {
 }
 
 Diagnosis Diagnose(const GroupFacts& group, const GroupContext& context, const CauseRules& rules) {
-  BUTTRESS_CHECK(HasNoSignal(group, rules), "a group with a signal has no cause of collapse");
+  BUTTRESS_CHECK(HasNoSignal(group), "a group with a signal has no cause of collapse");
   const Range range = RangeOf(group);
-  if (IsRounding(range, rules)) {
+  if (IsRounding(range)) {
     return {Cause::kFloatNoise, fmt::format("rewards {:.9g} to {:.9g} differ by {:.1g}", range.low,
                                             range.high, range.high - range.low)};
   }
   const GroupCopies copies = FindCopies(group);
-  const Level level = LevelOf(group, range, context, rules);
+  const Level level = LevelOf(group, range, context);
   if (auto found = Unscorable(group, range, rules)) return *found;
   if (auto found = OldWeights(group, rules)) return *found;
   if (auto found = Duplicates(copies, context, rules)) return *found;

@@ -23,6 +23,7 @@
 
 #include "lib/explain/facts.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/collapse/difficulty.h"
 
 namespace buttress {
 
@@ -51,10 +52,6 @@ const CauseInfo& InfoOf(Cause cause);
 
 // Every threshold of this folder, with its reason.
 struct CauseRules {
-  // Rewards are sums of a few float32 numbers. Each addition has a relative error of 6e-8, so ten
-  // additions and a cast stay below 1e-6.
-  double float_noise = 1e-6;  // relative to max(1, |reward|)
-
   // If half of a group cannot be judged, the other half alone decides its class, and a smaller
   // group collapses more often whatever the prompt.
   double unscorable_share = 0.5;
@@ -101,7 +98,8 @@ struct CauseRules {
   // groups. Over 1e4 steps with ten sources this gives one false alarm in ten runs.
   double verifier_chance = 1e-6;
   std::int64_t verifier_groups = 4;
-  // Number of groups of a source from which its own rate of collapse is used.
+  // Number of groups of a source from which its own rate of collapse is used, and from which a
+  // source without one correct completion is the verifier's fault before it is the prompts'.
   std::int64_t verifier_memory = 32;
 
   // A second verifier is used if it agreed with the rewards of mixed groups at this rate, over at
@@ -109,12 +107,14 @@ struct CauseRules {
   double truth_agreement = 0.9;
   std::int64_t truth_count = 64;
 
-  // Success rate of the prompt: the posterior mean under Beta(1, 1) over this group and earlier
-  // ones, where each visit has half the weight of the next. At 0.8 a group of eight is all-correct
-  // one time in six, so collapse is expected. Without a history three equal results just reach the
-  // threshold, and two do not.
+  // Success rates from which a prompt is easy, and up to which it is hard. At 0.8 a group of eight
+  // is all-correct one time in six, so collapse is expected.
   double easy_rate = 0.8;
   double hard_rate = 0.2;
+  // A constant group is chance if its prompt is more likely than this not to be easy (hard), by the
+  // difficulty of its source, this group and earlier ones, where each visit has half the weight of
+  // the next. With all rates equally likely, three equal results are below it, two are not.
+  double chance = 0.5;
 };
 
 // What the run so far says about a group. RunHistory makes it.
@@ -135,6 +135,10 @@ struct GroupContext {
   std::int64_t constant_groups = 0;
   // The source never gave another value, and the value is neither the worst nor the best possible.
   bool constant_always = false;
+  // Completions of the source so far if none of them was right, over verifier_memory groups or
+  // more; else 0.
+  std::int64_t never_right = 0;
+  Difficulty difficulty;                  // of the source
   std::optional<double> truth_agreement;  // agreement of the second verifier with mixed groups
 };
 
@@ -143,12 +147,11 @@ struct Diagnosis {
   std::string evidence;
 };
 
-// Returns whether a group has no signal: it is constant or unscorable by ClassifyGroup, or mixed by
-// rounding only. Pure.
-bool HasNoSignal(const GroupFacts& group, const CauseRules& rules);
+// Returns whether a group has no signal: it is constant or unscorable by ClassifyGroup. Pure.
+bool HasNoSignal(const GroupFacts& group);
 
-// Returns whether a group is mixed by ClassifyGroup, but only by rounding. Pure.
-bool DiffersByRounding(const GroupFacts& group, const CauseRules& rules);
+// Returns whether the rewards of a group differ, but only by rounding. Pure.
+bool DiffersByRounding(const GroupFacts& group);
 
 // Returns whether the facts show that `c` was truncated at the token limit. Pure.
 bool IsTruncated(const CompletionFacts& c, const GroupContext& context);

@@ -23,6 +23,10 @@ struct CompletionFacts {
   TextFacts text;
 };
 
+// Makes a completion unscorable whose reward or raw reward is beyond kMaxReward. Returns whether it
+// did.
+bool MaskHugeReward(CompletionFacts& completion);
+
 struct GroupFacts {
   std::int64_t step = 0;
   std::string prompt_id;

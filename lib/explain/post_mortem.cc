@@ -80,7 +80,8 @@ void PostMortem::AddExpectedAcr(const std::vector<GroupFacts>& groups,
     if (history[k].scored == 0 || collapse == CollapseClass::kUnscorable) continue;
     ++point.with_history;
     constant += collapse == CollapseClass::kMixed ? 0 : 1;
-    expected += ExpectedCollapse(history[k], CountScorable(groups[k]));
+    expected += run_history_.DifficultyOf(groups[k].source)
+                    .Constant(TrialsOf(history[k]), CountScorable(groups[k]));
   }
   if (point.with_history == 0) return;
   point.observed_acr = static_cast<double>(constant) / static_cast<double>(point.with_history);
@@ -92,7 +93,7 @@ std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupCo
   const CollapseClass collapse = ClassifyGroup(group.raw_rewards(), group.outcomes());
   point.counts.Add(collapse);
   std::optional<Cause> cause;
-  if (HasNoSignal(group, rules_)) {
+  if (HasNoSignal(group)) {
     CollapsedGroup collapsed = {group.step,
                                 group.prompt_id,
                                 group.source,
@@ -103,7 +104,7 @@ std::optional<Cause> PostMortem::Classify(const GroupFacts& group, const GroupCo
     cause = collapsed.diagnosis.cause;
     const auto at = static_cast<std::size_t>(*cause);
     ++point.causes[at];
-    point.rounding_only += collapse == CollapseClass::kMixed ? 1 : 0;
+    point.rounding_only += DiffersByRounding(group) ? 1 : 0;
     if (on_collapsed_) on_collapsed_(collapsed);
     if (shown_[at]++ < static_cast<std::int64_t>(kExamples))
       report_.examples.push_back(std::move(collapsed));
@@ -160,8 +161,11 @@ Report PostMortem::Finish() {
   }
   if (report_.with_history > 0) {
     report_.observed_acr = observed / static_cast<double>(report_.with_history);
-    report_.expected_acr = expected / static_cast<double>(report_.with_history);
+    report_.expected =
+        IntervalOf(expected / static_cast<double>(report_.with_history), report_.with_history,
+                   report_.counts.constant() + report_.counts.mixed);
   }
+  report_.never_right = run_history_.NeverRight();
   report_.acr_100 = Acr100(acr);
   report_.sigma_acr = SigmaAcr(acr);
   std::ranges::stable_sort(report_.examples, {},

@@ -35,7 +35,7 @@ struct CollapsedGroup {
   std::string source;
   std::string sampler;
   std::string where;
-  CollapseClass collapse = CollapseClass::kUnscorable;  // kMixed: differs by rounding only
+  CollapseClass collapse = CollapseClass::kUnscorable;
   Diagnosis diagnosis;
 };
 
@@ -44,10 +44,10 @@ struct StepPoint {
   std::int64_t step = 0;
   CollapseCounts counts;
   std::int64_t near_collapse = 0;
-  std::int64_t rounding_only = 0;  // groups mixed by rounding only; `counts` calls them mixed
+  std::int64_t rounding_only = 0;  // constant groups whose rewards differ by rounding
   CauseCounts causes{};
-  // Over groups whose prompt has a history: the observed ACR and the one that the histories
-  // predict.
+  // Over groups whose prompt has a history: the observed ACR and the one that histories and the
+  // difficulty of the sources predict.
   std::int64_t with_history = 0;
   double observed_acr = 0;
   double expected_acr = 0;
@@ -61,7 +61,7 @@ struct StepPoint {
 
 struct Tally {
   std::int64_t groups = 0;
-  std::int64_t collapsed = 0;  // without a signal, including groups that differ by rounding only
+  std::int64_t collapsed = 0;  // without a signal
   CauseCounts causes{};
 };
 
@@ -78,7 +78,9 @@ struct Report {
   std::int64_t near_collapse = 0;
   std::int64_t with_history = 0;
   double observed_acr = 0;  // over groups with a history
-  double expected_acr = 0;  // over groups with a history
+  ExpectedRate expected;    // over groups with a history
+  // Sources of which no completion was ever right, with their completions.
+  std::map<std::string, std::int64_t> never_right;
   double acr_100 = 0;
   double sigma_acr = 0;
   bool lengths_are_tokens = false;

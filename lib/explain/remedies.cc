@@ -1,8 +1,10 @@
 #include "lib/explain/remedies.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
+#include "lib/rl/advantage/gradient_weight.h"
 #include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
@@ -44,16 +46,25 @@ EstimatorRemedy RemedyOf(Estimator estimator) {
   EstimatorRemedy remedy;
   remedy.name = ChoiceName(estimator);
   remedy.options.advantage = estimator;
+  remedy.setting = "run.algorithm.advantage=" + remedy.name;
   return remedy;
 }
 
 void Count(const AdvantageInput& input, const AdvantageOutput& out, EstimatorRemedy& remedy) {
   for (std::size_t k = 0; k < input.groups(); ++k) {
     bool any = false;
+    double sum = 0;
     for (auto row = input.group_offsets[k]; row < input.group_offsets[k + 1]; ++row) {
       const double advantage = out.advantages[static_cast<std::size_t>(row)];
       any = any || advantage != 0;
       remedy.sum_absolute += std::abs(advantage);
+      sum += advantage;
+    }
+    const bool right = out.collapse[k] == CollapseClass::kAllCorrect;
+    if (right || out.collapse[k] == CollapseClass::kAllWrong) {
+      ++remedy.constant;
+      remedy.sum_push +=
+          (right ? sum : -sum) / (input.group_offsets[k + 1] - input.group_offsets[k]);
     }
     remedy.with_advantage += any ? 1 : 0;
     remedy.collapsed_with_advantage += any && out.collapse[k] != CollapseClass::kMixed ? 1 : 0;
@@ -63,6 +74,12 @@ void Count(const AdvantageInput& input, const AdvantageOutput& out, EstimatorRem
 
 }  // namespace
 
+double EstimatorRemedy::push() const {
+  constexpr double kRounding = 1e-9;
+  const double mean = constant == 0 ? 0.0 : sum_push / static_cast<double>(constant);
+  return std::abs(mean) < kRounding ? 0.0 : mean;
+}
+
 Remedies::Remedies() {
   report_.estimators.push_back(RemedyOf(Estimator::kGrpo));
   for (const AvspoMode mode :
@@ -70,6 +87,7 @@ Remedies::Remedies() {
     EstimatorRemedy& remedy = report_.estimators.emplace_back(RemedyOf(Estimator::kAvspo));
     remedy.name += ", mode " + std::string(ChoiceName(mode));
     remedy.options.avspo.mode = mode;
+    remedy.setting += " run.algorithm.avspo.mode=" + std::string(ChoiceName(mode));
   }
   report_.estimators.push_back(RemedyOf(Estimator::kNgrpo));
   report_.estimators.push_back(RemedyOf(Estimator::kReinforcePp));
@@ -122,7 +140,14 @@ RemedyReport Remedies::Finish(const BetaFit& fit, std::int64_t size) const {
   const double acr = cumulative_.acr();
   report.draws_for_full_batch = acr < 1 ? 1 / (1 - acr) : std::numeric_limits<double>::infinity();
   for (const std::int64_t times : kSizes)
-    report.sizes.push_back({times, fit.ExpectedAcr(times * size)});
+    report.sizes.push_back({times, times * size, fit.ExpectedAcr(times * size)});
+  for (EstimatorRemedy& remedy : report.estimators) {
+    for (std::size_t i = 0; size >= 2 && i < remedy.weights.size(); ++i)
+      remedy.weights[i] = GradientWeight(kWeightRates[i], static_cast<int>(size), remedy.options);
+  }
+  std::stable_sort(
+      report.estimators.begin() + 1, report.estimators.end(),
+      [](const EstimatorRemedy& a, const EstimatorRemedy& b) { return a.push() > b.push(); });
   return report;
 }
 

@@ -3,6 +3,7 @@
 // the thresholds that they would have in a run.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -25,7 +26,20 @@ struct EstimatorRemedy {
   std::int64_t collapsed_with_advantage = 0;  // constant groups with a nonzero advantage
   std::int64_t virtual_groups = 0;
   double sum_absolute = 0;  // sum of |advantage| over all completions
+  // Over all-correct and all-wrong groups: their number, and the sum of their mean advantages,
+  // negated for all-wrong ones. Its sign is that of the gradient that they add in expectation.
+  std::int64_t constant = 0;
+  double sum_push = 0;
+  // GradientWeight at kWeightRates for the most frequent group size; nullopt for estimators over
+  // whole batches.
+  std::array<std::optional<double>, 3> weights;
+  std::string setting;  // what to set for it
+
+  // The mean advantage in the direction of the outcome; exactly 0 if only rounding is left.
+  double push() const;
 };
+
+inline constexpr double kWeightRates[] = {0.1, 0.5, 0.9};
 
 // Skipping a prompt whose last group was constant (GRESO, arXiv 2506.02177, without its probing).
 struct SkipRemedy {
@@ -37,13 +51,14 @@ struct SkipRemedy {
 // The expected collapse rate of a larger group.
 struct SizeRemedy {
   std::int64_t times = 1;  // factor on the number of completions per prompt
+  std::int64_t size = 1;   // completions per prompt
   double expected_acr = 0;
 };
 
 struct RemedyReport {
   std::int64_t groups = 0;
   std::int64_t completions = 0;
-  std::vector<EstimatorRemedy> estimators;
+  std::vector<EstimatorRemedy> estimators;  // grpo, then the others by push()
   SkipRemedy skip;
   double draws_for_full_batch = 1;  // prompts drawn per informative group with dynamic sampling
   std::vector<SizeRemedy> sizes;

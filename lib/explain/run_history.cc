@@ -23,7 +23,7 @@ std::optional<double> ConstantOf(const GroupFacts& group) {
   for (const CompletionFacts& c : group.completions) {
     if (!IsScorable(c)) continue;
     if (scorable++ == 0) value = c.raw_reward;
-    if (c.raw_reward != value) return std::nullopt;
+    if (!EqualRewards(c.raw_reward, value)) return std::nullopt;
   }
   return scorable >= 2 ? std::optional(value) : std::nullopt;
 }
@@ -47,12 +47,11 @@ bool RunHistory::IsSuccess(const CompletionFacts& c) const {
 }
 
 bool RunHistory::IsBest(double value) const {
-  return highest_ > lowest_ &&
-         value >= highest_ - rules_.float_noise * std::max(1.0, std::abs(highest_));
+  return highest_ > lowest_ && EqualRewards(value, highest_);
 }
 
 bool RunHistory::IsWorst(double value) const {
-  return !IsBest(value) && value <= lowest_ + rules_.float_noise * std::max(1.0, std::abs(lowest_));
+  return !IsBest(value) && EqualRewards(value, lowest_);
 }
 
 PromptHistory RunHistory::HistoryOf(const GroupFacts& group) const {
@@ -100,7 +99,7 @@ std::map<std::string, RunHistory::StepOfSource> RunHistory::StepBySource(
     StepOfSource& step = by_source[group.source];
     const std::optional<double> value = ConstantOf(group);
     if (step.groups++ == 0) step.value = value.value_or(0);
-    step.constant = step.constant && value && *value == step.value;
+    step.constant = step.constant && value && EqualRewards(*value, step.value);
     if (!step.constant) continue;
     const auto source = sources_.find(group.source);
     const bool best = IsBest(*value);
@@ -111,13 +110,12 @@ std::map<std::string, RunHistory::StepOfSource> RunHistory::StepBySource(
                                                    : 0;
       rate = static_cast<double>(alike + 1) / static_cast<double>(source->second.groups + 2);
     }
-    const PromptHistory history = HistoryOf(group);
-    const PromptHistory side =
-        best ? history : PromptHistory{history.scored - history.correct, history.scored};
-    const double own =
-        history.scored == 0
-            ? 0.0
-            : ExpectedAllCorrect(side, static_cast<std::int64_t>(group.completions.size()));
+    const Trials history = TrialsOf(HistoryOf(group));
+    const auto n = static_cast<std::int64_t>(group.completions.size());
+    const Difficulty& difficulty = DifficultyOf(group.source);
+    const double own = history.scored == 0 ? 0.0
+                       : best              ? difficulty.AllCorrect(history, n)
+                                           : difficulty.AllWrong(history, n);
     step.chance *= std::max(rate, own);
   }
   return by_source;
@@ -199,9 +197,11 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
     const double value = step.value;
     const bool plain = value == 0 || value == 1 || value == -1 ||
                        (highest_ > lowest_ && (IsBest(value) || IsWorst(value)));
-    context.constant_always = step.constant && !plain && source != sources_.end() &&
-                              source->second.groups >= rules_.verifier_memory &&
-                              source->second.low == value && source->second.high == value;
+    context.difficulty = DifficultyOf(group.source);
+    if (source == sources_.end() || source->second.groups < rules_.verifier_memory) continue;
+    context.constant_always =
+        step.constant && !plain && source->second.low == value && source->second.high == value;
+    if (source->second.right == 0) context.never_right = source->second.judged;
   }
   return contexts;
 }
@@ -210,6 +210,7 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
 void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
   Source& source = sources_[group.source];
   ++source.groups;
+  const Trials before = TrialsOf(HistoryOf(group));
   if (const auto value = ConstantOf(group)) {
     source.all_high += IsBest(*value) ? 1 : 0;
     source.all_low += IsWorst(*value) ? 1 : 0;
@@ -223,10 +224,38 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
     ++scored;
     correct += IsSuccess(c) ? 1 : 0;
   }
+  source.recent.Add(++recorded_,
+                    {before, {static_cast<double>(correct), static_cast<double>(scored)}});
+  ++source.since_fit;
   if (prompt == nullptr) return;
   prompt->history = {prompt->history.correct + correct, prompt->history.scored + scored};
   prompt->past_correct = prompt->past_correct / 2 + static_cast<double>(correct);
   prompt->past_scored = prompt->past_scored / 2 + static_cast<double>(scored);
+}
+
+// Fits again what has a sixteenth of new groups.
+void RunHistory::FitDifficulty() {
+  for (auto& [name, source] : sources_) {
+    if (16 * source.since_fit < static_cast<std::int64_t>(source.recent.groups())) continue;
+    if (source.since_fit == 0) continue;
+    source.difficulty = source.recent.Fit();
+    source.since_fit = 0;
+  }
+}
+
+const Difficulty& RunHistory::DifficultyOf(const std::string& source) const {
+  static const Difficulty kUniform;
+  const auto found = sources_.find(source);
+  return found == sources_.end() ? kUniform : found->second.difficulty;
+}
+
+std::map<std::string, std::int64_t> RunHistory::NeverRight() const {
+  std::map<std::string, std::int64_t> completions;
+  for (const auto& [name, source] : sources_) {
+    if (source.groups >= rules_.verifier_memory && source.right == 0)
+      completions[name] = source.judged;
+  }
+  return completions;
 }
 
 void RunHistory::Record(std::span<const GroupFacts> groups,
@@ -240,6 +269,11 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
       prompts_left_out_ = true;
     }
     if (!causes[k] || DependsOnPrompt(*causes[k])) RecordRewards(group, prompt);
+    Source& source = sources_[group.source];
+    for (const CompletionFacts& c : group.completions) {
+      source.judged += IsScorable(c) ? 1 : 0;
+      source.right += IsScorable(c) && IsSuccess(c) ? 1 : 0;
+    }
     if (prompt == nullptr) continue;
     prompt->source = group.source;
     ++prompt->groups;
@@ -252,6 +286,7 @@ void RunHistory::Record(std::span<const GroupFacts> groups,
         prompt->last_texts.push_back(Shortened(c.text.digest));
     }
   }
+  FitDifficulty();
 }
 
 }  // namespace buttress

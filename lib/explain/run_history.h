@@ -58,6 +58,12 @@ class RunHistory {
 
   const std::unordered_map<std::string, SeenPrompt>& prompts() const { return prompts_; }
 
+  // The difficulty of a source before this step; uniform before its first groups.
+  const Difficulty& DifficultyOf(const std::string& source) const;
+
+  // Sources of which no completion was ever right, with their completions.
+  std::map<std::string, std::int64_t> NeverRight() const;
+
   bool prompts_left_out() const { return prompts_left_out_; }
 
   std::optional<double> similarity() const;
@@ -68,7 +74,11 @@ class RunHistory {
     std::int64_t all_high = 0;  // groups constant at the best reward of the run
     std::int64_t all_low = 0;   // groups constant at the worst reward of the run
     std::int64_t completions = 0;
+    std::int64_t judged = 0, right = 0;  // completions of all groups, faults or not
     double low = 0, high = 0;
+    RecentDifficulty recent;
+    Difficulty difficulty;  // fitted to `recent`, but for the last `since_fit` groups
+    std::int64_t since_fit = 0;
   };
 
   // The groups of one source at one step.
@@ -89,6 +99,7 @@ class RunHistory {
   bool IsBest(double value) const;
   bool IsWorst(double value) const;
   void RecordRewards(const GroupFacts& group, SeenPrompt* prompt);
+  void FitDifficulty();
   void Observe(std::span<const GroupFacts> groups);
   std::map<std::string, StepOfSource> StepBySource(std::span<const GroupFacts> groups) const;
   void SetLengths(GroupContext& context) const;
@@ -100,6 +111,7 @@ class RunHistory {
   std::unordered_map<std::string, SeenPrompt> prompts_;
   bool prompts_left_out_ = false;
   std::map<std::string, Source> sources_;
+  std::uint64_t recorded_ = 0;  // groups
   std::deque<Recent> recent_;
   std::deque<double> similarities_;  // of groups with texts of room_words or more
   std::int64_t truth_known_ = 0, truth_agrees_ = 0;

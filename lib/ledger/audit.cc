@@ -1,11 +1,10 @@
-// Checks the invariants of a ledger from its rows alone.
+#include "lib/ledger/audit.h"
+
 #include <fmt/core.h>
 
-#include <map>
-#include <string>
+#include <algorithm>
+#include <optional>
 #include <utility>
-
-#include "lib/ledger/reader.h"
 
 namespace buttress {
 namespace {
@@ -23,53 +22,97 @@ CollapseClass Classify(const AcceptedRow& accepted) {
 
 // The results of a walk over all groups.
 struct Walk {
+  explicit Walk(const RunRow& of) : run(of) {}
+
+  const RunRow run;
   LedgerAudit audit;
   std::uint64_t last_id = 0;
   std::map<std::string, CollapseCounts> by_source;
   std::map<std::uint64_t, CollapseCounts> by_step;
   std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;  // by position
 
-  void AddViolation(std::string what) { audit.violations.push_back(std::move(what)); }
+  void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
+    audit.findings.push_back({kind, std::move(what), std::move(group_ids), false});
+  }
+
+  void AddOf(const GroupRow& group, const char* kind, std::string_view what) {
+    Add(kind, fmt::format("group {} {}", group.group_id, what), {group.group_id});
+  }
 
   void Visit(const GroupRecord& record) {
     const GroupRow& group = record.group;
-    const std::string name = "group " + std::to_string(group.group_id);
     if (group.group_id != last_id + 1)
-      AddViolation(fmt::format("no group {} before {}", last_id + 1, name));
+      Add("groups", fmt::format("no group {} before group {}", last_id + 1, group.group_id));
     last_id = group.group_id;
     ++audit.groups[std::string(GroupStateName(group.state))];
     const bool dropped = group.state == GroupState::kDropped;
     if (dropped) ++audit.dropped[std::string(DropReasonName(group.reason))];
     if (dropped == (group.reason == DropReason::kNone))
-      AddViolation(name + " is dropped without a reason, or has a reason and is not dropped");
-    CheckContent(record, name);
+      AddOf(group, "groups", "is dropped without a reason, or has a reason and is not dropped");
+    CheckContent(record);
+    CheckLease(record);
+    CheckProgress(group);
     if (!record.accepted) return;
     const CollapseClass collapse = Classify(*record.accepted);
     if (collapse != record.accepted->collapse)
-      AddViolation(name + " is counted as another collapse class than its outcomes give");
+      AddOf(group, "collapse", "is counted as another class than its outcomes give");
     by_source[group.prompt.source].Add(collapse);
     if (group.step == 0) return;
     by_step[group.step].Add(collapse);
-    if (group.reason == DropReason::kNoSignal) return;
+    if (group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged) return;
     std::vector<std::uint64_t>& ids = ids_by_step[group.step];
     if (ids.size() <= group.position) ids.resize(group.position + 1);
     ids[group.position] = group.group_id;
   }
 
-  void CheckContent(const GroupRecord& record, const std::string& name) {
+  void CheckContent(const GroupRecord& record) {
     using enum GroupState;
-    const GroupState state = record.group.state;
-    const bool planned = state == kBatched || state == kTrained || state == kSettled;
-    const bool unsampled = state == kPending || state == kLeased;
-    if ((planned || state == kReady) && !record.accepted) AddViolation(name + " has no content");
-    if (unsampled && record.accepted) AddViolation(name + " was accepted and is not sampled yet");
-    if (planned && record.group.step == 0) AddViolation(name + " is trained without a plan");
-    if ((unsampled || state == kReady) && record.group.step != 0)
-      AddViolation(name + " has a plan but its state has none");
-    if (record.group.reason != DropReason::kNoSignal) return;
-    if (record.group.step == 0) AddViolation(name + " was replaced in no step");
+    const GroupRow& group = record.group;
+    const bool planned =
+        group.state == kBatched || group.state == kTrained || group.state == kSettled;
+    const bool unsampled = group.state == kPending || group.state == kLeased;
+    if ((planned || group.state == kReady) && !record.accepted)
+      AddOf(group, "content", "has no content");
+    if (unsampled && record.accepted)
+      AddOf(group, "content", "was accepted and is not sampled yet");
+    if (planned && group.step == 0) AddOf(group, "plans", "is trained without a plan");
+    if ((unsampled || group.state == kReady) && group.step != 0)
+      AddOf(group, "plans", "has a plan but its state has none");
+    if (group.reason != DropReason::kNoSignal) return;
+    if (group.step == 0) AddOf(group, "plans", "was replaced in no step");
     if (!record.accepted || record.accepted->collapse == CollapseClass::kMixed)
-      AddViolation(name + " was replaced although it has a signal");
+      AddOf(group, "collapse", "was replaced although it has a signal");
+  }
+
+  void CheckLease(const GroupRecord& record) {
+    const GroupRow& group = record.group;
+    if (group.attempts < 0 || static_cast<std::uint64_t>(group.attempts) > group.lease_epoch)
+      AddOf(group, "leases",
+            fmt::format("was tried {} times under {} leases", group.attempts, group.lease_epoch));
+    if (group.state == GroupState::kLeased && (group.lease_epoch == 0 || group.worker_id.empty()))
+      AddOf(group, "leases", "is leased to nobody");
+    if (record.accepted && record.accepted->lease_epoch != group.lease_epoch)
+      AddOf(group, "leases",
+            fmt::format("was accepted under lease {}, but its last lease is {}",
+                        record.accepted->lease_epoch, group.lease_epoch));
+  }
+
+  // The state of a planned group follows from its step.
+  void CheckProgress(const GroupRow& group) {
+    using enum GroupState;
+    if ((group.state == kTrained && group.step > run.committed_step) ||
+        (group.state == kBatched && group.step <= run.committed_step) ||
+        (group.state == kSettled) != (Planned(group) && group.step <= run.settled_step)) {
+      AddOf(group, "plans",
+            fmt::format("is {} at step {}; committed is step {}, settled step {}",
+                        GroupStateName(group.state), group.step, run.committed_step,
+                        run.settled_step));
+    }
+  }
+
+  static bool Planned(const GroupRow& group) {
+    using enum GroupState;
+    return group.state == kBatched || group.state == kTrained || group.state == kSettled;
   }
 };
 
@@ -79,54 +122,154 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
   std::uint64_t last_step = 0;
   for (const auto& [step, plan] : plans) {
     const std::string name = "the plan of step " + std::to_string(step);
-    if (step != last_step + 1) walk.AddViolation("no plan before step " + std::to_string(step));
+    if (step != last_step + 1) walk.Add("plans", "no plan before step " + std::to_string(step));
     last_step = step;
-    if (plan.group_ids != walk.ids_by_step[step])
-      walk.AddViolation(name + " names other groups than those that name it");
+    if (plan.group_ids.size() != plans.begin()->second.group_ids.size()) {
+      walk.Add("plans",
+               fmt::format("{} has {} groups, that of step {} has {}", name, plan.group_ids.size(),
+                           plans.begin()->first, plans.begin()->second.group_ids.size()));
+    }
+    std::vector<std::uint64_t>& named = walk.ids_by_step[step];
+    if (named.size() < plan.group_ids.size()) named.resize(plan.group_ids.size());
+    if (plan.group_ids != named)
+      walk.Add("plans", name + " names other groups than those that name it", plan.group_ids);
     if (!(plan.collapse.step == walk.by_step[step])) {
-      walk.AddViolation(fmt::format("{} reports {}; the outcomes give {}", name,
-                                    Text(plan.collapse.step), Text(walk.by_step[step])));
+      walk.Add("collapse", fmt::format("{} reports {}; the outcomes give {}", name,
+                                       Text(plan.collapse.step), Text(walk.by_step[step])));
     }
   }
+  if (last_step != walk.run.planned_step)
+    walk.Add("plans", fmt::format("the last plan is of step {}, the run names step {}", last_step,
+                                  walk.run.planned_step));
   for (const auto& [step, ids] : walk.ids_by_step) {
     if (!plans.contains(step))
-      walk.AddViolation(fmt::format("groups name step {}, which has no plan", step));
+      walk.Add("plans", fmt::format("groups name step {}, which has no plan", step), ids);
   }
   if (!walk.by_step.empty() && walk.by_step.rbegin()->first > last_step + 1) {
-    walk.AddViolation(fmt::format("groups were replaced in step {}, which is not the next step",
+    walk.Add("plans", fmt::format("groups were replaced in step {}, which is not the next step",
                                   walk.by_step.rbegin()->first));
+  }
+}
+
+// What an operator gave up is accounted for.
+Status ListDrops(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader.Drops());
+  for (const DropRow& drop : drops) {
+    std::string what = fmt::format("group {} was dropped: {}", drop.group_id, drop.reason);
+    if (drop.step != 0) what += fmt::format("; at step {}", drop.step);
+    if (drop.replaced_by != 0) what += fmt::format(", group {} took its place", drop.replaced_by);
+    if (drop.step != 0 && drop.replaced_by == 0) what += ", its place is empty";
+    walk.audit.findings.push_back({"dropped", std::move(what), {drop.group_id}, true});
+  }
+  const auto dropped = walk.audit.dropped.find("damaged");
+  const std::int64_t count = dropped == walk.audit.dropped.end() ? 0 : dropped->second;
+  if (count != static_cast<std::int64_t>(drops.size()))
+    walk.Add("groups", fmt::format("{} groups are dropped as damaged, {} drops are recorded", count,
+                                   drops.size()));
+  return OkStatus();
+}
+
+// In a pass that is over, as many prompts were drawn or passed over as in any other; in the present
+// one, all up to the cursor.
+Status CheckPrompts(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t twice, reader.DrawnAndSkipped());
+  if (twice != 0) {
+    walk.Add("prompts",
+             fmt::format("{} prompts were drawn and passed over in the same pass", twice));
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(auto drawn, reader.DrawnByPass());
+  const PromptCursor& cursor = walk.run.cursor;
+  std::optional<std::int64_t> dataset;
+  for (std::uint64_t pass = 0; pass <= cursor.pass; ++pass) {
+    const bool over = pass < cursor.pass;
+    if (over && !dataset) dataset = drawn[pass];
+    const std::int64_t expected = over ? *dataset : static_cast<std::int64_t>(cursor.index);
+    if (drawn[pass] == expected) continue;
+    walk.Add("prompts", fmt::format("pass {} has {} prompts drawn or passed over; expected {}",
+                                    pass, drawn[pass], expected));
+  }
+  if (drawn.rbegin()->first > cursor.pass)
+    walk.Add("prompts", fmt::format("prompts of pass {} were drawn; the cursor is in pass {}",
+                                    drawn.rbegin()->first, cursor.pass));
+  return OkStatus();
+}
+
+// Every learner starts from a step that was trained before, and commits the steps that follow.
+Status CheckLineage(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<LearnerRow> learners, reader.Learners());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<CommitRow> commits, reader.Commits());
+  auto commit = commits.begin();
+  std::uint64_t committed = 0;
+  for (const LearnerRow& learner : learners) {
+    if (learner.start_step > committed) {
+      walk.Add("lineage", fmt::format("learner {} started from step {}, but only step {} was "
+                                      "committed",
+                                      learner.learner_epoch, learner.start_step, committed));
+    }
+    committed = learner.start_step;
+    for (; commit != commits.end() && commit->learner_epoch == learner.learner_epoch; ++commit) {
+      if (commit->step != committed + 1)
+        walk.Add("lineage", fmt::format("learner {} committed step {} after step {}",
+                                        learner.learner_epoch, commit->step, committed));
+      committed = commit->step;
+    }
+  }
+  if (commit != commits.end())
+    walk.Add("lineage", fmt::format("step {} was committed by learner {}, which never started",
+                                    commit->step, commit->learner_epoch));
+  if (committed != walk.run.committed_step || walk.run.settled_step > committed)
+    walk.Add("lineage", fmt::format("the last commit is of step {}; the run names step {}, and "
+                                    "step {} as settled",
+                                    committed, walk.run.committed_step, walk.run.settled_step));
+  return OkStatus();
+}
+
+void CheckEnd(Walk& walk) {
+  if (walk.run.next_group_id != walk.last_id + 1)
+    walk.Add("groups", "the last admitted group is missing");
+  if (!walk.run.finished) return;
+  for (const auto& [state, count] : walk.audit.groups) {
+    if (state != "settled" && state != "dropped")
+      walk.Add("groups", fmt::format("{} groups are {} after the end", count, state));
   }
 }
 
 }  // namespace
 
-Result<LedgerAudit> AuditLedger(LedgerReader& reader) {
-  Walk walk;
-  BUTTRESS_RETURN_IF_ERROR(
-      reader.ForEachGroup([&](const GroupRecord& record) { walk.Visit(record); }));
+std::vector<std::string> LedgerAudit::violations() const {
+  std::vector<std::string> sentences;
+  for (const AuditFinding& finding : findings) {
+    if (!finding.accounted) sentences.push_back(finding.what);
+  }
+  return sentences;
+}
+
+Result<LedgerAudit> AuditLedger(LedgerReader& reader,
+                                const std::function<void(const GroupRecord&)>& visit) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
+  if (!run) return LedgerAudit();
+  Walk walk(*run);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<std::string> damage, reader.DamageOfFile());
+  for (const std::string& line : damage) walk.Add("file", "SQLite finds: " + line);
+  BUTTRESS_RETURN_IF_ERROR(reader.ForEachGroup([&](const GroupRecord& record) {
+    walk.Visit(record);
+    if (visit) visit(record);
+  }));
   BUTTRESS_ASSIGN_OR_RETURN(const auto plans, reader.Plans());
   CheckPlans(plans, walk);
-  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t twice, reader.DrawnAndSkipped());
-  if (twice != 0)
-    walk.AddViolation(fmt::format("{} prompts were drawn and passed over in the same pass", twice));
+  BUTTRESS_RETURN_IF_ERROR(ListDrops(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));
 
   BUTTRESS_ASSIGN_OR_RETURN(const auto reported, reader.ReportedCollapse());
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);
   for (const auto& [source, counts] : walk.by_source) walk.audit.recounted.Add(counts);
   if (reported != walk.by_source) {
-    walk.AddViolation(fmt::format("the run reports {}; the outcomes give {}",
-                                  Text(walk.audit.reported), Text(walk.audit.recounted)));
+    walk.Add("collapse", fmt::format("the run reports {}; the outcomes give {}",
+                                     Text(walk.audit.reported), Text(walk.audit.recounted)));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
-  if (run && run->next_group_id != walk.last_id + 1)
-    walk.AddViolation("the last admitted group is missing");
-  if (run && run->finished) {
-    for (const auto& [state, count] : walk.audit.groups) {
-      if (state != "settled" && state != "dropped")
-        walk.AddViolation(fmt::format("{} groups are {} after the end", count, state));
-    }
-  }
-  return walk.audit;
+  CheckEnd(walk);
+  return std::move(walk.audit);
 }
 
 }  // namespace buttress

@@ -125,6 +125,15 @@ Result<std::unique_ptr<Statement>> Database::Prepare(std::string_view sql) {
   return std::make_unique<Statement>(database_, statement);
 }
 
+// All pages in one step, so that a writer cannot make it start again.
+Status Database::BackUp(Database& to) {
+  sqlite3_backup* backup = sqlite3_backup_init(to.database_, "main", database_, "main");
+  if (backup == nullptr) return SqliteError(to.database_, sqlite3_errcode(to.database_));
+  sqlite3_backup_step(backup, -1);
+  const int code = sqlite3_backup_finish(backup);
+  return code == SQLITE_OK ? OkStatus() : SqliteError(to.database_, code);
+}
+
 Result<std::int64_t> Database::QueryInt(std::string_view sql) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> statement, Prepare(sql));
   BUTTRESS_ASSIGN_OR_RETURN(const bool found, statement->Next());

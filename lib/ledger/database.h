@@ -101,6 +101,9 @@ class Database {
 
   Result<std::unique_ptr<Statement>> Prepare(std::string_view sql);
 
+  // Copies this database into the empty one `to`, as of one moment.
+  Status BackUp(Database& to);
+
   // Returns the first column of the first row; kNotFound without a row.
   Result<std::int64_t> QueryInt(std::string_view sql);
 

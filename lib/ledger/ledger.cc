@@ -32,7 +32,8 @@ constexpr const char* kPragmas = R"sql(
 // host is always refused, and a restarted one never is.
 Result<int> LockLedger(const std::string& path) {
   const std::string lock_path = path + ".lock";
-  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644);
+  const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+  if (lock < 0 && errno == ELOOP) return FailedPrecondition(lock_path + " is a link; remove it");
   if (lock < 0) return Unavailable(lock_path + ": " + std::strerror(errno));
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
     const std::string pid = std::to_string(getpid()) + "\n";
@@ -65,7 +66,8 @@ Status PrepareFile(Database& database, const std::string& path) {
 
 struct Ledger::Statements {
   std::unique_ptr<Statement> run, group, accepted, completion, collapse, record, skip, plan,
-      plan_group, learner, commit, forget_manifests, manifest, checkpoint;
+      plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit, forget_manifests,
+      manifest, checkpoint, order, forget_order;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -88,11 +90,21 @@ struct Ledger::Statements {
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
         {&plan, "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?)"},
-        {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?)"},
+        {&drop, "INSERT INTO drops VALUES (?, ?, ?, ?, ?)"},
+        {&leave_plan, "DELETE FROM plan_groups WHERE group_id = ?"},
+        {&refill_plan, R"sql(
+           UPDATE plans SET groups = ?, all_correct = ?, all_wrong = ?, other_constant = ?,
+             mixed = ?, unscorable = ? WHERE step = ?)sql"},
+        {&refill_drop, R"sql(
+           UPDATE drops SET replaced_by = ?
+           WHERE step = ? AND position = ? AND replaced_by = 0)sql"},
+        {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?, ?)"},
         {&commit, "INSERT INTO commits VALUES (?, ?)"},
         {&forget_manifests, "UPDATE manifests SET bytes = NULL WHERE bytes IS NOT NULL"},
         {&manifest, "INSERT INTO manifests VALUES (?, ?, ?, ?)"},
         {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
+        {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
+        {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
     };
     for (const auto& [statement, sql] : all) {
       BUTTRESS_ASSIGN_OR_RETURN(*statement, database.Prepare(sql));
@@ -139,11 +151,27 @@ struct Ledger::Statements {
     return OkStatus();
   }
 
+  Status WriteDrop(const DropRow& row) {
+    BUTTRESS_RETURN_IF_ERROR(leave_plan->Run(row.group_id));
+    return drop->Run(row.group_id, row.step, row.position, row.replaced_by, row.reason);
+  }
+
+  Status WriteRefill(const RefillRow& row) {
+    const CollapseCounts& c = row.collapse;
+    BUTTRESS_RETURN_IF_ERROR(plan_group->Run(row.step, row.position, row.group_id));
+    BUTTRESS_RETURN_IF_ERROR(refill_plan->Run(c.groups, c.all_correct, c.all_wrong,
+                                              c.other_constant, c.mixed, c.unscorable, row.step));
+    return refill_drop->Run(row.group_id, row.step, row.position);
+  }
+
   Status WriteLearnerSide(const LedgerChanges& changes) {
     for (const PlanRow& row : changes.plans) BUTTRESS_RETURN_IF_ERROR(WritePlan(row));
+    for (const DropRow& row : changes.drops) BUTTRESS_RETURN_IF_ERROR(WriteDrop(row));
+    for (const RefillRow& row : changes.refills) BUTTRESS_RETURN_IF_ERROR(WriteRefill(row));
     for (const LearnerRow& row : changes.learners) {
       BUTTRESS_RETURN_IF_ERROR(learner->Run(row.learner_epoch, row.start_step,
-                                            Blob{row.checkpoint_digest}, row.world_size));
+                                            Blob{row.checkpoint_digest}, row.world_size,
+                                            Blob{row.secret_sha256}));
     }
     for (const CommitRow& row : changes.commits)
       BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
@@ -179,6 +207,12 @@ struct Ledger::Statements {
     }
     for (const SkipRow& row : changes.skipped) {
       BUTTRESS_RETURN_IF_ERROR(skip->Run(row.pass, row.row, SkipReasonName(row.reason)));
+    }
+    for (const WorkerOrderRow& row : changes.orders) {
+      BUTTRESS_RETURN_IF_ERROR(
+          row.order == WorkerOrder::kNone
+              ? forget_order->Run(row.worker_id)
+              : order->Run(row.worker_id, WorkerOrderName(row.order), row.reason));
     }
     return WriteLearnerSide(changes);
   }
@@ -220,6 +254,7 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.history, ReadHistory(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty, ReadDifficulty(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.records, ReadPromptRecords(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.skipped, ReadSkipped(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(
@@ -233,6 +268,7 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.announced, ReadNewestManifest(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tags, ReadEndedTags(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.dropped, ReadDropped(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.orders, ReadWorkerOrders(*database_));
   return snapshot;
 }
 
@@ -252,14 +288,7 @@ Status Ledger::Write(const LedgerChanges& changes) {
 }
 
 Status Ledger::FindPayloadEnd() {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> last,
-                            database_->Prepare("SELECT segment, offset, bytes FROM accepted "
-                                               "ORDER BY segment DESC, offset DESC LIMIT 1"));
-  BUTTRESS_ASSIGN_OR_RETURN(const bool found, last->Next());
-  if (found)
-    payload_end_ = PayloadRef{last->Unsigned(0), last->Unsigned(1),
-                              static_cast<std::uint32_t>(last->Int(2)), 0}
-                       .end();
+  BUTTRESS_ASSIGN_OR_RETURN(payload_end_, ReadPayloadEnd(*database_));
   return OkStatus();
 }
 

@@ -8,13 +8,12 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "lib/base/status.h"
-#include "lib/base/sync.h"
+#include "lib/ledger/payload_reader.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
@@ -40,27 +39,23 @@ class PayloadStore {
   // Makes everything that was appended durable. The store must not be used after a failure.
   Status Sync();
 
-  // Returns the payload. kDataLoss if it is not what was appended; kNotFound if the segment was
-  // deleted.
-  Result<std::string> Read(const PayloadRef& ref) const;
+  // PayloadReader::Read.
+  Result<std::string> Read(const PayloadRef& ref) const { return reader_.Read(ref); }
 
   // Deletes the segments before `first_needed` (Scheduler::FirstNeededSegment()), but never the
   // current one, and returns their number.
   Result<int> DeleteBefore(std::uint64_t first_needed);
 
  private:
-  class File;
-
   PayloadStore(std::string folder, std::uint64_t segment_bytes);
   Status StartSegment(std::uint64_t segment);
 
   const std::string folder_;
   const std::uint64_t segment_bytes_;
-  std::shared_ptr<File> current_;
+  PayloadReader reader_;
+  std::shared_ptr<SegmentFile> current_;
   std::uint64_t segment_ = 0;
   std::uint64_t end_ = 0;  // bytes of the current segment
-  mutable Mutex mutex_;
-  mutable std::map<std::uint64_t, std::shared_ptr<File>> open_ GUARDED_BY(mutex_);
 };
 
 }  // namespace buttress

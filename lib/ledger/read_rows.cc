@@ -116,6 +116,7 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.history = {row.Int(8), row.Int(9)};
   accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
                       static_cast<std::uint32_t>(row.Int(13))};
+  accepted.source = row.Text(14);
   return OkStatus();
 }
 
@@ -218,7 +219,7 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, "
       "components, versions, collapse, history_correct, history_scored, segment, offset, bytes, "
-      "payload_check FROM groups CROSS JOIN accepted" +
+      "payload_check, source FROM groups CROSS JOIN accepted" +
           of_groups,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
   BUTTRESS_RETURN_IF_ERROR(
@@ -238,10 +239,12 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
         plan.collapse = {CountsAt(row, 1), CountsAt(row, 7), row.Double(13), row.Double(14)};
         return OkStatus();
       }));
-  const std::string sql =
-      "SELECT step, group_id FROM plan_groups WHERE " + where + " ORDER BY step, position";
+  const std::string sql = "SELECT step, position, group_id FROM plan_groups WHERE " + where +
+                          " UNION ALL SELECT step, position, 0 FROM drops "
+                          "WHERE step > 0 AND replaced_by = 0 AND " +
+                          where + " ORDER BY step, position";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
-    plans[row.Unsigned(0)].group_ids.push_back(row.Unsigned(1));
+    plans[row.Unsigned(0)].group_ids.push_back(row.Unsigned(2));
     return OkStatus();
   }));
   return plans;
@@ -267,6 +270,21 @@ Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
         return OkStatus();
       }));
   return collapse;
+}
+
+Result<std::map<std::string, RecentDifficulty>> ReadDifficulty(Database& database) {
+  std::map<std::string, RecentDifficulty> difficulty;
+  const std::string sql =
+      "SELECT * FROM (SELECT source, group_id, history_correct, history_scored, own_correct, "
+      "own_scored, ROW_NUMBER() OVER (PARTITION BY source ORDER BY group_id DESC) AS newest "
+      "FROM accepted JOIN groups USING (group_id) WHERE own_scored > 0) WHERE newest <= " +
+      std::to_string(RecentDifficulty::kGroups);
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    difficulty[row.Text(0)].Add(
+        row.Unsigned(1), {TrialsOf({row.Int(2), row.Int(3)}), TrialsOf({row.Int(4), row.Int(5)})});
+    return OkStatus();
+  }));
+  return difficulty;
 }
 
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database) {
@@ -302,10 +320,67 @@ Result<std::vector<LearnerRow>> ReadLearners(Database& database) {
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database, "SELECT * FROM learners ORDER BY learner_epoch", [&](const Statement& row) {
         learners.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2),
-                            static_cast<std::uint32_t>(row.Int(3))});
+                            static_cast<std::uint32_t>(row.Int(3)), row.Text(4)});
         return OkStatus();
       }));
   return learners;
+}
+
+Result<PayloadEnd> ReadPayloadEnd(Database& database) {
+  PayloadEnd end;
+  const char* sql =
+      "SELECT segment, offset, bytes FROM accepted "
+      "WHERE group_id NOT IN (SELECT group_id FROM drops) "
+      "ORDER BY segment DESC, offset DESC LIMIT 1";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    end = PayloadRef{row.Unsigned(0), row.Unsigned(1), static_cast<std::uint32_t>(row.Int(2)), 0}
+              .end();
+    return OkStatus();
+  }));
+  return end;
+}
+
+Result<std::vector<DropRow>> ReadDrops(Database& database) {
+  std::vector<DropRow> drops;
+  const char* sql = "SELECT * FROM drops ORDER BY group_id";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    drops.push_back({row.Unsigned(0), row.Unsigned(1), static_cast<std::uint32_t>(row.Int(2)),
+                     row.Unsigned(3), row.Text(4)});
+    return OkStatus();
+  }));
+  return drops;
+}
+
+Result<std::vector<CommitRow>> ReadCommits(Database& database) {
+  std::vector<CommitRow> commits;
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(
+      database, "SELECT * FROM commits ORDER BY learner_epoch, step", [&](const Statement& row) {
+        commits.push_back({row.Unsigned(0), row.Unsigned(1)});
+        return OkStatus();
+      }));
+  return commits;
+}
+
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database) {
+  std::vector<CheckpointRow> checkpoints;
+  const char* sql = "SELECT * FROM checkpoints ORDER BY learner_epoch, step";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    checkpoints.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2)});
+    return OkStatus();
+  }));
+  return checkpoints;
+}
+
+Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& database) {
+  std::map<std::string, WorkerOrderRow> orders;
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM worker_orders", [&](const Statement& row) -> Status {
+        BUTTRESS_ASSIGN_OR_RETURN(const WorkerOrder order,
+                                  FromName(WorkerOrderName, kWorkerOrders, row.Text(1)));
+        orders[row.Text(0)] = {row.Text(0), order, row.Text(2)};
+        return OkStatus();
+      }));
+  return orders;
 }
 
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {

@@ -32,13 +32,28 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
 
+// By source, from the newest accepted groups.
+Result<std::map<std::string, RecentDifficulty>> ReadDifficulty(Database& database);
+
 // By row of the dataset.
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
 
 // Counts the prompts that were passed over, by reason.
 Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
 
+// The end of the last payload, those of groups that an operator gave up aside.
+Result<PayloadEnd> ReadPayloadEnd(Database& database);
+
+// By group id.
+Result<std::vector<DropRow>> ReadDrops(Database& database);
+
+// By learner epoch, then step.
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
+Result<std::vector<CommitRow>> ReadCommits(Database& database);
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
+
+// By worker id.
+Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& database);
 
 // The version that was announced last; nullopt before the first.
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);

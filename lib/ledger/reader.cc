@@ -88,8 +88,44 @@ Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
 }
 
+Result<std::map<std::uint64_t, std::int64_t>> LedgerReader::DrawnByPass() {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows,
+                            database_->Prepare("SELECT pass, COUNT(*) FROM "
+                                               "(SELECT pass FROM groups UNION ALL "
+                                               "SELECT pass FROM skipped) GROUP BY pass"));
+  std::map<std::uint64_t, std::int64_t> drawn;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return drawn;
+    drawn[rows->Unsigned(0)] = rows->Int(1);
+  }
+}
+
 Result<std::map<std::string, CollapseCounts>> LedgerReader::ReportedCollapse() {
   return ReadCollapse(*database_);
+}
+
+Result<std::vector<DropRow>> LedgerReader::Drops() { return ReadDrops(*database_); }
+
+Result<PayloadEnd> LedgerReader::EndOfPayloads() { return ReadPayloadEnd(*database_); }
+
+Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*database_); }
+
+Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }
+
+Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() {
+  return ReadCheckpoints(*database_);
+}
+
+Result<std::vector<std::string>> LedgerReader::DamageOfFile() {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows,
+                            database_->Prepare("PRAGMA integrity_check(10)"));
+  std::vector<std::string> damage;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return damage;
+    if (std::string line = rows->Text(0); line != "ok") damage.push_back(std::move(line));
+  }
 }
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-// Reads a ledger, also while its coordinator runs: for explain, audit, replay and tests.
+// Reads a ledger, also while its coordinator runs: for explain, audit, backup and tests.
 #pragma once
 
 #include <cstdint>
@@ -75,8 +75,25 @@ class LedgerReader {
   // correct ledger.
   Result<std::int64_t> DrawnAndSkipped();
 
+  // Counts the prompts that were drawn or passed over, by pass over the dataset.
+  Result<std::map<std::uint64_t, std::int64_t>> DrawnByPass();
+
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
+
+  // Returns the groups that an operator gave up, by id.
+  Result<std::vector<DropRow>> Drops();
+
+  // Returns the end of the last payload that is needed or was, for PayloadStore::Open.
+  Result<PayloadEnd> EndOfPayloads();
+
+  // Return all rows of the learner's side, by learner epoch, then step.
+  Result<std::vector<LearnerRow>> Learners();
+  Result<std::vector<CommitRow>> Commits();
+  Result<std::vector<CheckpointRow>> Checkpoints();
+
+  // Returns what SQLite finds wrong with the file, at most ten lines; reads all of it.
+  Result<std::vector<std::string>> DamageOfFile();
 
  private:
   explicit LedgerReader(std::unique_ptr<Database> database);
@@ -84,20 +101,5 @@ class LedgerReader {
 
   const std::unique_ptr<Database> database_;
 };
-
-// The result of an audit.
-struct LedgerAudit {
-  std::map<std::string, std::int64_t> groups;   // by state; the sum is all prompts drawn
-  std::map<std::string, std::int64_t> dropped;  // by reason
-  CollapseCounts reported;
-  CollapseCounts recounted;
-  std::vector<std::string> violations;  // empty if all invariants hold
-};
-
-// Checks what holds of every ledger, at any time and after any crash: group ids 1 ... n are
-// complete; groups, plans and contents agree; no group is in two plans; no prompt is both drawn and
-// passed over in one pass; replaced groups have no signal; the reported collapse of the run and of
-// each step equals a recount from the outcomes; a finished run has only settled and dropped groups.
-Result<LedgerAudit> AuditLedger(LedgerReader& reader);
 
 }  // namespace buttress

@@ -52,9 +52,14 @@ std::string_view GroupStateName(GroupState state) {
   return kNames[static_cast<std::size_t>(state)];
 }
 
+std::string_view WorkerOrderName(WorkerOrder order) {
+  constexpr std::string_view kNames[kWorkerOrders] = {"none", "cordon", "drain"};
+  return kNames[static_cast<std::size_t>(order)];
+}
+
 std::string_view DropReasonName(DropReason reason) {
   static constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "none", "stale", "abandoned", "poison", "run_ended", "no_signal"};
+      "none", "stale", "abandoned", "poison", "run_ended", "no_signal", "damaged"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 
@@ -109,8 +114,8 @@ PromptHistory AcceptedRow::own_history() const {
 
 bool LedgerChanges::empty() const {
   return !run && groups.empty() && accepted.empty() && collapse.empty() && records.empty() &&
-         skipped.empty() && plans.empty() && learners.empty() && commits.empty() &&
-         manifests.empty() && checkpoints.empty();
+         skipped.empty() && plans.empty() && drops.empty() && refills.empty() && learners.empty() &&
+         commits.empty() && manifests.empty() && checkpoints.empty() && orders.empty();
 }
 
 std::uint64_t ContentTag(std::string_view sha256) {

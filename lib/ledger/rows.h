@@ -17,6 +17,7 @@
 #include "lib/base/status.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/collapse/difficulty.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {
@@ -37,6 +38,14 @@ inline constexpr std::size_t kGroupStates = 7;
 // "pending", "leased", ...: the names in tables, metrics and messages.
 std::string_view GroupStateName(GroupState state);
 
+// What an operator wants of a worker: nothing, no new leases, or that it leaves.
+enum class WorkerOrder : std::uint8_t { kNone, kCordon, kDrain };
+
+inline constexpr std::size_t kWorkerOrders = 3;
+
+// "none", "cordon", "drain".
+std::string_view WorkerOrderName(WorkerOrder order);
+
 // Why a group was dropped; kNone for a group in any other state.
 enum class DropReason : std::uint8_t {
   kNone,
@@ -46,11 +55,12 @@ enum class DropReason : std::uint8_t {
   kRunEnded,   // the run needs it no more
   kNoSignal,   // it was accepted and counted, but is constant or unscorable: another prompt
                // replaces it (zero_variance: resample)
+  kDamaged,    // an operator gave it up, mostly because its payload is damaged
 };
 
-inline constexpr std::size_t kDropReasons = 6;
+inline constexpr std::size_t kDropReasons = 7;
 
-// "none", "stale", "abandoned", "poison", "run_ended", "no_signal".
+// "none", "stale", "abandoned", "poison", "run_ended", "no_signal", "damaged".
 std::string_view DropReasonName(DropReason reason);
 
 // One draw of a prompt from the dataset. The prompt source reads tokens and answer again from
@@ -94,12 +104,12 @@ struct GroupRow {
   std::uint64_t incarnation = 0;  // of that worker
   PolicyVersion min_version;      // the oldest version that the last lease allowed
   PolicyVersion granted_version;  // the newest version when the group was last leased
-  std::uint64_t step = 0;         // of its plan, 0 without one; for kNoSignal, the step in which
-                                  // another group replaced this one
+  std::uint64_t step = 0;         // of its plan, 0 without one; for kNoSignal and kDamaged, the
+                                  // step in which another group replaces this one
   std::uint32_t position = 0;     // in that plan
   std::int64_t passed = 0;        // younger groups that were planned before this one
   bool holds_slot = false;        // active; false again once its step's version is announced, or
-                                  // once the learner has gone back behind its step
+                                  // for a planned group, once another learner has started
 
   bool operator==(const GroupRow&) const = default;
 };
@@ -146,6 +156,7 @@ struct CompletionRow {
 // An accepted group without its tokens; written once.
 struct AcceptedRow {
   std::uint64_t group_id = 0;
+  std::string source;  // of its prompt
   std::uint64_t lease_epoch = 0;
   std::string content_sha256;  // 32 bytes
   std::int32_t prompt_tokens = 0;
@@ -166,20 +177,44 @@ struct AcceptedRow {
   // Returns what this group adds to its prompt's history.
   PromptHistory own_history() const;
 
+  GroupTrials trials() const { return {TrialsOf(history), TrialsOf(own_history())}; }
+
   bool operator==(const AcceptedRow&) const = default;
 };
 
-// Returns the row of `group`. The scheduler fills lease epoch, hash, history and payload when it
-// accepts the group.
+// Returns the row of `group`. The scheduler fills source, lease epoch, hash, history and payload
+// when it accepts the group.
 AcceptedRow SummarizeGroup(const Group& group);
 
 struct PlanRow {
   std::uint64_t step = 0;
-  std::vector<std::uint64_t> group_ids;  // [P], in order
+  std::vector<std::uint64_t> group_ids;  // [P], in order; 0 where a group was dropped and no other
+                                         // has taken its place yet
   CollapseSnapshot collapse;  // `step` counts the groups drawn for the step: those of the
                               // plan and those that they replaced
 
   bool operator==(const PlanRow&) const = default;
+};
+
+// A group that an operator gave up.
+struct DropRow {
+  std::uint64_t group_id = 0;
+  std::uint64_t step = 0;  // of the plan that held it, 0 without one
+  std::uint32_t position = 0;
+  std::uint64_t replaced_by = 0;  // the group that took its place, 0 before
+  std::string reason;             // the operator's words
+
+  bool operator==(const DropRow&) const = default;
+};
+
+// A group that takes the place of a dropped one.
+struct RefillRow {
+  std::uint64_t step = 0;
+  std::uint32_t position = 0;
+  std::uint64_t group_id = 0;
+  CollapseCounts collapse;  // of all groups drawn for the step, this one included
+
+  bool operator==(const RefillRow&) const = default;
 };
 
 // A start of the learner job and the checkpoint that it started from.
@@ -188,6 +223,7 @@ struct LearnerRow {
   std::uint64_t start_step = 0;
   std::string checkpoint_digest;  // 32 bytes, or empty
   std::uint32_t world_size = 0;
+  std::string secret_sha256 = {};  // of the secret that the job names in its calls, 32 bytes
 
   bool operator==(const LearnerRow&) const = default;
 };
@@ -212,6 +248,15 @@ struct CheckpointRow {
   std::string digest;  // 32 bytes
 
   bool operator==(const CheckpointRow&) const = default;
+};
+
+// An order that stands for a worker until it is taken back (kNone).
+struct WorkerOrderRow {
+  std::string worker_id;
+  WorkerOrder order = WorkerOrder::kNone;
+  std::string reason;
+
+  bool operator==(const WorkerOrderRow&) const = default;
 };
 
 // The one row about the run itself.
@@ -241,10 +286,13 @@ struct LedgerChanges {
   std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset
   std::vector<SkipRow> skipped;
   std::vector<PlanRow> plans;
+  std::vector<DropRow> drops;      // also take the groups out of their plans
+  std::vector<RefillRow> refills;  // put groups into plans
   std::vector<LearnerRow> learners;
   std::vector<CommitRow> commits;
   std::vector<ManifestRow> manifests;
   std::vector<CheckpointRow> checkpoints;
+  std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
 
   bool empty() const;
 };
@@ -254,12 +302,13 @@ struct LedgerChanges {
 std::uint64_t ContentTag(std::string_view sha256);
 
 struct LedgerSnapshot {
-  std::optional<RunRow> run;                       // nullopt for a new ledger
-  std::map<std::uint64_t, GroupRow> groups;        // neither settled nor dropped
-  std::map<std::uint64_t, AcceptedRow> accepted;   // the accepted ones of `groups`
-  std::map<std::string, PromptHistory> history;    // by prompt id, over all its accepted groups
-  std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
-  std::map<std::uint64_t, PromptRecord> records;   // by row of the dataset
+  std::optional<RunRow> run;                           // nullopt for a new ledger
+  std::map<std::uint64_t, GroupRow> groups;            // neither settled nor dropped
+  std::map<std::uint64_t, AcceptedRow> accepted;       // the accepted ones of `groups`
+  std::map<std::string, PromptHistory> history;        // by prompt id, over all its accepted groups
+  std::map<std::string, CollapseCounts> collapse;      // of all accepted groups, by source
+  std::map<std::string, RecentDifficulty> difficulty;  // by source
+  std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset
   std::array<std::int64_t, kSkipReasons> skipped{};
   std::map<std::uint64_t, AcceptedRow> replaced;      // by group id: kNoSignal since the last plan
   std::map<std::uint64_t, PlanRow> plans;             // not settled
@@ -268,6 +317,7 @@ struct LedgerSnapshot {
   std::map<std::uint64_t, std::uint64_t> ended_tags;  // group id -> ContentTag, of settled and of
                                                       // replaced groups
   std::array<std::int64_t, kDropReasons> dropped{};
+  std::map<std::string, WorkerOrderRow> orders;  // by worker id, without kNone
 
   bool operator==(const LedgerSnapshot&) const = default;
 };

@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 4;
+inline constexpr int kLedgerVersion = 6;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -158,11 +158,22 @@ CREATE TABLE plan_groups (
   PRIMARY KEY (step, position)
 ) STRICT, WITHOUT ROWID;
 
+-- Groups that an operator gave up, with the place in a plan that they held (step 0: none) and the
+-- group that took it (0: none yet).
+CREATE TABLE drops (
+  group_id     INTEGER PRIMARY KEY REFERENCES groups,
+  step         INTEGER NOT NULL,
+  position     INTEGER NOT NULL,
+  replaced_by  INTEGER NOT NULL,
+  reason       TEXT    NOT NULL
+) STRICT;
+
 CREATE TABLE learners (
   learner_epoch      INTEGER PRIMARY KEY,
   start_step         INTEGER NOT NULL,
   checkpoint_digest  BLOB    NOT NULL,
-  world_size         INTEGER NOT NULL
+  world_size         INTEGER NOT NULL,
+  secret_sha256      BLOB    NOT NULL  -- of the secret that the job names in its calls
 ) STRICT;
 
 CREATE TABLE commits (
@@ -185,6 +196,13 @@ CREATE TABLE checkpoints (
   step           INTEGER NOT NULL,
   digest         BLOB    NOT NULL,
   PRIMARY KEY (learner_epoch, step)
+) STRICT, WITHOUT ROWID;
+
+-- What an operator wants of a worker, until it is taken back.
+CREATE TABLE worker_orders (
+  worker_id    TEXT PRIMARY KEY,
+  worker_order TEXT NOT NULL,
+  reason       TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 )sql";
 

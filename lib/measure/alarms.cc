@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "lib/base/check.h"
+#include "lib/rl/collapse/collapse_metrics.h"
 
 namespace buttress {
 namespace {
@@ -12,8 +13,8 @@ namespace {
 // that hovers at the limit raises it once.
 constexpr double kReleased = 0.9;
 
-double Average(double average, double value, bool first) {
-  return first ? value : kReadingDecay * average + (1.0 - kReadingDecay) * value;
+double SharePerCompletion(double count, const StepMeasurements& step) {
+  return step.completions > 0 ? count / step.completions : StepMeasurements::kNotMeasured;
 }
 
 }  // namespace
@@ -36,33 +37,70 @@ double FallOf(std::span<const double> values) {
   return line.first > 0 ? std::max(0.0, 1.0 - line.last / line.first) : 0.0;
 }
 
+void MovingAverage::Add(double value) {
+  if (!std::isfinite(value)) return;
+  value_ = value_ ? kReadingDecay * *value_ + (1.0 - kReadingDecay) * value : value;
+}
+
+void AlarmMonitor::Average(const StepMeasurements& step) {
+  kl_.Add(std::max(step.kl, step.ref_kl));
+  // A first step without responses begins the average at 1.
+  distinct_.Add(std::isfinite(step.distinct_share) ? step.distinct_share : distinct_.value_or(1));
+  collapse_.Add(step.acr_effective);
+  unexplained_.Add(step.acr - step.acr_expected_high);
+  unscorable_.Add(SharePerCompletion(step.unscorable, step));
+  truncated_.Add(step.truncated_share);
+  length_.Add(step.length_mean);
+  if (std::isfinite(step.length_mean) && lengths_++ < kLengthSteps)
+    first_lengths_ += step.length_mean;
+  if (!std::isfinite(step.acr)) return;
+  if (first_acr_.size() < kAcr100Steps) first_acr_.push_back(step.acr);
+  last_acr_.push_back(step.acr);
+  if (last_acr_.size() > kSigmaSteps) last_acr_.pop_front();
+}
+
+bool AlarmMonitor::LengthDrifts() const {
+  if (lengths_ <= kLengthSteps || first_lengths_ <= 0) return false;
+  const double factor = length_.value_or(0) / (first_lengths_ / static_cast<double>(kLengthSteps));
+  const double limit = active(Alarm::kLengthDrift) ? kReleased * kLengthFactor : kLengthFactor;
+  return factor > limit || factor < 1 / limit;
+}
+
+double AlarmMonitor::acr_100() const {
+  return first_acr_.empty() ? StepMeasurements::kNotMeasured : Acr100(first_acr_);
+}
+
+double AlarmMonitor::acr_sigma() const {
+  if (last_acr_.empty()) return StepMeasurements::kNotMeasured;
+  return SigmaAcr(std::vector<double>(last_acr_.begin(), last_acr_.end()));
+}
+
 std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   if (std::isfinite(step.entropy)) {
     low_entropy_steps_ = step.entropy < config_.entropy_floor ? low_entropy_steps_ + 1 : 0;
     entropies_.push_back(step.entropy);
     if (static_cast<std::int64_t>(entropies_.size()) > config_.trend_steps) entropies_.pop_front();
   }
-  const double kl = std::max(step.kl, step.ref_kl);
-  if (std::isfinite(kl)) kl_average_ = Average(kl_average_, kl, steps_ == 0);
-  if (std::isfinite(step.distinct_share))
-    distinct_average_ = Average(distinct_average_, step.distinct_share, steps_ == 0);
-  ++steps_;
-
+  Average(step);
   const std::vector<double> trend(entropies_.begin(), entropies_.end());
   const bool whole_trend = static_cast<std::int64_t>(trend.size()) == config_.trend_steps;
-  const auto above = [this](Alarm alarm, double value, double limit) {
-    return value > (active(alarm) ? kReleased * limit : limit);
-  };
   std::array<bool, kAlarms> holds{};
-  holds[static_cast<std::size_t>(Alarm::kEntropyLow)] = low_entropy_steps_ > config_.entropy_steps;
-  holds[static_cast<std::size_t>(Alarm::kEntropyFalling)] =
-      whole_trend && config_.entropy_fall < 1 &&
-      above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
-  holds[static_cast<std::size_t>(Alarm::kKlDrift)] =
-      above(Alarm::kKlDrift, kl_average_, config_.kl_limit);
+  const auto set = [&](Alarm alarm, bool value) { holds[static_cast<std::size_t>(alarm)] = value; };
+  const auto above = [&](Alarm alarm, double value, double limit) {
+    set(alarm, value > (active(alarm) ? kReleased * limit : limit));
+  };
+  set(Alarm::kEntropyLow, low_entropy_steps_ > config_.entropy_steps);
+  if (whole_trend && config_.entropy_fall < 1)
+    above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
+  above(Alarm::kKlDrift, kl_average(), config_.kl_limit);
   const double floor =
       active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
-  holds[static_cast<std::size_t>(Alarm::kResponsesAlike)] = distinct_average_ < floor;
+  set(Alarm::kResponsesAlike, distinct_.value_or(1) < floor);
+  above(Alarm::kCollapse, collapse_.value_or(0), kAcrLimit);
+  set(Alarm::kCollapseUnexplained, unexplained_.value_or(0) > 0);
+  above(Alarm::kUnscorable, unscorable_.value_or(0), kUnscorableLimit);
+  above(Alarm::kTruncated, truncated_.value_or(0), kTruncatedLimit);
+  set(Alarm::kLengthDrift, LengthDrifts());
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));

@@ -1,10 +1,11 @@
-// Alarms that watch the measurements of a run step by step: entropy, KL, and how alike the
-// responses are.
+// Alarms that watch the measurements of a run step by step: entropy, KL, collapse, how alike and
+// how long the responses are, and how many have no verdict.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -28,6 +29,25 @@ double FallOf(std::span<const double> values);
 
 inline constexpr double kReadingDecay = 0.9;  // of the moving averages: about ten steps
 
+// Limits of the alarms that have no setting.
+inline constexpr double kAcrLimit = 0.9;         // of the effective ACR
+inline constexpr double kUnscorableLimit = 0.1;  // of the share of completions without a verdict
+inline constexpr double kTruncatedLimit = 0.5;   // of the share at the token limit
+inline constexpr double kLengthFactor = 3;       // of the length, against the first ten steps
+
+// An exponential moving average. It begins at the first value; values that are not finite do not
+// count.
+class MovingAverage {
+ public:
+  void Add(double value);
+
+  // `otherwise` before the first value.
+  double value_or(double otherwise) const { return value_.value_or(otherwise); }
+
+ private:
+  std::optional<double> value_;
+};
+
 // Raises each alarm once when its rule begins to hold. A limit that was crossed must be left by a
 // tenth before the alarm can begin again. The same measurements give the same alarms. Not
 // thread-safe.
@@ -35,23 +55,35 @@ class AlarmMonitor {
  public:
   explicit AlarmMonitor(const AlarmConfig& config) : config_(config) {}
 
-  // Takes the measurements of the next step and returns the alarms that begin with it. It reads
-  // entropy, kl, ref_kl and distinct_share; a value that is not finite does not count.
+  // Takes the measurements of the next step and returns the alarms that begin with it. A value that
+  // is not finite does not count.
   std::vector<Alarm> Observe(const StepMeasurements& step);
 
   // Whether the rule of `alarm` holds now.
   bool active(Alarm alarm) const { return active_[static_cast<std::size_t>(alarm)]; }
 
   // The moving average of the larger of kl and ref_kl.
-  double kl_average() const { return kl_average_; }
+  double kl_average() const { return kl_.value_or(0); }
+
+  // ACR-100 and sigma-ACR (lib/rl/collapse/collapse_metrics.h) up to the last step; NaN before the
+  // first ACR.
+  double acr_100() const;
+  double acr_sigma() const;
 
  private:
+  static constexpr std::int64_t kLengthSteps = 10;
+
+  void Average(const StepMeasurements& step);
+  bool LengthDrifts() const;
+
   const AlarmConfig config_;
   std::deque<double> entropies_;        // of the last trend_steps steps
   std::int64_t low_entropy_steps_ = 0;  // in a row
-  double kl_average_ = 0;
-  double distinct_average_ = 1;
-  std::int64_t steps_ = 0;
+  MovingAverage kl_, distinct_, collapse_, unexplained_, unscorable_, truncated_, length_;
+  double first_lengths_ = 0;       // sum over the first kLengthSteps steps that have a length
+  std::int64_t lengths_ = 0;       // steps that have one
+  std::vector<double> first_acr_;  // of the first 100 steps
+  std::deque<double> last_acr_;    // of the last 25
   std::array<bool, kAlarms> active_{};
 };
 

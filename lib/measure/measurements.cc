@@ -30,15 +30,36 @@ constexpr Measurement kTable[] = {
      "Share of the comparable groups in which every completion is wrong."},
     {"acr_other", &M::acr_other, kRatio, kMean,
      "Share of the comparable groups that are constant in another way."},
+    {"acr_effective", &M::acr_effective, kRatio, kMean,
+     "Share of the groups of the batch whose completions all have advantage 0 after virtual "
+     "samples, "
+     "masks and replacement."},
+    {"acr_expected", &M::acr_expected, kRatio, kMean,
+     "The rate that the difficulty of the prompts gives, by the last groups of their sources."},
+    {"acr_expected_high", &M::acr_expected_high, kRatio, kMean,
+     "Upper end of the 95 % interval of acr around acr_expected."},
+    {"acr_excess", &M::acr_excess, kRatio, kMean, "acr - acr_expected."},
+    {"acr_100", &M::acr_100, kRatio, kLast, "Mean acr of the first 100 steps, or of all so far."},
+    {"acr_sigma", &M::acr_sigma, kRatio, kLast,
+     "Standard deviation of acr over the last 25 steps."},
+    {"near_collapse", &M::near_collapse, kRatio, kMean,
+     "Share of the comparable groups of the batch in which one completion alone has another raw "
+     "reward."},
     {"groups", &M::groups, kGroups, kSum, "Groups drawn for the step, replaced ones included."},
     {"unscorable_groups", &M::unscorable_groups, kGroups, kSum,
      "Drawn groups with fewer than two scorable completions."},
+    {"groups_informative", &M::groups_informative, kGroups, kSum,
+     "Drawn groups whose raw rewards differ, so that they teach something."},
     {"groups_replaced", &M::groups_replaced, kGroups, kSum,
      "Drawn groups that others replaced because their raw rewards are constant."},
     {"groups_masked", &M::groups_masked, kGroups, kSum,
      "Groups of the batch left out of loss and denominators because their raw rewards are "
      "constant."},
+    {"completions", &M::completions, kCompletions, kSum, "Completions of the batch."},
     {"unscorable", &M::unscorable, kCompletions, kSum, "Completions without a verdict."},
+    {"truncated_share", &M::truncated_share, kRatio, kMean,
+     "Share of the completions that ended at the token limit."},
+    {"length_mean", &M::length_mean, kTokens, kMean, "Mean tokens of a completion."},
 
     {"entropy", &M::entropy, kNats, kMean,
      "Minus the mean log-prob of the sampled tokens of all scorable completions."},
@@ -94,6 +115,8 @@ constexpr Measurement kTable[] = {
      "Loss of the policy, weighted by the aggregation."},
     {"kl_loss", &M::kl_loss, kNone, kMean, "KL against the start model, times its coefficient."},
     {"entropy_bonus", &M::entropy_bonus, kNone, kMean, "Entropy, times its coefficient."},
+    {"unchanged_versions", &M::unchanged_versions, kSteps, kLast,
+     "Steps in a row, up to the newest published version, that changed no weight."},
     {"updates", &M::updates, kUpdates, kSum, "Updates of the optimizer."},
     {"updates_stopped", &M::updates_stopped, kUpdates, kSum,
      "Updates that batch.kl_stop left out of the step."},
@@ -115,6 +138,24 @@ constexpr Measurement kTable[] = {
     {"generated_tokens", &M::generated_tokens, kTokens, kSum,
      "Tokens of all completions of the batch."},
     {"tokens_per_second", &M::tokens_per_second, kNone, kLast, "generated_tokens / seconds.step."},
+    {"accepted_tokens", &M::accepted_tokens, kTokens, kSum,
+     "Tokens of accepted groups that were run through the model and are in the loss, each once "
+     "however many epochs there are."},
+    {"token_age.mean", &M::token_age_mean, kSteps, kMean,
+     "Policy versions between the one that sampled an accepted token and the one that is trained, "
+     "mean over the tokens."},
+    {"token_age.p50", &M::token_age_p50, kSteps, kMean, "Median age of the accepted tokens."},
+    {"token_age.p99", &M::token_age_p99, kSteps, kMean,
+     "99th percentile of the ages; ages above 16 count as 16."},
+    {"freshness", &M::freshness, kRatio, kMean,
+     "Mean over the accepted tokens of 1 / (1 + age); 1 where all were sampled from the weights "
+     "that they train."},
+    {"speed.wall", &M::speed_wall, kTokensPerSecond, kLast, "accepted_tokens / seconds.step."},
+    {"speed.busy", &M::speed_busy, kTokensPerSecond, kLast,
+     "accepted_tokens / seconds.busy: what this rank would reach if it never waited."},
+    {"speed.fresh", &M::speed_fresh, kTokensPerSecond, kLast,
+     "The headline: speed.wall * freshness. It falls when tokens age as well as when they are "
+     "few."},
     {"groups_trained", &M::groups_trained, kGroups, kSum, "Groups run through the model."},
     {"virtual_groups", &M::virtual_groups, kGroups, kSum, "Groups with virtual samples."},
     {"virtual_weight", &M::virtual_weight, kNone, kMean,
@@ -146,7 +187,8 @@ constexpr Measurement kTable[] = {
     {"seconds.step", &M::seconds_step, kSeconds, kEachRank,
      "From the end of the step before to the end of this one."},
     {"seconds.wait", &M::seconds_wait, kSeconds, kEachRank,
-     "Waiting for a plan; a large share says that the workers are the bottleneck."},
+     "Waiting for groups until there is a plan; a large share says that the workers are the "
+     "bottleneck."},
     {"seconds.fetch", &M::seconds_fetch, kSeconds, kEachRank, "Fetching the groups of the rank."},
     {"seconds.forward", &M::seconds_forward, kSeconds, kEachRank,
      "Forward passes and loss; on a GPU the time that they take there, as the next three."},
@@ -161,12 +203,18 @@ constexpr Measurement kTable[] = {
      "Handing the weights over (rank 0); writing them goes on beside the next step."},
     {"seconds.checkpoint", &M::seconds_checkpoint, kSeconds, kEachRank,
      "The checkpoint that was written before this step began (rank 0)."},
+    {"seconds.wait_weights", &M::seconds_wait_weights, kSeconds, kEachRank,
+     "Waiting until the weights before are published (rank 0)."},
+    {"seconds.wait_peers", &M::seconds_wait_peers, kSeconds, kEachRank,
+     "Waiting for the slowest rank, before the step and before gradients are summed."},
+    {"seconds.busy", &M::seconds_busy, kSeconds, kEachRank,
+     "seconds.step less wait, fetch, wait_weights and wait_peers."},
 };
 
 std::string_view UnitName(Unit unit) {
-  static constexpr std::array<std::string_view, 11> kNames = {
-      "",       "flag",        "ratio",  "nats",  "seconds", "bytes",
-      "tokens", "completions", "groups", "steps", "updates"};
+  static constexpr std::array<std::string_view, 12> kNames = {
+      "",      "flag",   "ratio",       "nats",   "seconds", "tokens_per_second",
+      "bytes", "tokens", "completions", "groups", "steps",   "updates"};
   return kNames[static_cast<std::size_t>(unit)];
 }
 
@@ -187,9 +235,20 @@ bool RepeatsUnit(std::string_view word, Unit unit) {
 std::span<const Measurement> MeasurementTable() { return kTable; }
 
 std::string_view AlarmName(Alarm alarm) {
-  static constexpr std::array<std::string_view, kAlarms> kNames = {"entropy_low", "entropy_falling",
-                                                                   "kl_drift", "responses_alike"};
+  static constexpr std::array<std::string_view, kAlarms> kNames = {
+      "entropy_low",          "entropy_falling", "kl_drift",  "responses_alike", "collapse",
+      "collapse_unexplained", "unscorable",      "truncated", "length_drift"};
   return kNames[static_cast<std::size_t>(alarm)];
+}
+
+void MeasureSpeed(StepMeasurements& step) {
+  const auto speed = [&](double seconds) {
+    return seconds > 0 ? step.accepted_tokens / seconds : StepMeasurements::kNotMeasured;
+  };
+  step.seconds_busy = std::max(0.0, step.seconds_step - step.seconds_waited());
+  step.speed_wall = speed(step.seconds_step);
+  step.speed_busy = speed(step.seconds_busy);
+  step.speed_fresh = step.accepted_tokens > 0 ? step.speed_wall * step.freshness : step.speed_wall;
 }
 
 bool IsCounter(const Measurement& measurement) {

@@ -17,6 +17,7 @@ enum class Unit : std::uint8_t {
   kRatio,
   kNats,
   kSeconds,
+  kTokensPerSecond,
   kBytes,
   kTokens,
   kCompletions,
@@ -40,11 +41,19 @@ enum class Alarm : std::uint8_t {
   kEntropyFalling,
   kKlDrift,         // a KL, averaged over about ten steps, is above kl_limit
   kResponsesAlike,  // the share of distinct responses, averaged likewise, is below distinct_floor
+  kCollapse,        // the effective ACR, averaged likewise, is above kAcrLimit (alarms.h)
+  // the ACR is above the interval that the difficulty of the prompts gives, averaged likewise
+  kCollapseUnexplained,
+  kUnscorable,  // the share of unscorable completions, averaged likewise, is above its limit
+  kTruncated,   // the share of truncated completions, averaged likewise, is above its limit
+  // the mean length, averaged likewise, has left that of the first steps by a factor
+  kLengthDrift,
 };
 
-inline constexpr std::size_t kAlarms = 4;
+inline constexpr std::size_t kAlarms = 9;
 
-// "entropy_low", "entropy_falling", "kl_drift", "responses_alike".
+// "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse",
+// "collapse_unexplained", "unscorable", "truncated", "length_drift".
 std::string_view AlarmName(Alarm alarm);
 
 // The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";
@@ -57,8 +66,12 @@ struct StepMeasurements {
 
   double reward_mean = 0, accuracy = 0;
   double acr = 0, acr_all_correct = 0, acr_all_wrong = 0, acr_other = 0;
+  double acr_effective = 0, acr_expected = 0, acr_expected_high = 0, acr_excess = 0;
+  double acr_100 = 0, acr_sigma = 0, near_collapse = 0;
+  double truncated_share = 0, length_mean = 0;
   double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
-  double unscorable = 0;
+  double groups_informative = 0;
+  double completions = 0, unscorable = 0;
 
   double entropy = 0, entropy_exact = 0, entropy_coef = 0;
   double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0;
@@ -71,10 +84,14 @@ struct StepMeasurements {
 
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
+  double unchanged_versions = 0;
   double updates = 0, updates_stopped = 0, skipped = 0, zero_gradient = 0;
 
   double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
   double overlong_filtered = 0, generated_tokens = 0, tokens_per_second = 0;
+  double accepted_tokens = 0;
+  double token_age_mean = 0, token_age_p50 = 0, token_age_p99 = 0, freshness = 0;
+  double speed_wall = 0, speed_busy = 0, speed_fresh = 0;
   double groups_trained = 0, virtual_groups = 0, virtual_weight = 0;
 
   double collapsed_gradient_share = 0, collapsed_gradient_virtual = 0;
@@ -87,9 +104,19 @@ struct StepMeasurements {
   double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
   double seconds_backward = 0, seconds_reduce = 0, seconds_optimizer = 0, seconds_commit = 0;
   double seconds_publish = 0, seconds_checkpoint = 0;
+  double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_busy = 0;
 
   std::vector<Alarm> alarms;  // the alarms that begin with this step
+
+  // Seconds of the step in which this rank waited for somebody else: for groups, for the weights
+  // before to be published, or for other ranks.
+  double seconds_waited() const {
+    return seconds_wait + seconds_fetch + seconds_wait_weights + seconds_wait_peers;
+  }
 };
+
+// Fills seconds_busy and the speeds from accepted_tokens, freshness and the seconds of the step.
+void MeasureSpeed(StepMeasurements& step);
 
 struct Measurement {
   // The key in steps.jsonl; "importance.ess" is the key "ess" of the object "importance".

@@ -5,8 +5,18 @@
 
 namespace buttress {
 
-// Returns the rows of `table_VD` for `tokens_N`, [N, D]. Differentiable. The gradient of a row is
-// summed in float32 over the tokens that read it.
+// The gradient of a table of embeddings, which is 0 in all other rows.
+struct EmbeddingGradient {
+  at::Tensor rows_U;   // ascending
+  at::Tensor grad_UD;  // float32
+};
+
+// Returns the rows of `table_VD` for `tokens_N`, [N, D]. Differentiable by autograd, which makes a
+// gradient of the size of the table.
 at::Tensor Embed(const at::Tensor& table_VD, const at::Tensor& tokens_N);
+
+// Returns what `grad_ND`, the gradient of the rows for `tokens_N`, adds to the table: that of a row
+// is summed in float32 over the tokens that read it. No tensor of the size of the table is made.
+EmbeddingGradient EmbedBackward(const at::Tensor& tokens_N, const at::Tensor& grad_ND);
 
 }  // namespace buttress

@@ -4,6 +4,7 @@
 #include <set>
 #include <string_view>
 
+#include "lib/base/bounded_json.h"
 #include "lib/base/file.h"
 #include "lib/policy/config_reader.h"
 #include "lib/policy/families/family.h"
@@ -17,8 +18,9 @@ constexpr std::int64_t kMaxConfigBytes = std::int64_t{1} << 24;
 
 Result<json> ReadJsonObject(const std::string& path) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxConfigBytes));
-  json parsed = json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return DataLoss(path + ": not a JSON object");
+  Result<json> parsed = ParseBoundedJson(text, kMaxConfigBytes);
+  if (!parsed.ok()) return DataLoss(path + ": " + parsed.status().message());
+  if (!parsed->is_object()) return DataLoss(path + ": not a JSON object");
   return parsed;
 }
 

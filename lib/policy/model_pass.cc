@@ -25,9 +25,14 @@ variable_list InputsOf(const ParameterUnit& unit, const at::Tensor& first) {
 }  // namespace
 
 ModelPass::ModelPass(Transformer& model, const PassTokens& tokens, const PassOptions& options)
-    : model_(model), layout_(model.LayOutTokens(tokens.tokens_N, tokens.lengths, tokens.prefixes)) {
-  embedded_ND_ = model.RunEmbedding(tokens.tokens_N);
-  at::Tensor hidden_ND = embedded_ND_;
+    : model_(model),
+      layout_(model.LayOutTokens(tokens.tokens_N, tokens.lengths, tokens.prefixes)),
+      tokens_N_(tokens.tokens_N) {
+  at::Tensor hidden_ND;
+  {
+    const at::NoGradGuard no_grad;
+    hidden_ND = model.RunEmbedding(tokens_N_);
+  }
   for (std::size_t block = 0; block < model.blocks(); ++block) {
     const at::Tensor input_ND = Cut(hidden_ND);
     {
@@ -89,8 +94,8 @@ at::Tensor ModelPass::BlockBackward(std::size_t block, const at::Tensor& grad_ND
 }
 
 void ModelPass::EmbeddingBackward(const at::Tensor& grad_ND, GradientSink& sink) {
-  const at::Tensor& table_VD = model_.weights().embedding_VD;
-  sink.Add(0, 0, torch::autograd::grad({embedded_ND_}, {table_VD}, {grad_ND}).front());
+  const EmbeddingGradient gradient = model_.EmbeddingGradientOf(tokens_N_, grad_ND);
+  sink.AddRowsAt(0, 0, gradient.rows_U, gradient.grad_UD);
 }
 
 }  // namespace buttress

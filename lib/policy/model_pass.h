@@ -31,6 +31,10 @@ class GradientSink {
   // The same for rows [first, first + gradient.size(0)) of a matrix.
   virtual void AddRows(std::size_t unit, std::size_t index, std::int64_t first,
                        const at::Tensor& gradient) = 0;
+
+  // The same for the rows `rows_U` of a matrix, which are different, in float32.
+  virtual void AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
+                         const at::Tensor& gradient_UD) = 0;
 };
 
 // The tokens of a pass. `lengths` and `prefixes` are those of Transformer::Hidden.
@@ -72,7 +76,7 @@ class ModelPass {
 
   Transformer& model_;
   PackedLayout layout_;
-  at::Tensor embedded_ND_;
+  const at::Tensor tokens_N_;
   std::vector<Graph> blocks_;
   Graph head_norm_;
   std::optional<HeadPass> head_;

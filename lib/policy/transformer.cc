@@ -7,7 +7,6 @@
 #include "lib/base/random.h"
 #include "lib/policy/attention.h"
 #include "lib/policy/block.h"
-#include "lib/policy/embedding.h"
 #include "lib/policy/head.h"
 #include "lib/policy/norm.h"
 #include "lib/policy/parameters.h"
@@ -123,6 +122,11 @@ PackedLayout Transformer::LayOutTokens(const at::Tensor& tokens_N,
 
 at::Tensor Transformer::RunEmbedding(const at::Tensor& tokens_N) const {
   return ScaleEmbeddings(config_, Embed(weights_.embedding_VD, tokens_N.to(device_)));
+}
+
+EmbeddingGradient Transformer::EmbeddingGradientOf(const at::Tensor& tokens_N,
+                                                   const at::Tensor& grad_ND) const {
+  return EmbedBackward(tokens_N.to(device_), ScaleEmbeddings(config_, grad_ND));
 }
 
 at::Tensor Transformer::RunBlock(std::size_t block, const PackedLayout& layout,

@@ -16,6 +16,7 @@
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/decoder_weights.h"
+#include "lib/policy/embedding.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/packed_layout.h"
 #include "lib/policy/rope.h"
@@ -72,10 +73,13 @@ class Transformer {
                     std::span<const std::int64_t> prefixes = {});
 
   // The steps of Hidden, for a caller that runs them one by one: RunEmbedding, RunBlock for each of
-  // blocks(), RunNorm. Differentiable.
+  // blocks(), RunNorm. Differentiable. EmbeddingGradientOf is the derivative of RunEmbedding
+  // without a tensor of the size of the table.
   PackedLayout LayOutTokens(const at::Tensor& tokens_N, std::span<const std::int64_t> lengths,
                             std::span<const std::int64_t> prefixes) const;
   at::Tensor RunEmbedding(const at::Tensor& tokens_N) const;
+  EmbeddingGradient EmbeddingGradientOf(const at::Tensor& tokens_N,
+                                        const at::Tensor& grad_ND) const;
   at::Tensor RunBlock(std::size_t block, const PackedLayout& layout, const at::Tensor& hidden_ND);
   at::Tensor RunNorm(const at::Tensor& hidden_ND) const;
 

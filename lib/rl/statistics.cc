@@ -2,11 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
+
+#include "lib/rl/collapse/acr.h"
 
 namespace buttress {
 
 bool AllEqual(std::span<const double> values) {
-  return std::ranges::all_of(values, [&](double value) { return value == values[0]; });
+  if (values.empty()) return true;
+  const auto [low, high] = std::ranges::minmax(values);
+  return EqualRewards(low, high);
 }
 
 double Mean(std::span<const double> values) {

@@ -9,11 +9,11 @@
 
 namespace buttress {
 
-// Whether no two values differ; true for fewer than two. Equality is tested by comparison: the
-// standard deviation of equal values is not 0 in general (docs/theory.md, section 1).
+// Whether all values are EqualRewards; true for fewer than two. Equality is tested by comparison:
+// the standard deviation of equal values is not 0 in general (docs/theory.md, section 1).
 bool AllEqual(std::span<const double> values);
 
-// Mean of `values`; exactly their value if all are equal. REQUIRES: values is not empty.
+// Mean of `values`; exactly the first of them if all are equal. REQUIRES: values is not empty.
 double Mean(std::span<const double> values);
 
 // Sum of (value - mean)^2.

@@ -1,9 +1,16 @@
 #include "lib/rpc/channel.h"
 
 #include <absl/synchronization/mutex.h>
+#include <fmt/core.h>
 #include <grpcpp/create_channel.h>
 #include <grpcpp/security/auth_metadata_processor.h>
 #include <grpcpp/security/credentials.h>
+
+#include <map>
+#include <optional>
+#include <string_view>
+
+#include "lib/rpc/rpc_roles.h"
 
 namespace buttress {
 namespace {
@@ -17,6 +24,10 @@ constexpr int kReconnectMs = 200;
 constexpr int kConnectMs = 5000;
 constexpr int kLongestReconnectMs = 5000;
 constexpr int kMaxMetadataBytes = 16 << 10;
+// For TLS and the first frame; a connection that says nothing gives its descriptor back.
+constexpr int kHandshakeMs = 20000;
+
+constexpr char kTokenHeader[] = "authorization";
 
 // gRPC calls it at the start of every call, before our handlers.
 class TokenCheck : public grpc::AuthMetadataProcessor {
@@ -27,27 +38,63 @@ class TokenCheck : public grpc::AuthMetadataProcessor {
 
   grpc::Status Process(const InputMetadata& metadata, grpc::AuthContext*, OutputMetadata* consumed,
                        OutputMetadata*) override {
-    constexpr char kHeader[] = "authorization";
-    const auto sent = metadata.find(kHeader);
-    if (sent == metadata.end() ||
-        !credentials_.Admits({sent->second.data(), sent->second.size()})) {
-      return {grpc::StatusCode::UNAUTHENTICATED,
-              "the token is missing or of another run; local.security.token_file must be the same "
-              "on every machine"};
+    std::optional<Role> role;
+    const auto [begin, end] = metadata.equal_range(kTokenHeader);
+    for (auto sent = begin; sent != end; ++sent) {
+      const std::string_view value(sent->second.data(), sent->second.size());
+      if (const auto found = credentials_.RoleOf(value)) role = found;
+      consumed->emplace(kTokenHeader, value);
     }
-    consumed->emplace(kHeader, std::string(sent->second.data(), sent->second.size()));
+    if (!role) {
+      return {grpc::StatusCode::UNAUTHENTICATED,
+              "the token is missing or of another run; the files of local.security.tokens must be "
+              "the same on every machine"};
+    }
+    return Permit(*role, metadata);
+  }
+
+ private:
+  static grpc::Status Permit(Role role, const InputMetadata& metadata) {
+    const auto path = metadata.find(":path");
+    const std::string_view called =
+        path == metadata.end() ? "" : std::string_view(path->second.data(), path->second.size());
+    if (path != metadata.end() && MayCall(role, called)) return grpc::Status::OK;
+    const std::string needed = CallersOf(called);
+    return {grpc::StatusCode::PERMISSION_DENIED,
+            fmt::format("{} needs the token of the {}, and this call has that of the {}; make it "
+                        "from a program whose local.security.tokens has the {}'s",
+                        called, needed, RoleName(role), needed)};
+  }
+
+  const Credentials credentials_;
+};
+
+// gRPC calls it at the start of every call of a client.
+class TokenSender : public grpc::MetadataCredentialsPlugin {
+ public:
+  explicit TokenSender(std::shared_ptr<TokenFile> token) : token_(std::move(token)) {}
+
+  bool IsBlocking() const override { return false; }
+
+  const char* GetType() const override { return "buttress token"; }
+
+  grpc::Status GetMetadata(grpc::string_ref, grpc::string_ref, const grpc::AuthContext&,
+                           std::multimap<std::string, std::string>* metadata) override {
+    for (const std::string& token : token_->Valid())
+      metadata->emplace(kTokenHeader, "Bearer " + token);
     return grpc::Status::OK;
   }
 
  private:
-  const Credentials credentials_;
+  const std::shared_ptr<TokenFile> token_;
 };
 
 std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentials& credentials) {
   if (credentials.empty()) return grpc::InsecureChannelCredentials();
+  auto tls = grpc::SslCredentials({credentials.ca, credentials.key, credentials.certificate});
+  if (credentials.token == nullptr) return tls;
   return grpc::CompositeChannelCredentials(
-      grpc::SslCredentials({credentials.ca, credentials.key, credentials.certificate}),
-      grpc::AccessTokenCredentials(credentials.token));
+      tls, grpc::MetadataCredentialsFromPlugin(std::make_unique<TokenSender>(credentials.token)));
 }
 
 }  // namespace
@@ -55,7 +102,7 @@ std::shared_ptr<grpc::ChannelCredentials> MakeChannelCredentials(const Credentia
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials) {
   grpc::ChannelArguments arguments;
-  arguments.SetMaxReceiveMessageSize(kMaxMessageBytes);
+  arguments.SetMaxReceiveMessageSize(kMaxResponseBytes);
   arguments.SetMaxSendMessageSize(kMaxMessageBytes);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, kClientKeepaliveMs);
   arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, kClientKeepaliveTimeoutMs);
@@ -91,10 +138,11 @@ void ApplyServerOptions(grpc::ServerBuilder& builder) {
   // Debian's abseil checks the order of all locks of gRPC, under one global lock.
   absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
   builder.SetMaxReceiveMessageSize(kMaxMessageBytes);
-  builder.SetMaxSendMessageSize(kMaxMessageBytes);
+  builder.SetMaxSendMessageSize(kMaxResponseBytes);
   // By default two servers can listen on one port at once, and each receives half of the calls.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE, kMaxMetadataBytes);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, kHandshakeMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, kServerKeepaliveMs);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,

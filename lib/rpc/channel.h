@@ -12,21 +12,26 @@
 
 namespace buttress {
 
-// The size limit of a message on both sides. Larger data is sent in chunks.
+// The size limit of a request. Larger data is sent in chunks.
 inline constexpr int kMaxMessageBytes = 8 << 20;
+
+// The size limit of a response: a plan, or leases with their rows.
+inline constexpr int kMaxResponseBytes = 64 << 20;
 
 // The size limit of a chunk of a stream.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 
 // Returns a channel with keepalive, quick reconnection and no proxy, which connects on first use.
 // With credentials it presents certificate and token, and requires a server certificate of the same
-// authority that names `address`.
+// authority that names `address`. While a token file changes it sends the tokens of before and
+// after, so that the two sides need not change at one moment.
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address,
                                            const Credentials& credentials = {});
 
 // Returns the argument of ServerBuilder::AddListeningPort. With credentials every call needs a
-// client certificate of the same authority and the token, otherwise it fails with UNAUTHENTICATED;
-// without credentials calls are plain text.
+// client certificate of the same authority and an admitted token, otherwise it fails with
+// UNAUTHENTICATED, and the token of a role that may make it (rpc_roles.h), otherwise it fails with
+// PERMISSION_DENIED. Without credentials calls are plain text.
 std::shared_ptr<grpc::ServerCredentials> MakeServerCredentials(const Credentials& credentials);
 
 // Allows one listener per port, bounds messages and metadata, and permits the keepalive of

@@ -265,6 +265,15 @@ Result<v1::GetRunStatusResponse> CoordinatorClient::GetRunStatus() {
   return connection_->Unary("GetRunStatus", &Async::GetRunStatus, v1::GetRunStatusRequest());
 }
 
+Result<v1::OrderWorkerResponse> CoordinatorClient::OrderWorker(
+    const v1::OrderWorkerRequest& request) {
+  return connection_->Unary("OrderWorker", &Async::OrderWorker, request);
+}
+
+Result<v1::StopRunResponse> CoordinatorClient::StopRun(const v1::StopRunRequest& request) {
+  return connection_->Unary("StopRun", &Async::StopRun, request, request.wait_ms());
+}
+
 Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worker_id,
                                                         std::uint64_t incarnation,
                                                         const v1::LeaseRef& lease,

@@ -81,6 +81,12 @@ class CoordinatorClient {
   Status Checkpointed(const v1::CheckpointedRequest& request);
   Result<v1::GetRunStatusResponse> GetRunStatus();
 
+  // kNotFound, with the known ids, if there is no such worker.
+  Result<v1::OrderWorkerResponse> OrderWorker(const v1::OrderWorkerRequest& request);
+
+  // Long poll of up to request.wait_ms for the checkpoint of the stop.
+  Result<v1::StopRunResponse> StopRun(const v1::StopRunRequest& request);
+
  private:
   class Connection;
   std::unique_ptr<Connection> connection_;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/bounded_json.h"
 #include "lib/tokenizer/json_fields.h"
 #include "lib/tokenizer/tokenizer_json.h"
 
@@ -61,6 +62,7 @@ Status AppendAddedTokens(const json& tokens, TokenizerConfig& config) {
 }  // namespace
 
 Result<TokenizerConfig> ParseTokenizerConfig(std::string_view text) {
+  if (NestedDeeper(text)) return InvalidArgument("nested too deeply; the file is damaged");
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) {
     return InvalidArgument("not a JSON object; the file is damaged or of another format");

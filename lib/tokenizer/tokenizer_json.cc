@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "lib/base/bounded_json.h"
 #include "lib/base/log.h"
 #include "lib/tokenizer/json_fields.h"
 
@@ -152,6 +153,7 @@ Result<std::vector<AddedToken>> ParseAddedTokens(const json& list, const Vocabul
 }  // namespace
 
 Result<TokenizerJson> ParseTokenizerJson(std::string_view text) {
+  if (NestedDeeper(text)) return InvalidArgument("nested too deeply; the file is damaged");
   const json root = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!root.is_object()) {
     return InvalidArgument("not a JSON object; the file is damaged or of another format");

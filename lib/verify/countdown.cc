@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "lib/base/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 
@@ -30,7 +31,7 @@ std::optional<std::int64_t> Integer(const json& value) {
 }
 
 Result<CountdownProblem> ParseJson(std::string_view text) {
-  const json row = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  BUTTRESS_ASSIGN_OR_RETURN(const json row, ParseBoundedJson(text));
   if (!row.is_object()) return InvalidArgument("not a JSON object");
   CountdownProblem problem;
   const char* name = row.contains("numbers") ? "numbers" : "nums";

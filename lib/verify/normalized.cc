@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "lib/base/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/verifiers.h"
 
@@ -78,13 +79,12 @@ std::vector<std::string> References(std::string_view answer) {
     if (auto normal = Normalize(text); normal && !normal->empty())
       references.push_back(*std::move(normal));
   };
-  const json list =
-      answer.starts_with('[') ? json::parse(answer, nullptr, /*allow_exceptions=*/false) : json();
-  if (!list.is_array()) {
+  const Result<json> list = ParseBoundedJson(answer.starts_with('[') ? answer : "");
+  if (!list.ok() || !list->is_array()) {
     add(answer);
     return references;
   }
-  for (const json& item : list) {
+  for (const json& item : *list) {
     if (!item.is_string()) return {};
     add(item.get_ref<const std::string&>());
   }

@@ -66,6 +66,10 @@ class Verifier {
   virtual ~Verifier() = default;
   virtual Verdict Verify(const VerifyRequest& request) const = 0;
 
+  // Whether a verdict holds however long Verify took, because Verify knows whose time it was. The
+  // caller makes other late verdicts unscorable.
+  virtual bool bounds_time() const { return false; }
+
   // The largest number of requests that VerifyBatch accepts.
   virtual std::size_t batch() const { return 1; }
 

@@ -21,6 +21,11 @@ class WeightedSum : public Verifier {
     return most;
   }
 
+  bool bounds_time() const override {
+    return std::ranges::any_of(
+        parts_, [](const WeightedVerifier& part) { return part.verifier->bounds_time(); });
+  }
+
   std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
     std::vector<Verdict> sums(requests.size());
     for (const WeightedVerifier& part : parts_) {

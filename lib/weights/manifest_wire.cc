@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 #include <google/protobuf/util/json_util.h>
 
+#include "lib/base/bounded_json.h"
 #include "lib/experience/codec.h"
 
 namespace buttress {
@@ -80,6 +81,7 @@ Result<std::string> ManifestToJson(const WeightManifest& manifest) {
 }
 
 Result<WeightManifest> ManifestFromJson(const std::string& json) {
+  if (NestedDeeper(json)) return DataLoss("manifest: JSON nested too deeply");
   v1::WeightManifest proto;
   const auto status = google::protobuf::util::JsonStringToMessage(json, &proto);
   if (!status.ok()) return DataLoss(fmt::format("manifest: {}", status.ToString()));

@@ -9,11 +9,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <unordered_map>
 
+#include "lib/base/bounded_json.h"
 #include "lib/base/file.h"
 
 namespace buttress {
@@ -24,10 +26,12 @@ using Json = nlohmann::json;
 constexpr std::uint64_t kLengthBytes = 8;
 constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;  // as in the reference implementation
 constexpr std::int64_t kMaxIndexBytes = 100'000'000;
+constexpr int kHeaderDepth = 3;            // table, entry, shape
+constexpr std::int64_t kEntryValues = 64;  // strings and numbers of an entry, at most
 
 // Maps a whole file read-only. The caller unmaps it.
 Result<std::string_view> MapFile(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // FIFO: no wait
   if (fd < 0) {
     const int error = errno;
     const std::string message = fmt::format("open {}: {}", path, std::strerror(error));
@@ -107,34 +111,76 @@ Result<Span> ReadEntry(const std::string& name, const Json& entry, std::uint64_t
   return span;
 }
 
-// Parses the header. A repeated name, which the parser would accept silently, is an error.
-Result<Json> ParseTable(std::string_view text) {
-  std::set<std::string> names;
-  std::string repeated;
-  const auto check_key = [&](int depth, Json::parse_event_t event, Json& value) {
-    if (event == Json::parse_event_t::key && depth == 1 &&
-        !names.insert(value.get<std::string>()).second) {
-      repeated = value.get<std::string>();
-    }
+// Reads the entries while the header is parsed and keeps none of its JSON, which would be thirty
+// times as large as the text.
+class TableReader {
+ public:
+  explicit TableReader(std::uint64_t data_bytes) : data_bytes_(data_bytes) {}
+
+  // What Json::parse calls; returns false for what it shall forget.
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
+    const bool end = event == Event::object_end || event == Event::array_end;
+    if (!status_.ok() || (depth > 0 && event != Event::key && !in_entry_)) return false;
+    if (depth == 1 && event == Event::key) return Begin(value.get<std::string>());
+    if (depth == 1 && (end || event == Event::value)) return Finish(value);
+    if (depth > 1 && (name_ == kMetadata || ++values_ > kEntryValues)) return Overfull();
     return true;
-  };
-  Json table = Json::parse(text, check_key, /*allow_exceptions=*/false);
-  if (table.is_discarded() || !table.is_object())
-    return DataLoss("the header is not a JSON object");
-  if (!repeated.empty()) return DataLoss("tensor '" + repeated + "' is in the header twice");
-  return table;
-}
+  }
+
+  const Status& status() const { return status_; }
+
+  std::vector<Span>&& spans() && { return std::move(spans_); }
+
+ private:
+  static constexpr std::string_view kMetadata = "__metadata__";
+
+  bool Begin(std::string name) {
+    name_ = std::move(name);
+    values_ = 0;
+    in_entry_ = true;
+    if (!names_.insert(name_).second)
+      status_ = DataLoss("tensor '" + name_ + "' is in the header twice");
+    return status_.ok();
+  }
+
+  bool Finish(const Json& entry) {
+    in_entry_ = false;
+    if (name_ == kMetadata) return false;
+    Result<Span> span = ReadEntry(name_, entry, data_bytes_);
+    if (span.ok()) spans_.push_back(*std::move(span));
+    if (!span.ok()) status_ = span.status().Annotate("tensor '" + name_ + "'");
+    return false;
+  }
+
+  bool Overfull() {
+    if (name_ != kMetadata) {
+      status_ = DataLoss(
+          fmt::format("tensor '{}' has more than {} values in its entry", name_, kEntryValues));
+    }
+    return false;
+  }
+
+  const std::uint64_t data_bytes_;
+  Status status_ = OkStatus();
+  std::string name_;  // of the entry that is parsed
+  std::int64_t values_ = 0;
+  bool in_entry_ = false;
+  std::set<std::string> names_;
+  std::vector<Span> spans_;
+};
 
 // Reads the spans in the order of their data. The format demands that they cover the data section
-// without holes or overlaps.
-Result<std::vector<Span>> ReadTable(const Json& table, std::uint64_t data_bytes) {
-  std::vector<Span> spans;
-  for (const auto& [name, entry] : table.items()) {
-    if (name == "__metadata__") continue;
-    Result<Span> span = ReadEntry(name, entry, data_bytes);
-    if (!span.ok()) return span.status().Annotate("tensor '" + name + "'");
-    spans.push_back(*std::move(span));
-  }
+// without holes or overlaps, and that no name stands twice, which the parser would accept.
+Result<std::vector<Span>> ReadTable(std::string_view header, std::uint64_t data_bytes) {
+  if (NestedDeeper(header, kHeaderDepth))
+    return DataLoss(fmt::format("the header is nested deeper than {}", kHeaderDepth));
+  TableReader reader(data_bytes);
+  const Json table = Json::parse(header, std::ref(reader), /*allow_exceptions=*/false);
+  BUTTRESS_RETURN_IF_ERROR(reader.status());
+  if (table.is_discarded() || !table.is_object())
+    return DataLoss("the header is not a JSON object");
+  std::vector<Span> spans = std::move(reader).spans();
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return a.begin != b.begin ? a.begin < b.begin : a.end < b.end;
   });
@@ -175,9 +221,8 @@ Result<std::unique_ptr<SafetensorsFile>> SafetensorsFile::Open(const std::string
                     bytes.size(), header_bytes, kMaxHeaderBytes));
   }
   const std::string_view data = bytes.substr(kLengthBytes + header_bytes);
-  Result<Json> table = ParseTable(bytes.substr(kLengthBytes, header_bytes));
-  if (!table.ok()) return table.status().Annotate(path);
-  Result<std::vector<Span>> spans = ReadTable(*table, data.size());
+  Result<std::vector<Span>> spans =
+      ReadTable(bytes.substr(kLengthBytes, header_bytes), data.size());
   if (!spans.ok()) return spans.status().Annotate(path);
   for (Span& span : *spans) {
     span.tensor.data = data.substr(span.begin, span.end - span.begin);
@@ -216,7 +261,8 @@ Result<std::unique_ptr<SafetensorsFolder>> SafetensorsFolder::Open(const std::st
     return opened;
   }
   if (!text.ok()) return text.status();
-  const Json index = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const Result<Json> parsed = ParseBoundedJson(*text, kMaxIndexBytes);
+  const Json index = parsed.ok() ? *parsed : Json();
   if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object()) {
     return DataLoss(index_path + " is not a JSON object with an object 'weight_map'");
   }

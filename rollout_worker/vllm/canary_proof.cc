@@ -39,7 +39,8 @@ CanaryProof ProveVersion(const VersionCanaries& now, const VersionCanaries& befo
   proof.difference = CanaryDifference(now.server, now.learner);
   const bool comparable = !before.learner.empty() && !before.server.empty();
   const double learner_moved = comparable ? CanaryDifference(now.learner, before.learner) : 0;
-  proof.unchanged = learner_moved > kVisible * bound &&
+  proof.moved = !comparable || learner_moved > kVisible * bound;
+  proof.unchanged = comparable && proof.moved &&
                     CanaryDifference(now.server, before.server) < kMoved * learner_moved;
   if (proof.unchanged) {
     proof.status = FailedPrecondition(fmt::format(

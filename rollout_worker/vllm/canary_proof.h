@@ -28,14 +28,16 @@ struct VersionCanaries {
 
 struct CanaryProof {
   double difference = 0;   // between server and learner under the new version, in nats
-  bool unchanged = false;  // the server still serves the previous weights
+  bool unchanged = false;  // the server still serves the weights of `before`
+  bool moved = false;      // the learner has changed enough since `before` to tell
   Status status;           // OK if the server serves the new version
 };
 
 // Decides whether a server serves the version of `now`. Its log-probs must be within `bound` nats
 // of the learner's, and must differ from those of `before` if the learner's do. A change of the
-// learner below a tenth of the bound is ignored, because the precision of the server may hide it.
-// `before` may be empty.
+// learner below a tenth of the bound is ignored, because the precision of the server may hide it:
+// `before` is the last version for which `moved` held, and not simply the previous one, so that the
+// changes of many small updates add up until they show. `before` may be empty; then `moved` holds.
 CanaryProof ProveVersion(const VersionCanaries& now, const VersionCanaries& before, double bound,
                          const std::string& url);
 

@@ -1,6 +1,7 @@
 #include "rollout_worker/vllm/control.h"
 
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "rollout_worker/vllm/protocol.h"
 
@@ -59,68 +60,45 @@ Result<std::string> VllmControl::Get(const std::string& url, const std::string& 
   return std::move(reply.body);
 }
 
-std::vector<Status> VllmControl::PushWeights(const std::vector<std::string>& urls,
-                                             const std::string& folder, InFlight in_flight,
-                                             const std::function<void()>& paused) {
-  std::vector<Status> statuses(urls.size());
-  const auto post = [&](const std::string& path, const std::string& json, bool always) {
-    std::vector<HttpRequest> requests;
-    std::vector<std::size_t> asked;
-    for (std::size_t i = 0; i < urls.size(); ++i) {
-      if (!always && !statuses[i].ok()) continue;
-      asked.push_back(i);
-      requests.push_back(Request(urls[i], path));
-      requests.back().json = json;
-    }
-    std::vector<Result<HttpReply>> replies = http_.Fetch(std::move(requests));
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      const Status status = ControlStatus(std::move(replies[i]), urls[asked[i]] + path);
-      if (statuses[asked[i]].ok()) statuses[asked[i]] = status;
-    }
-  };
+Status VllmControl::Post(const std::string& url, const std::string& path, const std::string& json) {
+  HttpRequest request = Request(url, path);
+  request.json = json;
+  return ControlStatus(std::move(http_.Fetch({std::move(request)})[0]), url + path);
+}
+
+Status VllmControl::PushWeights(const std::string& url, const std::string& folder,
+                                InFlight in_flight, const std::function<void()>& paused) {
   const nlohmann::json reload = {{"method", "reload_weights"},
                                  {"kwargs", {{"weights_path", folder}}},
                                  {"timeout", config_.control_ms / 1000}};
-  post(in_flight == InFlight::kDrain ? "/pause?mode=wait&clear_cache=true"
-                                     : "/pause?mode=abort&clear_cache=true",
-       "", false);
-  paused();
-  const std::vector<Status> before = statuses;
-  post("/collective_rpc", reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
-       false);
-  for (std::size_t i = 0; i < statuses.size(); ++i) {
-    if (before[i].ok())
-      statuses[i] = statuses[i].Annotate(
-          folder + " must be visible to the server (vLLM exits when a load fails)");
+  Status status = Post(url,
+                       in_flight == InFlight::kDrain ? "/pause?mode=wait&clear_cache=true"
+                                                     : "/pause?mode=abort&clear_cache=true",
+                       "");
+  if (status.ok()) {
+    paused();
+    status =
+        Post(url, "/collective_rpc",
+             reload.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace))
+            .Annotate(folder + " must be visible to the server (vLLM exits when a load fails)");
   }
-  post("/reset_prefix_cache", "", false);
-  post("/resume", "", true);  // even after a failure, since a paused server is useless to everyone
-  return statuses;
+  if (status.ok()) status = Post(url, "/reset_prefix_cache", "");
+  const Status resumed = Post(url, "/resume", "");  // a paused server is useless to everyone
+  return status.ok() ? resumed : status;
 }
 
-std::vector<Result<Canaries>> VllmControl::MeasureCanaries(const std::vector<ServerInfo>& servers,
-                                                           const Canaries& canaries,
-                                                           const std::string& salt) {
+Result<Canaries> VllmControl::MeasureCanaries(const ServerInfo& server, const Canaries& canaries,
+                                              const std::string& salt) {
   std::vector<HttpRequest> requests;
-  for (const ServerInfo& server : servers) {
-    for (const Canary& canary : canaries) {
-      requests.push_back(Request(server.url, "/v1/completions"));
-      requests.back().json = CanaryBody(server, canary, salt).ToJson();
-    }
+  for (const Canary& canary : canaries) {
+    requests.push_back(Request(server.url, "/v1/completions"));
+    requests.back().json = CanaryBody(server, canary, salt).ToJson();
   }
   const std::vector<Result<HttpReply>> replies = http_.Fetch(std::move(requests));
-  std::vector<Result<Canaries>> shown;
-  for (std::size_t s = 0; s < servers.size(); ++s) {
-    Canaries of_server;
-    Status status;
-    for (std::size_t c = 0; c < canaries.size() && status.ok(); ++c) {
-      Result<Canary> canary =
-          ReadCanary(replies[s * canaries.size() + c], canaries[c], servers[s].url);
-      status = canary.status();
-      if (status.ok()) of_server.push_back(*std::move(canary));
-    }
-    shown.push_back(status.ok() ? Result<Canaries>(std::move(of_server))
-                                : Result<Canaries>(status));
+  Canaries shown;
+  for (std::size_t c = 0; c < canaries.size(); ++c) {
+    BUTTRESS_ASSIGN_OR_RETURN(Canary canary, ReadCanary(replies[c], canaries[c], server.url));
+    shown.push_back(std::move(canary));
   }
   return shown;
 }

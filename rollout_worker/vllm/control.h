@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <functional>
 #include <string>
-#include <vector>
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
@@ -22,30 +21,32 @@ struct ServerInfo {
   std::int64_t max_model_len = 0;
   std::int64_t concurrency = 0;  // completions in progress at the same time
   bool float32 = false;          // whether it computes in float32
+  // When its process started, in ms since 1970: another value is another process, with the weights
+  // that it was started with. 0 if it does not say.
+  std::int64_t started_at_ms = 0;
 };
 
-// Makes blocking calls to one or several servers in parallel. Not thread-safe.
+// Makes blocking calls. Not thread-safe.
 class VllmControl {
  public:
   VllmControl(VllmConfig config, std::string api_key)
       : config_(std::move(config)), api_key_(std::move(api_key)) {}
 
-  // Reads the properties of a server from /health, /version, /v1/models, /openapi.json and
-  // /server_info, and checks by a completion which distribution its log-probs describe.
-  // kFailedPrecondition names the flags that the server lacks.
+  // Reads the properties of a server from /health, /version, /v1/models, /openapi.json,
+  // /server_info and /metrics, and checks by a completion which distribution its log-probs
+  // describe. kFailedPrecondition names the flags that the server lacks.
   Result<ServerInfo> Probe(const std::string& url);
 
-  // Pauses the servers, loads the safetensors of `folder`, a path on their machines, clears the
-  // prefix cache and resumes. Returns one status for each server. Calls `paused` between pause and
-  // load; after it no token comes from the old weights. kDrain lets completions finish before the
-  // pause.
-  std::vector<Status> PushWeights(const std::vector<std::string>& urls, const std::string& folder,
-                                  InFlight in_flight, const std::function<void()>& paused);
+  // Pauses the server, loads the safetensors of `folder`, a path on its machine, clears the prefix
+  // cache and resumes. Calls `paused` between pause and load; after it no token comes from the old
+  // weights. kDrain lets completions finish before the pause.
+  Status PushWeights(const std::string& url, const std::string& folder, InFlight in_flight,
+                     const std::function<void()>& paused);
 
-  // Lets each server complete the prompts of `canaries` greedily, with the same numbers of tokens.
+  // Lets the server complete the prompts of `canaries` greedily, with the same numbers of tokens.
   // `salt` separates the prefix cache from that of other weights.
-  std::vector<Result<Canaries>> MeasureCanaries(const std::vector<ServerInfo>& servers,
-                                                const Canaries& canaries, const std::string& salt);
+  Result<Canaries> MeasureCanaries(const ServerInfo& server, const Canaries& canaries,
+                                   const std::string& salt);
 
   // Ends current and future calls with kCancelled. Thread-safe.
   void Stop() { http_.Stop(); }
@@ -57,6 +58,8 @@ class VllmControl {
   Status ReadModels(ServerInfo& info);
   Status ReadServerInfo(ServerInfo& info);
   Status CheckProcessedLogprobs(const ServerInfo& info);
+  std::int64_t ReadStart(const std::string& url);
+  Status Post(const std::string& url, const std::string& path, const std::string& json);
 
   const VllmConfig config_;
   const std::string api_key_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <utility>
 
 #include "lib/base/clock.h"
 #include "rollout_worker/vllm/protocol.h"
@@ -41,12 +40,8 @@ void HealthPoller::Begin() {
 
 void HealthPoller::End(std::size_t server, const Result<HttpReply>& reply) {
   due_ms_[server] = RealClock().MonotonicMs() + config_.health_interval_ms;
-  const Status health = HealthOf(reply, pool_.Info(server).url);
-  pool_.SetHealth(server, health);
-  if (!health.ok()) failed_.push_back({server, health});
+  pool_.SetHealth(server, HealthOf(reply, pool_.Info(server).url));
 }
-
-std::vector<HealthFailure> HealthPoller::PopFailures() { return std::exchange(failed_, {}); }
 
 std::int64_t HealthPoller::WaitMs() const {
   std::int64_t wait_ms = std::numeric_limits<std::int64_t>::max();

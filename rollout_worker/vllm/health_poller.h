@@ -18,11 +18,6 @@ HttpRequest HealthRequest(const VllmConfig& config, const std::string& url);
 // Returns OK if the server answered 200 in time, and kUnavailable otherwise.
 Status HealthOf(const Result<HttpReply>& reply, const std::string& url);
 
-struct HealthFailure {
-  std::size_t server;
-  Status why;
-};
-
 // Reports the results to the pool. A check starts health_interval_ms after the end of the one
 // before. Not thread-safe. The arguments must outlive the poller, and http.Step must not be called
 // after its destruction.
@@ -32,9 +27,6 @@ class HealthPoller {
 
   // Starts the checks that are due.
   void Begin();
-
-  // Returns the checks that failed since the last call.
-  std::vector<HealthFailure> PopFailures();
 
   // Returns the milliseconds until a check is due. Checks in progress only need http.Step.
   std::int64_t WaitMs() const;
@@ -48,7 +40,6 @@ class HealthPoller {
   ServerPool& pool_;
   HttpClient& http_;
   std::vector<std::int64_t> due_ms_;  // by server
-  std::vector<HealthFailure> failed_;
 };
 
 }  // namespace buttress

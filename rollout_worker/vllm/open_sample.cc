@@ -14,6 +14,10 @@ std::string OpenSample::AttemptId() const {
                      request.id.index, attempts_);
 }
 
+const PolicyVersion& OpenSample::oldest() const {
+  return segments_.empty() ? request.min_version : segments_.back().version;
+}
+
 CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& version) {
   ++attempts_;
   version_ = version;
@@ -29,7 +33,7 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
   // sampling.stop_token_ids has the end-of-sequence tokens too, so that engines end alike.
   body.ignore_eos = true;
   // The same seed would draw the random numbers of the first tokens again.
-  if (begun()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
+  if (!token_ids_.empty()) body.sampling.seed = MixSeed(request.sampling.seed, token_ids_.size());
   body.cache_salt = fmt::format("w{}-{}", version.learner_epoch, version.step);
   stream = std::make_unique<CompletionStream>(body.prompt_token_ids.size(),
                                               body.sampling.max_tokens, &stops_);
@@ -37,22 +41,20 @@ CompletionBody OpenSample::Begin(const std::string& model, const PolicyVersion& 
 }
 
 void OpenSample::KeepTokens() {
-  if (!stream->token_ids().empty() &&
-      (segments_.empty() || !(segments_.back().version == version_))) {
-    segments_.push_back({static_cast<std::int32_t>(token_ids_.size()), version_});
+  if (!stream->token_ids().empty()) {
+    backoff_.Reset();
+    if (segments_.empty() || !(segments_.back().version == version_))
+      segments_.push_back({static_cast<std::int32_t>(token_ids_.size()), version_});
   }
   token_ids_.insert(token_ids_.end(), stream->token_ids().begin(), stream->token_ids().end());
   logprobs_.insert(logprobs_.end(), stream->logprobs().begin(), stream->logprobs().end());
   stream.reset();
 }
 
-std::int64_t OpenSample::StartOver() {
-  token_ids_.clear();
-  logprobs_.clear();
-  segments_.clear();
-  stops_ = NewMatcher();
+void OpenSample::DropAttempt() {
   stream.reset();
-  return backoff_.NextMs();
+  stops_ = NewMatcher();
+  for (const std::int32_t token : token_ids_) stops_.Completes(token);
 }
 
 StopMatcher OpenSample::NewMatcher() const {

@@ -26,6 +26,9 @@ class OpenSample {
         backoff_({}, request.sampling.seed),
         stops_(NewMatcher()) {}
 
+  // The oldest version that the next attempt may have: versions only rise within a completion.
+  const PolicyVersion& oldest() const;
+
   // Returns the id of the next attempt, as in "g17-l2-s3-a0". It contains the number of the
   // attempt, because a server refuses an id that it still runs.
   std::string AttemptId() const;
@@ -33,23 +36,22 @@ class OpenSample {
   // Starts an attempt under `version`. Returns the request for the tokens that are missing.
   CompletionBody Begin(const std::string& model, const PolicyVersion& version);
 
-  // Keeps the tokens of the attempt, so that the next one continues behind them.
+  // Ends the attempt and keeps its tokens, so that the next one continues behind them.
   void KeepTokens();
 
-  // Drops all tokens and counts a failure. Returns the milliseconds to wait before the next
-  // attempt.
-  std::int64_t StartOver();
+  // Ends the attempt and drops its tokens; those of earlier attempts stay.
+  void DropAttempt();
 
-  // Whether the completion has max_tokens tokens; any token; any attempt.
+  // Whether the completion has max_tokens tokens; any attempt.
   bool full() const { return static_cast<std::int32_t>(token_ids_.size()) >= max_tokens_; }
-
-  bool begun() const { return !token_ids_.empty(); }
 
   bool attempted() const { return attempts_ > 0; }
 
+  // Failures in a row that brought no token.
   int failures() const { return backoff_.attempts(); }
 
-  void CountFailure() { static_cast<void>(backoff_.NextMs()); }
+  // Counts a failure, and returns the milliseconds to wait before the next attempt.
+  std::int64_t CountFailure() { return backoff_.NextMs(); }
 
   // Returns a result without tokens.
   EngineResult Ended(FinishReason reason, Status status) const;
@@ -63,8 +65,8 @@ class OpenSample {
   std::size_t server = 0;
   std::uint64_t transfer = 0;
 
-  std::int64_t not_before_ms = 0;  // earliest start of the next attempt
-  std::int64_t waiting_since_ms = RealClock().MonotonicMs();
+  std::int64_t not_before_ms = 0;                            // earliest start of the next attempt
+  std::int64_t seen_may_run_ms = RealClock().MonotonicMs();  // when a server last could take it
 
  private:
   StopMatcher NewMatcher() const;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/log.h"
@@ -57,12 +58,9 @@ Result<ServerInfo> VllmControl::Probe(const std::string& url) {
   BUTTRESS_RETURN_IF_ERROR(CheckRoutes(url));
   BUTTRESS_RETURN_IF_ERROR(ReadModels(info));
   BUTTRESS_RETURN_IF_ERROR(ReadServerInfo(info));
+  info.started_at_ms = ReadStart(url);
   // A paused server would not answer the completion below.
-  HttpRequest resume = Request(url, "/resume");
-  resume.json = "";
-  const Result<HttpReply> resumed = std::move(http_.Fetch({std::move(resume)})[0]);
-  if (!resumed.ok()) return resumed.status();
-  BUTTRESS_RETURN_IF_ERROR(StatusOf(*resumed, url + "/resume"));
+  BUTTRESS_RETURN_IF_ERROR(Post(url, "/resume", ""));
   BUTTRESS_RETURN_IF_ERROR(CheckProcessedLogprobs(info));
   return info;
 }
@@ -132,6 +130,17 @@ Status VllmControl::ReadServerInfo(ServerInfo& info) {
   info.float32 = Find(config, "/model_config/dtype") == "torch.float32";
   info.concurrency = config_.concurrency > 0 ? std::min(config_.concurrency, limit) : limit;
   return OkStatus();
+}
+
+// Reads process_start_time_seconds of /metrics; 0 if it is not there, as with several API servers.
+std::int64_t VllmControl::ReadStart(const std::string& url) {
+  const Result<std::string> metrics = Get(url, "/metrics");
+  if (!metrics.ok()) return 0;
+  const std::string name = "\nprocess_start_time_seconds ";
+  const std::size_t place = ("\n" + *metrics).find(name);
+  if (place == std::string::npos) return 0;
+  const double seconds = std::strtod(metrics->c_str() + place + name.size() - 1, nullptr);
+  return std::isfinite(seconds) ? std::llround(seconds * 1000) : 0;
 }
 
 // With top_k = 1 the sampled token is certain under the distribution that is sampled from.

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace buttress {
@@ -10,56 +11,68 @@ namespace {
 
 constexpr std::int64_t kStepMs = 200;
 constexpr std::chrono::milliseconds kWaitSlice(200);
-constexpr std::size_t kQueuedPerRunning = 4;
+constexpr std::int64_t kQueuedPerRunning = 4;
+// The longest wait of a sample for a server that may take it, before it is given back so that
+// another worker may sample it; first_byte_ms if that is shorter.
+constexpr std::int64_t kNoServerMs = 10000;
 
-std::size_t QueueLimit(const ServerPool& pool) {
-  std::size_t running = 0;
-  for (std::size_t i = 0; i < pool.size(); ++i)
-    running += static_cast<std::size_t>(pool.Info(i).concurrency);
-  return kQueuedPerRunning * running;
+std::int64_t NowMs() { return RealClock().MonotonicMs(); }
+
+// Whether the server may have ended, or hangs.
+bool Disconnected(const Result<HttpReply>& reply, const Status& ended) {
+  return ended.code() == StatusCode::kDeadlineExceeded ||
+         (!reply.ok() && ended.code() == StatusCode::kUnavailable);
+}
+
+// Whether the tokens before the failure are what the server sampled: the protocol was kept.
+bool TokensAreValid(const Status& ended) {
+  return ended.ok() || ended.code() == StatusCode::kAborted ||
+         ended.code() == StatusCode::kUnavailable || ended.code() == StatusCode::kDeadlineExceeded;
 }
 
 }  // namespace
 
 SampleRunner::SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-                           PolicyVersion version, const Tokenizer* tokenizer)
+                           const Tokenizer* tokenizer)
     : config_(config),
       api_key_(std::move(api_key)),
       pool_(pool),
-      queue_limit_(QueueLimit(pool)),
       tokenizer_(tokenizer),
       health_(config_, pool_, http_),
-      version_(std::move(version)) {
-  max_model_len_ = pool.Info(0).max_model_len;
-  for (std::size_t i = 1; i < pool.size(); ++i)
-    max_model_len_ = std::min(max_model_len_, pool.Info(i).max_model_len);
+      pace_(pool.size(), config_.idle_ms, NowMs()),
+      orders_(pool.size(), Order::kNone) {
   thread_ = std::thread([this] { Run(); });
 }
 
-SampleRunner::~SampleRunner() {
+SampleRunner::~SampleRunner() { Stop(); }
+
+void SampleRunner::Stop() {
   {
     MutexLock lock(mutex_);
     stop_ = true;
+    changed_.NotifyAll();
   }
   http_.Wake();
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Status SampleRunner::Submit(SampleRequest request) {
+  const std::int64_t max_model_len = pool_.max_model_len();
   const std::int64_t room =
-      max_model_len_ - static_cast<std::int64_t>(request.prompt_token_ids.size());
+      max_model_len - static_cast<std::int64_t>(request.prompt_token_ids.size());
   if (request.prompt_token_ids.empty() || room < 1 || request.sampling.max_tokens < 1) {
     return InvalidArgument(fmt::format(
         "prompt of {} tokens and completion of {}; expected at least 1 each within max_model_len = "
         "{} of the vLLM server",
-        request.prompt_token_ids.size(), request.sampling.max_tokens, max_model_len_));
+        request.prompt_token_ids.size(), request.sampling.max_tokens, max_model_len));
   }
   if (!request.sampling.stop.empty() && tokenizer_ == nullptr)
     return InvalidArgument("stop strings need a tokenizer; expected stop_token_ids alone");
   const auto max_tokens =
       static_cast<std::int32_t>(std::min<std::int64_t>(request.sampling.max_tokens, room));
+  const auto queue_limit = static_cast<std::size_t>(kQueuedPerRunning * pool_.concurrency());
   MutexLock lock(mutex_);
-  if (inside_ >= queue_limit_) {
+  if (inside_ >= queue_limit) {
     return ResourceExhausted(
         fmt::format("the engine has {} samples; submit again after some have ended", inside_));
   }
@@ -90,40 +103,28 @@ EngineStats SampleRunner::stats() const {
   return stats;
 }
 
-PolicyVersion SampleRunner::version() const {
-  MutexLock lock(mutex_);
-  return version_;
+void SampleRunner::Drain(std::size_t server) { GiveOrder(server, Order::kDrain); }
+
+void SampleRunner::Interrupt(std::size_t server, InFlight in_flight) {
+  GiveOrder(server,
+            in_flight == InFlight::kAbort ? Order::kInterruptAndAbort : Order::kInterruptAndKeep);
 }
 
-void SampleRunner::Pause() { GiveOrder(Order::kPause); }
-
-void SampleRunner::Drain() { GiveOrder(Order::kDrain); }
-
-void SampleRunner::Interrupt(InFlight in_flight) {
-  GiveOrder(in_flight == InFlight::kAbort ? Order::kInterruptAndAbort : Order::kInterruptAndKeep);
-}
-
-void SampleRunner::GiveOrder(Order order) {
+void SampleRunner::GiveOrder(std::size_t server, Order order) {
   MutexLock lock(mutex_);
-  order_ = order;
+  orders_[server] = order;
   http_.Wake();
-  const auto done = [this]() REQUIRES(mutex_) { return order_ == Order::kNone; };
+  const auto done = [&]() REQUIRES(mutex_) { return stop_ || orders_[server] == Order::kNone; };
   while (!changed_.WaitFor(mutex_, kWaitSlice, done)) {
   }
-}
-
-void SampleRunner::Resume(PolicyVersion version) {
-  MutexLock lock(mutex_);
-  version_ = std::move(version);
-  paused_ = false;
-  http_.Wake();
 }
 
 void SampleRunner::Run() {
   while (AddSubmitted()) {
     CancelSamples();
-    ExecuteOrder();
-    AbandonUnhealthy();
+    ExecuteOrders();
+    LeaveLost();
+    GiveBack();
     BeginWaiting();
     health_.Begin();
     http_.Step(WaitMs());
@@ -152,157 +153,167 @@ void SampleRunner::CancelSamples() {
     if (place != running_.end()) {
       http_.Cancel(place->transfer);
       pool_.Release(place->server);
-      waiting_.splice(waiting_.end(), running_, place);
+      TakeBack(place);
     } else {
       place = std::find_if(waiting_.begin(), waiting_.end(), is_it);
     }
     if (place == waiting_.end()) continue;
-    Deliver(place->Ended(FinishReason::kAbort, Cancelled("cancelled")));
-    waiting_.erase(place);
+    End(place, place->Ended(FinishReason::kAbort, Cancelled("cancelled")));
   }
 }
 
-void SampleRunner::ExecuteOrder() {
-  Order order;
+void SampleRunner::ExecuteOrders() {
+  std::vector<Order> orders;
   {
     MutexLock lock(mutex_);
-    order = order_;
-    if (order == Order::kNone) return;
-    paused_ = true;
+    orders = orders_;
   }
-  if (order == Order::kDrain && !running_.empty()) return;
-  if (order == Order::kInterruptAndKeep) InterruptAll(/*abort=*/false);
-  if (order == Order::kInterruptAndAbort) InterruptAll(/*abort=*/true);
-  MutexLock lock(mutex_);
-  order_ = Order::kNone;
-  changed_.NotifyAll();
+  for (std::size_t server = 0; server < orders.size(); ++server) {
+    if (orders[server] == Order::kNone) continue;
+    if (orders[server] == Order::kDrain && HasAttempts(server)) continue;
+    if (orders[server] != Order::kDrain)
+      Interrupt(server, orders[server] == Order::kInterruptAndAbort);
+    MutexLock lock(mutex_);
+    orders_[server] = Order::kNone;
+    changed_.NotifyAll();
+  }
 }
 
-void SampleRunner::InterruptAll(bool abort) {
+bool SampleRunner::HasAttempts(std::size_t server) const {
+  return std::ranges::any_of(running_,
+                             [&](const OpenSample& sample) { return sample.server == server; });
+}
+
+void SampleRunner::LeaveLost() {
+  for (const PaceWatch::Fault& fault : pace_.Check(NowMs())) {
+    pool_.MarkLost(fault.server, DeadlineExceeded(pool_.Info(fault.server).url + ": " + fault.why),
+                   fault.rest_ms);
+  }
+  for (const std::size_t server : pool_.TakeLost()) Interrupt(server, /*abort=*/false);
+}
+
+void SampleRunner::Interrupt(std::size_t server, bool abort) {
   for (auto sample = running_.begin(); sample != running_.end();) {
     const auto next = std::next(sample);
     const FinishReason reason = sample->stream->finish_reason();
     // A completion that has finished only waits for the end of its reply.
-    if (reason != FinishReason::kStop && reason != FinishReason::kLength) {
+    const bool finished = reason == FinishReason::kStop || reason == FinishReason::kLength;
+    if (sample->server == server && !finished) {
       http_.Cancel(sample->transfer);
-      pool_.Release(sample->server);
+      pool_.Release(server);
+      TakeBack(sample);
       sample->KeepTokens();
-      sample->waiting_since_ms = RealClock().MonotonicMs();
-      waiting_.splice(waiting_.begin(), running_, sample);
+      if (sample->full()) End(sample, sample->Finished(FinishReason::kLength));
     }
     sample = next;
   }
-  for (auto sample = waiting_.begin(); sample != waiting_.end();) {
+  for (auto sample = waiting_.begin(); abort && sample != waiting_.end();) {
     const auto next = std::next(sample);
-    if (sample->full()) {
-      Deliver(sample->Finished(FinishReason::kLength));
-      waiting_.erase(sample);
-    } else if (abort && sample->attempted()) {
-      Deliver(sample->Ended(FinishReason::kAbort, Cancelled("aborted by a weight update")));
-      waiting_.erase(sample);
-    }
+    if (sample->attempted() && sample->server == server)
+      End(sample, sample->Ended(FinishReason::kAbort, Cancelled("aborted by a weight update")));
     sample = next;
   }
 }
 
-void SampleRunner::AbandonUnhealthy() {
-  for (const HealthFailure& failure : health_.PopFailures()) {
-    for (auto sample = running_.begin(); sample != running_.end();) {
-      const auto next = std::next(sample);
-      if (sample->server == failure.server) {
-        http_.Cancel(sample->transfer);
-        EndAttempt(sample, failure.why);
-      }
-      sample = next;
+void SampleRunner::TakeBack(Place sample) {
+  pace_.End(sample->server, NowMs());
+  sample->seen_may_run_ms = NowMs();
+  waiting_.splice(waiting_.begin(), running_, sample);
+}
+
+void SampleRunner::GiveBack() {
+  const std::int64_t now = NowMs();
+  if (now - looked_back_ms_ < kStepMs) return;
+  looked_back_ms_ = now;
+  const std::int64_t patience_ms = std::min(kNoServerMs, config_.first_byte_ms);
+  for (auto sample = waiting_.begin(); sample != waiting_.end();) {
+    const auto next = std::next(sample);
+    if (pool_.MaySample(sample->oldest())) {
+      sample->seen_may_run_ms = now;
+    } else if (now - sample->seen_may_run_ms >= patience_ms) {
+      End(sample,
+          sample->Ended(FinishReason::kAbort,
+                        Unavailable("no vLLM server serves: " + pool_.last_failure().ToString())));
     }
+    sample = next;
   }
 }
 
 void SampleRunner::BeginWaiting() {
-  {
-    MutexLock lock(mutex_);
-    if (paused_) return;
-  }
-  const std::int64_t now = RealClock().MonotonicMs();
-  const bool none_serves = pool_.Serving().empty();
+  const std::int64_t now = NowMs();
+  const PolicyVersion* no_room = nullptr;  // for samples of this version or newer ones
   for (auto sample = waiting_.begin(); sample != waiting_.end();) {
     const auto next = std::next(sample);
-    if (none_serves) {
-      if (now - sample->waiting_since_ms >= config_.first_byte_ms) {
-        Deliver(sample->Ended(FinishReason::kError, Unavailable("no vLLM server serves: " +
-                                                                pool_.last_failure().ToString())));
-        waiting_.erase(sample);
-      }
-    } else if (sample->not_before_ms <= now && !Begin(sample)) {
-      return;
-    }
+    const PolicyVersion& oldest = sample->oldest();
+    const bool room = no_room == nullptr || OlderThan(oldest, *no_room);
+    if (room && sample->not_before_ms <= now && !Begin(sample)) no_room = &oldest;
     sample = next;
   }
 }
 
 bool SampleRunner::Begin(Place sample) {
-  const std::optional<std::size_t> server = pool_.Acquire();
-  if (!server.has_value()) return false;
-  const ServerInfo info = pool_.Info(*server);
+  const std::optional<Reservation> place = pool_.Acquire(sample->oldest());
+  if (!place.has_value()) return false;
   HttpRequest request;
-  request.url = info.url + "/v1/completions";
+  request.url = place->url + "/v1/completions";
   request.bearer = api_key_;
   request.id = sample->AttemptId();
   request.deadlines = {config_.connect_ms, config_.first_byte_ms, config_.idle_ms};
-  request.json = sample->Begin(info.model, version()).ToJson();
-  sample->server = *server;
+  request.json = sample->Begin(place->model, place->version).ToJson();
+  sample->server = place->server;
   running_.splice(running_.end(), waiting_, sample);
-  CompletionStream* stream = sample->stream.get();
+  pace_.Begin(place->server, NowMs());
   sample->transfer = http_.Start(
-      std::move(request), [stream](std::string_view bytes) { return stream->Read(bytes); },
+      std::move(request),
+      [this, sample](std::string_view bytes) { return ReadBytes(*sample, bytes); },
       [this, sample](Result<HttpReply> reply) { EndAttempt(sample, std::move(reply)); });
   return true;
 }
 
+Status SampleRunner::ReadBytes(OpenSample& sample, std::string_view bytes) {
+  const std::size_t before = sample.stream->token_ids().size();
+  const Status status = sample.stream->Read(bytes);
+  const std::size_t tokens = sample.stream->token_ids().size() - before;
+  if (tokens == 0) return status;
+  pace_.CountTokens(sample.server, tokens, NowMs());
+  pool_.CountTokens(sample.server, tokens);
+  return status;
+}
+
 void SampleRunner::EndAttempt(Place sample, Result<HttpReply> reply) {
   const std::string url = pool_.Info(sample->server).url;
+  const CompletionStream& stream = *sample->stream;
   Status ended = reply.ok() ? StatusOf(*reply, url) : reply.status();
-  if (reply.ok() && ended.ok()) ended = sample->stream->Finish().Annotate(url);
-  if (sample->stream->cut()) ended = OkStatus();
-  pool_.Release(sample->server, ended);
-  // A server that disconnects may restart with other weights.
-  if (!reply.ok() &&
-      (ended.code() == StatusCode::kUnavailable || ended.code() == StatusCode::kDeadlineExceeded)) {
-    pool_.MarkLost(sample->server, ended);
+  if (reply.ok() && ended.ok()) ended = stream.Finish().Annotate(url);
+  if (stream.cut()) ended = OkStatus();
+  pool_.Release(sample->server, ended, Disconnected(reply, ended));
+  TakeBack(sample);
+  const bool stopped = stream.finish_reason() == FinishReason::kStop;
+  const FinishReason reason = ended.ok() ? stream.finish_reason() : FinishReason::kLength;
+  if (!TokensAreValid(ended)) {
+    sample->DropAttempt();
+    return Retry(sample, ended);
   }
-  waiting_.splice(waiting_.end(), running_, sample);
-  sample->waiting_since_ms = RealClock().MonotonicMs();
-  if (!ended.ok() && ended.code() != StatusCode::kAborted) return Retry(sample, ended);
-
-  const FinishReason reason = sample->stream->finish_reason();
   sample->KeepTokens();
-  if (ended.ok() || sample->full()) {
-    Deliver(sample->Finished(ended.ok() ? reason : FinishReason::kLength));
-    waiting_.erase(sample);
-    return;
-  }
-  // The server aborted the completion, as it does at a pause. The next attempt continues behind its
-  // tokens, and counts as a failure only if no weight update is in progress.
-  bool paused;
-  {
-    MutexLock lock(mutex_);
-    paused = paused_;
-  }
-  if (paused) return;
-  sample->CountFailure();
-  if (sample->failures() >= config_.attempts) {
-    Deliver(sample->Ended(FinishReason::kError, ended));
-    waiting_.erase(sample);
-  }
+  // Where the connection broke behind the last token, only the server's count of tokens is missing.
+  if (ended.ok() || stopped || sample->full())
+    return End(sample, sample->Finished(stopped ? FinishReason::kStop : reason));
+  // The server aborted the completion, as it does at a pause.
+  if (ended.code() == StatusCode::kAborted && pool_.Updates(sample->server)) return;
+  Retry(sample, ended);
 }
 
 void SampleRunner::Retry(Place sample, const Status& why) {
-  const std::int64_t wait_ms = sample->StartOver();
+  const std::int64_t wait_ms = sample->CountFailure();
   if (WorthRetrying(why) && sample->failures() < config_.attempts) {
-    sample->not_before_ms = RealClock().MonotonicMs() + wait_ms;
+    sample->not_before_ms = NowMs() + wait_ms;
     return;
   }
-  Deliver(sample->Ended(FinishReason::kError, why));
+  End(sample, sample->Ended(FinishReason::kError, why));
+}
+
+void SampleRunner::End(Place sample, EngineResult result) {
+  Deliver(std::move(result));
   waiting_.erase(sample);
 }
 
@@ -316,7 +327,7 @@ void SampleRunner::Deliver(EngineResult result) {
 
 std::int64_t SampleRunner::WaitMs() const {
   std::int64_t wait_ms = std::min(kStepMs, health_.WaitMs());
-  const std::int64_t now = RealClock().MonotonicMs();
+  const std::int64_t now = NowMs();
   for (const OpenSample& sample : waiting_) {
     if (sample.not_before_ms > now) wait_ms = std::min(wait_ms, sample.not_before_ms - now);
   }

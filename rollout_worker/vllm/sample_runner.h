@@ -1,5 +1,7 @@
-// Runs samples on the servers: assigns waiting samples to servers with room, checks the health of
-// the servers, and decides what follows an attempt that ended.
+// Runs samples on the servers: assigns waiting samples to servers with room, checks the health and
+// the pace of the servers, and decides what follows an attempt that ended. The tokens of an attempt
+// that did not end well are kept, and the next one, on any server with the same or newer weights,
+// continues behind them.
 #pragma once
 
 #include <chrono>
@@ -15,16 +17,17 @@
 #include "rollout_worker/engine.h"
 #include "rollout_worker/vllm/health_poller.h"
 #include "rollout_worker/vllm/open_sample.h"
+#include "rollout_worker/vllm/pace_watch.h"
 #include "rollout_worker/vllm/server_pool.h"
 
 namespace buttress {
 
-// Thread-safe. The runner's own thread alone uses http_ (except Wake), health_, waiting_ and
-// running_.
+// Thread-safe. The runner's own thread alone uses http_ (except Wake), health_, pace_,
+// waiting_ and running_.
 class SampleRunner {
  public:
   SampleRunner(const VllmConfig& config, std::string api_key, ServerPool& pool,
-               PolicyVersion version, const Tokenizer* tokenizer);
+               const Tokenizer* tokenizer);
   ~SampleRunner();
   SampleRunner(const SampleRunner&) = delete;
   SampleRunner& operator=(const SampleRunner&) = delete;
@@ -33,65 +36,66 @@ class SampleRunner {
   void Cancel(SampleId id);
   std::vector<EngineResult> Poll(std::chrono::milliseconds timeout);
   EngineStats stats() const;
-  PolicyVersion version() const;
 
-  // Stops new attempts until Resume. Returns when the runner's thread has done so.
-  void Pause();
+  // Waits until all attempts on the server have ended. An attempt that reached a paused server
+  // would complete under the next weights. REQUIRES: the pool gives the server no new ones.
+  void Drain(std::size_t server);
 
-  // As Pause, and returns when all attempts have ended. An attempt that reached a paused server
-  // would complete under the next weights.
-  void Drain();
+  // Interrupts all attempts on the server, and returns when the runner's thread has done so. Under
+  // kKeep their samples wait with their tokens; under kAbort they end.
+  void Interrupt(std::size_t server, InFlight in_flight);
 
-  // Interrupts all attempts. Under kKeep their samples wait with their tokens; under kAbort they
-  // end. Returns when the runner's thread has done so. REQUIRES: Pause.
-  void Interrupt(InFlight in_flight);
-
-  // Allows new attempts, under `version`.
-  void Resume(PolicyVersion version);
+  // Ends the runner's thread; Drain and Interrupt return at once. Idempotent.
+  void Stop();
 
   // Tells the runner that a server serves again.
   void Wake() { http_.Wake(); }
 
  private:
-  enum class Order { kNone, kPause, kDrain, kInterruptAndKeep, kInterruptAndAbort };
+  enum class Order { kNone, kDrain, kInterruptAndKeep, kInterruptAndAbort };
   using Place = std::list<OpenSample>::iterator;
 
   void Run();
   // Moves submitted samples into waiting_. Returns false when the thread stops.
   bool AddSubmitted();
   void CancelSamples();
-  void ExecuteOrder();
-  void GiveOrder(Order order);
-  void InterruptAll(bool abort);
-  // Ends the attempts on servers that failed a health check.
-  void AbandonUnhealthy();
+  void ExecuteOrders();
+  void GiveOrder(std::size_t server, Order order);
+  // Marks the servers as lost that hang or are slow, and interrupts the attempts on lost servers.
+  void LeaveLost();
+  void Interrupt(std::size_t server, bool abort);
+  bool HasAttempts(std::size_t server) const;
+  // Gives back the samples that no server could take for some time.
+  void GiveBack();
   void BeginWaiting();
   // Returns false if no server has room.
   bool Begin(Place sample);
+  Status ReadBytes(OpenSample& sample, std::string_view bytes);
   void EndAttempt(Place sample, Result<HttpReply> reply);
-  // Retries the sample later, or ends it with an error.
+  // Moves a running sample into waiting_, before those that have not begun.
+  void TakeBack(Place sample);
+  // Lets the sample wait for another attempt, or ends it with an error.
   void Retry(Place sample, const Status& why);
+  void End(Place sample, EngineResult result);
   void Deliver(EngineResult result);
   std::int64_t WaitMs() const;
 
   const VllmConfig config_;
   const std::string api_key_;
   ServerPool& pool_;
-  const std::size_t queue_limit_;
   const Tokenizer* const tokenizer_;
-  std::int64_t max_model_len_ = 0;  // the smallest among the servers
 
   HttpClient http_;
   HealthPoller health_;
+  PaceWatch pace_;
   std::list<OpenSample> waiting_;
   std::list<OpenSample> running_;
+  std::int64_t looked_back_ms_ = 0;  // when GiveBack looked last
 
   mutable Mutex mutex_;
   CondVar changed_;
   bool stop_ GUARDED_BY(mutex_) = false;
-  bool paused_ GUARDED_BY(mutex_) = false;
-  Order order_ GUARDED_BY(mutex_) = Order::kNone;
-  PolicyVersion version_ GUARDED_BY(mutex_);
+  std::vector<Order> orders_ GUARDED_BY(mutex_);  // by server
   std::deque<OpenSample> submitted_ GUARDED_BY(mutex_);
   std::vector<SampleId> cancelled_ GUARDED_BY(mutex_);
   std::vector<EngineResult> results_ GUARDED_BY(mutex_);

@@ -1,7 +1,9 @@
 #include "rollout_worker/vllm/server_pool.h"
 
+#include <algorithm>
 #include <utility>
 
+#include "lib/base/clock.h"
 #include "lib/base/log.h"
 
 namespace buttress {
@@ -11,11 +13,12 @@ constexpr int kFailuresInARow = 3;
 
 }  // namespace
 
-ServerPool::ServerPool(std::vector<ServerInfo> servers) {
-  for (ServerInfo& info : servers) servers_.push_back({std::move(info)});
+ServerPool::ServerPool(const std::vector<std::string>& urls)
+    : size_(urls.size()), servers_(urls.size()) {
+  for (std::size_t i = 0; i < size_; ++i) servers_[i].info.url = servers_[i].counts.url = urls[i];
 }
 
-std::optional<std::size_t> ServerPool::Acquire() {
+std::optional<Reservation> ServerPool::Acquire(const PolicyVersion& oldest) {
   MutexLock lock(mutex_);
   std::optional<std::size_t> best;
   const auto load = [](const Server& s) {
@@ -23,22 +26,25 @@ std::optional<std::size_t> ServerPool::Acquire() {
   };
   for (std::size_t i = 0; i < servers_.size(); ++i) {
     const Server& server = servers_[i];
-    if (server.lost || server.running >= server.info.concurrency) continue;
+    if (server.phase != Phase::kServing || server.running >= server.info.concurrency) continue;
+    if (OlderThan(*server.version, oldest)) continue;
     if (!best.has_value() || load(server) < load(servers_[*best])) best = i;
   }
-  if (best.has_value()) ++servers_[*best].running;
-  return best;
+  if (!best.has_value()) return std::nullopt;
+  Server& server = servers_[*best];
+  ++server.running;
+  return Reservation{*best, server.info.url, server.info.model, *server.version};
 }
 
-void ServerPool::Release(std::size_t server, const Status& ended) {
+void ServerPool::Release(std::size_t server, const Status& ended, bool disconnected) {
   MutexLock lock(mutex_);
   Server& s = servers_[server];
   --s.running;
+  if (ended.ok()) ++s.counts.completions;
   const bool server_works = ended.ok() || ended.code() == StatusCode::kAborted ||
                             ended.code() == StatusCode::kInvalidArgument;
   s.failures_in_a_row = server_works ? 0 : s.failures_in_a_row + 1;
-  if (ended.code() == StatusCode::kDeadlineExceeded || s.failures_in_a_row >= kFailuresInARow)
-    MarkLostLocked(s, ended);
+  if (disconnected || s.failures_in_a_row >= kFailuresInARow) MarkLostLocked(server, ended);
 }
 
 void ServerPool::Release(std::size_t server) {
@@ -46,62 +52,119 @@ void ServerPool::Release(std::size_t server) {
   --servers_[server].running;
 }
 
-void ServerPool::MarkLost(std::size_t server, const Status& why) {
+void ServerPool::CountTokens(std::size_t server, std::size_t tokens) {
   MutexLock lock(mutex_);
-  MarkLostLocked(servers_[server], why);
+  servers_[server].counts.tokens += static_cast<std::int64_t>(tokens);
 }
 
-void ServerPool::MarkLostLocked(Server& server, const Status& why) {
+void ServerPool::MarkLost(std::size_t server, const Status& why, std::int64_t rest_ms) {
+  MutexLock lock(mutex_);
+  MarkLostLocked(server, why);
+  servers_[server].rest_until_ms = RealClock().MonotonicMs() + rest_ms;
+}
+
+void ServerPool::MarkLostLocked(std::size_t server, const Status& why) {
+  Server& s = servers_[server];
   last_failure_ = why;
-  server.recovered = false;
-  if (server.lost) return;
-  server.lost = true;
+  s.recovered = false;
+  if (s.phase == Phase::kLost) return;
+  s.phase = Phase::kLost;
+  ++s.counts.losses;
+  lost_.push_back(server);
   Log(kWarn,
       "a vLLM server is lost; it serves again after it loads the weights and passes the canaries",
-      {{"server", server.info.url}, {"error", why.ToString()}});
+      {{"server", s.info.url}, {"error", why.ToString()}});
 }
 
-bool ServerPool::Restore(std::size_t server, ServerInfo info) {
+std::vector<std::size_t> ServerPool::TakeLost() {
   MutexLock lock(mutex_);
-  Server& s = servers_[server];
-  if (!s.recovered) return false;
-  s.info = std::move(info);
-  s.lost = false;
-  s.failures_in_a_row = 0;
-  return true;
+  return std::exchange(lost_, {});
 }
 
 void ServerPool::SetHealth(std::size_t server, const Status& health) {
   MutexLock lock(mutex_);
   Server& s = servers_[server];
   s.healthy = health.ok();
-  s.recovered = health.ok();
-  if (!health.ok()) MarkLostLocked(s, health);
+  if (health.ok()) {
+    s.recovered = true;
+  } else {
+    MarkLostLocked(server, health);
+  }
 }
 
-std::vector<std::size_t> ServerPool::Serving() const {
+bool ServerPool::NeedsWeights(std::size_t server, const PolicyVersion& target) const {
   MutexLock lock(mutex_);
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (!servers_[i].lost) found.push_back(i);
-  }
-  return found;
+  const Server& s = servers_[server];
+  if (s.phase == Phase::kServing) return !(*s.version == target);
+  return s.phase == Phase::kLost && s.recovered && RealClock().MonotonicMs() >= s.rest_until_ms;
 }
 
-std::vector<std::size_t> ServerPool::Recovered() const {
+bool ServerPool::BeginUpdate(std::size_t server) {
   MutexLock lock(mutex_);
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    if (servers_[i].lost && servers_[i].recovered) found.push_back(i);
-  }
-  return found;
+  Server& s = servers_[server];
+  if (s.phase == Phase::kLost && !s.recovered) return false;
+  s.phase = Phase::kUpdating;
+  return true;
+}
+
+bool ServerPool::Serve(std::size_t server, ServerInfo info, const PolicyVersion& version) {
+  MutexLock lock(mutex_);
+  Server& s = servers_[server];
+  if (s.phase != Phase::kUpdating) return false;
+  const std::int64_t before = s.info.started_at_ms;
+  if (before != 0 && info.started_at_ms != before) ++s.counts.restarts;
+  s.info = std::move(info);
+  s.version = version;
+  s.phase = Phase::kServing;
+  s.healthy = true;
+  s.failures_in_a_row = 0;
+  return true;
+}
+
+bool ServerPool::Serves(std::size_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].phase == Phase::kServing;
+}
+
+bool ServerPool::Updates(std::size_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].phase == Phase::kUpdating;
+}
+
+std::optional<PolicyVersion> ServerPool::Served(std::size_t server) const {
+  MutexLock lock(mutex_);
+  return servers_[server].version;
+}
+
+void ServerPool::SetTarget(const PolicyVersion& target) {
+  MutexLock lock(mutex_);
+  target_ = target;
+}
+
+bool ServerPool::MaySample(const PolicyVersion& oldest) const {
+  MutexLock lock(mutex_);
+  return std::any_of(servers_.begin(), servers_.end(), [&](const Server& s) REQUIRES(mutex_) {
+    if (s.phase == Phase::kServing && !OlderThan(*s.version, oldest)) return true;
+    return s.phase == Phase::kUpdating && !OlderThan(target_, oldest);
+  });
+}
+
+bool ServerPool::available() const {
+  MutexLock lock(mutex_);
+  return std::any_of(servers_.begin(), servers_.end(),
+                     [](const Server& s) { return s.phase != Phase::kLost; });
 }
 
 std::vector<ServerState> ServerPool::States() const {
   MutexLock lock(mutex_);
   std::vector<ServerState> states;
-  for (const Server& server : servers_)
-    states.push_back({server.info.url, server.healthy, !server.lost});
+  for (const Server& server : servers_) {
+    ServerState state = server.counts;
+    state.healthy = server.healthy;
+    state.serving = server.phase == Phase::kServing;
+    state.weights_step = server.version.has_value() ? server.version->step : 0;
+    states.push_back(std::move(state));
+  }
   return states;
 }
 
@@ -110,9 +173,21 @@ ServerInfo ServerPool::Info(std::size_t server) const {
   return servers_[server].info;
 }
 
-std::size_t ServerPool::size() const {
+std::int64_t ServerPool::concurrency() const {
   MutexLock lock(mutex_);
-  return servers_.size();
+  std::int64_t sum = 0;
+  for (const Server& server : servers_) sum += server.info.concurrency;
+  return sum;
+}
+
+std::int64_t ServerPool::max_model_len() const {
+  MutexLock lock(mutex_);
+  std::int64_t smallest = 0;
+  for (const Server& server : servers_) {
+    const std::int64_t length = server.info.max_model_len;
+    if (length > 0) smallest = smallest == 0 ? length : std::min(smallest, length);
+  }
+  return smallest;
 }
 
 Status ServerPool::last_failure() const {

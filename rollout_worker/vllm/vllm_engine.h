@@ -11,15 +11,18 @@
 
 namespace buttress {
 
-// Probes every server and loads `model.path`, which must be visible to their machines. A server
-// must not be shared with another worker.
+// Loads `model.path`, which must be visible to the machines of the servers, into each of them. A
+// server must not be shared with another worker. Returns once every server serves or has failed;
+// servers that are down follow when they come up, if one serves. A server whose settings are wrong
+// is refused with what to set.
 //
-// After each weight update, a server gets completions only if its canary completions are within a
-// bound of the learner's, which are in the manifest. Completions in flight are interrupted at the
-// update; under kKeep they continue behind their tokens under the new weights, as a further
-// segment. A server that fails is lost until it has loaded the weights again and passed the
-// canaries. `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the
-// engine; if it is null, samples with stop strings are refused.
+// Each server is brought to new weights by itself, and gets completions under them only once its
+// canary completions are within a bound of the learner's, which are in the manifest. Completions in
+// flight on it are interrupted then; under kKeep they continue behind their tokens, on any server
+// whose version is the same or newer, as a further segment. A server that fails, hangs or is slow
+// is lost until it has proven the newest weights, and its completions continue elsewhere.
+// `tokenizer` finds stop strings, whatever the servers do with them, and must outlive the engine;
+// if it is null, samples with stop strings are refused.
 Result<std::unique_ptr<InferenceEngine>> MakeVllmEngine(const ModelPathConfig& model,
                                                         const VllmConfig& config,
                                                         PolicyVersion initial,

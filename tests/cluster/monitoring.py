@@ -51,7 +51,7 @@ class Prometheus:
         self.folder = pathlib.Path(folder)
         self.folder.mkdir()
         (self.folder / "ca.crt").write_text(secrets["ca.crt"])
-        (self.folder / "token").write_text(secrets["token"])
+        (self.folder / "token").write_text(secrets["monitor.token"])
         self.targets = self.folder / "targets.json"
         self.targets.write_text("[]")
         for rule in rules:

@@ -165,7 +165,12 @@ class Node:
             data = self.maps["ConfigMap"][volume["configMap"]["name"]]["data"]
             path = self.written(self.folder / "maps" / pod / name, data, 0o644)
         else:
-            data = self.maps["Secret"][volume["secret"]["secretName"]]["stringData"]
+            sources = volume.get("projected", {}).get("sources", [volume])
+            data = {}
+            for source in sources:
+                secret = source["secret"]
+                name_of = secret.get("name", secret.get("secretName"))
+                data |= self.maps["Secret"][name_of]["stringData"]
             path = self.written(self.folder / "secrets" / pod / name, data, 0o640)
         return {"name": name, "hostPath": {"path": str(path), "type": "Directory"}}
 

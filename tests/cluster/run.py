@@ -19,6 +19,7 @@ import pods
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MORE_STEPS = 10     # that a run goes on is shown by as many steps
 PATIENCE = 180      # seconds for that
+ROLES = ("worker", "learner", "operator", "monitor")
 # The run does not end by itself, a lease outlasts a busy machine, and a silent rank is given up
 # early.
 LEASE_SECONDS = 10
@@ -55,7 +56,8 @@ def secrets(folder):
         return (folder / name).read_text()
     return {"buttress-tls": {"tls.crt": read("buttress.pem"), "tls.key": read("buttress.key"),
                              "ca.crt": read("ca.pem")},
-            "buttress-token": {"token": read("token")}}
+            **{f"buttress-token-{role}": {f"{role}.token": read(f"{role}.token")}
+               for role in ROLES}}
 
 
 class Cluster:
@@ -74,7 +76,7 @@ class Cluster:
         self.controllers = [self.coordinator, self.workers, self.learner]
         self.prometheus = monitoring.Prometheus(
             folder / "prometheus", self.all("PodMonitor"), self.all("PrometheusRule"),
-            self.secrets["buttress-tls"] | self.secrets["buttress-token"])
+            self.secrets["buttress-tls"] | self.secrets["buttress-token-monitor"])
         self.ledger = self.node.claim("ledger-coordinator-0")
         self.steps = self.node.claim("checkpoints") / "steps.jsonl"
 
@@ -158,27 +160,33 @@ def containers_have_no_rights(cluster):
 
 
 def metrics_need_the_token(cluster):
-    token = cluster.secrets["buttress-token"]["token"].strip()
+    def token(role):
+        return cluster.secrets[f"buttress-token-{role}"][f"{role}.token"].strip()
     for pod in cluster.pods():
         for port in pod.ports():
             if not port.startswith("metrics"):
                 continue
             expect(pod.get("/metrics", port) == 401, f"{pod.name} shows metrics without the token")
-            wrong = {"Authorization": "Bearer " + "0" * len(token)}
+            wrong = {"Authorization": "Bearer " + "0" * 64}
             expect(pod.get("/metrics", port, wrong) == 401, f"{pod.name} takes a wrong token")
-            right = {"Authorization": "Bearer " + token}
+            other = pod.get("/metrics", port, {"Authorization": "Bearer " + token("worker")})
+            expect(other == 403, f"{pod.name} answers {other} to a worker's token")
+            right = {"Authorization": "Bearer " + token("monitor")}
             expect(pod.get("/metrics", port, right) == 200, f"{pod.name} refuses the token")
 
 
 def rpcs_need_the_token_and_the_authority(cluster):
     worker = cluster.workers.pods()[0]
-    for setting, file, text in (
-            ("token_file", "token", "0" * 64),
-            ("ca", "ca.crt", secrets(cluster.node.folder / "others")["buttress-tls"]["ca.crt"])):
-        stranger = ("cat >/tmp/wrong && timeout 20 /opt/buttress/bin/rollout_worker --config "
+    for setting, value, file, text in (
+            ("tokens", "/tmp/wrong", "worker.token", "0" * 64),
+            ("ca", "/tmp/wrong/ca.crt", "ca.crt",
+             secrets(cluster.node.folder / "others")["buttress-tls"]["ca.crt"])):
+        stranger = ("mkdir -p /tmp/wrong && cp /etc/buttress/tokens/*.token /tmp/wrong && "
+                    f"rm -f /tmp/wrong/{file} && cat >/tmp/wrong/{file} && "
+                    "timeout 20 /opt/buttress/bin/rollout_worker --config "
                     "/etc/buttress/config/run.yaml --set local.worker.id=stranger --set "
                     "local.worker.metrics=127.0.0.1:0 --set local.worker.listen=127.0.0.1:0 "
-                    f"--set local.security.{setting}=/tmp/wrong")
+                    f"--set local.security.{setting}={value}")
         done = subprocess.run(["podman", "exec", "-i", worker.container, "sh", "-c", stranger],
                               input=text, capture_output=True, text=True, check=False)
         log = done.stdout + done.stderr
@@ -260,7 +268,7 @@ def counts_agree(cluster):
     for worker in cluster.workers.pods():
         worker.terminate()
     time.sleep(5)
-    counts, violations = ledger.audit(cluster.ledger, cluster.config["run"]["batch"]["prompts"])
+    counts, violations = ledger.audit(cluster.ledger)
     expect(not violations, "; ".join(violations[:5]))
     by_class = "sum by (collapse) (buttress_coordinator_groups_scored_total)"
     wanted = {name: float(counts[name]) for name in ledger.CLASSES}

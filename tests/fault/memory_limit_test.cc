@@ -1,6 +1,11 @@
 // Real programs under a limit of the kernel on their memory.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include "tests/support/quickstart_run.h"
 
@@ -41,6 +46,69 @@ TEST(MemoryLimitTest, ALearnerThatRunsOutOfMemorySaysWhatToLowerAndIsNotRestarte
   EXPECT_EQ(code, 6);
   EXPECT_THAT(TextOf(log), AllOf(HasSubstr("you tried to allocate"), HasSubstr("the peak of this"),
                                  HasSubstr("lower --micro-batch-tokens (64)")));
+}
+
+// A control group with a bound on its memory, or an empty path and why there is none.
+class LimitedGroup {
+ public:
+  explicit LimitedGroup(std::int64_t bytes) {
+    std::ifstream self("/proc/self/cgroup");
+    const std::string groups{std::istreambuf_iterator<char>(self), {}};
+    const std::size_t v1 = groups.find(":memory:");
+    const std::size_t begin = v1 == std::string::npos ? groups.find("0::") + 3 : v1 + 8;
+    const std::string own = groups.substr(begin, groups.find('\n', begin) - begin);
+    const std::string mounted =
+        v1 == std::string::npos ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory";
+    path_ = mounted + own + "/buttress-test-" + std::to_string(::getpid());
+    std::error_code error;
+    std::filesystem::create_directory(path_, error);
+    const char* bound = v1 == std::string::npos ? "/memory.max" : "/memory.limit_in_bytes";
+    std::ofstream file(path_ + bound);
+    if (error || !(file << bytes << std::flush)) {
+      std::filesystem::remove(path_, error);
+      path_.clear();
+    }
+  }
+
+  ~LimitedGroup() {
+    std::error_code error;
+    if (!path_.empty()) std::filesystem::remove(path_, error);
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+TEST(MemoryLimitTest, ALearnerThatTheKernelKilledForItsMemoryIsNotRestarted) {
+  const LimitedGroup group(std::int64_t{600} << 20);
+  if (group.path().empty()) GTEST_SKIP() << "no control group can be made: not root?";
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "log"), model = JoinPath(dir.path(), "model"),
+                    fresh = JoinPath(dir.path(), "new");
+  // 200 MiB of weights; a learner has four times as much.
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "new-model", "--out", fresh, "--characters",
+                      "0123456789+-:>", "--layers", "4", "--hidden", "1024", "--heads", "4",
+                      "--intermediate", "2816"},
+                     log, 60000),
+            0)
+      << TextOf(log);
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "sft", "--model", fresh, "--data",
+                      TinyTask::Get().folder() + "/sft.jsonl", "--out", model, "--steps", "1",
+                      "--batch", "1"},
+                     log, 60000),
+            0)
+      << TextOf(log);
+  const std::string yaml = JoinPath(dir.path(), "run.yaml");
+  ASSERT_TRUE(WriteFileAtomic(yaml, TinyRunYaml(JoinPath(dir.path(), "out"), 3)).ok());
+  const std::string launch = "echo $$ > " + group.path() + "/cgroup.procs && exec " +
+                             SiblingProgram("buttress") + " launch " + yaml +
+                             " --set run.model.path=" + model +
+                             " --set local.launch.learner_ranks=1 --set local.launch.workers=1";
+  EXPECT_EQ(RunToEnd({"sh", "-c", launch}, log, 60000), 6) << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("by the kernel because memory ran out"));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "lib/ledger/audit.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {

@@ -1,8 +1,10 @@
 // Checks /metrics of running programs with promtool, and the ACR against a recount from the ledger.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <sstream>
 
+#include "lib/ledger/audit.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
@@ -78,6 +80,31 @@ TEST(MetricsScrapeTest, AllMetricsAreDocumentedPromtoolAcceptsThemAndTheAcrEqual
   EXPECT_EQ(ValueOf(text, series + "all_wrong\"}"), static_cast<double>(collapse->all_wrong));
   EXPECT_EQ(ValueOf(text, series + "other_constant\"}"),
             static_cast<double>(collapse->other_constant));
+}
+
+// The first commit of a turn sleeps, as it would on a disk that does not answer.
+TEST(MetricsScrapeTest, ACoordinatorWhoseDiskDoesNotAnswerIsNeitherAliveNorReady) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(4, {"--no-eval"});
+  const TempDir dir;
+  const auto probe = [&](const std::string& name) {
+    const std::string address = TextOf(JoinPath(run.out(), "coordinator.metrics"));
+    const std::string to = JoinPath(dir.path(), "probe.txt");
+    std::remove(to.c_str());
+    RunToEnd({"curl", "-sS", "--max-time", "5",
+              "http://" + address.substr(0, address.find('\n')) + "/" + name},
+             to, 10000);
+    return TextOf(to);
+  };
+  ::setenv("BUTTRESS_FAILPOINTS", "after_commit:sleep:40000", 1);
+  run.Start();
+  ::unsetenv("BUTTRESS_FAILPOINTS");
+  ASSERT_TRUE(WaitUntil(20000, [&] { return probe("livez") == "ok\n"; })) << run.Text();
+  EXPECT_TRUE(WaitUntil(35000, [&] {
+    return probe("livez").find("has not turned for") != std::string::npos;
+  })) << run.Text();
+  EXPECT_NE(probe("readyz").find("has not turned for"), std::string::npos);
+  run.process().Signal(SIGKILL);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "lib/base/clock.h"
+#include "lib/ledger/audit.h"
 #include "tests/support/machines.h"
 #include "tests/support/made_certificates.h"
 
@@ -98,7 +99,7 @@ class Cluster {
             "co",
             {"sh", "-c",
              "curl -sS --max-time 10 --cacert /tmp/certs/ca.pem -H \"Authorization: Bearer $(cat "
-             "/tmp/certs/token)\" https://" +
+             "/tmp/certs/monitor.token)\" https://" +
                  name + ":9100/metrics"}),
         to, 20000);
     const std::string text = TextOf(to);
@@ -128,8 +129,9 @@ class Cluster {
     fs::create_directories(tmp + "/certs");
     fs::copy(TinyTask::Get().folder() + "/model", tmp + "/task/model", fs::copy_options::recursive);
     fs::copy(TinyTask::Get().folder() + "/train.jsonl", tmp + "/task/train.jsonl");
-    for (const std::string& file :
-         {std::string("ca.pem"), std::string("token"), name + ".pem", name + ".key"}) {
+    for (const std::string& file : {std::string("ca.pem"), std::string("worker.token"),
+                                    std::string("learner.token"), std::string("operator.token"),
+                                    std::string("monitor.token"), name + ".pem", name + ".key"}) {
       fs::copy(certificates_.Path(file), tmp + "/certs/" + file);
     }
     std::ofstream(tmp + "/run.yaml") << Yaml(name);
@@ -147,12 +149,12 @@ class Cluster {
            "local:\n  out: /tmp/run\n"
            "  security: {certificate: " +
            certs + name + ".pem, key: " + certs + name + ".key, ca: " + certs +
-           "ca.pem, token_file: " + certs + "token}\n  coordinator: {listen: \"" +
+           "ca.pem, tokens: " + certs + "}\n  coordinator: {listen: \"" +
            (name == "co" ? ip : "127.0.0.1") + ":7000\", advertise: \"co:7000\", metrics: \"" + ip +
            ":9100\"}\n  worker: {id: " + name + ", weights: grpc, listen: \"" + ip +
            ":7001\", advertise: \"" + name + ":7001\", metrics: \"" + ip +
            ":9100\", max_running: 64}\n  learner: {interface: eth0, collective_timeout_ms: 80000, "
-           "listen: \"" +
+           "stop_when: {uninformative_steps: 0}, listen: \"" +
            ip + ":7002\", advertise: \"l0:7002\", metrics: \"" + ip + ":9100\"}\n";
   }
 
@@ -202,7 +204,7 @@ void ExpectLedgerBalances(const std::string& folder, double all_wrong) {
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   auto audit = AuditLedger(**reader);
   ASSERT_TRUE(audit.ok()) << audit.status().ToString();
-  EXPECT_EQ(audit->violations, std::vector<std::string>());
+  EXPECT_EQ(audit->violations(), std::vector<std::string>());
   for (const auto& [state, count] : audit->groups) {
     EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0)
         << count << " groups are left " << state;

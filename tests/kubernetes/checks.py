@@ -6,7 +6,11 @@ import re
 import yaml
 
 # Made by hand or by cert-manager before the run; docs/kubernetes.md names them.
-SECRETS = {"buttress-tls", "buttress-token", "buttress-ca"}
+ROLES = ("worker", "learner", "operator", "monitor")
+SECRETS = {"buttress-tls", "buttress-ca", *(f"buttress-token-{role}" for role in ROLES)}
+# Whose tokens a pod may read: its own, and those of its callers.
+TOKENS = {"coordinator": set(ROLES), "rollout-worker": {"worker", "monitor"},
+          "learner": {"worker", "learner", "monitor"}, "data": set()}
 # Seconds that a pod needs after a SIGTERM: a worker's drain, and a step with a checkpoint.
 DRAIN_SECONDS = {"coordinator": 10, "rollout-worker": 20, "learner": 300, "data": 0}
 COMPONENT = "app.kubernetes.io/component"
@@ -112,12 +116,26 @@ def references_exist(all_):
             for source, (kind, key) in kinds.items():
                 if source in volume and volume[source][key] not in known[kind]:
                     yield f"{pod.name}: there is no {kind} {volume[source][key]}"
+            for part in volume.get("projected", {}).get("sources", []):
+                if part["secret"]["name"] not in known["Secret"]:
+                    yield f"{pod.name}: there is no Secret {part['secret']['name']}"
             if "emptyDir" in volume and "sizeLimit" not in volume["emptyDir"]:
                 yield f"{pod.name}: emptyDir {volume['name']} has no sizeLimit"
         for container in pod.containers:
             for mount in container.get("volumeMounts", []):
                 if mount["name"] not in volumes:
                     yield f"{pod.name}: there is no volume {mount['name']}"
+
+
+def pods_read_their_own_tokens(all_):
+    for pod in all_.pods:
+        read = {part["secret"]["name"].removeprefix("buttress-token-")
+                for volume in pod.spec.get("volumes", [])
+                for part in volume.get("projected", {}).get("sources", [])}
+        needed = TOKENS[pod.component] if pod.ports() else set()
+        if read != needed:
+            yield (f"{pod.name} reads the tokens of {', '.join(sorted(read)) or 'nobody'}, "
+                   f"expected {', '.join(sorted(needed)) or 'nobody'}")
 
 
 def selectors_match(all_):
@@ -280,7 +298,8 @@ def one_namespace(all_):
             yield "the namespace does not enforce the restricted pod security standard"
 
 
-CHECKS = [containers_are_hardened, references_exist, selectors_match, budgets_allow_evictions,
+CHECKS = [containers_are_hardened, references_exist, pods_read_their_own_tokens,
+          selectors_match, budgets_allow_evictions,
           learner_is_one_job, workers_have_their_engine, ports_match_the_run, metrics_are_scraped,
           traffic_is_allowed, grace_covers_the_drain, one_namespace]
 

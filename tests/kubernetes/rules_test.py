@@ -46,6 +46,9 @@ CASES = {
                       {ENTROPY: "1x60 1.1+0.1x60", REWARD: "0.5+0.001x120"}),
     "KlDrift": alarm("kl_drift"),
     "ResponsesAlike": alarm("responses_alike"),
+    "Collapse": alarm("collapse"),
+    "CollapseUnexplained": alarm("collapse_unexplained"),
+    "LengthDrift": alarm("length_drift"),
     "UpdatesSkipped": ({L + 'skipped_updates_total{run="r"}': "0+1x120"},
                        {L + 'skipped_updates_total{run="r"}': "5x120"}),
     "UnscorableHigh": shares(W + "verifier_results_total", "result", "timeout", "wrong",
@@ -58,6 +61,10 @@ CASES = {
         UNDER_WAY | {C + 'last_batch_committed_timestamp_seconds{run="r"}': "60+60x120"}),
     "WeightsUnproven": ({W + 'server_serving{run="r",server="s"}': "0x120"},
                         {W + 'server_serving{run="r",server="s"}': "1x120"}),
+    "LearnerWaitsToPublish": ({L + 'wait_weights_seconds_total{run="r",rank="0"}': "0+30x120"},
+                              {L + 'wait_weights_seconds_total{run="r",rank="0"}': "0+3x120"}),
+    "PeersApart": ({L + 'wait_peers_seconds_total{run="r",rank="1"}': "0+30x120"},
+                   {L + 'wait_peers_seconds_total{run="r",rank="1"}': "0+3x120"}),
     "WeightsUnchanged": ({W + 'weights_unchanged_total{run="r",instance="w"}': "0+1x120"},
                          {W + 'weights_unchanged_total{run="r",instance="w"}': "1x120"}),
     "WeightsStale": ({W + 'weights_version{run="r",instance="w"}': "7x120",
@@ -90,6 +97,40 @@ CASES = {
 }
 
 
+WAITING = "run_role_cause:buttress_waiting:ratio10m"
+# The value of a rule: series, the query, and its value after half an hour.
+VALUES = {
+    "waiting of the learner for groups": (
+        {L + 'wait_seconds_total{run="r",rank="0"}': "0+12x60",
+         L + 'fetch_seconds_total{run="r",rank="0"}': "0+6x60",
+         L + 'wait_seconds_total{run="r",rank="1"}': "0+24x60",
+         L + 'fetch_seconds_total{run="r",rank="1"}': "0+6x60"},
+        WAITING + '{role="learner",cause="groups"}',
+        WAITING + '{run="r",role="learner",cause="groups"}', 0.4),
+    "waiting of workers for leases": (
+        {W + 'wait_seconds_total{run="r",instance="a",reason="no_lease"}': "0+12x60",
+         W + 'wait_seconds_total{run="r",instance="b",reason="no_lease"}': "0+18x60"},
+        WAITING + '{cause="leases"}',
+        WAITING + '{run="r",role="worker",cause="leases"}', 0.25),
+    "waiting of the coordinator for its disk": (
+        {C + 'store_commit_seconds_sum{run="r"}': "0+6x60"},
+        WAITING + '{role="coordinator"}',
+        WAITING + '{run="r",role="coordinator",cause="disk"}', 0.1),
+    "an embedded engine with weights that are not proven": (
+        {W + 'weights_proven{run="r",instance="w"}': "0x60",
+         W + 'server_serving{run="r",server="s"}': "1x60"},
+        'count by (instance) (ALERTS{alertname="ButtressWeightsUnproven",alertstate="firing"})',
+        '{instance="w"}', 1),
+}
+
+
+def value_test(name, series, query, labels, value):
+    return {"interval": "1m", "name": name,
+            "input_series": [{"series": s, "values": v} for s, v in series.items()],
+            "promql_expr_test": [{"expr": query, "eval_time": "30m", "exp_samples": [
+                {"labels": labels, "value": value}]}]}
+
+
 def test_of(alert, series, fires):
     """The test that the alert fires, or does not, at any minute of two hours."""
     count = f'count_over_time(ALERTS{{alertname="{alert}",alertstate="firing"}}[2h])'
@@ -111,6 +152,7 @@ def main():
         assert sorted(alerts) == sorted("Buttress" + name for name in CASES), "an alert has no case"
         tests = [test_of("Buttress" + name, series, fires)
                  for name, pair in CASES.items() for fires, series in zip((True, False), pair)]
+        tests += [value_test(name, *rest) for name, rest in VALUES.items()]
         suite = {"rule_files": ["rules.yaml"], "evaluation_interval": "1m", "tests": tests}
         (pathlib.Path(folder) / "test.yaml").write_text(json.dumps(suite))
         subprocess.run(["promtool", "test", "rules", "test.yaml"], cwd=folder, check=True)

@@ -1,4 +1,4 @@
-"""Documentation: every relative link leads to a file and a heading."""
+"""Documentation: relative links lead to a file and a heading, and every exit status is listed."""
 import re
 
 from sources import ROOT, files, finish
@@ -34,9 +34,19 @@ def dead_links(path):
                 yield f"{path}:{number}: link to {target}, which has no such heading"
 
 
+def missing_statuses(code, page):
+    """Statuses that ExitCode and CommandExitCode return and that the page's table lacks."""
+    returned = set(re.findall(r"return (\d+);|kInterrupted = (\d+);", code))
+    listed = set(re.findall(r"^\| (\d+) \|", page, re.MULTILINE))
+    return [f"docs/operations.md: exit status {status} is not in the table"
+            for status in sorted({a or b for a, b in returned} - listed, key=int)]
+
+
 def main():
     pages = files((".md",), ("README.md", "docs"))
     problems = [problem for page in pages for problem in dead_links(page)]
+    code = "".join((ROOT / "lib/base" / f).read_text() for f in ("status.cc", "shutdown.cc"))
+    problems += missing_statuses(code, (ROOT / "docs/operations.md").read_text())
     finish(problems, f"{len(pages)} pages, no dead link")
 
 

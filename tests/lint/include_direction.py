@@ -14,7 +14,7 @@ LIBRARIES = {
     "http": {"base"},
     "jinja": {"base"},
     "ledger": {"base", "experience", "rl"},
-    "measure": {"base", "config"},
+    "measure": {"base", "config", "rl"},
     "policy": {"base", "config", "experience", "tokenizer", "weights"},
     "rl": {"base", "config", "experience"},
     "rpc": {"base", "config", "experience", "weights"},
@@ -40,6 +40,7 @@ MESSAGE_USERS = (
     "rollout_worker/",
     "learner/",
     "cli/status",
+    "cli/waiting",
 )
 
 

@@ -15,8 +15,12 @@ PAGE = "docs/x.md"
 LONG = "x " * 51
 SHORT = {str(n): 1 for n in range(10)}
 
+STATUSES = "| 3 | environment |\n| 130 | interrupted |"
+
 # What is checked, on bad input, and on good input: one problem for the bad, none for the good.
 CASES = {
+    "exit statuses": (docs.missing_statuses, ("return 3;\nreturn 6;", STATUSES),
+                      ("return 3;\nkInterrupted = 130;", STATUSES)),
     "columns of code": (format.check_columns, (CODE, LONG), (CODE, LONG[:100])),
     "columns of prose": (format.check_columns, (PAGE, LONG), (PAGE, f"|{LONG}\n```\n{LONG}\n```")),
     "characters, not bytes": (format.check_columns, (CODE, "é " * 51), (CODE, "é " * 50)),

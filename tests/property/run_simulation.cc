@@ -297,6 +297,35 @@ void RunSimulation::RestartCoordinator() {
   Expect(restored.run().coordinator_epoch == scheduler_.run().coordinator_epoch + 1,
          "the coordinator epoch rises");
   scheduler_ = std::move(restored);
+  if (!options_.deterministic && Chance(20)) DropAGroup();
+}
+
+// An operator drops a group that no checkpoint contains; coordinator and learner start again.
+void RunSimulation::DropAGroup() {
+  std::uint64_t newest = scheduler_.run().settled_step;
+  for (const PolicyVersion& checkpoint : learner_.checkpoints) {
+    if (!Abandoned(checkpoint)) newest = std::max(newest, checkpoint.step);
+  }
+  std::vector<GroupRow> candidates;
+  for (const auto& [id, group] : ledger_.Load().groups) {
+    if (group.step == 0 || group.step > newest) candidates.push_back(group);
+  }
+  if (candidates.empty()) return;
+  GroupRow group = candidates[Below(candidates.size())];
+  LedgerChanges changes;
+  changes.drops = {{group.group_id, group.step, group.position, 0, "simulated"}};
+  changes.run = ledger_.run;
+  if (group.step != 0) {
+    holes_.insert(group.step);
+    ++changes.run->learner_epoch;
+  }
+  group.state = GroupState::kDropped;
+  group.reason = DropReason::kDamaged;
+  group.holds_slot = false;
+  changes.groups = {group};
+  Write(changes);
+  scheduler_ = Start();
+  StartLearner();
 }
 
 void RunSimulation::StartLearner() {
@@ -307,7 +336,7 @@ void RunSimulation::StartLearner() {
   if (!learner_.checkpoints.empty())
     checkpoint = learner_.checkpoints[Below(learner_.checkpoints.size())];
   LedgerChanges changes;
-  const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, changes);
+  const Result<LearnerStart> start = scheduler_.RegisterLearner(checkpoint, 1, "", changes);
   Expect(start.ok(), "a learner may start from any checkpoint that is not before a settled step");
   if (!start.ok()) return;
   learner_.epoch = start->learner_epoch;
@@ -332,6 +361,7 @@ void RunSimulation::Plan(std::uint64_t step) {
   const buttress::Plan& plan = *reply->plan;
   Expect(static_cast<std::int64_t>(plan.groups()) == options_.prompts, "(5) a plan has P groups");
   const auto [seen, first] = plans_.try_emplace(step, plan);
+  if (holes_.erase(step) > 0) seen->second = plan;
   Expect(first || seen->second == plan, "(5) a plan does not change");
   CollapseCounts counts;
   for (std::size_t k = 0; k < plan.groups(); ++k) {
@@ -349,7 +379,9 @@ void RunSimulation::Plan(std::uint64_t step) {
            "(4) no group is too old");
   }
   for (const auto& [id, group] : ledger_.groups) {
-    if (group.reason != DropReason::kNoSignal || group.step != step) continue;
+    const bool replaced =
+        group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged;
+    if (!replaced || group.step != step) continue;
     const AcceptedRow& accepted = ledger_.accepted.at(id);
     counts.Add(ClassifyGroup(accepted.raw_rewards(), accepted.outcomes()));
   }
@@ -372,8 +404,8 @@ void RunSimulation::Train() {
   LedgerChanges changes;
   const Status status = scheduler_.Commit(learner_.epoch, step, changes);
   Finish(changes);
-  Expect(status.ok() == (plans_.contains(step) && step <= scheduler_.run().planned_step),
-         "a planned step can be committed");
+  const bool planned = plans_.contains(step) && step <= scheduler_.run().planned_step;
+  Expect(status.ok() == (planned && !holes_.contains(step)), "a planned step can be committed");
   if (status.ok()) learner_.step = step;
 }
 

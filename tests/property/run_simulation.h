@@ -82,6 +82,7 @@ class RunSimulation {
   void ReplaceWorker(Worker& worker);
   void PassTime();
   void RestartCoordinator();
+  void DropAGroup();
   void StartLearner();
   void Plan(std::uint64_t step);
   void Train();
@@ -108,6 +109,7 @@ class RunSimulation {
   std::uint64_t next_prompt_ = 0;
   std::set<std::uint64_t> released_;               // groups whose slot is free again
   std::map<std::uint64_t, buttress::Plan> plans_;  // as first seen
+  std::set<std::uint64_t> holes_;                  // steps whose plan lost a group
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
   CollapseCounts accepted_;

@@ -65,6 +65,12 @@ void FakeCoordinator::RefuseRegistration(grpc::StatusCode code) {
   registration_ = code;
 }
 
+void FakeCoordinator::SetOrder(v1::WorkerOrder order) {
+  MutexLock lock(mutex_);
+  order_ = order;
+  changed_.NotifyAll();
+}
+
 bool FakeCoordinator::WaitUntil(const std::function<bool(const Seen&)>& holds) {
   MutexLock lock(mutex_);
   return changed_.WaitFor(mutex_, kPatience, [&]() REQUIRES(mutex_) { return holds(seen_); });
@@ -89,7 +95,7 @@ bool FakeCoordinator::HasNews(const v1::ExchangeRequest& request) const {
   const bool newer_weights =
       weights_.has_version() && weights_.version().step() > request.loaded_version().step();
   return (request.capacity() > 0 && !offered_.empty()) || !revoked_.empty() || newer_weights ||
-         !known_ || run_state_ != v1::RUN_STATE_RUNNING;
+         !known_ || run_state_ != v1::RUN_STATE_RUNNING || order_ == v1::WORKER_ORDER_DRAIN;
 }
 
 grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeRequest* request,
@@ -113,6 +119,7 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   if (weights_.has_version() && weights_.version().step() > request->loaded_version().step())
     *response->mutable_weights() = weights_;
   response->set_run_state(run_state_);
+  response->set_order(order_);
   return grpc::Status::OK;
 }
 

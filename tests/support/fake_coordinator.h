@@ -32,6 +32,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   void Revoke(const LeaseRef& key);
   void Announce(v1::WeightManifest manifest);
   void SetRunState(v1::RunState state);
+  void SetOrder(v1::WorkerOrder order);
   // From now on the worker is unknown until it registers.
   void Forget();
   // The next `count` submissions get `code`.
@@ -71,6 +72,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   std::vector<LeaseRef> revoked_ GUARDED_BY(mutex_);
   v1::WeightManifest weights_ GUARDED_BY(mutex_);
   v1::RunState run_state_ GUARDED_BY(mutex_) = v1::RUN_STATE_RUNNING;
+  v1::WorkerOrder order_ GUARDED_BY(mutex_) = v1::WORKER_ORDER_NONE;
   bool known_ GUARDED_BY(mutex_) = false;
   int refuse_submissions_ GUARDED_BY(mutex_) = 0;
   grpc::StatusCode refusal_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;

@@ -23,6 +23,12 @@ void FakeEngine::FailNext(int count, Status error) {
   error_ = std::move(error);
 }
 
+void FakeEngine::SetAvailable(bool available) {
+  MutexLock lock(mutex_);
+  available_ = available;
+  CompleteAll();
+}
+
 void FakeEngine::TruncateNext(int count) {
   MutexLock lock(mutex_);
   truncate_ = count;
@@ -103,6 +109,7 @@ EngineStats FakeEngine::stats() const {
   stats.running = static_cast<std::int64_t>(in_flight_.size());
   stats.unchanged_weights = refused_updates_;
   stats.canary_difference = static_cast<double>(refused_updates_) / 4;
+  stats.available = available_;
   stats.servers = servers_;
   return stats;
 }
@@ -118,6 +125,11 @@ EngineResult FakeEngine::Complete(const SampleRequest& request) {
   Completion& completion = result.completion;
   completion.index = request.id.index;
   completion.sampling = request.sampling;
+  if (!available_) {
+    completion.finish_reason = FinishReason::kAbort;
+    result.status = Unavailable("no server serves");
+    return result;
+  }
   if (fail_ > 0) {
     --fail_;
     completion.finish_reason = FinishReason::kError;
@@ -137,7 +149,7 @@ EngineResult FakeEngine::Complete(const SampleRequest& request) {
 }
 
 void FakeEngine::CompleteAll() {
-  if (stalled_) return;
+  if (stalled_ && available_) return;
   for (const auto& [id, request] : in_flight_) results_.push_back(Complete(request));
   in_flight_.clear();
   changed_.NotifyAll();

@@ -27,6 +27,9 @@ class FakeEngine : public InferenceEngine {
   // the learner's.
   void FailUpdates(int count);
 
+  // From now on no server serves, or one does: samples in flight are given back.
+  void SetAvailable(bool available);
+
   // What stats() says of them.
   void SetServers(std::vector<ServerState> servers);
 
@@ -51,6 +54,7 @@ class FakeEngine : public InferenceEngine {
   CondVar changed_;
   PolicyVersion version_ GUARDED_BY(mutex_);
   bool stalled_ GUARDED_BY(mutex_) = false;
+  bool available_ GUARDED_BY(mutex_) = true;
   int fail_ GUARDED_BY(mutex_) = 0;
   Status error_ GUARDED_BY(mutex_);
   int truncate_ GUARDED_BY(mutex_) = 0;

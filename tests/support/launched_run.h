@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "lib/ledger/audit.h"
 #include "lib/ledger/reader.h"
 #include "lib/measure/steps_file.h"
 #include "tests/support/quickstart_run.h"
@@ -99,7 +100,7 @@ inline void ExpectAccountsBalance(const LaunchedRun& run, std::int64_t trained_g
   ASSERT_TRUE(reader.ok()) << reader.status().ToString();
   auto audit = AuditLedger(**reader);
   ASSERT_TRUE(audit.ok()) << audit.status().ToString();
-  EXPECT_EQ(audit->violations, std::vector<std::string>());
+  EXPECT_EQ(audit->violations(), std::vector<std::string>());
   for (const auto& [state, count] : audit->groups) {
     EXPECT_TRUE(state == "settled" || state == "dropped" || count == 0)
         << count << " groups are left " << state;

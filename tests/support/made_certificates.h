@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 #include "lib/base/check.h"
@@ -21,11 +22,24 @@ class MadeCertificates {
     BUTTRESS_CHECK(std::system(command.c_str()) == 0, "deploy/make-certs.sh");
   }
 
-  SecurityConfig Of(const std::string& host = "here") const {
-    return {Path(host + ".pem"), Path(host + ".key"), Path("ca.pem"), Path("token"), false, ""};
+  // A copy of the files of another folder, as on another machine.
+  struct CopyOf {
+    std::string folder;
+  };
+
+  explicit MadeCertificates(const CopyOf& other) {
+    std::filesystem::copy(other.folder, dir_.path(),
+                          std::filesystem::copy_options::overwrite_existing |
+                              std::filesystem::copy_options::recursive);
   }
 
-  Credentials Load(const std::string& host = "here") const { return *LoadCredentials(Of(host)); }
+  SecurityConfig Of(const std::string& host = "here") const {
+    return {Path(host + ".pem"), Path(host + ".key"), Path("ca.pem"), folder(), false, ""};
+  }
+
+  Credentials Load(Program program, const std::string& host = "here") const {
+    return *LoadCredentials(Of(host), program);
+  }
 
   std::string Path(const std::string& name) const { return JoinPath(dir_.path(), name); }
 

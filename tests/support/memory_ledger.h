@@ -19,6 +19,7 @@ struct MemoryLedger {
   std::map<std::uint64_t, PlanRow> plans;
   std::vector<LearnerRow> learners;
   std::optional<ManifestRow> announced;
+  std::map<std::string, WorkerOrderRow> orders;
 
   void Write(const LedgerChanges& changes) {
     if (changes.run) run = changes.run;
@@ -32,10 +33,21 @@ struct MemoryLedger {
     for (const auto& [source, row] : changes.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : changes.records) records[dataset_row] = row;
     skipped.insert(skipped.end(), changes.skipped.begin(), changes.skipped.end());
+    for (const DropRow& row : changes.drops) {
+      if (row.step != 0) plans.at(row.step).group_ids[row.position] = 0;
+    }
     for (const PlanRow& row : changes.plans)
       BUTTRESS_CHECK(plans.emplace(row.step, row).second, "a step is planned once");
+    for (const RefillRow& row : changes.refills) {
+      PlanRow& plan = plans.at(row.step);
+      BUTTRESS_CHECK(plan.group_ids[row.position] == 0, "a place is filled once");
+      plan.group_ids[row.position] = row.group_id;
+      plan.collapse.step = row.collapse;
+    }
     learners.insert(learners.end(), changes.learners.begin(), changes.learners.end());
     if (!changes.manifests.empty()) announced = changes.manifests.back();
+    for (const WorkerOrderRow& row : changes.orders) orders[row.worker_id] = row;
+    std::erase_if(orders, [](const auto& o) { return o.second.order == WorkerOrder::kNone; });
   }
 
   LedgerSnapshot Load() const {
@@ -44,10 +56,14 @@ struct MemoryLedger {
     snapshot.run = run;
     snapshot.history = history;
     snapshot.collapse = collapse;
+    for (const auto& [id, row] : accepted) {
+      if (row.own_history().scored > 0) snapshot.difficulty[row.source].Add(id, row.trials());
+    }
     snapshot.records = records;
     for (const SkipRow& skip : skipped) ++snapshot.skipped[static_cast<std::size_t>(skip.reason)];
     snapshot.learners = learners;
     snapshot.announced = announced;
+    snapshot.orders = orders;
     for (const auto& [id, row] : groups) {
       if (row.state == GroupState::kSettled) {
         snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);

@@ -23,17 +23,26 @@ class NamedGradients final : public GradientSink {
 
   void AddRows(std::size_t unit, std::size_t index, std::int64_t first,
                const at::Tensor& gradient) override {
-    const auto& [name, parameter] = model_.units()[unit].parameters[index];
-    at::Tensor& sum = sums[name];
-    if (!sum.defined()) sum = at::zeros(parameter.sizes(), at::kFloat);
-    sum.narrow(0, first, gradient.size(0)).add_(gradient);
-    order.push_back(unit);
+    SumOf(unit, index).narrow(0, first, gradient.size(0)).add_(gradient);
+  }
+
+  void AddRowsAt(std::size_t unit, std::size_t index, const at::Tensor& rows_U,
+                 const at::Tensor& gradient_UD) override {
+    SumOf(unit, index).index_add_(0, rows_U, gradient_UD);
   }
 
   std::map<std::string, at::Tensor> sums;  // float32, of the parameters that have one
   std::vector<std::size_t> order;          // the units, as their gradients came
 
  private:
+  at::Tensor& SumOf(std::size_t unit, std::size_t index) {
+    const auto& [name, parameter] = model_.units()[unit].parameters[index];
+    at::Tensor& sum = sums[name];
+    if (!sum.defined()) sum = at::zeros(parameter.sizes(), at::kFloat);
+    order.push_back(unit);
+    return sum;
+  }
+
   const Transformer& model_;
 };
 

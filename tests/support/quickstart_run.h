@@ -69,7 +69,7 @@ class TinyTask {
   std::string error_;
 };
 
-// The YAML of a run of `steps` steps in `out`.
+// The YAML of a run of `steps` steps in `out`. The model hardly learns, which does not end the run.
 inline std::string TinyRunYaml(const std::string& out, int steps) {
   const std::string& task = TinyTask::Get().folder();
   return "run:\n  name: tiny\n  steps: " + std::to_string(steps) +
@@ -80,7 +80,8 @@ inline std::string TinyRunYaml(const std::string& out, int steps) {
          "optim: {lr: 3e-4}\n"
          "local:\n  out: " +
          out +
-         "\n  learner: {collective_timeout_ms: 20000}\n  launch: {workers: 2, learner_ranks: 2}\n";
+         "\n  learner: {collective_timeout_ms: 20000, stop_when: {uninformative_steps: 0}}\n  "
+         "launch: {workers: 2, learner_ranks: 2}\n";
 }
 
 }  // namespace buttress

@@ -1,7 +1,14 @@
 #include "tests/support/scripted_vllm.h"
 
+#include <algorithm>
+#include <filesystem>
+#include <iterator>
+#include <string_view>
+
+#include "lib/base/clock.h"
 #include "lib/base/random.h"
 #include "tests/support/patience.h"
+#include "tests/support/vllm_refusals.h"
 
 namespace buttress {
 namespace {
@@ -9,7 +16,9 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr std::chrono::milliseconds kLook(5);
-constexpr std::size_t kTokens = 5;  // of a completion that is not cut
+constexpr std::size_t kEnd = 8;  // a completion ends where this divides the tokens of the whole
+constexpr const char* kDevRoutes[] = {"/pause", "/resume", "/collective_rpc", "/reset_prefix_cache",
+                                      "/server_info"};
 constexpr std::size_t kBeforeFault = 2;
 
 std::int32_t TokenAt(const std::string& weights, std::size_t position) {
@@ -68,13 +77,43 @@ void ScriptedVllm::Stop() {
 }
 
 void ScriptedVllm::Restart() {
+  Stop();
   {
     MutexLock lock(mutex_);
-    stopped_ = false;
-    paused_ = false;
+    stopped_ = ended_ = paused_ = false;
+    ++starts_;
     weights_ = "after a restart";
   }
   server_.Restart();
+}
+
+void ScriptedVllm::HangCompletions(bool hang) {
+  MutexLock lock(mutex_);
+  hang_completions_ = hang;
+  changed_.NotifyAll();
+}
+
+void ScriptedVllm::Drip(std::int64_t ms) {
+  MutexLock lock(mutex_);
+  drip_ms_ = ms;
+  changed_.NotifyAll();
+}
+
+void ScriptedVllm::HangReloads(bool hang) {
+  MutexLock lock(mutex_);
+  hang_reloads_ = hang;
+  changed_.NotifyAll();
+}
+
+bool ScriptedVllm::WaitForHungReload() {
+  MutexLock lock(mutex_);
+  return changed_.WaitFor(mutex_, kPatience,
+                          [this]() REQUIRES(mutex_) { return hung_reloads_ > 0; });
+}
+
+bool ScriptedVllm::ended() const {
+  MutexLock lock(mutex_);
+  return ended_;
 }
 
 void ScriptedVllm::FailHealth(HealthFault fault) {
@@ -105,6 +144,7 @@ void ScriptedVllm::ShiftLogprobs(double nats) {
 
 void ScriptedVllm::ForgetWeights() {
   MutexLock lock(mutex_);
+  ++starts_;
   weights_ = "after a restart";
 }
 
@@ -167,20 +207,41 @@ void ScriptedVllm::Handle(const ScriptedRequest& request, ScriptedConnection& co
       given != "Bearer " + settings_.api_key) {
     return connection.Reply(401, R"({"error":"Unauthorized"})");
   }
-  if (!settings_.missing_route.empty() && request.target.starts_with(settings_.missing_route)) {
-    return connection.Reply(
-        404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
-  }
+  if (Refuses(request, connection)) return;
   if (request.target == "/health") return Health(connection);
   if (request.target == "/v1/completions") return Complete(request, connection);
   Control(request, connection);
+}
+
+// What every route has in common. A server that has ended closes the connection.
+bool ScriptedVllm::Refuses(const ScriptedRequest& request, ScriptedConnection& connection) {
+  if (ended()) {
+    connection.Close();
+    return true;
+  }
+  const std::string path = request.target.substr(0, request.target.find('?'));
+  const bool dev = std::ranges::find(kDevRoutes, path) != std::end(kDevRoutes);
+  const bool missing = !settings_.missing_route.empty() && path == settings_.missing_route;
+  if (missing || (dev && !settings_.dev_mode)) {
+    connection.Reply(
+        404, R"({"error":{"message":"Not Found","type":"NotFoundError","param":null,"code":404}})");
+    return true;
+  }
+  const bool posts = path == "/v1/completions" || (dev && path != "/server_info");
+  if (posts != (request.method == "POST")) {
+    connection.Reply(405, R"({"error":{"message":"Method Not Allowed","code":405}})");
+    return true;
+  }
+  return false;
 }
 
 std::string ScriptedVllm::Routes() const {
   Json paths = Json::object();
   for (const char* route :
        {"/v1/completions", "/pause", "/resume", "/collective_rpc", "/reset_prefix_cache"}) {
-    if (route != settings_.missing_route) paths[route] = Json::object();
+    const bool dev = std::string_view(route) != "/v1/completions";
+    if (route != settings_.missing_route && (settings_.dev_mode || !dev))
+      paths[route] = Json::object();
   }
   return Json{{"openapi", "3.1.0"}, {"paths", paths}}.dump();
 }
@@ -205,34 +266,80 @@ void ScriptedVllm::Control(const ScriptedRequest& request, ScriptedConnection& c
                          {"scheduler_config", {{"max_num_seqs", settings_.max_num_seqs}}}};
     return connection.Reply(200, Json{{"vllm_config", config}}.dump());
   }
+  if (path == "/metrics") {
+    MutexLock lock(mutex_);
+    return connection.Reply(200,
+                            "# TYPE process_start_time_seconds gauge\n"
+                            "process_start_time_seconds 1.79" +
+                                std::to_string(100000 + starts_) + "e+09\n");
+  }
   MutexLock lock(mutex_);
   control_calls_.push_back(request.target);
-  if (path == "/pause") {
-    paused_ = true;
-    ++pauses_;
-    changed_.NotifyAll();
-    if (request.target.find("mode=wait") != std::string::npos) {
-      changed_.WaitFor(mutex_, kPatience,
-                       [this]() REQUIRES(mutex_) { return stopped_ || running_ == 0; });
-    }
-    // What it cuts ends before the pause is answered.
-    changed_.WaitFor(mutex_, kPatience,
-                     [this]() REQUIRES(mutex_) { return stopped_ || held_until_pause_ == 0; });
-  } else if (path == "/resume") {
-    paused_ = false;
-  } else if (path == "/collective_rpc") {
-    if (fail_reloads_ > 0) {
-      --fail_reloads_;
-      return connection.Reply(
-          500, R"({"error":{"message":"reload failed","type":"InternalServerError","code":500}})");
-    }
-    if (!ignore_reloads_)
-      weights_ = Json::parse(request.body)["kwargs"]["weights_path"].get<std::string>();
-  } else if (path != "/reset_prefix_cache") {
-    return connection.Reply(404, R"({"error":{"message":"Not Found","code":404}})");
+  if (path == "/pause") return Pause(request, connection);
+  if (path == "/collective_rpc") return Reload(request, connection);
+  if (path == "/reset_prefix_cache") {
+    // Blocks that a running completion holds cannot be dropped.
+    return connection.Reply(200, paused_ ? R"({"success":true})" : R"({"success":false})");
   }
+  if (path != "/resume")
+    return connection.Reply(404, R"({"error":{"message":"Not Found","code":404}})");
+  paused_ = false;
   changed_.NotifyAll();
-  connection.Reply(200, R"({"status":"ok","results":[null]})");
+  connection.Reply(200, R"({"status":"resumed"})");
+}
+
+// Returns false if the client has gone, or the server stops.
+bool ScriptedVllm::WaitWhile(const bool& hang, ScriptedConnection& connection) {
+  while (!changed_.WaitFor(mutex_, kLook, [&]() REQUIRES(mutex_) { return stopped_ || !hang; })) {
+    if (connection.ClientGone()) return false;
+  }
+  return !stopped_;
+}
+
+void ScriptedVllm::Pause(const ScriptedRequest& request, ScriptedConnection& connection) {
+  const bool waits = request.target.find("mode=wait") != std::string::npos;
+  if (!waits && request.target.find("mode=abort") == std::string::npos)
+    return connection.Reply(400, R"({"error":{"message":"Input should be abort or wait"}})");
+  if (!WaitWhile(hang_completions_, connection)) return connection.Close();
+  paused_ = true;
+  ++pauses_;
+  changed_.NotifyAll();
+  if (waits) {
+    changed_.WaitFor(mutex_, kPatience,
+                     [this]() REQUIRES(mutex_) { return stopped_ || running_ == 0; });
+  }
+  // What it cuts ends before the pause is answered.
+  changed_.WaitFor(mutex_, kPatience,
+                   [this]() REQUIRES(mutex_) { return stopped_ || held_until_pause_ == 0; });
+  connection.Reply(200, R"({"status":"paused"})");
+}
+
+void ScriptedVllm::Reload(const ScriptedRequest& request, ScriptedConnection& connection) {
+  const Json body = Json::parse(request.body, nullptr, false);
+  const auto failed = [&](const char* why) {
+    connection.Reply(500, Json{{"error", {{"message", why}, {"code", 500}}}}.dump());
+  };
+  if (!body.is_object() || !body.contains("method"))
+    return connection.Reply(400, R"({"detail":"Missing 'method' in request body"})");
+  if (body["method"] != "reload_weights") return failed("no such method");
+  // vLLM would mix the weights into the step that runs.
+  if (!paused_) return failed("weights are loaded while requests run");
+  if (hang_reloads_) {
+    ++hung_reloads_;
+    changed_.NotifyAll();
+    if (!WaitWhile(hang_reloads_, connection)) return connection.Close();
+  }
+  if (fail_reloads_ > 0) {
+    --fail_reloads_;
+    return failed("reload failed");
+  }
+  const std::string folder = body["kwargs"]["weights_path"].get<std::string>();
+  if (!std::filesystem::is_directory(folder)) {
+    ended_ = true;  // as vLLM's engine does
+    return connection.Close();
+  }
+  if (!ignore_reloads_) weights_ = folder;
+  connection.Reply(200, R"({"results":[null]})");
 }
 
 void ScriptedVllm::Health(ScriptedConnection& connection) {
@@ -265,8 +372,30 @@ void ScriptedVllm::Health(ScriptedConnection& connection) {
 }
 
 void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& connection) {
-  const Json body = Json::parse(request.body);
+  const auto type = request.headers.find("content-type");
+  const Json body = Json::parse(request.body, nullptr, false);
+  if (type == request.headers.end() || type->second != "application/json" || !body.is_object())
+    return connection.Reply(400, R"({"error":{"message":"Only 'application/json' is allowed"}})");
+  if (body.value("model", "") != settings_.model) {
+    return connection.Reply(
+        404, R"({"error":{"message":"The model does not exist","type":"NotFoundError"}})");
+  }
   const Call call = Begin(request, body);
+  if (!call.error.empty()) {
+    connection.Reply(
+        400, Json{{"error", {{"message", call.error}, {"type", "BadRequestError"}}}}.dump());
+  } else {
+    Answer(body, call, connection);
+  }
+  MutexLock lock(mutex_);
+  --running_;
+  running_ids_.erase(call.id);
+  held_until_pause_ -= call.held ? 1 : 0;
+  if (!connection.open()) ++left_;
+  changed_.NotifyAll();
+}
+
+void ScriptedVllm::Answer(const Json& body, const Call& call, ScriptedConnection& connection) {
   switch (call.fault) {
     case Fault::kHttp500:
       connection.Reply(
@@ -285,11 +414,6 @@ void ScriptedVllm::Complete(const ScriptedRequest& request, ScriptedConnection& 
     default:
       Generate(body, call, connection);
   }
-  MutexLock lock(mutex_);
-  --running_;
-  held_until_pause_ -= call.held ? 1 : 0;
-  if (!connection.open()) ++left_;
-  changed_.NotifyAll();
 }
 
 // One step under the lock, so that a pause after WaitForCompletions finds them running.
@@ -307,9 +431,13 @@ ScriptedVllm::Call ScriptedVllm::Begin(const ScriptedRequest& request, const Jso
       faults_.pop_front();
     }
   }
-  const std::int64_t tokens =
-      static_cast<std::int64_t>(body["prompt"].size()) + body["max_tokens"].get<std::int64_t>();
-  if (tokens > settings_.max_model_len) call.fault = Fault::kHttp400;
+  call.error = VllmRefusal(body, settings_.max_model_len);
+  const auto id = request.headers.find("x-request-id");
+  if (id != request.headers.end()) call.id = id->second;
+  if (!call.id.empty() && !running_ids_.insert(call.id).second) {
+    call.error = "request id " + call.id + " is in use";
+    call.id.clear();
+  }
   call.held = call.fault == Fault::kHoldUntilPause || call.fault == Fault::kCutBeforeToken;
   ++running_;
   held_until_pause_ += call.held ? 1 : 0;
@@ -326,16 +454,33 @@ void ScriptedVllm::HoldUntil(ScriptedConnection& connection, const std::function
   if (stopped_) connection.Close();
 }
 
+// Waits for the time of the next token. Returns whether a pause has cut the completion instead.
+bool ScriptedVllm::WaitForDrip(const Call& call, ScriptedConnection& connection) {
+  MutexLock lock(mutex_);
+  const std::int64_t until_ms = RealClock().MonotonicMs() + drip_ms_;
+  bool cut = false;
+  while (!stopped_ && !cut && drip_ms_ > 0 && RealClock().MonotonicMs() < until_ms) {
+    if (connection.ClientGone()) {
+      connection.Close();
+      return false;
+    }
+    changed_.WaitFor(mutex_, kLook, [&]() REQUIRES(mutex_) { return stopped_; });
+    cut = pauses_ > call.pauses;
+  }
+  return cut;
+}
+
 void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnection& connection) {
   const Fault fault = call.fault;
   const std::size_t prompt = body["prompt"].size();
   const std::size_t most = body["max_tokens"].get<std::size_t>();
   const bool ends = !body["ignore_eos"].get<bool>() || !body["stop_token_ids"].empty();
-  std::size_t count = ends ? std::min(most, kTokens) : most;
+  std::size_t count = ends ? std::min(most, kEnd - prompt % kEnd) : most;
   const char* finish = count == most ? "length" : "stop";
   if (fault == Fault::kTooManyTokens) count = most + 1;
   if (fault == Fault::kCapOfItsOwn) count = kBeforeFault, finish = "length";
-  if (!connection.BeginStream()) return;
+  HoldUntil(connection, [this]() REQUIRES(mutex_) { return !hang_completions_; });
+  if (!connection.open() || !connection.BeginStream()) return;
   if (fault == Fault::kStallAtOnce) {
     HoldUntil(connection, [] { return false; });
     return connection.Close();
@@ -346,6 +491,10 @@ void ScriptedVllm::Generate(const Json& body, const Call& call, ScriptedConnecti
   }
 
   for (std::size_t i = 0; i < count && connection.open(); ++i) {
+    if (WaitForDrip(call, connection)) {
+      connection.SendChunk(Event(Json::array({ChoiceOf({}, {}, "abort")})));
+      return connection.EndStream();
+    }
     if (fault == Fault::kStallAfterThree && i == 3) {
       HoldUntil(connection, [] { return false; });
       return connection.Close();

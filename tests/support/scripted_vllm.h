@@ -1,10 +1,12 @@
 // What a vLLM server answers, on a ScriptedHttpServer: tokens and log-probs follow from the
-// weights' path. Told to, it misbehaves.
+// weights' path. It refuses what vLLM refuses, and also the fields that vLLM does not know, which
+// vLLM ignores in silence. Told to, it misbehaves.
 #pragma once
 
 #include <deque>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -56,6 +58,7 @@ class ScriptedVllm {
     bool processed = true;     // what its log-probs really are
     double top_1_logprob = 0;  // of a token with top_k = 1, if they are
     bool lists_routes = true;
+    bool dev_mode = true;  // VLLM_SERVER_DEV_MODE: the routes to pause, load and resume
     std::string missing_route;
     std::int64_t max_model_len = 64;
     std::int64_t max_num_seqs = 4;
@@ -72,8 +75,14 @@ class ScriptedVllm {
 
   void Stop();
 
-  // After Stop: answers at the same address, with weights that no worker asked for.
+  // After Stop, or after a load that ended it: answers at the same address, as another process,
+  // with weights that no worker asked for.
   void Restart();
+
+  // Completions and pauses get no answer, or completions a token each `ms`; 0: as before. Health
+  // checks pass.
+  void HangCompletions(bool hang);
+  void Drip(std::int64_t ms);
 
   void FailHealth(HealthFault fault);
 
@@ -82,6 +91,8 @@ class ScriptedVllm {
   // reload_weights: answers 500, or 200 without doing it.
   void FailReloads(int count);
   void IgnoreReloads(bool ignore);
+  // They get no answer, and are not done until this ends.
+  void HangReloads(bool hang);
   // Every log-prob from now on is off by so much.
   void ShiftLogprobs(double nats);
   // As a restart leaves it: other weights than any worker asked for.
@@ -93,6 +104,12 @@ class ScriptedVllm {
 
   // What a learner with these weights publishes as canaries.
   static std::vector<Canary> Canaries(const std::string& weights);
+
+  // Whether it ended because it was told to load a folder that is not there.
+  bool ended() const;
+
+  // Waits at most ten seconds until a reload hangs.
+  bool WaitForHungReload();
 
   // Waits at most ten seconds until `count` completions of samples have begun, or have been left by
   // the client.
@@ -109,6 +126,8 @@ class ScriptedVllm {
   struct Call {
     Fault fault = Fault::kNone;
     std::string weights;
+    std::string id;
+    std::string error;  // why it is refused; empty: it is not
     int pauses = 0;
     bool held = false;  // until a pause
   };
@@ -119,10 +138,16 @@ class ScriptedVllm {
   }
 
   void Handle(const ScriptedRequest& request, ScriptedConnection& connection);
+  bool Refuses(const ScriptedRequest& request, ScriptedConnection& connection);
+  void Pause(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
+  void Reload(const ScriptedRequest& request, ScriptedConnection& connection) REQUIRES(mutex_);
+  bool WaitWhile(const bool& hang, ScriptedConnection& connection) REQUIRES(mutex_);
   void Control(const ScriptedRequest& request, ScriptedConnection& connection);
   void Health(ScriptedConnection& connection);
   void Complete(const ScriptedRequest& request, ScriptedConnection& connection);
   Call Begin(const ScriptedRequest& request, const nlohmann::json& body);
+  void Answer(const nlohmann::json& body, const Call& call, ScriptedConnection& connection);
+  bool WaitForDrip(const Call& call, ScriptedConnection& connection);
   void Generate(const nlohmann::json& body, const Call& call, ScriptedConnection& connection);
   void HoldUntil(ScriptedConnection& connection, const std::function<bool()>& ended);
   std::string Routes() const;
@@ -131,6 +156,13 @@ class ScriptedVllm {
   mutable Mutex mutex_;
   CondVar changed_;
   bool stopped_ GUARDED_BY(mutex_) = false;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  int starts_ GUARDED_BY(mutex_) = 1;
+  bool hang_completions_ GUARDED_BY(mutex_) = false;
+  bool hang_reloads_ GUARDED_BY(mutex_) = false;
+  int hung_reloads_ GUARDED_BY(mutex_) = 0;
+  std::int64_t drip_ms_ GUARDED_BY(mutex_) = 0;
+  std::set<std::string> running_ids_ GUARDED_BY(mutex_);
   bool paused_ GUARDED_BY(mutex_) = false;
   int pauses_ GUARDED_BY(mutex_) = 0;
   int running_ GUARDED_BY(mutex_) = 0;

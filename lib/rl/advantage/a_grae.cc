@@ -9,6 +9,8 @@
 namespace buttress {
 namespace {
 
+// The rates of the batch count the groups that were left out, which are all-correct or all-wrong
+// and, as far as is known, of the mean size of the others.
 struct SuccessRates {
   std::vector<double> of_group;  // [K]; 0 for a group without completions
   double of_batch = 0;           // over completions
@@ -28,6 +30,8 @@ Status CheckRates(std::span<const double> raw_rewards) {
 SuccessRates ComputeRates(const AdvantageInput& input) {
   SuccessRates rates;
   rates.of_group.resize(input.groups());
+  const auto left_correct = static_cast<double>(input.left_out.all_correct);
+  const double left_out = left_correct + static_cast<double>(input.left_out.all_wrong);
   double all_successes = 0;
   double groups = 0;
   for (std::size_t k = 0; k < input.groups(); ++k) {
@@ -43,8 +47,9 @@ SuccessRates ComputeRates(const AdvantageInput& input) {
     groups += 1;
   }
   if (groups == 0) return rates;
-  rates.of_batch = all_successes / static_cast<double>(input.raw_rewards.size());
-  rates.mean_of_groups /= groups;
+  const double size = static_cast<double>(input.raw_rewards.size()) / groups;
+  rates.of_batch = (all_successes / size + left_correct) / (groups + left_out);
+  rates.mean_of_groups = (rates.mean_of_groups + left_correct) / (groups + left_out);
   return rates;
 }
 

@@ -36,8 +36,11 @@ struct AdvantageInput {
   std::span<const std::int32_t> group_offsets;  // [K + 1]
   std::span<const PromptHistory> history;       // [K] before this batch
   CollapseSnapshot collapse;                    // of the step, equal on every rank
-  GateState gate;                               // next_gate of the step before
-  RandomKey key;                                // from the run's seed and the step
+  // Groups drawn for the step beyond these K: masked ones, which are among the K without scorable
+  // completions, and replaced ones. Rates over what was drawn count them.
+  CollapseCounts left_out;
+  GateState gate;  // next_gate of the step before
+  RandomKey key;   // from the run's seed and the step
 
   std::size_t groups() const { return group_offsets.size() - 1; }
 

@@ -15,10 +15,10 @@ double VerlFactor(const AdvantageInput& input) {
                       : static_cast<double>(input.rewards.size()) / static_cast<double>(nonzero);
 }
 
-// 1 / (share of mixed groups + 1e-5), of the groups with two rewards or more.
+// 1 / (share of mixed groups + 1e-5), of the drawn groups with two rewards or more.
 double OfficialFactor(const AdvantageInput& input) {
-  double groups = 0;
-  double mixed = 0;
+  double groups = static_cast<double>(input.left_out.constant() + input.left_out.mixed);
+  auto mixed = static_cast<double>(input.left_out.mixed);
   for (std::size_t k = 0; k < input.groups(); ++k) {
     groups += input.group_rewards(k).size() >= 2 ? 1 : 0;
     mixed += AllEqual(input.group_rewards(k)) ? 0 : 1;

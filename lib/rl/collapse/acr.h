@@ -1,8 +1,9 @@
 // Advantage collapse, counted exactly: a range test on raw rewards, in integers. It is Definition
-// 3.1 of arXiv 2605.21125 with max - min <= tolerance in place of a standard deviation, which
-// rounding keeps from being 0 (docs/theory.md, section 1).
+// 3.1 of arXiv 2605.21125 with EqualRewards in place of a standard deviation, which rounding keeps
+// from being 0 (docs/theory.md, section 1).
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +14,15 @@
 
 namespace buttress {
 
-inline constexpr double kCollapseTolerance = 0.0;
+// Rewards closer than this, relative to max(1, |reward|), are equal. A reward is a sum of a few
+// float32 numbers; each addition has a relative error of 6e-8, so that ten additions and a cast
+// stay below it.
+inline constexpr double kRewardTolerance = 1e-6;
+
+// Whether two rewards differ by rounding at most. Pure.
+inline bool EqualRewards(double a, double b) {
+  return std::abs(a - b) <= kRewardTolerance * std::max({1.0, std::abs(a), std::abs(b)});
+}
 
 // Whether completion `i` counts in statistics: its reward is finite and, where outcomes are known,
 // its outcome is correct or wrong. Pure.
@@ -23,21 +32,12 @@ inline bool IsScorable(double reward, std::span<const Outcome> outcomes, std::si
 
 // Class of one group over its scorable completions. `raw_rewards` is [n], `outcomes` [n] or empty.
 //   fewer than two scorable completions           kUnscorable
-//   max - min of raw_rewards above the tolerance  kMixed
+//   raw rewards that are not EqualRewards         kMixed
 //   all outcomes correct, or all rewards 1        kAllCorrect
 //   all outcomes wrong, or all rewards 0          kAllWrong
 //   else                                          kOtherConstant
 // Rewards of 1 and 0 count where `outcomes` is empty. Pure.
 CollapseClass ClassifyGroup(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
-
-// Probability that a group of `n` scorable completions is constant, E[p^n + (1 - p)^n], where p has
-// the posterior of the prompt's history under a Beta(1, 1) prior (docs/theory.md, section 1). 1 for
-// n < 2, where no two rewards can differ. REQUIRES: 0 <= correct <= scored. Pure.
-double ExpectedCollapse(const PromptHistory& history, std::int64_t n);
-
-// Probability that a group of `n` scorable completions is all-correct, E[p^n]. REQUIRES: 0 <=
-// correct <= scored, n >= 0. Pure.
-double ExpectedAllCorrect(const PromptHistory& history, std::int64_t n);
 
 // Weight of the old value in the moving average of ACR over steps.
 inline constexpr double kAcrEmaDecay = 0.9;

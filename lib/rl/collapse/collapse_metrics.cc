@@ -10,14 +10,17 @@
 namespace buttress {
 namespace {
 
-constexpr std::size_t kAcr100Steps = 100;
-constexpr std::size_t kSigmaSteps = 25;
-
-std::int64_t CountScorable(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
-  std::int64_t scorable = 0;
-  for (std::size_t i = 0; i < raw_rewards.size(); ++i)
-    scorable += IsScorable(raw_rewards[i], outcomes, i) ? 1 : 0;
-  return scorable;
+// A completion is correct by its outcome, or with a raw reward of 1 where outcomes are unknown.
+Trials TrialsOf(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
+  Trials trials;
+  for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
+    if (!IsScorable(raw_rewards[i], outcomes, i)) continue;
+    ++trials.scored;
+    trials.correct +=
+        (outcomes.empty() ? EqualRewards(raw_rewards[i], 1) : outcomes[i] == Outcome::kCorrect) ? 1
+                                                                                                : 0;
+  }
+  return trials;
 }
 
 }  // namespace
@@ -30,10 +33,12 @@ bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome
     if (IsScorable(raw_rewards[i], outcomes, i)) first[scorable++] = raw_rewards[i];
   }
   if (scorable < 3) return false;
-  const double common = first[0] == first[1] || first[0] == first[2] ? first[0] : first[1];
+  const double common =
+      EqualRewards(first[0], first[1]) || EqualRewards(first[0], first[2]) ? first[0] : first[1];
   std::int64_t apart = 0;
   for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
-    apart += IsScorable(raw_rewards[i], outcomes, i) && raw_rewards[i] != common ? 1 : 0;
+    apart +=
+        IsScorable(raw_rewards[i], outcomes, i) && !EqualRewards(raw_rewards[i], common) ? 1 : 0;
   }
   return apart == 1;
 }
@@ -75,24 +80,37 @@ CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
                                       std::span<const std::int32_t> group_offsets,
                                       std::span<const PromptHistory> history) {
   CollapseSnapshot snapshot;
-  double expected = 0;
+  std::vector<GroupTrials> comparable;
   for (std::size_t k = 0; k + 1 < group_offsets.size(); ++k) {
     const auto rewards = GroupRows(raw_rewards, group_offsets, k);
     const auto of_group = GroupRows(outcomes, group_offsets, k);
     const CollapseClass collapse = ClassifyGroup(rewards, of_group);
     snapshot.step.Add(collapse);
     if (collapse != CollapseClass::kUnscorable)
-      expected += ExpectedCollapse(history[k], CountScorable(rewards, of_group));
+      comparable.push_back({TrialsOf(history[k]), TrialsOf(rewards, of_group)});
   }
-  const std::int64_t classed = snapshot.step.constant() + snapshot.step.mixed;
   snapshot.cumulative = snapshot.step;
   snapshot.acr_ema = snapshot.step.acr();
-  snapshot.expected_acr = classed == 0 ? 0.0 : expected / static_cast<double>(classed);
+  const Difficulty difficulty = Difficulty::Fit(comparable);
+  for (const GroupTrials& group : comparable) {
+    snapshot.expected_acr +=
+        difficulty.Constant(group.before, static_cast<std::int64_t>(group.own.scored)) /
+        static_cast<double>(comparable.size());
+  }
   return snapshot;
 }
 
 double ExcessAcr(const CollapseSnapshot& snapshot) {
   return snapshot.step.acr() - snapshot.expected_acr;
+}
+
+ExpectedRate ExpectedAcr(const CollapseSnapshot& snapshot) {
+  const auto comparable = [](const CollapseCounts& counts) {
+    return counts.constant() + counts.mixed;
+  };
+  const auto recent = static_cast<std::int64_t>(RecentDifficulty::kGroups);
+  return IntervalOf(snapshot.expected_acr, comparable(snapshot.step),
+                    std::min(recent, comparable(snapshot.cumulative)));
 }
 
 double Acr100(std::span<const double> acr_by_step) {

@@ -7,6 +7,7 @@
 
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/collapse/difficulty.h"
 
 namespace buttress {
 
@@ -26,16 +27,21 @@ double VarianceThresholdAcr(std::span<const double> raw_rewards, std::span<const
                             std::span<const std::int32_t> group_offsets, double variance_threshold);
 
 // The snapshot of a batch that stands alone: the cumulative counts are its own, the moving average
-// is its own ACR, and the expected ACR is the mean of ExpectedCollapse over the groups that ACR
-// counts.
+// is its own ACR, and the expected ACR follows from the difficulty of its own groups.
 CollapseSnapshot MakeCollapseSnapshot(std::span<const double> raw_rewards,
                                       std::span<const Outcome> outcomes,
                                       std::span<const std::int32_t> group_offsets,
                                       std::span<const PromptHistory> history);
 
-// Observed minus expected ACR of the step: above 0 where more groups collapse than the histories of
-// their prompts predict.
+// Observed minus expected ACR of the step: above 0 where more groups collapse than the difficulty
+// of their prompts predicts.
 double ExcessAcr(const CollapseSnapshot& snapshot);
+
+// The interval of the step's ACR if difficulty alone is at work.
+ExpectedRate ExpectedAcr(const CollapseSnapshot& snapshot);
+
+inline constexpr std::size_t kAcr100Steps = 100;
+inline constexpr std::size_t kSigmaSteps = 25;
 
 // ACR-100 (arXiv 2605.21125): mean ACR of the first 100 steps, or of all if there are fewer.
 // `acr_by_step` is in the order of the steps.

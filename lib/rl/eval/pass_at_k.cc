@@ -113,14 +113,19 @@ Estimate MeanOver(std::span<const double> of_prompts) {
   estimate.prompts = static_cast<std::int64_t>(of_prompts.size());
   if (of_prompts.empty()) return estimate;
   const auto n = static_cast<double>(of_prompts.size());
-  for (const double value : of_prompts) estimate.mean += value / n;
-  if (of_prompts.size() < 2) return estimate;
-  double squares = 0;
-  for (const double value : of_prompts)
-    squares += (value - estimate.mean) * (value - estimate.mean);
-  const double half = kNormal95 * std::sqrt(squares / (n - 1) / n);
-  estimate.low = std::max(0.0, estimate.mean - half);
-  estimate.high = std::min(1.0, estimate.mean + half);
+  for (const double value : of_prompts) estimate.mean += value;
+  estimate.mean = std::clamp(estimate.mean / n, 0.0, 1.0);
+  const double m = estimate.mean;
+  const double binary = m * (1 - m);
+  double squares = binary;  // of one more prompt, right or wrong
+  for (const double value : of_prompts) squares += (value - m) * (value - m);
+  const double trials = squares > 0 ? std::max(n, n * n * binary / squares) : n;
+  const double z2 = kNormal95 * kNormal95 / trials;
+  const double centre = (m + z2 / 2) / (1 + z2);
+  const double half = kNormal95 * std::sqrt(binary / trials + z2 / (4 * trials)) / (1 + z2);
+  // The ends at 0 and 1 are exact, which centre and half are not.
+  estimate.low = m == 0 ? 0.0 : std::max(0.0, centre - half);
+  estimate.high = m == 1 ? 1.0 : std::min(1.0, centre + half);
   return estimate;
 }
 

@@ -19,9 +19,10 @@ struct Successes {
 // computed as a product that does not overflow. REQUIRES: 0 <= correct <= scored, 1 <= k <= scored.
 double PassAtK(const Successes& successes, std::int64_t k);
 
-// A mean over prompts with its 95 % interval: normal, from the variance between prompts, since the
-// completions of one prompt are not independent. The interval is clipped to [0, 1], and is [0, 1]
-// for fewer than two prompts.
+// A mean m over n prompts with its 95 % interval: Wilson's score interval (JASA 22, 1927) of the
+// rate m in as many trials as the variance between prompts amounts to, n m (1 - m) / variance,
+// since the completions of one prompt are not independent. For values of 0 and 1 that is their
+// number. The interval of 0 of 30 is [0, 0.114], and that of no prompts [0, 1].
 struct Estimate {
   double mean = 0;
   double low = 0;

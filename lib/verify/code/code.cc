@@ -2,18 +2,18 @@
 //
 // The program is the last fence of the language (```python, ```cpp), else the whole response. It is
 // correct if every test passes. A test fails if it crashes or exceeds a limit of CPU time, time,
-// memory, disk, processes or output. A failure of the machine is unscorable: a sandbox that does
-// not start, or run.reward.timeout_ms that passes before all tests have run.
+// memory, disk, processes or output. The programs of all tests together have run.reward.timeout_ms,
+// which only they use up: neither the compiler nor the start of a sandbox does. A failure of the
+// machine, a sandbox that does not start, is unscorable.
 #include <algorithm>
 #include <memory>
 #include <optional>
 #include <random>
 
-#include "lib/base/clock.h"
+#include "lib/base/bounded_json.h"
 #include "lib/verify/code/harness.h"
 #include "lib/verify/code/tests.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/json/bounded_json.h"
 #include "lib/verify/sandbox/sandbox.h"
 #include "lib/verify/verifiers.h"
 
@@ -31,7 +31,6 @@ constexpr std::int64_t kProgramMegabytes = 64;
 constexpr std::int64_t kCompilerProcesses = 32;
 // The time of a program in the self-test.
 constexpr std::int64_t kPatientMs = 120000;
-constexpr std::string_view kTimeout = "timeout";
 
 // Returns how a program failed; empty if it exited with 0.
 std::string Failure(const SandboxResult& result) {
@@ -42,6 +41,10 @@ std::string Failure(const SandboxResult& result) {
       return "time";
     case SandboxEnd::kOutput:
       return "too much output";
+    case SandboxEnd::kMemory:
+      return "memory";
+    case SandboxEnd::kFiles:
+      return "too many files";
     default:
       break;
   }
@@ -69,11 +72,11 @@ std::vector<json> Lines(std::string_view output) {
   return lines;
 }
 
-// Judges one response within a deadline.
+// Judges one response. Its programs have `timeout_ms` together.
 class Trial {
  public:
   Trial(const Sandbox& sandbox, const CodeConfig& config, std::int64_t timeout_ms)
-      : sandbox_(sandbox), config_(config), deadline_ms_(RealClock().MonotonicMs() + timeout_ms) {}
+      : sandbox_(sandbox), config_(config), left_ms_(timeout_ms) {}
 
   Verdict Judge(std::string_view program, const CodeTests& tests) {
     total_ = tests.size();
@@ -98,34 +101,29 @@ class Trial {
   Verdict Failed(const Status& status) const {
     if (status.code() == StatusCode::kInvalidArgument)
       return Wrong(Passed() + ": " + status.message(), "");
-    return Unscorable(status.code() == StatusCode::kDeadlineExceeded ? std::string(kTimeout)
-                                                                     : status.message());
+    return Unscorable(status.message());
   }
 
   std::string Passed() const {
     return std::to_string(passed_) + " of " + std::to_string(total_) + " tests";
   }
 
-  // Runs a program within its wall time and the rest of the deadline. Returns kDeadlineExceeded if
-  // the deadline ends the program before its wall time does, which is not the program's failure.
-  Result<SandboxResult> Run(SandboxRun run) const {
-    const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
-    if (left_ms <= 0) return DeadlineExceeded(std::string(kTimeout));
-    const bool cut = run.limits.wall.count() > left_ms;
-    if (cut) run.limits.wall = milliseconds(left_ms);
-    Result<SandboxResult> result = sandbox_.Run(run);
-    if (cut && result.ok() && result->end == SandboxEnd::kWallTime)
-      return DeadlineExceeded(std::string(kTimeout));
+  // Runs a program within its wall time and what earlier programs have left of the timeout.
+  Result<SandboxResult> Run(SandboxRun run) {
+    if (left_ms_ <= 0) return InvalidArgument("time of all tests");
+    run.limits.wall = std::min(run.limits.wall, milliseconds(left_ms_));
+    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, sandbox_.Run(run));
+    left_ms_ -= result.wall.count();
     return result;
   }
 
   SandboxLimits Limits() const {
-    return {config_.cpu_seconds,
-            milliseconds(config_.wall_ms),
-            config_.memory_mb * kMegabyte,
-            config_.disk_mb * kMegabyte,
-            static_cast<std::size_t>(config_.output_kb) << 10,
-            config_.processes};
+    return {.cpu_seconds = config_.cpu_seconds,
+            .wall = milliseconds(config_.wall_ms),
+            .memory_bytes = config_.memory_mb * kMegabyte,
+            .disk_bytes = config_.disk_mb * kMegabyte,
+            .output_bytes = static_cast<std::size_t>(config_.output_kb) << 10,
+            .processes = config_.processes};
   }
 
   Result<std::string> Compile(std::string_view program) const {
@@ -140,7 +138,7 @@ class Trial {
                   .disk_bytes = kProgramMegabytes * kMegabyte,
                   .output_bytes = static_cast<std::size_t>(kProgramMegabytes * kMegabyte),
                   .processes = kCompilerProcesses};
-    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, Run(std::move(run)));
+    BUTTRESS_ASSIGN_OR_RETURN(SandboxResult result, sandbox_.Run(run));
     if (const std::string failure = Failure(result); !failure.empty())
       return InvalidArgument("does not compile: " + failure);
     return std::move(result.output);
@@ -164,7 +162,7 @@ class Trial {
     return OkStatus();
   }
 
-  Result<SandboxResult> RunHarness(std::string_view program, const json& request) const {
+  Result<SandboxResult> RunHarness(std::string_view program, const json& request) {
     const std::string input = request.dump(-1, ' ', false, json::error_handler_t::replace);
     SandboxRun run;
     run.argv = {config_.python, "-I", "/work/harness.py"};
@@ -209,7 +207,7 @@ class Trial {
 
   const Sandbox& sandbox_;
   const CodeConfig& config_;
-  const std::int64_t deadline_ms_;
+  std::int64_t left_ms_;
   std::size_t passed_ = 0;
   std::size_t total_ = 0;
 };
@@ -218,6 +216,8 @@ class Code : public Verifier {
  public:
   Code(const RewardConfig& config, Sandbox sandbox)
       : config_(config.code), timeout_ms_(config.timeout_ms), sandbox_(std::move(sandbox)) {}
+
+  bool bounds_time() const override { return true; }
 
   Verdict Verify(const VerifyRequest& request) const override {
     const Result<CodeTests> tests = ParseCodeTests(request.answer);

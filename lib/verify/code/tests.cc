@@ -6,8 +6,8 @@
 #include <cmath>
 #include <optional>
 
+#include "lib/base/bounded_json.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/json/bounded_json.h"
 
 namespace buttress {
 namespace {

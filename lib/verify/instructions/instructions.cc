@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <iterator>
 
+#include "lib/base/bounded_json.h"
 #include "lib/verify/extract.h"
 #include "lib/verify/instructions/arguments.h"
 #include "lib/verify/instructions/text_counts.h"
-#include "lib/verify/json/bounded_json.h"
 
 namespace buttress {
 namespace {

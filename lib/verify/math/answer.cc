@@ -1,7 +1,10 @@
 #include "lib/verify/math/answer.h"
 
 #include <algorithm>
+#include <array>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "lib/verify/extract.h"
 #include "lib/verify/math/boxes.h"
@@ -35,12 +38,20 @@ std::string_view Sentence(std::string_view text) {
   return text;
 }
 
-// Returns [begin, end) of the first number at or after `from`, including its sign, denominator and
-// percent sign.
+// Whether the number that begins at `at` is part of a word: "x2", "H2O", "version_3".
+bool IsInWord(std::string_view text, std::size_t at) {
+  std::size_t begin = at;
+  while (begin > 0 && (IsDigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  if (begin > 1 && text[begin - 1] == '_') --begin;
+  return begin > 0 && IsLetter(text[begin - 1]);
+}
+
+// Returns [begin, end) of the first number at or after `from` that is in no word, including its
+// sign, denominator and percent sign.
 std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
                                          std::size_t& behind) {
   std::size_t begin = from;
-  while (begin < text.size() && !StartsNumber(text, begin)) ++begin;
+  while (begin < text.size() && (!StartsNumber(text, begin) || IsInWord(text, begin))) ++begin;
   if (begin == text.size()) return std::nullopt;
   const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
   std::size_t end = begin;
@@ -63,13 +74,75 @@ std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from
   return text.substr(begin, end - begin);
 }
 
-std::optional<std::string_view> LastNumber(std::string_view text) {
-  std::optional<std::string_view> last;
-  for (std::size_t at = 0;;) {
-    const auto number = NumberAt(text, at, at);
-    if (!number) return last;
-    last = number;
+constexpr std::size_t kMaxClauseBytes = 200;  // read before a span, and behind it
+
+// Whether a clause or, with `of_sentence`, a sentence ends at `at`.
+bool EndsAt(std::string_view text, std::size_t at, bool of_sentence) {
+  constexpr std::string_view kClause = ",:", kSentence = ".;!?\n";
+  const char c = text[at];
+  if (c == '\n') return true;
+  const bool spaced = at + 1 == text.size() || IsSpace(text[at + 1]);
+  return spaced && (kSentence.find(c) != std::string_view::npos ||
+                    (!of_sentence && kClause.find(c) != std::string_view::npos));
+}
+
+// Returns the part of the clause (sentence) around `span`, which lies in `text`, in lower case.
+std::string Around(std::string_view text, std::string_view span, bool of_sentence) {
+  const auto first = static_cast<std::size_t>(span.data() - text.data());
+  std::size_t begin = first, end = first + span.size();
+  while (begin > 0 && first - begin < kMaxClauseBytes && !EndsAt(text, begin - 1, of_sentence))
+    --begin;
+  const std::size_t last = end;
+  while (end < text.size() && end - last < kMaxClauseBytes && !EndsAt(text, end, of_sentence))
+    ++end;
+  std::string around(text.substr(begin, end - begin));
+  for (char& c : around) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (end < text.size() && text[end] == '?') around += " maybe";
+  return around;
+}
+
+// Words after which a value is denied, doubted or refused.
+constexpr std::array<std::string_view, 20> kDoubts = {
+    "not",   "no",      "never",    "neither",  "nor",    "cannot",  "can't",
+    "isn't", "doesn't", "don't",    "unknown",  "unsure", "unclear", "impossible",
+    "maybe", "perhaps", "possibly", "probably", "might",  "guess"};
+
+// Calls visit(word, rest behind it) for the words of `text` until it returns true; returns whether
+// one did.
+template <class Visit>
+bool AnyWord(std::string_view text, Visit visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && (IsLetter(text[end]) || text[end] == '\'')) ++end;
+    if (end > at && visit(text.substr(at, end - at), at)) return true;
+    at = std::max(end, at + 1);
   }
+  return false;
+}
+
+// Whether the response states `span` as its answer: not "it is not 5", "maybe 5", "5?", "I cannot
+// say 5", and not one of several guesses, "5 or 6". `span` lies in `text`.
+bool IsAsserted(std::string_view text, std::string_view span) {
+  const std::string clause = Around(text, span, /*of_sentence=*/false);
+  const auto is_doubt = [](std::string_view word, std::size_t) {
+    return std::ranges::find(kDoubts, word) != kDoubts.end();
+  };
+  if (AnyWord(clause, is_doubt)) return false;
+  const std::string sentence = Around(text, span, /*of_sentence=*/true);
+  const auto has_digit = [](std::string_view part) { return std::ranges::any_of(part, IsDigit); };
+  return !AnyWord(sentence, [&](std::string_view word, std::size_t at) {
+    return word == "or" && has_digit(std::string_view(sentence).substr(0, at)) &&
+           has_digit(std::string_view(sentence).substr(at));
+  });
+}
+
+// Returns the last number that is asserted.
+std::optional<std::string_view> LastNumber(std::string_view text) {
+  std::vector<std::string_view> numbers;
+  for (std::size_t at = 0; const auto number = NumberAt(text, at, at);) numbers.push_back(*number);
+  const auto last = std::find_if(numbers.rbegin(), numbers.rend(),
+                                 [&](std::string_view number) { return IsAsserted(text, number); });
+  return last == numbers.rend() ? std::nullopt : std::optional(*last);
 }
 
 // Returns the content of the last dollars or \( \). A closing dollar follows its expression
@@ -187,10 +260,13 @@ class Candidates {
 void AddBehind(std::string_view anchor, const Behind& behind, Candidates& found) {
   if (!behind) return;
   const std::string_view sentence = Sentence(*behind);
-  std::size_t end = 0;
   found.Add(anchor, sentence);
-  found.Add(anchor, Mathematics(sentence));
-  found.Add(anchor, NumberAt(sentence, 0, end));
+  const auto add_asserted = [&](const std::optional<std::string_view>& span) {
+    if (span && IsAsserted(sentence, *span)) found.Add(anchor, span);
+  };
+  std::size_t end = 0;
+  add_asserted(Mathematics(sentence));
+  add_asserted(NumberAt(sentence, 0, end));
 }
 
 void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found) {
@@ -204,7 +280,8 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
 }
 
 void AddLastExpression(std::string_view anchor, std::string_view text, Candidates& found) {
-  const auto span = LastSpan(text);
+  auto span = LastSpan(text);
+  if (span && !IsAsserted(text, *span)) span.reset();
   const auto number = LastNumber(text);
   const bool span_later = span && (!number || span->data() + span->size() >= number->data());
   found.Add(anchor, span_later ? span : number);

@@ -1,10 +1,12 @@
 #include "lib/verify/remote/batch.h"
 
-#include <cmath>
+#include <fmt/core.h>
+
 #include <nlohmann/json.hpp>
 
+#include "lib/base/bounded_json.h"
+#include "lib/base/reward_bounds.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/json/bounded_json.h"
 
 namespace buttress {
 namespace {
@@ -26,7 +28,9 @@ Verdict DecodeResult(const json& result, double correct_from) {
   if (!result.contains("score") || !result["score"].is_number())
     return Unscorable("the result has no number 'score'");
   const double score = result["score"].get<double>();
-  if (!std::isfinite(score)) return Unscorable("the score is not finite");
+  if (!IsReward(score))
+    return Unscorable(fmt::format("the score is {}; expected a number in [-{}, {}]", score,
+                                  kMaxReward, kMaxReward));
   if (result.contains("correct") && !result["correct"].is_boolean())
     return Unscorable("'correct' of the result is neither true nor false");
   const bool correct =

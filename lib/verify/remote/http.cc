@@ -9,13 +9,13 @@
 #include <memory>
 #include <utility>
 
+#include "lib/base/bounded_json.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/retry.h"
 #include "lib/base/sync.h"
 #include "lib/http/http_client.h"
 #include "lib/verify/extract.h"
-#include "lib/verify/json/bounded_json.h"
 #include "lib/verify/remote/batch.h"
 #include "lib/verify/verifiers.h"
 

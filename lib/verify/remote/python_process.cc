@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "lib/base/bounded_json.h"
 #include "lib/base/clock.h"
-#include "lib/verify/json/bounded_json.h"
 #include "lib/verify/remote/python_program.h"
 
 namespace buttress {

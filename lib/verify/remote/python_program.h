@@ -7,14 +7,15 @@ namespace buttress {
 
 // Arguments: FILE FUNCTION CHAT (0 or 1). Writes {"ready": "verl" or "trl"} or {"error": why}, then
 // a line of results for each line of items (lib/verify/remote/batch.h). Output of the function goes
-// to stderr. The program ends when its input ends.
+// to stderr, and so does the traceback of the first exception of each kind. The program ends when
+// its input ends.
 //
 //   verl  compute_score(data_source, solution_str, ground_truth, extra_info)
 //         Returns a number, or a dict with "score" and optionally "acc".
 //   trl   reward(prompts, completions, **columns), which may be a coroutine
 //         Returns a list of numbers or None. `columns` are the fields of the rows.
 inline constexpr std::string_view kPythonWorker = R"py(
-import asyncio, importlib.util, inspect, json, math, os, sys
+import asyncio, importlib.util, inspect, json, math, os, sys, time, traceback
 
 requests = os.fdopen(os.dup(0), "rb")
 replies = os.fdopen(os.dup(1), "wb")
@@ -25,8 +26,21 @@ def say(reply):
     replies.write(json.dumps(reply).encode() + b"\n")
     replies.flush()
 
+told = set()
+
 def why(error):
     return type(error).__name__ + ": " + str(error)[:300]
+
+def failed(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    kind = (type(error), frames[-1].filename, frames[-1].lineno)
+    if kind not in told and len(told) < 20:
+        told.add(kind)
+        now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z E reward ", time.gmtime())
+        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
+        os.write(2, (now + "reward function raised " + why(error).replace("\n", " ") + "\n"
+                     + text).encode(errors="replace"))
+    return {"error": why(error)}
 
 def load(path, name):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -68,7 +82,7 @@ def by_verl(function, items):
                              extra_info=item["row"].get("extra_info", item["row"]))
             yield judged(value)
         except Exception as error:
-            yield {"error": why(error)}
+            yield failed(error)
 
 def message(role, text):
     return [{"role": role, "content": text}]
@@ -92,7 +106,7 @@ def by_trl(function, items, chat):
         try:
             yield judged(value)
         except Exception as error:
-            yield {"error": why(error)}
+            yield failed(error)
 
 def main(path, name, chat):
     try:
@@ -108,7 +122,7 @@ def main(path, name, chat):
             results = list(by_verl(function, items) if kind == "verl"
                            else by_trl(function, items, chat))
         except Exception as error:
-            results = [{"error": why(error)}] * len(items)
+            results = [failed(error)] * len(items)
         say({"results": results})
 
 main(sys.argv[1], sys.argv[2], sys.argv[3] == "1")

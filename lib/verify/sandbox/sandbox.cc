@@ -2,7 +2,7 @@
 
 #include <fmt/core.h>
 #include <poll.h>
-#include <sys/wait.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,9 +15,12 @@
 #include "lib/verify/extract.h"
 #include "lib/verify/process/spawn.h"
 #include "lib/verify/sandbox/seccomp.h"
+#include "lib/verify/sandbox/usage.h"
 
 namespace buttress {
 namespace {
+
+using std::chrono::milliseconds;
 
 constexpr char kBubblewrap[] = "/usr/bin/bwrap";
 constexpr char kSetpriv[] = "/usr/bin/setpriv";
@@ -30,10 +33,22 @@ constexpr std::size_t kStatusBytes = 4096;
 constexpr std::size_t kShownBytes = 300;
 // How long the kernel may take to end killed processes.
 constexpr std::int64_t kDyingMs = 5000;
+// How long bubblewrap may take to make the namespaces, on a machine that is busy.
+constexpr std::int64_t kStartingMs = 30000;
+// How long a program may exceed a total unseen.
+constexpr std::int64_t kLookMs = 50;
 constexpr int kCpuSignalExit = 128 + SIGXCPU;
 
 void Append(std::vector<std::string>& to, std::initializer_list<std::string> more) {
   to.insert(to.end(), more);
+}
+
+// Bubblewrap writes the files of the run itself, which may be larger than those of the program.
+std::int64_t LargestFile(const SandboxRun& run) {
+  std::int64_t bytes = run.limits.disk_bytes;
+  for (const SandboxFile& file : run.files)
+    bytes = std::max(bytes, static_cast<std::int64_t>(file.bytes.size()));
+  return bytes;
 }
 
 std::vector<std::string> CommandLine(const SandboxOptions& options, const SandboxRun& run) {
@@ -43,6 +58,13 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
   if (::geteuid() == 0)
     Append(line,
            {kSetpriv, "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--"});
+  // Limits bind bubblewrap's own processes too. The soft limit of CPU time sends SIGXCPU, which
+  // distinguishes it from other kills. The hard limit sends SIGKILL one second later.
+  Append(line, {kPrlimit,
+                "--cpu=" + std::to_string(limits.cpu_seconds) + ":" +
+                    std::to_string(limits.cpu_seconds + 1),
+                "--as=" + std::to_string(limits.memory_bytes),
+                "--fsize=" + std::to_string(LargestFile(run)), "--nofile=64", "--core=0", "--"});
   Append(line, {kBubblewrap, "--unshare-all", "--unshare-user", "--disable-userns",
                 "--die-with-parent", "--new-session", "--clearenv"});
   Append(line, {"--uid", "65534", "--gid", "65534", "--hostname", "sandbox", "--json-status-fd",
@@ -53,36 +75,34 @@ std::vector<std::string> CommandLine(const SandboxOptions& options, const Sandbo
   Append(line, {"--ro-bind-try", "/etc/alternatives", "/etc/alternatives", "--ro-bind-try",
                 "/etc/ld.so.cache", "/etc/ld.so.cache"});
   for (const std::string& folder : options.read_only) Append(line, {"--ro-bind", folder, folder});
-  Append(line, {"--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"});
+  // Who could write to the memory of the first process would outlive the run.
+  Append(line,
+         {"--proc", "/proc", "--size", "4096", "--tmpfs", "/proc/1", "--remount-ro", "/proc/1"});
+  Append(line, {"--dev", "/dev", "--remount-ro", "/dev"});
   Append(line, {"--size", disk, "--tmpfs", "/tmp", "--size", disk, "--tmpfs", "/work"});
   for (std::size_t i = 0; i < run.files.size(); ++i)
     Append(line, {"--perms", "0555", "--ro-bind-data",
                   std::to_string(kFirstFileFd + static_cast<int>(i)), run.files[i].path});
   Append(line, {"--remount-ro", "/", "--chdir", "/work", "--setenv", "PATH", "/usr/bin", "--setenv",
                 "HOME", "/work", "--setenv", "LANG", "C.UTF-8"});
-  // The soft limit sends SIGXCPU, which distinguishes CPU time from other kills. The hard limit
-  // sends SIGKILL one second later.
-  Append(line, {"--", kPrlimit,
-                "--cpu=" + std::to_string(limits.cpu_seconds) + ":" +
-                    std::to_string(limits.cpu_seconds + 1)});
-  Append(line, {"--as=" + std::to_string(limits.memory_bytes), "--fsize=" + disk,
-                "--nproc=" + std::to_string(limits.processes)});
-  Append(line, {"--nofile=64", "--core=0", "--"});
+  // Outside, this limit would count the processes of all sandboxes together.
+  Append(line, {"--", kPrlimit, "--nproc=" + std::to_string(limits.processes), "--"});
   line.insert(line.end(), run.argv.begin(), run.argv.end());
   return line;
 }
 
-// Returns the exit code in bubblewrap's status report; nullopt if the program never ran to its end.
-std::optional<int> ExitCodeOf(std::string_view status) {
-  constexpr std::string_view kKey = "\"exit-code\": ";
-  const std::size_t at = status.rfind(kKey);
+// Returns the last number under `key` ("exit-code", "child-pid") in bubblewrap's status report;
+// nullopt if there is none yet.
+std::optional<int> NumberIn(std::string_view status, std::string_view key) {
+  const std::string text = fmt::format("\"{}\": ", key);
+  const std::size_t at = status.rfind(text);
   if (at == std::string_view::npos) return std::nullopt;
-  int code = 0;
-  for (const char c : status.substr(at + kKey.size())) {
-    if (c < '0' || c > '9') break;
-    code = code * 10 + (c - '0');
+  int number = 0;
+  for (const char c : status.substr(at + text.size())) {
+    if (c < '0' || c > '9') return number;
+    number = number * 10 + (c - '0');
   }
-  return code;
+  return std::nullopt;  // the number is not complete
 }
 
 // The pipes between this process and a program.
@@ -105,31 +125,26 @@ Result<Streams> MakeStreams() {
 class Watch {
  public:
   Watch(pid_t pid, const Streams& streams, const SandboxLimits& limits)
-      : pid_(pid), limits_(limits), deadline_ms_(RealClock().MonotonicMs() + limits.wall.count()) {
+      : pid_(pid), limits_(limits), deadline_ms_(RealClock().MonotonicMs() + kStartingMs) {
     ends_[0] = {streams.output.read.get(), POLLIN, 0};
     ends_[1] = {streams.errors.read.get(), POLLIN, 0};
     ends_[2] = {streams.status.read.get(), POLLIN, 0};
   }
 
-  // Returns false if a killed process still holds a pipe after kDyingMs.
+  // Returns false if a killed process still holds a pipe after kDyingMs, or bubblewrap starts
+  // nothing within kStartingMs.
   bool UntilClosed() {
     while (Open()) {
       const std::int64_t left_ms = deadline_ms_ - RealClock().MonotonicMs();
-      if (left_ms <= 0 && killed_) return false;
+      if (left_ms <= 0 && (killed_ || !first_)) return false;
       if (left_ms <= 0) Kill(SandboxEnd::kWallTime);
       if (::poll(ends_.data(), ends_.size(),
-                 static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, 1000))) < 0 &&
+                 static_cast<int>(std::clamp<std::int64_t>(left_ms, 0, kLookMs))) < 0 &&
           errno != EINTR)
         return false;
-      const std::size_t bounds[] = {limits_.output_bytes, limits_.output_bytes, kStatusBytes};
-      for (std::size_t i = 0; i < ends_.size(); ++i) {
-        if (ends_[i].fd < 0 || ReadSome(ends_[i].fd, bounds[i], texts_[i])) continue;
-        if (texts_[i].size() > bounds[i]) {
-          texts_[i].resize(bounds[i]);
-          if (!killed_) Kill(SandboxEnd::kOutput);
-        }
-        ends_[i].fd = -1;
-      }
+      Read();
+      FindFirstProcess();
+      CheckTotals();
     }
     return true;
   }
@@ -137,6 +152,11 @@ class Watch {
   bool killed() const { return killed_; }
 
   SandboxEnd end() const { return end_; }
+
+  // From the start of the first process, or zero if there was none.
+  milliseconds wall() const {
+    return milliseconds(first_ ? RealClock().MonotonicMs() - started_ms_ : 0);
+  }
 
   std::string& output() { return texts_[0]; }
 
@@ -148,18 +168,56 @@ class Watch {
   // The status pipe counts as well: bubblewrap holds it until every process in the sandbox is gone.
   bool Open() const { return ends_[0].fd >= 0 || ends_[1].fd >= 0 || ends_[2].fd >= 0; }
 
-  // Kills bubblewrap. The kernel then ends the sandbox's first process and with it the whole pid
-  // namespace.
+  void Read() {
+    const std::size_t bounds[] = {limits_.output_bytes, limits_.output_bytes, kStatusBytes};
+    for (std::size_t i = 0; i < ends_.size(); ++i) {
+      if (ends_[i].fd < 0 || ReadSome(ends_[i].fd, bounds[i], texts_[i])) continue;
+      if (texts_[i].size() > bounds[i]) {
+        texts_[i].resize(bounds[i]);
+        if (!killed_) Kill(SandboxEnd::kOutput);
+      }
+      ends_[i].fd = -1;
+    }
+  }
+
+  // The time of the program begins with the first process of its namespace.
+  void FindFirstProcess() {
+    if (first_) return;
+    first_ = NumberIn(status(), "child-pid");
+    if (!first_) return;
+    started_ms_ = RealClock().MonotonicMs();
+    handle_ = OwnedFd(static_cast<int>(::syscall(SYS_pidfd_open, *first_, 0)));
+    if (!killed_) deadline_ms_ = started_ms_ + limits_.wall.count();
+  }
+
+  void CheckTotals() {
+    if (!first_ || killed_ || RealClock().MonotonicMs() < next_look_ms_) return;
+    next_look_ms_ = RealClock().MonotonicMs() + kLookMs;
+    if (MemoryOf(*first_, limits_.memory_bytes) > limits_.memory_bytes)
+      return Kill(SandboxEnd::kMemory);
+    for (const char* folder : {"tmp", "work"}) {
+      if (FilesIn(*first_, folder) > limits_.files) return Kill(SandboxEnd::kFiles);
+    }
+  }
+
+  // Kills the sandbox's first process, with which the kernel ends the whole pid namespace, and
+  // bubblewrap, which waits for it. The first process is named by a handle, because its number may
+  // be another process's by now.
   void Kill(SandboxEnd end) {
     end_ = end;
     killed_ = true;
     deadline_ms_ = RealClock().MonotonicMs() + kDyingMs;
+    if (handle_.get() >= 0) ::syscall(SYS_pidfd_send_signal, handle_.get(), SIGKILL, nullptr, 0);
     ::kill(-pid_, SIGKILL);
   }
 
   const pid_t pid_;
   const SandboxLimits& limits_;
   std::int64_t deadline_ms_;
+  std::optional<pid_t> first_;
+  OwnedFd handle_;  // of the first process
+  std::int64_t started_ms_ = 0;
+  std::int64_t next_look_ms_ = 0;
   bool killed_ = false;
   SandboxEnd end_ = SandboxEnd::kExited;
   std::array<pollfd, 3> ends_;
@@ -195,11 +253,13 @@ Result<SandboxResult> Sandbox::Run(const SandboxRun& run) const {
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Start(options_, run, streams));
   Watch watch(pid, streams, run.limits);
   const bool closed = watch.UntilClosed();
+  const milliseconds wall = watch.wall();
   KillAndReap(pid);
-  if (!closed) return Unavailable("a program in the sandbox could not be killed");
-  SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors())};
+  if (!closed)
+    return Unavailable("the sandbox did not start, or a program in it could not be killed");
+  SandboxResult result{watch.end(), 0, std::move(watch.output()), std::move(watch.errors()), wall};
   if (watch.killed()) return result;
-  const std::optional<int> code = ExitCodeOf(watch.status());
+  const std::optional<int> code = NumberIn(watch.status(), "exit-code");
   if (!code)
     return Unavailable(
         fmt::format("the sandbox did not start: {}", FirstBytes(Trim(result.errors), kShownBytes)));

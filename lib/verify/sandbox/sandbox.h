@@ -6,11 +6,14 @@
 //                `disk_bytes`; nothing else of the machine
 //   seccomp      no sockets, ptrace, mounts, namespaces, or shared or anonymous files in memory
 //                (seccomp.cc)
-//   limits       CPU time, address space, processes, open files and their size; the program cannot
-//                raise them
+//   limits       CPU time, address space, open files and their size of every process, bubblewrap's
+//                included; processes; the program cannot raise them
+//   totals       memory and files of all processes together, measured while they run (usage.cc)
+//   /proc        without the first process, which is bubblewrap's own
 //   inheritance  no environment, no terminal, no descriptor except stdin (a sealed file), stdout
 //                and stderr
-//   termination  past its time or its output, every process in the pid namespace is killed
+//   termination  past its time, its output or a total, every process in the pid namespace is killed
+//                by killing the namespace's first process
 //
 // Sandbox::Open attempts the known escapes and fails if one succeeds or if the machine does not
 // permit namespaces. There is no weaker mode.
@@ -34,8 +37,9 @@ struct SandboxOptions {
 struct SandboxLimits {
   std::int64_t cpu_seconds = 2;           // per process
   std::chrono::milliseconds wall{4000};   // for the whole run
-  std::int64_t memory_bytes = 512 << 20;  // address space per process
+  std::int64_t memory_bytes = 512 << 20;  // address space per process, and memory of all together
   std::int64_t disk_bytes = 16 << 20;     // per file, and for /tmp and /work each
+  std::int64_t files = 4096;              // in /tmp and /work each
   std::size_t output_bytes = 64 << 10;    // for stdout and stderr each
   std::int64_t processes = 16;            // including the sandbox's own three
 };
@@ -52,13 +56,14 @@ struct SandboxRun {
   SandboxLimits limits;
 };
 
-enum class SandboxEnd { kExited, kCpuTime, kWallTime, kOutput };
+enum class SandboxEnd { kExited, kCpuTime, kWallTime, kOutput, kMemory, kFiles };
 
 struct SandboxResult {
   SandboxEnd end = SandboxEnd::kExited;
   int exit_code = 0;   // set if end is kExited; 128 + signal if a signal ended the program
   std::string output;  // stdout, at most output_bytes
   std::string errors;  // stderr, at most output_bytes
+  std::chrono::milliseconds wall{};  // from the start of the program to its end
 };
 
 // Thread-safe.

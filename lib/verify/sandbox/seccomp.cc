@@ -5,6 +5,7 @@
 #include <seccomp.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 
 #include <cerrno>
 #include <cstring>
@@ -57,6 +58,9 @@ bool AddRules(scmp_filter_ctx context) {
     const scmp_arg_cmp has_flag{0, SCMP_CMP_MASKED_EQ, flag, flag};
     if (seccomp_rule_add(context, refuse, SCMP_SYS(clone), 1, has_flag) != 0) return false;
   }
+  // A process that asks for no signal at the death of its parent may outlive it.
+  const scmp_arg_cmp is_death_signal{0, SCMP_CMP_EQ, PR_SET_PDEATHSIG, 0};
+  if (seccomp_rule_add(context, refuse, SCMP_SYS(prctl), 1, is_death_signal) != 0) return false;
   for (const unsigned long request : kTerminalInput) {
     const scmp_arg_cmp is_request{1, SCMP_CMP_MASKED_EQ, 0xffffffffUL, request};
     if (seccomp_rule_add(context, refuse, SCMP_SYS(ioctl), 1, is_request) != 0) return false;

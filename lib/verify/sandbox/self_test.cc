@@ -46,6 +46,11 @@ attempt("mounts", lambda: libc.mount(b"none", b"/tmp", b"tmpfs", 0, None) == 0)
 attempt("traces a process", lambda: libc.ptrace(0, 0, 0, 0) == 0)
 attempt("makes a file in memory", lambda: libc.memfd_create(b"x", 0) >= 0)
 attempt("changes the kernel", lambda: open("/proc/sys/kernel/hostname", "w"))
+attempt("writes to the first process", lambda: open("/proc/1/mem", "r+b"))
+attempt("sees bubblewrap", lambda: any(open("/proc/%s/comm" % p).read() == "bwrap\n"
+                                       for p in os.listdir("/proc") if p.isdigit()
+                                       and os.path.exists("/proc/%s/comm" % p)))
+attempt("outlives its parent", lambda: libc.prctl(1, 0, 0, 0, 0) == 0)
 attempt("has a variable of the environment",
         lambda: bool(set(os.environ) - {"PATH", "HOME", "LANG", "PWD", "LC_CTYPE"}))
 attempt("has a descriptor", lambda: bool([f for f in os.listdir("/proc/self/fd") if int(f) > 3]))
@@ -65,6 +70,23 @@ for pid in children:
 print("done")
 )";
 
+// Holds more memory in twelve processes than one may have.
+constexpr std::string_view kForks = R"(
+import os, time
+for _ in range(12):
+    if os.fork() == 0:
+        held = b"x" * (50 << 20)
+        time.sleep(1000)
+time.sleep(1000)
+)";
+
+constexpr std::string_view kManyFiles = R"(
+import time
+for i in range(225000):
+    open("/work/%d" % i, "w").close()
+time.sleep(1000)
+)";
+
 // Returns "pid:[4026531836]" for each kind of namespace that the sandbox must not share. Empty if
 // /proc does not show them.
 std::vector<std::string> OwnNamespaces() {
@@ -82,6 +104,20 @@ std::vector<std::string> OwnNamespaces() {
 Status Refuse(const std::string& what) {
   return FailedPrecondition("the sandbox does not hold: " + what +
                             "; code is not scored on this machine");
+}
+
+// Tries what the limits of a process do not bound.
+Status TestTotals(const Sandbox& sandbox, const std::string& python) {
+  const SandboxLimits limits{
+      .cpu_seconds = 10, .wall = std::chrono::milliseconds(30000), .memory_bytes = 128 << 20};
+  const auto end = [&](std::string_view program) {
+    const auto run = sandbox.Run({{python, "-I", "-c", std::string(program)}, {}, {}, limits});
+    return run.ok() ? run->end : SandboxEnd::kExited;
+  };
+  if (end(kForks) != SandboxEnd::kMemory)
+    return Refuse("the memory of all processes together is not bounded");
+  if (end(kManyFiles) != SandboxEnd::kFiles) return Refuse("the number of files is not bounded");
+  return OkStatus();
 }
 
 }  // namespace
@@ -109,7 +145,7 @@ Status TestSandbox(const Sandbox& sandbox, const std::string& python) {
   const Result<SandboxResult> flooded = sandbox.Run({{"/usr/bin/yes"}, {}, {}, patient});
   if (!flooded.ok() || flooded->end != SandboxEnd::kOutput)
     return Refuse("a flood of output is not ended");
-  return OkStatus();
+  return TestTotals(sandbox, python);
 }
 
 }  // namespace buttress

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Training through a vLLM server, and its log-probs beside the learner's.
 #
-#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3]     without an argument: all
+#   tests/run.sh --with vllm [float32 | bfloat16 | qwen3 | restarts]     without an argument: all
 #
 # float32 trains 20 steps of the quickstart's task at temperature 0.7, bfloat16 six, and qwen3 ten
-# of a model of that family, in float32. Logs and runs are in runs/with-vllm/.
+# of a model of that family, in float32. restarts trains with two servers, kills one, then the
+# other, then both (SIGKILL), and starts them again each time. Logs and runs are in runs/with-vllm/.
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -14,7 +15,7 @@ data=runs/quickstart-data
 cold=$data/cold
 out=runs/with-vllm
 start_seconds=900
-parts=${1:-float32 bfloat16 qwen3}
+parts=${1:-float32 bfloat16 qwen3 restarts}
 
 say() { printf 'with-vllm: %s (%d s)\n' "$*" "$SECONDS"; }
 fail() { printf 'with-vllm: %s\n' "$*" >&2; exit 1; }
@@ -31,7 +32,12 @@ stop_servers() {
   done
   servers=()
 }
-trap stop_servers EXIT
+launch=
+stop_all() {
+  [ -z "$launch" ] || kill -TERM "$launch" 2>/dev/null || true
+  stop_servers
+}
+trap stop_all EXIT
 
 # Starts a server in its own process group; wait_server waits until it answers.
 start_server() { # NAME PORT DTYPE FLAG...
@@ -41,7 +47,7 @@ start_server() { # NAME PORT DTYPE FLAG...
     OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 VLLM_NO_USAGE_STATS=1 \
     setsid "$vllm/bin/vllm" serve "$root/$cold" --served-model-name policy \
     --host 127.0.0.1 --port "$port" --dtype "$dtype" --max-model-len 64 --enforce-eager "$@" \
-    >"$out/$name.log" 2>&1 &
+    >>"$out/$name.log" 2>&1 &
   servers+=($!)
 }
 
@@ -145,10 +151,88 @@ in_qwen3() {
   python3 "$here/check_run.py" $out qwen3
 }
 
+# Starts the server a or b of the part restarts, at its port.
+start_one() { # NAME
+  VLLM_API_KEY=$(cat $out/key) start_server "restarts-$1" "${ports[$1]}" float32 \
+    --generation-config vllm --logprobs-mode processed_logprobs --api-server-count 1
+  group[$1]=${servers[-1]}
+}
+
+step_now() {
+  tail -n 1 "$run/steps.jsonl" 2>/dev/null | sed -E 's/^\{"step":([0-9]+).*/\1/' || true
+}
+
+launched() { kill -0 "$launch" 2>/dev/null; }
+
+# Waits until the run is `more` steps further, and says how long that took.
+wait_steps() { # MORE WHAT
+  local from since=$SECONDS
+  from=$(step_now)
+  until [ "$(step_now)" -ge $((${from:-0} + $1)) ] 2>/dev/null; do
+    launched || fail "the run ended $2; see $out/launch-restarts.log"
+    [ $((SECONDS - since)) -lt $start_seconds ] || fail "no $1 steps in $start_seconds s $2"
+    sleep 0.5
+  done
+  say "step $(step_now): $1 steps in $((SECONDS - since)) s $2"
+}
+
+serving() { # NAME
+  curl -sf -m 5 "http://$(cat "$run/workers/w0.metrics")/metrics" |
+    grep "^buttress_worker_server_serving{.*:${ports[$1]}\"} 1" >/dev/null
+}
+
+kill_and_restart() { # NAME...
+  local name since
+  for name in "$@"; do kill -KILL -- "-${group[$name]}"; done
+  say "step $(step_now): killed $*"
+  # The one that is left samples alone.
+  [ $# -eq 2 ] || wait_steps 2 "without $1"
+  for name in "$@"; do start_one "$name"; done
+  for name in "$@"; do wait_server "restarts-$name" "${ports[$name]}" "${group[$name]}"; done
+  since=$SECONDS
+  for name in "$@"; do
+    until serving "$name"; do
+      launched || fail "the run ended while $name was down; see $out/launch-restarts.log"
+      [ $((SECONDS - since)) -lt 120 ] || fail "$name does not serve 120 s after its start"
+      sleep 0.5
+    done
+  done
+  say "step $(step_now): $* serve again $((SECONDS - since)) s after they answered"
+  wait_steps 2 "with both"
+}
+
+in_restarts() {
+  declare -gA ports group
+  run=$out/run-restarts
+  local name host=http://127.0.0.1
+  for name in a b; do
+    ports[$name]=$(free_port)
+    start_one $name
+  done
+  for name in a b; do wait_server restarts-$name "${ports[$name]}" "${group[$name]}"; done
+  say "training with two servers"
+  "$bin/buttress" launch configs/vllm.yaml --fresh --no-eval --set "local.out=$run" \
+    --set "run.model.path=$cold" --set run.batch.max_age=0 --set run.model.dtype=float32 \
+    --set run.steps=60 \
+    --set "local.worker.vllm.servers=[$host:${ports[a]},$host:${ports[b]}]" \
+    --set local.worker.vllm.api_key_file=$out/key >"$out/launch-restarts.log" 2>&1 &
+  launch=$!
+  wait_steps 3 "with both"
+  kill_and_restart a
+  kill_and_restart b
+  kill_and_restart a b
+  curl -sf "http://$(cat "$run/workers/w0.metrics")/metrics" | grep '^buttress_worker_server_' \
+    >"$out/servers.txt"
+  wait "$launch" || fail "the run failed; see $out/launch-restarts.log"
+  stop_servers
+  "$bin/buttress" ledger audit "$run"
+  python3 "$here/check_restarts.py" $out
+}
+
 for part in $parts; do
   case $part in
-    float32 | bfloat16 | qwen3) ;;
-    *) fail "'$part' is no part; expected float32, bfloat16 or qwen3" ;;
+    float32 | bfloat16 | qwen3 | restarts) ;;
+    *) fail "'$part' is no part; expected float32, bfloat16, qwen3 or restarts" ;;
   esac
 done
 "$root/deploy/build.sh" release buttress coordinator rollout_worker learner vllm_oracle_test

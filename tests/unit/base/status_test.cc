@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "lib/base/nothing_to_learn.h"
 #include "lib/base/out_of_memory.h"
 
 namespace buttress {
@@ -34,6 +35,8 @@ TEST(StatusTest, ExitCodesTellWhetherARestartHelps) {
   EXPECT_EQ(ExitCode(Unavailable("x")), 3);
   EXPECT_EQ(ExitCode(DataLoss("x")), 4);
   EXPECT_EQ(ExitCode(ResourceExhausted("the disk is full")), 3);
+  EXPECT_EQ(ExitCode(NothingToLearn("no verdict").Annotate("step 3")), 5);
+  EXPECT_EQ(ExitCode(FailedPrecondition("another run holds the folder")), 3);
   EXPECT_EQ(ExitCode(OutOfMemory("8 GiB").Annotate("step 3")), 6);
 }
 

@@ -44,6 +44,12 @@ TEST(ParseGroupsTest, ReadsEveryField) {
   EXPECT_TRUE(batch->unread.empty());
 }
 
+TEST(ParseGroupsTest, DeepJsonIsAnErrorOfItsLine) {
+  const std::string deep = std::string(200000, '[') + std::string(200000, ']');
+  EXPECT_THAT(ErrorOf("{\"rewards\": [1]}\n{\"rewards\": " + deep + "}"),
+              HasSubstr("g.jsonl:2: nested deeper than 64"));
+}
+
 TEST(ParseGroupsTest, RewardsAreEnough) {
   const auto batch = ParseGroups("\n{\"rewards\": [1, 0]}\r\n", "g.jsonl");
   ASSERT_TRUE(batch.ok()) << batch.status().message();

@@ -80,6 +80,30 @@ TEST(LoadTest, BrokenRulesAreListedTogether) {
               HasSubstr("run.deterministic = true: needs run.batch.max_age: 0"));
 }
 
+TEST(LoadTest, SamplesOfATruncatedDistributionAreRefused) {
+  EXPECT_THAT(ErrorOf(kGood, {"run.sampling.top_p=0.95"}),
+              HasSubstr("run.sampling.top_p = 0.95: 1 (off): the learner trains the whole"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.sampling.top_k=20"}),
+              HasSubstr("run.sampling.top_k = 20: 0 (off): the learner trains the whole"));
+}
+
+TEST(LoadTest, ADeterministicRunNeedsAnEngineWithEqualBits) {
+  std::vector<std::string> set = {"run.deterministic=true", "run.batch.max_age=0"};
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("needs local.worker.batch_invariant: true"));
+  set.push_back("local.worker.engine=vllm");
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("needs local.worker.engine: embedded"));
+  set.back() = "local.worker.batch_invariant=true";
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+}
+
+TEST(LoadTest, LengthIsPunishedOnce) {
+  const std::string cache = "run.algorithm.overlong.cache=16";
+  const std::vector<std::string> both = {cache, "run.reward.verifier=math + 0.5 * overlong",
+                                         "run.reward.length.overlong_tokens=64"};
+  EXPECT_THAT(ErrorOf(kGood, both), HasSubstr("verifier overlong in run.reward punishes already"));
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", {cache}).ok());
+}
+
 TEST(LoadTest, UnknownNamesAreAnsweredWithASuggestionAndTheChoices) {
   const std::string error = ErrorOf(
       "run:\n  data: {prompts: p}\n  model: {path: m}\n  algorithm:\n    advantage: gpro\n    "
@@ -178,7 +202,7 @@ TEST(LoadTest, APortBeyondLoopbackNeedsCertificateAndToken) {
         << address;
     EXPECT_TRUE(
         ParseRunConfig(kGood, "b.yaml",
-                       {listen, "local.security={certificate: c, key: k, ca: a, token_file: t}"})
+                       {listen, "local.security={certificate: c, key: k, ca: a, tokens: t}"})
             .ok());
   }
   for (const char* port : {"coordinator.metrics", "worker.listen", "worker.metrics",
@@ -192,11 +216,9 @@ TEST(LoadTest, APortBeyondLoopbackNeedsCertificateAndToken) {
 TEST(LoadTest, SecurityIsCompleteOrAbsent) {
   EXPECT_THAT(
       ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a}"}),
-      HasSubstr(
-          "local.security.token_file = : certificate, key, ca and token_file belong together"));
+      HasSubstr("local.security.tokens = : certificate, key, ca and tokens belong together"));
   EXPECT_THAT(
-      ErrorOf(kGood,
-              {"local.security={certificate: c, key: k, ca: a, token_file: t, insecure: true}"}),
+      ErrorOf(kGood, {"local.security={certificate: c, key: k, ca: a, tokens: t, insecure: true}"}),
       HasSubstr("take out one or the other"));
   EXPECT_THAT(ErrorOf(kGood, {"local.security.name=run"}),
               HasSubstr("local.security.name = run: is for TLS"));

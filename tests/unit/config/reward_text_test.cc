@@ -45,7 +45,19 @@ TEST(RewardTextTest, UnknownVerifiersAreRefusedWithTheKnownNames) {
   EXPECT_THAT(error, HasSubstr("run.reward.second.verifier = exakt: verifier 'exakt' is unknown"));
   EXPECT_THAT(ParseReward({"run.reward.verifier=math + x * format"}).status().message(),
               HasSubstr("'x' is not a weight"));
+  EXPECT_THAT(ParseReward({"run.reward.verifier=math + 1e308 * format"}).status().message(),
+              HasSubstr("'1e308' is not a weight"));
   EXPECT_TRUE(ParseReward({"run.reward.verifier=python:f.py:g - 0.5 * overlong"}).ok());
+}
+
+TEST(RewardTextTest, TimeLimitsOfCodeThatContradictEachOtherAreRefused) {
+  const std::string code = "run.reward.verifier=code + 0.1 * format";
+  EXPECT_THAT(ParseReward({code, "run.reward.code.wall_ms=6000"}).status().message(),
+              HasSubstr("run.reward.code.wall_ms = 6000: at most timeout_ms, which is 5000"));
+  EXPECT_THAT(ParseReward({code, "run.reward.code.cpu_seconds=5"}).status().message(),
+              HasSubstr("run.reward.code.cpu_seconds = 5: at most code.wall_ms, which is 4000"));
+  EXPECT_TRUE(ParseReward({code}).ok());
+  EXPECT_TRUE(ParseReward({"run.reward.timeout_ms=1000"}).ok()) << "no program is run";
 }
 
 }  // namespace

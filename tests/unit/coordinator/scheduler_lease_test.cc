@@ -88,6 +88,23 @@ TEST(SchedulerLease, AnExchangeRenewsTheLeasesOfTheWorker) {
   EXPECT_EQ(rig.scheduler.NextExpiryMs(), 1190);
 }
 
+TEST(SchedulerLease, ALeaseThatIsRenewedWithoutEndEndsAtItsLimit) {
+  SchedulerOptions options = SmallRun();
+  options.lease_limit_ms = 250;
+  auto rig = SchedulerRig::Started(options);
+  rig.Admit();
+  const LeaseRef wedged = rig.Exchange(1).leases.front().ref;
+  for (const std::int64_t passed_ms : {80, 80, 80}) {
+    rig.now_ms += passed_ms;
+    rig.scheduler.Expire(rig.now_ms, rig.changes);
+    EXPECT_THAT(rig.Exchange(0, {wedged}).revoked, IsEmpty());
+  }
+  rig.now_ms += 20;
+  rig.scheduler.Expire(rig.now_ms, rig.changes);
+  EXPECT_THAT(rig.Exchange(0, {wedged}).revoked, ElementsAre(wedged));
+  EXPECT_EQ(rig.scheduler.events().leases_expired, 1);
+}
+
 TEST(SchedulerLease, AGroupThatFailsTooOftenIsDroppedAsPoisonAndReplaced) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();

@@ -121,7 +121,7 @@ class SchedulerRig {
   }
 
   void StartLearner(const PolicyVersion& checkpoint) {
-    const Result<LearnerStart> start = scheduler.RegisterLearner(checkpoint, 1, changes);
+    const Result<LearnerStart> start = scheduler.RegisterLearner(checkpoint, 1, "", changes);
     BUTTRESS_CHECK(start.ok(), start.status().ToString());
     epoch = start->learner_epoch;
     Commit();

@@ -11,13 +11,17 @@
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "coordinator/coordinator.h"
+#include "lib/base/digest.h"
 #include "lib/base/file.h"
+#include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/ledger/reader.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/weights/manifest_wire.h"
 #include "tests/support/byte_tokenizer.h"
+#include "tests/support/lies.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -89,18 +93,27 @@ class ServiceTest : public testing::Test {
     auto response = client_.RegisterLearner(request);
     EXPECT_TRUE(response.ok()) << response.status().ToString();
     epoch_ = response->learner_epoch();
+    secret_ = response->learner_secret();
     return *response;
   }
 
-  Status Announce(std::uint64_t step) {
+  v1::AnnounceWeightsRequest Announcement(std::uint64_t step) const {
+    WeightManifest manifest;
+    manifest.version = {epoch_, step, ""};
+    manifest.files = {{"model.safetensors", 100 + step, Sha256Of("weights")}};
+    manifest.tensors = {{"w", "F32", {25}, "model.safetensors", 0, 100}};
+    manifest.folder = "/weights";
+    manifest.version.digest = ManifestDigest(manifest);
     v1::AnnounceWeightsRequest request;
     request.set_learner_epoch(epoch_);
-    v1::PolicyVersion& version = *request.mutable_manifest()->mutable_version();
-    version.set_learner_epoch(epoch_);
-    version.set_step(step);
-    version.set_digest(std::string(32, static_cast<char>('a' + step)));
-    request.mutable_manifest()->set_folder("/weights");
-    version_ = {epoch_, step, version.digest()};
+    request.set_learner_secret(secret_);
+    *request.mutable_manifest() = ManifestToProto(manifest);
+    return request;
+  }
+
+  Status Announce(std::uint64_t step) {
+    const v1::AnnounceWeightsRequest request = Announcement(step);
+    version_ = {epoch_, step, request.manifest().version().digest()};
     return client_.AnnounceWeights(request);
   }
 
@@ -132,6 +145,8 @@ class ServiceTest : public testing::Test {
     for (int i = 0; i < kCompletions; ++i) {
       Completion completion;
       completion.index = i;
+      completion.sampling = *FromProto(lease.sampling());
+      completion.sampling.seed = MixSeed(completion.sampling.seed, static_cast<std::uint64_t>(i));
       completion.token_ids = {7, 8, 9};
       completion.logprobs = {-0.5F, -1.0F, -0.25F};
       completion.segments = {{0, version_}};
@@ -177,6 +192,7 @@ class ServiceTest : public testing::Test {
   Status Commit(std::uint64_t step) {
     v1::CommitRequest request;
     request.set_learner_epoch(epoch_);
+    request.set_learner_secret(secret_);
     request.set_step(step);
     request.mutable_version()->set_learner_epoch(epoch_);
     request.mutable_version()->set_step(step);
@@ -186,6 +202,7 @@ class ServiceTest : public testing::Test {
   Status Checkpoint(std::uint64_t step) {
     v1::CheckpointedRequest request;
     request.set_learner_epoch(epoch_);
+    request.set_learner_secret(secret_);
     request.set_step(step);
     request.set_digest(std::string(32, 'c'));
     return client_.Checkpointed(request);
@@ -222,6 +239,7 @@ class ServiceTest : public testing::Test {
   std::unique_ptr<Coordinator> coordinator_;
   CoordinatorClient client_{{"", JoinPath(folder_.path(), "run/coordinator.address"), 10000}};
   std::uint64_t epoch_ = 0;
+  std::string secret_;
   PolicyVersion version_;
 };
 
@@ -383,7 +401,9 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
   const auto leases = Lease(1);
   ASSERT_EQ(leases.size(), 1U);
   Group group = Sample(leases.front());
-  group.completions.front().extracted_answer.assign(2 * kChunkBytes + 1, 'x');
+  constexpr std::size_t kTokens = kChunkBytes / 2;  // at 5 bytes each
+  group.completions.front().token_ids.assign(kTokens, 7);
+  group.completions.front().logprobs.assign(kTokens, -0.5F);
   EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
   FillBatch();
   const auto plan = Plan(1);
@@ -391,6 +411,51 @@ TEST_F(ServiceTest, ALargeGroupArrivesInChunksAndComesBackWhole) {
   const auto groups = Fetch(plan->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   EXPECT_EQ(groups->front(), group);
+}
+
+TEST_F(ServiceTest, ALieIsRefusedAndTheTruthIsStillAccepted) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  for (const Lie& lie : kLies) {
+    Group group = Sample(leases.front());
+    lie.tell(group);
+    const auto result = Submit(leases.front(), group);
+    EXPECT_EQ(result.status().code(), StatusCode::kInvalidArgument) << lie.what;
+  }
+  EXPECT_EQ(GroupsByState()["ready"], 0U);
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, ALieIsRefusedAfterARestartToo) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  Restart();
+  Group group = Sample(leases.front());
+  kLies[0].tell(group);
+  EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, IdleStreamsHoldNoMemoryThatOthersNeed) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
+  const IdleStreams idle(*stub, 8);
+  // A header that has been read is answered by nothing, so another call shows that it has been.
+  ASSERT_TRUE(client_.GetRunStatus().ok());
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, NamesAndListsOfAWorkerAreBounded) {
+  Begin();
+  const std::string hash = RunConfigHash(config_);
+  EXPECT_EQ(Join("w0\nforged=1", hash).status().code(), StatusCode::kInvalidArgument);
+  auto request = ExchangeOf("w0", 0);
+  for (int i = 0; i < 70000; ++i) request.add_held()->set_group_id(1000000);
+  EXPECT_EQ(client_.Exchange(request).status().code(), StatusCode::kInvalidArgument);
 }
 
 TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
@@ -430,8 +495,104 @@ TEST_F(ServiceTest, AnotherConfigurationIsRefusedWithBothHashes) {
   EXPECT_EQ(client_.RegisterLearner(request).status().code(), StatusCode::kFailedPrecondition);
 }
 
+TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesNothing) {
+  Begin();
+  FillBatch();
+  ASSERT_TRUE(Plan(1)->has_plan());
+  const std::string secret = secret_;
+  EXPECT_EQ(secret.size(), 32U);
+  for (const std::string& guess : {std::string(), std::string(32, 'x'), secret.substr(0, 31)}) {
+    secret_ = guess;
+    EXPECT_EQ(Commit(1).code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(Announce(0).code(), StatusCode::kPermissionDenied);
+    EXPECT_EQ(Checkpoint(0).code(), StatusCode::kPermissionDenied);
+    EXPECT_THAT(Commit(1).message(), HasSubstr("not the secret that RegisterLearner gave"));
+  }
+  EXPECT_EQ(client_.GetRunStatus()->step(), 0U);
+  secret_ = secret;
+  Restart();
+  EXPECT_TRUE(Commit(1).ok()) << "the secret outlives a restart of the coordinator";
+  StartLearner();
+  EXPECT_NE(secret_, secret);
+  secret_ = secret;
+  EXPECT_EQ(Checkpoint(0).code(), StatusCode::kPermissionDenied) << "that of an earlier job";
+}
+
+TEST_F(ServiceTest, WeightsThatNoWorkerCouldLoadAreNotAnnounced) {
+  Begin();
+  TrainStep(1);
+  const auto refusal = [&](const auto& change) {
+    v1::AnnounceWeightsRequest request = Announcement(1);
+    change(*request.mutable_manifest());
+    const Status status = client_.AnnounceWeights(request);
+    EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
+    return status.message();
+  };
+  using Manifest = v1::WeightManifest;
+  EXPECT_THAT(refusal([](Manifest& m) { m.mutable_version()->set_digest(std::string(32, 'a')); }),
+              HasSubstr("its files and tensors have"));
+  EXPECT_THAT(refusal([](Manifest& m) { m.mutable_files(0)->set_bytes(99); }), HasSubstr("bytes"));
+  EXPECT_THAT(refusal([](Manifest& m) { m.set_total_bytes(7); }), HasSubstr("total_bytes is 7"));
+  EXPECT_THAT(refusal([](Manifest& m) { m.clear_files(); }), HasSubstr("no files"));
+  EXPECT_THAT(refusal([](Manifest& m) { m.mutable_files(0)->set_name("../x"); }),
+              HasSubstr("plain file name"));
+  EXPECT_EQ(client_.AnnounceWeights(Announcement(2)).code(), StatusCode::kFailedPrecondition)
+      << "a version of a step that is not committed";
+  EXPECT_EQ(client_.GetRunStatus()->version().step(), 1U);
+}
+
 TEST_F(ServiceTest, AnUnknownWorkerMustRegister) {
   EXPECT_EQ(client_.Exchange(ExchangeOf("stranger", 1)).status().code(), StatusCode::kNotFound);
+}
+
+TEST_F(ServiceTest, AnOrderIsToldToItsWorkerShownAndKept) {
+  Begin();
+  v1::OrderWorkerRequest order;
+  order.set_worker_id("w0");
+  order.set_order(v1::WORKER_ORDER_DRAIN);
+  order.set_reason("new driver");
+  const auto given = client_.OrderWorker(order);
+  ASSERT_TRUE(given.ok()) << given.status().ToString();
+  EXPECT_EQ(given->worker().order(), v1::WORKER_ORDER_DRAIN);
+  auto exchange = ExchangeOf("w0", 4);
+  exchange.set_wait_ms(kHoldMs);
+  const auto told = client_.Exchange(exchange);
+  ASSERT_TRUE(told.ok());
+  EXPECT_EQ(told->order(), v1::WORKER_ORDER_DRAIN);
+  EXPECT_EQ(told->leases_size(), 0);
+  Restart();
+  const auto status = client_.GetRunStatus();
+  ASSERT_EQ(status->workers_size(), 1);
+  EXPECT_FALSE(status->workers(0).registered());
+  EXPECT_EQ(status->workers(0).order_reason(), "new driver");
+  order.set_worker_id("w9");
+  EXPECT_THAT(client_.OrderWorker(order).status().ToString(),
+              testing::AllOf(HasSubstr("NOT_FOUND"), HasSubstr("known workers: w0")));
+  order.set_reason(std::string(1025, 'x'));
+  EXPECT_EQ(client_.OrderWorker(order).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(ServiceTest, AStopEndsWithTheCheckpointOfTheLearner) {
+  Begin();
+  TrainStep(1);
+  v1::StopRunRequest request;
+  const auto asked = client_.StopRun(request);
+  ASSERT_TRUE(asked.ok()) << asked.status().ToString();
+  EXPECT_EQ(asked->run_state(), v1::RUN_STATE_STOPPING);
+  EXPECT_EQ(asked->step(), 1U);
+  EXPECT_TRUE(Lease(4).empty());
+  const auto plan = Plan(2);
+  EXPECT_EQ(plan->run_state(), v1::RUN_STATE_STOPPING);
+  EXPECT_FALSE(plan->has_plan());
+  EXPECT_FALSE(coordinator_->stopped());
+  ASSERT_TRUE(Checkpoint(1).ok());
+  const auto done = client_.StopRun(request);
+  EXPECT_EQ(done->run_state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(done->checkpoint_step(), 1U);
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->run_state(), v1::RUN_STATE_STOPPED);
+  EXPECT_TRUE(coordinator_->stopped());
+  Restart();
+  EXPECT_EQ(client_.GetRunStatus()->run_state(), v1::RUN_STATE_RUNNING) << "a start resumes";
 }
 
 TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {

@@ -59,6 +59,28 @@ TEST(CauseTest, TwoEqualRewardsWithoutAHistoryAreUnknown) {
   EXPECT_EQ(Named(group), Cause::kUnknown);
 }
 
+TEST(CauseTest, AFirstVisitIsJudgedByTheDifficultyOfItsSource) {
+  // Prompts at 1/2: eight of eight are luck, whatever eight of eight would say alone.
+  std::vector<GroupTrials> groups;
+  for (int correct = 2; correct <= 6; ++correct)
+    groups.resize(groups.size() + 100, {{}, {static_cast<double>(correct), 8}});
+  GroupContext context = Ordinary();
+  context.difficulty = Difficulty::Fit(groups);
+  const Diagnosis lucky = Diagnose(Constant(1), context, kRules);
+  EXPECT_EQ(lucky.cause, Cause::kUnknown);
+  EXPECT_NE(lucky.evidence.find("P(chance) 0.9"), std::string::npos) << lucky.evidence;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kUnknown);
+  context.past_correct = context.past_scored = 64;  // it was always solved before
+  EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
+}
+
+TEST(CauseTest, ASourceThatWasNeverRightHasABrokenVerifierBeforeHardPrompts) {
+  GroupContext context = Ordinary();
+  context.never_right = 256;
+  EXPECT_EQ(Named(Constant(0), context), Cause::kVerifierConstant);
+  EXPECT_EQ(Named(Constant(1), context), Cause::kTooEasy);
+}
+
 TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
   GroupContext context = Ordinary();
   context.lowest = -1;
@@ -70,10 +92,11 @@ TEST(CauseTest, RewardsOfMinusOneAndOneAreHardAndEasy) {
 TEST(CauseTest, RewardsThatDifferByRoundingAreFloatNoise) {
   GroupFacts group = Constant(0.7);
   group.completions[3].raw_reward = static_cast<double>(0.7F);
-  EXPECT_TRUE(HasNoSignal(group, kRules));
+  EXPECT_TRUE(HasNoSignal(group));
+  EXPECT_TRUE(DiffersByRounding(group));
   EXPECT_EQ(Named(group), Cause::kFloatNoise);
   group.completions[3].raw_reward = 0.7001;
-  EXPECT_FALSE(HasNoSignal(group, kRules));
+  EXPECT_FALSE(HasNoSignal(group));
 }
 
 TEST(CauseTest, HalfOfAGroupWithoutAVerdictIsUnscorable) {

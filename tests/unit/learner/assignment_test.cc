@@ -94,6 +94,40 @@ TEST_F(AssignmentTest, UnscorableCompletionsAreInNoLossAndNoDenominator) {
   EXPECT_EQ(summary.unscorable, 1);
 }
 
+TEST_F(AssignmentTest, MaskingAndReplacingLeaveTheRatesOverDrawnGroupsAlone) {
+  plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {0, 0, 0, 0}}});
+  options.algorithm.advantage = Estimator::kAGrae;
+  const auto all = Assign();
+  options.mask_zero_variance = true;
+  const auto masked = Assign();
+  plan = MakePlan({{10, {1, 0, 0, 0}}});
+  plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
+  plan.collapse.step.Add(CollapseClass::kAllWrong);
+  const auto replaced = Assign();
+  ASSERT_TRUE(all.ok() && masked.ok() && replaced.ok());
+  EXPECT_GT(all->advantages[0], 0);
+  EXPECT_NEAR(masked->advantages[0], all->advantages[0], 1e-12);
+  EXPECT_NEAR(replaced->advantages[0], all->advantages[0], 1e-12);
+}
+
+TEST_F(AssignmentTest, TheEffectiveRateCountsGroupsThatTeachNothingAfterEverything) {
+  plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {1, 1, 1, 1}}, {13, {1, 1, 0, 0}}});
+  plan.collapse.cumulative = plan.collapse.step;
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.groups, 4);
+  EXPECT_EQ(summary.groups_without_advantage, 2);
+  EXPECT_EQ(summary.near_collapse, 1);
+  EXPECT_EQ(summary.comparable_groups, 4);
+  options.mask_zero_variance = true;
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.groups_without_advantage, 2);
+  options.mask_zero_variance = false;
+  options.algorithm.advantage = Estimator::kAvspo;
+  options.algorithm.avspo.mode = AvspoMode::kOpposite;
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.groups_without_advantage, 0);  // ACR 0.5 opens the gate
+}
+
 TEST_F(AssignmentTest, OnlyAnEstimatorThatReadsComponentsNeedsThem) {
   EXPECT_TRUE(Assign().ok());
   options.algorithm.advantage = Estimator::kGdpo;

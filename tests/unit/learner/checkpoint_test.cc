@@ -28,7 +28,7 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
 
   // An optimizer that has made two updates.
   static AdamW Worn(const NamedTensors& parameters) {
-    AdamW optimizer(parameters, OptimConfig(), 1);
+    AdamW optimizer({{"unit", parameters}}, OptimConfig(), 1);
     for (int i = 0; i < 2; ++i) {
       std::vector<at::Tensor> gradients;
       for (const auto& [name, tensor] : parameters)
@@ -71,7 +71,7 @@ TEST_P(CheckpointTest, LoadRestoresTheSameBits) {
   ASSERT_TRUE(written.ok()) << written.status().ToString();
 
   const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer(loaded, OptimConfig(), 1);
+  AdamW loaded_optimizer({{"unit", loaded}}, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.ok() && state->has_value()) << state.status().ToString();
   EXPECT_TRUE(**state == *written);
@@ -90,7 +90,7 @@ TEST_P(CheckpointTest, LoadSkipsATruncatedCheckpoint) {
   std::filesystem::resize_file(Path(10, "optimizer.safetensors"),
                                std::filesystem::file_size(Path(10, "optimizer.safetensors")) - 1);
   const NamedTensors loaded = Parameters(2);
-  AdamW loaded_optimizer(loaded, OptimConfig(), 1);
+  AdamW loaded_optimizer({{"unit", loaded}}, OptimConfig(), 1);
   const auto state = store.Load(loaded, loaded_optimizer);
   ASSERT_TRUE(state.ok() && state->has_value()) << state.status().ToString();
   EXPECT_EQ((*state)->step, 5);
@@ -125,7 +125,7 @@ TEST_P(CheckpointTest, LoadIgnoresTheRestOfAnInterruptedSave) {
   ASSERT_TRUE(MakeFolders(JoinPath(folder, "part")).ok());
   CheckpointStore store(folder);
   const NamedTensors parameters = Parameters(1);
-  AdamW optimizer(parameters, OptimConfig(), 1);
+  AdamW optimizer({{"unit", parameters}}, OptimConfig(), 1);
   const auto state = store.Load(parameters, optimizer);
   ASSERT_TRUE(state.ok()) << state.status().ToString();
   EXPECT_FALSE(state->has_value());

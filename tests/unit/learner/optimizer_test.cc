@@ -65,7 +65,7 @@ TEST(AdamWTest, FollowsThePaperInFloat32AndDecaysMatricesOnly) {
   const auto golden = Golden();
   ASSERT_TRUE(golden.is_object());
   const NamedTensors parameters = StartParameters(at::kFloat);
-  AdamW optimizer(parameters, ConfigOf(golden), 1);
+  AdamW optimizer({{"unit", parameters}}, ConfigOf(golden), 1);
   RunGolden(optimizer, parameters, golden);
   EXPECT_EQ(optimizer.steps(), 5);
   ExpectNear(parameters[0].second, golden["matrix"]["values"], 2e-6);
@@ -79,7 +79,7 @@ TEST(AdamWTest, MastersFollowThePaperAndParametersAreTheirRoundedCopies) {
   const auto golden = Golden();
   ASSERT_TRUE(golden.is_object());
   const NamedTensors parameters = StartParameters(at::kBFloat16);
-  AdamW optimizer(parameters, ConfigOf(golden), 1);
+  AdamW optimizer({{"unit", parameters}}, ConfigOf(golden), 1);
   RunGolden(optimizer, parameters, golden);
   ExpectNear(StateOf(optimizer, "master.matrix"), golden["matrix"]["values"], 2e-6);
   ExpectNear(StateOf(optimizer, "master.vector"), golden["vector"]["values"], 2e-6);
@@ -94,7 +94,7 @@ TEST(AdamWTest, StochasticRoundingStaysWithinTheStepsOfBFloat16) {
   OptimConfig config = ConfigOf(golden);
   config.precision = OptimPrecision::kStochastic;
   const NamedTensors parameters = StartParameters(at::kBFloat16);
-  AdamW optimizer(parameters, config, 1);
+  AdamW optimizer({{"unit", parameters}}, config, 1);
   RunGolden(optimizer, parameters, golden);
   EXPECT_EQ(StateOf(optimizer, "second.vector").scalar_type(), at::kBFloat16);
   EXPECT_EQ(optimizer.state().size(), 4u);
@@ -111,7 +111,7 @@ at::Tensor ChangeAfterUpdates(at::ScalarType dtype, OptimPrecision precision) {
   const NamedTensors parameters = {{"w", start.to(dtype, false, /*copy=*/true)}};
   OptimConfig config;
   config.precision = precision;
-  AdamW optimizer(parameters, config, 1);
+  AdamW optimizer({{"unit", parameters}}, config, 1);
   for (int i = 0; i < 100; ++i) optimizer.Step({(direction + at::randn({kValues})) * 1e-3}, 1e-6);
   const bool masters = dtype != at::kFloat && precision == OptimPrecision::kFp32Master;
   const at::Tensor& end = masters ? StateOf(optimizer, "master.w") : parameters[0].second;
@@ -141,11 +141,31 @@ TEST(AdamWTest, TheSecondMomentDecaysWithoutGradients) {
     OptimConfig config;
     config.beta2 = 0.999;
     config.precision = precision;
-    AdamW optimizer(parameters, config, 1);
+    AdamW optimizer({{"unit", parameters}}, config, 1);
     StateOf(optimizer, "second.w").fill_(1e-6);
     for (int i = 0; i < 2000; ++i) optimizer.Step({at::zeros({4096})}, 0);
     const double left = StateOf(optimizer, "second.w").to(at::kDouble).mean().item<double>() / 1e-6;
     EXPECT_NEAR(left, std::pow(0.999, 2000), 0.005) << ChoiceName(precision);
+  }
+}
+
+// The keys of stochastic rounding are those of the parameters in the model, not in their unit.
+TEST(AdamWTest, UnitsDoNotChangeAnUpdate) {
+  for (const auto precision : {OptimPrecision::kFp32Master, OptimPrecision::kStochastic}) {
+    OptimConfig config;
+    config.precision = precision;
+    std::vector<at::Tensor> results;
+    for (const bool several : {false, true}) {
+      NamedTensors parameters = StartParameters(at::kBFloat16);
+      std::vector<ParameterUnit> units = {{"all", parameters}};
+      if (several) units = {{"first", {parameters[0]}}, {"second", {parameters[1]}}};
+      AdamW optimizer(units, config, 1);
+      for (int i = 0; i < 20; ++i) optimizer.Step({at::ones({2, 3}), -at::ones({3})}, 1e-3);
+      results.push_back(at::cat({parameters[0].second.flatten(), parameters[1].second}));
+    }
+    EXPECT_TRUE(at::equal(results[0], results[1])) << ChoiceName(precision);
+    EXPECT_FALSE(at::equal(results[0], at::cat({StartParameters(at::kBFloat16)[0].second.flatten(),
+                                                StartParameters(at::kBFloat16)[1].second})));
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace buttress {
 namespace {
 
@@ -44,13 +46,47 @@ TEST(StepSumsTest, SumsOfRanksBecomeSharesAndQuantiles) {
   EXPECT_EQ(measured.format_share, 0.75);
 }
 
-TEST(StepSumsTest, AStepWithoutTokensIsAllZero) {
+TEST(StepSumsTest, WhatAStepWithoutTokensCannotKnowIsNotMeasured) {
   StepMeasurements measured;
   MeasureSums(StepSums(), 1, measured);
-  for (const Measurement& row : MeasurementTable()) {
-    if (row.name.starts_with("gate.")) continue;
-    EXPECT_EQ(measured.*row.value, 0) << row.name;
+  EXPECT_EQ(measured.trained_tokens, 0);
+  EXPECT_EQ(measured.accepted_tokens, 0);
+  EXPECT_EQ(measured.loss, 0);
+  for (const double mean : {measured.kl, measured.entropy, measured.entropy_exact,
+                            measured.clip_high, measured.importance_mean, measured.token_age_mean,
+                            measured.token_age_p99, measured.freshness, measured.distinct_share}) {
+    EXPECT_TRUE(std::isnan(mean));
   }
+  BatchSummary batch;
+  batch.collapse = {.groups = 2, .unscorable = 2};
+  MeasureBatch(batch, StepSums(), 1, measured);
+  EXPECT_TRUE(std::isnan(measured.acr));
+  EXPECT_TRUE(std::isnan(measured.acr_all_wrong));
+  EXPECT_TRUE(std::isnan(measured.reward_mean));
+  EXPECT_TRUE(std::isnan(measured.accuracy));
+}
+
+TEST(StepSumsTest, EveryTrainedTokenHasTheAgeOfTheVersionThatSampledIt) {
+  Completion completion;
+  completion.token_ids.assign(10, 1);
+  completion.segments = {{0, {1, 3, ""}}, {4, {2, 5, ""}}, {8, {2, 6, ""}}};
+  StepSums all;
+  all.AddAges(completion, 7);  // starts from version 6: ages 3 x4, 1 x4, 0 x2
+  StepMeasurements measured;
+  MeasureSums(all, 1, measured);
+  EXPECT_EQ(measured.accepted_tokens, 10);
+  EXPECT_DOUBLE_EQ(measured.token_age_mean, 1.6);
+  EXPECT_EQ(measured.token_age_p50, 1);
+  EXPECT_EQ(measured.token_age_p99, 3);
+  EXPECT_DOUBLE_EQ(measured.freshness, (4 / 4.0 + 4 / 2.0 + 2) / 10);
+
+  completion.trained_spans = {{2, 5}, {9, 10}};
+  StepSums some;
+  some.AddAges(completion, 40);  // ages 36 x2, 34, 33: all in the last bin
+  MeasureSums(some, 1, measured);
+  EXPECT_EQ(measured.accepted_tokens, 4);
+  EXPECT_DOUBLE_EQ(measured.token_age_mean, (2 * 36 + 34 + 33) / 4.0);
+  EXPECT_EQ(measured.token_age_p50, 16);
 }
 
 TEST(StepSumsTest, RatesAreOverComparableGroups) {

@@ -7,7 +7,9 @@
 
 #include <filesystem>
 #include <fstream>
+#include <set>
 
+#include "lib/ledger/audit.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/reader.h"
 #include "tests/property/run_simulation.h"
@@ -29,6 +31,7 @@ GroupRow Pending(std::uint64_t id) {
 AcceptedRow Accepted(std::uint64_t id) {
   AcceptedRow row;
   row.group_id = id;
+  row.source = "s";
   row.lease_epoch = 1;
   row.content_sha256 = std::string(32, static_cast<char>(id));
   row.completions = {{.outcome = Outcome::kCorrect,
@@ -95,6 +98,9 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
   EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
+  RecentDifficulty difficulty;
+  difficulty.Add(1, {{3, 9}, {1, 2}});
+  EXPECT_EQ(snapshot.difficulty, (std::map<std::string, RecentDifficulty>{{"s", difficulty}}));
   const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);
   EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
@@ -134,7 +140,7 @@ TEST_F(LedgerTest, AWholeRunLoadsAsItWasWritten) {
 
     const std::unique_ptr<LedgerReader> reader = *LedgerReader::Open(folder.path() + "/ledger.db");
     const LedgerAudit audit = *AuditLedger(*reader);
-    EXPECT_THAT(audit.violations, IsEmpty());
+    EXPECT_THAT(audit.violations(), IsEmpty());
     EXPECT_EQ(audit.recounted, simulation.scheduler().GetStatus().collapse);
     EXPECT_EQ(*reader->ReportedCollapse(), simulation.scheduler().GetStatus().collapse_by_source);
   }
@@ -144,6 +150,7 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   LedgerChanges changes;
   changes.run = FirstRun();
   changes.run->greso = GresoBases{0.51, 0.49};
+  changes.run->cursor = {1, 2};
   changes.groups = {Pending(1)};
   changes.records[UINT64_MAX] = {.easy_in_a_row = 3,
                                  .hard_in_a_row = 4,
@@ -162,12 +169,30 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   again.skipped = {{1, 9, SkipReason::kHard}};
   EXPECT_FALSE(Open()->Write(again).ok());
 
-  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations, IsEmpty());
+  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations(), IsEmpty());
   LedgerChanges both;
   both.skipped = {{changes.groups[0].prompt.pass, changes.groups[0].prompt.row, SkipReason::kHard}};
   ASSERT_TRUE(Open()->Write(both).ok());
-  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations,
+  EXPECT_THAT(AuditLedger(**LedgerReader::Open(path_))->violations(),
               testing::ElementsAre(HasSubstr("in the same pass")));
+}
+
+TEST_F(LedgerTest, OrdersStandUntilTheyAreTakenBack) {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.learners = {{1, 0, "", 2, std::string(32, 's')}};
+  changes.orders = {{"a", WorkerOrder::kCordon, "noisy"}, {"b", WorkerOrder::kDrain, "moves"}};
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  const LedgerSnapshot snapshot = *Open()->Load();
+  EXPECT_EQ(snapshot.learners, changes.learners);
+  EXPECT_EQ(snapshot.orders.at("a"), changes.orders[0]);
+  EXPECT_EQ(snapshot.orders.at("b"), changes.orders[1]);
+  changes = {};
+  changes.orders = {{"a", WorkerOrder::kNone, ""}, {"b", WorkerOrder::kCordon, "stays"}};
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  const auto orders = Open()->Load()->orders;
+  EXPECT_EQ(orders.size(), 1U);
+  EXPECT_EQ(orders.at("b"), changes.orders[1]);
 }
 
 TEST_F(LedgerTest, ChangesAreWrittenCompletelyOrNotAtAll) {
@@ -230,15 +255,37 @@ TEST_F(LedgerTest, AReaderWorksDuringAndAfterTheCoordinator) {
 TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
   LedgerChanges changes;
   changes.run = FirstRun();
+  changes.run->cursor.index = 1;
   changes.groups = {Pending(1)};
+  changes.groups[0].lease_epoch = 1;
   changes.groups[0].state = GroupState::kReady;
   changes.accepted = {Accepted(1)};
   changes.collapse["s"].Add(CollapseClass::kAllWrong);
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerAudit audit = *AuditLedger(**LedgerReader::Open(path_));
-  ASSERT_EQ(audit.violations.size(), 1);
-  EXPECT_THAT(audit.violations[0], HasSubstr("1 all wrong, 0 otherwise constant, 0 mixed"));
+  ASSERT_EQ(audit.violations().size(), 1);
+  EXPECT_THAT(audit.violations()[0], HasSubstr("1 all wrong, 0 otherwise constant, 0 mixed"));
   EXPECT_EQ(audit.recounted.mixed, 1);
+}
+
+TEST_F(LedgerTest, AnAuditNamesEveryKindOfContradiction) {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.run->next_group_id = 4;
+  changes.run->cursor.index = 3;
+  changes.groups = {Pending(1), Pending(2)};
+  changes.groups[0].state = GroupState::kTrained;  // without content, before any commit
+  changes.groups[0].step = 1;
+  changes.groups[1].attempts = 2;  // under no lease
+  changes.commits = {{1, 1}};      // of a learner that never started
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  const LedgerAudit audit = *AuditLedger(**LedgerReader::Open(path_));
+  std::set<std::string> kinds;
+  for (const AuditFinding& finding : audit.findings) kinds.insert(finding.kind);
+  EXPECT_THAT(kinds,
+              testing::ElementsAre("content", "groups", "leases", "lineage", "plans", "prompts"));
+  EXPECT_EQ(audit.findings[0].group_ids, std::vector<std::uint64_t>{1});
+  EXPECT_EQ(audit.violations().size(), audit.findings.size());
 }
 
 TEST_F(LedgerTest, AFullDiskRefusesTheChangesAndLosesNothing) {
@@ -285,7 +332,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 4; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 6; use the "
                           "program that wrote it, or a new run folder"));
   }
 }

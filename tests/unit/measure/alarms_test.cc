@@ -107,5 +107,61 @@ TEST(AlarmsTest, ResponsesThatAreAllAlikeRaiseAnAlarm) {
               ElementsAre(Alarm::kResponsesAlike));
 }
 
+// Steps of a healthy run, but for one measurement.
+StepMeasurements Healthy(double StepMeasurements::*value, double is) {
+  StepMeasurements step = Step({.entropy = 1});
+  step.acr = 0.5;
+  step.acr_effective = 0.4;
+  step.acr_expected_high = 0.6;
+  step.completions = 100;
+  step.truncated_share = 0.05;
+  step.length_mean = 200;
+  step.*value = is;
+  return step;
+}
+
+TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
+  struct Row {
+    double StepMeasurements::*value;
+    double is;
+    Alarm alarm;
+  };
+
+  for (const Row& row : {Row{&StepMeasurements::acr_effective, 0.95, Alarm::kCollapse},
+                         {&StepMeasurements::acr, 0.7, Alarm::kCollapseUnexplained},
+                         {&StepMeasurements::unscorable, 20, Alarm::kUnscorable},
+                         {&StepMeasurements::truncated_share, 0.7, Alarm::kTruncated},
+                         {&StepMeasurements::length_mean, 900, Alarm::kLengthDrift},
+                         {&StepMeasurements::length_mean, 20, Alarm::kLengthDrift}}) {
+    AlarmMonitor monitor{AlarmConfig()};
+    for (int step = 0; step < 20; ++step)
+      EXPECT_THAT(monitor.Observe(Healthy(&StepMeasurements::kl, 0)), IsEmpty());
+    std::vector<Alarm> raised;
+    for (int step = 0; step < 40; ++step) {
+      for (const Alarm alarm : monitor.Observe(Healthy(row.value, row.is))) raised.push_back(alarm);
+    }
+    EXPECT_THAT(raised, ElementsAre(row.alarm)) << AlarmName(row.alarm);
+  }
+}
+
+TEST(AlarmsTest, WhatIsNotMeasuredRaisesNoAlarm) {
+  AlarmMonitor monitor{AlarmConfig()};
+  for (int step = 0; step < 40; ++step) {
+    StepMeasurements lost = Healthy(&StepMeasurements::acr, kNaN);
+    lost.acr_effective = lost.truncated_share = lost.length_mean = kNaN;
+    lost.completions = 0;
+    EXPECT_THAT(monitor.Observe(lost), IsEmpty());
+  }
+  EXPECT_TRUE(std::isnan(monitor.acr_100()));
+}
+
+TEST(AlarmsTest, KnowsTheFirstHundredAndTheLastTwentyFiveRates) {
+  AlarmMonitor monitor{AlarmConfig()};
+  for (int step = 0; step < 300; ++step)
+    monitor.Observe(Healthy(&StepMeasurements::acr, step < 100 ? 0.25 : 0.5));
+  EXPECT_DOUBLE_EQ(monitor.acr_100(), 0.25);
+  EXPECT_DOUBLE_EQ(monitor.acr_sigma(), 0);
+}
+
 }  // namespace
 }  // namespace buttress

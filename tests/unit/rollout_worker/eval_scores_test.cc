@@ -46,18 +46,18 @@ TEST(EvalScoresTest, TheOutcomeOfAnAnswerIsTheMajorityOfItsCompletions) {
   EXPECT_EQ(scores.MajAt(3).mean, 1);
 }
 
-TEST(EvalScoresTest, TheIntervalComesFromTheSpreadBetweenPrompts) {
+TEST(EvalScoresTest, TheIntervalIsThatOfWilsonOverPrompts) {
   EvalScores scores;
   for (std::int64_t row = 0; row < 100; ++row)
     Add(scores, row, row < 36 ? Outcome::kCorrect : Outcome::kWrong, "1");
   const Estimate estimate = scores.PassAt(1);
   EXPECT_DOUBLE_EQ(estimate.mean, 0.36);
-  // 1.96 sqrt(.36 * .64 / 99)
-  EXPECT_NEAR(estimate.high - estimate.mean, 0.0945526, 1e-6);
-  EXPECT_NEAR(estimate.mean - estimate.low, 0.0945526, 1e-6);
+  // statsmodels: proportion_confint(36, 100, method="wilson")
+  EXPECT_NEAR(estimate.low, 0.2727122, 1e-6);
+  EXPECT_NEAR(estimate.high, 0.4576460, 1e-6);
   EvalScores one;
   Add(one, 0, Outcome::kCorrect, "1");
-  EXPECT_EQ(one.PassAt(1).low, 0);
+  EXPECT_NEAR(one.PassAt(1).low, 0.2065493, 1e-6);
   EXPECT_EQ(one.PassAt(1).high, 1);
 }
 

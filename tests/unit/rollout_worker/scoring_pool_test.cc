@@ -271,16 +271,40 @@ TEST_F(ScoringPoolTest, ACompletionThatExceedsTheTimeoutIsUnscorable) {
           "buttress_worker_verifier_results_total{result=\"timeout\",verifier=\"scripted\"} 1"));
 }
 
+class PatientVerifiers : public ScriptedVerifiers {
+ public:
+  using ScriptedVerifiers::ScriptedVerifiers;
+
+  bool bounds_time() const override { return true; }
+};
+
+TEST_F(ScoringPoolTest, AVerifierThatBoundsItsTimeItselfIsNeverLate) {
+  const auto judge = [this](const VerifyRequest&) {
+    clock_.Advance(101);
+    return Correct("8", "8");
+  };
+  const auto pool = ScoringPool::Start(std::make_unique<PatientVerifiers>(judge), tokenizer_,
+                                       {.threads = 1, .timeout = milliseconds(100), .capacity = 4},
+                                       metrics_, clock_);
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "8")).outcome, Outcome::kCorrect);
+}
+
 TEST_F(ScoringPoolTest, ACompletionThatCannotBeJudgedIsUnscorableWithItsReason) {
   const auto pool = StartScripted([](const VerifyRequest& request) {
     Verdict verdict = Unscorable("the judge is asleep");
     if (request.response == "inf") verdict = Correct("", "");
     if (request.response == "inf") verdict.raw_reward = std::numeric_limits<double>::infinity();
+    if (request.response == "huge") verdict = Correct("", "");
+    if (request.response == "huge") verdict.raw_reward = 1e308;
+    if (request.response == "long") verdict = Unscorable(std::string(5 << 20, 'x'));
     return verdict;
   });
   EXPECT_EQ(ScoreOne(*pool, Request(0, "x")).unscorable_reason, "the judge is asleep");
   EXPECT_EQ(ScoreOne(*pool, Request(0, "inf")).unscorable_reason,
-            "verifier gave a reward that is not finite");
+            "the verifier gave raw reward inf and reward inf; expected numbers in [-1000000, "
+            "1000000]");
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "huge")).outcome, Outcome::kUnscorable);
+  EXPECT_EQ(ScoreOne(*pool, Request(0, "long")).unscorable_reason.size(), 1024);
   EXPECT_EQ(ScoreOne(*pool, Request(0, "x", FinishReason::kAbort)).unscorable_reason,
             "generation did not finish");
   ScoreRequest undecodable = Request(0, "x");

@@ -58,6 +58,25 @@ TEST_F(WorkerTest, ExportsTheHealthOfTheInferenceServers) {
               HasSubstr("buttress_worker_server_serving{server=\"http://b:1\"} 0\n"));
 }
 
+TEST_F(WorkerTest, ExportsTheVersionLossesAndWorkOfTheInferenceServers) {
+  ServerState server = {"http://a:1", true, true, 5, 2, 1, 40, 300};
+  engine_.SetServers({server});
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  server.tokens = 310;
+  engine_.SetServers({server});
+  coordinator_.Offer(LeaseOf(2));
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 2; }));
+  for (const char* line :
+       {"weights_version{server=\"http://a:1\"} 5\n", "losses_total{server=\"http://a:1\"} 2\n",
+        "restarts_total{server=\"http://a:1\"} 1\n",
+        "completions_total{server=\"http://a:1\"} 40\n",
+        "tokens_total{server=\"http://a:1\"} 310\n"}) {
+    EXPECT_THAT(metrics_.Expose(), HasSubstr(std::string("buttress_worker_server_") + line));
+  }
+}
+
 TEST_F(WorkerTest, EndsWhenTheMemoryOfItsEngineDoesNotSuffice) {
   engine_.FailNext(1, OutOfMemory("8 GiB of a GPU"));
   coordinator_.Offer(LeaseOf(1));
@@ -81,6 +100,29 @@ TEST_F(WorkerTest, ReturnsOkWhenTheRunIsFinished) {
   coordinator_.SetRunState(v1::RUN_STATE_FINISHED);
   Start();
   EXPECT_TRUE(Join().ok());
+}
+
+TEST_F(WorkerTest, ReturnsOkWhenTheRunIsStoppedButWaitsForTheCheckpointOfTheStop) {
+  coordinator_.SetRunState(v1::RUN_STATE_STOPPING);
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.registrations == 1; }));
+  coordinator_.Offer(LeaseOf(1));
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }))
+      << "it left before the stop was done";
+  coordinator_.SetRunState(v1::RUN_STATE_STOPPED);
+  EXPECT_TRUE(Join().ok());
+}
+
+TEST_F(WorkerTest, AnOrderToDrainFinishesTheHeldGroupsAndEndsTheWorker) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  coordinator_.SetOrder(v1::WORKER_ORDER_DRAIN);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.draining(); }));
+  engine_.Stall(false);
+  EXPECT_TRUE(Join().ok());
+  EXPECT_TRUE(coordinator_.seen().accepted.contains({1, 1}));
 }
 
 TEST_F(WorkerTest, ReturnsInvalidArgumentForAnotherConfiguration) {
@@ -142,6 +184,36 @@ TEST_F(WorkerTest, ReturnsALeaseWhoseCompletionsKeepFailing) {
   ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 1; }));
   EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_ENGINE_FAILED);
   EXPECT_TRUE(coordinator_.seen().accepted.empty());
+}
+
+TEST_F(WorkerTest, ReturnsLeasesWithoutFaultAndOffersNoRoomWhileNoServerSamples) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  engine_.SetAvailable(false);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 1; }));
+  EXPECT_EQ(coordinator_.seen().returned.at({1, 1}), v1::RETURN_REASON_WEIGHTS_UNAVAILABLE);
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.last.capacity() == 0; }));
+  coordinator_.Offer(LeaseOf(2));
+  engine_.Stall(false);
+  engine_.SetAvailable(true);
+  EXPECT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.accepted.size() == 1; }));
+  EXPECT_EQ(coordinator_.seen().returned.size(), 1U);
+  EXPECT_TRUE(Stop().ok());
+}
+
+// They are more than the failures in a row that end a worker.
+TEST_F(WorkerTest, GroupsThatAreGivenBackAreNoFailuresOfTheEngine) {
+  WorkerOptions options = DefaultOptions();
+  options.capacity_groups = 20;
+  engine_.Stall(true);
+  for (std::uint64_t id = 1; id <= 20; ++id) coordinator_.Offer(LeaseOf(id));
+  Start(options);
+  ASSERT_TRUE(engine_.WaitForInFlight(80));
+  engine_.SetAvailable(false);
+  ASSERT_TRUE(coordinator_.WaitUntil([](const Seen& seen) { return seen.returned.size() == 20; }));
+  EXPECT_TRUE(Stop().ok());
 }
 
 TEST_F(WorkerTest, ReturnsUnavailableWhenTheEngineKeepsFailing) {

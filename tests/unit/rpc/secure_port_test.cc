@@ -6,6 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <map>
+#include <set>
+#include <thread>
 
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "buttress/v1/weights.grpc.pb.h"
@@ -18,13 +21,16 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr char kHealth[] = "/grpc.health.v1.Health/Check";
+
 // Answers UNIMPLEMENTED to every call that passes authentication.
 class SecurePortTest : public ::testing::Test {
  protected:
   SecurePortTest() {
     grpc::ServerBuilder builder;
     ApplyServerOptions(builder);
-    builder.AddListeningPort("0.0.0.0:0", MakeServerCredentials(made_.Load()), &port_);
+    builder.AddListeningPort("0.0.0.0:0", MakeServerCredentials(made_.Load(Program::kCoordinator)),
+                             &port_);
     builder.RegisterService(&coordinator_);
     builder.RegisterService(&weights_);
     server_ = builder.BuildAndStart();
@@ -50,6 +56,18 @@ class SecurePortTest : public ::testing::Test {
     return status;
   }
 
+  // Every method of the project's services, as in "/buttress.v1.Weights/Fetch".
+  static std::vector<std::string> EveryMethod() {
+    std::vector<std::string> paths;
+    const auto& pool = *google::protobuf::DescriptorPool::generated_pool();
+    for (const char* name : {"buttress.v1.Coordinator", "buttress.v1.Weights"}) {
+      const auto* service = pool.FindServiceByName(name);
+      for (int i = 0; i < service->method_count(); ++i)
+        paths.push_back(std::string("/") + name + "/" + service->method(i)->name());
+    }
+    return paths;
+  }
+
   std::string Address(const std::string& host = "127.0.0.1") const {
     return host + ":" + std::to_string(port_);
   }
@@ -61,51 +79,103 @@ class SecurePortTest : public ::testing::Test {
   std::unique_ptr<grpc::Server> server_;
 };
 
-TEST_F(SecurePortTest, NoMethodAnswersWithoutTheToken) {
-  Credentials guess = made_.Load();
-  guess.token = std::string(64, '0');
-  const auto with = MakeChannel(Address(), made_.Load()), without = MakeChannel(Address(), guess);
-  const auto& pool = *google::protobuf::DescriptorPool::generated_pool();
-  int methods = 0;
-  for (const char* name : {"buttress.v1.Coordinator", "buttress.v1.Weights"}) {
-    const auto* service = pool.FindServiceByName(name);
-    ASSERT_NE(service, nullptr);
-    for (int i = 0; i < service->method_count(); ++i, ++methods) {
-      const std::string path = std::string("/") + name + "/" + service->method(i)->name();
-      const grpc::Status refused = Call(without, path);
-      EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAUTHENTICATED) << path;
-      EXPECT_THAT(refused.error_message(), HasSubstr("local.security.token_file"));
-      EXPECT_EQ(Call(with, path).error_code(), grpc::StatusCode::UNIMPLEMENTED) << path;
+TEST_F(SecurePortTest, NoMethodAnswersWithoutATokenOfTheRun) {
+  Credentials guess = made_.Load(Program::kWorker);
+  guess.token = MadeCertificates().Load(Program::kWorker).token;
+  const auto channel = MakeChannel(Address(), guess);
+  EXPECT_GE(EveryMethod().size(), 13U);
+  for (const std::string& path : EveryMethod()) {
+    const grpc::Status refused = Call(channel, path);
+    EXPECT_EQ(refused.error_code(), grpc::StatusCode::UNAUTHENTICATED) << path;
+    EXPECT_THAT(refused.error_message(), HasSubstr("local.security.tokens"));
+  }
+  EXPECT_EQ(Call(channel, kHealth).error_code(), grpc::StatusCode::UNAUTHENTICATED);
+}
+
+TEST_F(SecurePortTest, EveryMethodAnswersToItsRolesOnly) {
+  const std::set<std::string> of_worker = {"RegisterWorker", "Exchange", "SubmitGroups", "Fetch"};
+  const std::set<std::string> of_learner = {"RegisterLearner", "PlanBatch",       "FetchGroups",
+                                            "Commit",          "AnnounceWeights", "Checkpointed"};
+  const std::map<Program, std::set<std::string>> allowed = {
+      {Program::kWorker, of_worker},
+      {Program::kLearner, of_learner},
+      {Program::kOperating, {"OrderWorker", "StopRun", "GetRunStatus"}},
+      {Program::kStatus, {"GetRunStatus"}}};
+  std::set<std::string> reachable;
+  for (const auto& [program, methods] : allowed) {
+    const auto channel = MakeChannel(Address(), made_.Load(program));
+    EXPECT_EQ(Call(channel, kHealth).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+    for (const std::string& path : EveryMethod()) {
+      const std::string method = path.substr(path.rfind('/') + 1);
+      const bool may = methods.contains(method);
+      if (may) reachable.insert(path);
+      EXPECT_EQ(Call(channel, path).error_code(),
+                may ? grpc::StatusCode::UNIMPLEMENTED : grpc::StatusCode::PERMISSION_DENIED)
+          << path << " by program " << static_cast<int>(program);
     }
   }
-  EXPECT_GE(methods, 11);
+  EXPECT_EQ(reachable.size(), EveryMethod().size()) << "a method that nobody may call";
+}
+
+TEST_F(SecurePortTest, ARefusalNamesTheCallTheRolesAndTheSetting) {
+  const auto channel = MakeChannel(Address(), made_.Load(Program::kWorker));
+  EXPECT_THAT(
+      Call(channel, "/buttress.v1.Coordinator/Commit").error_message(),
+      testing::AllOf(HasSubstr("Coordinator/Commit needs the token of the learner"),
+                     HasSubstr("has that of the worker"), HasSubstr("local.security.tokens")));
+  EXPECT_THAT(Call(channel).error_message(), HasSubstr("operator or monitor"));
+}
+
+// The files of the two sides change at different moments, in either order.
+TEST_F(SecurePortTest, ATokenIsReplacedWithoutARestart) {
+  const MadeCertificates copy(MadeCertificates::CopyOf{made_.folder()});
+  const auto channel = MakeChannel(Address(), copy.Load(Program::kStatus));
+  const auto answered = [&] { return Call(channel).error_code(); };
+  ASSERT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
+  const auto rotate = [](const MadeCertificates& side, const std::string& token) {
+    ASSERT_TRUE(WriteFileAtomic(side.Path("monitor.token"), token).ok());
+    std::this_thread::sleep_for(std::chrono::milliseconds(TokenFile::kCheckMs + 100));
+  };
+  const std::string second(64, '2'), third(64, '3');
+  rotate(made_, second);
+  EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED) << "the server has changed first";
+  rotate(copy, second);
+  EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
+  rotate(copy, third);
+  EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED) << "the client has changed first";
+  rotate(made_, third);
+  EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
+  Credentials old = copy.Load(Program::kStatus);
+  ASSERT_TRUE(WriteFileAtomic(copy.Path("old.token"), std::string(64, '1')).ok());
+  old.token = *TokenFile::Open(copy.Path("old.token"));
+  EXPECT_EQ(Call(MakeChannel(Address(), old)).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }
 
 TEST_F(SecurePortTest, NoClientConnectsWithoutACertificateOfTheRun) {
   EXPECT_EQ(Call(MakeChannel(Address())).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "plain text";
   const MadeCertificates other;
-  Credentials foreign = other.Load();
+  Credentials foreign = other.Load(Program::kStatus);
   EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "another authority on both sides";
-  foreign.ca = made_.Load().ca;
+  foreign.ca = made_.Load(Program::kStatus).ca;
   EXPECT_EQ(Call(MakeChannel(Address(), foreign)).error_code(), grpc::StatusCode::UNAVAILABLE)
       << "a client of another authority";
   grpc::SslCredentialsOptions no_certificate;
-  no_certificate.pem_root_certs = made_.Load().ca;
+  no_certificate.pem_root_certs = made_.Load(Program::kStatus).ca;
   EXPECT_EQ(Call(grpc::CreateChannel(Address(), grpc::SslCredentials(no_certificate))).error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(SecurePortTest, ClientsRejectAServerWhoseCertificateLacksItsAddress) {
-  EXPECT_EQ(Call(MakeChannel(Address("localhost"), made_.Load())).error_code(),
+  EXPECT_EQ(Call(MakeChannel(Address("localhost"), made_.Load(Program::kStatus))).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
-  EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load())).error_code(),
+  EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), made_.Load(Program::kStatus))).error_code(),
             grpc::StatusCode::UNAVAILABLE);
 }
 
 TEST_F(SecurePortTest, OneNameMayStandForEveryAddress) {
-  Credentials named = made_.Load();
+  Credentials named = made_.Load(Program::kStatus);
   named.name = "here";
   EXPECT_EQ(Call(MakeChannel(Address("127.0.0.2"), named)).error_code(),
             grpc::StatusCode::UNIMPLEMENTED);
@@ -126,17 +196,22 @@ std::string Curl(const std::string& arguments) {
 TEST(MetricsPortTest, MetricsRequireHttpsAndTheTokenWithCredentials) {
   const MadeCertificates made;
   Metrics metrics("coordinator");
-  ASSERT_TRUE(metrics.Serve("127.0.0.1:0", made.Load()).ok());
+  ASSERT_TRUE(metrics.Serve("127.0.0.1:0", made.Load(Program::kCoordinator)).ok());
   const std::string host = "localhost:" + std::to_string(metrics.port());
   const std::string trust = "--cacert " + made.Path("ca.pem") + " ";
-  const std::string bearer = "-H \"Authorization: Bearer $(cat " + made.Path("token") + ")\" ";
+  const auto bearer_of = [&](const std::string& role) {
+    return "-H \"Authorization: Bearer $(cat " + made.Path(role + ".token") + ")\" ";
+  };
+  const std::string bearer = bearer_of("monitor");
   EXPECT_THAT(Curl(trust + bearer + "https://" + host + "/metrics"),
               testing::AllOf(HasSubstr("buttress_build_info{component=\"coordinator\""),
                              testing::EndsWith("200")));
   EXPECT_THAT(Curl(trust + "https://" + host + "/metrics"), testing::EndsWith("401"));
+  EXPECT_THAT(Curl(trust + bearer_of("worker") + "https://" + host + "/metrics"),
+              testing::AllOf(HasSubstr("not that of the worker"), testing::EndsWith("403")));
   EXPECT_THAT(Curl(trust + "-H 'Authorization: Bearer 0' https://" + host + "/metrics"),
               testing::EndsWith("401"));
-  EXPECT_THAT(Curl(trust + "https://" + host + "/healthz"), "ok\n200");
+  EXPECT_THAT(Curl(trust + "https://" + host + "/livez"), "ok\n200");
   EXPECT_THAT(Curl(bearer + "https://" + host + "/metrics"), HasSubstr("certificate"));
   EXPECT_THAT(Curl(bearer + "http://" + host + "/metrics"), testing::Not(HasSubstr("buttress_")));
 }

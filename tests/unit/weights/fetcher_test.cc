@@ -139,17 +139,22 @@ TEST_F(GrpcFetcherTest, AFetchedVersionIsServedToOtherWorkers) {
 
 TEST_F(GrpcFetcherTest, AServerWithCredentialsRefusesClientsWithoutThem) {
   const MadeCertificates made;
-  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0", made.Load());
+  const auto learner =
+      *WeightServer::Start(published_.path(), "127.0.0.1:0", made.Load(Program::kLearner));
   EXPECT_EQ(FetchFrom({learner->address()}).status().code(), StatusCode::kUnavailable);
   GrpcFetcherOptions options;
-  options.credentials = made.Load();
-  options.credentials.token = "not the token of the run";
+  options.credentials = made.Load(Program::kWorker);
+  options.credentials.token = MadeCertificates().Load(Program::kWorker).token;
   WeightManifest manifest = manifest_;
   manifest.sources = {learner->address()};
   const WeightStoreOptions store{.folder = fetched_.path()};
   EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(),
             StatusCode::kUnauthenticated);
-  options.credentials = made.Load();
+  options.credentials = made.Load(Program::kLearner);
+  EXPECT_EQ(MakeGrpcFetcher(store, options)->Fetch(manifest).status().code(),
+            StatusCode::kUnauthenticated)
+      << "a learner admits workers only, and does not know its own token";
+  options.credentials = made.Load(Program::kWorker);
   ExpectHere(MakeGrpcFetcher(store, options)->Fetch(manifest));
 }
 

@@ -68,6 +68,11 @@ TEST_F(ManifestTest, AnyChangedEntryIsDetected) {
   }
 }
 
+TEST_F(ManifestTest, DeepJsonIsRefused) {
+  const std::string deep = "{\"version\":" + std::string(1000000, '[') + std::string(1000000, ']');
+  EXPECT_EQ(ManifestFromJson(deep + "}").status().code(), StatusCode::kDataLoss);
+}
+
 TEST_F(ManifestTest, JsonCutAtAnyByteIsRefused) {
   const std::string json = *ManifestToJson(manifest_);
   for (std::size_t size = 0; size + 2 < json.size(); ++size)

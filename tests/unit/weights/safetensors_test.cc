@@ -2,6 +2,8 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 
 #include <cstring>
 #include <filesystem>
@@ -135,6 +137,7 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
        R"("a":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
        "in the header twice"},
       {"{}", "cover 0 of 8"},
+      {R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", "nested deeper than 3"},
   };
   for (const BadHeader& bad : cases) {
     auto file = SafetensorsFile::Open(Write("bad", FileBytes(bad.header, "12345678")));
@@ -142,6 +145,41 @@ TEST_F(SafetensorsTest, MalformedHeadersAreRefusedWithTheReason) {
     EXPECT_EQ(file.status().code(), StatusCode::kDataLoss) << bad.header;
     EXPECT_THAT(file.status().message(), HasSubstr(bad.says)) << bad.header;
   }
+}
+
+// The number of bytes that this process has ever held at once.
+std::int64_t PeakKilobytes() {
+  rusage usage = {};
+  ::getrusage(RUSAGE_SELF, &usage);
+  return usage.ru_maxrss;
+}
+
+TEST_F(SafetensorsTest, AHeaderThatIsNoTableOfTensorsCostsNoMoreThanItsText) {
+  const std::string deep(1000000, '[');
+  std::string wide;
+  for (int i = 0; i < 10000000; ++i) wide += "1,";
+  std::string notes;
+  for (int i = 0; i < 1000000; ++i) notes += "\"" + std::to_string(i) + "\":\"x\",";
+  const std::string headers[] = {
+      R"({"a":{"dtype":"F32","shape":)" + deep + R"(,"data_offsets":[0,8]}})",
+      R"({"a":{"dtype":"F32","shape":[)" + wide + R"(1],"data_offsets":[0,8]}})",
+      R"({"__metadata__":{)" + notes + R"("y":"z"}})"};
+  std::vector<std::string> paths;
+  for (const std::string& header : headers)
+    paths.push_back(Write("h" + std::to_string(paths.size()), FileBytes(header, "12345678")));
+  const std::int64_t before = PeakKilobytes();
+  for (const std::string& path : paths) {
+    const auto file = SafetensorsFile::Open(path);
+    ASSERT_FALSE(file.ok());
+    EXPECT_EQ(file.status().code(), StatusCode::kDataLoss);
+  }
+  EXPECT_LT(PeakKilobytes(), before + (100 << 10));
+}
+
+TEST_F(SafetensorsTest, AFifoIsRefusedAtOnce) {
+  const std::string path = JoinPath(dir_.path(), "model.safetensors");
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_EQ(SafetensorsFile::Open(path).status().code(), StatusCode::kDataLoss);
 }
 
 TEST_F(SafetensorsTest, AHeaderLengthBeyondTheFileIsRefused) {
@@ -192,6 +230,9 @@ TEST_F(SafetensorsFolderTest, AnIndexThatIsWrongOrLeavesTheFolderIsRefused) {
   EXPECT_THAT(SafetensorsFolder::Open(dir_.path()).status().message(),
               HasSubstr("lacks tensor 'b'"));
   Write("model.safetensors.index.json", R"({"weight_map":{"a":"../one.safetensors"}})");
+  EXPECT_EQ(SafetensorsFolder::Open(dir_.path()).status().code(), StatusCode::kDataLoss);
+  Write("model.safetensors.index.json",
+        "{\"weight_map\":{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}}");
   EXPECT_EQ(SafetensorsFolder::Open(dir_.path()).status().code(), StatusCode::kDataLoss);
   Write("model.safetensors.index.json", R"({"weight_map":[]})");
   EXPECT_EQ(SafetensorsFolder::Open(dir_.path()).status().code(), StatusCode::kDataLoss);

@@ -8,6 +8,7 @@
 #include "cli/explain/dump_row.h"
 #include "cli/explain/line_reader.h"
 #include "cli/explain/step_source.h"
+#include "lib/explain/post_mortem.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -196,6 +197,25 @@ TEST_F(DumpStepsTest, BadRowsAreReportedByFileAndLineOrSkippedAndCounted) {
   ASSERT_TRUE(steps.ok()) << steps.status().ToString();
   EXPECT_EQ((*steps)[0][0].completions.size(), 1);
   EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr("4 bad rows were left out")));
+}
+
+TEST_F(DumpStepsTest, AHugeRewardIsUnscorableNamedAndCounted) {
+  Write("1.jsonl",
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1,\"step\":5}\n"
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":1e308,\"step\":5}\n"
+        "{\"prompt\":\"p\",\"completion\":\"x\",\"reward\":0,\"step\":5}\n"
+        "{\"prompt\":\"q\",\"completion\":\"x\",\"reward\":-1e308,\"step\":5}\n");
+  const Result<Steps> steps = ReadAll();
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  EXPECT_EQ((*steps)[0][0].completions[0].raw_reward, 1);
+  EXPECT_EQ((*steps)[0][0].completions[1].outcome, Outcome::kUnscorable);
+  EXPECT_THAT(remarks_, ::testing::ElementsAre(HasSubstr(
+                            "2 completions count as unscorable, because their rewards are not in "
+                            "[-1000000, 1000000], the first: 1.jsonl:2: 1e+308")));
+  PostMortem post_mortem(CauseRules{}, {});
+  const Status added = post_mortem.Add((*steps)[0]);
+  EXPECT_TRUE(added.ok()) << added.ToString();
+  EXPECT_EQ(post_mortem.Finish().all.groups, 2);
 }
 
 TEST_F(DumpStepsTest, AnUnknownDialectIsRefusedWithItsFields) {

@@ -173,7 +173,7 @@ TEST(ComputeAdvantagesTest, RefusesCollapseCountsOfAnotherBatch) {
 }
 
 TEST(ComputeAdvantagesTest, RefusesAdvantagesThatAreNotFinite) {
-  const TestBatch batch({{1e-200, 2e-200}});  // differ, but their squared difference underflows
+  const TestBatch batch({{1.7e308, 1.7e308, -1e308}});  // their sum overflows
   AlgorithmConfig options;
   options.eps = 0;
   EXPECT_NE(ErrorOf(batch.input(), options).find("no finite advantage for completion 0"),

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "lib/config/load.h"
+#include "lib/rl/advantage/gradient_weight.h"
 #include "tests/unit/rl/advantage/batch.h"
 
 namespace buttress {
@@ -40,6 +41,48 @@ TEST(EstimatorsTest, OutcomesMustBeKnownWhereTheyAreNeeded) {
   input.rewards = input.raw_rewards = signed_rewards;
   input.collapse = MakeCollapseSnapshot(signed_rewards, {}, input.group_offsets, input.history);
   EXPECT_NE(ErrorOf(input, options).find("a_grae needs success rates"), std::string::npos);
+}
+
+TEST(EstimatorsTest, RewardsThatDifferByRoundingGiveNothing) {
+  const double rounded = static_cast<double>(0.7F);
+  const TestBatch batch({{1, 1, 1, 1, 1, 1, 1, 1.0000001}, {0.7, 0.7, rounded, 0.7}});
+  AlgorithmConfig options;
+  for (const Estimator estimator : {Estimator::kGrpo, Estimator::kDrGrpo, Estimator::kRloo,
+                                    Estimator::kOpo, Estimator::kPassK, Estimator::kGpg}) {
+    options.advantage = estimator;
+    const auto out = ComputeAdvantages(batch.input(), options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_EQ(out->advantages, std::vector<double>(12, 0.0)) << ChoiceName(estimator);
+    for (const CollapseClass collapse : out->collapse) EXPECT_NE(collapse, CollapseClass::kMixed);
+  }
+}
+
+// Masked and replaced groups count in the rates over the batch as if they were still in it.
+TEST(EstimatorsTest, RatesOverTheBatchCountTheGroupsThatWereLeftOut) {
+  const TestGroups mixed = {{1, 0, 0, 0}, {1, 1, 0, 0}};
+  TestGroups drawn = mixed;
+  drawn.insert(drawn.end(), 3, {0, 0, 0, 0});
+  drawn.push_back({1, 1, 1, 1});
+  const TestBatch whole(drawn), kept(mixed);
+  AdvantageInput input = kept.input();
+  input.left_out = {.groups = 4, .all_correct = 1, .all_wrong = 3};
+  AlgorithmConfig options;
+  const auto expect_equal = [&] {
+    const auto all = ComputeAdvantages(whole.input(), options);
+    const auto some = ComputeAdvantages(input, options);
+    ASSERT_TRUE(all.ok() && some.ok());
+    for (std::size_t i = 0; i < 8; ++i)
+      EXPECT_NEAR(some->advantages[i], all->advantages[i], 1e-12) << i;
+    EXPECT_NE(some->advantages[0], 0);
+  };
+  options.advantage = Estimator::kAGrae;
+  for (const AGraeForm form : {AGraeForm::kPaper, AGraeForm::kReleased}) {
+    options.a_grae.form = form;
+    expect_equal();
+  }
+  options.advantage = Estimator::kGpg;
+  options.gpg.form = GpgForm::kOfficial;
+  expect_equal();
 }
 
 TEST(EstimatorsTest, GpgWithoutAnyRewardGivesZero) {
@@ -84,31 +127,6 @@ TEST(RlZvpTest, TokensOfConstantGroupsAreWeighedByTheirEntropy) {
   EXPECT_EQ(advantages, std::vector<double>(4, 0.5));
 }
 
-// w(p) with E[g] = w(p) grad p, for a group of 8 completions that are each correct with probability
-// p. Given k successes, the score of a correct completion has mean grad p / p and that of a wrong
-// one -grad p / (1 - p). On-policy and before clipping (docs/theory.md, section 2).
-double GradientWeight(double p, const AlgorithmConfig& options) {
-  constexpr int kSize = 8;
-  double weight = 0;
-  for (int k = 0; k <= kSize; ++k) {
-    std::vector<std::optional<double>> group(kSize, 0.0);
-    std::fill_n(group.begin(), k, 1.0);
-    TestBatch batch({group});
-    batch.set_history({{std::llround(p * 1e6), 1000000}});
-    batch.set_acr_ema(1.0);
-    const auto out = ComputeAdvantages(batch.input(), options);
-    if (!out.ok()) return std::nan("");
-    const double ways =
-        std::exp(std::lgamma(kSize + 1) - std::lgamma(k + 1) - std::lgamma(kSize - k + 1));
-    double gradient = 0;
-    for (int i = 0; i < kSize; ++i)
-      gradient +=
-          out->advantages[static_cast<std::size_t>(i)] * (i < k ? 1 / p : -1 / (1 - p)) / kSize;
-    weight += ways * std::pow(p, k) * std::pow(1 - p, kSize - k) * gradient;
-  }
-  return weight;
-}
-
 TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
   const std::vector<double> p = {.01, .05, .10, .25, .50, .75, .90, .99};
 
@@ -138,7 +156,7 @@ TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
     for (std::size_t i = 0; i < row.weights.size(); ++i) {
-      EXPECT_NEAR(GradientWeight(p[i], *options), row.weights[i], 2e-5)
+      EXPECT_NEAR(GradientWeight(p[i], 8, *options).value(), row.weights[i], 2e-5)
           << row.set.size() << " settings, p = " << p[i];
     }
   }
@@ -164,7 +182,7 @@ TEST(ExpectedGradientTest, VirtualSamplesAddTheirSizeTimesTheProbabilityOfCollap
   for (const Row& row : rows) {
     const auto options = ParseAlgorithm(row.set);
     ASSERT_TRUE(options.ok()) << options.status().message();
-    EXPECT_NEAR(GradientWeight(0.1, *options),
+    EXPECT_NEAR(GradientWeight(0.1, 8, *options).value(),
                 row.base + row.size * (std::pow(0.1, 7) + std::pow(0.9, 7)), 2e-5)
         << ChoiceName(options->avspo.mode);
   }

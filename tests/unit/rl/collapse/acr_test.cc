@@ -72,21 +72,6 @@ TEST(CollapseCountsTest, ShardsAddUpToTheWhole) {
   EXPECT_EQ(sum, whole);
 }
 
-TEST(ExpectedCollapseTest, IsTheBetaBinomialProbability) {
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({0, 0}, 8), 2.0 / 9.0);  // uniform prior: 1/(n+1) at either end
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({0, 0}, 2), 2.0 / 3.0);
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({1, 1}, 2),
-                   0.5 + 1.0 / 6.0);  // Beta(2, 1): E p^2 = 2/4, E (1-p)^2 = 2/12
-  EXPECT_DOUBLE_EQ(ExpectedCollapse({4, 4}, 2),
-                   5.0 / 7.0 + 1.0 / 21.0);  // Beta(5, 1): 30/42 and 2/42
-  EXPECT_EQ(ExpectedCollapse({3, 9}, 1), 1.0);
-}
-
-TEST(ExpectedCollapseTest, ApproachesTheSuccessRatesOwnProbability) {
-  EXPECT_NEAR(ExpectedCollapse({500000, 1000000}, 8), 2.0 / 256.0, 1e-6);  // p = 1/2
-  EXPECT_NEAR(ExpectedCollapse({1000000, 1000000}, 4096), 1.0, 0.01);
-}
-
 TEST(CollapseClassNameTest, NamesAreTheLabelsOfMetrics) {
   EXPECT_EQ(CollapseClassName(CollapseClass::kMixed), "mixed");
   EXPECT_EQ(CollapseClassName(CollapseClass::kAllCorrect), "all_correct");

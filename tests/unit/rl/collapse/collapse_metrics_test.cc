@@ -65,9 +65,27 @@ TEST(CollapseSnapshotTest, CountsTheBatchAndExpectsFromTheHistories) {
   EXPECT_EQ(snapshot.step.unscorable, 1);
   EXPECT_EQ(snapshot.cumulative, snapshot.step);
   EXPECT_DOUBLE_EQ(snapshot.acr_ema, 2.0 / 3.0);
-  EXPECT_DOUBLE_EQ(snapshot.expected_acr,
-                   2.0 / 3.0);  // 2/3, 1/2 + 1/6, 2/3; the unscorable group is in neither
-  EXPECT_NEAR(ExcessAcr(snapshot), 0.0, 1e-15);
+  // The unscorable group is in neither rate.
+  const std::vector<GroupTrials> groups = {{{0, 0}, {2, 2}}, {{1, 1}, {1, 2}}, {{0, 0}, {0, 2}}};
+  const Difficulty difficulty = Difficulty::Fit(groups);
+  double expected = 0;
+  for (const GroupTrials& group : groups) expected += difficulty.Constant(group.before, 2) / 3;
+  EXPECT_NEAR(snapshot.expected_acr, expected, 1e-12);
+  EXPECT_NEAR(ExcessAcr(snapshot), 2.0 / 3.0 - expected, 1e-12);
+}
+
+TEST(CollapseSnapshotTest, TheIntervalOfAFewGroupsIsWide) {
+  CollapseSnapshot snapshot;
+  snapshot.expected_acr = 0.5;
+  EXPECT_EQ(ExpectedAcr(snapshot).high, 1);  // no groups
+  snapshot.step.mixed = snapshot.cumulative.mixed = 32;
+  const ExpectedRate few = ExpectedAcr(snapshot);
+  snapshot.step.mixed = 512;
+  snapshot.cumulative.mixed = 100000;
+  const ExpectedRate many = ExpectedAcr(snapshot);
+  EXPECT_NEAR(many.high, 0.5 + 1.96 * std::sqrt(0.25 * (1.0 / 512 + 1.0 / 1024)) + 0.02, 1e-4);
+  EXPECT_GT(few.high, many.high);
+  EXPECT_NEAR(many.low + many.high, 1, 1e-12);
 }
 
 TEST(AcrOverStepsTest, Acr100IsTheMeanOfTheFirstHundredSteps) {

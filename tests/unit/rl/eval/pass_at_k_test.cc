@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -31,6 +32,32 @@ TEST(PassAtKTest, NeverAndAlwaysAreExact) {
   EXPECT_EQ(PassAtK({0, 256}, 256), 0.0);
   EXPECT_EQ(PassAtK({256, 256}, 1), 1.0);
   EXPECT_EQ(PassAtK({1, 256}, 256), 1.0);
+}
+
+TEST(MeanOverTest, ZeroOfThirtyIsNotCertainlyZero) {
+  const Estimate never = MeanOver(std::vector<double>(30, 0.0));
+  EXPECT_EQ(never.low, 0);
+  EXPECT_NEAR(never.high, 0.1135, 1e-4);  // z^2 / (n + z^2)
+  const Estimate always = MeanOver(std::vector<double>(30, 1.0));
+  EXPECT_NEAR(always.low, 1 - 0.1135, 1e-4);
+  EXPECT_EQ(always.high, 1);
+}
+
+TEST(MeanOverTest, IsWilsonsIntervalForRightAndWrong) {
+  std::vector<double> values(100, 0.0);
+  std::fill(values.begin(), values.begin() + 20, 1.0);
+  const Estimate estimate = MeanOver(values);
+  EXPECT_NEAR(estimate.mean, 0.2, 1e-15);
+  EXPECT_NEAR(estimate.low, 0.1334, 2e-4);  // 20 of 100
+  EXPECT_NEAR(estimate.high, 0.2888, 2e-4);
+}
+
+TEST(MeanOverTest, PromptsThatAgreeGiveANarrowerInterval) {
+  const Estimate alike = MeanOver(std::vector<double>(50, 0.5));
+  EXPECT_LT(alike.high - alike.low, 0.05);
+  EXPECT_GT(alike.high - alike.low, 0);
+  EXPECT_EQ(MeanOver({}).high, 1);
+  EXPECT_LT(MeanOver(std::vector<double>{1}).low, 0.3);  // one prompt says little
 }
 
 TEST(MajAtKTest, AgreesWithTheEnumerationOfEveryDraw) {

@@ -65,6 +65,12 @@ TEST(CanaryProofTest, AChangeThatThePrecisionMayHideIsIgnored) {
   EXPECT_TRUE(Prove(Version(2, -1, -1), Version(1, -1, -1)).status.ok());
 }
 
+TEST(CanaryProofTest, TheLearnerHasMovedOnceItsChangeShows) {
+  EXPECT_FALSE(Prove(Version(2, -1.0005F, -1.0005F), Version(1, -1, -1)).moved);
+  EXPECT_TRUE(Prove(Version(2, -1.002F, -1.002F), Version(1, -1, -1)).moved);
+  EXPECT_TRUE(Prove(Version(1, -1, -1), VersionCanaries()).moved);
+}
+
 TEST(CanaryProofTest, WithoutAPreviousVersionTheBoundAloneDecides) {
   EXPECT_TRUE(Prove(Version(1, -1, -1), VersionCanaries()).status.ok());
   EXPECT_FALSE(Prove(Version(1, -1, -1.5F), VersionCanaries()).status.ok());

@@ -4,17 +4,31 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "rollout_worker/vllm/vllm_engine.h"
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/scripted_vllm.h"
+#include "tests/support/temp_dir.h"
 
 namespace buttress {
 
-inline constexpr char kModelFolder[] = "/models/start";
+// The folders of the start model and of the versions, which vLLM ends without.
+inline std::string WeightsFolder(const std::string& name) {
+  static const TempDir dir;
+  const std::string folder = dir.path() + "/" + name;
+  std::filesystem::create_directories(folder);
+  return folder;
+}
+
+inline const std::string kModelFolder = WeightsFolder("start");
 
 inline VllmConfig ConfigOf(const std::vector<std::string>& servers) {
   VllmConfig config;
@@ -70,9 +84,73 @@ inline std::vector<EngineResult> PollFor(InferenceEngine& engine, std::size_t co
 inline WeightManifest ManifestOf(std::uint64_t step) {
   WeightManifest manifest;
   manifest.version = {1, step, std::string(32, static_cast<char>('a' + step))};
-  manifest.folder = "/weights/v1-" + std::to_string(step);
+  manifest.folder = WeightsFolder("v1-" + std::to_string(step));
   manifest.canaries = ScriptedVllm::Canaries(manifest.folder);
   return manifest;
+}
+
+// The number of polls, 5 ms apart: 20 s. Unlike a clock, it does not count the time of a suspended
+// machine.
+inline constexpr int kPolls = 4000;
+
+inline bool WaitUntil(const std::function<bool()>& holds) {
+  for (int poll = 0; poll < kPolls; ++poll) {
+    if (holds()) return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  return false;
+}
+
+struct ExpectedServer {
+  std::string url;
+  bool healthy = false;
+  bool serving = false;
+};
+
+// Returns whether the servers of the engine reach the states `expected` within 20 s.
+inline bool WaitForServers(const InferenceEngine& engine,
+                           const std::vector<ExpectedServer>& expected) {
+  return WaitUntil([&] {
+    return std::ranges::equal(engine.stats().servers, expected,
+                              [](const ServerState& state, const ExpectedServer& server) {
+                                return state.url == server.url && state.healthy == server.healthy &&
+                                       state.serving == server.serving;
+                              });
+  });
+}
+
+// Updates the weights and waits until every server serves them.
+inline bool UpdateAll(InferenceEngine& engine, const WeightManifest& manifest) {
+  const Status updated = engine.UpdateWeights(manifest, InFlight::kKeep);
+  EXPECT_TRUE(updated.ok()) << updated.ToString();
+  return WaitUntil([&] {
+    return std::ranges::all_of(engine.stats().servers, [&](const ServerState& server) {
+      return server.serving && server.weights_step == manifest.version.step;
+    });
+  });
+}
+
+// Checks that every token is the one that the weights of its segment give at its position.
+inline void ExpectTokensOfSegments(const Completion& completion) {
+  std::vector<std::int32_t> expected;
+  for (std::size_t i = 0; i < completion.segments.size(); ++i) {
+    const Segment& segment = completion.segments[i];
+    const std::size_t end = i + 1 < completion.segments.size()
+                                ? static_cast<std::size_t>(completion.segments[i + 1].first_token)
+                                : completion.token_ids.size();
+    const std::string folder =
+        segment.version.step == 0 ? kModelFolder : ManifestOf(segment.version.step).folder;
+    const auto tokens =
+        ScriptedVllm::Tokens(folder, 3 + static_cast<std::size_t>(segment.first_token), 3 + end);
+    expected.insert(expected.end(), tokens.begin(), tokens.end());
+  }
+  EXPECT_EQ(completion.token_ids, expected);
+  EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
+}
+
+inline std::int64_t Reloads(const ScriptedVllm& server) {
+  const std::vector<std::string> calls = server.control_calls();
+  return std::count(calls.begin(), calls.end(), "/collective_rpc");
 }
 
 }  // namespace buttress

@@ -37,6 +37,9 @@ TEST(VllmStartTest, AServerThatWouldSampleDifferentlyIsRefusedWithTheFlagsToSet)
   settings = {};
   settings.missing_route = "/collective_rpc";
   ExpectRefusal(settings, "has no route /collective_rpc");
+  settings = {};
+  settings.dev_mode = false;
+  ExpectRefusal(settings, "has no route /pause");
 }
 
 TEST(VllmStartTest, LogprobsOfAnotherDistributionAreDetectedWhateverTheServerReports) {
@@ -89,6 +92,29 @@ TEST(VllmStartTest, AnAddressWithoutAServerIsUnavailable) {
   ScriptedVllm server;
   server.Stop();
   EXPECT_EQ(StatusOfStart(server).code(), StatusCode::kUnavailable);
+}
+
+TEST(VllmStartTest, AServerThatIsDownJoinsTheOthersWhenItComesUp) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  b.Stop();
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  ASSERT_NE(engine, nullptr);
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), false, false}}));
+  b.Restart();
+  EXPECT_TRUE(WaitForServers(*engine, {{a.url(), true, true}, {b.url(), true, true}}));
+  EXPECT_EQ(b.weights(), ManifestOf(1).folder);
+}
+
+TEST(VllmStartTest, AServerWithWrongSettingsIsRefusedBesideOneThatServes) {
+  const ScriptedVllm good;
+  ScriptedVllm::Settings settings;
+  settings.logprobs_mode = "raw_logprobs";
+  const ScriptedVllm wrong(settings);
+  const VllmConfig config = ConfigOf({good.url(), wrong.url()});
+  EXPECT_EQ(MakeVllmEngine(StartModel(), config, PolicyVersion()).status().code(),
+            StatusCode::kFailedPrecondition);
 }
 
 TEST(VllmStartTest, AServerStartsWithTheModelOfTheRun) {

@@ -1,4 +1,5 @@
-#include <algorithm>
+#include <filesystem>
+#include <thread>
 
 #include "tests/unit/rollout_worker/vllm/vllm_fixture.h"
 
@@ -6,24 +7,6 @@ namespace buttress {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Checks that every token is the one that the weights of its segment give at its position.
-void ExpectTokensOfSegments(const Completion& completion) {
-  std::vector<std::int32_t> expected;
-  for (std::size_t i = 0; i < completion.segments.size(); ++i) {
-    const Segment& segment = completion.segments[i];
-    const std::size_t end = i + 1 < completion.segments.size()
-                                ? static_cast<std::size_t>(completion.segments[i + 1].first_token)
-                                : completion.token_ids.size();
-    const std::string folder =
-        segment.version.step == 0 ? kModelFolder : ManifestOf(segment.version.step).folder;
-    const auto tokens =
-        ScriptedVllm::Tokens(folder, 3 + static_cast<std::size_t>(segment.first_token), 3 + end);
-    expected.insert(expected.end(), tokens.begin(), tokens.end());
-  }
-  EXPECT_EQ(completion.token_ids, expected);
-  EXPECT_EQ(completion.logprobs.size(), completion.token_ids.size());
-}
 
 TEST(VllmWeightsTest, KeptSamplesContinueBehindTheirTokensUnderTheNewWeights) {
   ScriptedVllm server;
@@ -78,8 +61,7 @@ TEST(VllmWeightsTest, SamplesInterruptedBeforeTheirFirstTokenAreNotFailuresOfThe
     EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
     ExpectTokensOfSegments(result.completion);
   }
-  const std::vector<std::string> calls = server.control_calls();
-  EXPECT_EQ(std::count(calls.begin(), calls.end(), "/collective_rpc"), 2);  // none for a revival
+  EXPECT_EQ(Reloads(server), 2);  // none for a revival
 }
 
 TEST(VllmWeightsTest, AbortedSamplesEnd) {
@@ -105,7 +87,7 @@ TEST(VllmWeightsTest, DrainedSamplesHaveOneVersion) {
   }
 }
 
-TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheOldVersionKeepsServing) {
+TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheServerServesNothingUntilTheyChange) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
@@ -114,12 +96,35 @@ TEST(VllmWeightsTest, UnchangedWeightsAreAnErrorAndTheOldVersionKeepsServing) {
   EXPECT_EQ(unchanged.code(), StatusCode::kFailedPrecondition);
   EXPECT_THAT(unchanged.message(),
               HasSubstr("its log-probs are unchanged: it still serves policy 1:1"));
-  server.IgnoreReloads(false);
+  EXPECT_EQ(engine->version(), ManifestOf(1).version);
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
+  server.IgnoreReloads(false);
   const Completion completion = PollFor(*engine, 1)[0].completion;
-  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(1).version}}));
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
   ExpectTokensOfSegments(completion);
   EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+}
+
+// In bfloat16 the bound is 0.05 nats, and a change of the learner shows from 0.005 on.
+TEST(VllmWeightsTest, SmallChangesOfTheLearnerAddUpUntilAServerThatDidNotFollowIsNoticed) {
+  ScriptedVllm::Settings settings;
+  settings.dtype = "torch.bfloat16";
+  ScriptedVllm server(settings);
+  server.IgnoreReloads(true);
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  const auto moved = [](std::uint64_t step) {
+    WeightManifest manifest = ManifestOf(step);
+    manifest.canaries = ScriptedVllm::Canaries("as started");
+    for (Canary& canary : manifest.canaries) {
+      for (float& logprob : canary.logprobs) logprob -= 0.002F * static_cast<float>(step);
+    }
+    return manifest;
+  };
+  for (std::uint64_t step = 0; step < 3; ++step)
+    ASSERT_TRUE(engine->UpdateWeights(moved(step), InFlight::kKeep).ok());
+  EXPECT_THAT(engine->UpdateWeights(moved(3), InFlight::kKeep).message(),
+              HasSubstr("it still serves policy 1:0 (the learner's log-probs changed by 0.006"));
+  EXPECT_GE(engine->stats().unchanged_weights, 1);
 }
 
 TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsReported) {
@@ -131,7 +136,7 @@ TEST(VllmWeightsTest, UnchangedWeightsAreCountedAndTheDifferenceIsReported) {
   server.IgnoreReloads(true);
   EXPECT_FALSE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
   EXPECT_GT(engine->stats().canary_difference, 0.05);
-  EXPECT_EQ(engine->stats().unchanged_weights, 1);
+  EXPECT_GE(engine->stats().unchanged_weights, 1);  // and each time that it is tried again
 }
 
 TEST(VllmWeightsTest, AVersionWhoseLogprobsDifferFromTheLearnersIsNotUsed) {
@@ -185,16 +190,90 @@ TEST(VllmWeightsTest, TheSameWeightsUnderANewVersionAreNoError) {
   EXPECT_EQ(engine->version().step, 2U);
 }
 
-TEST(VllmWeightsTest, AFailedReloadKeepsTheOldVersionAndResumesTheServer) {
+TEST(VllmWeightsTest, AServerWhoseLoadFailedIsResumedAndTriesAgain) {
   ScriptedVllm server;
   const auto engine = StartEngine(ConfigOf({server.url()}));
   ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
-  server.FailReloads(2);  // the update and the first revival
+  server.FailReloads(2);
   EXPECT_EQ(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).code(), StatusCode::kUnavailable);
-  EXPECT_EQ(engine->version(), ManifestOf(1).version);
+  const std::vector<std::string> calls = server.control_calls();
+  const std::vector<std::string> failed = {"/collective_rpc", "/resume"};  // without a reset
+  EXPECT_FALSE(std::ranges::search(calls, failed).empty());
   ASSERT_TRUE(engine->Submit(RequestOf(0)).ok());
-  ExpectTokensOfSegments(PollFor(*engine, 1)[0].completion);
-  EXPECT_EQ(server.weights(), ManifestOf(1).folder);
+  const Completion completion = PollFor(*engine, 1)[0].completion;
+  EXPECT_EQ(completion.segments, (std::vector<Segment>{{0, ManifestOf(2).version}}));
+  ExpectTokensOfSegments(completion);
+  EXPECT_EQ(engine->version(), ManifestOf(2).version);
+}
+
+TEST(VllmWeightsTest, AFolderThatWasDeletedIsNotLoadedAndTheNextVersionIs) {
+  ScriptedVllm server;
+  const auto engine = StartEngine(ConfigOf({server.url()}));
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  server.Stop();
+  ASSERT_TRUE(WaitForServers(*engine, {{server.url(), false, false}}));
+  const WeightManifest deleted = ManifestOf(2);
+  EXPECT_EQ(engine->UpdateWeights(deleted, InFlight::kKeep).code(), StatusCode::kUnavailable);
+  std::filesystem::remove(deleted.folder);
+  server.Restart();
+  ASSERT_TRUE(WaitForServers(*engine, {{server.url(), true, false}}));
+  ASSERT_TRUE(
+      WaitUntil([&] { return engine->UpdateWeights(ManifestOf(3), InFlight::kKeep).ok(); }));
+  EXPECT_FALSE(server.ended());
+  EXPECT_EQ(server.weights(), ManifestOf(3).folder);
+}
+
+TEST(VllmWeightsTest, AServerThatIsBehindLoadsTheNewestVersionAndNoneInBetween) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  b.HangReloads(true);
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).ok());
+  ASSERT_TRUE(b.WaitForHungReload());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  ASSERT_TRUE(engine->UpdateWeights(ManifestOf(3), InFlight::kKeep).ok());
+  for (int i = 0; i < 6; ++i) ASSERT_TRUE(engine->Submit(RequestOf(i)).ok());
+  for (const EngineResult& result : PollFor(*engine, 6)) {
+    EXPECT_EQ(result.completion.segments, (std::vector<Segment>{{0, ManifestOf(3).version}}));
+    ExpectTokensOfSegments(result.completion);
+  }
+  EXPECT_EQ(a.completions().size(), 6U);
+  b.HangReloads(false);
+  ASSERT_TRUE(UpdateAll(*engine, ManifestOf(3)));
+  EXPECT_EQ(Reloads(a), 4);  // the start and three versions
+  EXPECT_EQ(Reloads(b), 3);
+}
+
+TEST(VllmWeightsTest, ANewerVersionDoesNotWaitForTheLoadOfAnOlderOne) {
+  ScriptedVllm a;
+  ScriptedVllm b;
+  const auto engine = StartEngine(ConfigOf({a.url(), b.url()}));
+  a.HangReloads(true);
+  b.FailReloads(1 << 20);
+  std::thread newer([&] {
+    EXPECT_TRUE(a.WaitForHungReload());
+    engine->InterruptUpdate();
+  });
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).code(), StatusCode::kCancelled);
+  newer.join();
+  b.FailReloads(0);
+  EXPECT_TRUE(engine->UpdateWeights(ManifestOf(2), InFlight::kKeep).ok());
+  EXPECT_EQ(b.weights(), ManifestOf(2).folder);
+  a.HangReloads(false);
+  EXPECT_TRUE(UpdateAll(*engine, ManifestOf(2)));
+}
+
+TEST(VllmWeightsTest, NeitherTheEndOfAWorkerNorThatOfTheEngineWaitsForALoad) {
+  ScriptedVllm server;
+  auto engine = StartEngine(ConfigOf({server.url()}));
+  server.HangReloads(true);
+  std::thread stop([&] {
+    EXPECT_TRUE(server.WaitForHungReload());
+    engine->StopUpdates();
+  });
+  EXPECT_EQ(engine->UpdateWeights(ManifestOf(1), InFlight::kKeep).code(), StatusCode::kCancelled);
+  stop.join();
+  engine.reset();
 }
 
 TEST(VllmWeightsTest, AServerThatFailsDoesNotDelayTheOthersAndFollowsLater) {

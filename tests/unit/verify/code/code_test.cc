@@ -101,7 +101,7 @@ TEST_F(CodeTest, ResponsesThatCheatFail) {
   }
 }
 
-TEST_F(CodeTest, ExceedingALimitFailsAndExceedingTheDeadlineIsUnscorable) {
+TEST_F(CodeTest, TimeInTheProgramIsTheProgramsAndTimeOfTheCompilerIsNot) {
   config_.code.wall_ms = 1000;
   Use(config_);
   EXPECT_EQ(Judge("import time\ntime.sleep(1000)", kSums).given, "0 of 2 tests: time");
@@ -114,9 +114,30 @@ TEST_F(CodeTest, ExceedingALimitFailsAndExceedingTheDeadlineIsUnscorable) {
   config_.code.cpu_seconds = 30;
   config_.timeout_ms = 1000;
   Use(config_);
-  const Verdict verdict = Judge("import time\ntime.sleep(1000)", kSums);
-  EXPECT_EQ(verdict.outcome, Outcome::kUnscorable);
-  EXPECT_EQ(verdict.unscorable_reason, "timeout");
+  EXPECT_EQ(Judge("import time\ntime.sleep(1000)", kSums).given, "0 of 2 tests: time");
+  config_.timeout_ms = 3000;  // of both tests together
+  Use(config_);
+  const Verdict slow = Judge("import time\nprint(3)\ntime.sleep(2)", kSums);
+  EXPECT_EQ(slow.outcome, Outcome::kWrong);
+  EXPECT_THAT(slow.given, HasSubstr("1 of 2 tests: "));
+}
+
+// Both take a compiler minutes or gigabytes.
+TEST_F(CodeTest, SourcesThatBlowUpTheCompilerAreWrong) {
+  config_.code.language = CodeLanguage::kCpp;
+  config_.code.compile_ms = 3000;
+  config_.timeout_ms = 60000;
+  Use(config_);
+  const std::string_view bombs[] = {
+      "template <int N> struct A { A<N - 1> a; A<N - 2> b; }; template <int N, int M> struct B { "
+      "typename B<N - 1, 2 * M>::T t; typename B<N - 1, 2 * M + 1>::T u; using T = int; }; "
+      "template <int M> struct B<0, M> { using T = int; }; int main() { B<24, 0> b; }",
+      "#include __FILE__\n#include __FILE__\nint main() {}"};
+  for (const std::string_view bomb : bombs) {
+    const Verdict verdict = Judge(bomb, kSums);
+    EXPECT_EQ(verdict.outcome, Outcome::kWrong) << verdict.unscorable_reason;
+    EXPECT_THAT(verdict.given, HasSubstr("does not compile"));
+  }
 }
 
 TEST_F(CodeTest, CppCompilesAndRuns) {

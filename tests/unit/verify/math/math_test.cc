@@ -200,6 +200,23 @@ TEST(Math, FindsTheAnswerAndNamesItsAnchor) {
   }
 }
 
+TEST(Math, ANumberThatTheResponseDoesNotStateIsNoAnswer) {
+  for (const std::string_view response :
+       {"The variable is x5", "It is made of H5", "see section_5", "The answer is not 5.",
+        "The answer is not $5$.", "So it isn't 5", "It can't be 5", "The answer is maybe 5",
+        "Perhaps it is 5.", "Could it be 5?", "My guess would be 5",
+        "I cannot find it from the 5 numbers", "It is impossible to get 5", "The answer is 5 or 6.",
+        "The answer is 4, 5 or 6", "It is 4 or 5", "either $4$ or $5$"}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kWrong) << response;
+  }
+  for (const std::string_view response :
+       {"It is 5, not 6.", "not 6 but, as seen, 5", "I am not sure at first. The answer is 5.",
+        "The answer is 5 apples.", "It makes 5", "5 apples", "x = 5", "so $5",
+        "The answer is $x = 5$.", "We do not need 7. It is 5."}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kCorrect) << response;
+  }
+}
+
 TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("The answer is 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);

@@ -48,6 +48,8 @@ TEST(DecodeResults, AResultWithoutAValidScoreIsUnscorableWithItsReason) {
                            R"({"score": "1"})",
                            R"({"score": true})",
                            R"({"score": 1e999})",
+                           R"({"score": 1e308})",
+                           R"({"score": -1e308, "correct": true})",
                            R"({"error": "it broke"})",
                            R"({"error": null})",
                            R"({"score": 1, "correct": 1})"};
@@ -60,6 +62,8 @@ TEST(DecodeResults, AResultWithoutAValidScoreIsUnscorableWithItsReason) {
   }
   EXPECT_EQ(DecodeResults(R"({"results": [{"error": "it broke"}]})", 1, 1)[0].unscorable_reason,
             "it broke");
+  EXPECT_EQ(DecodeResults(R"({"results": [{"score": 1e308}]})", 1, 1)[0].unscorable_reason,
+            "the score is 1e+308; expected a number in [-1000000, 1000000]");
 }
 
 TEST(DecodeResults, AMalformedReplyMakesAllUnscorable) {

@@ -122,6 +122,18 @@ TEST_F(PythonRewardTest, ABatchThatFailsIsUnscorableWithTheReason) {
     EXPECT_THAT(verdict.unscorable_reason, HasSubstr("1 rewards for 2"));
 }
 
+TEST_F(PythonRewardTest, TheFirstExceptionOfEachKindIsWrittenWithItsTraceback) {
+  testing::internal::CaptureStderr();
+  const auto verifier = Make("reward_raises");
+  Score(*verifier, {"7", "8"});
+  Score(*verifier, {"9"});
+  const std::string log = testing::internal::GetCapturedStderr();
+  const std::string line = "Z E reward reward function raised ValueError: a bug\n";
+  EXPECT_THAT(log, HasSubstr(line + "Traceback"));
+  EXPECT_THAT(log, HasSubstr("in reward_raises"));
+  EXPECT_EQ(log.find(line), log.rfind(line)) << "written once";
+}
+
 TEST_F(PythonRewardTest, AProcessThatEndsIsStartedAgain) {
   const auto verifier = Make("compute_score");
   EXPECT_THAT(Score(*verifier, {"7", "exit"})[0].unscorable_reason, HasSubstr("has ended"));

@@ -113,6 +113,56 @@ TEST_F(SandboxTest, MemoryIsBounded) {
   EXPECT_EQ(result.output, "refused\n");
 }
 
+TEST_F(SandboxTest, MemoryOfAllProcessesIsBounded) {
+  const SandboxResult result = Python(
+      "import os, time\n"
+      "for i in range(12):\n"
+      "  if os.fork() == 0:\n"
+      "    held = b'x' * (400 << 20)\n"
+      "    time.sleep(98765433)\n"
+      "time.sleep(98765433)\n");
+  EXPECT_EQ(result.end, SandboxEnd::kMemory);
+}
+
+TEST_F(SandboxTest, PagesThatForksShareCountOnce) {
+  const SandboxResult result = Python(
+      "import os, time\n"
+      "held = b'x' * (300 << 20)\n"
+      "for i in range(8):\n"
+      "  if os.fork() == 0:\n"
+      "    time.sleep(0.5)\n"
+      "    os._exit(0)\n"
+      "for i in range(8): os.wait()\n"
+      "print('done')");
+  EXPECT_EQ(result.output, "done\n");
+}
+
+TEST_F(SandboxTest, TheNumberOfFilesIsBounded) {
+  const SandboxResult result = Python(
+      "import time\n"
+      "for i in range(225000): open('/tmp/%d' % i, 'w').close()\n"
+      "time.sleep(1000)");
+  EXPECT_EQ(result.end, SandboxEnd::kFiles);
+}
+
+// The first process has the limits of bubblewrap and could hold memory beyond the run.
+TEST_F(SandboxTest, TheFirstProcessCannotBeOpened) {
+  const SandboxResult result = Python(
+      "import ctypes, os\n"
+      "for path in ['/proc/1/mem', '/proc/1/task/1/mem', '/proc/%d/mem' % os.getppid()]:\n"
+      "  try:\n"
+      "    open(path, 'r+b')\n"
+      "    print('opened', path)\n"
+      "  except OSError: pass\n"
+      "for path in ['/proc/1/x', '/proc/x']:\n"
+      "  try:\n"
+      "    open(path, 'w')\n"
+      "    print('wrote', path)\n"
+      "  except OSError: pass\n"
+      "print(ctypes.CDLL(None).prctl(1, 0, 0, 0, 0))\n");
+  EXPECT_EQ(result.output, "-1\n");
+}
+
 TEST_F(SandboxTest, DiskIsBounded) {
   const SandboxResult result = Python(
       "import signal\n"

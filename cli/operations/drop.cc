@@ -1,0 +1,135 @@
+#include "cli/operations/drop.h"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include <utility>
+
+#include "lib/base/busy_mark.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/reader.h"
+#include "lib/weights/checkpoint_folder.h"
+
+namespace buttress {
+namespace {
+
+// Whether a `buttress launch` holds its lock on the folder.
+bool IsLaunched(const std::string& folder) {
+  const int fd = ::open(JoinPath(folder, "launch.lock").c_str(), O_RDWR | O_CLOEXEC);
+  if (fd < 0) return false;
+  const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) != 0;
+  ::close(fd);
+  return locked;
+}
+
+Status CheckIsStopped(const DropRequest& request, const std::string& learner_folder) {
+  if (IsLaunched(request.folder)) {
+    return FailedPrecondition("`buttress launch` uses " + request.folder +
+                              "; stop it, then drop the group");
+  }
+  if (IsBusy(CheckpointMark(learner_folder))) {
+    return FailedPrecondition("the learner writes a checkpoint in " + learner_folder +
+                              "; stop it, then drop the group");
+  }
+  return OkStatus();
+}
+
+Status CheckMayDrop(const DropRequest& request) {
+  if (request.reason.empty())
+    return InvalidArgument("--reason is empty; the audit names it as the account of the group");
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                            LoadRunConfig(StoredConfigPath(request.folder), {}));
+  if (!config.run.deterministic) return OkStatus();
+  return InvalidArgument(
+      "run.deterministic is set: with another group in its place the run could not be repeated; "
+      "put the damaged file back from a copy, or restore a backup");
+}
+
+// Says why a group cannot be dropped that is not under way.
+Status HasEnded(const DropRequest& request) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reader,
+                            LedgerReader::Open(JoinPath(request.folder, "ledger.db")));
+  const std::uint64_t ids[] = {request.group_id};
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader->GroupsById(ids));
+  if (records.empty())
+    return InvalidArgument(fmt::format("{} has no group {}", request.folder, request.group_id));
+  return InvalidArgument(
+      fmt::format("group {} is {}: training needs it no more, so there is "
+                  "nothing to drop",
+                  request.group_id, GroupStateName(records[0].group.state)));
+}
+
+// A checkpoint that contains the group settles it when the learner starts.
+Status CheckIsTrainedAgain(const GroupRow& group, const std::string& learner_folder) {
+  if (group.state != GroupState::kTrained) return OkStatus();
+  const std::string folder = JoinPath(learner_folder, "checkpoint");
+  for (const std::int64_t step : CheckpointSteps(folder)) {
+    if (static_cast<std::uint64_t>(step) < group.step) break;
+    if (!VerifyCheckpoint(CheckpointFolderOf(folder, step)).ok()) continue;
+    return InvalidArgument(fmt::format(
+        "the checkpoint of step {} contains group {} of step {}, so its payload is not needed; "
+        "start the run again",
+        step, group.group_id, group.step));
+  }
+  return OkStatus();
+}
+
+// Copies what stands where the record was written; the segment holds other groups as well.
+Result<std::string> KeepEvidence(const std::string& folder, const AcceptedRow& accepted) {
+  const PayloadRef& ref = accepted.payload;
+  const PayloadReader payloads(JoinPath(folder, "payloads"));
+  const Result<std::string> record = payloads.ReadRecord(ref);
+  if (!record.ok()) return std::string();
+  const std::string damaged = JoinPath(folder, "damaged");
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(damaged));
+  std::string path = JoinPath(damaged, fmt::format("group-{}-segment-{}-byte-{}.record",
+                                                   accepted.group_id, ref.segment, ref.offset));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(path, *record));
+  return path;
+}
+
+LedgerChanges ChangesOf(const GroupRow& group, const RunRow& run, const std::string& reason) {
+  LedgerChanges changes;
+  changes.groups = {group};
+  GroupRow& dropped = changes.groups[0];
+  dropped.state = GroupState::kDropped;
+  dropped.reason = DropReason::kDamaged;
+  dropped.holds_slot = false;
+  changes.drops = {{group.group_id, group.step, group.position, 0, reason}};
+  // The next learner epoch fences a learner that has trained the plan and does not know better.
+  changes.run = run;
+  if (group.step != 0) ++changes.run->learner_epoch;
+  return changes;
+}
+
+}  // namespace
+
+Result<DroppedGroup> DropGroup(const DropRequest& request) {
+  const std::string learner_folder =
+      request.learner_folder.empty() ? request.folder : request.learner_folder;
+  const std::string path = JoinPath(request.folder, "ledger.db");
+  if (::access(path.c_str(), F_OK) != 0)
+    return NotFound(path + ": no such file; name the folder of a run");
+  BUTTRESS_RETURN_IF_ERROR(CheckMayDrop(request));
+  BUTTRESS_RETURN_IF_ERROR(CheckIsStopped(request, learner_folder));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger, Ledger::Open(path));
+  BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
+  const auto group = snapshot.groups.find(request.group_id);
+  if (group == snapshot.groups.end()) return HasEnded(request);
+  DroppedGroup dropped{group->second, ""};
+  BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
+  const auto accepted = snapshot.accepted.find(request.group_id);
+  if (accepted != snapshot.accepted.end()) {
+    BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence, KeepEvidence(request.folder, accepted->second));
+  }
+  BUTTRESS_RETURN_IF_ERROR(ledger->Write(ChangesOf(dropped.group, *snapshot.run, request.reason)));
+  return dropped;
+}
+
+}  // namespace buttress

@@ -1,0 +1,196 @@
+// `buttress ledger show DIR GROUP`.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <span>
+
+#include "cli/operations/ledger_commands.h"
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/experience/codec.h"
+#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/reader.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+namespace {
+
+using nlohmann::ordered_json;
+
+struct ShowFlags {
+  std::string folder;
+  std::uint64_t group_id = 0;
+  std::string model;
+  bool json = false;
+};
+
+const char* FinishName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAbort:
+      return "abort";
+    case FinishReason::kError:
+      return "error";
+    default:
+      return "unspecified";
+  }
+}
+
+ordered_json GroupJson(const GroupRow& group) {
+  ordered_json json = {{"group", group.group_id},
+                       {"state", GroupStateName(group.state)},
+                       {"dropped", DropReasonName(group.reason)},
+                       {"prompt", group.prompt.prompt_id},
+                       {"source", group.prompt.source},
+                       {"pass", group.prompt.pass},
+                       {"dataset_row", group.prompt.row},
+                       {"step", group.step},
+                       {"position", group.position},
+                       {"attempts", group.attempts},
+                       {"lease_epoch", group.lease_epoch},
+                       {"worker", group.worker_id},
+                       {"oldest_allowed_version", ToString(group.min_version)},
+                       {"newest_version_when_leased", ToString(group.granted_version)}};
+  if (group.state != GroupState::kDropped) json.erase("dropped");
+  return json;
+}
+
+ordered_json ContentJson(const AcceptedRow& accepted) {
+  ordered_json json = {
+      {"class", CollapseClassName(accepted.collapse)},
+      {"sha256", ToHex(accepted.content_sha256)},
+      {"prompt_tokens", accepted.prompt_tokens},
+      {"history_before",
+       {{"correct", accepted.history.correct}, {"scored", accepted.history.scored}}}};
+  for (const PolicyVersion& version : accepted.versions)
+    json["versions"].push_back(ToString(version));
+  const std::size_t width = accepted.component_names.size();
+  for (std::size_t i = 0; i < accepted.completions.size(); ++i) {
+    const CompletionRow& row = accepted.completions[i];
+    ordered_json completion = {
+        {"outcome", OutcomeName(row.outcome)}, {"finish", FinishName(row.finish_reason)},
+        {"raw_reward", row.raw_reward},        {"reward", row.reward},
+        {"tokens", row.total_tokens},          {"trained_tokens", row.trained_tokens},
+        {"logprob_sum", row.logprob_sum}};
+    for (std::size_t c = 0; c < width; ++c)
+      completion["components"][accepted.component_names[c]] = accepted.components[i * width + c];
+    json["completions"].push_back(std::move(completion));
+  }
+  return json;
+}
+
+// The tokenizer of --model or, without it, of the run's model; null where there is none.
+std::unique_ptr<Tokenizer> LoadTokenizer(const ShowFlags& flags) {
+  std::string folder = flags.model;
+  if (folder.empty()) {
+    const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(flags.folder), {});
+    if (!config.ok()) return nullptr;
+    folder = config->run.model.path;
+  }
+  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Load(folder);
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+void AddText(const Tokenizer* tokenizer, std::span<const std::int32_t> tokens, ordered_json& json) {
+  json["token_ids"] = tokens;
+  if (tokenizer == nullptr) return;
+  const Result<std::string> text = tokenizer->Decode(tokens, SpecialTokens::kKeep);
+  json["text"] = text.ok() ? *text : text.status().message();
+}
+
+// Adds what the payload holds beside the rows; `json` is that of ContentJson.
+void AddPayload(const ShowFlags& flags, const AcceptedRow& accepted, ordered_json& json) {
+  const PayloadReader payloads(JoinPath(flags.folder, "payloads"));
+  ordered_json& state = json["payload"];
+  state = {{"segment", accepted.payload.segment},
+           {"offset", accepted.payload.offset},
+           {"bytes", accepted.payload.bytes}};
+  const Result<std::string> bytes = payloads.Read(accepted.payload);
+  if (!bytes.ok()) {
+    const bool deleted = bytes.status().code() == StatusCode::kNotFound;
+    state["state"] = deleted ? "deleted" : "damaged";
+    if (!deleted) state["error"] = bytes.status().message();
+    return;
+  }
+  if (Sha256Of(*bytes) != accepted.content_sha256) {
+    state["state"] = "damaged";
+    state["error"] = "the payload has another digest than the ledger";
+    return;
+  }
+  const Result<Group> group = DecodeGroup(*bytes);
+  state["state"] = group.ok() ? "whole" : group.status().message();
+  if (!group.ok()) return;
+  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(flags);
+  AddText(tokenizer.get(), group->prompt_token_ids, json["prompt_content"]);
+  for (const Completion& completion : group->completions) {
+    ordered_json& row = json["completions"][static_cast<std::size_t>(completion.index)];
+    AddText(tokenizer.get(), completion.token_ids, row);
+    if (!completion.extracted_answer.empty()) row["answer"] = completion.extracted_answer;
+    if (!completion.unscorable_reason.empty()) row["unscorable"] = completion.unscorable_reason;
+  }
+}
+
+std::string Dump(const ordered_json& json) {
+  return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);
+}
+
+// One line a field, and one a completion, without token ids.
+std::string ShowText(const ordered_json& json) {
+  std::string text;
+  for (const auto& [name, value] : json.items()) {
+    if (name != "completions") {
+      ordered_json shown = value;
+      if (shown.is_object()) shown.erase("token_ids");
+      text += fmt::format("{:<27} {}\n", name,
+                          shown.is_string() ? shown.get<std::string>() : Dump(shown));
+      continue;
+    }
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      ordered_json completion = value[i];
+      completion.erase("token_ids");
+      text += fmt::format("completion {:<16} {}\n", i, Dump(completion));
+    }
+  }
+  return text;
+}
+
+Status Show(const ShowFlags& flags) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reader,
+                            LedgerReader::Open(JoinPath(flags.folder, "ledger.db")));
+  const std::uint64_t ids[] = {flags.group_id};
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader->GroupsById(ids));
+  if (records.empty()) {
+    BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader->Run());
+    return InvalidArgument(fmt::format("{} has no group {}; its groups are 1 to {}", flags.folder,
+                                       flags.group_id, run ? run->next_group_id - 1 : 0));
+  }
+  ordered_json json = GroupJson(records[0].group);
+  if (records[0].accepted) {
+    json.update(ContentJson(*records[0].accepted));
+    AddPayload(flags, *records[0].accepted, json);
+  }
+  std::fputs((flags.json ? Dump(json) + "\n" : ShowText(json)).c_str(), stdout);
+  return OkStatus();
+}
+
+}  // namespace
+
+std::function<Status()> AddLedgerShow(CLI::App& app) {
+  const auto flags = std::make_shared<ShowFlags>();
+  app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
+  app.add_option("group", flags->group_id, "group id")->required();
+  app.add_option("--model", flags->model,
+                 "model folder whose tokenizer decodes the tokens [that of the run]");
+  app.add_flag("--json", flags->json, "print one JSON object, with token ids");
+  return [flags] { return Show(*flags); };
+}
+
+}  // namespace buttress

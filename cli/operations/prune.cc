@@ -1,0 +1,49 @@
+#include "cli/operations/prune.h"
+
+#include <filesystem>
+#include <map>
+#include <system_error>
+
+#include "lib/base/file.h"
+#include "lib/ledger/reader.h"
+#include "lib/ledger/segment_file.h"
+
+namespace buttress {
+
+Result<PrunedPayloads> PrunePayloads(const std::string& folder, bool dry_run) {
+  struct Content {
+    std::int64_t ended = 0;
+    bool needed = false;
+  };
+
+  std::map<std::uint64_t, Content> segments;
+  PayloadEnd end;
+  {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(JoinPath(folder, "ledger.db")));
+    BUTTRESS_RETURN_IF_ERROR(reader->ForEachGroup([&](const GroupRecord& record) {
+      if (!record.accepted) return;
+      Content& segment = segments[record.accepted->payload.segment];
+      const GroupState state = record.group.state;
+      const bool ended = state == GroupState::kSettled || state == GroupState::kDropped;
+      ended ? void(++segment.ended) : void(segment.needed = true);
+    }));
+    BUTTRESS_ASSIGN_OR_RETURN(end, reader->EndOfPayloads());
+  }
+  const std::string payloads = JoinPath(folder, "payloads");
+  BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(payloads));
+  PrunedPayloads pruned;
+  for (const auto& [number, segment] : segments) {
+    const auto size = sizes.find(number);
+    if (segment.needed || number >= end.segment || size == sizes.end()) continue;
+    std::error_code error;
+    if (!dry_run) std::filesystem::remove(SegmentPath(payloads, number), error);
+    if (error) return Unavailable(SegmentPath(payloads, number) + ": " + error.message());
+    ++pruned.segments;
+    pruned.bytes += static_cast<std::int64_t>(size->second);
+    pruned.groups += segment.ended;
+  }
+  if (!dry_run) BUTTRESS_RETURN_IF_ERROR(SyncFolder(payloads));
+  return pruned;
+}
+
+}  // namespace buttress

@@ -1,0 +1,195 @@
+#include "cli/operations/run_audit.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <system_error>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/segment_file.h"
+
+namespace buttress {
+namespace {
+
+bool HasEnded(const GroupRow& group) {
+  return group.state == GroupState::kSettled || group.state == GroupState::kDropped;
+}
+
+// An accepted group whose payload is to be read.
+struct Stored {
+  std::uint64_t group_id = 0;
+  std::string sha256;
+  PayloadRef payload;
+};
+
+struct BadPayload {
+  std::uint64_t group_id = 0;
+  Status why;
+};
+
+// Reads `stored` in the order of the files. Returns those that cannot be read or have another
+// digest than the ledger.
+std::vector<BadPayload> ReadPayloads(const std::string& folder, std::vector<Stored> stored,
+                                     RunAudit& audit) {
+  std::ranges::sort(stored, {}, [](const Stored& group) {
+    return std::tuple(group.payload.segment, group.payload.offset);
+  });
+  const PayloadReader payloads(folder);
+  std::vector<BadPayload> bad;
+  for (const Stored& group : stored) {
+    const Result<std::string> payload = payloads.Read(group.payload);
+    if (!payload.ok()) {
+      bad.push_back({group.group_id, payload.status()});
+    } else if (Sha256Of(*payload) != group.sha256) {
+      bad.push_back({group.group_id, DataLoss("the payload has another digest than the ledger")});
+    } else {
+      ++audit.payloads;
+      audit.payload_bytes += static_cast<std::int64_t>(payload->size());
+    }
+  }
+  return bad;
+}
+
+// Reports the groups that still need their payload. In a live run a segment is deleted once its
+// groups have ended, which may be after the rows were read.
+Status ReportPayloads(const std::string& ledger, const std::vector<BadPayload>& bad,
+                      RunAudit& audit) {
+  if (bad.empty()) return OkStatus();
+  std::vector<std::uint64_t> ids;
+  for (const BadPayload& payload : bad) ids.push_back(payload.group_id);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(ledger));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<GroupRecord> records, reader->GroupsById(ids));
+  std::map<std::uint64_t, GroupRow> rows;
+  for (const GroupRecord& record : records) rows[record.group.group_id] = record.group;
+  for (const BadPayload& payload : bad) {
+    const GroupRow& group = rows[payload.group_id];
+    const bool ended = HasEnded(group);
+    if (ended && payload.why.code() == StatusCode::kNotFound) {
+      ++audit.deleted;
+      continue;
+    }
+    const std::string step = group.step == 0 ? "" : fmt::format(" of step {}", group.step);
+    audit.ledger.findings.push_back(
+        {"payload",
+         fmt::format("group {}{} is {}: {}{}", group.group_id, step, GroupStateName(group.state),
+                     payload.why.message(), ended ? "; training needs it no more" : ""),
+         {payload.group_id},
+         ended});
+  }
+  return OkStatus();
+}
+
+void AddCheckpointFinding(std::string what, bool accounted, RunAudit& audit) {
+  audit.ledger.findings.push_back({"checkpoint", std::move(what), {}, accounted});
+}
+
+// Verifies checkpoints from the newest to the first whole one, as a learner that starts. A learner
+// that writes deletes the oldest, so a folder that vanishes is listed again.
+void FindCheckpoint(const std::string& folder, RunAudit& audit) {
+  std::vector<std::string> damaged;
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    damaged.clear();
+    bool vanished = false;
+    for (const std::int64_t step : CheckpointSteps(folder)) {
+      auto checkpoint = VerifyCheckpoint(CheckpointFolderOf(folder, step));
+      if (checkpoint.ok() && checkpoint->step == step) {
+        audit.checkpoint = *std::move(checkpoint);
+        break;
+      }
+      vanished = checkpoint.status().code() == StatusCode::kNotFound;
+      if (vanished) break;
+      damaged.push_back(checkpoint.ok() ? fmt::format("its state names step {}", checkpoint->step)
+                                        : checkpoint.status().message());
+    }
+    if (!vanished) break;
+  }
+  const bool accounted = audit.checkpoint && static_cast<std::uint64_t>(audit.checkpoint->step) >=
+                                                 audit.run->settled_step;
+  for (const std::string& what : damaged) AddCheckpointFinding(what, accounted, audit);
+}
+
+// Checks that the learner may start from the checkpoint that was found. `audit.run` is older than
+// the checkpoint, and `reader` is newer.
+Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
+  const std::uint64_t settled = audit.run->settled_step;
+  if (!audit.checkpoint) {
+    if (settled > 0)
+      AddCheckpointFinding(fmt::format("no checkpoint is whole; step {} is settled", settled),
+                           false, audit);
+    return OkStatus();
+  }
+  const CheckpointIdentity& found = *audit.checkpoint;
+  const auto step = static_cast<std::uint64_t>(found.step);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
+  if (step < settled) {
+    AddCheckpointFinding(
+        fmt::format("the newest whole checkpoint is of step {}; step {} is settled", step, settled),
+        false, audit);
+  } else if (step > run->committed_step || found.learner_epoch > run->learner_epoch) {
+    AddCheckpointFinding(
+        fmt::format("the newest checkpoint is {}:{} (epoch:step); the ledger has committed {}:{}",
+                    found.learner_epoch, step, run->learner_epoch, run->committed_step),
+        false, audit);
+  }
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<CheckpointRow> rows, reader.Checkpoints());
+  for (const CheckpointRow& row : rows) {
+    const bool same = row.learner_epoch == found.learner_epoch && row.step == step;
+    if (!same || row.digest == found.digest) continue;
+    AddCheckpointFinding(
+        fmt::format("the checkpoint of step {} has digest {}; the ledger names {}", step,
+                    ToHex(found.digest).substr(0, 12), ToHex(row.digest).substr(0, 12)),
+        false, audit);
+  }
+  return OkStatus();
+}
+
+bool HasLearner(const std::string& folder) {
+  std::error_code ignored;
+  return std::filesystem::exists(JoinPath(folder, "checkpoint"), ignored) ||
+         std::filesystem::exists(JoinPath(folder, "steps.jsonl"), ignored);
+}
+
+}  // namespace
+
+Result<RunAudit> AuditRun(const std::string& folder, const std::string& learner_folder) {
+  const std::string ledger = JoinPath(folder, "ledger.db");
+  const std::string payloads = JoinPath(folder, "payloads");
+  RunAudit audit;
+  std::vector<Stored> stored;
+  {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto reader, LedgerReader::Open(ledger));
+    BUTTRESS_ASSIGN_OR_RETURN(audit.run, reader->Run());
+    const auto segments = SegmentSizes(payloads);
+    const auto visit = [&](const GroupRecord& record) {
+      if (!record.accepted) return;
+      const PayloadRef& payload = record.accepted->payload;
+      if (HasEnded(record.group) && (!segments.ok() || !segments->contains(payload.segment))) {
+        ++audit.deleted;
+      } else {
+        stored.push_back({record.group.group_id, record.accepted->content_sha256, payload});
+      }
+    };
+    BUTTRESS_ASSIGN_OR_RETURN(audit.ledger, AuditLedger(*reader, visit));
+  }
+  if (!audit.run) return audit;
+  const std::vector<BadPayload> bad = ReadPayloads(payloads, std::move(stored), audit);
+  BUTTRESS_RETURN_IF_ERROR(ReportPayloads(ledger, bad, audit));
+  if (learner_folder.empty() && !HasLearner(folder)) {
+    AddCheckpointFinding("the learner's files are elsewhere; name their folder with --learner",
+                         true, audit);
+    return audit;
+  }
+  FindCheckpoint(JoinPath(learner_folder.empty() ? folder : learner_folder, "checkpoint"), audit);
+  BUTTRESS_ASSIGN_OR_RETURN(const auto later, LedgerReader::Open(ledger));
+  BUTTRESS_RETURN_IF_ERROR(CheckCheckpoint(*later, audit));
+  return audit;
+}
+
+}  // namespace buttress

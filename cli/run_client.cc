@@ -1,0 +1,72 @@
+#include "cli/run_client.h"
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+
+namespace buttress {
+
+void RunFlags::AddTo(CLI::App& app) {
+  app.add_option("run,--config", run, "YAML file of the run, or its folder")->required();
+  app.add_option("--set", overrides,
+                 "override a setting, as for `buttress launch`; may be repeated")
+      ->allow_extra_args(false);
+  app.add_flag("--json", json, "print JSON");
+}
+
+Result<LocalSettings> LocalOf(const RunFlags& flags) {
+  const bool is_folder = std::filesystem::is_directory(flags.run);
+  const std::string stored = StoredConfigPath(flags.run);
+  LocalSettings local;
+  if (!is_folder || std::filesystem::exists(stored)) {
+    BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                              LoadRunConfig(is_folder ? stored : flags.run, flags.overrides));
+    local = config.local;
+  }
+  if (is_folder) local.out = flags.run;
+  return local;
+}
+
+Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, Program program,
+                                                        std::int64_t give_up_ms) {
+  BUTTRESS_ASSIGN_OR_RETURN(const LocalSettings local, LocalOf(flags));
+  BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
+                            LoadCredentials(local.security, program));
+  CoordinatorClientOptions options = CoordinatorClientOptionsFrom(local, credentials);
+  options.give_up_after_ms = give_up_ms;
+  return std::make_unique<CoordinatorClient>(options);
+}
+
+const char* RunStateText(v1::RunState state) {
+  switch (state) {
+    case v1::RUN_STATE_RUNNING:
+      return "running";
+    case v1::RUN_STATE_DRAINING:
+      return "draining";
+    case v1::RUN_STATE_FINISHED:
+      return "finished";
+    case v1::RUN_STATE_STOPPING:
+      return "stopping";
+    case v1::RUN_STATE_STOPPED:
+      return "stopped";
+    default:
+      return "unknown";
+  }
+}
+
+const char* OrderText(v1::WorkerOrder order) {
+  switch (order) {
+    case v1::WORKER_ORDER_NONE:
+      return "none";
+    case v1::WORKER_ORDER_CORDON:
+      return "cordon";
+    case v1::WORKER_ORDER_DRAIN:
+      return "drain";
+    default:
+      return "unknown";
+  }
+}
+
+}  // namespace buttress

@@ -1,0 +1,44 @@
+// What the commands that speak with a run's coordinator share: how the run is named, and the
+// connection.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/config/load_credentials.h"
+#include "lib/config/run_config.h"
+#include "lib/rpc/coordinator_client.h"
+
+namespace CLI {
+class App;
+}
+
+namespace buttress {
+
+struct RunFlags {
+  std::string run;  // YAML file, or the folder of a run
+  std::vector<std::string> overrides;
+  bool json = false;
+
+  // Adds RUN, --set and --json.
+  void AddTo(CLI::App& app);
+};
+
+// Returns the settings of this machine in the run; those of a folder are what its coordinator has
+// stored there. kInvalidArgument for a file that cannot be used.
+Result<LocalSettings> LocalOf(const RunFlags& flags);
+
+// Returns a client that gives up after `give_up_ms`. kInvalidArgument for a file that cannot be
+// used.
+Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, Program program,
+                                                        std::int64_t give_up_ms);
+
+// "running", "draining", "stopping", ...
+const char* RunStateText(v1::RunState state);
+
+// "none", "cordon", "drain".
+const char* OrderText(v1::WorkerOrder order);
+
+}  // namespace buttress

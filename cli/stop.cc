@@ -1,0 +1,70 @@
+// `buttress stop RUN`: asks the learner for a checkpoint and ends the run after it.
+#include <fmt/core.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/run_client.h"
+#include "lib/base/clock.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::int64_t kGiveUpMs = 15000;
+constexpr std::int64_t kPollMs = 1000;
+
+struct StopOptions {
+  RunFlags flags;
+  double timeout_seconds = 600;
+};
+
+void Print(const v1::StopRunResponse& stop, bool json) {
+  if (json) {
+    const nlohmann::ordered_json row = {{"state", RunStateText(stop.run_state())},
+                                        {"step", stop.step()},
+                                        {"checkpoint_step", stop.checkpoint_step()}};
+    fmt::print("{}\n", row.dump());
+    return;
+  }
+  fmt::print("the run is {} at step {}; the checkpoint is of step {}\n",
+             RunStateText(stop.run_state()), stop.step(), stop.checkpoint_step());
+}
+
+// The coordinator forgets the request when it restarts, so the request is repeated until the end.
+Status Stop(const StopOptions& options) {
+  BUTTRESS_ASSIGN_OR_RETURN(const auto client,
+                            ConnectToRun(options.flags, Program::kOperating, kGiveUpMs));
+  const std::int64_t deadline_ms =
+      RealClock().MonotonicMs() + static_cast<std::int64_t>(1000 * options.timeout_seconds);
+  v1::StopRunRequest request;
+  v1::StopRunResponse stop;
+  do {
+    const std::int64_t left_ms = deadline_ms - RealClock().MonotonicMs();
+    request.set_wait_ms(static_cast<std::uint32_t>(std::clamp<std::int64_t>(left_ms, 1, kPollMs)));
+    BUTTRESS_ASSIGN_OR_RETURN(stop, client->StopRun(request));
+    if (stop.run_state() != v1::RUN_STATE_STOPPING) {
+      Print(stop, options.flags.json);
+      return OkStatus();
+    }
+  } while (RealClock().MonotonicMs() < deadline_ms);
+  return DeadlineExceeded(fmt::format(
+      "the learner wrote no checkpoint within {:g} s: the last one is of step {}, and step {} is "
+      "committed; the stop stands, so call it again to wait longer, or look at the learner's log",
+      options.timeout_seconds, stop.checkpoint_step(), stop.step()));
+}
+
+}  // namespace
+
+std::function<Status()> AddStop(CLI::App& app) {
+  const auto options = std::make_shared<StopOptions>();
+  options->flags.AddTo(app);
+  app.add_option("--timeout", options->timeout_seconds, "seconds to wait for the checkpoint")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+  return [options] { return Stop(*options); };
+}
+
+}  // namespace buttress

@@ -1,0 +1,52 @@
+#include "coordinator/as_leased.h"
+
+#include <fmt/core.h>
+
+#include "lib/base/digest.h"
+#include "lib/base/random.h"
+
+namespace buttress {
+
+SampledAs SampledAsOf(const Group& group) {
+  SampledAs sampled{group.source, PromptDigest(group.prompt_token_ids), {}};
+  for (const Completion& completion : group.completions) {
+    if (!completion.token_ids.empty())
+      sampled.sampling.emplace_back(completion.index, completion.sampling);
+  }
+  return sampled;
+}
+
+std::string PromptDigest(std::span<const std::int32_t> token_ids) {
+  return Sha256Of({reinterpret_cast<const char*>(token_ids.data()), token_ids.size_bytes()});
+}
+
+SamplingParams SamplingOf(const RunTerms& terms, const DrawnPrompt& prompt) {
+  SamplingParams sampling = terms.sampling;
+  sampling.seed = MixSeed(MixSeed(terms.seed, HashText(prompt.prompt_id)), prompt.pass);
+  return sampling;
+}
+
+Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled) {
+  const auto refuse = [&](const std::string& what) {
+    return InvalidArgument(
+        fmt::format("group {} is not what was leased: {}", group.group_id, what));
+  };
+  if (sampled.source != group.prompt.source)
+    return refuse(fmt::format("source '{}', expected '{}'", sampled.source, group.prompt.source));
+  auto leased = turn.leased_prompts.find(group.group_id);
+  if (leased == turn.leased_prompts.end()) {  // leased before this process started
+    BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, turn.prompts.Read(group.prompt));
+    leased = turn.leased_prompts.emplace(group.group_id, PromptDigest(prompt.token_ids)).first;
+  }
+  if (sampled.prompt_digest != leased->second) return refuse("other prompt tokens");
+  const SamplingParams own = SamplingOf(turn.terms, group.prompt);
+  for (const auto& [index, sampling] : sampled.sampling) {
+    SamplingParams expected = own;
+    expected.seed = MixSeed(own.seed, static_cast<std::uint64_t>(index));
+    if (sampling != expected)
+      return refuse(fmt::format("completion {} has other sampling parameters", index));
+  }
+  return OkStatus();
+}
+
+}  // namespace buttress

@@ -1,0 +1,57 @@
+// The operator's side of the scheduler: orders to workers, and the stop of the run.
+#include <fmt/core.h>
+
+#include <set>
+#include <string>
+
+#include "coordinator/scheduler.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::size_t kNamesInMessage = 20;
+
+// "w0, w1, w2", or "none"; at most kNamesInMessage of them.
+std::string Listed(const std::set<std::string>& names) {
+  std::string text;
+  std::size_t listed = 0;
+  for (const std::string& name : names) {
+    if (listed++ == kNamesInMessage)
+      return text + fmt::format(" and {} more", names.size() - kNamesInMessage);
+    text += (text.empty() ? "" : ", ") + name;
+  }
+  return text.empty() ? "none" : text;
+}
+
+}  // namespace
+
+Status Scheduler::OrderWorker(const WorkerOrderRow& order, LedgerChanges& out) {
+  const std::string& id = order.worker_id;
+  if (!workers_.contains(id) && !orders_.contains(id)) {
+    std::set<std::string> known;
+    for (const auto& [name, worker] : workers_) known.insert(name);
+    for (const auto& [name, row] : orders_) known.insert(name);
+    return NotFound(
+        fmt::format("there is no worker '{}' in this run; known workers: {}", id, Listed(known)));
+  }
+  if (order.order == WorkerOrder::kNone) {
+    if (orders_.erase(id) > 0) out.orders.push_back({id, WorkerOrder::kNone, ""});
+    return OkStatus();
+  }
+  orders_[id] = order;
+  out.orders.push_back(order);
+  return OkStatus();
+}
+
+WorkerOrder Scheduler::OrderOf(const std::string& worker_id) const {
+  const auto found = orders_.find(worker_id);
+  return found == orders_.end() ? WorkerOrder::kNone : found->second.order;
+}
+
+StopPhase Scheduler::stop_phase() const {
+  if (!stop_requested_) return StopPhase::kNone;
+  return learner_knows_stop_ && run_.settled_step == run_.committed_step ? StopPhase::kDone
+                                                                         : StopPhase::kRequested;
+}
+
+}  // namespace buttress

@@ -1,0 +1,12 @@
+// Names in the folder of a run.
+#pragma once
+
+#include <string>
+
+namespace buttress {
+
+// The configuration that the coordinator started with, as PrintRunConfig writes it: for commands
+// that are given the folder alone.
+inline std::string StoredConfigPath(const std::string& out) { return out + "/config.yaml"; }
+
+}  // namespace buttress

@@ -1,0 +1,60 @@
+// A segment of the payload store: a file of records, each with a header of eight bytes
+// (payload_store.h).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+#include "lib/ledger/rows.h"
+
+namespace buttress {
+
+using PayloadHeader = std::array<char, kPayloadHeaderBytes>;
+
+// The header of the record that holds this payload.
+PayloadHeader HeaderOf(const PayloadRef& ref);
+
+// The check of a payload with this SHA-256: its first four bytes.
+std::uint32_t PayloadCheckOf(std::string_view sha256);
+
+// <folder>/<8 digits>.seg.
+std::string SegmentPath(const std::string& folder, std::uint64_t segment);
+
+// Returns the segments in `folder` by number, with their sizes in bytes.
+Result<std::map<std::uint64_t, std::uint64_t>> SegmentSizes(const std::string& folder);
+
+// Returns the status of a failed call on the file `path` with this errno.
+Status SegmentError(const std::string& path, int error);
+
+// An open segment; the last owner closes it. Reads are thread-safe.
+class SegmentFile {
+ public:
+  // `flags` are those of open(2).
+  static Result<std::shared_ptr<SegmentFile>> Open(const std::string& path, int flags);
+
+  SegmentFile(int descriptor, std::string path) : descriptor_(descriptor), path_(std::move(path)) {}
+
+  ~SegmentFile();
+  SegmentFile(const SegmentFile&) = delete;
+  SegmentFile& operator=(const SegmentFile&) = delete;
+
+  // Writes a record at `offset`.
+  Status Write(PayloadHeader header, std::string_view bytes, std::uint64_t offset);
+
+  // Reads `size` bytes, or fewer at the end of the file.
+  Result<std::string> Read(std::uint64_t offset, std::size_t size) const;
+
+  Status Truncate(std::uint64_t size);
+  Status Sync();
+
+ private:
+  const int descriptor_;
+  const std::string path_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,40 @@
+// The files of the learner's checkpoints: <folder>/step-<N>/checkpoint.json, which names the step,
+// the learner epoch and the hash of the configuration, and lists the size and SHA-256 of the other
+// files. learner/checkpoint.h writes and loads them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/weights/manifest.h"
+
+namespace buttress {
+
+inline constexpr char kCheckpointStateName[] = "checkpoint.json";
+inline constexpr std::int64_t kMaxCheckpointStateBytes = 1 << 20;
+
+// Returns the steps that have a checkpoint in `folder`, newest first.
+std::vector<std::int64_t> CheckpointSteps(const std::string& folder);
+
+// Returns <folder>/step-<N>.
+std::string CheckpointFolderOf(const std::string& folder, std::int64_t step);
+
+// Reads the list "files" of a checkpoint.json. kDataLoss names what is wrong with it.
+Result<std::vector<WeightFile>> ParseCheckpointFiles(const nlohmann::json& state);
+
+// What tells one checkpoint from another.
+struct CheckpointIdentity {
+  std::int64_t step = 0;
+  std::uint64_t learner_epoch = 0;  // of the learner that wrote it
+  std::string digest;               // SHA-256 of checkpoint.json, 32 bytes
+  std::vector<WeightFile> files;    // the others
+};
+
+// Reads the checkpoint in `checkpoint_folder` and checks the size and digest of every file.
+// kDataLoss or kNotFound says what is damaged.
+Result<CheckpointIdentity> VerifyCheckpoint(const std::string& checkpoint_folder);
+
+}  // namespace buttress

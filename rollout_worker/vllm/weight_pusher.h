@@ -1,0 +1,110 @@
+// Brings the servers to the newest weights, each on a thread of its own, so that one that is slow,
+// hangs or restarts delays no other.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/base/sync.h"
+#include "lib/config/run_config.h"
+#include "rollout_worker/engine.h"
+#include "rollout_worker/vllm/canary_proof.h"
+#include "rollout_worker/vllm/control.h"
+#include "rollout_worker/vllm/sample_runner.h"
+#include "rollout_worker/vllm/server_pool.h"
+
+namespace buttress {
+
+// Weights that servers load. The initial model of a run has no canaries until the learner publishes
+// it as its first version.
+struct PushedWeights {
+  PolicyVersion version;
+  std::string folder;
+  Canaries canaries;
+  bool float32 = false;
+  InFlight in_flight = InFlight::kKeep;
+};
+
+// The newest weights are the target of every server, whatever it serves: one that is behind, or
+// restarted, loads these and none in between. A server serves a version only after its canaries
+// have proven it. Thread-safe.
+class WeightPusher {
+ public:
+  // Starts with `initial` as the target.
+  WeightPusher(const VllmConfig& config, const std::string& api_key, ServerPool& pool,
+               SampleRunner& runner, PushedWeights initial);
+  ~WeightPusher();
+  WeightPusher(const WeightPusher&) = delete;
+  WeightPusher& operator=(const WeightPusher&) = delete;
+
+  // Waits until every server serves the first target or has failed, but at most `patience_ms` once
+  // one serves it. Returns the first failure if none does, and that of a server whose settings are
+  // wrong in any case.
+  Status WaitForStart(std::int64_t patience_ms);
+
+  // Makes `weights` the target. Returns once a server serves them, or with the first failure once
+  // every server has failed to load them, or kCancelled after Interrupt or Stop. They stay the
+  // target even then.
+  Status Push(PushedWeights weights);
+
+  // Ends the wait of the current Push.
+  void Interrupt();
+
+  // Ends the threads' calls to servers; a server that was loading weights stays paused until its
+  // next worker resumes it.
+  void Stop();
+
+  // The newest version that a server has proven.
+  PolicyVersion version() const;
+
+  // Adds what the proofs of canaries found.
+  void AddTo(EngineStats& stats) const;
+
+ private:
+  using Target = std::shared_ptr<const PushedWeights>;
+
+  // What a server made of a target.
+  struct Outcome {
+    PolicyVersion version;
+    Status status;
+  };
+
+  void Run(std::size_t server);
+  // Waits at most `wait_ms` for another target than `tried`. Returns the newest one, or null once
+  // stopped.
+  Target NextTarget(const std::optional<PolicyVersion>& tried, std::int64_t wait_ms);
+  Status Bring(std::size_t server, const PushedWeights& weights);
+  Status Load(std::size_t server, const ServerInfo& info, const PushedWeights& weights, bool lost);
+  Status Prove(std::size_t server, const ServerInfo& info, const PushedWeights& weights);
+  double Bound(const ServerInfo& info, const PushedWeights& weights) const;
+  void Record(std::size_t server, const PushedWeights& weights, const Status& status);
+  // Notes that a lost server cannot try the target.
+  void RecordLost(std::size_t server, const PushedWeights& weights);
+  bool AllTried() const REQUIRES(mutex_);
+  Status FirstFailure() const REQUIRES(mutex_);
+
+  const VllmConfig config_;
+  ServerPool& pool_;
+  SampleRunner& runner_;
+  std::vector<std::unique_ptr<VllmControl>> controls_;  // each used by its thread
+  std::vector<VersionCanaries> baselines_;              // each used by its thread
+  mutable Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  bool interrupted_ GUARDED_BY(mutex_) = false;
+  Target target_ GUARDED_BY(mutex_);
+  bool served_ GUARDED_BY(mutex_) = false;  // whether a server has proven the target
+  PolicyVersion version_ GUARDED_BY(mutex_);
+  std::vector<std::optional<Outcome>> outcomes_ GUARDED_BY(mutex_);  // by server
+  std::vector<double> differences_ GUARDED_BY(mutex_);               // by server, of the last proof
+  std::int64_t unchanged_weights_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace buttress

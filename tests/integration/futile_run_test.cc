@@ -1,0 +1,118 @@
+// Runs of real programs that learn nothing.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <filesystem>
+
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr std::int64_t kPatience = 100000;
+
+constexpr const char* kRewards = R"py(
+import time
+
+def raises(prompts, completions, **columns):
+    return [length_of(c) for c in completions]
+
+def always_right(prompts, completions, **columns):
+    return [1.0] * len(completions)
+
+def slow(prompts, completions, **columns):
+    time.sleep(50)
+    return [0.0] * len(completions)
+)py";
+
+class FutileRunTest : public testing::Test {
+ protected:
+  // Settings that score with a function of kRewards.
+  std::vector<std::string> With(const std::string& function, std::vector<std::string> more = {}) {
+    const std::string path = JoinPath(dir_.path(), "rewards.py");
+    EXPECT_TRUE(WriteFileAtomic(path, kRewards).ok());
+    std::vector<std::string> argv = {"--no-eval"};
+    more.push_back("run.reward.verifier=python:" + path + ":" + function);
+    for (const std::string& setting : more) argv.insert(argv.end(), {"--set", setting});
+    return argv;
+  }
+
+  static std::string LastLine(const std::string& text) {
+    const std::size_t end = text.find_last_not_of('\n');
+    return text.substr(text.rfind('\n', end) + 1, end - text.rfind('\n', end));
+  }
+
+  TempDir dir_;
+};
+
+TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("raises"));
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 5) << run.Text();
+  const std::string console = TextOf(run.log());
+  EXPECT_THAT(console, HasSubstr("reward function raised NameError"));
+  EXPECT_THAT(console, HasSubstr("in raises"));
+  EXPECT_THAT(console, HasSubstr("nothing of the first batch could be scored"));
+  EXPECT_THAT(console, HasSubstr("reward -  acr -  unscorable 100 %"));
+  EXPECT_THAT(LastLine(console), HasSubstr("nothing to learn: in 5 steps in a row"));
+  EXPECT_THAT(LastLine(console), HasSubstr("NameError"));
+  EXPECT_THAT(console, Not(HasSubstr("; restart ")));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(run.out(), "model")));
+  EXPECT_TRUE(Descendants().empty());
+}
+
+TEST_F(FutileRunTest, ARunWhoseGroupsAreAllCorrectEndsAsASuccess) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("always_right", {"local.learner.stop_when.uninformative_steps=6"}));
+  run.Start();
+  ASSERT_EQ(run.Wait(kPatience), 0) << run.Text();
+  EXPECT_THAT(LastLine(TextOf(run.log())), HasSubstr("nothing left to learn"));
+  ExpectStepsInOrder(run, 6);
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "model/model.safetensors")));
+}
+
+TEST_F(FutileRunTest, TheConsoleNamesWhatASilentRunWaitsFor) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(200, With("slow", {"run.reward.timeout_ms=60000"}));
+  run.Start();
+  const auto said = [&](const std::string& text) {
+    return TextOf(run.log()).find(text) != std::string::npos;
+  };
+  EXPECT_TRUE(WaitUntil(70000, [&] { return said("with run.reward.verifier"); })) << run.Text();
+  for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGSTOP);
+  EXPECT_TRUE(WaitUntil(60000, [&] { return said("the coordinator, which does not answer"); }))
+      << run.Text();
+  run.process().Signal(SIGKILL);
+}
+
+// A verifier that can score nothing is not an accuracy of 0.
+TEST_F(FutileRunTest, VerifyAndEvalEndWithFiveWhenNothingCanBeScored) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const std::string rewards =
+      With("raises").back().substr(std::string("run.reward.verifier=").size());
+  const std::string rows = JoinPath(dir_.path(), "rows.jsonl"), log = JoinPath(dir_.path(), "log");
+  ASSERT_TRUE(WriteFileAtomic(rows, R"({"prompt": "a", "answer": "1", "response": "1"})"
+                                    "\n")
+                  .ok());
+  const std::string buttress = SiblingProgram("buttress");
+  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", rewards}, log, 60000), 5)
+      << TextOf(log);
+  EXPECT_THAT(LastLine(TextOf(log)), HasSubstr("none of 1 responses could be scored"));
+  EXPECT_EQ(RunToEnd({buttress, "verify", rows, "--verifier", "number"}, log, 60000), 0)
+      << TextOf(log);
+  EXPECT_EQ(RunToEnd({buttress, "eval", "--model", TinyTask::Get().folder() + "/model", "--prompts",
+                      TinyTask::Get().folder() + "/held_out.jsonl", "--verifier", rewards,
+                      "--max-tokens", "4", "--limit", "2"},
+                     log, 60000),
+            5)
+      << TextOf(log);
+  EXPECT_THAT(TextOf(log), HasSubstr("accuracy - "));
+}
+
+}  // namespace
+}  // namespace buttress

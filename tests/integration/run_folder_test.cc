@@ -1,0 +1,137 @@
+// Real runs whose folders are damaged and mended by the commands of `buttress`.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "lib/ledger/reader.h"
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr int kSteps = 12;
+constexpr std::int64_t kRunMs = 120000;
+
+// Runs `buttress` with these arguments; the output is in `text`.
+int Buttress(std::vector<std::string> arguments, std::string* text) {
+  TempDir folder;
+  arguments.insert(arguments.begin(), SiblingProgram("buttress"));
+  const std::string log = JoinPath(folder.path(), "log");
+  const int code = RunToEnd(arguments, log, 60000);
+  *text = TextOf(log);
+  return code;
+}
+
+// Ends a run as a power cut does, after `step`.
+void RunAndKill(LaunchedRun& run, std::int64_t step) {
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(step, kRunMs)) << run.Text();
+  run.process().Signal(SIGKILL);
+  KillDescendants();
+  run.Wait(10000);
+}
+
+// Returns a group of a plan that no checkpoint contains.
+GroupRecord UnsettledGroup(const std::string& out) {
+  auto reader = LedgerReader::Open(JoinPath(out, "ledger.db"));
+  GroupRecord found;
+  EXPECT_TRUE((*reader)
+                  ->ForEachGroup([&](const GroupRecord& record) {
+                    const GroupState state = record.group.state;
+                    const bool planned =
+                        state == GroupState::kBatched || state == GroupState::kTrained;
+                    if (planned && record.group.position == 3) found = record;
+                  })
+                  .ok());
+  return found;
+}
+
+void FlipLastByte(const std::string& out, const PayloadRef& ref) {
+  const auto at = static_cast<std::streamoff>(ref.end().offset - 1);
+  std::fstream file(JoinPath(out, "payloads/00000001.seg"),
+                    std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(at);
+  const int byte = file.get();
+  file.seekp(at);
+  file.put(static_cast<char>(byte ^ 1));
+}
+
+TEST(RunFolderTest, ADamagedGroupOfAPlanIsNamedDroppedAndReplacedAndTheRunEnds) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, {"--no-eval"});
+  RunAndKill(run, 7);
+  const GroupRecord group = UnsettledGroup(run.out());
+  ASSERT_TRUE(group.accepted.has_value()) << "no plan is left behind the checkpoint";
+  const std::string id = std::to_string(group.group.group_id);
+  FlipLastByte(run.out(), group.accepted->payload);
+  std::string text;
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 4) << text;
+  EXPECT_THAT(text, HasSubstr("group " + id + " of step"));
+
+  run.Start();
+  EXPECT_EQ(run.Wait(kRunMs), 4) << run.Text();
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/learner.log")),
+              HasSubstr("group " + id + " of step"));
+
+  ASSERT_EQ(Buttress({"ledger", "drop", run.out(), id, "--reason", "a flipped byte"}, &text), 0)
+      << text;
+  EXPECT_THAT(text, HasSubstr("its record is kept in"));
+  EXPECT_EQ(Buttress({"ledger", "drop", run.out(), id, "--reason", "again"}, &text), 2) << text;
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("its place is empty"));
+
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * 8);
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("group " + id + " was dropped: a flipped byte; at step"));
+  EXPECT_THAT(text, HasSubstr("took its place"));
+  ASSERT_EQ(Buttress({"ledger", "show", run.out(), id}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("damaged"));
+  ASSERT_EQ(Buttress({"explain", run.out(), "--html", "none"}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("group " + id + " was dropped: a flipped byte"));
+}
+
+TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  constexpr int kLong = 24;
+  TempDir elsewhere;
+  const std::string backup = JoinPath(elsewhere.path(), "backup");
+  const std::string moved = JoinPath(elsewhere.path(), "moved");
+  std::string text;
+  {
+    LaunchedRun run(kLong, {"--no-eval"});
+    run.Start();
+    ASSERT_TRUE(run.WaitForStep(12, kRunMs)) << run.Text();
+    ASSERT_EQ(Buttress({"backup", run.out(), backup}, &text), 0) << text;
+    run.process().Signal(SIGKILL);
+    KillDescendants();
+    run.Wait(10000);
+    std::filesystem::remove_all(run.out());
+  }
+  EXPECT_EQ(Buttress({"backup", backup, backup}, &text), 3) << text;  // exists
+  ASSERT_EQ(Buttress({"restore", backup, moved}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("go on with: buttress launch " + moved + "/config.yaml"));
+  ASSERT_EQ(Buttress({"ledger", "audit", moved}, &text), 0) << text;
+
+  const std::string log = JoinPath(elsewhere.path(), "launch.log");
+  ASSERT_EQ(RunToEnd({SiblingProgram("buttress"), "launch", moved + "/config.yaml", "--no-eval"},
+                     log, kRunMs),
+            0)
+      << TextOf(log);
+  const auto steps = ReadSteps(JoinPath(moved, "steps.jsonl"));
+  ASSERT_TRUE(steps.ok());
+  ASSERT_EQ(steps->size(), kLong);
+  for (int i = 0; i < kLong; ++i) EXPECT_EQ((*steps)[static_cast<std::size_t>(i)].step, i + 1);
+  ASSERT_EQ(Buttress({"ledger", "audit", moved}, &text), 0) << text;
+  EXPECT_THAT(text, HasSubstr("24 settled; finished"));
+  EXPECT_THAT(text, HasSubstr("everything that was acknowledged is accounted for"));
+}
+
+}  // namespace
+}  // namespace buttress

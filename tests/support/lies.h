@@ -1,0 +1,82 @@
+// A worker that lies: groups that say something else than what was leased or sampled, and streams
+// that hold what others need.
+#pragma once
+
+#include <grpcpp/client_context.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "buttress/v1/coordinator.grpc.pb.h"
+#include "lib/experience/types.h"
+
+namespace buttress {
+
+struct Lie {
+  const char* what;
+  void (*tell)(Group& group);
+};
+
+inline constexpr Lie kLies[] = {
+    {"other prompt tokens", [](Group& g) { g.prompt_token_ids.back() ^= 1; }},
+    {"fewer prompt tokens", [](Group& g) { g.prompt_token_ids.resize(1); }},
+    {"another source", [](Group& g) { g.source = "easier"; }},
+    {"another prompt", [](Group& g) { g.prompt_id += "'"; }},
+    {"another temperature", [](Group& g) { g.completions[0].sampling.temperature = 0.1; }},
+    {"another seed", [](Group& g) { ++g.completions[1].sampling.seed; }},
+    {"no limit of tokens", [](Group& g) { g.completions[0].sampling.max_tokens = 1 << 20; }},
+    {"a reward that its components do not give",
+     [](Group& g) {
+       g.completions[0].raw_reward = -5;
+       g.completions[0].reward = 1e6;
+       g.completions[0].components = {{"exact", 1, 1}};
+     }},
+    {"a huge reward", [](Group& g) { g.completions[0].reward = 1e308; }},
+    {"a log-prob of no token", [](Group& g) { g.completions[0].logprobs[0] = -3e38F; }},
+    {"20,000 components",
+     [](Group& g) {
+       for (Completion& completion : g.completions)
+         completion.components.assign(20000, {std::string(490, 'x'), 0, 1});
+     }},
+    {"a reason of 5 MiB",
+     [](Group& g) {
+       g.completions[0].outcome = Outcome::kUnscorable;
+       g.completions[0].unscorable_reason.assign(5 << 20, 'x');
+     }},
+};
+
+// Streams that announce 256 MiB each and send nothing.
+class IdleStreams {
+ public:
+  IdleStreams(v1::Coordinator::Stub& stub, int count) {
+    for (int i = 0; i < count; ++i) {
+      contexts_.push_back(std::make_unique<grpc::ClientContext>());
+      streams_.push_back(stub.SubmitGroups(contexts_.back().get()));
+      v1::SubmitGroupsRequest part;
+      part.mutable_header()->set_worker_id("idle" + std::to_string(i));
+      part.mutable_header()->set_content_sha256(std::string(32, 'x'));
+      part.mutable_header()->set_total_bytes(std::uint64_t{256} << 20);
+      streams_.back()->Write(part);
+    }
+  }
+
+  ~IdleStreams() {
+    for (std::size_t i = 0; i < streams_.size(); ++i) {
+      contexts_[i]->TryCancel();
+      streams_[i]->Finish();
+    }
+  }
+
+  IdleStreams(const IdleStreams&) = delete;
+  IdleStreams& operator=(const IdleStreams&) = delete;
+
+ private:
+  using Stream =
+      grpc::ClientReaderWriterInterface<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>;
+
+  std::vector<std::unique_ptr<grpc::ClientContext>> contexts_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+};
+
+}  // namespace buttress
