@@ -5,10 +5,10 @@
 #include <limits>
 #include <utility>
 
-#include "coordinator/plan_columns.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/check.h"
 #include "lib/base/secret.h"
+#include "lib/ledger/plan_columns.h"
 
 namespace buttress {
 namespace {

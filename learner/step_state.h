@@ -5,10 +5,10 @@
 #include <map>
 #include <vector>
 
-#include "learner/assignment.h"
 #include "learner/batch_source.h"
 #include "learner/step_sums.h"
 #include "lib/measure/measurements.h"
+#include "lib/rl/assignment.h"
 
 namespace buttress {
 

@@ -5,10 +5,10 @@
 #include <array>
 #include <cstdint>
 
-#include "learner/assignment.h"
 #include "lib/collectives/collective.h"
 #include "lib/experience/types.h"
 #include "lib/measure/measurements.h"
+#include "lib/rl/assignment.h"
 #include "lib/rl/loss/loss.h"
 #include "lib/rl/loss/weight_statistics.h"
 

@@ -1,4 +1,4 @@
-#include "coordinator/plan_columns.h"
+#include "lib/ledger/plan_columns.h"
 
 #include <algorithm>
 

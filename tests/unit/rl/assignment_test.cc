@@ -1,4 +1,4 @@
-#include "learner/assignment.h"
+#include "lib/rl/assignment.h"
 
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ struct GroupSpec {
   std::uint64_t oldest_step = 0;
 };
 
-constexpr double kUnscorable = -1;  // in GroupSpec::rewards
+constexpr double kUnscored = -1;  // in GroupSpec::rewards
 
 // Each prompt has 3 tokens; each completion has 5 tokens, of which 4 are trained.
 Plan MakePlan(const std::vector<GroupSpec>& groups) {
@@ -23,7 +23,7 @@ Plan MakePlan(const std::vector<GroupSpec>& groups) {
     std::vector<Outcome> outcomes;
     std::vector<double> rewards;
     for (const double reward : group.rewards) {
-      const bool scorable = reward != kUnscorable;
+      const bool scorable = reward != kUnscored;
       outcomes.push_back(!scorable     ? Outcome::kUnscorable
                          : reward == 1 ? Outcome::kCorrect
                                        : Outcome::kWrong);
@@ -84,7 +84,7 @@ TEST_F(AssignmentTest, AssignsEachGroupToARankAndEachCompletionWithAnAdvantageTo
 }
 
 TEST_F(AssignmentTest, UnscorableCompletionsAreInNoLossAndNoDenominator) {
-  plan = MakePlan({{10, {1, 0, kUnscorable}}, {11, {1, 1}}, {12, {0, 1}}});
+  plan = MakePlan({{10, {1, 0, kUnscored}}, {11, {1, 1}}, {12, {0, 1}}});
   const auto assigned = Assign();
   ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
   EXPECT_EQ(assigned->advantages[2], 0);
@@ -135,7 +135,7 @@ TEST_F(AssignmentTest, OnlyAnEstimatorThatReadsComponentsNeedsThem) {
 }
 
 TEST_F(AssignmentTest, AGroupWithoutScorableCompletionsTrainsNothing) {
-  plan = MakePlan({{10, {1, 0}}, {11, {kUnscorable, kUnscorable}}, {12, {0, 1}}});
+  plan = MakePlan({{10, {1, 0}}, {11, {kUnscored, kUnscored}}, {12, {0, 1}}});
   plan.components = {1, 0.5, 0, 0.25, 0, 0, 0, 0, 0, 0.5, 1, 0.25};
   for (const Estimator advantage : {Estimator::kGrpo, Estimator::kGdpo}) {
     options.algorithm.advantage = advantage;

@@ -1,4 +1,4 @@
-#include "learner/assignment.h"
+#include "lib/rl/assignment.h"
 
 #include <fmt/core.h>
 
