@@ -32,6 +32,7 @@ std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLedger(CLI::App& app);
 std::function<Status()> AddBackup(CLI::App& app);
 std::function<Status()> AddRestore(CLI::App& app);
+std::function<Status()> AddReplay(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddCordon(CLI::App& app);

@@ -34,6 +34,8 @@ constexpr CommandEntry kCommands[] = {
     {"metrics", "list every measurement of a training step", AddMetrics},
     {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
      AddExplain},
+    {"replay", "compute the advantages of a run again, under other settings of its estimator",
+     AddReplay},
     {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger},
     {"backup", "copy a run, which may be going on, to a new folder", AddBackup},
     {"restore", "make a run folder from a backup", AddRestore},

@@ -13,6 +13,20 @@ using ::testing::HasSubstr;
 constexpr int kSteps = 2000;  // more than are taken
 constexpr std::int64_t kRunMs = 100000;
 
+// Checks that the lines of `buttress replay --json` have what the learner wrote about its steps.
+void ExpectRepeats(const std::string& lines, const std::vector<StepMeasurements>& records) {
+  std::istringstream text(lines);
+  std::string line;
+  for (const StepMeasurements& record : records) {
+    ASSERT_TRUE(std::getline(text, line)) << "no line for step " << record.step;
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    ASSERT_EQ(json.value("step", 0.0), record.step) << line;
+    EXPECT_EQ(json["acr"], record.acr) << line;
+    EXPECT_EQ(json["trained"]["acr_effective"], record.acr_effective) << line;
+    EXPECT_EQ(json["trained"], json["replayed"]);
+  }
+}
+
 class OperateTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -76,6 +90,8 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   EXPECT_EQ(records->back().step, stopped["step"].get<double>());
   EXPECT_EQ(StatusOf()["state"], "not running");
   EXPECT_EQ(StatusOf()["step"], stopped["step"]);
+  EXPECT_EQ(Command({"replay", run_.out(), "--json"}), 0) << text_;
+  ExpectRepeats(text_, *records);
 
   run_.Start();
   ASSERT_TRUE(run_.WaitForStep(stopped["step"].get<std::int64_t>() + 2, kRunMs)) << run_.Text();
