@@ -21,6 +21,7 @@
 #include "cli/command.h"
 #include "cli/log_notices.h"
 #include "cli/process.h"
+#include "cli/run_client.h"
 #include "cli/step_line.h"
 #include "cli/summary.h"
 #include "cli/supervisor.h"
@@ -73,7 +74,6 @@ Status LockRunFolder(const std::string& out) {
 
 // Renames runs/x to runs/x.1, or to the first free number.
 Status MoveEarlierRunAside(const std::string& out) {
-  if (!fs::exists(out)) return OkStatus();
   int n = 1;
   while (fs::exists(out + "." + std::to_string(n))) ++n;
   const std::string target = out + "." + std::to_string(n);
@@ -114,7 +114,10 @@ class Launcher {
 
  private:
   Status Prepare() {
-    if (options_.fresh) BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside(out_));
+    if (options_.fresh && fs::exists(out_)) {
+      BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));  // a run that goes on is left alone
+      BUTTRESS_RETURN_IF_ERROR(MoveEarlierRunAside(out_));
+    }
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
     BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
     if (fs::exists(JoinPath(out_, "summary.json"))) {
@@ -140,7 +143,6 @@ class Launcher {
   Status RunToTheEnd() {
     BUTTRESS_RETURN_IF_ERROR(Evaluate("before", config_.run.model.path, accuracy_before_));
     started_ = MonotonicSeconds();
-    start_time_ = fs::file_time_type::clock::now();
     BUTTRESS_RETURN_IF_ERROR(StartAll());
     const Status status = Watch();
     wall_seconds_ = MonotonicSeconds() - started_;
@@ -148,13 +150,14 @@ class Launcher {
       StopAll();
       return status;
     }
+    BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskHowItEnded());
     WaitForExits();
-    if (!WroteModel()) {
+    if (end.run_state() != v1::RUN_STATE_FINISHED && end.end_reason().empty()) {
       return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
                                    printed_step_, config_.run.steps));
     }
     BUTTRESS_RETURN_IF_ERROR(Evaluate("after", JoinPath(out_, "model"), accuracy_after_));
-    return WriteResults();
+    return WriteResults(end.end_reason());
   }
 
   Status StartAll() {
@@ -269,12 +272,16 @@ class Launcher {
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 
-  // A learner that is done has written the model; one that an operator has stopped has not.
-  bool WroteModel() const {
-    if (printed_step_ >= static_cast<double>(config_.run.steps)) return true;
-    std::error_code error;
-    const auto written = fs::last_write_time(JoinPath(out_, "model"), error);
-    return !error && written >= start_time_;
+  // The learner also ends with success when an operator has stopped the run; then it has written
+  // no model.
+  Result<v1::GetRunStatusResponse> AskHowItEnded() const {
+    constexpr std::int64_t kGiveUpMs = 15000;
+    BUTTRESS_ASSIGN_OR_RETURN(
+        const auto client,
+        ConnectToRun({options_.config_path, options_.overrides}, Program::kStatus, kGiveUpMs));
+    auto status = client->GetRunStatus();
+    if (!status.ok()) return status.status().Annotate("asking how the run ended");
+    return status;
   }
 
   // A second Ctrl-C ends this process at once; the kernel then sends SIGTERM to the children.
@@ -336,7 +343,7 @@ class Launcher {
     return OkStatus();
   }
 
-  Status WriteResults() {
+  Status WriteResults(const std::string& end_reason) {
     RunSummary summary;
     summary.before = accuracy_before_;
     summary.after = accuracy_after_;
@@ -345,11 +352,9 @@ class Launcher {
     summary.peak_rss_bytes = supervisor_.peak_rss_bytes();
     BUTTRESS_ASSIGN_OR_RETURN(const std::string text, WriteSummary(config_, summary));
     PrintLine(text + WhatToDoNext());
-    if (printed_step_ < static_cast<double>(config_.run.steps)) {
-      PrintLine(fmt::format(
-          "launch: nothing left to learn: every group of the last {} steps was all correct; ended "
-          "after step {:.0f} of {}",
-          config_.local.learner.stop_when.uninformative_steps, printed_step_, config_.run.steps));
+    if (!end_reason.empty()) {
+      PrintLine(fmt::format("launch: {}; ended after step {:.0f} of {}", end_reason, printed_step_,
+                            config_.run.steps));
     }
     return OkStatus();
   }
@@ -380,7 +385,6 @@ class Launcher {
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
   double printed_step_ = 0;
-  fs::file_time_type start_time_;
   std::uintmax_t steps_bytes_ = 0;
   double started_ = 0;
   double wall_seconds_ = 0;

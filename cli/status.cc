@@ -57,6 +57,7 @@ void PrintText(const v1::GetRunStatusResponse& run) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              RunStateText(run.run_state()), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
+  if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
   fmt::print(
       "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}\n",
@@ -91,6 +92,7 @@ void PrintJson(const v1::GetRunStatusResponse& run) {
   const nlohmann::ordered_json row = {
       {"run", run.run_name()},
       {"state", RunStateText(run.run_state())},
+      {"end_reason", run.end_reason()},
       {"step", run.step()},
       {"steps", run.total_steps()},
       {"checkpoint_step", run.checkpoint_step()},

@@ -177,10 +177,14 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
     parts_.metrics.run_finished.Set(1);
     Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
   }
-  if (parts_.scheduler.stop_phase() == StopPhase::kDone && !stopped_) {
-    stopped_ = true;
-    Log(kInfo, "the run is stopped", {{"checkpoint", parts_.scheduler.run().settled_step}});
+  const bool stopped = parts_.scheduler.stop_phase() == StopPhase::kDone;
+  if (stopped && !stopped_) {
+    Log(kInfo, "the run is stopped",
+        {{"checkpoint", parts_.scheduler.run().settled_step},
+         {"why", parts_.scheduler.end_reason()}});
   }
+  if (stopped != stopped_) parts_.metrics.run_stopped.Set(stopped ? 1 : 0);
+  stopped_ = stopped;
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
   parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),
                              parts_.last_plan);

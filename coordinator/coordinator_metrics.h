@@ -56,6 +56,7 @@ struct CoordinatorMetrics {
   std::map<std::string, prometheus::Counter*, std::less<>> submissions;
   prometheus::Gauge& ready;
   prometheus::Gauge& run_finished;
+  prometheus::Gauge& run_stopped;
   prometheus::Counter& submission_bytes;
   prometheus::Histogram& group_reward_mean;
   prometheus::Histogram& group_staleness_versions;

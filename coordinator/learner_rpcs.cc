@@ -206,8 +206,15 @@ grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerC
           "the digest of the checkpoint of step {} has {} bytes; expected a SHA-256 of {}",
           request->step(), request->digest().size(), kSha256Bytes));
     }
-    return CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
-                                                         request->digest(), turn.changes));
+    if (request->end_reason().size() > kMaxEndReasonBytes) {
+      return InvalidArgument(fmt::format("end_reason has {} bytes; expected at most {}",
+                                         request->end_reason().size(), kMaxEndReasonBytes));
+    }
+    BUTTRESS_RETURN_IF_ERROR(
+        CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
+                                                      request->digest(), turn.changes)));
+    if (!request->end_reason().empty()) turn.scheduler.EndEarly(request->end_reason());
+    return OkStatus();
   });
 }
 

@@ -68,6 +68,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerC
     response->set_step(status.committed_step);
     response->set_total_steps(status.total_steps);
     response->set_checkpoint_step(status.settled_step);
+    response->set_end_reason(turn.scheduler.end_reason());
     if (status.announced) *response->mutable_version() = ToProto(*status.announced);
     FillGroups(status, *response);
     const auto leases = turn.scheduler.LeasesByWorker();

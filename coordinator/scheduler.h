@@ -188,6 +188,13 @@ class Scheduler {
   // a checkpoint and to leave. Safe to repeat.
   void RequestStop() { stop_requested_ = true; }
 
+  // Ends the run with the newest checkpoint, before its last step; `why` is the learner's reason. A
+  // learner that registers afterwards takes the run up again.
+  void EndEarly(std::string why);
+
+  // Returns why the learner ended the run before its last step; "" if it did not.
+  const std::string& end_reason() const { return end_reason_; }
+
   StopPhase stop_phase() const;
 
   // Gives a worker a standing order with the reason for it, or takes its order back (kNone).
@@ -293,6 +300,7 @@ class Scheduler {
   std::map<std::string, WorkerOrderRow> orders_;  // without kNone
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;
+  std::string end_reason_;
   std::int64_t workers_checked_ms_ = 0;  // when silent workers were last removed
   SchedulerEvents events_;
 };

@@ -1,8 +1,9 @@
-// The operator's side of the scheduler: orders to workers, and the stop of the run.
+// The operator's side of the scheduler: orders to workers, and how the run is ended.
 #include <fmt/core.h>
 
 #include <set>
 #include <string>
+#include <utility>
 
 #include "coordinator/scheduler.h"
 
@@ -46,6 +47,11 @@ Status Scheduler::OrderWorker(const WorkerOrderRow& order, LedgerChanges& out) {
 WorkerOrder Scheduler::OrderOf(const std::string& worker_id) const {
   const auto found = orders_.find(worker_id);
   return found == orders_.end() ? WorkerOrder::kNone : found->second.order;
+}
+
+void Scheduler::EndEarly(std::string why) {
+  stop_requested_ = learner_knows_stop_ = true;
+  end_reason_ = std::move(why);
 }
 
 StopPhase Scheduler::stop_phase() const {

@@ -2,7 +2,9 @@
 
 #include <fmt/core.h>
 
+#include "lib/base/unicode.h"
 #include "lib/experience/codec.h"
+#include "lib/rpc/channel.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/weights/manifest_wire.h"
 
@@ -82,12 +84,15 @@ Status CoordinatorSource::Announce(const WeightManifest& manifest) {
   return client_->AnnounceWeights(request);
 }
 
-Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& digest) {
+Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& digest,
+                                       const std::string& end_reason) {
   v1::CheckpointedRequest request;
   request.set_learner_epoch(learner_epoch_);
   request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_digest(digest);
+  // A byte that is not UTF-8 becomes three bytes.
+  request.set_end_reason(ReplaceInvalidUtf8(end_reason.substr(0, kMaxEndReasonBytes / 3)));
   return client_->Checkpointed(request);
 }
 

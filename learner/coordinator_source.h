@@ -38,8 +38,9 @@ class CoordinatorSource : public BatchSource {
   // Reports that a version can be fetched.
   Status Announce(const WeightManifest& manifest);
 
-  // Reports that a checkpoint of `step` is durable.
-  Status Checkpointed(std::int64_t step, const std::string& digest);
+  // Reports that a checkpoint of `step` is durable, and, unless it is empty, why the run ends with
+  // it before its last step.
+  Status Checkpointed(std::int64_t step, const std::string& digest, const std::string& end_reason);
 
  private:
   std::unique_ptr<CoordinatorClient> client_;

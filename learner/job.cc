@@ -307,7 +307,8 @@ Status LearnerJob::Checkpoint() {
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
-  BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest));
+  BUTTRESS_RETURN_IF_ERROR(
+      source_.Checkpointed(step, state.digest, early_end_ ? early_end_->why : ""));
   checkpoint_step_ = step;
   checkpoint_seconds_ = MonotonicSeconds() - started;
   metrics_.AddCheckpoint(checkpoint_seconds_, state.bytes);

@@ -18,6 +18,9 @@ inline constexpr int kMaxMessageBytes = 8 << 20;
 // The size limit of a response: a plan, or leases with their rows.
 inline constexpr int kMaxResponseBytes = 64 << 20;
 
+// The size limit of the reason with which the learner ends a run, in UTF-8.
+inline constexpr std::size_t kMaxEndReasonBytes = 4096;
+
 // The size limit of a chunk of a stream.
 inline constexpr std::size_t kChunkBytes = std::size_t{1} << 20;
 

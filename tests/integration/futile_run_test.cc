@@ -64,6 +64,9 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   EXPECT_THAT(console, Not(HasSubstr("; restart ")));
   EXPECT_FALSE(std::filesystem::exists(JoinPath(run.out(), "model")));
   EXPECT_TRUE(Descendants().empty());
+  // Workers and coordinator know why it ended, so that nobody waits for more.
+  const std::string log = TextOf(JoinPath(run.out(), "logs/coordinator.log"));
+  EXPECT_THAT(log, HasSubstr("the run is stopped checkpoint=5 why=\"in 5 steps in a row"));
 }
 
 TEST_F(FutileRunTest, ARunWhoseGroupsAreAllCorrectEndsAsASuccess) {

@@ -87,5 +87,22 @@ TEST(SchedulerOperator, AStopNeedsNoNewCheckpointWhereTheLastOneHasEverything) {
   EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
 }
 
+TEST(SchedulerOperator, ALearnerThatEndsTheRunStopsItUntilALearnerRegistersAgain) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  rig.scheduler.EndEarly("nothing left to learn");
+  EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kDone);
+  EXPECT_EQ(rig.scheduler.end_reason(), "nothing left to learn");
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  rig.StartLearner({1, 1, ""});
+  EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kNone);
+  EXPECT_EQ(rig.scheduler.end_reason(), "");
+  rig.RunStep(2);
+  rig.scheduler.RequestStop();
+  rig.StartLearner({2, 1, ""});
+  EXPECT_EQ(rig.scheduler.stop_phase(), StopPhase::kRequested) << "an operator's stop stands";
+}
+
 }  // namespace
 }  // namespace buttress
