@@ -20,24 +20,24 @@ bool HasEnded(GroupState state) {
 }  // namespace
 
 GroupTable::GroupTable(const LedgerSnapshot& snapshot)
-    : rows_(snapshot.groups), accepted_(snapshot.accepted), dropped_(snapshot.dropped) {
+    : rows_(snapshot.groups),
+      accepted_(snapshot.accepted),
+      ended_tags_(snapshot.ended_tags),
+      next_group_id_(snapshot.run ? snapshot.run->next_group_id : 1),
+      dropped_(snapshot.ended.dropped) {
   for (const auto& [id, row] : rows_) {
     AddDerived(row);
     if (!HasPlan(row.state)) line_.Insert(id);
   }
-  for (const auto& [id, tag] : snapshot.ended_tags) {
-    if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
-    ended_tags_[id] = tag;
-  }
-  counts_[Index(GroupState::kSettled)] = static_cast<std::int64_t>(snapshot.ended_tags.size()) -
-                                         dropped_[static_cast<std::size_t>(DropReason::kNoSignal)];
+  counts_[Index(GroupState::kSettled)] = snapshot.ended.settled;
   for (const std::int64_t count : dropped_) counts_[Index(GroupState::kDropped)] += count;
 }
 
 void GroupTable::Add(const GroupRow& row, LedgerChanges& out) {
   BUTTRESS_CHECK(row.state == GroupState::kPending, "a group begins as pending");
-  BUTTRESS_CHECK(rows_.empty() || rows_.rbegin()->first < row.group_id,
-                 "group ids rise in admission order");
+  BUTTRESS_CHECK(next_group_id_ <= row.group_id, "group ids rise in admission order");
+  next_group_id_ = row.group_id + 1;
+  ForgetOldTags();
   rows_.emplace(row.group_id, row);
   line_.Insert(row.group_id);
   AddDerived(row);
@@ -72,8 +72,8 @@ const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
 }
 
 std::optional<std::uint64_t> GroupTable::EndedTag(std::uint64_t group_id) const {
-  if (group_id >= ended_tags_.size() || ended_tags_[group_id] == 0) return std::nullopt;
-  return ended_tags_[group_id];
+  const auto tag = ended_tags_.find(group_id);
+  return tag == ended_tags_.end() ? std::nullopt : std::optional(tag->second);
 }
 
 std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) const {
@@ -114,11 +114,16 @@ void GroupTable::Attach(GroupRow& row, GroupState state, LedgerChanges& out) {
   if (HasPlan(state) || HasEnded(state)) line_.Erase(id);
   if (!HasEnded(state)) return;
   if (state == GroupState::kSettled || row.reason == DropReason::kNoSignal) {
-    if (ended_tags_.size() <= id) ended_tags_.resize(id + 1);
     ended_tags_[id] = ContentTag(accepted(id).content_sha256);
+    ForgetOldTags();
   }
   accepted_.erase(id);
   rows_.erase(id);
+}
+
+void GroupTable::ForgetOldTags() {
+  const auto first = ended_tags_.lower_bound(FirstEndedTag(next_group_id_));
+  ended_tags_.erase(ended_tags_.begin(), first);
 }
 
 void GroupTable::AddDerived(const GroupRow& row) {

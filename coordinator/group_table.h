@@ -1,5 +1,5 @@
-// All groups of the run: the rows of those under way, the content tags of those that ended, and the
-// counts of both.
+// All groups of the run: the rows of those under way, the content tags of those that ended last,
+// and the counts of all.
 #pragma once
 
 #include <array>
@@ -85,7 +85,8 @@ class GroupTable {
   // Returns the contents of all accepted groups that have not ended, by id.
   const std::map<std::uint64_t, AcceptedRow>& accepted() const { return accepted_; }
 
-  // Returns the ContentTag of a settled or replaced group, nullopt for any other.
+  // Returns the ContentTag of a settled or replaced group from FirstEndedTag on, nullopt for any
+  // other.
   std::optional<std::uint64_t> EndedTag(std::uint64_t group_id) const;
 
   // Returns the ids of the groups in `state`, in rising order. REQUIRES: a state of groups under
@@ -118,6 +119,7 @@ class GroupTable {
  private:
   GroupRow& Detach(std::uint64_t group_id);
   void Attach(GroupRow& row, GroupState state, LedgerChanges& out);
+  void ForgetOldTags();
   // Add the row to, and remove it from, everything that is derived from rows.
   void AddDerived(const GroupRow& row);
   void RemoveDerived(const GroupRow& row);
@@ -127,7 +129,8 @@ class GroupTable {
   GroupLine line_;
   std::set<std::uint64_t> pending_;
   std::map<std::string, std::set<std::uint64_t>> leased_;
-  std::vector<std::uint64_t> ended_tags_;  // by group id, 0 without a tag
+  std::map<std::uint64_t, std::uint64_t> ended_tags_;  // by group id
+  std::uint64_t next_group_id_ = 1;
   std::int64_t active_slots_ = 0;
   std::array<std::int64_t, kGroupStates> counts_{};
   std::array<std::int64_t, kDropReasons> dropped_{};

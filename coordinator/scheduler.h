@@ -288,7 +288,7 @@ class Scheduler {
   LeaseDeadlines deadlines_;                        // of leased groups
   std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
   std::int64_t missing_ = 0;                        // places of plans_ without a group
-  std::map<std::string, PromptHistory> history_;    // by prompt id
+  std::vector<PromptHistory> history_;              // by row of the dataset
   std::map<std::uint64_t, PromptRecord> records_;   // by row of the dataset
   std::array<std::int64_t, kSkipReasons> skipped_;  // prompts passed over
   std::map<std::uint64_t, AcceptedRow> replaced_;   // since the last plan, by group id

@@ -35,7 +35,7 @@ SubmitOutcome Scheduler::Check(const Submission& submission) const {
   return CheckVersions(*group, submission.accepted);
 }
 
-// Only the content tag of a group that has ended is kept.
+// Only the content tag of a group that has ended is kept, and for a while.
 SubmitOutcome Scheduler::CheckEnded(const Submission& submission) const {
   const std::optional<std::uint64_t> tag = groups_.EndedTag(submission.lease.group_id);
   if (!tag) return SubmitOutcome::kStaleFence;
@@ -73,7 +73,8 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 
   const GroupRow& group = *groups_.Find(id);
-  PromptHistory& history = history_[group.prompt.prompt_id];
+  if (history_.size() <= group.prompt.row) history_.resize(group.prompt.row + 1);
+  PromptHistory& history = history_[group.prompt.row];
   AcceptedRow accepted = std::move(submission.accepted);
   accepted.source = group.prompt.source;
   accepted.lease_epoch = submission.lease.lease_epoch;

@@ -194,6 +194,31 @@ Status CheckPrompts(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
+// What a restart reads instead of the history equals a recount of it.
+Status CheckKeptCounts(LedgerReader& reader, Walk& walk) {
+  BUTTRESS_ASSIGN_OR_RETURN(const EndedCounts ended, reader.Ended());
+  const auto compare = [&walk](std::string_view what, std::int64_t kept,
+                               const std::map<std::string, std::int64_t>& counted) {
+    const auto found = counted.find(std::string(what));
+    const std::int64_t expected = found == counted.end() ? 0 : found->second;
+    if (kept != expected)
+      walk.Add("groups",
+               fmt::format("{} groups are counted as {}; there are {}", kept, what, expected));
+  };
+  compare(GroupStateName(GroupState::kSettled), ended.settled, walk.audit.groups);
+  for (std::size_t i = 1; i < kDropReasons; ++i)
+    compare(DropReasonName(static_cast<DropReason>(i)), ended.dropped[i], walk.audit.dropped);
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t skips, reader.WrongSkipCounts());
+  if (skips != 0)
+    walk.Add("prompts",
+             fmt::format("{} counts of prompts passed over differ from a recount", skips));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t histories, reader.WrongHistories());
+  if (histories != 0)
+    walk.Add("prompts",
+             fmt::format("the histories of {} prompts differ from a recount", histories));
+  return OkStatus();
+}
+
 // Every learner starts from a step that was trained before, and commits the steps that follow.
 Status CheckLineage(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<LearnerRow> learners, reader.Learners());
@@ -259,6 +284,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   CheckPlans(plans, walk);
   BUTTRESS_RETURN_IF_ERROR(ListDrops(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckPrompts(reader, walk));
+  BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));
 
   BUTTRESS_ASSIGN_OR_RETURN(const auto reported, reader.ReportedCollapse());

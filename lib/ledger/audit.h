@@ -38,8 +38,9 @@ struct LedgerAudit {
 // complete; groups, leases, plans and contents agree; no group is in two plans; no prompt is both
 // drawn and passed over in one pass, and every prompt up to the cursor is one of them; commits
 // follow one another and the states of planned groups follow from them; replaced groups have no
-// signal; the reported collapse of the run and of each step equals a recount from the outcomes; a
-// finished run has only settled and dropped groups. `visit` sees every group.
+// signal; the reported collapse of the run and of each step equals a recount from the outcomes, and
+// the counts that a restart reads equal a recount of the groups; a finished run has only settled
+// and dropped groups. `visit` sees every group.
 Result<LedgerAudit> AuditLedger(LedgerReader& reader,
                                 const std::function<void(const GroupRecord&)>& visit = {});
 

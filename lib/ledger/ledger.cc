@@ -66,7 +66,7 @@ Status PrepareFile(Database& database, const std::string& path) {
 
 struct Ledger::Statements {
   std::unique_ptr<Statement> run, group, accepted, completion, collapse, record, skip, plan,
-      plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit, forget_manifests,
+      plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit, forget_manifest,
       manifest, checkpoint, order, forget_order;
 
   Status Prepare(Database& database) {
@@ -100,7 +100,10 @@ struct Ledger::Statements {
            WHERE step = ? AND position = ? AND replaced_by = 0)sql"},
         {&learner, "INSERT INTO learners VALUES (?, ?, ?, ?, ?)"},
         {&commit, "INSERT INTO commits VALUES (?, ?)"},
-        {&forget_manifests, "UPDATE manifests SET bytes = NULL WHERE bytes IS NOT NULL"},
+        {&forget_manifest, R"sql(
+           UPDATE manifests SET bytes = NULL WHERE (learner_epoch, step) = (
+             SELECT learner_epoch, step FROM manifests
+             ORDER BY learner_epoch DESC, step DESC LIMIT 1))sql"},
         {&manifest, "INSERT INTO manifests VALUES (?, ?, ?, ?)"},
         {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
         {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
@@ -176,7 +179,7 @@ struct Ledger::Statements {
     for (const CommitRow& row : changes.commits)
       BUTTRESS_RETURN_IF_ERROR(commit->Run(row.learner_epoch, row.step));
     for (const ManifestRow& row : changes.manifests) {
-      BUTTRESS_RETURN_IF_ERROR(forget_manifests->Run());
+      BUTTRESS_RETURN_IF_ERROR(forget_manifest->Run());
       BUTTRESS_RETURN_IF_ERROR(manifest->Run(row.version.learner_epoch, row.version.step,
                                              Blob{row.version.digest}, Blob{row.bytes}));
     }
@@ -254,7 +257,10 @@ Result<LedgerSnapshot> Ledger::Load() {
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.history, ReadHistory(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty, ReadDifficulty(*database_));
+  for (const auto& [source, counts] : snapshot.collapse) {
+    BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty[source], ReadDifficulty(*database_, source));
+  }
+  std::erase_if(snapshot.difficulty, [](const auto& entry) { return entry.second.groups() == 0; });
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.records, ReadPromptRecords(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.skipped, ReadSkipped(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(
@@ -266,8 +272,9 @@ Result<LedgerSnapshot> Ledger::Load() {
       ReadPlans(*database_, "step > " + std::to_string(snapshot.run->settled_step)));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.learners, ReadLearners(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.announced, ReadNewestManifest(*database_));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tags, ReadEndedTags(*database_));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.dropped, ReadDropped(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended_tags,
+                            ReadEndedTags(*database_, FirstEndedTag(snapshot.run->next_group_id)));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended, ReadEnded(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.orders, ReadWorkerOrders(*database_));
   return snapshot;
 }

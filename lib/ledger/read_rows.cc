@@ -19,6 +19,9 @@ Status Damaged(const std::string& what, const std::string& value) {
       fmt::format("ledger has unknown {} '{}'; restore ledger.db from a copy", what, value));
 }
 
+// A dataset of more rows than this would not fit into PromptSource either.
+constexpr std::uint64_t kMaxDatasetRows = std::uint64_t{1} << 32;
+
 // Returns the value below `count` that has this name.
 template <class Enum>
 Result<Enum> FromName(std::string_view (*name_of)(Enum), std::size_t count,
@@ -250,13 +253,14 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
   return plans;
 }
 
-Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database) {
-  std::map<std::string, PromptHistory> history;
-  const char* sql =
-      "SELECT prompt_id, SUM(own_correct), SUM(own_scored) "
-      "FROM accepted JOIN groups USING (group_id) GROUP BY prompt_id";
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
-    history[row.Text(0)] = {row.Int(1), row.Int(2)};
+Result<std::vector<PromptHistory>> ReadHistory(Database& database) {
+  std::vector<PromptHistory> history;
+  const char* sql = "SELECT dataset_row, correct, scored FROM prompt_history";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
+    const std::uint64_t dataset_row = row.Unsigned(0);
+    if (dataset_row >= kMaxDatasetRows) return Damaged("row of the dataset", row.Text(0));
+    if (history.size() <= dataset_row) history.resize(dataset_row + 1);
+    history[dataset_row] = {row.Int(1), row.Int(2)};
     return OkStatus();
   }));
   return history;
@@ -272,19 +276,22 @@ Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
   return collapse;
 }
 
-Result<std::map<std::string, RecentDifficulty>> ReadDifficulty(Database& database) {
-  std::map<std::string, RecentDifficulty> difficulty;
-  const std::string sql =
-      "SELECT * FROM (SELECT source, group_id, history_correct, history_scored, own_correct, "
-      "own_scored, ROW_NUMBER() OVER (PARTITION BY source ORDER BY group_id DESC) AS newest "
-      "FROM accepted JOIN groups USING (group_id) WHERE own_scored > 0) WHERE newest <= " +
-      std::to_string(RecentDifficulty::kGroups);
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
-    difficulty[row.Text(0)].Add(
-        row.Unsigned(1), {TrialsOf({row.Int(2), row.Int(3)}), TrialsOf({row.Int(4), row.Int(5)})});
-    return OkStatus();
-  }));
-  return difficulty;
+Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source) {
+  RecentDifficulty difficulty;
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> rows,
+      database.Prepare("SELECT group_id, history_correct, history_scored, own_correct, own_scored "
+                       "FROM groups INDEXED BY groups_by_source CROSS JOIN accepted "
+                       "USING (group_id) WHERE source = ? AND own_scored > 0 "
+                       "ORDER BY group_id DESC LIMIT " +
+                       std::to_string(RecentDifficulty::kGroups)));
+  rows->Bind(source);
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return difficulty;
+    difficulty.Add(rows->Unsigned(0), {TrialsOf({rows->Int(1), rows->Int(2)}),
+                                       TrialsOf({rows->Int(3), rows->Int(4)})});
+  }
 }
 
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database) {
@@ -305,7 +312,7 @@ Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& databa
 
 Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database) {
   std::array<std::int64_t, kSkipReasons> skipped{};
-  const char* sql = "SELECT reason, COUNT(*) FROM skipped GROUP BY reason";
+  const char* sql = "SELECT reason, prompts FROM skipped_prompts";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const SkipReason reason,
                               FromName(SkipReasonName, kSkipReasons, row.Text(0)));
@@ -393,11 +400,14 @@ Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database) {
   return manifest;
 }
 
-Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database) {
+Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
+                                                             std::uint64_t first_id) {
   std::map<std::uint64_t, std::uint64_t> tags;
-  const char* sql =
-      "SELECT group_id, content_sha256 FROM accepted JOIN groups USING (group_id) "
-      "WHERE state = 'settled' OR reason = 'no_signal'";
+  const std::string sql =
+      "SELECT group_id, content_sha256 FROM groups CROSS JOIN accepted USING (group_id) "
+      "WHERE group_id >= " +
+      std::to_string(first_id) +
+      " AND (state = 'settled' OR reason = 'no_signal') ORDER BY group_id";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     const std::string sha256 = row.Text(1);
     if (sha256.size() != 32) return Damaged("content hash of group", std::to_string(row.Int(0)));
@@ -407,16 +417,22 @@ Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database)
   return tags;
 }
 
-Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database) {
-  std::array<std::int64_t, kDropReasons> dropped{};
-  const char* sql = "SELECT reason, COUNT(*) FROM groups WHERE state = 'dropped' GROUP BY reason";
+Result<EndedCounts> ReadEnded(Database& database) {
+  EndedCounts ended;
+  const char* sql = "SELECT state, reason, groups FROM ended_groups";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(const GroupState state,
+                              FromName(GroupStateName, kGroupStates, row.Text(0)));
     BUTTRESS_ASSIGN_OR_RETURN(const DropReason reason,
-                              FromName(DropReasonName, kDropReasons, row.Text(0)));
-    dropped[static_cast<std::size_t>(reason)] = row.Int(1);
+                              FromName(DropReasonName, kDropReasons, row.Text(1)));
+    if (state == GroupState::kSettled) {
+      ended.settled += row.Int(2);
+    } else {
+      ended.dropped[static_cast<std::size_t>(reason)] += row.Int(2);
+    }
     return OkStatus();
   }));
-  return dropped;
+  return ended;
 }
 
 }  // namespace buttress

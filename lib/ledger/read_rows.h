@@ -29,16 +29,17 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
 // By step.
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where);
 
-Result<std::map<std::string, PromptHistory>> ReadHistory(Database& database);
+// By row of the dataset.
+Result<std::vector<PromptHistory>> ReadHistory(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
 
-// By source, from the newest accepted groups.
-Result<std::map<std::string, RecentDifficulty>> ReadDifficulty(Database& database);
+// Of the newest accepted groups of a source.
+Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source);
 
 // By row of the dataset.
 Result<std::map<std::uint64_t, PromptRecord>> ReadPromptRecords(Database& database);
 
-// Counts the prompts that were passed over, by reason.
+// Returns the kept counts of the prompts that were passed over, by reason.
 Result<std::array<std::int64_t, kSkipReasons>> ReadSkipped(Database& database);
 
 // The end of the last payload, those of groups that an operator gave up aside.
@@ -58,11 +59,12 @@ Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& databas
 // The version that was announced last; nullopt before the first.
 Result<std::optional<ManifestRow>> ReadNewestManifest(Database& database);
 
-// ContentTag of every settled and every replaced group, by id.
-Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database);
+// ContentTag of the settled and the replaced groups with ids from `first_id` on, by id.
+Result<std::map<std::uint64_t, std::uint64_t>> ReadEndedTags(Database& database,
+                                                             std::uint64_t first_id);
 
-// Counts the dropped groups, by reason.
-Result<std::array<std::int64_t, kDropReasons>> ReadDropped(Database& database);
+// Returns the kept counts of the groups that have ended.
+Result<EndedCounts> ReadEnded(Database& database);
 
 // Encodings of a list in one column.
 std::string JoinNames(const std::vector<std::string>& names);

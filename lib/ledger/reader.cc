@@ -84,6 +84,22 @@ Result<std::array<std::int64_t, kSkipReasons>> LedgerReader::Skipped() {
   return ReadSkipped(*database_);
 }
 
+Result<EndedCounts> LedgerReader::Ended() { return ReadEnded(*database_); }
+
+Result<std::int64_t> LedgerReader::WrongSkipCounts() {
+  return database_->QueryInt(
+      "SELECT COUNT(*) FROM (SELECT reason, COUNT(*) AS counted FROM skipped GROUP BY reason) "
+      "FULL JOIN skipped_prompts USING (reason) WHERE prompts IS NOT counted");
+}
+
+Result<std::int64_t> LedgerReader::WrongHistories() {
+  return database_->QueryInt(
+      "SELECT COUNT(*) FROM (SELECT dataset_row, SUM(own_correct) AS of_correct, "
+      "SUM(own_scored) AS of_scored FROM accepted JOIN groups USING (group_id) "
+      "GROUP BY dataset_row) FULL JOIN prompt_history USING (dataset_row) "
+      "WHERE correct IS NOT of_correct OR scored IS NOT of_scored");
+}
+
 Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
 }

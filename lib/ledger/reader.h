@@ -71,6 +71,14 @@ class LedgerReader {
   // Counts the prompts that the run passed over, by reason.
   Result<std::array<std::int64_t, kSkipReasons>> Skipped();
 
+  // Returns the kept counts of the groups that have ended.
+  Result<EndedCounts> Ended();
+
+  // Counts the kept numbers of prompts passed over, and the kept histories of prompts, that a
+  // recount of the rows does not give; 0 in a correct ledger.
+  Result<std::int64_t> WrongSkipCounts();
+  Result<std::int64_t> WrongHistories();
+
   // Counts the prompts that are both drawn and passed over in one pass over the dataset; 0 in a
   // correct ledger.
   Result<std::int64_t> DrawnAndSkipped();

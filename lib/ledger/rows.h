@@ -297,15 +297,34 @@ struct LedgerChanges {
   bool empty() const;
 };
 
-// The first 8 bytes of a SHA-256, never 0. The scheduler keeps it of each settled and each replaced
-// group, to recognise a repeated submission.
+// The first 8 bytes of a SHA-256, never 0. The scheduler keeps it of the last settled and replaced
+// groups, to recognise a repeated submission.
 std::uint64_t ContentTag(std::string_view sha256);
+
+// How far back ended groups are remembered: a submission that is repeated later finds only that its
+// lease has ended.
+inline constexpr std::uint64_t kEndedTags = 4096;
+
+// Returns the first group whose ContentTag is kept when the next group to be admitted is
+// `next_group_id`.
+inline std::uint64_t FirstEndedTag(std::uint64_t next_group_id) {
+  return next_group_id > kEndedTags ? next_group_id - kEndedTags : 1;
+}
+
+// The groups that have ended.
+struct EndedCounts {
+  std::int64_t settled = 0;
+  std::array<std::int64_t, kDropReasons> dropped{};  // by reason
+
+  bool operator==(const EndedCounts&) const = default;
+};
 
 struct LedgerSnapshot {
   std::optional<RunRow> run;                           // nullopt for a new ledger
   std::map<std::uint64_t, GroupRow> groups;            // neither settled nor dropped
   std::map<std::uint64_t, AcceptedRow> accepted;       // the accepted ones of `groups`
-  std::map<std::string, PromptHistory> history;        // by prompt id, over all its accepted groups
+  std::vector<PromptHistory> history;                  // by row of the dataset, over all accepted
+                                                       // groups of it; later rows have none
   std::map<std::string, CollapseCounts> collapse;      // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset
@@ -315,8 +334,8 @@ struct LedgerSnapshot {
   std::vector<LearnerRow> learners;                   // by epoch
   std::optional<ManifestRow> announced;               // the newest version
   std::map<std::uint64_t, std::uint64_t> ended_tags;  // group id -> ContentTag, of settled and of
-                                                      // replaced groups
-  std::array<std::int64_t, kDropReasons> dropped{};
+                                                      // replaced groups from FirstEndedTag on
+  EndedCounts ended;
   std::map<std::string, WorkerOrderRow> orders;  // by worker id, without kNone
 
   bool operator==(const LedgerSnapshot&) const = default;

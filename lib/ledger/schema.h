@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 6;
+inline constexpr int kLedgerVersion = 7;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -56,8 +56,30 @@ CREATE TABLE groups (
   under_way      INTEGER NOT NULL   -- neither settled nor dropped
 ) STRICT;
 
--- A restart reads only the groups that are under way.
+-- A restart reads the groups that are under way, those that were replaced since the last plan, and
+-- the newest ones of each source, whatever lies behind them.
 CREATE INDEX groups_under_way ON groups (group_id) WHERE under_way;
+CREATE INDEX groups_replaced ON groups (step) WHERE reason = 'no_signal';
+CREATE INDEX groups_by_source ON groups (source);
+
+-- Counts of the groups that have ended. A trigger keeps them in the transaction that ends a group.
+CREATE TABLE ended_groups (
+  state   TEXT    NOT NULL,
+  reason  TEXT    NOT NULL,
+  groups  INTEGER NOT NULL,
+  PRIMARY KEY (state, reason)
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER count_ended AFTER UPDATE OF under_way ON groups
+WHEN OLD.under_way AND NOT NEW.under_way BEGIN
+  INSERT INTO ended_groups VALUES (NEW.state, NEW.reason, 1)
+  ON CONFLICT DO UPDATE SET groups = groups + 1;
+END;
+
+CREATE TRIGGER count_inserted_ended AFTER INSERT ON groups WHEN NOT NEW.under_way BEGIN
+  INSERT INTO ended_groups VALUES (NEW.state, NEW.reason, 1)
+  ON CONFLICT DO UPDATE SET groups = groups + 1;
+END;
 
 -- An accepted group; its completions have rows of their own, and its tokens are in payloads/ at
 -- (segment, offset). The columns history_ are the prompt's results before this group, the columns
@@ -80,6 +102,22 @@ CREATE TABLE accepted (
   bytes            INTEGER NOT NULL,
   payload_check    INTEGER NOT NULL
 ) STRICT;
+
+CREATE INDEX accepted_by_place ON accepted (segment, offset);
+
+-- The results of all accepted groups of a prompt: the sums of their columns own_. A trigger keeps
+-- them in the transaction that accepts a group.
+CREATE TABLE prompt_history (
+  dataset_row  INTEGER PRIMARY KEY,
+  correct      INTEGER NOT NULL,
+  scored       INTEGER NOT NULL
+) STRICT;
+
+CREATE TRIGGER count_results AFTER INSERT ON accepted BEGIN
+  INSERT INTO prompt_history
+  SELECT dataset_row, NEW.own_correct, NEW.own_scored FROM groups WHERE group_id = NEW.group_id
+  ON CONFLICT DO UPDATE SET correct = correct + excluded.correct, scored = scored + excluded.scored;
+END;
 
 -- One completion of an accepted group. Copies have equal digests and near copies have similar
 -- sketches, also after the payload is deleted.
@@ -119,6 +157,17 @@ CREATE TABLE skipped (
   reason       TEXT    NOT NULL,
   PRIMARY KEY (pass, dataset_row)
 ) STRICT, WITHOUT ROWID;
+
+-- Counts of `skipped`, kept by a trigger.
+CREATE TABLE skipped_prompts (
+  reason   TEXT    PRIMARY KEY,
+  prompts  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TRIGGER count_skipped AFTER INSERT ON skipped BEGIN
+  INSERT INTO skipped_prompts VALUES (NEW.reason, 1)
+  ON CONFLICT DO UPDATE SET prompts = prompts + 1;
+END;
 
 -- Reported counts of all accepted groups.
 CREATE TABLE collapse (

@@ -12,7 +12,7 @@ struct MemoryLedger {
   std::optional<RunRow> run;
   std::map<std::uint64_t, GroupRow> groups;
   std::map<std::uint64_t, AcceptedRow> accepted;
-  std::map<std::string, PromptHistory> history;
+  std::vector<PromptHistory> history;
   std::map<std::string, CollapseCounts> collapse;
   std::map<std::uint64_t, PromptRecord> records;
   std::vector<SkipRow> skipped;
@@ -26,7 +26,9 @@ struct MemoryLedger {
     for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
     for (const AcceptedRow& row : changes.accepted) {
       BUTTRESS_CHECK(accepted.emplace(row.group_id, row).second, "a group is accepted once");
-      PromptHistory& sum = history[groups.at(row.group_id).prompt.prompt_id];
+      const std::uint64_t dataset_row = groups.at(row.group_id).prompt.row;
+      if (history.size() <= dataset_row) history.resize(dataset_row + 1);
+      PromptHistory& sum = history[dataset_row];
       sum.correct += row.own_history().correct;
       sum.scored += row.own_history().scored;
     }
@@ -66,9 +68,10 @@ struct MemoryLedger {
     snapshot.orders = orders;
     for (const auto& [id, row] : groups) {
       if (row.state == GroupState::kSettled) {
+        ++snapshot.ended.settled;
         snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
       } else if (row.state == GroupState::kDropped) {
-        ++snapshot.dropped[static_cast<std::size_t>(row.reason)];
+        ++snapshot.ended.dropped[static_cast<std::size_t>(row.reason)];
         if (row.reason == DropReason::kNoSignal)
           snapshot.ended_tags[id] = ContentTag(accepted.at(id).content_sha256);
         const bool of_next_step =
@@ -79,6 +82,8 @@ struct MemoryLedger {
         if (accepted.contains(id)) snapshot.accepted[id] = accepted.at(id);
       }
     }
+    const std::uint64_t first_tag = FirstEndedTag(run->next_group_id);
+    std::erase_if(snapshot.ended_tags, [=](const auto& tag) { return tag.first < first_tag; });
     for (const auto& [step, plan] : plans) {
       if (step > run->settled_step) snapshot.plans[step] = plan;
     }

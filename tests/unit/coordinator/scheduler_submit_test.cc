@@ -30,13 +30,13 @@ TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
   rig.Submit(
       SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {Outcome::kCorrect, Outcome::kWrong}));
   // The same prompt drawn again.
-  rig.ledger.groups.at(2).prompt.prompt_id = "p0";
+  rig.ledger.groups.at(2).prompt = rig.ledger.groups.at(1).prompt;
   rig.scheduler = rig.Restore();
   repeated.prompt.prompt_id = "p0";
   rig.Submit(
       SchedulerRig::MakeSubmission(repeated, {1, 0, ""}, {Outcome::kUnscorable, Outcome::kWrong}));
   EXPECT_EQ(rig.ledger.accepted.at(2).history, (PromptHistory{1, 2}));
-  EXPECT_EQ(rig.ledger.history.at("p0"), (PromptHistory{1, 3}));
+  EXPECT_EQ(rig.ledger.history.at(0), (PromptHistory{1, 3}));
 }
 
 TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {

@@ -93,10 +93,12 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   group.holds_slot = true;
   changes.groups = {group};
   changes.accepted = {Accepted(1)};
+  changes.collapse["s"].Add(CollapseClass::kMixed);
   ASSERT_TRUE(Open()->Write(changes).ok());
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
+  EXPECT_EQ(snapshot.history, (std::vector<PromptHistory>{{}, {1, 2}}));
   EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
   RecentDifficulty difficulty;
   difficulty.Add(1, {{3, 9}, {1, 2}});
@@ -332,7 +334,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 6; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 7; use the "
                           "program that wrote it, or a new run folder"));
   }
 }
