@@ -9,21 +9,21 @@ namespace buttress {
 namespace {
 
 // Step `step` starts from the weights of version step - 1.
-std::int64_t AgeAt(std::uint64_t step, const BatchCandidate& candidate) {
-  return static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(candidate.oldest_step);
-}
-
-std::int64_t OldestAllowed(const BatchRules& rules) {
-  return MaxAge(rules.prompts, rules.max_age, rules.window);
+std::int64_t AgeAt(std::uint64_t step, std::uint64_t oldest_step) {
+  return static_cast<std::int64_t>(step) - 1 - static_cast<std::int64_t>(oldest_step);
 }
 
 }  // namespace
+
+bool IsTooOld(std::uint64_t oldest_step, std::uint64_t step, const BatchRules& rules) {
+  return AgeAt(step, oldest_step) > MaxAge(rules.prompts, rules.max_age, rules.window);
+}
 
 std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uint64_t step,
                                   const BatchRules& rules) {
   std::vector<std::uint64_t> ids;
   for (const BatchCandidate& candidate : line) {
-    if (candidate.ready && AgeAt(step, candidate) > OldestAllowed(rules))
+    if (candidate.ready && IsTooOld(candidate.oldest_step, step, rules))
       ids.push_back(candidate.group_id);
   }
   return ids;
@@ -45,7 +45,7 @@ std::optional<std::vector<std::uint64_t>> AssembleBatch(std::span<const BatchCan
       continue;
     }
     if (waiting && ++passed > rules.window - 1) return std::nullopt;
-    BUTTRESS_CHECK(AgeAt(step, candidate) <= OldestAllowed(rules),
+    BUTTRESS_CHECK(!IsTooOld(candidate.oldest_step, step, rules),
                    "no group of a plan is older than the staleness bound");
     chosen.push_back(candidate.group_id);
   }

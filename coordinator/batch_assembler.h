@@ -23,8 +23,12 @@ struct BatchCandidate {
   std::int64_t passed = 0;        // younger groups that already have a plan
 };
 
-// Returns the ready groups that are older at `step` than MaxAge(P, S, W) allows
-// (lib/rl/staleness.h). The scheduler drops them before it chooses a plan.
+// Returns whether a group of `oldest_step` is older at `step` than MaxAge(P, S, W) allows
+// (lib/rl/staleness.h).
+bool IsTooOld(std::uint64_t oldest_step, std::uint64_t step, const BatchRules& rules);
+
+// Returns the ready groups that are too old at `step`. The scheduler drops them before it chooses a
+// plan.
 std::vector<std::uint64_t> TooOld(std::span<const BatchCandidate> line, std::uint64_t step,
                                   const BatchRules& rules);
 

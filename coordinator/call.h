@@ -54,20 +54,19 @@ class Call : public Reactor, public LoopRequest {
 class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
   using Handler = std::function<std::optional<Status>(Turn& turn, bool last)>;
-  using Concern = bool (*)(const LedgerChanges& changes);
 
   UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
-            std::int64_t hold_ms, Handler handler, Concern concerned)
+            std::int64_t hold_ms, Handler handler, Awaited awaited)
       : Call(loop, metrics, method),
         hold_ms_(hold_ms),
         handler_(std::move(handler)),
-        concerned_(concerned) {
+        awaited_(awaited) {
     Post();
   }
 
   std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
 
-  bool ConcernedBy(const LedgerChanges& changes) const override { return concerned_(changes); }
+  Awaited awaits() const override { return awaited_; }
 
   std::int64_t hold_ms() const override { return hold_ms_; }
 
@@ -76,7 +75,7 @@ class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  private:
   const std::int64_t hold_ms_;
   const Handler handler_;
-  const Concern concerned_;
+  const Awaited awaited_;
 };
 
 }  // namespace buttress

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iterator>
+#include <limits>
 #include <utility>
 
 #include "lib/base/failpoint.h"
@@ -19,6 +21,16 @@ constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
 // No sync takes this long: the process was stopped, or the machine slept.
 constexpr std::int64_t kStallMs = 3000;
+
+// Returns true if a worker that has no room may have to be told. A group without a signal is
+// dropped by the worker's own submission.
+bool BringsNews(const LedgerChanges& changes) {
+  return !changes.orders.empty() || !changes.manifests.empty() || !changes.learners.empty() ||
+         !changes.checkpoints.empty() ||
+         std::ranges::any_of(changes.groups, [](const GroupRow& group) {
+           return group.state == GroupState::kDropped && group.reason != DropReason::kNoSignal;
+         });
+}
 
 }  // namespace
 
@@ -52,7 +64,7 @@ void CoordinatorLoop::Run() {
   while (true) {
     parts_.metrics.metrics.health().Beat();
     const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
-    if (!first && queue_.closed() && parked_.empty()) break;
+    if (!first && queue_.closed() && parked_calls() == 0) break;
     RunTurn(first.value_or(nullptr));
   }
 }
@@ -63,8 +75,8 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
             changes,      leased_prompts_,  NowMs(),        draining_};
   std::vector<Answer> answers;
   if (failed_.ok()) {
-    parts_.scheduler.Expire(turn.now_ms, changes);
     ApplyPosted(first, turn, answers);
+    parts_.scheduler.Expire(applied_ms_, changes);
     AdmitPrompts(turn);
     // A plan may drop groups; that makes room for prompts, for which a parked worker may wait.
     do {
@@ -84,8 +96,10 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
     if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
   } else {
     // The state in memory is ahead of the ledger, so no caller may learn anything of it.
-    for (const Parked& parked : parked_) answers.push_back({parked.request, OkStatus()});
-    parked_.clear();
+    for (Parked& parked : parked_) {
+      for (const auto& [deadline_ms, request] : parked) answers.push_back({request, OkStatus()});
+      parked.clear();
+    }
     for (Answer& answer : answers)
       answer.status = Unavailable("the coordinator restarts: " + failed_.message());
   }
@@ -95,17 +109,28 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
 
 void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers) {
   std::optional<LoopRequest*> next = first;
-  for (std::size_t n = 0; next; ++n) {
+  std::size_t taken = 0;
+  while (next) {
     LoopRequest* const request = *next;
-    next = n + 1 < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
+    next = ++taken < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
     if (request == nullptr) continue;
     if (std::optional<Status> status = request->Apply(turn, request->hold_ms() == 0)) {
       answers.push_back({request, std::move(*status)});
     } else {
       const std::int64_t hold_ms = std::min(request->hold_ms(), parts_.terms.max_hold_ms);
-      parked_.push_back({request, turn.now_ms + hold_ms});
+      parked_[static_cast<std::size_t>(request->awaits())].emplace(turn.now_ms + hold_ms, request);
     }
   }
+  NoteApplied(taken, turn.now_ms);
+}
+
+void CoordinatorLoop::NoteApplied(std::size_t count, std::int64_t now_ms) {
+  marked_left_ -= std::min(marked_left_, count);
+  if (marked_left_ > 0) return;
+  applied_ms_ = marked_ms_;
+  marked_ms_ = now_ms;
+  marked_left_ = queue_.size();
+  if (marked_left_ == 0) applied_ms_ = now_ms;
 }
 
 void CoordinatorLoop::ForgetEndedLeases() {
@@ -137,17 +162,37 @@ bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
 }
 
 void CoordinatorLoop::ApplyParked(Turn& turn, std::vector<Answer>& answers) {
-  std::erase_if(parked_, [&](const Parked& parked) {
-    const bool last = turn.draining || turn.now_ms >= parked.deadline_ms;
-    std::optional<Status> status;
-    if (parked.request->cancelled()) {
-      status = Cancelled("the caller has left");
-    } else if (last || parked.request->ConcernedBy(turn.changes)) {
-      status = parked.request->Apply(turn, last);
-    }
-    if (status) answers.push_back({parked.request, std::move(*status)});
-    return status.has_value();
-  });
+  constexpr std::int64_t kAll = std::numeric_limits<std::int64_t>::max();
+  const auto always = [] { return true; };
+  for (Parked& parked : parked_)
+    ApplyAll(parked, turn.draining ? kAll : turn.now_ms, turn, answers, always);
+  auto& [news, groups, changes] = parked_;
+  if (!turn.changes.empty()) ApplyAll(changes, kAll, turn, answers, always);
+  if (BringsNews(turn.changes)) {
+    ApplyAll(news, kAll, turn, answers, always);
+    ApplyAll(groups, kAll, turn, answers, always);
+  }
+  ApplyAll(groups, kAll, turn, answers, [&turn] { return turn.scheduler.MayLease(); });
+}
+
+template <class Wanted>
+void CoordinatorLoop::ApplyAll(Parked& parked, std::int64_t deadline_ms, Turn& turn,
+                               std::vector<Answer>& answers, Wanted wanted) {
+  for (auto next = parked.begin();
+       next != parked.end() && next->first <= deadline_ms && wanted();) {
+    LoopRequest* const request = next->second;
+    const bool last = turn.draining || turn.now_ms >= next->first;
+    std::optional<Status> status = Cancelled("the caller has left");
+    if (!request->cancelled()) status = request->Apply(turn, last);
+    if (status) answers.push_back({request, std::move(*status)});
+    next = status ? parked.erase(next) : std::next(next);
+  }
+}
+
+std::size_t CoordinatorLoop::parked_calls() const {
+  std::size_t calls = 0;
+  for (const Parked& parked : parked_) calls += parked.size();
+  return calls;
 }
 
 Status CoordinatorLoop::Persist(const Turn& turn) {
@@ -185,7 +230,7 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
   }
   if (stopped != stopped_) parts_.metrics.run_stopped.Set(stopped ? 1 : 0);
   stopped_ = stopped;
-  parts_.metrics.parked_calls.Set(static_cast<double>(parked_.size()));
+  parts_.metrics.parked_calls.Set(static_cast<double>(parked_calls()));
   parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),
                              parts_.last_plan);
   // A walk over a thousand workers at every turn would cost more than the turn.
@@ -199,7 +244,9 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 std::int64_t CoordinatorLoop::WaitMs() const {
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
-  for (const Parked& parked : parked_) next_ms = std::min(next_ms, parked.deadline_ms);
+  for (const Parked& parked : parked_) {
+    if (!parked.empty()) next_ms = std::min(next_ms, parked.begin()->first);
+  }
   return std::clamp<std::int64_t>(next_ms + stalled_ms_ - parts_.clock.MonotonicMs(), 0,
                                   kLongestWaitMs);
 }

@@ -11,10 +11,14 @@
 //
 // Requests that arrive during a turn wait for the next one. The ledger is never behind an answer: a
 // payload without a row in the ledger was never acknowledged. Calls that have no answer yet (long
-// polls) are parked; a parked call is applied again after a turn that concerns it, and answered at
-// its deadline at the latest.
+// polls) are parked; a parked call is applied again in a turn that brings what it awaits, and
+// answered at its deadline at the latest. A turn touches no other parked call.
+//
+// A lease expires once every request that was posted before its deadline has been applied, because
+// one of them may renew it.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <map>
@@ -57,6 +61,15 @@ struct Turn {
   Status failed = {};              // set by a request after which the process must end
 };
 
+// What brings the answer to a parked call.
+enum class Awaited : std::uint8_t {
+  kNews,  // a worker with nothing to do but what it has: weights, orders, groups that were dropped
+  kGroups,   // the same, or a group to lease
+  kChanges,  // anything that changes the run; few calls wait for this
+};
+
+inline constexpr std::size_t kAwaited = 3;
+
 // A call that waits for the loop. The loop calls all methods on its own thread. The object lives
 // until Answer is called.
 class LoopRequest {
@@ -67,8 +80,8 @@ class LoopRequest {
   // REQUIRES: returns an answer if `last` or if the turn is draining.
   virtual std::optional<Status> Apply(Turn& turn, bool last) = 0;
 
-  // Returns true if a parked request may have an answer after these changes.
-  virtual bool ConcernedBy(const LedgerChanges& /*changes*/) const { return true; }
+  // Returns what a request waits for that is parked.
+  virtual Awaited awaits() const { return Awaited::kChanges; }
 
   // How long the request may be parked, in milliseconds.
   virtual std::int64_t hold_ms() const { return 0; }
@@ -123,15 +136,19 @@ class CoordinatorLoop {
     Status status;
   };
 
-  struct Parked {
-    LoopRequest* request;
-    std::int64_t deadline_ms;
-  };
+  using Parked = std::multimap<std::int64_t, LoopRequest*>;  // by deadline
 
   void Run();
   void RunTurn(LoopRequest* first);
   void ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers);
+  // Notes that `count` requests were taken out of the queue.
+  void NoteApplied(std::size_t count, std::int64_t now_ms);
   void ApplyParked(Turn& turn, std::vector<Answer>& answers);
+  // Applies the calls of `parked` with deadlines up to `deadline_ms`, as long as `wanted` holds.
+  template <class Wanted>
+  static void ApplyAll(Parked& parked, std::int64_t deadline_ms, Turn& turn,
+                       std::vector<Answer>& answers, Wanted wanted);
+  std::size_t parked_calls() const;
   // Draws the prompts that the scheduler needs; returns true if it admitted any.
   bool AdmitPrompts(Turn& turn);
   // Makes the turn's payloads and changes durable.
@@ -146,13 +163,16 @@ class CoordinatorLoop {
 
   Parts parts_;
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
-  std::vector<Parked> parked_;
+  std::array<Parked, kAwaited> parked_;
   std::map<std::uint64_t, std::string> leased_prompts_;
   std::size_t leased_prompts_kept_ = 0;  // when the ended ones were last forgotten
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;
   std::size_t counted_workers_ = 0;
   std::int64_t counted_workers_ms_ = 0;
+  std::int64_t marked_ms_ = 0;  // a moment, and how many of the requests posted before it are left
+  std::size_t marked_left_ = 0;
+  std::int64_t applied_ms_ = 0;  // all requests that were posted before this have been applied
   std::int64_t stalled_ms_ = 0;  // time in which this process did not run; leases do not age in it
   Status failed_;                // other threads read it after the loop's thread has ended
   std::atomic<bool> draining_ = false;

@@ -13,6 +13,10 @@ bool HasPlan(GroupState state) {
   return state == GroupState::kBatched || state == GroupState::kTrained;
 }
 
+bool IsUnready(GroupState state) {
+  return state == GroupState::kPending || state == GroupState::kLeased;
+}
+
 bool HasEnded(GroupState state) {
   return state == GroupState::kSettled || state == GroupState::kDropped;
 }
@@ -76,6 +80,14 @@ std::optional<std::uint64_t> GroupTable::EndedTag(std::uint64_t group_id) const 
   return tag == ended_tags_.end() ? std::nullopt : std::optional(tag->second);
 }
 
+std::optional<std::uint64_t> GroupTable::first_unready() const {
+  return unready_.empty() ? std::nullopt : std::optional(*unready_.begin());
+}
+
+std::optional<std::uint64_t> GroupTable::oldest_ready_step() const {
+  return ready_steps_.empty() ? std::nullopt : std::optional(*ready_steps_.begin());
+}
+
 std::vector<std::uint64_t> GroupTable::LeasedBy(const std::string& worker_id) const {
   const auto worker = leased_.find(worker_id);
   if (worker == leased_.end()) return {};
@@ -131,12 +143,17 @@ void GroupTable::AddDerived(const GroupRow& row) {
   if (row.holds_slot) ++active_slots_;
   if (row.state == GroupState::kPending) pending_.insert(row.group_id);
   if (row.state == GroupState::kLeased) leased_[row.worker_id].insert(row.group_id);
+  if (IsUnready(row.state)) unready_.insert(row.group_id);
+  if (row.state == GroupState::kReady) ready_steps_.insert(accepted(row.group_id).oldest_step());
 }
 
 void GroupTable::RemoveDerived(const GroupRow& row) {
   --counts_[Index(row.state)];
   if (row.holds_slot) --active_slots_;
   if (row.state == GroupState::kPending) pending_.erase(row.group_id);
+  if (IsUnready(row.state)) unready_.erase(row.group_id);
+  if (row.state == GroupState::kReady)
+    ready_steps_.erase(ready_steps_.find(accepted(row.group_id).oldest_step()));
   if (row.state != GroupState::kLeased) return;
   const auto worker = leased_.find(row.worker_id);
   worker->second.erase(row.group_id);

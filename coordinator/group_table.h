@@ -99,6 +99,12 @@ class GroupTable {
   // Returns the pending groups of the line.
   const std::set<std::uint64_t>& pending() const { return pending_; }
 
+  // Returns the first group of the line that is not ready; nullopt if all are.
+  std::optional<std::uint64_t> first_unready() const;
+
+  // Returns the oldest step of the versions that sampled ready groups; nullopt without a group.
+  std::optional<std::uint64_t> oldest_ready_step() const;
+
   // Returns the groups leased by each worker; workers without leases are missing.
   const std::map<std::string, std::set<std::uint64_t>>& leased() const { return leased_; }
 
@@ -128,6 +134,8 @@ class GroupTable {
   std::map<std::uint64_t, AcceptedRow> accepted_;
   GroupLine line_;
   std::set<std::uint64_t> pending_;
+  std::set<std::uint64_t> unready_;           // pending and leased
+  std::multiset<std::uint64_t> ready_steps_;  // AcceptedRow::oldest_step of the ready groups
   std::map<std::string, std::set<std::uint64_t>> leased_;
   std::map<std::uint64_t, std::uint64_t> ended_tags_;  // by group id
   std::uint64_t next_group_id_ = 1;

@@ -43,14 +43,6 @@ void ObserveStaleness(const Turn& turn, const Plan& plan) {
   }
 }
 
-// Only groups that come in or leave the line, and a new position of the learner, can fill a plan.
-bool MayFillPlan(const LedgerChanges& changes) {
-  return !changes.accepted.empty() || !changes.commits.empty() || !changes.learners.empty() ||
-         std::ranges::any_of(changes.groups, [](const GroupRow& group) {
-           return group.state == GroupState::kDropped;
-         });
-}
-
 // Writes chunks of at most 1 MiB, each after the one before it has left, so that a slow reader
 // holds one payload in memory. Payloads are read on gRPC's threads, not by the loop.
 class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
@@ -158,7 +150,7 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
     if (reply->plan || ends || last) return OkStatus();
     return std::nullopt;
   };
-  return Poll("PlanBatch", request->wait_ms(), handler, MayFillPlan);
+  return Poll("PlanBatch", request->wait_ms(), handler, Awaited::kChanges);
 }
 
 grpc::ServerWriteReactor<v1::FetchGroupsResponse>* CoordinatorService::FetchGroups(

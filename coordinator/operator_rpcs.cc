@@ -117,9 +117,7 @@ grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContex
     if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
     return std::nullopt;
   };
-  return Poll("StopRun", request->wait_ms(), handler, [](const LedgerChanges& changes) {
-    return !changes.checkpoints.empty() || !changes.learners.empty();
-  });
+  return Poll("StopRun", request->wait_ms(), handler, Awaited::kChanges);
 }
 
 }  // namespace buttress

@@ -17,6 +17,8 @@ namespace {
 // A worker that is silent for this many lease times is removed; it registers again if it comes
 // back.
 constexpr std::int64_t kRemoveAfterLeases = 20;
+// Silent ones among so many relays are passed over.
+constexpr std::size_t kRelaysSeen = 16;
 
 }  // namespace
 
@@ -35,6 +37,12 @@ std::int64_t Scheduler::LeasableLine() const {
       groups_.active_slots() - count(GroupState::kLeased) - count(GroupState::kReady);
   return std::min(missing_ + headroom,
                   ActiveSlotBudget(options_.prompts, options_.max_age) - held_by_plans);
+}
+
+bool Scheduler::MayLease() const {
+  const auto& pending = groups_.pending();
+  return !pending.empty() &&
+         static_cast<std::int64_t>(groups_.line().Place(*pending.begin())) < LeasableLine();
 }
 
 std::int64_t Scheduler::NeedsPrompts() const {
@@ -81,6 +89,18 @@ void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incar
   worker.incarnation = incarnation;
   worker.addresses = addresses;
   worker.last_heard_ms = now_ms;
+  NoteRelay(worker_id);
+}
+
+void Scheduler::NoteRelay(const std::string& worker_id) {
+  const WorkerInfo& worker = workers_.at(worker_id);
+  const bool serves = announced_ && worker.loaded_version == announced_->version &&
+                      !worker.addresses.weights.empty();
+  if (serves) {
+    relays_.insert(worker_id);
+  } else {
+    relays_.erase(worker_id);
+  }
 }
 
 Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::int64_t now_ms,
@@ -90,8 +110,9 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
     return NotFound(fmt::format(
         "worker '{}' is not registered with this incarnation; register again", request.worker_id));
   }
-  worker->second.loaded_version = request.loaded_version;
   worker->second.last_heard_ms = now_ms;
+  worker->second.loaded_version = request.loaded_version;
+  NoteRelay(request.worker_id);
 
   ExchangeReply reply;
   EndReturned(request, out);
@@ -220,7 +241,9 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
   if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
   workers_checked_ms_ = now_ms;
   std::erase_if(workers_, [&](const auto& entry) {
-    return now_ms - entry.second.last_heard_ms > kRemoveAfterLeases * options_.lease_ms;
+    const bool gone = now_ms - entry.second.last_heard_ms > kRemoveAfterLeases * options_.lease_ms;
+    if (gone) relays_.erase(entry.first);
+    return gone;
   });
 }
 
@@ -233,18 +256,15 @@ const PublishedWeights* Scheduler::weights() const {
 std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id,
                                                  std::int64_t now_ms) const {
   std::vector<std::string> relays;
-  const PublishedWeights* const newest = weights();
-  if (newest == nullptr) return relays;
+  if (weights() == nullptr) return relays;
   // The ids form a ring, and each worker gets those that follow its own.
-  auto next = workers_.upper_bound(worker_id);
-  for (std::size_t seen = 0; seen < workers_.size() && relays.size() < kMaxRelays; ++seen, ++next) {
-    if (next == workers_.end()) next = workers_.begin();
-    const auto& [id, worker] = *next;
-    const bool has_weights =
-        worker.loaded_version == newest->version && !worker.addresses.weights.empty();
-    if (has_weights && id != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms) {
+  const std::size_t within = std::min(relays_.size(), kRelaysSeen);
+  auto next = relays_.upper_bound(worker_id);
+  for (std::size_t seen = 0; seen < within && relays.size() < kMaxRelays; ++seen, ++next) {
+    if (next == relays_.end()) next = relays_.begin();
+    const WorkerInfo& worker = workers_.at(*next);
+    if (*next != worker_id && now_ms - worker.last_heard_ms <= options_.lease_ms)
       relays.push_back(worker.addresses.weights);
-    }
   }
   return relays;
 }

@@ -90,6 +90,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -113,6 +114,9 @@ class Scheduler {
   // ledger belongs to another run or configuration; kDataLoss if it contradicts itself.
   static Result<Scheduler> Restore(const SchedulerOptions& options, const LedgerSnapshot& snapshot,
                                    std::int64_t now_ms, LedgerChanges& out);
+
+  // Returns whether a worker that asked now would get a new lease.
+  bool MayLease() const;
 
   // Returns how many prompts the prompt source may draw now.
   std::int64_t NeedsPrompts() const;
@@ -216,7 +220,7 @@ class Scheduler {
 
   // Returns the Weights services of at most kMaxRelays other workers that have loaded the newest
   // version and exchanged within a lease time. Different workers get different relays, so that no
-  // worker serves all the others.
+  // worker serves all the others. In O(log n).
   std::vector<std::string> WeightRelays(const std::string& worker_id, std::int64_t now_ms) const;
 
   static constexpr std::size_t kMaxRelays = 4;
@@ -257,6 +261,7 @@ class Scheduler {
                 LedgerChanges& out);
   GrantedLease MakeLease(const GroupRow& group) const;
   std::int64_t LeasableLine() const;
+  void NoteRelay(const std::string& worker_id);
 
   // scheduler_submit.cc
   SubmitOutcome CheckVersions(const GroupRow& group, const AcceptedRow& accepted) const;
@@ -268,6 +273,10 @@ class Scheduler {
   Status CheckEpoch(std::uint64_t learner_epoch) const;
   Status CheckCheckpoint(const PolicyVersion& checkpoint) const;
   std::vector<BatchCandidate> Line() const;
+  std::optional<std::vector<std::uint64_t>> ChooseGroups(std::uint64_t step,
+                                                         const BatchRules& rules,
+                                                         LedgerChanges& out);
+  bool HasBatch(const BatchRules& rules) const;
   static std::int64_t Missing(const PlanRow& plan);
   bool FillPlan(std::uint64_t step, LedgerChanges& out);
   void MoveToPlan(std::uint64_t group_id, std::uint64_t step, std::size_t position,
@@ -297,6 +306,7 @@ class Scheduler {
   std::string learner_secret_sha256_;  // of the job that registered last
   std::optional<PublishedWeights> announced_;
   std::map<std::string, WorkerInfo> workers_;
+  std::set<std::string> relays_;                  // workers that serve the newest version
   std::map<std::string, WorkerOrderRow> orders_;  // without kNone
   bool stop_requested_ = false;
   bool learner_knows_stop_ = false;

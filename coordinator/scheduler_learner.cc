@@ -11,15 +11,6 @@
 #include "lib/ledger/plan_columns.h"
 
 namespace buttress {
-namespace {
-
-// Returns the step of the version whose age counts: the one with the fewest optimizer steps.
-std::uint64_t OldestStep(const AcceptedRow& accepted) {
-  return std::ranges::min(accepted.versions, {}, &PolicyVersion::step).step;
-}
-
-}  // namespace
-
 Status Scheduler::CheckEpoch(std::uint64_t learner_epoch) const {
   if (learner_epoch == run_.learner_epoch && learner_epoch != 0) return OkStatus();
   return FailedPrecondition(
@@ -126,9 +117,7 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
         run_.settled_step, run_.planned_step + 1));
   }
   if (!plans_.contains(step)) {
-    for (const std::uint64_t id : TooOld(Line(), step, rules_))
-      groups_.Drop(id, DropReason::kStale, out);
-    const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules_);
+    const std::optional<std::vector<std::uint64_t>> ids = ChooseGroups(step, rules_, out);
     if (!ids) return reply;
     WritePlan(step, *ids, out);
   } else if (!FillPlan(step, out)) {
@@ -138,13 +127,38 @@ Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_
   return reply;
 }
 
+// Drops what is too old for `step`, and returns the groups of its plan if there are enough. The
+// line is walked only if a group is too old or if a plan follows, so a learner may ask at any time.
+std::optional<std::vector<std::uint64_t>> Scheduler::ChooseGroups(std::uint64_t step,
+                                                                  const BatchRules& rules,
+                                                                  LedgerChanges& out) {
+  const auto oldest = groups_.oldest_ready_step();
+  if (oldest && IsTooOld(*oldest, step, rules_)) {
+    for (const std::uint64_t id : TooOld(Line(), step, rules_))
+      groups_.Drop(id, DropReason::kStale, out);
+  }
+  if (!HasBatch(rules)) return std::nullopt;
+  return AssembleBatch(Line(), step, rules);
+}
+
+// Returns whether AssembleBatch would choose groups. All groups before the first one that is not
+// ready are, and that one alone decides how many younger ones the window allows.
+bool Scheduler::HasBatch(const BatchRules& rules) const {
+  if (groups_.counts()[static_cast<std::size_t>(GroupState::kReady)] < rules.prompts) return false;
+  const auto first = groups_.first_unready();
+  if (!first) return true;
+  const std::int64_t younger =
+      rules.prompts - static_cast<std::int64_t>(groups_.line().Place(*first));
+  return younger <= 0 || groups_.Find(*first)->passed + younger <= rules.window - 1;
+}
+
 std::vector<BatchCandidate> Scheduler::Line() const {
   std::vector<BatchCandidate> line;
   line.reserve(groups_.line().size());
   for (const std::uint64_t id : groups_.line()) {
     const GroupRow& group = *groups_.Find(id);
     const bool ready = group.state == GroupState::kReady;
-    line.push_back({id, ready, ready ? OldestStep(groups_.accepted(id)) : 0, group.passed});
+    line.push_back({id, ready, ready ? groups_.accepted(id).oldest_step() : 0, group.passed});
   }
   return line;
 }
@@ -160,9 +174,7 @@ bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
   BatchRules rules = rules_;
   rules.prompts = Missing(plan);
   if (rules.prompts == 0) return true;
-  for (const std::uint64_t id : TooOld(Line(), step, rules_))
-    groups_.Drop(id, DropReason::kStale, out);
-  const std::optional<std::vector<std::uint64_t>> ids = AssembleBatch(Line(), step, rules);
+  const std::optional<std::vector<std::uint64_t>> ids = ChooseGroups(step, rules, out);
   if (!ids) return false;
   auto next = ids->begin();
   for (std::size_t i = 0; i < plan.group_ids.size(); ++i) {
@@ -186,11 +198,11 @@ void Scheduler::MoveToPlan(std::uint64_t group_id, std::uint64_t step, std::size
   });
 }
 
-// Records that the planned groups `group_ids` passed the older ones that are still in the line.
+// Records that the planned groups `group_ids`, in rising order, passed the older ones that are
+// still in the line.
 void Scheduler::CountPassed(const std::vector<std::uint64_t>& group_ids, LedgerChanges& out) {
   for (const std::uint64_t id : groups_.line()) {
-    const auto passed =
-        std::ranges::count_if(group_ids, [id](std::uint64_t planned) { return planned > id; });
+    const auto passed = group_ids.end() - std::ranges::upper_bound(group_ids, id);
     if (passed == 0) break;
     groups_.Edit(id, out, [&](GroupRow& group) { group.passed += passed; });
   }
@@ -290,6 +302,7 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
         fmt::format("version {} was announced before with other weights", ToString(version)));
   }
   announced_ = weights;
+  relays_.clear();
   out.manifests.push_back({version, weights.manifest});
   for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
     const GroupRow& group = *groups_.Find(id);

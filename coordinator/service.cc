@@ -6,13 +6,12 @@ grpc::ServerUnaryReactor* CoordinatorService::Handle(std::string_view method,
                                                      std::function<Status(Turn& turn)> handler) {
   return Poll(
       method, 0, [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); },
-      [](const LedgerChanges&) { return true; });
+      Awaited::kChanges);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Poll(std::string_view method, std::int64_t wait_ms,
-                                                   UnaryCall::Handler handler,
-                                                   UnaryCall::Concern concerned) {
-  return new UnaryCall(loop_, metrics_, method, wait_ms, std::move(handler), concerned);
+                                                   UnaryCall::Handler handler, Awaited awaited) {
+  return new UnaryCall(loop_, metrics_, method, wait_ms, std::move(handler), awaited);
 }
 
 v1::RunState RunStateOf(const Turn& turn) {

@@ -70,9 +70,9 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
                                    std::function<Status(Turn& turn)> handler);
 
   // Answers a long poll. `handler` returns nullopt while it has nothing to say, unless `last`; it
-  // runs again after a turn whose changes `concerned` accepts, for at most `wait_ms`.
+  // runs again in a turn that brings what is `awaited`, for at most `wait_ms`.
   grpc::ServerUnaryReactor* Poll(std::string_view method, std::int64_t wait_ms,
-                                 UnaryCall::Handler handler, UnaryCall::Concern concerned);
+                                 UnaryCall::Handler handler, Awaited awaited);
 
   CoordinatorLoop& loop_;
   const PayloadStore& payloads_;

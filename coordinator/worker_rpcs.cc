@@ -55,16 +55,6 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
   return lease;
 }
 
-// Only groups that return, end or are drawn, new weights and orders can bring news to a parked
-// worker.
-bool MayBringWork(const LedgerChanges& changes) {
-  return !changes.orders.empty() || !changes.manifests.empty() || !changes.plans.empty() ||
-         !changes.commits.empty() || !changes.learners.empty() || !changes.checkpoints.empty() ||
-         std::ranges::any_of(changes.groups, [](const GroupRow& group) {
-           return group.state == GroupState::kPending || group.state == GroupState::kDropped;
-         });
-}
-
 }  // namespace
 
 grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
@@ -154,7 +144,9 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     if (news || last) return OkStatus();
     return std::nullopt;
   };
-  return Poll("Exchange", request->wait_ms(), handler, MayBringWork);
+  const bool has_room = request->capacity() > 0 && !request->draining();
+  return Poll("Exchange", request->wait_ms(), handler,
+              has_room ? Awaited::kGroups : Awaited::kNews);
 }
 
 }  // namespace buttress

@@ -103,6 +103,10 @@ AcceptedRow SummarizeGroup(const Group& group) {
   return row;
 }
 
+std::uint64_t AcceptedRow::oldest_step() const {
+  return std::ranges::min(versions, {}, &PolicyVersion::step).step;
+}
+
 PromptHistory AcceptedRow::own_history() const {
   PromptHistory own;
   for (const CompletionRow& row : completions) {

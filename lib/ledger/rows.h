@@ -177,6 +177,10 @@ struct AcceptedRow {
   // Returns what this group adds to its prompt's history.
   PromptHistory own_history() const;
 
+  // Returns the step of the version whose age counts: the one with the fewest optimizer steps.
+  // REQUIRES: a version sampled it.
+  std::uint64_t oldest_step() const;
+
   GroupTrials trials() const { return {TrialsOf(history), TrialsOf(own_history())}; }
 
   bool operator==(const AcceptedRow&) const = default;

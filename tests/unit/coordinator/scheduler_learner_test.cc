@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/clock.h"
 #include "tests/unit/coordinator/scheduler_rig.h"
 
 namespace buttress {
@@ -39,6 +40,29 @@ TEST(SchedulerLearner, AWindowLetsYoungerGroupsPassASlowOneButNotForEver) {
   EXPECT_THAT(rig.PlannedIds(2), IsEmpty());  // 4 would be the third to pass group 1
   rig.Submit(leases.at(1));
   EXPECT_THAT(rig.PlannedIds(2), ElementsAre(1, 4));
+}
+
+TEST(SchedulerLearner, AskingForAPlanCostsNothingWhileItsGroupsAreMissing) {
+  SchedulerOptions options = SmallRun();
+  options.prompts = 20000;
+  options.window = 20000;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  rig.Admit();
+  const ExchangeReply reply = rig.Exchange(2 * options.prompts);
+  ASSERT_EQ(reply.leases.size(), 2U * 20000U);
+  // All but the first are ready, so that the plan has enough groups; the window forbids it.
+  for (std::size_t i = 1; i < reply.leases.size(); ++i)
+    rig.scheduler.Submit(SchedulerRig::MakeSubmission(reply.leases[i], {1, 0, ""},
+                                                      {Outcome::kCorrect, Outcome::kWrong}),
+                         rig.changes);
+  rig.Commit();
+  const double begin = MonotonicSeconds();
+  for (int poll = 0; poll < 5000; ++poll)
+    ASSERT_FALSE(rig.scheduler.PlanBatch(1, 1, rig.changes)->plan);
+  EXPECT_LT(MonotonicSeconds() - begin, 1.0) << "a walk of the line at every poll takes minutes";
+  ASSERT_TRUE(rig.changes.empty());
+  rig.Submit(reply.leases[0]);
+  EXPECT_EQ(rig.PlannedIds(1).size(), 20000U);
 }
 
 TEST(SchedulerLearner, ThePlanOfAStepIsTheSameAcrossACoordinatorRestart) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/base/clock.h"
 #include "tests/unit/coordinator/scheduler_rig.h"
 
 namespace buttress {
@@ -238,6 +239,27 @@ TEST(SchedulerLease, WorkersThatHaveTheNewestVersionRelayItToTheNextOnesOfTheRin
   rig.scheduler.RegisterWorker("b", 2, {"", "b:2"}, rig.now_ms + 101, rig.changes);
   EXPECT_THAT(rig.scheduler.WeightRelays("a", rig.now_ms + 101), IsEmpty())
       << "a new process has nothing loaded";
+}
+
+TEST(SchedulerLease, AnAnnouncementToManyWorkersLooksForRelaysAndNotAtEveryWorker) {
+  SchedulerRig rig = SchedulerRig::Started();
+  constexpr int kWorkers = 20000;
+  for (int i = 0; i < kWorkers; ++i) {
+    const std::string id = "w" + std::to_string(i);
+    rig.scheduler.RegisterWorker(id, 1, {"", id + ":1"}, rig.now_ms, rig.changes);
+  }
+  WorkerExchange loaded;
+  loaded.worker_id = "w77";
+  loaded.incarnation = 1;
+  loaded.loaded_version = rig.scheduler.weights()->version;
+  rig.Exchange(loaded);
+  const double begin = MonotonicSeconds();
+  for (int i = 0; i < kWorkers; ++i) {
+    ASSERT_THAT(rig.scheduler.WeightRelays("v" + std::to_string(i), rig.now_ms),
+                ElementsAre("w77:1"));
+  }
+  EXPECT_LT(MonotonicSeconds() - begin, 1.0)
+      << "a walk over all workers for each takes many seconds";
 }
 
 }  // namespace
