@@ -98,7 +98,8 @@ class Launcher {
       : options_(options),
         config_(config),
         out_(config.local.out),
-        supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)) {}
+        supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)),
+        steps_tail_(JoinPath(out_, "steps.jsonl")) {}
 
   // Returns OK when the last step is settled and the summary is written, and kCancelled after an
   // interrupt and a clean stop, or after `buttress stop`.
@@ -248,17 +249,15 @@ class Launcher {
   double SilentSeconds() const { return MonotonicSeconds() - said_seconds_; }
 
   Status PrintNewSteps() {
-    std::error_code error;
-    const std::uintmax_t bytes = fs::file_size(JoinPath(out_, "steps.jsonl"), error);
-    if (error || bytes == steps_bytes_) return OkStatus();
-    steps_bytes_ = bytes;
-    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
-                              ReadSteps(JoinPath(out_, "steps.jsonl")));
+    BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, steps_tail_.Next());
     for (const StepMeasurements& step : steps) {
       // A restarted learner repeats the steps after its checkpoint; they are printed once.
+      while (!last_steps_.empty() && last_steps_.back().step >= step.step) last_steps_.pop_back();
+      last_steps_.push_back(step);
+      if (last_steps_.size() > kPaceSteps) last_steps_.erase(last_steps_.begin());
       if (step.step <= printed_step_) continue;
       printed_step_ = step.step;
-      Say(StepLine(step, config_.run.steps, SecondsLeft(steps, config_.run.steps)));
+      Say(StepLine(step, config_.run.steps, SecondsLeft(last_steps_, config_.run.steps)));
       step_seconds_ = MonotonicSeconds();
     }
     return OkStatus();
@@ -384,8 +383,9 @@ class Launcher {
   std::vector<int> worker_gpus_;         // empty: no worker is given one
   std::optional<Accuracy> accuracy_before_;
   std::optional<Accuracy> accuracy_after_;
+  StepsTail steps_tail_;
+  std::vector<StepMeasurements> last_steps_;  // kPaceSteps at most
   double printed_step_ = 0;
-  std::uintmax_t steps_bytes_ = 0;
   double started_ = 0;
   double wall_seconds_ = 0;
 };

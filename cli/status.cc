@@ -136,7 +136,7 @@ Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
 
 Status PrintStatus(const RunFlags& flags) {
   BUTTRESS_ASSIGN_OR_RETURN(const LocalSettings local, LocalOf(flags));
-  const auto ledger = LedgerReader::Open(JoinPath(local.out, "ledger.db"));
+  const auto ledger = LedgerReader::Open(JoinPath(local.out, "ledger.db"), ReaderView::kEachCall);
   // With the ledger at hand, an answer at once is better than one after a restart.
   BUTTRESS_ASSIGN_OR_RETURN(const auto client,
                             ConnectToRun(flags, Program::kStatus, ledger.ok() ? 0 : kGiveUpMs));

@@ -64,10 +64,9 @@ std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, dou
 }
 
 double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps) {
-  constexpr std::size_t kWindow = 50;
   if (steps.size() < 2) return -1;
   const StepMeasurements& last = steps.back();
-  const StepMeasurements& first = steps[steps.size() - std::min(kWindow, steps.size())];
+  const StepMeasurements& first = steps[steps.size() - std::min(kPaceSteps, steps.size())];
   if (last.step <= first.step) return -1;
   const double pace = (last.time_unix - first.time_unix) / (last.step - first.step);
   return pace * (static_cast<double>(total_steps) - last.step);

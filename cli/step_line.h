@@ -1,6 +1,7 @@
 // The line of a finished step in the live view of `buttress launch`.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,6 +15,9 @@ namespace buttress {
 // 0 masked)", "unscorable 25 %", and, from a tenth of the step, "waits 34 % (groups)". A negative
 // `seconds_left` means "not known yet".
 std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left);
+
+// How many of the newest steps give the pace.
+inline constexpr std::size_t kPaceSteps = 50;
 
 // Returns the seconds to the last step at the pace of the newest steps; -1 with fewer than two.
 double SecondsLeft(const std::vector<StepMeasurements>& steps, std::int64_t total_steps);

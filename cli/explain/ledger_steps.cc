@@ -96,7 +96,9 @@ class LedgerSteps : public StepSource {
 }  // namespace
 
 Result<std::unique_ptr<StepSource>> OpenLedgerSteps(const std::string& ledger_path) {
-  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LedgerReader> reader, LedgerReader::Open(ledger_path));
+  // What was accepted does not change, so the calls need not share a transaction that lasts.
+  BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<LedgerReader> reader,
+                            LedgerReader::Open(ledger_path, ReaderView::kEachCall));
   BUTTRESS_ASSIGN_OR_RETURN(std::vector<StepOfGroup> groups, reader->StepsOfAccepted());
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader->Drops());
   std::vector<std::string> remarks;

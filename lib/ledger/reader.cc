@@ -15,13 +15,13 @@ LedgerReader::LedgerReader(std::unique_ptr<Database> database) : database_(std::
 
 LedgerReader::~LedgerReader() = default;
 
-Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path) {
+Result<std::unique_ptr<LedgerReader>> LedgerReader::Open(const std::string& path, ReaderView view) {
   if (access(path.c_str(), F_OK) != 0)
     return NotFound(path + ": no such file; expected the ledger.db of a run");
   BUTTRESS_ASSIGN_OR_RETURN(std::unique_ptr<Database> database,
                             Database::Open(path, DatabaseMode::kReadOnly));
-  // All calls share one read transaction, so that they agree; it begins with the first read.
-  BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
+  // A read transaction that all calls share begins with the first read.
+  if (view == ReaderView::kOneMoment) BUTTRESS_RETURN_IF_ERROR(database->Execute("BEGIN"));
   BUTTRESS_RETURN_IF_ERROR(CheckLedgerFile(*database, path));
   return std::unique_ptr<LedgerReader>(new LedgerReader(std::move(database)));
 }

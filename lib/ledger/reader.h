@@ -29,14 +29,20 @@ struct StepOfGroup {
   std::uint64_t group_id = 0;
 };
 
-// Not thread-safe. Every call sees the ledger as of the first call, between two transactions of the
-// coordinator; a new reader sees later ones.
+// What the calls of a reader see of a ledger that a coordinator writes.
+enum class ReaderView : std::uint8_t {
+  kOneMoment,  // all of them the ledger as of the first call. The write-ahead log grows meanwhile.
+  kEachCall,   // each the ledger as it is then, so that the reader may live as long as it likes
+};
+
+// Not thread-safe. A call sees the ledger between two transactions of the coordinator.
 class LedgerReader {
  public:
   // kNotFound if the file is missing; kFailedPrecondition if it is not a ledger;
   // kInvalidArgument if it is a ledger of another version.
   // Never writes to the file.
-  static Result<std::unique_ptr<LedgerReader>> Open(const std::string& path);
+  static Result<std::unique_ptr<LedgerReader>> Open(const std::string& path,
+                                                    ReaderView view = ReaderView::kOneMoment);
   ~LedgerReader();
   LedgerReader(const LedgerReader&) = delete;
   LedgerReader& operator=(const LedgerReader&) = delete;

@@ -1,8 +1,13 @@
 #include "lib/measure/steps_file.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <cmath>
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
@@ -113,11 +118,37 @@ Result<StepMeasurements> ParseStep(std::string_view line) {
 }
 
 Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::string text, ReadFileOrEmpty(path));
+  return StepsTail(path).Next();
+}
+
+Result<std::vector<StepMeasurements>> StepsTail::Next() {
   std::vector<StepMeasurements> steps;
-  BUTTRESS_RETURN_IF_ERROR(ForEachLine(text, [&](std::string_view line, std::size_t number) {
+  const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return steps;
+
+  struct stat info {};
+
+  if (fd < 0 || ::fstat(fd, &info) != 0) {
+    const std::string why = std::strerror(errno);
+    if (fd >= 0) ::close(fd);
+    return Unavailable("cannot read " + path_ + ": " + why);
+  }
+  const auto size = static_cast<std::uint64_t>(info.st_size);
+  if (info.st_ino != file_ || size < offset_) {
+    file_ = info.st_ino;
+    offset_ = 0;
+    lines_ = 0;
+  }
+  std::string text(size - offset_, '\0');
+  const ssize_t n = ::pread(fd, text.data(), text.size(), static_cast<off_t>(offset_));
+  ::close(fd);
+  if (n < 0) return Unavailable("cannot read " + path_ + ": " + std::strerror(errno));
+  text.resize(static_cast<std::size_t>(n));
+  BUTTRESS_RETURN_IF_ERROR(ForEachLine(text, [&](std::string_view line, std::size_t) {
+    ++lines_;
+    offset_ += line.size() + 1;
     auto step = ParseStep(line);
-    if (!step.ok()) return step.status().Annotate(fmt::format("{}:{}", path, number));
+    if (!step.ok()) return step.status().Annotate(fmt::format("{}:{}", path_, lines_));
     steps.push_back(std::move(*step));
     return OkStatus();
   }));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lib/base/status.h"
@@ -22,6 +23,22 @@ Result<StepMeasurements> ParseStep(std::string_view line);
 // Returns all complete lines of the file; an unfinished last line is left out. A file that does not
 // exist has no steps. kDataLoss names path and line.
 Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path);
+
+// Reads what is added to a steps file. Not thread-safe.
+class StepsTail {
+ public:
+  explicit StepsTail(std::string path) : path_(std::move(path)) {}
+
+  // Returns the steps whose lines were completed since the last call, and all of a file that took
+  // the place of the one that was read. Errors as ReadSteps.
+  Result<std::vector<StepMeasurements>> Next();
+
+ private:
+  const std::string path_;
+  std::uint64_t file_ = 0;  // inode
+  std::uint64_t offset_ = 0;
+  std::size_t lines_ = 0;  // before the offset
+};
 
 Status AppendStep(const std::string& path, const StepMeasurements& step);
 

@@ -254,6 +254,28 @@ TEST_F(LedgerTest, AReaderWorksDuringAndAfterTheCoordinator) {
   EXPECT_EQ((*LedgerReader::Open(path_))->Groups(2, 10)->size(), 1);
 }
 
+TEST_F(LedgerTest, AReaderOfEachCallDoesNotKeepTheWriteAheadLog) {
+  const std::unique_ptr<Ledger> ledger = Open();
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {Pending(1)};
+  ASSERT_TRUE(ledger->Write(changes).ok());
+  const auto database = *Database::Open(path_, DatabaseMode::kReadWrite);
+  // Returns whether a reader keeps the log from being written into the file and cut.
+  const auto is_kept = [&] { return *database->QueryInt("PRAGMA wal_checkpoint(RESTART)"); };
+  ASSERT_TRUE(database->Execute("PRAGMA busy_timeout = 0").ok());
+  for (const ReaderView view : {ReaderView::kEachCall, ReaderView::kOneMoment}) {
+    const std::unique_ptr<LedgerReader> reader = *LedgerReader::Open(path_, view);
+    const std::size_t before = reader->Groups(1, 10)->size();
+    LedgerChanges more;
+    more.groups = {Pending(before + 1)};
+    ASSERT_TRUE(ledger->Write(more).ok());
+    const bool each = view == ReaderView::kEachCall;
+    EXPECT_EQ(is_kept(), each ? 0 : 1);
+    EXPECT_EQ(reader->Groups(1, 10)->size(), before + (each ? 1 : 0));
+  }
+}
+
 TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
   LedgerChanges changes;
   changes.run = FirstRun();

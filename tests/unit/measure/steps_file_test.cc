@@ -53,6 +53,29 @@ TEST_F(StepsFileTest, AFileWithOtherContentIsRefused) {
   EXPECT_NE(steps.status().message().find(path + ":1"), std::string::npos);
 }
 
+TEST_F(StepsFileTest, ATailReturnsEachStepOnceWhenItsLineIsComplete) {
+  const auto steps_of = [](StepsTail& tail) {
+    std::vector<double> numbers;
+    const std::vector<StepMeasurements> steps = *tail.Next();
+    for (const StepMeasurements& step : steps) numbers.push_back(step.step);
+    return numbers;
+  };
+  using Steps = std::vector<double>;
+  StepsTail tail(path);
+  EXPECT_EQ(steps_of(tail), Steps());
+  ASSERT_TRUE(AppendToFile(path, "{\"step\":1}\n{\"step\":2}\n{\"st").ok());
+  EXPECT_EQ(steps_of(tail), (Steps{1, 2}));
+  EXPECT_EQ(steps_of(tail), Steps());
+  ASSERT_TRUE(AppendToFile(path, "ep\":3}\n").ok());
+  EXPECT_EQ(steps_of(tail), Steps{3});
+  // A learner that starts again cuts the file, which may grow beyond its old end before it is read.
+  ASSERT_TRUE(TruncateSteps(path, 1).ok());
+  ASSERT_TRUE(AppendToFile(path, "{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n").ok());
+  EXPECT_EQ(steps_of(tail), (Steps{1, 2, 3, 4}));
+  ASSERT_TRUE(AppendToFile(path, "nonsense\n").ok());
+  EXPECT_NE(tail.Next().status().message().find(path + ":5"), std::string::npos);
+}
+
 TEST_F(StepsFileTest, AValueThatIsNotANumberIsNamed) {
   const auto step = ParseStep(R"({"step":1,"importance":{"ess":"high"}})");
   EXPECT_EQ(step.status().code(), StatusCode::kDataLoss);
