@@ -27,10 +27,12 @@ constexpr std::chrono::seconds kShutdownTime(2);
 // time at most.
 constexpr std::int64_t kHoldsPerLease = 3;
 
-SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256) {
+SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256,
+                                      const PromptFile& prompts) {
   SchedulerOptions options;
   options.run_name = run.name;
   options.config_sha256 = config_sha256;
+  options.dataset = {prompts.size(), prompts.sha256()};
   options.steps = static_cast<std::uint64_t>(run.steps);
   options.prompts = run.batch.prompts;
   options.max_age = run.batch.max_age;
@@ -87,8 +89,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
 
   const std::string config_sha256 = RunConfigHash(config);
   LedgerChanges changes;
-  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256), snapshot,
-                                     RealClock().MonotonicMs(), changes);
+  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256, prompts),
+                                     snapshot, RealClock().MonotonicMs(), changes);
   // Restarting the process does not help when the ledger belongs to another run.
   if (restored.status().code() == StatusCode::kFailedPrecondition) {
     return InvalidArgument(restored.status().message());

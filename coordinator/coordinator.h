@@ -26,8 +26,8 @@ class Coordinator {
   // Opens <out>/ledger.db and <out>/payloads, resumes the run in them or starts one, and serves.
   // `sampling` is that of every lease, except for its seed. `prompts` and `metrics` outlive the
   // coordinator. kFailedPrecondition if another coordinator has the ledger open or if it is of
-  // another version; kInvalidArgument if it belongs to another run or configuration; kUnavailable
-  // if the port is taken.
+  // another version; kInvalidArgument if it belongs to another run, configuration or dataset;
+  // kUnavailable if the port is taken.
   static Result<std::unique_ptr<Coordinator>> Start(const RunConfig& config,
                                                     const PromptFile& prompts,
                                                     const GroupLimits& limits,

@@ -4,8 +4,10 @@
 #include <sys/resource.h>
 
 #include <CLI/CLI.hpp>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
+#include <thread>
 
 #include "coordinator/coordinator.h"
 #include "lib/base/address.h"
@@ -13,6 +15,7 @@
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/sync.h"
 #include "lib/base/umask.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
@@ -27,6 +30,9 @@ constexpr std::chrono::milliseconds kTick(200);
 // A coordinator that exits when the run is finished or stopped first gives workers and learner this
 // time to learn of it.
 constexpr std::chrono::milliseconds kFinishedTime(10000);
+// A dataset that is checked within this time is refused before the run begins.
+constexpr std::chrono::milliseconds kCheckTime(1000);
+constexpr int kCheckNice = 10;
 
 // Returns the limits of a group of this run. The vocabulary is that of the model, which is often
 // padded beyond that of the tokenizer.
@@ -64,8 +70,56 @@ Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, 
                          BoundAddress(local.coordinator.metrics, metrics.port()) + "\n");
 }
 
-void WaitForStop(const Coordinator& coordinator, bool exit_when_finished) {
+// Checks all rows of the dataset beside the run, which parses a row only when it draws it.
+class DatasetCheck {
+ public:
+  explicit DatasetCheck(const PromptFile& prompts) : thread_([this, &prompts] { Run(prompts); }) {}
+
+  ~DatasetCheck() {
+    stop_ = true;
+    thread_.join();
+  }
+
+  DatasetCheck(const DatasetCheck&) = delete;
+  DatasetCheck& operator=(const DatasetCheck&) = delete;
+
+  // Returns the error of the check once it has found one; OK before.
+  Status status() const {
+    MutexLock lock(mutex_);
+    return status_;
+  }
+
+  // Waits until the check has ended, at most `timeout`, and returns its status.
+  Status WaitFor(std::chrono::milliseconds timeout) {
+    MutexLock lock(mutex_);
+    changed_.WaitFor(mutex_, timeout, [this]() REQUIRES(mutex_) { return ended_; });
+    return status_;
+  }
+
+ private:
+  void Run(const PromptFile& prompts) {
+    ::setpriority(PRIO_PROCESS, 0, kCheckNice);  // of this thread alone
+    Status status = prompts.CheckRows(stop_);
+    if (status.ok()) Log(kInfo, "every row of the dataset can be used", {{"rows", prompts.size()}});
+    if (status.code() == StatusCode::kCancelled) status = OkStatus();
+    MutexLock lock(mutex_);
+    status_ = std::move(status);
+    ended_ = true;
+    changed_.NotifyAll();
+  }
+
+  std::atomic<bool> stop_ = false;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  Status status_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+void WaitForStop(const Coordinator& coordinator, const DatasetCheck& check,
+                 bool exit_when_finished) {
   while (!WaitForShutdown(kTick)) {
+    if (!check.status().ok()) return;
     if (!coordinator.stopped() && !(exit_when_finished && coordinator.finished())) continue;
     WaitForShutdown(kFinishedTime);
     return;
@@ -84,6 +138,8 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
                             PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
+  DatasetCheck check(*prompts);
+  BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");
   BUTTRESS_ASSIGN_OR_RETURN(
       const std::unique_ptr<Coordinator> coordinator,
@@ -96,10 +152,10 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
       {{"address", coordinator->address()},
        {"prompts", prompts->size()},
        {"out", config.local.out}});
-  WaitForStop(*coordinator, exit_when_finished);
+  WaitForStop(*coordinator, check, exit_when_finished);
   const Status status = coordinator->Stop();
   Log(kInfo, "stopped");
-  return status;
+  return status.ok() ? check.status() : status;
 }
 
 // A thousand workers need a thousand connections; the usual soft limit is 1,024 files.

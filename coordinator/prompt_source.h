@@ -41,7 +41,7 @@ class PromptSource {
   }
 
   // Resumes at `cursor`, which comes from the ledger. kInvalidArgument if it is behind the end of
-  // the file: the dataset has changed.
+  // the file.
   Status Resume(const PromptCursor& cursor);
 
   // Draws the next `count` prompts that are not passed over, and moves cursor() behind them.

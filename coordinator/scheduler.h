@@ -111,7 +111,7 @@ class Scheduler {
  public:
   // Starts a run (if snapshot.run is unset) or resumes one. The coordinator epoch rises in both
   // cases, and leases keep their epochs with a fresh time to live. kFailedPrecondition if the
-  // ledger belongs to another run or configuration; kDataLoss if it contradicts itself.
+  // ledger belongs to another run, configuration or dataset; kDataLoss if it contradicts itself.
   static Result<Scheduler> Restore(const SchedulerOptions& options, const LedgerSnapshot& snapshot,
                                    std::int64_t now_ms, LedgerChanges& out);
 

@@ -21,6 +21,7 @@ RunRow NewRun(const SchedulerOptions& options) {
   RunRow run;
   run.run_name = options.run_name;
   run.config_sha256 = options.config_sha256;
+  run.dataset = options.dataset;
   return run;
 }
 
@@ -93,6 +94,13 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
                       "{}; start it with the same `run` half, or give it a new folder (local.out)",
                       snapshot.run->run_name, snapshot.run->config_sha256, options.run_name,
                       options.config_sha256));
+    }
+    const DatasetIdentity& drawn = snapshot.run->dataset;
+    if (!(drawn == options.dataset)) {
+      return FailedPrecondition(fmt::format(
+          "the run draws from a dataset of {} rows with SHA-256 {}; run.data.prompts now names one "
+          "of {} rows with {}; put the old dataset back, or give the run a new folder (local.out)",
+          drawn.rows, drawn.sha256, options.dataset.rows, options.dataset.sha256));
     }
     BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));

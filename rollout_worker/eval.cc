@@ -122,6 +122,7 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
   BUTTRESS_ASSIGN_OR_RETURN(const auto file,
                             PromptFile::Open(options.prompts, options.data, *tokenizer));
+  BUTTRESS_RETURN_IF_ERROR(file->CheckRows(/*stop=*/false));
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));

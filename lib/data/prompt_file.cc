@@ -6,9 +6,10 @@
 
 #include <cerrno>
 #include <cstring>
-#include <fstream>
+#include <limits>
 #include <unordered_map>
 
+#include "lib/base/digest.h"
 #include "lib/base/random.h"
 
 namespace buttress {
@@ -18,6 +19,7 @@ namespace {
 // kMaxResponseBytes of lib/rpc/channel.h.
 constexpr std::size_t kMaxRowBytes = std::size_t{16} << 20;
 constexpr std::size_t kMaxReported = 20;
+constexpr std::size_t kReadBytes = std::size_t{1} << 20;
 
 bool IsBlank(std::string_view row) {
   return row.find_first_not_of(" \t\r") == std::string_view::npos;
@@ -49,14 +51,11 @@ class PromptFile::Check {
   }
 
   Status Finish(const PromptFile& file) const {
-    if (bad_ > 0) {
-      const std::string more =
-          bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
-      return InvalidArgument(
-          fmt::format("{}: {} rows cannot be used:{}{}", file.path_, bad_, report_, more));
-    }
-    if (file.rows_.empty()) return InvalidArgument(file.path_ + " contains no prompts");
-    return OkStatus();
+    if (bad_ == 0) return OkStatus();
+    const std::string more =
+        bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
+    return InvalidArgument(
+        fmt::format("{}: {} rows cannot be used:{}{}", file.path_, bad_, report_, more));
   }
 
  private:
@@ -77,46 +76,80 @@ Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
         fmt::format("cannot open the prompts {}: {}", path, std::strerror(errno)));
   }
   std::unique_ptr<PromptFile> file(new PromptFile(path, fd, std::move(parser)));
-
-  std::ifstream lines(path, std::ios::binary);
-  Check check;
-  std::string row;
-  std::uint64_t offset = 0;
-  for (std::uint32_t line = 1; std::getline(lines, row); ++line) {
-    const std::uint64_t begin = offset;
-    offset += row.size() + 1;
-    if (IsBlank(row)) continue;
-    if (row.size() > kMaxRowBytes) {
-      check.Reject(line, "longer than " + std::to_string(kMaxRowBytes) + " bytes");
-      continue;
-    }
-    const auto prompt = file->parser_.Parse(row, line);
-    file->rows_.push_back({begin, static_cast<std::uint32_t>(row.size()), line});
-    if (prompt.ok()) {
-      check.Accept(*file, file->rows_.size() - 1, prompt->id);
-    } else {
-      check.Reject(line, prompt.status().message());
-    }
-  }
-  if (lines.bad()) {
-    return Unavailable(fmt::format("reading {} failed after {} bytes", path, offset));
-  }
-  BUTTRESS_RETURN_IF_ERROR(check.Finish(*file));
+  BUTTRESS_RETURN_IF_ERROR(file->FindRows());
+  if (file->rows_.empty()) return InvalidArgument(path + " contains no prompts");
   return file;
+}
+
+Status PromptFile::FindRows() {
+  Sha256 sha256;
+  std::vector<char> buffer(kReadBytes);
+  Row row{0, 0, 1};
+  std::uint64_t bytes = 0;  // of the row so far
+  bool blank = true;
+  const auto end_row = [&]() -> Status {
+    if (!blank && bytes > std::numeric_limits<std::uint32_t>::max())
+      return InvalidArgument(
+          fmt::format("{}, line {} is longer than {} bytes", path_, row.line, kMaxRowBytes));
+    row.bytes = static_cast<std::uint32_t>(bytes);
+    if (!blank) rows_.push_back(row);
+    row = {row.offset + bytes + 1, 0, row.line + 1};
+    bytes = 0;
+    blank = true;
+    return OkStatus();
+  };
+  for (std::uint64_t offset = 0;;) {
+    const ssize_t n = ::pread(fd_, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    if (n < 0) return Unavailable(fmt::format("reading {} failed after {} bytes", path_, offset));
+    if (n == 0) break;
+    offset += static_cast<std::uint64_t>(n);
+    std::string_view text(buffer.data(), static_cast<std::size_t>(n));
+    sha256.Update(text);
+    while (!text.empty()) {
+      const std::size_t end = std::min(text.find('\n'), text.size());
+      blank = blank && IsBlank(text.substr(0, end));
+      bytes += end;
+      if (end < text.size()) BUTTRESS_RETURN_IF_ERROR(end_row());
+      text.remove_prefix(std::min(end + 1, text.size()));
+    }
+  }
+  sha256_ = ToHex(sha256.Finish());
+  return end_row();
+}
+
+Status PromptFile::CheckRows(const std::atomic<bool>& stop) const {
+  Check check;
+  for (std::size_t row = 0; row < rows_.size(); ++row) {
+    if (stop) return Cancelled("the check of the dataset was stopped");
+    const auto prompt = ReadRow(row);
+    if (prompt.ok()) {
+      check.Accept(*this, row, prompt->id);
+    } else if (prompt.status().code() == StatusCode::kInvalidArgument) {
+      check.Reject(rows_[row].line, prompt.status().message());
+    } else {
+      return prompt.status();
+    }
+  }
+  return check.Finish(*this);
 }
 
 Result<Prompt> PromptFile::Read(std::size_t row) const {
   BUTTRESS_CHECK(row < rows_.size(), "row beyond the end of the prompts");
+  auto prompt = ReadRow(row);
+  if (prompt.ok()) return prompt;
+  return prompt.status().Annotate(fmt::format("{}, line {}", path_, rows_[row].line));
+}
+
+Result<Prompt> PromptFile::ReadRow(std::size_t row) const {
   const Row& place = rows_[row];
+  if (place.bytes > kMaxRowBytes)
+    return InvalidArgument("longer than " + std::to_string(kMaxRowBytes) + " bytes");
   std::string text(place.bytes, '\0');
   const ssize_t n = ::pread(fd_, text.data(), text.size(), static_cast<off_t>(place.offset));
-  auto prompt = parser_.Parse(text, place.line);
-  if (n != static_cast<ssize_t>(text.size()) || !prompt.ok()) {
-    return DataLoss(
-        fmt::format("{}, line {} is not what it was at start; prompts must not change during a run",
-                    path_, place.line));
+  if (n != static_cast<ssize_t>(text.size())) {
+    return DataLoss("the row is not what it was at start; prompts must not change during a run");
   }
-  return prompt;
+  return parser_.Parse(text, place.line);
 }
 
 }  // namespace buttress

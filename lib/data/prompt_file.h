@@ -2,6 +2,7 @@
 // Prompts are rendered and tokenized here and nowhere else.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -50,18 +51,26 @@ class PromptParser {
 // An open file of prompts. Memory holds only the position of each row. Thread-safe.
 class PromptFile {
  public:
-  // Reads the whole file once. One error reports all invalid rows by line: rows that are not JSON,
-  // fields that are missing or of the wrong type, empty prompts, too many tokens, duplicate ids.
-  // `tokenizer` must outlive the file.
+  // Finds the rows, and parses none. kInvalidArgument for settings that cannot be used and for a
+  // file without rows. `tokenizer` must outlive the file.
   static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
                                                   const Tokenizer& tokenizer);
   ~PromptFile();
   PromptFile(const PromptFile&) = delete;
   PromptFile& operator=(const PromptFile&) = delete;
 
+  // Parses every row. One kInvalidArgument reports all invalid rows by line: rows that are not
+  // JSON, fields that are missing or of the wrong type, empty prompts, too many tokens, duplicate
+  // ids. kCancelled soon after `stop` becomes true.
+  Status CheckRows(const std::atomic<bool>& stop) const;
+
   std::size_t size() const { return rows_.size(); }
 
-  // Returns kDataLoss if the file has changed since it was opened. REQUIRES: row < size().
+  // Returns the SHA-256 of the file, in hexadecimal digits.
+  const std::string& sha256() const { return sha256_; }
+
+  // Returns kInvalidArgument if the row is invalid, kDataLoss if the file is now shorter than it
+  // was. REQUIRES: row < size().
   Result<Prompt> Read(std::size_t row) const;
 
  private:
@@ -76,10 +85,14 @@ class PromptFile {
   PromptFile(std::string path, int fd, PromptParser parser)
       : path_(std::move(path)), fd_(fd), parser_(std::move(parser)) {}
 
+  Status FindRows();
+  Result<Prompt> ReadRow(std::size_t row) const;
+
   const std::string path_;
   const int fd_;
   const PromptParser parser_;
   std::vector<Row> rows_;
+  std::string sha256_;
 };
 
 }  // namespace buttress

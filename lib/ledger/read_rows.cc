@@ -185,7 +185,7 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
   const char* sql =
       "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, "
       "cursor_index, learner_epoch, planned_step, committed_step, settled_step, acr_ema, "
-      "finished, greso_easy, greso_hard FROM run";
+      "finished, greso_easy, greso_hard, dataset_rows, dataset_sha256 FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
     run->run_name = row.Text(0);
@@ -200,6 +200,7 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
     if (!row.Null(10)) run->acr_ema = row.Double(10);
     run->finished = row.Int(11) != 0;
     if (!row.Null(12) && !row.Null(13)) run->greso = GresoBases{row.Double(12), row.Double(13)};
+    run->dataset = {row.Unsigned(14), row.Text(15)};
     return OkStatus();
   }));
   return run;

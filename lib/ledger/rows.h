@@ -263,10 +263,19 @@ struct WorkerOrderRow {
   bool operator==(const WorkerOrderRow&) const = default;
 };
 
+// What identifies a dataset wherever it lies.
+struct DatasetIdentity {
+  std::uint64_t rows = 0;
+  std::string sha256;  // hex, of the file
+
+  bool operator==(const DatasetIdentity&) const = default;
+};
+
 // The one row about the run itself.
 struct RunRow {
   std::string run_name;
-  std::string config_sha256;            // hex, of the `run` half of the configuration
+  std::string config_sha256;  // hex, of the `run` half of the configuration
+  DatasetIdentity dataset;
   std::uint64_t coordinator_epoch = 0;  // starts of the coordinator
   std::uint64_t next_group_id = 1;
   PromptCursor cursor;

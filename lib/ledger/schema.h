@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 7;
+inline constexpr int kLedgerVersion = 8;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -28,7 +28,9 @@ CREATE TABLE run (
   acr_ema            REAL,
   finished           INTEGER NOT NULL,
   greso_easy         REAL,
-  greso_hard         REAL
+  greso_hard         REAL,
+  dataset_rows       INTEGER NOT NULL,
+  dataset_sha256     TEXT    NOT NULL  -- of the whole file
 ) STRICT;
 
 -- One row for each drawn prompt, with its present place in the life of a group.

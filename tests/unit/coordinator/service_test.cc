@@ -243,6 +243,27 @@ class ServiceTest : public testing::Test {
   PolicyVersion version_;
 };
 
+TEST_F(ServiceTest, ARunIsNotResumedOnAnotherDataset) {
+  Begin();
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  std::string rows = *ReadFile(config_.run.data.prompts);
+  const std::size_t answer = rows.rfind("\"2\"");
+  rows[answer + 1] = '3';
+  const std::string changed = JoinPath(folder_.path(), "changed.jsonl");
+  ASSERT_TRUE(WriteFileAtomic(changed, rows).ok());
+  const auto prompts = PromptFile::Open(changed, config_.run.data, tokenizer_);
+  ASSERT_TRUE(prompts.ok());
+  Metrics metrics("coordinator");
+  const Status refused =
+      Coordinator::Start(config_, **prompts, limits_, sampling_, metrics).status();
+  EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(refused.message(),
+              testing::AllOf(HasSubstr("40 rows with SHA-256 " + prompts_->sha256()),
+                             HasSubstr("put the old dataset back")));
+  Start();  // with the old one
+}
+
 TEST_F(ServiceTest, ARunGoesFromLeaseToSettledAndEnds) {
   Begin();
   for (std::uint64_t step = 1; step <= 3; ++step) {

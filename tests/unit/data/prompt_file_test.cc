@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
@@ -25,7 +26,9 @@ class PromptFileTest : public testing::Test {
   Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl, const Tokenizer& tokenizer) {
     const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
     EXPECT_TRUE(WriteFileAtomic(path, jsonl).ok());
-    return PromptFile::Open(path, config_, tokenizer);
+    BUTTRESS_ASSIGN_OR_RETURN(auto file, PromptFile::Open(path, config_, tokenizer));
+    BUTTRESS_RETURN_IF_ERROR(file->CheckRows(/*stop=*/false));
+    return file;
   }
 
   Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl) {
@@ -102,6 +105,40 @@ TEST_F(PromptFileTest, ARowThatIsNestedTooDeeplyIsRefused) {
   const auto file = Open("{\"prompt\": \"x\", \"answer\": " + deep + "}\n");
   ASSERT_FALSE(file.ok());
   EXPECT_THAT(file.status().message(), HasSubstr("nested deeper"));
+}
+
+TEST_F(PromptFileTest, OpeningParsesNothingAndReadingParsesOneRow) {
+  const std::string jsonl =
+      "not json\n{\"prompt\": \"x\", \"answer\": \"1\"}\n\n{\"prompt\": \"y\", \"answer\": \"2\"}";
+  const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
+  ASSERT_TRUE(WriteFileAtomic(path, jsonl).ok());
+  const auto file = PromptFile::Open(path, config_, tokenizer_);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  ASSERT_EQ((*file)->size(), 3U);
+  EXPECT_EQ((*file)->sha256(), ToHex(Sha256Of(jsonl)));
+  EXPECT_EQ((*file)->Read(1)->answer, "1");
+  EXPECT_EQ((*file)->Read(2)->answer, "2");
+  EXPECT_EQ((*file)->Read(2)->id, "4");
+  const Status bad = (*file)->Read(0).status();
+  EXPECT_EQ(bad.code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(bad.message(), HasSubstr("prompts.jsonl, line 1: not JSON"));
+  EXPECT_EQ((*file)->CheckRows(/*stop=*/true).code(), StatusCode::kCancelled);
+}
+
+TEST_F(PromptFileTest, RowsMayCrossTheBlocksInWhichTheFileIsRead) {
+  std::string jsonl;
+  const std::string filler(700000, 'f');
+  for (int i = 0; i < 5; ++i)
+    jsonl += "{\"prompt\": \"x\", \"answer\": \"" + std::to_string(i) + "\", \"filler\": \"" +
+             filler + "\"}\n \n";
+  const auto file = Open(jsonl);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  ASSERT_EQ((*file)->size(), 5U);
+  for (std::size_t i = 0; i < 5; ++i) {
+    EXPECT_EQ((*file)->Read(i)->answer, std::to_string(i));
+    EXPECT_EQ((*file)->Read(i)->id, std::to_string(2 * i + 1));
+  }
+  EXPECT_EQ((*file)->sha256(), ToHex(Sha256Of(jsonl)));
 }
 
 TEST_F(PromptFileTest, AnEmptyFileIsRefused) {
