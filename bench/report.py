@@ -25,6 +25,14 @@ class Report:
                 flush=True,
             )
 
+    def measure(self, case, unit, ours):
+        """A figure that no peer has."""
+        if self.as_json:
+            print(json.dumps({"bench": self.bench, "case": case, "ours": ours, "unit": unit}),
+                  flush=True)
+        else:
+            print(f"{case:32s} {unit:15s} {ours:10.4g}", flush=True)
+
     def add(self, case, unit, ours, peer, peer_name, more_is_better):
         ratio = ours / peer if more_is_better else peer / ours
         if self.as_json:

@@ -1,6 +1,10 @@
 // Simulated workers for bench/coordinator/run.py: leases all groups of a run, makes their
 // completions, and then submits them, each worker one group after another. Prints the accepted
-// groups, the seconds, and the 50th and 99th percentile of a submission in milliseconds.
+// groups, the seconds, and the 50th and 99th percentile of a submission in milliseconds; with
+// --live also those of an Exchange, and the steps that a learner took meanwhile.
+//
+// --past-groups N writes the ledger of a run with N settled groups instead, and --first-lease waits
+// until the coordinator has given a lease.
 #include <grpcpp/create_channel.h>
 
 #include <CLI/CLI.hpp>
@@ -11,6 +15,8 @@
 #include <memory>
 #include <vector>
 
+#include "bench/coordinator/live_run.h"
+#include "bench/coordinator/past_run.h"
 #include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
@@ -20,7 +26,6 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/coordinator_client.h"
 #include "lib/rpc/grpc_status.h"
-#include "lib/weights/manifest_wire.h"
 
 namespace buttress {
 namespace {
@@ -30,7 +35,11 @@ constexpr std::chrono::seconds kDeadline(300);
 
 struct Flags {
   std::int64_t workers = 1;
+  std::int64_t groups = 1;
   std::int64_t tokens = 128;
+  std::int64_t past_groups = 0;
+  bool first_lease = false;
+  bool live = false;
 };
 
 // A stream that submits groups, each after the answer to the one before.
@@ -49,6 +58,7 @@ class SubmitCall final
   void OnReadDone(bool ok) override {
     if (!ok) return;  // OnDone has the status
     milliseconds_.push_back(1000 * (MonotonicSeconds() - begin_));
+    answered_ = milliseconds_.size();
     if (response_.result() != v1::SUBMIT_RESULT_ACCEPTED) return context_.TryCancel();
     StartRead(&response_);
     Proceed();
@@ -69,6 +79,9 @@ class SubmitCall final
 
   const std::vector<double>& milliseconds() const { return milliseconds_; }
 
+  // Thread-safe.
+  std::size_t answered() const { return answered_; }
+
  private:
   // gRPC may report the answer to a group before it reports that the group is written.
   void Proceed() {
@@ -86,6 +99,7 @@ class SubmitCall final
   grpc::ClientContext context_;
   v1::SubmitGroupsResponse response_;
   std::promise<Status> done_;
+  std::atomic<std::size_t> answered_ = 0;
   std::atomic<int> pending_ = 0;  // of the answer and the end of the write
   double begin_ = 0;
   std::vector<double> milliseconds_;  // of the groups answered so far
@@ -110,6 +124,7 @@ class SimulatedWorker {
     request.set_worker_id(id_);
     request.set_incarnation(incarnation_);
     request.set_capacity(static_cast<std::uint32_t>(count));
+    request.set_wait_ms(10000);
     for (const v1::SubmitGroupsRequest& group : groups_)
       *request.add_held() = group.header().lease();
     BUTTRESS_ASSIGN_OR_RETURN(const v1::ExchangeResponse response, client.Exchange(request));
@@ -134,6 +149,14 @@ class SimulatedWorker {
   Status Wait() { return call_->Wait().Annotate(id_); }
 
   const std::vector<double>& milliseconds() const { return call_->milliseconds(); }
+
+  // Returns the leases of the groups that are not submitted. Thread-safe.
+  std::vector<v1::LeaseRef> Held() const {
+    std::vector<v1::LeaseRef> held;
+    for (std::size_t i = call_->answered(); i < groups_.size(); ++i)
+      held.push_back(groups_[i].header().lease());
+    return held;
+  }
 
   std::uint64_t payload_bytes() const { return groups_.front().header().total_bytes(); }
 
@@ -187,22 +210,24 @@ class SimulatedWorker {
   std::unique_ptr<SubmitCall> call_;
 };
 
-// Announces weights of version 0 as a learner does, so that groups can be leased.
-Status Announce(CoordinatorClient& client, const std::string& config_sha256) {
+// Registers a learner and announces weights of version 0, so that groups can be leased.
+Result<LearnerJob> StartLearner(CoordinatorClient& client, const std::string& config_sha256) {
   v1::RegisterLearnerRequest learner;
   learner.set_config_sha256(config_sha256);
   learner.set_world_size(1);
   BUTTRESS_ASSIGN_OR_RETURN(const v1::RegisterLearnerResponse start,
                             client.RegisterLearner(learner));
-  WeightManifest manifest;
-  manifest.version = {start.learner_epoch(), 0, ""};
-  manifest.files = {{"model.safetensors", 1, Sha256Of("weights")}};
-  manifest.version.digest = ManifestDigest(manifest);
-  v1::AnnounceWeightsRequest announcement;
-  announcement.set_learner_epoch(start.learner_epoch());
-  announcement.set_learner_secret(start.learner_secret());
-  *announcement.mutable_manifest() = ManifestToProto(manifest);
-  return client.AnnounceWeights(announcement);
+  LearnerJob job{start.learner_epoch(), start.learner_secret()};
+  BUTTRESS_RETURN_IF_ERROR(AnnounceStep(client, job, 0));
+  return job;
+}
+
+// Asks until the coordinator has given a lease.
+Status WaitForLease(const RunConfig& config) {
+  CoordinatorClient client(CoordinatorClientOptionsFrom(config.local));
+  SimulatedWorker worker(0);
+  BUTTRESS_RETURN_IF_ERROR(worker.Join(client, RunConfigHash(config)));
+  return worker.Lease(client, 1, {.tokens = 1});
 }
 
 // Leases in turns, so that neighbours in admission order are on different workers, as in a run.
@@ -219,41 +244,67 @@ Status LeaseAll(CoordinatorClient& client, std::vector<std::unique_ptr<Simulated
   return OkStatus();
 }
 
-Status Run(const RunConfig& config, const Flags& flags) {
-  const std::string config_sha256 = RunConfigHash(config);
-  CoordinatorClient client(CoordinatorClientOptionsFrom(config.local));
-  BUTTRESS_RETURN_IF_ERROR(Announce(client, config_sha256));
+double Quantile(std::vector<double>& values, double q) {
+  if (values.empty()) return 0;
+  std::ranges::sort(values);
+  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1))];
+}
+
+Result<std::string> AddressOf(const RunConfig& config) {
   BUTTRESS_ASSIGN_OR_RETURN(std::string address,
                             ReadFile(JoinPath(config.local.out, "coordinator.address")));
   address.resize(std::min(address.find('\n'), address.size()));
+  return address;
+}
+
+Status Run(const RunConfig& config, const Flags& flags) {
+  const std::string config_sha256 = RunConfigHash(config);
+  CoordinatorClient client(CoordinatorClientOptionsFrom(config.local));
+  BUTTRESS_ASSIGN_OR_RETURN(const LearnerJob learner, StartLearner(client, config_sha256));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string address, AddressOf(config));
   std::vector<std::unique_ptr<SimulatedWorker>> workers;
   for (std::int64_t i = 0; i < flags.workers; ++i) {
     workers.push_back(std::make_unique<SimulatedWorker>(i));
     BUTTRESS_RETURN_IF_ERROR(workers.back()->Join(client, config_sha256));
   }
-  BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, config.run.batch.prompts, flags));
+  std::unique_ptr<LostWorkers> lost;
+  if (flags.live) lost = std::make_unique<LostWorkers>(config, address);
+  BUTTRESS_RETURN_IF_ERROR(LeaseAll(client, workers, flags.groups, flags));
   std::fprintf(stderr, "leases are granted, %zu workers submit\n", workers.size());
 
   const double begin = MonotonicSeconds();
   for (const auto& worker : workers) worker->Submit(address);
+  std::unique_ptr<LiveRun> live;
+  if (flags.live) {
+    const auto held = [&workers](std::int64_t i) {
+      return workers[static_cast<std::size_t>(i)]->Held();
+    };
+    live = std::make_unique<LiveRun>(config, address, flags.workers, held, learner);
+  }
   for (const auto& worker : workers) BUTTRESS_RETURN_IF_ERROR(worker->Wait());
   const double seconds = MonotonicSeconds() - begin;
+  const std::uint64_t steps = live ? live->steps() : 0;
+  std::vector<double> exchanges;
+  if (live) exchanges = live->Stop();
 
   std::vector<double> milliseconds;
   for (const auto& worker : workers) {
     milliseconds.insert(milliseconds.end(), worker->milliseconds().begin(),
                         worker->milliseconds().end());
   }
-  std::ranges::sort(milliseconds);
-  const auto quantile = [&](double q) {
-    return milliseconds[static_cast<std::size_t>(q * static_cast<double>(milliseconds.size() - 1))];
-  };
   std::printf(
       "{\"groups\": %zu, \"seconds\": %.6f, \"p50_ms\": %.4f, \"p99_ms\": %.4f, "
+      "\"exchange_p50_ms\": %.4f, \"exchange_p99_ms\": %.4f, \"steps\": %lu, "
       "\"payload_bytes\": %lu}\n",
-      milliseconds.size(), seconds, quantile(0.5), quantile(0.99),
+      milliseconds.size(), seconds, Quantile(milliseconds, 0.5), Quantile(milliseconds, 0.99),
+      Quantile(exchanges, 0.5), Quantile(exchanges, 0.99), static_cast<unsigned long>(steps),
       static_cast<unsigned long>(workers.front()->payload_bytes()));
   return OkStatus();
+}
+
+Status RunMode(const RunConfig& config, const Flags& flags) {
+  if (flags.past_groups > 0) return WritePastRun(config, flags.past_groups);
+  return flags.first_lease ? WaitForLease(config) : Run(config, flags);
 }
 
 }  // namespace
@@ -264,12 +315,17 @@ int main(int argc, char** argv) {
   buttress::ConfigFlags config_flags;
   CLI::App app("Simulated workers for a coordinator");
   config_flags.AddTo(app);
-  app.add_option("--workers", flags.workers, "simulated workers; divides run.batch.prompts");
+  app.add_option("--workers", flags.workers, "simulated workers; divides --groups");
+  app.add_option("--groups", flags.groups, "groups that they submit");
   app.add_option("--tokens", flags.tokens, "tokens of a completion");
+  app.add_flag("--live", flags.live,
+               "a learner takes plans, and every worker keeps an Exchange open");
+  app.add_option("--past-groups", flags.past_groups, "write the ledger of a run with these groups");
+  app.add_flag("--first-lease", flags.first_lease, "only wait for a lease");
   CLI11_PARSE(app, argc, argv);
   bool done = false;
   const auto config = buttress::LoadByFlags(config_flags, &done);
-  const buttress::Status status = config.ok() ? buttress::Run(*config, flags) : config.status();
+  const buttress::Status status = config.ok() ? buttress::RunMode(*config, flags) : config.status();
   if (!status.ok()) std::fprintf(stderr, "bench_coordinator: %s\n", status.message().c_str());
   std::fflush(stdout);
   std::_Exit(buttress::ExitCode(status));  // without waiting until a thousand connections close

@@ -1,14 +1,20 @@
-"""Durable accepts per second and their 99th percentile with 1, 64 and 1,024 simulated workers,
-beside Redis streams with AOF fsync always.
+"""The coordinator: accepted groups per second beside Redis, the same in a live run, and restarts.
 
-A worker submits one group at a time over a gRPC stream and connection of its own, and counts it
-when it is acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk
-and in the ledger. Its leases and completions are made before the clock starts. The clients of all
-workers are one process of the gRPC library, which shares the machine with the coordinator.
-redis-benchmark sends as many bytes, twice: `redis` is the same accept as a script (lease, once,
-entry, counts; nobody looks at the content), `redis xadd` only appends. A group has 8 completions
-of 128 tokens, the load of the `tiny` case of bench/step. All run in turn; the median of the rounds
-counts."""
+`submit` has 1, 64 and 1,024 simulated workers that submit one group at a time over a gRPC stream
+and connection of their own, beside Redis streams with AOF fsync always. A group counts when it is
+acknowledged: hashed, parsed, checked, under its lease, once, counted, synced to disk and in the
+ledger. Its leases and completions are made before the clock starts. The clients of all workers are
+one process of the gRPC library, which shares the machine with the coordinator. redis-benchmark
+sends as many bytes, twice: `redis` is the same accept as a script (lease, once, entry, counts;
+nobody looks at the content), `redis xadd` only appends. A group has 8 completions of 128 tokens,
+the load of the `tiny` case of bench/step. All run in turn; the median of the rounds counts.
+
+`live` is the same submission in a run that goes on: every worker keeps an Exchange open that renews
+its leases, a learner takes, commits, announces and settles plans, and the leases of lost workers
+expire. Another caller measures how long an Exchange takes that need not wait.
+
+`restart` starts a coordinator on a run that has settled many groups of two completions, over a
+dataset of as many rows: seconds from exec to the first lease, and the resident memory then."""
 
 import json
 import os
@@ -23,79 +29,114 @@ import models
 from redis_server import Redis
 from report import Report, parser, progress
 
-GROUPS = {1: 2000, 64: 32000, 1024: 32768}
+GROUPS = {1: 2000, 16: 8000, 64: 32000, 256: 32768, 1024: 32768}
+PAST_GROUPS = [1000, 10000, 100000]
+PLANS = 32  # that the groups of `live` make
 COMPLETIONS = 8
 TOKENS = 128
 
 
-def write_run(folder, groups):
+def write_run(folder, rows, **settings):
+    """`settings` go into the `run` half."""
     model = models.tokenizer_folder("tiny")
     texts = models.prompts(model, 256)
     with open(f"{folder}/prompts.jsonl", "w") as file:
-        for i in range(groups):
+        for i in range(rows):
             row = {"id": f"prompt-{i}", "prompt": texts[i % len(texts)], "answer": "42"}
             file.write(json.dumps(row) + "\n")
-    settings = {
+    config = {
         "run": {
-            "steps": 1, "lease_ms": 3600000, "data": {"prompts": f"{folder}/prompts.jsonl"},
-            "model": {"path": str(model)},
-            "sampling": {"group_size": COMPLETIONS,
-                         "max_tokens": TOKENS}, "batch": {"prompts": groups, "max_age": 0},
+            "data": {"prompts": f"{folder}/prompts.jsonl"}, "model": {"path": str(model)},
+            "sampling": {"group_size": COMPLETIONS, "max_tokens": TOKENS}, **settings,
         }, "local": {"out": f"{folder}/out"},
     }
     with open(f"{folder}/run.yaml", "w") as file:
-        json.dump(settings, file)  # JSON is YAML
+        json.dump(config, file)  # JSON is YAML
 
 
-def ours(workers, groups):
-    with tempfile.TemporaryDirectory() as folder:
-        write_run(folder, groups)
+class Coordinator:
+    """A coordinator of the run in `folder` that serves."""
+
+    def __init__(self, folder):
+        self.address = f"{folder}/out/coordinator.address"
+        if os.path.exists(self.address):
+            os.remove(self.address)
+        self.begin = time.monotonic()
         with open(f"{folder}/log", "w") as log:
             command = [models.BIN / "coordinator", "--config", f"{folder}/run.yaml"]
-            coordinator = subprocess.Popen(command, stderr=log)
-        try:
-            while not os.path.exists(f"{folder}/out/coordinator.address"):
-                if coordinator.poll() is not None:
-                    raise SystemExit(open(f"{folder}/log").read())
-                time.sleep(0.05)
-            command = [
-                models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml", "--workers",
-                str(workers), "--tokens",
-                str(TOKENS),
-            ]
-            result = json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-        finally:
-            coordinator.terminate()
-            coordinator.wait()
-    return result["groups"] / result["seconds"], result["p99_ms"], result["payload_bytes"]
+            self.process = subprocess.Popen(command, stderr=log)
+        while not os.path.exists(self.address):
+            if self.process.poll() is not None:
+                raise SystemExit(open(f"{folder}/log").read())
+            time.sleep(0.01)
+
+    def memory(self):
+        """Resident bytes: now, and at the highest."""
+        lines = open(f"/proc/{self.process.pid}/status").read().splitlines()
+        fields = dict(line.split(":", 1) for line in lines)
+        return [1024 * int(fields[name].split()[0]) for name in ("VmRSS", "VmHWM")]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
 
 
-def peer(workers, groups, payload_bytes):
+def clients(folder, *arguments):
+    command = [models.BIN / "bench_coordinator", "--config", f"{folder}/run.yaml", *arguments]
+    return subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout
+
+
+def ours(workers, live):
+    groups = GROUPS[workers]
+    plan = groups // PLANS
+    # A `live` run leases everything at the start, and up to a plan more to workers that are lost.
+    batch = {"prompts": plan, "max_age": PLANS, "window": 2 * groups} if live else {
+        "prompts": groups, "max_age": 0}
+    with tempfile.TemporaryDirectory() as folder:
+        write_run(folder, groups + plan, steps=PLANS + 1 if live else 1,
+                  lease_ms=20000 if live else 3600000, batch=batch)
+        with Coordinator(folder):
+            arguments = ["--workers", str(workers), "--groups", str(groups), "--tokens",
+                         str(TOKENS)] + (["--live"] if live else [])
+            result = json.loads(clients(folder, *arguments))
+    return result["groups"] / result["seconds"], result
+
+
+def restart(groups):
+    with tempfile.TemporaryDirectory() as folder:
+        prompts = 32
+        write_run(folder, groups, steps=groups // prompts + 10,
+                  batch={"prompts": prompts, "max_age": 0})
+        clients(folder, "--past-groups", str(groups))
+        with Coordinator(folder) as coordinator:
+            clients(folder, "--first-lease")
+            return time.monotonic() - coordinator.begin, *coordinator.memory()
+
+
+def peer(workers, payload_bytes):
     payload = bytes(random.randrange(1, 256) for _ in range(payload_bytes))
     redis = Redis()
     try:
+        groups = GROUPS[workers]
         return *redis.accept(workers, groups, payload), *redis.append(workers, groups, payload)
     finally:
         redis.close()
 
 
-def main():
-    options = parser(__doc__)
-    options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--workers", type=int, nargs="*", default=list(GROUPS))
-    options = options.parse_args()
-    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a connection for each worker
-    report = Report("coordinator", options.json)
+def submit_cases(options, report):
     for workers in options.workers:
         runs = []
         for n in range(options.rounds):
-            rate, p99, payload_bytes = ours(workers, GROUPS[workers])
-            peers = peer(workers, GROUPS[workers], payload_bytes)
+            rate, result = ours(workers, live=False)
+            p99 = result["p99_ms"]
+            peers = peer(workers, result["payload_bytes"])
             progress(f"{workers} workers, round {n + 1}: {rate:.0f}/s, p99 {p99:.1f} ms; "
                      f"Redis {peers[0]:.0f}/s, {peers[1]:.1f} ms; "
                      f"XADD alone {peers[2]:.0f}/s, {peers[3]:.1f} ms; "
-                     f"{payload_bytes} bytes a group")
+                     f"{result['payload_bytes']} bytes a group")
             runs.append((rate, p99, *peers))
         medians = [statistics.median(column) for column in zip(*runs)]
         rate, p99, accepts, accept_p99, appends, append_p99 = medians
@@ -104,6 +145,44 @@ def main():
         report.add(case, "p99 ms", p99, accept_p99, "redis", more_is_better=False)
         report.add(case, "accepts/s", rate, appends, "redis xadd", more_is_better=True)
         report.add(case, "p99 ms", p99, append_p99, "redis xadd", more_is_better=False)
+
+
+def live_cases(options, report):
+    for workers in options.workers:
+        rate, result = ours(workers, live=True)
+        case = f"{workers} workers, live"
+        progress(f"{case}: {result['steps']} steps")
+        report.measure(case, "accepts/s", rate)
+        report.measure(case, "p99 ms", result["p99_ms"])
+        report.measure(case, "p50 ms exchange", result["exchange_p50_ms"])
+        report.measure(case, "p99 ms exchange", result["exchange_p99_ms"])
+
+
+def restart_cases(options, report):
+    for groups in options.past_groups:
+        seconds, resident, highest = restart(groups)
+        case = f"{groups} past groups"
+        report.measure(case, "s to lease", seconds)
+        report.measure(case, "MiB", resident / 2**20)
+        report.measure(case, "MiB peak", highest / 2**20)
+
+
+CASES = {"submit": submit_cases, "live": live_cases, "restart": restart_cases}
+
+
+def main():
+    options = parser(__doc__)
+    options.add_argument("--rounds", type=int, default=1, help="of `submit`")
+    options.add_argument("--workers", type=int, nargs="*", default=list(GROUPS))
+    options.add_argument("--past-groups", type=int, nargs="*", default=PAST_GROUPS,
+                         help="of `restart`; 1000000 takes some minutes to write")
+    options.add_argument("--cases", nargs="*", default=list(CASES), choices=list(CASES))
+    options = options.parse_args()
+    files = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))  # a connection for each worker
+    report = Report("coordinator", options.json)
+    for name in options.cases:
+        CASES[name](options, report)
 
 
 main()

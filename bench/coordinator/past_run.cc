@@ -1,0 +1,140 @@
+#include "bench/coordinator/past_run.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/ledger/ledger.h"
+#include "lib/ledger/payload_store.h"
+#include "lib/weights/manifest_wire.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::uint64_t kStepsOfTransaction = 64;
+
+class PastRun {
+ public:
+  PastRun(const RunConfig& config, const DatasetIdentity& dataset, Ledger& ledger,
+          PayloadStore& payloads)
+      : prompts_(static_cast<std::uint64_t>(config.run.batch.prompts)),
+        ledger_(ledger),
+        payloads_(payloads) {
+    run_.run_name = config.run.name;
+    run_.config_sha256 = RunConfigHash(config);
+    run_.dataset = dataset;
+    run_.coordinator_epoch = run_.learner_epoch = 1;
+  }
+
+  Status Write(std::uint64_t steps) {
+    LedgerChanges changes;
+    changes.learners = {{1, 0, "", 1, Sha256Of("secret")}};
+    for (std::uint64_t step = 1; step <= steps; ++step) {
+      BUTTRESS_RETURN_IF_ERROR(AddStep(step, changes));
+      if (step == steps) changes.manifests = {Announced(step)};
+      if (step % kStepsOfTransaction != 0 && step != steps) continue;
+      changes.run = run_;
+      changes.collapse["default"] = total_;
+      BUTTRESS_RETURN_IF_ERROR(payloads_.Sync());
+      BUTTRESS_RETURN_IF_ERROR(ledger_.Write(std::exchange(changes, {})));
+    }
+    return OkStatus();
+  }
+
+ private:
+  Status AddStep(std::uint64_t step, LedgerChanges& changes) {
+    PlanRow plan;
+    plan.step = step;
+    for (std::uint64_t position = 0; position < prompts_; ++position) {
+      const std::uint64_t id = run_.next_group_id++;
+      BUTTRESS_RETURN_IF_ERROR(AddGroup(id, step, position, changes));
+      plan.group_ids.push_back(id);
+      plan.collapse.step.Add(changes.accepted.back().collapse);
+      total_.Add(changes.accepted.back().collapse);
+    }
+    plan.collapse.cumulative = total_;
+    changes.plans.push_back(std::move(plan));
+    changes.commits.push_back({1, step});
+    changes.checkpoints.push_back({1, step, Sha256Of("checkpoint")});
+    run_.planned_step = run_.committed_step = run_.settled_step = step;
+    run_.cursor.index = run_.next_group_id - 1;
+    return OkStatus();
+  }
+
+  Status AddGroup(std::uint64_t id, std::uint64_t step, std::uint64_t position,
+                  LedgerChanges& changes) {
+    GroupRow group;
+    group.group_id = id;
+    group.prompt = {"prompt-" + std::to_string(id - 1), "default", 0, id - 1, 2};
+    changes.groups.push_back(group);
+    group.state = GroupState::kSettled;
+    group.attempts = 1;
+    group.lease_epoch = 1;
+    group.worker_id = "w0";
+    group.incarnation = 1;
+    group.min_version = group.granted_version = {1, step - 1, ""};
+    group.step = step;
+    group.position = static_cast<std::uint32_t>(position);
+    changes.groups.push_back(std::move(group));
+
+    const std::string bytes = "group " + std::to_string(id);
+    AcceptedRow accepted;
+    accepted.group_id = id;
+    accepted.source = "default";
+    accepted.lease_epoch = 1;
+    accepted.content_sha256 = Sha256Of(bytes);
+    accepted.prompt_tokens = 64;
+    for (const bool correct : {id % 2 == 0, id % 3 == 0}) {
+      accepted.completions.push_back({.outcome = correct ? Outcome::kCorrect : Outcome::kWrong,
+                                      .finish_reason = FinishReason::kStop,
+                                      .raw_reward = correct ? 1.0 : 0.0,
+                                      .reward = correct ? 1.0 : 0.0,
+                                      .trained_tokens = 128,
+                                      .total_tokens = 128,
+                                      .version_epoch = 1,
+                                      .version_step = step - 1,
+                                      .logprob_sum = -64,
+                                      .token_digest = std::string(16, 'd')});
+    }
+    accepted.versions = {{1, step - 1, ""}};
+    accepted.collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
+    BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads_.Append(bytes, accepted.content_sha256));
+    changes.accepted.push_back(std::move(accepted));
+    return OkStatus();
+  }
+
+  static ManifestRow Announced(std::uint64_t step) {
+    WeightManifest manifest;
+    manifest.version = {1, step, ""};
+    manifest.files = {{"model.safetensors", 1, Sha256Of("weights")}};
+    manifest.version.digest = ManifestDigest(manifest);
+    return {manifest.version, ManifestToProto(manifest).SerializeAsString()};
+  }
+
+  const std::uint64_t prompts_;
+  Ledger& ledger_;
+  PayloadStore& payloads_;
+  RunRow run_;
+  CollapseCounts total_;
+};
+
+}  // namespace
+
+Status WritePastRun(const RunConfig& config, std::int64_t groups) {
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(config.local.out));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto ledger,
+                            Ledger::Open(JoinPath(config.local.out, "ledger.db")));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto payloads,
+      PayloadStore::Open(JoinPath(config.local.out, "payloads"), ledger->payload_end()));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string rows, ReadFile(config.run.data.prompts));
+  const DatasetIdentity dataset{static_cast<std::uint64_t>(std::ranges::count(rows, '\n')),
+                                ToHex(Sha256Of(rows))};
+  return PastRun(config, dataset, *ledger, *payloads)
+      .Write(static_cast<std::uint64_t>(groups / config.run.batch.prompts));
+}
+
+}  // namespace buttress
