@@ -332,6 +332,40 @@ TEST_F(ServiceTest, ALeaseCarriesTokensAnswerAndSampling) {
   EXPECT_EQ(lease.min_version().learner_epoch(), epoch_);
 }
 
+TEST_F(ServiceTest, LeasesOfLargeRowsComeInAnswersThatFitInAMessage) {
+  constexpr int kLargeRows = 40;
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  std::filesystem::remove_all(config_.local.out);
+  std::string jsonl;
+  for (int i = 0; i < kLargeRows; ++i) {
+    jsonl += "{\"id\": \"p" + std::to_string(i) +
+             "\", \"prompt\": \"1+1=\", \"answer\": \"2\", \"tests\": \"" +
+             std::string(230000, 't') + "\"}\n";
+  }
+  ASSERT_TRUE(WriteFileAtomic(config_.run.data.prompts, jsonl).ok());
+  config_.run.batch.prompts = kLargeRows;
+  prompts_ = *PromptFile::Open(config_.run.data.prompts, config_.run.data, tokenizer_);
+  Start();
+  Begin();
+  auto request = ExchangeOf("w0", kLargeRows);
+  request.set_wait_ms(kHoldMs);
+  int answers = 0;
+  for (; request.held_size() < kLargeRows; ++answers) {
+    const auto response = client_.Exchange(request);
+    ASSERT_TRUE(response.ok()) << response.status().ToString();
+    ASSERT_GT(response->leases_size(), 0);
+    EXPECT_LT(response->ByteSizeLong(), std::size_t{8} << 20);
+    for (const v1::Lease& lease : response->leases()) {
+      EXPECT_GT(lease.extra_json().size(), 230000U);
+      *request.add_held() = lease.ref();
+    }
+    request.set_capacity(static_cast<std::uint32_t>(kLargeRows - request.held_size()));
+  }
+  EXPECT_GE(answers, 2);
+  EXPECT_EQ(GroupsByState()["leased"], static_cast<std::uint64_t>(kLargeRows));
+}
+
 TEST_F(ServiceTest, PlanAndPayloadsAreTheSameForEveryRequest) {
   Begin();
   FillBatch();
