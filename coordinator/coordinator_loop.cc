@@ -16,7 +16,8 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr std::size_t kQueueBound = 4096;
-constexpr std::size_t kTurnBound = 512;  // requests of one turn
+constexpr std::size_t kTurnCalls = 1024;
+constexpr std::size_t kTurnSubmissions = 128;
 constexpr std::int64_t kLongestWaitMs = 1000;
 constexpr std::int64_t kPublishMs = 200;
 // No sync takes this long: the process was stopped, or the machine slept.
@@ -35,7 +36,10 @@ bool BringsNews(const LedgerChanges& changes) {
 }  // namespace
 
 CoordinatorLoop::CoordinatorLoop(Parts parts)
-    : parts_(std::move(parts)), queue_(kQueueBound), last_wake_ms_(parts_.clock.MonotonicMs()) {
+    : parts_(std::move(parts)),
+      queue_(kQueueBound),
+      submissions_(kQueueBound),
+      last_wake_ms_(parts_.clock.MonotonicMs()) {
   Publish(last_wake_ms_);  // so that a scrape before the first turn reads the ledger's counts
   thread_ = std::thread([this] { Run(); });
 }
@@ -45,7 +49,14 @@ CoordinatorLoop::~CoordinatorLoop() {
   Stop().IgnoreError();
 }
 
-bool CoordinatorLoop::Post(LoopRequest* request) { return queue_.Push(request, milliseconds(0)); }
+bool CoordinatorLoop::Post(LoopRequest* request) {
+  if (!request->is_submission()) return queue_.Push(request, milliseconds(0));
+  if (!submissions_.Push(request, milliseconds(0))) return false;
+  // If there is no room for it the loop is awake.
+  LoopRequest* wake = nullptr;
+  if (!woken_.exchange(true)) queue_.Push(wake, milliseconds(0));
+  return true;
+}
 
 void CoordinatorLoop::Drain() {
   draining_ = true;
@@ -55,6 +66,7 @@ void CoordinatorLoop::Drain() {
 
 Status CoordinatorLoop::Stop() {
   BUTTRESS_CHECK(draining_, "Drain is called before Stop, so that long polls are answered");
+  submissions_.Close();
   queue_.Close();
   if (thread_.joinable()) thread_.join();
   return failed_;
@@ -64,7 +76,7 @@ void CoordinatorLoop::Run() {
   while (true) {
     parts_.metrics.metrics.health().Beat();
     const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
-    if (!first && queue_.closed() && parked_calls() == 0) break;
+    if (!first && queue_.closed() && submissions_.size() == 0 && parked_calls() == 0) break;
     RunTurn(first.value_or(nullptr));
   }
 }
@@ -84,8 +96,10 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
     } while (AdmitPrompts(turn));
     if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok())
       Fail(std::move(status));
-  } else if (first != nullptr) {
-    answers.push_back({first, OkStatus()});
+  } else {
+    if (first != nullptr) answers.push_back({first, OkStatus()});
+    while (const auto next = submissions_.Pop(milliseconds(0)))
+      answers.push_back({*next, OkStatus()});
   }
 
   if (failed_.ok()) {
@@ -93,7 +107,8 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
     if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
     if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
     // While requests wait the next turn begins at once, and publishing every turn would slow it.
-    if (queue_.size() == 0 || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
+    const bool idle = queue_.size() == 0 && submissions_.size() == 0;
+    if (idle || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
   } else {
     // The state in memory is ahead of the ledger, so no caller may learn anything of it.
     for (Parked& parked : parked_) {
@@ -108,20 +123,27 @@ void CoordinatorLoop::RunTurn(LoopRequest* first) {
 }
 
 void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers) {
-  std::optional<LoopRequest*> next = first;
   std::size_t taken = 0;
-  while (next) {
-    LoopRequest* const request = *next;
-    next = ++taken < kTurnBound ? queue_.Pop(milliseconds(0)) : std::nullopt;
-    if (request == nullptr) continue;
-    if (std::optional<Status> status = request->Apply(turn, request->hold_ms() == 0)) {
-      answers.push_back({request, std::move(*status)});
-    } else {
-      const std::int64_t hold_ms = std::min(request->hold_ms(), parts_.terms.max_hold_ms);
-      parked_[static_cast<std::size_t>(request->awaits())].emplace(turn.now_ms + hold_ms, request);
-    }
-  }
+  for (std::optional<LoopRequest*> next = first; next;
+       next = ++taken < kTurnCalls ? queue_.Pop(milliseconds(0)) : std::nullopt)
+    ApplyOne(*next, turn, answers);
   NoteApplied(taken, turn.now_ms);
+  woken_ = false;
+  for (std::size_t n = 0; n < kTurnSubmissions; ++n) {
+    const std::optional<LoopRequest*> next = submissions_.Pop(milliseconds(0));
+    if (!next) break;
+    ApplyOne(*next, turn, answers);
+  }
+}
+
+void CoordinatorLoop::ApplyOne(LoopRequest* request, Turn& turn, std::vector<Answer>& answers) {
+  if (request == nullptr) return;
+  if (std::optional<Status> status = request->Apply(turn, request->hold_ms() == 0)) {
+    answers.push_back({request, std::move(*status)});
+    return;
+  }
+  const std::int64_t hold_ms = std::min(request->hold_ms(), parts_.terms.max_hold_ms);
+  parked_[static_cast<std::size_t>(request->awaits())].emplace(turn.now_ms + hold_ms, request);
 }
 
 void CoordinatorLoop::NoteApplied(std::size_t count, std::int64_t now_ms) {
@@ -134,7 +156,7 @@ void CoordinatorLoop::NoteApplied(std::size_t count, std::int64_t now_ms) {
 }
 
 void CoordinatorLoop::ForgetEndedLeases() {
-  if (leased_prompts_.size() < 2 * leased_prompts_kept_ + kTurnBound) return;
+  if (leased_prompts_.size() < 2 * leased_prompts_kept_ + kTurnCalls) return;
   std::erase_if(leased_prompts_, [&](const auto& leased) {
     const GroupRow* const group = parts_.scheduler.groups().Find(leased.first);
     return group == nullptr || group->state != GroupState::kLeased;
@@ -242,6 +264,7 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 }
 
 std::int64_t CoordinatorLoop::WaitMs() const {
+  if (submissions_.size() > 0) return 0;
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) {

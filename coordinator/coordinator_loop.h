@@ -1,18 +1,18 @@
 // The coordinator's one thread: it applies requests to the scheduler, makes what they changed
 // durable, and answers them.
 //
-// A turn applies everything that waits in the queue, makes all of it durable (group commit), and
-// then answers:
+// A turn applies what waits, makes all of it durable (group commit), and then answers:
 //
-//   1. Apply each request to the scheduler, and append the payloads of accepted groups.
+//   1. Apply each call to the scheduler, then some submissions, and append their payloads.
 //   2. Sync the segment once (fdatasync).
 //   3. Write every row that the turn changed in one transaction of the ledger.
 //   4. Answer.
 //
-// Requests that arrive during a turn wait for the next one. The ledger is never behind an answer: a
-// payload without a row in the ledger was never acknowledged. Calls that have no answer yet (long
-// polls) are parked; a parked call is applied again in a turn that brings what it awaits, and
-// answered at its deadline at the latest. A turn touches no other parked call.
+// Requests that arrive during a turn wait for the next one; submissions, which may wait in long
+// lines, let all other calls pass, so that these take two turns at most. The ledger is never behind
+// an answer: a payload without a row in the ledger was never acknowledged. Calls that have no
+// answer yet (long polls) are parked; a parked call is applied again in a turn that brings what it
+// awaits, and answered at its deadline at the latest. A turn touches no other parked call.
 //
 // A lease expires once every request that was posted before its deadline has been applied, because
 // one of them may renew it.
@@ -80,6 +80,9 @@ class LoopRequest {
   // REQUIRES: returns an answer if `last` or if the turn is draining.
   virtual std::optional<Status> Apply(Turn& turn, bool last) = 0;
 
+  // Returns true for a group, which other calls pass.
+  virtual bool is_submission() const { return false; }
+
   // Returns what a request waits for that is parked.
   virtual Awaited awaits() const { return Awaited::kChanges; }
 
@@ -141,6 +144,7 @@ class CoordinatorLoop {
   void Run();
   void RunTurn(LoopRequest* first);
   void ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers);
+  void ApplyOne(LoopRequest* request, Turn& turn, std::vector<Answer>& answers);
   // Notes that `count` requests were taken out of the queue.
   void NoteApplied(std::size_t count, std::int64_t now_ms);
   void ApplyParked(Turn& turn, std::vector<Answer>& answers);
@@ -163,6 +167,8 @@ class CoordinatorLoop {
 
   Parts parts_;
   BoundedQueue<LoopRequest*> queue_;  // a null pointer only wakes the loop
+  BoundedQueue<LoopRequest*> submissions_;
+  std::atomic<bool> woken_ = false;  // `queue_` has a null pointer for `submissions_`
   std::array<Parked, kAwaited> parked_;
   std::map<std::uint64_t, std::string> leased_prompts_;
   std::size_t leased_prompts_kept_ = 0;  // when the ended ones were last forgotten

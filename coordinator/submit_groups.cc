@@ -72,6 +72,9 @@ class SubmitStream final
 
   void OnReadDone(bool ok) override;
   std::optional<Status> Apply(Turn& turn, bool last) override;
+
+  bool is_submission() const override { return true; }
+
   void Answer(const Status& status) override;
   void OnWriteDone(bool ok) override;
   void OnDone() override;

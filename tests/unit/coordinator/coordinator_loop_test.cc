@@ -44,6 +44,10 @@ class ScriptedRequest : public LoopRequest {
     return script_(turn, last);
   }
 
+  bool is_submission() const override { return submission_; }
+
+  void make_submission() { submission_ = true; }
+
   Awaited awaits() const override { return awaited_; }
 
   std::int64_t hold_ms() const override { return hold_ms_; }
@@ -53,9 +57,12 @@ class ScriptedRequest : public LoopRequest {
     return false;
   }
 
-  void Answer(const Status& status) override { answer_.set_value(status); }
+  void Answer(const Status& status) override {
+    const auto answer = answer_;  // Wait may end this object before set_value returns
+    answer->set_value(status);
+  }
 
-  Status Wait() { return answer_.get_future().get(); }
+  Status Wait() { return answer_->get_future().get(); }
 
   int looks() const { return looks_; }
 
@@ -63,8 +70,9 @@ class ScriptedRequest : public LoopRequest {
   const Script script_;
   const Awaited awaited_;
   const std::int64_t hold_ms_;
+  bool submission_ = false;
   mutable std::atomic<int> looks_ = 0;
-  std::promise<Status> answer_;
+  const std::shared_ptr<std::promise<Status>> answer_ = std::make_shared<std::promise<Status>>();
 };
 
 class CoordinatorLoopTest : public testing::Test {
@@ -173,6 +181,39 @@ TEST_F(CoordinatorLoopTest, ARenewalThatWaitsInTheQueueKeepsItsLease) {
                 return OkStatus();
               }).ok());
   EXPECT_EQ(revoked, 2U);
+}
+
+TEST_F(CoordinatorLoopTest, ACallPassesTheLineOfSubmissions) {
+  std::promise<void> busy, posted;
+  ScriptedRequest slow([&](Turn&, bool) {
+    busy.set_value();
+    posted.get_future().wait();
+    return OkStatus();
+  });
+  ASSERT_TRUE(loop_->Post(&slow));
+  busy.get_future().wait();
+  int applied = 0;
+  std::vector<std::unique_ptr<ScriptedRequest>> submissions;
+  for (int i = 0; i < 2000; ++i) {
+    submissions.push_back(std::make_unique<ScriptedRequest>([&](Turn&, bool) {
+      ++applied;
+      return OkStatus();
+    }));
+    submissions.back()->make_submission();
+    ASSERT_TRUE(loop_->Post(submissions.back().get()));
+  }
+  int applied_before = -1;
+  ScriptedRequest call([&](Turn&, bool) {
+    applied_before = applied;
+    return OkStatus();
+  });
+  ASSERT_TRUE(loop_->Post(&call));
+  posted.set_value();
+  ASSERT_TRUE(call.Wait().ok());
+  for (const auto& submission : submissions) ASSERT_TRUE(submission->Wait().ok());
+  EXPECT_LE(applied_before, 200) << "those of the turn in which it was posted";
+  EXPECT_EQ(applied, 2000);
+  ASSERT_TRUE(slow.Wait().ok());
 }
 
 TEST_F(CoordinatorLoopTest, ATurnLooksOnlyAtParkedCallsThatItBringsSomething) {
