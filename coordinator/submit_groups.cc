@@ -6,6 +6,7 @@
 // refused is counted and ends the stream.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <utility>
@@ -63,12 +64,10 @@ class SubmitStream final
  public:
   SubmitStream(CoordinatorLoop& loop, CoordinatorMetrics& metrics, SubmitBudget& budget,
                const GroupLimits& limits, SubmitStreams& streams)
-      : Call(loop, metrics, "SubmitGroups"), budget_(budget), limits_(limits), streams_(streams) {
+      : Call(loop, metrics, "SubmitGroups"), limits_(limits), streams_(streams), group_(budget) {
     StartRead(&part_);
     streams_.Add(this);
   }
-
-  ~SubmitStream() override { ReleaseGroup(); }
 
   void OnReadDone(bool ok) override;
   std::optional<Status> Apply(Turn& turn, bool last) override;
@@ -91,7 +90,6 @@ class SubmitStream final
 
   bool BeginPart();
   void ReadMore();
-  Status Reserve(std::size_t bytes);
   Status AddPart();
   Status BeginGroup(v1::SubmitHeader& header);
   Status ParseGroup();
@@ -100,15 +98,13 @@ class SubmitStream final
   void ReadNextGroup();
   void FinishOnce(const Status& status);
 
-  SubmitBudget& budget_;
   const GroupLimits& limits_;
   SubmitStreams& streams_;
   v1::SubmitGroupsRequest part_;
   v1::SubmitGroupsResponse response_;
   v1::SubmitHeader header_;
   bool has_header_ = false;
-  std::uint64_t reserved_ = 0;  // bytes in the budget: those that have arrived
-  std::string bytes_;           // of the group so far
+  GroupBuffer group_;  // what has arrived of it
   Submission submission_;
   SampledAs sampled_;
   Mutex mutex_;
@@ -128,7 +124,7 @@ void SubmitStream::OnReadDone(bool ok) {
   if (!ok && !has_header_) return FinishOnce(OkStatus());
   if (ok) {
     if (const Status added = AddPart(); !added.ok()) return Reject(added);
-    if (bytes_.size() < header_.total_bytes()) return ReadMore();
+    if (group_.bytes().size() < header_.total_bytes()) return ReadMore();
   }
   if (const Status parsed = ParseGroup(); !parsed.ok()) return Reject(parsed);
   Post();
@@ -142,14 +138,14 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
       metrics_.Submitted(SubmitOutcomeName(SubmitOutcome::kMismatch));
       return same;
     }
-    auto payload = turn.payloads.Append(bytes_, submission_.content_sha256);
+    auto payload = turn.payloads.Append(group_.bytes(), submission_.content_sha256);
     if (!payload.ok()) {
       metrics_.Submitted("backpressure");
       return Unavailable("the payload cannot be stored: " + payload.status().message());
     }
     submission_.accepted.payload = *payload;
     turn.payloads_appended = true;
-    metrics_.submission_bytes.Increment(static_cast<double>(bytes_.size()));
+    metrics_.submission_bytes.Increment(static_cast<double>(group_.bytes().size()));
     if (const double mean = MeanRawReward(submission_.accepted); !std::isnan(mean))
       metrics_.group_reward_mean.Observe(mean);
   }
@@ -191,17 +187,19 @@ Status SubmitStream::AddPart() {
     return InvalidArgument("a submission is one header, then data");
   if (part_.has_header()) BUTTRESS_RETURN_IF_ERROR(BeginGroup(*part_.mutable_header()));
   std::string& data = *part_.mutable_data();
-  if (data.size() > header_.total_bytes() - bytes_.size()) {
+  if (data.size() > header_.total_bytes() - group_.bytes().size()) {
     return InvalidArgument(
         fmt::format("more data than the {} bytes of the header", header_.total_bytes()));
   }
-  BUTTRESS_RETURN_IF_ERROR(Reserve(data.size()));
-  if (bytes_.empty()) {
-    bytes_ = std::move(data);
-  } else {
-    bytes_ += data;
-  }
-  return OkStatus();
+  // Announced bytes take no memory and count for nothing; streams that have stopped in the middle
+  // of a group give theirs back when they are needed.
+  if (group_.Append(header_.worker_id(), data, header_.total_bytes())) return OkStatus();
+  streams_.EndStalled(RealClock().MonotonicMs());
+  metrics_.Submitted("backpressure");
+  return Unavailable(
+      fmt::format("worker '{}', or all workers together, have "
+                  "too many bytes in submission; try again",
+                  header_.worker_id()));
 }
 
 Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
@@ -219,29 +217,15 @@ Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
   return OkStatus();
 }
 
-// Counts bytes that have arrived. Announced ones take no memory and count for nothing; streams that
-// have stopped in the middle of a group give theirs back when they are needed.
-Status SubmitStream::Reserve(std::size_t bytes) {
-  if (!budget_.Reserve(header_.worker_id(), bytes)) {
-    streams_.EndStalled(RealClock().MonotonicMs());
-    metrics_.Submitted("backpressure");
-    return Unavailable(
-        fmt::format("worker '{}', or all workers together, have "
-                    "too many bytes in submission; try again",
-                    header_.worker_id()));
-  }
-  reserved_ += bytes;
-  return OkStatus();
-}
-
 Status SubmitStream::ParseGroup() {
-  if (bytes_.size() != header_.total_bytes()) {
+  const std::string& bytes = group_.bytes();
+  if (bytes.size() != header_.total_bytes()) {
     return InvalidArgument(
-        fmt::format("the stream ended after {} of {} bytes", bytes_.size(), header_.total_bytes()));
+        fmt::format("the stream ended after {} of {} bytes", bytes.size(), header_.total_bytes()));
   }
-  if (Sha256Of(bytes_) != header_.content_sha256())
+  if (Sha256Of(bytes) != header_.content_sha256())
     return InvalidArgument("the bytes do not have the SHA-256 of the header");
-  BUTTRESS_ASSIGN_OR_RETURN(Group group, DecodeGroup(bytes_, limits_));
+  BUTTRESS_ASSIGN_OR_RETURN(Group group, DecodeGroup(bytes, limits_));
   if (group.group_id != header_.lease().group_id() || group.worker_id != header_.worker_id()) {
     return InvalidArgument(fmt::format(
         "header names group {} of worker '{}', content is group {} of '{}'",
@@ -269,9 +253,8 @@ void SubmitStream::Reject(const Status& status) {
 }
 
 void SubmitStream::ReleaseGroup() {
-  if (reserved_ > 0) budget_.Release(header_.worker_id(), std::exchange(reserved_, 0));
   has_header_ = false;
-  bytes_ = {};
+  group_.Clear();
 }
 
 // Returns false if the stream has ended.
@@ -286,7 +269,7 @@ void SubmitStream::ReadMore() {
   MutexLock lock(mutex_);
   if (state_ == State::kBusy) {
     state_ = State::kReading;
-    arrived_ = bytes_.size();
+    arrived_ = group_.bytes().size();
   }
   StartRead(&part_);  // under the lock, as in ReadNextGroup
 }
@@ -351,6 +334,33 @@ void SubmitBudget::Release(const std::string& worker_id, std::uint64_t bytes) {
   total_ -= bytes;
   held->second -= bytes;
   if (held->second == 0) by_worker_.erase(held);
+}
+
+bool GroupBuffer::Append(const std::string& worker_id, std::string& part,
+                         std::uint64_t total_bytes) {
+  const std::size_t needed = bytes_.size() + part.size();
+  const bool grows = needed > bytes_.capacity();
+  const std::size_t capacity =
+      grows ? std::min<std::size_t>(total_bytes, std::max(needed, 2 * bytes_.size())) : 0;
+  if (capacity > reserved_) {
+    if (!budget_.Reserve(worker_id, capacity - reserved_)) return false;
+    reserved_ = capacity;
+    worker_id_ = worker_id;
+  }
+  if (grows) {
+    std::string grown;
+    grown.reserve(capacity);
+    grown += bytes_;
+    bytes_.swap(grown);
+  }
+  bytes_ += part;
+  std::string().swap(part);
+  return true;
+}
+
+void GroupBuffer::Clear() {
+  if (reserved_ > 0) budget_.Release(worker_id_, std::exchange(reserved_, 0));
+  std::string().swap(bytes_);
 }
 
 void SubmitStreams::Add(SubmitStream* stream) {

@@ -31,6 +31,34 @@ class SubmitBudget {
   std::map<std::string, std::uint64_t> by_worker_ GUARDED_BY(mutex_);
 };
 
+// The bytes of a group as they arrive. It reserves what it holds in memory. Not thread-safe.
+class GroupBuffer {
+ public:
+  // `budget` outlives the buffer.
+  explicit GroupBuffer(SubmitBudget& budget) : budget_(budget) {}
+
+  ~GroupBuffer() { Clear(); }
+
+  GroupBuffer(const GroupBuffer&) = delete;
+  GroupBuffer& operator=(const GroupBuffer&) = delete;
+
+  // Appends `part`, whose memory is given back, to a group of `total_bytes`. Returns false, without
+  // a change, if the budget of `worker_id` has no room. REQUIRES: the group gets no longer than
+  // that; all parts up to Clear are of one worker.
+  bool Append(const std::string& worker_id, std::string& part, std::uint64_t total_bytes);
+
+  // Gives the memory back; a string that is cleared keeps it.
+  void Clear();
+
+  const std::string& bytes() const { return bytes_; }
+
+ private:
+  SubmitBudget& budget_;
+  std::string worker_id_;
+  std::uint64_t reserved_ = 0;
+  std::string bytes_;
+};
+
 class SubmitStream;
 
 // The open streams. Thread-safe.

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
+
 namespace buttress {
 namespace {
 
@@ -23,6 +26,29 @@ TEST(SubmitBudgetTest, AllWorkersTogetherAreBounded) {
                     : 0;
   }
   EXPECT_EQ(reserved, SubmitBudget::kTotalBytes);
+}
+
+TEST(GroupBufferTest, WhatItHoldsIsReservedAndGivenBack) {
+  constexpr std::size_t kPart = std::size_t{1} << 20;
+  constexpr std::uint64_t kTotal = 5 * kPart + 7;
+  SubmitBudget budget;
+  GroupBuffer buffer(budget);
+  for (std::size_t left = kTotal; left > 0;) {
+    std::string part(std::min(left, kPart), 'x');
+    left -= part.size();
+    ASSERT_TRUE(buffer.Append("a", part, kTotal));
+    EXPECT_LT(part.capacity(), 100U) << "the part's memory is given back";
+    EXPECT_LE(buffer.bytes().capacity(), kTotal) << "no more than the group needs";
+    EXPECT_FALSE(budget.Reserve("a", SubmitBudget::kWorkerBytes - buffer.bytes().capacity() + 1));
+  }
+  EXPECT_EQ(buffer.bytes(), std::string(kTotal, 'x'));
+  buffer.Clear();
+  EXPECT_LT(buffer.bytes().capacity(), 100U);
+  EXPECT_TRUE(budget.Reserve("a", SubmitBudget::kWorkerBytes));
+  std::string part(kPart, 'x');
+  EXPECT_FALSE(buffer.Append("a", part, kTotal));
+  EXPECT_EQ(part.size(), kPart);
+  EXPECT_TRUE(buffer.bytes().empty());
 }
 
 TEST(SubmitBudgetTest, ASizeThatWouldOverflowIsRefused) {
