@@ -80,20 +80,6 @@ Status CheckIsTrainedAgain(const GroupRow& group, const std::string& learner_fol
   return OkStatus();
 }
 
-// Copies what stands where the record was written; the segment holds other groups as well.
-Result<std::string> KeepEvidence(const std::string& folder, const AcceptedRow& accepted) {
-  const PayloadRef& ref = accepted.payload;
-  const PayloadReader payloads(JoinPath(folder, "payloads"));
-  const Result<std::string> record = payloads.ReadRecord(ref);
-  if (!record.ok()) return std::string();
-  const std::string damaged = JoinPath(folder, "damaged");
-  BUTTRESS_RETURN_IF_ERROR(MakeFolders(damaged));
-  std::string path = JoinPath(damaged, fmt::format("group-{}-segment-{}-byte-{}.record",
-                                                   accepted.group_id, ref.segment, ref.offset));
-  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(path, *record));
-  return path;
-}
-
 LedgerChanges ChangesOf(const GroupRow& group, const RunRow& run, const std::string& reason) {
   LedgerChanges changes;
   changes.groups = {group};
@@ -126,7 +112,9 @@ Result<DroppedGroup> DropGroup(const DropRequest& request) {
   BUTTRESS_RETURN_IF_ERROR(CheckIsTrainedAgain(dropped.group, learner_folder));
   const auto accepted = snapshot.accepted.find(request.group_id);
   if (accepted != snapshot.accepted.end()) {
-    BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence, KeepEvidence(request.folder, accepted->second));
+    const PayloadReader payloads(JoinPath(request.folder, "payloads"));
+    BUTTRESS_ASSIGN_OR_RETURN(dropped.evidence,
+                              payloads.KeepEvidence(request.group_id, accepted->second.payload));
   }
   BUTTRESS_RETURN_IF_ERROR(ledger->Write(ChangesOf(dropped.group, *snapshot.run, request.reason)));
   return dropped;

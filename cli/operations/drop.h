@@ -1,4 +1,4 @@
-// Gives up a group whose payload is damaged for good.
+// Gives up a group whose payload is damaged for good, while no coordinator does so by itself.
 #pragma once
 
 #include <cstdint>

@@ -79,7 +79,9 @@ Status ReportPayloads(const std::string& ledger, const std::vector<BadPayload>& 
     audit.ledger.findings.push_back(
         {"payload",
          fmt::format("group {}{} is {}: {}{}", group.group_id, step, GroupStateName(group.state),
-                     payload.why.message(), ended ? "; training needs it no more" : ""),
+                     payload.why.message(),
+                     ended ? "; training needs it no more"
+                           : "; put the file back from a copy, or another group takes its place"),
          {payload.group_id},
          ended});
   }

@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <list>
 #include <string>
@@ -17,11 +19,13 @@
 namespace buttress {
 namespace {
 
+enum class Action : std::uint8_t { kCrash, kSleep, kFail };
+
 struct Armed {
-  Armed(std::string_view n, bool c, int v) : name(n), crashes(c), value(v) {}
+  Armed(std::string_view n, Action a, int v) : name(n), action(a), value(v) {}
 
   std::string name;
-  bool crashes;            // else it sleeps
+  Action action;
   std::atomic<int> value;  // times that are left, or milliseconds
 };
 
@@ -36,8 +40,12 @@ bool Arm(std::string_view entry) {
   int value = 0;
   const auto parsed = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (parsed.ptr != digits.data() + digits.size() || value < 1) return false;
-  if (action != "crash" && action != "sleep") return false;
-  armed.emplace_back(entry.substr(0, first), action == "crash", value);
+  if (action != "crash" && action != "sleep" && action != "fail") return false;
+  armed.emplace_back(entry.substr(0, first),
+                     action == "crash"   ? Action::kCrash
+                     : action == "sleep" ? Action::kSleep
+                                         : Action::kFail,
+                     value);
   return true;
 }
 
@@ -51,8 +59,9 @@ Status ArmFailpoints() {
     rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
     if (!Arm(entry)) {
       return InvalidArgument(
-          fmt::format("BUTTRESS_FAILPOINTS: '{}' is malformed; expected name:crash:count or "
-                      "name:sleep:milliseconds, for example after_commit:crash:20",
+          fmt::format("BUTTRESS_FAILPOINTS: '{}' is malformed; expected name:crash:count, "
+                      "name:sleep:milliseconds or name:fail:count, for example "
+                      "after_commit:crash:20",
                       entry));
     }
   }
@@ -61,18 +70,28 @@ Status ArmFailpoints() {
 
 int ArmedFailpoints() { return static_cast<int>(armed.size()); }
 
-void Failpoint(std::string_view name) {
+void Failpoint(std::string_view name) { PassFailpoint(name); }
+
+bool PassFailpoint(std::string_view name) {
+  bool passes = true;
   for (Armed& point : armed) {
     if (point.name != name) continue;
-    if (!point.crashes) {
+    if (point.action == Action::kSleep) {
       Log(kWarn, "failpoint reached; sleeping", {{"name", name}, {"ms", point.value.load()}});
       std::this_thread::sleep_for(std::chrono::milliseconds(point.value.load()));
       continue;
     }
     if (--point.value != 0) continue;
+    if (point.action == Action::kFail) {
+      Log(kWarn, "failpoint reached; the call fails", {{"name", name}});
+      passes = false;
+      continue;
+    }
     Log(kWarn, "failpoint reached; killing the process", {{"name", name}});
     std::raise(SIGKILL);
   }
+  if (!passes) errno = EIO;
+  return passes;
 }
 
 }  // namespace buttress

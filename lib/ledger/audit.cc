@@ -151,7 +151,7 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
   }
 }
 
-// What an operator gave up is accounted for.
+// What was given up is accounted for.
 Status ListDrops(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<DropRow> drops, reader.Drops());
   for (const DropRow& drop : drops) {

@@ -3,10 +3,10 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 
-#include <string_view>
+#include <filesystem>
 #include <utility>
 
-#include "lib/base/digest.h"
+#include "lib/base/file.h"
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {
@@ -39,17 +39,24 @@ Result<std::string> PayloadReader::ReadRecord(const PayloadRef& ref) const {
 
 Result<std::string> PayloadReader::Read(const PayloadRef& ref) const {
   BUTTRESS_ASSIGN_OR_RETURN(std::string record, ReadRecord(ref));
-  const PayloadHeader expected = HeaderOf(ref);
-  const bool whole = record.size() == kPayloadHeaderBytes + ref.bytes &&
-                     record.starts_with(std::string_view(expected.data(), expected.size()));
-  std::string bytes = whole ? record.substr(kPayloadHeaderBytes) : std::string();
-  if (!whole || PayloadCheckOf(Sha256Of(bytes)) != ref.check) {
-    return DataLoss(
-        fmt::format("{}: the record at byte {} is not what was written; put the file back from a "
-                    "copy, or give the group up with `buttress ledger drop`",
-                    SegmentPath(folder_, ref.segment), ref.offset));
+  if (const Status whole = CheckRecord(record, ref); !whole.ok()) {
+    return DataLoss(fmt::format("{}: the record at byte {} is not what was written: {}",
+                                SegmentPath(folder_, ref.segment), ref.offset, whole.message()));
   }
-  return bytes;
+  record.erase(0, kPayloadHeaderBytes);
+  return record;
+}
+
+Result<std::string> PayloadReader::KeepEvidence(std::uint64_t group_id,
+                                                const PayloadRef& ref) const {
+  const Result<std::string> record = ReadRecord(ref);
+  if (!record.ok() || record->empty()) return std::string();
+  const std::string folder = (std::filesystem::path(folder_).parent_path() / "damaged").string();
+  BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
+  std::string path = JoinPath(
+      folder, fmt::format("group-{}-segment-{}-byte-{}.record", group_id, ref.segment, ref.offset));
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(path, *record));
+  return path;
 }
 
 void PayloadReader::Forget(std::uint64_t segment) {

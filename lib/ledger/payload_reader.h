@@ -14,7 +14,7 @@ namespace buttress {
 
 class SegmentFile;
 
-// Thread-safe. Never writes.
+// Thread-safe. Never writes to a segment.
 class PayloadReader {
  public:
   explicit PayloadReader(std::string folder);
@@ -29,6 +29,11 @@ class PayloadReader {
   // Returns the bytes that stand where the record of `ref` was written, header included: fewer at
   // the end of the file. kNotFound if the segment was deleted.
   Result<std::string> ReadRecord(const PayloadRef& ref) const;
+
+  // Copies what stands where the record of a damaged group was written, because the segment holds
+  // other groups as well and is deleted with them, to the folder `damaged` beside that of the
+  // segments. Returns the path, or an empty string if nothing can be read.
+  Result<std::string> KeepEvidence(std::uint64_t group_id, const PayloadRef& ref) const;
 
   // Closes a segment that is about to be deleted.
   void Forget(std::uint64_t segment);

@@ -4,10 +4,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 #include <utility>
 
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/base/log.h"
 #include "lib/ledger/segment_file.h"
@@ -27,17 +29,18 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
     return FailedPrecondition(folder +
                               " is a link; make it a folder, or move the whole run folder");
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
-  const auto last = sizes.find(end.segment);
-  if (end.segment != 0 && (last == sizes.end() || last->second < end.offset)) {
+  if (end.segment != 0 && sizes.empty()) {
     return DataLoss(
-        fmt::format("{} ends before byte {}, which the ledger names; restore the folder "
-                    "from a copy, or start a new run folder",
-                    SegmentPath(folder, end.segment), end.offset));
+        fmt::format("{} has no segment, and the ledger names {}; mount the folder or "
+                    "restore it from a copy, or start a new run folder",
+                    folder, SegmentPath(folder, end.segment)));
   }
+  const auto last = sizes.find(end.segment);
+  const std::uint64_t last_bytes = last == sizes.end() ? 0 : last->second;
   std::uint64_t cut_bytes = 0;
   for (const auto& [segment, size] : sizes) {
     if (segment < end.segment) continue;
-    cut_bytes += size - (segment == end.segment ? end.offset : 0);
+    cut_bytes += segment == end.segment ? size - std::min(size, end.offset) : size;
     const std::string path = SegmentPath(folder, segment);
     if (segment > end.segment && unlink(path.c_str()) != 0) return SegmentError(path, errno);
   }
@@ -45,8 +48,14 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
     Log(kInfo, "payloads that were never acknowledged are cut off",
         {{"folder", folder}, {"bytes", cut_bytes}});
   std::unique_ptr<PayloadStore> store(new PayloadStore(folder, segment_bytes));
-  if (end.segment == 0) {
-    BUTTRESS_RETURN_IF_ERROR(store->StartSegment(1));
+  if (last_bytes < end.offset) {
+    Log(kError, "a segment of payloads is damaged; its groups are replaced once they are read",
+        {{"file", SegmentPath(folder, end.segment)},
+         {"bytes", last_bytes},
+         {"expected", end.offset}});
+  }
+  if (end.segment == 0 || last_bytes < end.offset) {
+    BUTTRESS_RETURN_IF_ERROR(store->StartSegment(end.segment + 1));
     return store;
   }
   BUTTRESS_ASSIGN_OR_RETURN(store->current_,
@@ -58,15 +67,18 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
 }
 
 Status PayloadStore::StartSegment(std::uint64_t segment) {
-  if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(current_->Sync());
+  if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(Sync());
   BUTTRESS_ASSIGN_OR_RETURN(
       current_, SegmentFile::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
   segment_ = segment;
   end_ = 0;
-  return SyncFolder(folder_);
+  const bool passes = PassFailpoint("payload_folder_sync");
+  return KeepError(passes ? SyncFolder(folder_) : SegmentError(folder_, errno));
 }
 
-Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view sha256) {
+Result<PayloadRef> PayloadStore::Append(const LeaseRef& lease, std::string_view bytes,
+                                        std::string_view sha256) {
+  BUTTRESS_RETURN_IF_ERROR(broken_);
   if (bytes.size() > std::numeric_limits<std::uint32_t>::max()) {
     return InvalidArgument(
         fmt::format("payload has {} bytes; expected at most the 4 GiB of a record", bytes.size()));
@@ -74,18 +86,28 @@ Result<PayloadRef> PayloadStore::Append(std::string_view bytes, std::string_view
   if (end_ > 0 && end_ + kPayloadHeaderBytes + bytes.size() > segment_bytes_) {
     BUTTRESS_RETURN_IF_ERROR(StartSegment(segment_ + 1));
   }
-  const PayloadRef ref = {segment_, end_, static_cast<std::uint32_t>(bytes.size()),
-                          PayloadCheckOf(sha256)};
-  const Status status = current_->Write(HeaderOf(ref), bytes, end_);
+  const auto size = static_cast<std::uint32_t>(bytes.size());
+  const PayloadHeader header = MakeHeader(lease, size, sha256);
+  const Status status = current_->Write(header, bytes, end_);
   if (!status.ok()) {
-    BUTTRESS_RETURN_IF_ERROR(current_->Truncate(end_));
-    return status;
+    BUTTRESS_RETURN_IF_ERROR(KeepError(current_->Truncate(end_)));
+    return status.code() == StatusCode::kResourceExhausted ? status : KeepError(status);
   }
+  const PayloadRef ref = {segment_, end_, size, CheckIn(header)};
   end_ += kPayloadHeaderBytes + bytes.size();
   return ref;
 }
 
-Status PayloadStore::Sync() { return current_->Sync(); }
+Status PayloadStore::Sync() {
+  BUTTRESS_RETURN_IF_ERROR(broken_);
+  return KeepError(current_->Sync());
+}
+
+// The code is kUnavailable whatever failed: space that is freed does not mend the store.
+Status PayloadStore::KeepError(const Status& status) {
+  if (!status.ok()) broken_ = Unavailable(status.message() + "; the store must be opened again");
+  return broken_;
+}
 
 Result<int> PayloadStore::DeleteBefore(std::uint64_t first_needed) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder_));

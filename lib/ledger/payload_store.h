@@ -1,10 +1,15 @@
 // Payloads of accepted groups: append-only segment files of bounded size in one folder.
 //
 //   <folder>/00000001.seg = record*
-//   record = length (u32 LE), first four bytes of the SHA-256 of the payload, payload
+//   record = header, payload
+//   header = "BTRG", bytes of the payload (u32), group id (u64), lease epoch (u64), check (u64)
+//
+// The check is the first eight bytes of the SHA-256 of the header so far and the payload's SHA-256.
+// Numbers are little-endian.
 //
 // A payload may be named in the ledger once Sync has returned. Open cuts off what follows the last
-// record that the ledger names: it was never acknowledged.
+// record that the ledger names: it was never acknowledged. The ledger names the place of every
+// record, so a damaged one costs its own group and no other.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +18,7 @@
 #include <string_view>
 
 #include "lib/base/status.h"
+#include "lib/experience/lease.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/rows.h"
 
@@ -23,8 +29,9 @@ inline constexpr std::uint64_t kSegmentBytes = std::uint64_t{256} << 20;
 // One thread appends, syncs and deletes; any thread may read at the same time.
 class PayloadStore {
  public:
-  // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()).
-  // kDataLoss if the files end before it.
+  // Opens or creates `folder` and cuts off everything behind `end` (Ledger::payload_end()). A
+  // segment that ends before it stays as it is, and the store goes on in the next one; reading what
+  // is missing is kDataLoss or kNotFound. kDataLoss if no segment is there at all.
   static Result<std::unique_ptr<PayloadStore>> Open(const std::string& folder, PayloadEnd end,
                                                     std::uint64_t segment_bytes = kSegmentBytes);
 
@@ -32,15 +39,23 @@ class PayloadStore {
   PayloadStore(const PayloadStore&) = delete;
   PayloadStore& operator=(const PayloadStore&) = delete;
 
-  // Appends a record of `bytes`, whose SHA-256 is `sha256`; the next Sync makes it durable.
-  // kResourceExhausted if the disk is full: the record is removed and the store stays usable.
-  Result<PayloadRef> Append(std::string_view bytes, std::string_view sha256);
+  // Appends a record of `bytes`, whose SHA-256 is `sha256`, for the group of `lease`; the next Sync
+  // makes it durable. kResourceExhausted if the disk is full: the record is removed and the store
+  // stays usable. After any other error the store is broken.
+  Result<PayloadRef> Append(const LeaseRef& lease, std::string_view bytes, std::string_view sha256);
 
-  // Makes everything that was appended durable. The store must not be used after a failure.
+  // Makes everything that was appended durable. After a failure the store is broken: which bytes
+  // the disk has is unknown, and a further sync would not tell, so that every Append and Sync
+  // returns this error. kUnavailable: the process must end, and open the store again.
   Status Sync();
 
   // PayloadReader::Read.
   Result<std::string> Read(const PayloadRef& ref) const { return reader_.Read(ref); }
+
+  // PayloadReader::KeepEvidence.
+  Result<std::string> KeepEvidence(std::uint64_t group_id, const PayloadRef& ref) const {
+    return reader_.KeepEvidence(group_id, ref);
+  }
 
   // Deletes the segments before `first_needed` (Scheduler::FirstNeededSegment()), but never the
   // current one, and returns their number.
@@ -49,6 +64,8 @@ class PayloadStore {
  private:
   PayloadStore(std::string folder, std::uint64_t segment_bytes);
   Status StartSegment(std::uint64_t segment);
+  // Returns `status`; an error breaks the store.
+  Status KeepError(const Status& status);
 
   const std::string folder_;
   const std::uint64_t segment_bytes_;
@@ -56,6 +73,7 @@ class PayloadStore {
   std::shared_ptr<SegmentFile> current_;
   std::uint64_t segment_ = 0;
   std::uint64_t end_ = 0;  // bytes of the current segment
+  Status broken_;
 };
 
 }  // namespace buttress

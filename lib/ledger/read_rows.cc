@@ -118,7 +118,7 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   BUTTRESS_ASSIGN_OR_RETURN(accepted.collapse, FromName(CollapseClassName, 5, row.Text(7)));
   accepted.history = {row.Int(8), row.Int(9)};
   accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
-                      static_cast<std::uint32_t>(row.Int(13))};
+                      row.Unsigned(13)};
   accepted.source = row.Text(14);
   return OkStatus();
 }

@@ -95,7 +95,7 @@ class LedgerReader {
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();
 
-  // Returns the groups that an operator gave up, by id.
+  // Returns the groups that were given up because they are damaged, by id.
   Result<std::vector<DropRow>> Drops();
 
   // Returns the end of the last payload that is needed or was, for PayloadStore::Open.

@@ -55,7 +55,7 @@ enum class DropReason : std::uint8_t {
   kRunEnded,   // the run needs it no more
   kNoSignal,   // it was accepted and counted, but is constant or unscorable: another prompt
                // replaces it (zero_variance: resample)
-  kDamaged,    // an operator gave it up, mostly because its payload is damaged
+  kDamaged,    // its payload is damaged: the coordinator found it, or an operator gave it up
 };
 
 inline constexpr std::size_t kDropReasons = 7;
@@ -122,14 +122,14 @@ struct PayloadEnd {
   auto operator<=>(const PayloadEnd&) const = default;
 };
 
-inline constexpr std::uint64_t kPayloadHeaderBytes = 8;
+inline constexpr std::uint64_t kPayloadHeaderBytes = 32;
 
 // Where a payload is stored (payload_store.h).
 struct PayloadRef {
   std::uint64_t segment = 0;
   std::uint64_t offset = 0;  // of the record's first byte
   std::uint32_t bytes = 0;
-  std::uint32_t check = 0;  // first four bytes of its SHA-256
+  std::uint64_t check = 0;  // of header and payload
 
   PayloadEnd end() const { return {segment, offset + kPayloadHeaderBytes + bytes}; }
 
@@ -200,13 +200,13 @@ struct PlanRow {
   bool operator==(const PlanRow&) const = default;
 };
 
-// A group that an operator gave up.
+// A group that was given up because its payload is damaged.
 struct DropRow {
   std::uint64_t group_id = 0;
   std::uint64_t step = 0;  // of the plan that held it, 0 without one
   std::uint32_t position = 0;
   std::uint64_t replaced_by = 0;  // the group that took its place, 0 before
-  std::string reason;             // the operator's words
+  std::string reason;             // what is damaged, or the operator's words
 
   bool operator==(const DropRow&) const = default;
 };

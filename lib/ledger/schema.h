@@ -209,8 +209,8 @@ CREATE TABLE plan_groups (
   PRIMARY KEY (step, position)
 ) STRICT, WITHOUT ROWID;
 
--- Groups that an operator gave up, with the place in a plan that they held (step 0: none) and the
--- group that took it (0: none yet).
+-- Groups that were given up because they are damaged, with the place in a plan that they held
+-- (step 0: none) and the group that took it (0: none yet).
 CREATE TABLE drops (
   group_id     INTEGER PRIMARY KEY REFERENCES groups,
   step         INTEGER NOT NULL,

@@ -1,6 +1,7 @@
 #include "lib/ledger/segment_file.h"
 
 #include <fcntl.h>
+#include <fmt/core.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -13,6 +14,8 @@
 #include <system_error>
 #include <utility>
 
+#include "lib/base/digest.h"
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 
 namespace buttress {
@@ -20,6 +23,25 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little,
               "a record's header holds numbers as they are in memory");
+
+constexpr std::uint32_t kMagic = 0x47525442;  // "BTRG"
+constexpr std::size_t kMagicAt = 0;
+constexpr std::size_t kBytesAt = 4;
+constexpr std::size_t kGroupAt = 8;
+constexpr std::size_t kLeaseAt = 16;
+constexpr std::size_t kCheckAt = 24;
+
+template <class T>
+void Put(T value, std::size_t at, PayloadHeader& header) {
+  std::memcpy(header.data() + at, &value, sizeof(value));
+}
+
+template <class T>
+T Get(std::size_t at, const PayloadHeader& header) {
+  T value{};
+  std::memcpy(&value, header.data() + at, sizeof(value));
+  return value;
+}
 
 // Returns the number in a segment file's name, 0 for any other name.
 std::uint64_t SegmentNumber(const std::string& name) {
@@ -31,17 +53,33 @@ std::uint64_t SegmentNumber(const std::string& name) {
 
 }  // namespace
 
-PayloadHeader HeaderOf(const PayloadRef& ref) {
+PayloadHeader MakeHeader(const LeaseRef& lease, std::uint32_t bytes, std::string_view sha256) {
   PayloadHeader header{};
-  std::memcpy(header.data(), &ref.bytes, sizeof(ref.bytes));
-  std::memcpy(header.data() + sizeof(ref.bytes), &ref.check, sizeof(ref.check));
+  Put(kMagic, kMagicAt, header);
+  Put(bytes, kBytesAt, header);
+  Put(lease.group_id, kGroupAt, header);
+  Put(lease.lease_epoch, kLeaseAt, header);
+  std::string checked(header.data(), kCheckAt);
+  checked += sha256;
+  std::memcpy(header.data() + kCheckAt, Sha256Of(checked).data(), sizeof(std::uint64_t));
   return header;
 }
 
-std::uint32_t PayloadCheckOf(std::string_view sha256) {
-  std::uint32_t check = 0;
-  std::memcpy(&check, sha256.data(), sizeof(check));
-  return check;
+std::uint64_t CheckIn(const PayloadHeader& header) { return Get<std::uint64_t>(kCheckAt, header); }
+
+Status CheckRecord(std::string_view record, const PayloadRef& ref) {
+  const std::size_t size = kPayloadHeaderBytes + ref.bytes;
+  if (record.size() < size)
+    return DataLoss(fmt::format("the file ends after {} of its {} bytes", record.size(), size));
+  PayloadHeader found{};
+  record.copy(found.data(), found.size());
+  const LeaseRef lease = {Get<std::uint64_t>(kGroupAt, found), Get<std::uint64_t>(kLeaseAt, found)};
+  const bool whole =
+      found == MakeHeader(lease, ref.bytes, Sha256Of(record.substr(kPayloadHeaderBytes)));
+  if (whole && CheckIn(found) == ref.check) return OkStatus();
+  if (!whole) return DataLoss("its check fails");
+  return DataLoss(
+      fmt::format("group {} under lease {} stands there", lease.group_id, lease.lease_epoch));
 }
 
 std::string SegmentPath(const std::string& folder, std::uint64_t segment) {
@@ -82,6 +120,7 @@ Status SegmentFile::Write(PayloadHeader header, std::string_view bytes, std::uin
   std::array<iovec, 2> parts = {
       {{header.data(), header.size()}, {const_cast<char*>(bytes.data()), bytes.size()}}};
   while (parts[0].iov_len + parts[1].iov_len > 0) {
+    if (!PassFailpoint("payload_write")) return SegmentError(path_, errno);
     const ssize_t written = pwritev(descriptor_, parts.data(), static_cast<int>(parts.size()),
                                     static_cast<off_t>(offset));
     if (written < 0 && errno == EINTR) continue;
@@ -105,6 +144,7 @@ Result<std::string> SegmentFile::Read(std::uint64_t offset, std::size_t size) co
     const ssize_t count =
         pread(descriptor_, bytes.data() + got, size - got, static_cast<off_t>(offset + got));
     if (count < 0 && errno == EINTR) continue;
+    if (count < 0 && errno == EIO) return DataLoss(path_ + ": " + std::strerror(EIO));
     if (count < 0) return SegmentError(path_, errno);
     if (count == 0) break;
     got += static_cast<std::size_t>(count);
@@ -114,12 +154,14 @@ Result<std::string> SegmentFile::Read(std::uint64_t offset, std::size_t size) co
 }
 
 Status SegmentFile::Truncate(std::uint64_t size) {
-  return ftruncate(descriptor_, static_cast<off_t>(size)) == 0 ? OkStatus()
-                                                               : SegmentError(path_, errno);
+  const bool cut =
+      PassFailpoint("payload_truncate") && ftruncate(descriptor_, static_cast<off_t>(size)) == 0;
+  return cut ? OkStatus() : SegmentError(path_, errno);
 }
 
 Status SegmentFile::Sync() {
-  return fdatasync(descriptor_) == 0 ? OkStatus() : SegmentError(path_, errno);
+  const bool synced = PassFailpoint("payload_sync") && fdatasync(descriptor_) == 0;
+  return synced ? OkStatus() : SegmentError(path_, errno);
 }
 
 }  // namespace buttress

@@ -1,5 +1,4 @@
-// A segment of the payload store: a file of records, each with a header of eight bytes
-// (payload_store.h).
+// A segment of the payload store: a file of records, each with a header (payload_store.h).
 #pragma once
 
 #include <array>
@@ -10,17 +9,23 @@
 #include <string_view>
 
 #include "lib/base/status.h"
+#include "lib/experience/lease.h"
 #include "lib/ledger/rows.h"
 
 namespace buttress {
 
 using PayloadHeader = std::array<char, kPayloadHeaderBytes>;
 
-// The header of the record that holds this payload.
-PayloadHeader HeaderOf(const PayloadRef& ref);
+// Returns the header of the record with `bytes` bytes of payload, whose SHA-256 is `sha256`, which
+// was accepted under `lease`.
+PayloadHeader MakeHeader(const LeaseRef& lease, std::uint32_t bytes, std::string_view sha256);
 
-// The check of a payload with this SHA-256: its first four bytes.
-std::uint32_t PayloadCheckOf(std::string_view sha256);
+// Returns the check in a header.
+std::uint64_t CheckIn(const PayloadHeader& header);
+
+// Returns OK if `record`, header included, is the one that `ref` names. kDataLoss says what stands
+// in its place.
+Status CheckRecord(std::string_view record, const PayloadRef& ref);
 
 // <folder>/<8 digits>.seg.
 std::string SegmentPath(const std::string& folder, std::uint64_t segment);
@@ -46,7 +51,7 @@ class SegmentFile {
   // Writes a record at `offset`.
   Status Write(PayloadHeader header, std::string_view bytes, std::uint64_t offset);
 
-  // Reads `size` bytes, or fewer at the end of the file.
+  // Reads `size` bytes, or fewer at the end of the file. kDataLoss if the disk cannot read them.
   Result<std::string> Read(std::uint64_t offset, std::size_t size) const;
 
   Status Truncate(std::uint64_t size);

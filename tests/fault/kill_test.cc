@@ -64,5 +64,10 @@ TEST(KillTest, ACoordinatorKilledBetweenTransactionAndAcknowledgementLosesAndRep
   CrashTheCoordinatorAt("after_commit:crash:40");
 }
 
+// A sync that fails is not repeated: the coordinator ends and starts again from what is durable.
+TEST(KillTest, ACoordinatorWhosePayloadSyncFailsAcknowledgesNothingOfThatTurn) {
+  CrashTheCoordinatorAt("payload_sync:fail:7");
+}
+
 }  // namespace
 }  // namespace buttress

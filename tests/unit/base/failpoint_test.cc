@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -40,6 +41,15 @@ TEST(FailpointTest, APointThatSleepsTakesItsTimeWheneverItIsReached) {
         std::exit(is_armed && slept >= std::chrono::milliseconds(40) ? 0 : 1);
       },
       testing::ExitedWithCode(0), "sleeping");
+}
+
+TEST(FailpointTest, ThePointFailsOnceWhenItsCountIsReached) {
+  ASSERT_TRUE(Arm("fails:fail:2").ok());
+  EXPECT_TRUE(PassFailpoint("other"));
+  EXPECT_TRUE(PassFailpoint("fails"));
+  EXPECT_FALSE(PassFailpoint("fails"));
+  EXPECT_EQ(errno, EIO);
+  EXPECT_TRUE(PassFailpoint("fails"));
 }
 
 TEST(FailpointTest, AMalformedVariableIsRefused) {

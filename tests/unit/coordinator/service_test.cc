@@ -688,7 +688,7 @@ TEST_F(ServiceTest, APayloadWithoutALedgerRowIsCutOffAndItsGroupIsAcceptedAgain)
     const EncodedGroup group = EncodedGroup::Of(Sample(leases[1]));
     const auto payloads =
         PayloadStore::Open(JoinPath(config_.local.out, "payloads"), {1, acknowledged});
-    ASSERT_TRUE((*payloads)->Append(group.bytes, group.sha256).ok());
+    ASSERT_TRUE((*payloads)->Append({9, 1}, group.bytes, group.sha256).ok());
   }
   ASSERT_GT(std::filesystem::file_size(segment), acknowledged);
 

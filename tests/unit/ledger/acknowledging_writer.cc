@@ -18,7 +18,8 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
   accepted.content_sha256 = Sha256Of(payload);
   accepted.completions = {{.outcome = Outcome::kWrong}, {.outcome = Outcome::kWrong}};
   accepted.collapse = CollapseClass::kAllWrong;
-  BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads.Append(payload, accepted.content_sha256));
+  BUTTRESS_ASSIGN_OR_RETURN(accepted.payload,
+                            payloads.Append({id, 1}, payload, accepted.content_sha256));
   BUTTRESS_RETURN_IF_ERROR(payloads.Sync());
   GroupRow group;
   group.group_id = id;

@@ -106,7 +106,7 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   EXPECT_EQ(snapshot.difficulty, (std::map<std::string, RecentDifficulty>{{"s", difficulty}}));
   const PayloadEnd end = Open()->payload_end();
   EXPECT_EQ(end.segment, 2);
-  EXPECT_EQ(end.offset, 158);  // 100 + 8 + 50
+  EXPECT_EQ(end.offset, 182);  // 100 + 32 + 50
 }
 
 TEST_F(LedgerTest, CompletionsAreRowsForTheSqliteProgram) {

@@ -5,10 +5,13 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "lib/base/digest.h"
+#include "lib/base/failpoint.h"
+#include "lib/base/file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -25,8 +28,16 @@ class PayloadStoreTest : public ::testing::Test {
     return store.ok() ? *std::move(store) : nullptr;
   }
 
-  static Result<PayloadRef> Append(PayloadStore& store, const std::string& bytes) {
-    return store.Append(bytes, Sha256Of(bytes));
+  static Result<PayloadRef> Append(PayloadStore& store, const std::string& bytes,
+                                   const LeaseRef& lease = {1, 1}) {
+    return store.Append(lease, bytes, Sha256Of(bytes));
+  }
+
+  // Lets the next call at the point `name` fail.
+  static void FailNext(const std::string& name) {
+    ::setenv("BUTTRESS_FAILPOINTS", (name + ":fail:1").c_str(), 1);
+    EXPECT_TRUE(ArmFailpoints().ok());
+    ::unsetenv("BUTTRESS_FAILPOINTS");
   }
 
   static PayloadEnd EndOf(const PayloadRef& ref) {
@@ -58,37 +69,90 @@ TEST_F(PayloadStoreTest, ATornTailIsCutOffAndOverwritten) {
   }
   std::ofstream(first_segment_, std::ios::app) << "torn";
   const std::unique_ptr<PayloadStore> store = Open(EndOf(kept));
-  EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);  // 8 + 4
+  EXPECT_EQ(std::filesystem::file_size(first_segment_), 36);  // 32 + 4
   const PayloadRef next = *Append(*store, "next");
-  EXPECT_EQ(next.offset, 12);
+  EXPECT_EQ(next.offset, 36);
   EXPECT_EQ(*store->Read(kept), "kept");
   EXPECT_EQ(*store->Read(next), "next");
 }
 
-TEST_F(PayloadStoreTest, AFlippedByteIsDataLoss) {
+TEST_F(PayloadStoreTest, AnyFlippedByteOfARecordIsDataLossOfThatRecordAlone) {
   const std::unique_ptr<PayloadStore> store = Open();
   const PayloadRef ref = *Append(*store, "payload");
   const PayloadRef other = *Append(*store, "other");
-  std::fstream file(first_segment_, std::ios::in | std::ios::out | std::ios::binary);
-  file.seekp(10);
-  file.put('X');
-  file.close();
-  const Result<std::string> bytes = store->Read(ref);
-  EXPECT_EQ(bytes.status().code(), StatusCode::kDataLoss);
-  EXPECT_THAT(bytes.status().message(),
-              HasSubstr("00000001.seg: the record at byte 0 is not what was written"));
-  EXPECT_EQ(*store->Read(other), "other");
+  const std::string whole = *ReadFile(first_segment_);
+  for (std::uint64_t at = 0; at < ref.end().offset; ++at) {
+    std::string flipped = whole;
+    flipped[at] = static_cast<char>(flipped[at] ^ 1);
+    std::ofstream(first_segment_, std::ios::binary) << flipped;
+    const Result<std::string> bytes = store->Read(ref);
+    EXPECT_EQ(bytes.status().code(), StatusCode::kDataLoss) << "byte " << at;
+    EXPECT_THAT(bytes.status().message(),
+                HasSubstr("00000001.seg: the record at byte 0 is not what was written"));
+    EXPECT_EQ(*store->Read(other), "other");
+  }
 }
 
-TEST_F(PayloadStoreTest, AFileShorterThanTheLedgerSaysIsDataLoss) {
-  PayloadRef ref;
+TEST_F(PayloadStoreTest, ARecordOfAnotherGroupIsNamed) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  const PayloadRef ref = *Append(*store, "payload", {7, 2});
+  PayloadRef stale = ref;
+  ++stale.check;
+  EXPECT_THAT(store->Read(stale).status().message(),
+              HasSubstr("group 7 under lease 2 stands there"));
+}
+
+TEST_F(PayloadStoreTest, ASegmentThatEndsEarlyIsKeptAndTheStoreGoesOnInTheNextOne) {
+  PayloadRef kept;
+  PayloadRef lost;
   {
     const std::unique_ptr<PayloadStore> store = Open();
-    ref = *Append(*store, "payload");
+    kept = *Append(*store, "kept");
+    lost = *Append(*store, "lost");
   }
-  std::filesystem::resize_file(first_segment_, 9);
-  EXPECT_EQ(PayloadStore::Open(path_, EndOf(ref)).status().code(), StatusCode::kDataLoss);
+  std::filesystem::resize_file(first_segment_, lost.end().offset - 1);
+  const std::string damaged = *ReadFile(first_segment_);
+  for (int start = 0; start < 2; ++start) {
+    const std::unique_ptr<PayloadStore> store = Open(EndOf(lost));
+    const PayloadRef next = *Append(*store, "next");
+    EXPECT_EQ(next.segment, 2);
+    EXPECT_EQ(next.offset, 0);
+    EXPECT_EQ(*store->Read(kept), "kept");
+    EXPECT_THAT(store->Read(lost).status().message(),
+                HasSubstr("the file ends after 35 of its 36"));
+    EXPECT_EQ(*ReadFile(first_segment_), damaged);
+  }
+}
+
+TEST_F(PayloadStoreTest, AFolderWithoutSegmentsIsDataLoss) {
   EXPECT_EQ(PayloadStore::Open(path_, {7, 1}).status().code(), StatusCode::kDataLoss);
+}
+
+// The second fdatasync of a file returns 0 although the first has lost the bytes.
+TEST_F(PayloadStoreTest, AFailedSyncBreaksTheStoreForGood) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  ASSERT_TRUE(Append(*store, "lost").ok());
+  FailNext("payload_sync");
+  EXPECT_EQ(store->Sync().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(store->Sync().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(Append(*store, "more").status().code(), StatusCode::kUnavailable);
+}
+
+TEST_F(PayloadStoreTest, AFailedSyncAtTheEndOfASegmentIsNotForgotten) {
+  for (const char* point : {"payload_sync", "payload_folder_sync"}) {
+    const std::unique_ptr<PayloadStore> store = Open({}, 64);
+    ASSERT_TRUE(Append(*store, std::string(40, 'a')).ok());
+    FailNext(point);
+    EXPECT_EQ(Append(*store, std::string(40, 'b')).status().code(), StatusCode::kUnavailable);
+    EXPECT_EQ(store->Sync().code(), StatusCode::kUnavailable) << point;
+  }
+}
+
+TEST_F(PayloadStoreTest, AWriteThatFailsBreaksTheStoreUnlessTheDiskIsFull) {
+  const std::unique_ptr<PayloadStore> store = Open();
+  FailNext("payload_write");
+  EXPECT_EQ(Append(*store, "lost").status().code(), StatusCode::kUnavailable);
+  EXPECT_EQ(store->Sync().code(), StatusCode::kUnavailable);
 }
 
 TEST_F(PayloadStoreTest, SegmentsAreBoundedAndEndedOnesCanBeDeleted) {
@@ -130,7 +194,7 @@ TEST_F(PayloadStoreTest, ARecordThatDoesNotFitOnTheDiskLeavesTheStoreUsable) {
   setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_EQ(refused.status().code(), StatusCode::kResourceExhausted);
-  EXPECT_EQ(std::filesystem::file_size(first_segment_), 12);
+  EXPECT_EQ(std::filesystem::file_size(first_segment_), 36);
   EXPECT_EQ(*store->Read(*Append(*store, "next")), "next");
   EXPECT_EQ(*store->Read(kept), "kept");
 }

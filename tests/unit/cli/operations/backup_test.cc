@@ -32,7 +32,7 @@ TEST(BackupTest, ARunIsCopiedWhileItsCoordinatorHasItAndRestoredUnderAnotherName
   EXPECT_EQ(audit.payloads, 3);
   const auto ledger = *Ledger::Open(moved + "/ledger.db");
   EXPECT_EQ(*ledger->Load(), *run.ledger().Load());
-  EXPECT_EQ(std::filesystem::file_size(moved + "/payloads/00000002.seg"), 58);
+  EXPECT_EQ(std::filesystem::file_size(moved + "/payloads/00000002.seg"), kPayloadHeaderBytes + 50);
 }
 
 TEST(BackupTest, WhatExistsOrIsDamagedIsRefusedAndLeavesNothing) {

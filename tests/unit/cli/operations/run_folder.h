@@ -21,7 +21,7 @@ class RunFolder {
  public:
   RunFolder() {
     ledger_ = *Ledger::Open(path() + "/ledger.db");
-    const auto payloads = *PayloadStore::Open(path() + "/payloads", {}, 128);
+    const auto payloads = *PayloadStore::Open(path() + "/payloads", {}, 176);
     LedgerChanges changes;
     changes.run.emplace();
     changes.run->run_name = "made";
@@ -95,7 +95,7 @@ class RunFolder {
     row.content_sha256 = Sha256Of(bytes);
     row.completions = {{.outcome = Outcome::kCorrect, .token_digest = std::string(16, 'd')}};
     row.versions = {{1, 0, ""}};
-    row.payload = *payloads.Append(bytes, row.content_sha256);
+    row.payload = *payloads.Append({id, 1}, bytes, row.content_sha256);
     return row;
   }
 
