@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -44,7 +45,8 @@ void ObserveStaleness(const Turn& turn, const Plan& plan) {
 }
 
 // Writes chunks of at most 1 MiB, each after the one before it has left, so that a slow reader
-// holds one payload in memory. Payloads are read on gRPC's threads, not by the loop.
+// holds one payload in memory. Payloads are read on gRPC's threads, not by the loop. A call that
+// finds damaged groups is posted again, to give them up, and ends with kAborted.
 class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGroupsResponse>> {
  public:
   FetchGroupsCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, const PayloadStore& payloads,
@@ -54,12 +56,7 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
   }
 
   std::optional<Status> Apply(Turn& turn, bool) override {
-    auto refs = turn.scheduler.Payloads(
-        request_.learner_epoch(), request_.step(),
-        {request_.group_ids().data(), static_cast<std::size_t>(request_.group_ids_size())});
-    if (!refs.ok()) return CountFenced(turn, refs.status());
-    refs_ = std::move(*refs);
-    return OkStatus();
+    return CountFenced(turn, damaged_.empty() ? Locate(turn) : GiveUp(turn));
   }
 
   void Answer(const Status& status) override { status.ok() ? WriteNext() : FinishCall(status); }
@@ -69,30 +66,76 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
   }
 
  private:
+  Status Locate(Turn& turn) {
+    BUTTRESS_ASSIGN_OR_RETURN(
+        refs_, turn.scheduler.Payloads(request_.learner_epoch(), request_.step(),
+                                       {request_.group_ids().data(),
+                                        static_cast<std::size_t>(request_.group_ids_size())}));
+    return OkStatus();
+  }
+
+  Status GiveUp(Turn& turn) {
+    for (const auto& [index, why] : damaged_) {
+      const std::size_t drops = turn.changes.drops.size();
+      BUTTRESS_RETURN_IF_ERROR(turn.scheduler.GiveUpDamaged(
+          request_.learner_epoch(), request_.step(), IdOf(index), why, turn.changes));
+      if (turn.changes.drops.size() > drops)
+        Log(kError, "a damaged group is given up; another takes its place in the plan",
+            {{"group", IdOf(index)}, {"step", request_.step()}, {"why", why}});
+    }
+    return Aborted(fmt::format(
+        "group {} of step {} is damaged, and another takes its place; ask for the plan again",
+        IdOf(damaged_.begin()->first), request_.step()));
+  }
+
   void WriteNext() {
     if (sent_ == payload_.size()) {
       if (next_group_ == refs_.size()) return FinishCall(OkStatus());
       auto payload = payloads_.Read(refs_[next_group_]);
-      if (!payload.ok()) {
-        return FinishCall(payload.status().Annotate(
-            fmt::format("group {} of step {}", request_.group_ids(static_cast<int>(next_group_)),
-                        request_.step())));
-      }
+      if (IsDamage(payload.status())) return ReportDamage();
+      if (!payload.ok()) return FinishCall(payload.status().Annotate(NameOf(next_group_)));
       payload_ = std::move(*payload);
       sent_ = 0;
       ++next_group_;
     }
     const std::size_t size = std::min(payload_.size() - sent_, kChunkBytes);
-    chunk_.set_group_id(request_.group_ids(static_cast<int>(next_group_ - 1)));
+    chunk_.set_group_id(IdOf(next_group_ - 1));
     chunk_.set_data(payload_.data() + sent_, size);
     sent_ += size;
     chunk_.set_last(sent_ == payload_.size());
     StartWrite(&chunk_);
   }
 
+  // Finds all other damaged groups of the request as well, so that the plan is asked for once.
+  void ReportDamage() {
+    for (std::size_t i = next_group_; i < refs_.size(); ++i) {
+      const Status status = payloads_.Read(refs_[i]).status();
+      if (!IsDamage(status)) continue;
+      damaged_[i] = status.message();
+      const auto evidence = payloads_.KeepEvidence(IdOf(i), refs_[i]);
+      if (!evidence.ok())
+        Log(kWarn, "a damaged record could not be copied",
+            {{"error", evidence.status().message()}});
+    }
+    Post();
+  }
+
+  static bool IsDamage(const Status& status) {
+    return status.code() == StatusCode::kDataLoss || status.code() == StatusCode::kNotFound;
+  }
+
+  std::uint64_t IdOf(std::size_t index) const {
+    return request_.group_ids(static_cast<int>(index));
+  }
+
+  std::string NameOf(std::size_t index) const {
+    return fmt::format("group {} of step {}", IdOf(index), request_.step());
+  }
+
   const PayloadStore& payloads_;
   const v1::FetchGroupsRequest& request_;
   std::vector<PayloadRef> refs_;
+  std::map<std::size_t, std::string> damaged_;  // what is wrong, by index into refs_
   v1::FetchGroupsResponse chunk_;
   std::string payload_;         // of refs_[next_group_ - 1]
   std::size_t next_group_ = 0;  // index into refs_

@@ -11,8 +11,8 @@
 //
 //   learner back: the learner came back from an older checkpoint.
 //   dropped: too old, abandoned, poison, no signal, or the run ended; the slot is freed, the group
-//   is counted, and the reason is kept. An operator may drop any group while no coordinator runs
-//   (`buttress ledger drop`).
+//   is counted, and the reason is kept. A group of a plan is dropped once its payload is found
+//   damaged; an operator may drop any group while no coordinator runs (`buttress ledger drop`).
 //
 //   call          consumes                  produces                waits for       unblocks
 //   Admit         NeedsPrompts() prompts    pending groups          a free slot     Exchange
@@ -45,8 +45,8 @@
 //   (4) No trained group is older than MaxAge(P, S, W) = S + ceil((W - 1) / P) steps
 //       (lib/rl/staleness.h; batch_assembler checks it again).
 //   (5) The plan of a step has exactly P groups and does not change until the step is settled,
-//       across restarts of any process. Only a group that an operator dropped is replaced, before
-//       the step is trained (again).
+//       across restarts of any process. Only a group that was given up as damaged is replaced,
+//       before the step is trained (again).
 //   (6) Versions only rise within a learner epoch. A lease names the oldest version that may sample
 //       the group, in deterministic mode the only one.
 //   (7) The number of micro-batches of a step follows from its plan (the learner keeps this one).
@@ -71,10 +71,11 @@
 // prompts are drawn until there are P, and P ready groups at the head of the line are a plan
 // whatever W is. A dropped group moves all younger ones forward and leaves room for a fresh prompt.
 //
-// Filling a plan. Where an operator dropped a group of a plan, the plan waits for the first groups
+// Filling a plan. Where a damaged group of a plan was dropped, the plan waits for the first groups
 // of the line that are ready, under the rules of any plan. The head of the line may be leased that
 // far whatever the headroom is, as long as there are slots: groups planned for an earlier learner
-// hold none, so there are. The step counts both the dropped groups and those in their places.
+// hold none, and a group that this learner finds damaged gives its slot back, so there are. The
+// step counts both the dropped groups and those in their places.
 //
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
@@ -172,9 +173,16 @@ class Scheduler {
   Result<PlanReply> PlanBatch(std::uint64_t learner_epoch, std::uint64_t step, LedgerChanges& out);
 
   // Returns where the payloads of `group_ids`, all in the plan of `step`, are stored, in the same
-  // order. kNotFound names a group that is not in the plan.
+  // order. kAborted names a group that is not in the plan, mostly because another one has taken its
+  // place: the caller must ask for the plan again.
   Result<std::vector<PayloadRef>> Payloads(std::uint64_t learner_epoch, std::uint64_t step,
                                            std::span<const std::uint64_t> group_ids) const;
+
+  // Gives up a group of the plan of `step`, because its payload is damaged as `why` says: its place
+  // goes to the first groups that are ready. Repeating it changes nothing. kDataLoss if the run is
+  // deterministic or the step is trained.
+  Status GiveUpDamaged(std::uint64_t learner_epoch, std::uint64_t step, std::uint64_t group_id,
+                       const std::string& why, LedgerChanges& out);
 
   // Records that `step` was trained. The last step drops all groups that are not trained. Repeating
   // the last commit changes nothing.

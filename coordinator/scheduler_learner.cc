@@ -167,8 +167,7 @@ std::int64_t Scheduler::Missing(const PlanRow& plan) {
   return std::ranges::count(plan.group_ids, std::uint64_t{0});
 }
 
-// Puts groups in the places of those that an operator dropped; returns false while too few are
-// ready.
+// Puts groups in the places of those that were given up; returns false while too few are ready.
 bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
   PlanRow& plan = plans_.at(step);
   BatchRules rules = rules_;
@@ -246,9 +245,9 @@ Result<std::vector<PayloadRef>> Scheduler::Payloads(
   for (const std::uint64_t id : group_ids) {
     const GroupRow* group = groups_.Find(id);
     if (group == nullptr || group->step != step || step == 0) {
-      return NotFound(
+      return Aborted(
           fmt::format("group {} is not in the plan of step {}, or the step is settled; "
-                      "ask for groups that PlanBatch named",
+                      "ask for the plan again",
                       id, step));
     }
     payloads.push_back(groups_.accepted(id).payload);

@@ -13,7 +13,8 @@
 
 namespace buttress {
 
-// Every call may be repeated: a step has the same plan and the same groups until it is settled.
+// Every call may be repeated: a step has the same plan and the same groups until it is settled, but
+// for groups that are found damaged.
 // Only rank 0 calls Plan and Commit.
 class BatchSource {
  public:
@@ -23,7 +24,8 @@ class BatchSource {
   // ready by then, or if the run has no such step.
   virtual Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) = 0;
 
-  // Returns groups of the step's plan, in the order of `group_ids`.
+  // Returns groups of the step's plan, in the order of `group_ids`. kAborted if other groups take
+  // the places of some of them in the plan: the caller asks for the plan again.
   virtual Result<std::vector<Group>> Fetch(std::int64_t step,
                                            std::span<const std::uint64_t> group_ids) = 0;
 

@@ -29,6 +29,9 @@ constexpr char kStopRequested = 'x';
 // Rank 0 broadcasts at least this often, so that the timeout of the collective detects its death.
 constexpr std::chrono::milliseconds kPlanPoll{500};
 
+// Plans of a step, each with other groups in the places of damaged ones.
+constexpr int kMaxPlans = 10;
+
 // Adds the seconds of its life to `seconds`, whatever the device does meanwhile.
 class Stopwatch {
  public:
@@ -93,16 +96,31 @@ Result<StepState> Trainer::Step(std::int64_t step, const std::function<bool()>& 
 }
 
 Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& state) {
-  BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(stop_requested, state));
+  BUTTRESS_RETURN_IF_ERROR(AgreeOnBatch(stop_requested, state));
   if (state.end != StepEnd::kTrained) return OkStatus();
-  ReturnFreedMemory();
-  BUTTRESS_RETURN_IF_ERROR(Fetch(state));
   BUTTRESS_RETURN_IF_ERROR(SubtractKlFromRewards(state));
   BUTTRESS_RETURN_IF_ERROR(MarkCovarianceTokens(state));
   KeepLogprobs(state);
   BUTTRESS_RETURN_IF_ERROR(MakeUpdates(state));
   BUTTRESS_RETURN_IF_ERROR(SumUp(state));
   return Commit(state);
+}
+
+// Agrees on a plan and fetches its groups. While damaged groups of the plan are replaced, it is
+// asked for again.
+Status Trainer::AgreeOnBatch(const std::function<bool()>& stop_requested, StepState& state) {
+  for (int plans = 0; plans < kMaxPlans; ++plans) {
+    BUTTRESS_RETURN_IF_ERROR(AgreeOnPlan(stop_requested, state));
+    if (state.end != StepEnd::kTrained) return OkStatus();
+    ReturnFreedMemory();
+    BUTTRESS_ASSIGN_OR_RETURN(const bool is_whole, Fetch(state));
+    if (is_whole) return OkStatus();
+    state.groups.clear();
+  }
+  return DataLoss(
+      c10::str("the groups of ", kMaxPlans,
+               " plans of the step could not be read; mend the disk of the coordinator, "
+               "or restore a backup"));
 }
 
 // Returns once every rank has come so far, so that a collective after it takes its own time only.
@@ -157,9 +175,17 @@ Result<std::string> Trainer::AskForPlan(StepState& state) {
   return kPlanFollows + EncodeAssignment(assignment);
 }
 
-Status Trainer::Fetch(StepState& state) {
+// Returns whether every rank has its groups; false if the plan has changed meanwhile.
+Result<bool> Trainer::Fetch(StepState& state) {
   const Stopwatch watch(state.measured.seconds_fetch);
-  return FetchGroups(source_, control_.rank(), state);
+  const Status status = FetchGroups(source_, control_.rank(), state);
+  const bool changed = status.code() == StatusCode::kAborted;
+  if (!status.ok() && !changed) return status;
+  if (changed) Log(kWarn, "the plan has changed", {{"why", status.message()}});
+  std::int64_t changes = changed ? 1 : 0;
+  BUTTRESS_RETURN_IF_ERROR(
+      control_.AllReduceSum({&changes, 1, DType::kInt64})->Wait(timeout_).Annotate("fetch"));
+  return changes == 0;
 }
 
 // reward -= kl_coef * KL(sampling policy || start model), summed over the completion (Ouyang et

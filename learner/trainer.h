@@ -78,9 +78,10 @@ class Trainer {
           Collective& control, Collective& tensors, BatchSource& source);
 
   Status Run(const std::function<bool()>& stop_requested, StepState& state);
+  Status AgreeOnBatch(const std::function<bool()>& stop_requested, StepState& state);
   Status AgreeOnPlan(const std::function<bool()>& stop_requested, StepState& state);
   Status WaitForPeers(StepState& state);
-  Status Fetch(StepState& state);
+  Result<bool> Fetch(StepState& state);
   Status SubtractKlFromRewards(StepState& state);
   Status MarkCovarianceTokens(StepState& state);
   void KeepLogprobs(StepState& state) const;

@@ -6,11 +6,14 @@
 #include <fstream>
 
 #include "lib/ledger/reader.h"
+#include "lib/ledger/segment_file.h"
 #include "tests/support/launched_run.h"
 
 namespace buttress {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 constexpr int kSteps = 12;
@@ -35,8 +38,8 @@ void RunAndKill(LaunchedRun& run, std::int64_t step) {
   run.Wait(10000);
 }
 
-// Returns a group of a plan that no checkpoint contains.
-GroupRecord UnsettledGroup(const std::string& out) {
+// Returns a group, by its position, of a plan that no checkpoint contains.
+GroupRecord UnsettledGroup(const std::string& out, std::uint32_t position) {
   auto reader = LedgerReader::Open(JoinPath(out, "ledger.db"));
   GroupRecord found;
   EXPECT_TRUE((*reader)
@@ -44,7 +47,7 @@ GroupRecord UnsettledGroup(const std::string& out) {
                     const GroupState state = record.group.state;
                     const bool planned =
                         state == GroupState::kBatched || state == GroupState::kTrained;
-                    if (planned && record.group.position == 3) found = record;
+                    if (planned && record.group.position == position) found = record;
                   })
                   .ok());
   return found;
@@ -52,7 +55,7 @@ GroupRecord UnsettledGroup(const std::string& out) {
 
 void FlipLastByte(const std::string& out, const PayloadRef& ref) {
   const auto at = static_cast<std::streamoff>(ref.end().offset - 1);
-  std::fstream file(JoinPath(out, "payloads/00000001.seg"),
+  std::fstream file(SegmentPath(JoinPath(out, "payloads"), ref.segment),
                     std::ios::in | std::ios::out | std::ios::binary);
   file.seekg(at);
   const int byte = file.get();
@@ -60,41 +63,43 @@ void FlipLastByte(const std::string& out, const PayloadRef& ref) {
   file.put(static_cast<char>(byte ^ 1));
 }
 
-TEST(RunFolderTest, ADamagedGroupOfAPlanIsNamedDroppedAndReplacedAndTheRunEnds) {
+// One group is given up by an operator, the other by the coordinator once the learner reads it.
+TEST(RunFolderTest, DamagedGroupsOfAPlanAreReplacedAndTheRunEnds) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(kSteps, {"--no-eval"});
   RunAndKill(run, 7);
-  const GroupRecord group = UnsettledGroup(run.out());
-  ASSERT_TRUE(group.accepted.has_value()) << "no plan is left behind the checkpoint";
-  const std::string id = std::to_string(group.group.group_id);
-  FlipLastByte(run.out(), group.accepted->payload);
+  const GroupRecord dropped = UnsettledGroup(run.out(), 3);
+  const GroupRecord found = UnsettledGroup(run.out(), 5);
+  ASSERT_TRUE(dropped.accepted && found.accepted) << "no plan is left behind the checkpoint";
+  const std::string by_hand = "group " + std::to_string(dropped.group.group_id);
+  const std::string by_itself = "group " + std::to_string(found.group.group_id);
+  FlipLastByte(run.out(), dropped.accepted->payload);
+  FlipLastByte(run.out(), found.accepted->payload);
   std::string text;
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 4) << text;
-  EXPECT_THAT(text, HasSubstr("group " + id + " of step"));
+  EXPECT_THAT(text, AllOf(HasSubstr(by_hand + " of step"), HasSubstr(by_itself + " of step")));
 
-  run.Start();
-  EXPECT_EQ(run.Wait(kRunMs), 4) << run.Text();
-  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/learner.log")),
-              HasSubstr("group " + id + " of step"));
-
+  const std::string id = std::to_string(dropped.group.group_id);
   ASSERT_EQ(Buttress({"ledger", "drop", run.out(), id, "--reason", "a flipped byte"}, &text), 0)
       << text;
   EXPECT_THAT(text, HasSubstr("its record is kept in"));
   EXPECT_EQ(Buttress({"ledger", "drop", run.out(), id, "--reason", "again"}, &text), 2) << text;
-  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("its place is empty"));
 
   run.Start();
   ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
   ExpectStepsInOrder(run, kSteps);
   ExpectAccountsBalance(run, kSteps * 8);
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
+              HasSubstr("a damaged group is given up; another takes its place in the plan"));
   ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("group " + id + " was dropped: a flipped byte; at step"));
-  EXPECT_THAT(text, HasSubstr("took its place"));
+  EXPECT_THAT(text, HasSubstr(by_hand + " was dropped: a flipped byte; at step"));
+  EXPECT_THAT(text, ContainsRegex(by_itself + " was dropped: .*its check fails; at step [0-9]+, "
+                                              "group [0-9]+ took its place"));
   ASSERT_EQ(Buttress({"ledger", "show", run.out(), id}, &text), 0) << text;
   EXPECT_THAT(text, HasSubstr("damaged"));
   ASSERT_EQ(Buttress({"explain", run.out(), "--html", "none"}, &text), 0) << text;
-  EXPECT_THAT(text, HasSubstr("group " + id + " was dropped: a flipped byte"));
+  EXPECT_THAT(text, AllOf(HasSubstr(by_hand + " was dropped: a flipped byte"),
+                          HasSubstr(by_itself + " was dropped: ")));
 }
 
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {

@@ -93,7 +93,8 @@ void RunSimulation::Step() {
   if (event < 64) return PassTime();
   if (event < 68) return RestartCoordinator();
   if (event < 70 || learner_.epoch == 0) return StartLearner();
-  if (event < 78) return Plan(learner_.step + 1 + Below(2));
+  if (event < 72) return FindDamage();
+  if (event < 79) return Plan(learner_.step + 1 + Below(2));
   if (event < 86) return Train();
   if (event < 95) return Announce();
   Checkpoint(true);
@@ -326,6 +327,24 @@ void RunSimulation::DropAGroup() {
   Write(changes);
   scheduler_ = Start();
   StartLearner();
+}
+
+// The learner reads a group of a plan and its payload is damaged; the call may be repeated.
+void RunSimulation::FindDamage() {
+  std::vector<GroupRow> batched;
+  for (const std::uint64_t id : scheduler_.groups().InState(GroupState::kBatched))
+    batched.push_back(*scheduler_.groups().Find(id));
+  if (batched.empty()) return;
+  const GroupRow group = batched[Below(batched.size())];
+  for (int call = 0; call < 2; ++call) {
+    LedgerChanges changes;
+    const Status status =
+        scheduler_.GiveUpDamaged(learner_.epoch, group.step, group.group_id, "simulated", changes);
+    Finish(changes);
+    Expect(status.ok() != options_.deterministic, "a damaged group is given up or stops the run");
+    Expect(changes.empty() == (options_.deterministic || call > 0), "a group is given up once");
+  }
+  if (!options_.deterministic) holes_.insert(group.step);
 }
 
 void RunSimulation::StartLearner() {

@@ -83,6 +83,7 @@ class RunSimulation {
   void PassTime();
   void RestartCoordinator();
   void DropAGroup();
+  void FindDamage();
   void StartLearner();
   void Plan(std::uint64_t step);
   void Train();

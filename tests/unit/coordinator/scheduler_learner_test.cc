@@ -224,7 +224,7 @@ TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {
   const std::vector<std::uint64_t> own = {2, 1};
   const std::vector<std::uint64_t> foreign = {3};
   EXPECT_EQ(rig.scheduler.Payloads(1, 1, own)->size(), 2);
-  EXPECT_EQ(rig.scheduler.Payloads(1, 1, foreign).status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(rig.scheduler.Payloads(1, 1, foreign).status().code(), StatusCode::kAborted);
 }
 
 TEST(SchedulerLearner, TheLastCommitDropsTheOtherGroupsAndTheFinalCheckpointEndsTheRun) {
@@ -350,6 +350,67 @@ TEST(SchedulerLearner, APlanThatLacksAGroupWaitsForAFreshPromptWhateverIsPlanned
   for (std::uint64_t step = 1; step <= 3; ++step) ASSERT_TRUE(rig.Train(step).ok());
   ASSERT_TRUE(rig.Checkpoint(3).ok());
   EXPECT_TRUE(rig.scheduler.finished());
+}
+
+TEST(SchedulerLearner, AGroupThatTheLearnerFindsDamagedIsReplacedInItsPlan) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(1, 2));
+  EXPECT_EQ(rig.scheduler.GetStatus().active_slots, 4);
+  const auto give_up = [&](std::uint64_t id) {
+    const Status status =
+        rig.scheduler.GiveUpDamaged(rig.epoch, 1, id, "a flipped byte", rig.changes);
+    const std::size_t drops = rig.changes.drops.size();
+    rig.Commit();
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    return drops;
+  };
+  EXPECT_EQ(give_up(2), 1);
+  EXPECT_EQ(give_up(2), 0);  // a repeated call
+  EXPECT_EQ(rig.ReasonOf(2), DropReason::kDamaged);
+  EXPECT_EQ(rig.scheduler.GetStatus().active_slots, 3);
+  EXPECT_EQ(rig.Train(1).code(), StatusCode::kFailedPrecondition);
+  EXPECT_EQ(rig.scheduler.Payloads(rig.epoch, 1, std::vector<std::uint64_t>{2}).status().code(),
+            StatusCode::kAborted);
+  rig.scheduler = rig.Restore();
+  const Plan plan = *rig.Plan(1)->plan;
+  EXPECT_THAT(plan.group_ids, ElementsAre(1, 3));
+  EXPECT_EQ(plan.collapse.step.groups, 3);
+  EXPECT_EQ(give_up(3), 1);  // the one in its place is damaged as well
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(1, 4));
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse.groups, 4) << "each counts once";
+  ASSERT_TRUE(rig.Train(1).ok());
+  EXPECT_EQ(rig.scheduler.GiveUpDamaged(rig.epoch, 1, 1, "a flipped byte", rig.changes).code(),
+            StatusCode::kDataLoss)
+      << "its step is trained";
+}
+
+// All slots are held by planned groups and no group is ready.
+TEST(SchedulerLearner, APlanWithoutReadyGroupsWaitsForAFreshPromptInThePlaceOfADamagedOne) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(1, 2));
+  EXPECT_THAT(rig.PlannedIds(2), ElementsAre(3, 4));
+  ASSERT_TRUE(rig.scheduler.GiveUpDamaged(rig.epoch, 1, 1, "why", rig.changes).ok());
+  rig.Commit();
+  EXPECT_THAT(rig.PlannedIds(1), IsEmpty());
+  const auto leases = rig.LeaseAll();
+  ASSERT_EQ(leases.size(), 1);
+  rig.Submit(leases.begin()->second);
+  EXPECT_THAT(rig.PlannedIds(1), ElementsAre(5, 2));
+  EXPECT_THAT(rig.PlannedIds(2), ElementsAre(3, 4));
+}
+
+TEST(SchedulerLearner, ADamagedGroupStopsADeterministicRun) {
+  SchedulerOptions options = SmallRun();
+  options.deterministic = true;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
+  ASSERT_TRUE(rig.Plan(1)->plan.has_value());
+  const Status status = rig.scheduler.GiveUpDamaged(rig.epoch, 1, 1, "a flipped byte", rig.changes);
+  EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(status.message(), HasSubstr("a flipped byte; run.deterministic is set"));
+  EXPECT_TRUE(rig.changes.empty());
 }
 
 TEST(SchedulerLearner, ACheckpointThatContainsADroppedGroupIsRefused) {

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -703,6 +704,37 @@ TEST_F(ServiceTest, APayloadWithoutALedgerRowIsCutOffAndItsGroupIsAcceptedAgain)
   const auto groups = Fetch(plan->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   for (std::size_t i = 0; i < leases.size(); ++i) EXPECT_EQ((*groups)[i], Sample(leases[i]));
+}
+
+TEST_F(ServiceTest, DamagedGroupsOfAPlanAreReplacedOnceTheyAreRead) {
+  Begin();
+  FillBatch();
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  {
+    std::fstream file(JoinPath(config_.local.out, "payloads/00000001.seg"),
+                      std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(kPayloadHeaderBytes);
+    file.put('!');
+  }
+  const Status fetched = Fetch(plan->plan()).status();
+  EXPECT_EQ(fetched.code(), StatusCode::kAborted) << fetched.ToString();
+  EXPECT_EQ(GroupsByState().at("dropped"), 1U);
+  EXPECT_THAT(metrics_->Expose(),
+              HasSubstr("buttress_coordinator_groups_dropped_total{reason=\"damaged\"} 1"));
+  EXPECT_EQ(Fetch(plan->plan()).status().code(), StatusCode::kAborted) << "the plan has changed";
+  Restart();
+  ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
+  FillBatch();
+  const auto mended = Plan(1);
+  ASSERT_TRUE(mended.ok()) << mended.status().ToString();
+  EXPECT_EQ(mended->plan().group_ids(1), plan->plan().group_ids(1));
+  EXPECT_NE(mended->plan().group_ids(0), plan->plan().group_ids(0));
+  EXPECT_TRUE(Fetch(mended->plan()).ok());
+  EXPECT_TRUE(Commit(1).ok());
+  const std::string id = std::to_string(plan->plan().group_ids(0));
+  EXPECT_TRUE(std::filesystem::exists(
+      JoinPath(config_.local.out, "damaged/group-" + id + "-segment-1-byte-0.record")));
 }
 
 TEST_F(ServiceTest, MetricsAfterARestartEqualARecountFromTheLedger) {

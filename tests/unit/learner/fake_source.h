@@ -59,6 +59,7 @@ class FakeSource : public BatchSource {
       --waits_left;
       return reply;
     }
+    ++plans;
     reply.finished = finished;
     if (finished) return reply;
     reply.plan.emplace();
@@ -70,6 +71,10 @@ class FakeSource : public BatchSource {
 
   Result<std::vector<Group>> Fetch(std::int64_t step,
                                    std::span<const std::uint64_t> group_ids) override {
+    if (damaged_plans > 0) {
+      --damaged_plans;
+      return Aborted("another group takes its place");
+    }
     std::vector<Group> groups;
     for (const std::uint64_t id : group_ids)
       groups.push_back(MakeGroup(step, static_cast<std::int64_t>(id - FirstId(step))));
@@ -83,6 +88,8 @@ class FakeSource : public BatchSource {
   }
 
   int waits_left = 0;
+  int damaged_plans = 0;  // whose groups cannot be fetched
+  int plans = 0;
   bool finished = false;
   bool all_constant = false;
   std::int64_t cut_completion = -1;  // of every group, at the token limit

@@ -61,6 +61,19 @@ class TrainerTest : public testing::Test {
   std::string bad_batch;
 };
 
+TEST_F(TrainerTest, APlanWithDamagedGroupsIsAskedForAgainButNotForEver) {
+  Make();
+  source.damaged_plans = 2;
+  const StepState report = Step(1);
+  EXPECT_EQ(report.end, StepEnd::kTrained);
+  EXPECT_EQ(source.plans, 3);
+  EXPECT_EQ(report.summary.groups, 6);
+  EXPECT_EQ(report.groups.size(), 6);
+  source.damaged_plans = 100;
+  EXPECT_EQ(trainer->Step(2, Never).status().code(), StatusCode::kDataLoss);
+  EXPECT_EQ(source.committed, std::vector<std::int64_t>{1});
+}
+
 TEST_F(TrainerTest, AStepMovesTheWeightsAndCommits) {
   Make();
   const auto before = Parameters();
