@@ -123,12 +123,12 @@ Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
     const nlohmann::ordered_json row = {{"run", run->run_name},
                                         {"state", state},
                                         {"step", run->committed_step},
-                                        {"checkpoint_step", run->settled_step}};
+                                        {"checkpoint_step", run->checkpoint_step}};
     fmt::print("{}\n", row.dump());
     return OkStatus();
   }
   fmt::print("{}: {}, step {}, checkpoint of step {}\n", run->run_name, state, run->committed_step,
-             run->settled_step);
+             run->checkpoint_step);
   if (!run->finished)
     fmt::print("no coordinator answers; `buttress launch` resumes the run ({})\n", why.message());
   return OkStatus();

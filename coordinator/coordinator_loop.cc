@@ -247,7 +247,7 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
   const bool stopped = parts_.scheduler.stop_phase() == StopPhase::kDone;
   if (stopped && !stopped_) {
     Log(kInfo, "the run is stopped",
-        {{"checkpoint", parts_.scheduler.run().settled_step},
+        {{"checkpoint", parts_.scheduler.run().checkpoint_step},
          {"why", parts_.scheduler.end_reason()}});
   }
   if (stopped != stopped_) parts_.metrics.run_stopped.Set(stopped ? 1 : 0);

@@ -156,6 +156,9 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
                       request->config_sha256(), turn.terms.config_sha256));
     }
     BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
+    if (const std::uint64_t newest = turn.scheduler.run().checkpoint_step; checkpoint.step < newest)
+      Log(kWarn, "the learner goes back behind the newest checkpoint",
+          {{"from", checkpoint.step}, {"newest", newest}});
     const std::string secret = MakeSecret();
     BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
                               turn.scheduler.RegisterLearner(checkpoint, request->world_size(),

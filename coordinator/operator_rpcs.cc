@@ -67,7 +67,7 @@ grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerC
     response->set_run_state(RunStateOf(turn));
     response->set_step(status.committed_step);
     response->set_total_steps(status.total_steps);
-    response->set_checkpoint_step(status.settled_step);
+    response->set_checkpoint_step(status.checkpoint_step);
     response->set_end_reason(turn.scheduler.end_reason());
     if (status.announced) *response->mutable_version() = ToProto(*status.announced);
     FillGroups(status, *response);
@@ -113,7 +113,7 @@ grpc::ServerUnaryReactor* CoordinatorService::StopRun(grpc::CallbackServerContex
     const SchedulerStatus status = turn.scheduler.GetStatus();
     response->set_run_state(RunStateOf(turn));
     response->set_step(status.committed_step);
-    response->set_checkpoint_step(status.settled_step);
+    response->set_checkpoint_step(status.checkpoint_step);
     if (response->run_state() != v1::RUN_STATE_STOPPING || last || turn.draining) return OkStatus();
     return std::nullopt;
   };

@@ -170,7 +170,11 @@ std::vector<MetricFamily> RunCollector::Collect() const {
                       {number(status_.planned_step)}));
   out.push_back(Gauge("buttress_coordinator_committed_step", "Last step that was trained.",
                       {number(status_.committed_step)}));
-  out.push_back(Gauge("buttress_coordinator_settled_step", "Last step behind a durable checkpoint.",
+  out.push_back(Gauge("buttress_coordinator_checkpoint_step",
+                      "Last step behind a durable checkpoint.", {number(status_.checkpoint_step)}));
+  out.push_back(Gauge("buttress_coordinator_settled_step",
+                      "Last step whose groups are not needed again: a durable checkpoint after it "
+                      "has another one before it, or the run is over.",
                       {number(status_.settled_step)}));
   out.push_back(Gauge("buttress_coordinator_policy_version",
                       "Step of the newest announced weights.",

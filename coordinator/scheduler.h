@@ -10,6 +10,9 @@
 //   pending, leased, ready, batched ─────────┴──► dropped                       settled
 //
 //   learner back: the learner came back from an older checkpoint.
+//   settled: behind the durable checkpoint before the newest one, or behind the last of the run. A
+//   learner whose newest checkpoint is damaged goes back to the one before, and trains the same
+//   plans again.
 //   dropped: too old, abandoned, poison, no signal, or the run ended; the slot is freed, the group
 //   is counted, and the reason is kept. A group of a plan is dropped once its payload is found
 //   damaged; an operator may drop any group while no coordinator runs (`buttress ledger drop`).
@@ -192,7 +195,8 @@ class Scheduler {
   // version older than the newest changes nothing.
   Status Announce(std::uint64_t learner_epoch, const PublishedWeights& weights, LedgerChanges& out);
 
-  // Records that a checkpoint of `step` is durable, and settles everything trained up to it.
+  // Records that a checkpoint of `step` is durable, and settles everything trained up to the
+  // checkpoint before it; at the last step, everything.
   Status Checkpointed(std::uint64_t learner_epoch, std::uint64_t step, const std::string& digest,
                       LedgerChanges& out);
 
@@ -296,6 +300,7 @@ class Scheduler {
   bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
   void Abandon(LedgerChanges& out);
   void EndRun(LedgerChanges& out);
+  void MoveCheckpoint(std::uint64_t step, LedgerChanges& out);
   void Settle(std::uint64_t step, LedgerChanges& out);
 
   SchedulerOptions options_;

@@ -35,14 +35,17 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
   const std::string named =
       fmt::format("the learner starts from checkpoint {} (epoch:step), but ", ToString(checkpoint));
   if (checkpoint.step < run_.settled_step) {
-    return FailedPrecondition(fmt::format(
-        "{}step {} is settled and its groups may be deleted; start from the newest checkpoint",
-        named, run_.settled_step));
+    return DataLoss(fmt::format(
+        "{}step {} is settled and its groups may be deleted; put the checkpoint of step {} or {} "
+        "back from a copy, or restore a backup",
+        named, run_.settled_step, run_.checkpoint_step, run_.settled_step));
   }
   if (checkpoint.step > run_.committed_step || checkpoint.learner_epoch > run_.learner_epoch) {
-    return FailedPrecondition(fmt::format(
-        "{}the ledger has committed no more than step {} in epoch {}; start from a checkpoint of "
-        "this run, or give the run a new folder",
+    return DataLoss(fmt::format(
+        "{}the ledger has committed no more than step {} in epoch {}: ledger.db is older than the "
+        "checkpoint, or of another run; put back the ledger and the payloads that were copied with "
+        "the checkpoint or later, move the newer checkpoints out of the folder, or give the run a "
+        "new folder",
         named, run_.committed_step, run_.learner_epoch));
   }
   if (lineage_.Abandoned(checkpoint)) {
@@ -73,9 +76,10 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   out.learners.push_back(
       {run_.learner_epoch, checkpoint.step, checkpoint.digest, world_size, secret_sha256});
 
-  Settle(checkpoint.step, out);
+  MoveCheckpoint(checkpoint.step, out);
   for (const GroupState state : {GroupState::kBatched, GroupState::kTrained}) {
     for (const std::uint64_t id : groups_.InState(state)) {
+      if (groups_.Find(id)->step <= checkpoint.step) continue;
       if (state == GroupState::kBatched && !groups_.Find(id)->holds_slot) continue;
       groups_.Move(id, GroupState::kBatched, out,
                    [](GroupRow& group) { group.holds_slot = false; });
@@ -314,15 +318,24 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
 Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
                                const std::string& digest, LedgerChanges& out) {
   BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
-  if (step > run_.committed_step) {
+  if (step > run_.committed_step || step < run_.checkpoint_step) {
     return FailedPrecondition(
-        fmt::format("checkpoint of step {} is impossible: the last committed step is {}", step,
-                    run_.committed_step));
+        fmt::format("checkpoint of step {} is impossible: the last committed step is {}, the last "
+                    "checkpoint of step {}",
+                    step, run_.committed_step, run_.checkpoint_step));
   }
   out.checkpoints.push_back({learner_epoch, step, digest});
-  Settle(step, out);
+  MoveCheckpoint(step, out);
   out.run = run_;
   return OkStatus();
+}
+
+// Settles what the checkpoint before that of `step` holds. Whoever goes back to an older checkpoint
+// settles nothing.
+void Scheduler::MoveCheckpoint(std::uint64_t step, LedgerChanges& out) {
+  if (step > run_.checkpoint_step) Settle(run_.checkpoint_step, out);
+  if (step == options_.steps) Settle(step, out);
+  run_.checkpoint_step = step;
 }
 
 std::uint64_t Scheduler::FirstNeededSegment() const {

@@ -56,8 +56,8 @@ void Scheduler::EndEarly(std::string why) {
 
 StopPhase Scheduler::stop_phase() const {
   if (!stop_requested_) return StopPhase::kNone;
-  return learner_knows_stop_ && run_.settled_step == run_.committed_step ? StopPhase::kDone
-                                                                         : StopPhase::kRequested;
+  return learner_knows_stop_ && run_.checkpoint_step == run_.committed_step ? StopPhase::kDone
+                                                                            : StopPhase::kRequested;
 }
 
 }  // namespace buttress

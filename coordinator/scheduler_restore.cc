@@ -120,6 +120,7 @@ SchedulerStatus Scheduler::GetStatus() const {
   status.total_steps = options_.steps;
   status.planned_step = run_.planned_step;
   status.committed_step = run_.committed_step;
+  status.checkpoint_step = run_.checkpoint_step;
   status.settled_step = run_.settled_step;
   status.learner_epoch = run_.learner_epoch;
   status.coordinator_epoch = run_.coordinator_epoch;

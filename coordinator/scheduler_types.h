@@ -145,6 +145,7 @@ struct SchedulerStatus {
   std::uint64_t total_steps = 0;
   std::uint64_t planned_step = 0;
   std::uint64_t committed_step = 0;
+  std::uint64_t checkpoint_step = 0;
   std::uint64_t settled_step = 0;
   std::uint64_t learner_epoch = 0;
   std::uint64_t coordinator_epoch = 0;

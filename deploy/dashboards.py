@@ -45,7 +45,7 @@ DASHBOARDS = {
         [("Step", "none", [("of", last(C + "total_steps")),
                            ("trained", last(C + "committed_step")),
                            ("planned", last(C + "planned_step")),
-                           ("settled", last(C + "settled_step"))]),
+                           ("checkpoint", last(C + "checkpoint_step"))]),
          ("Reward", "none", learner("reward_mean", "accuracy_ratio")),
          ("Collapse rate", "percentunit", learner("acr_ratio"))],
         [("Entropy", "none", learner("entropy_nats")),

@@ -222,19 +222,32 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   return state;
 }
 
-Result<std::optional<CheckpointState>> CheckpointStore::Load(const NamedTensors& parameters,
-                                                             AdamW& optimizer) {
-  const auto steps = CheckpointSteps(folder_);
-  for (const std::int64_t step : steps) {
+std::optional<CheckpointState> CheckpointStore::Load(const NamedTensors& parameters,
+                                                     AdamW& optimizer) {
+  for (const std::int64_t step : CheckpointSteps(folder_)) {
     auto state = LoadOne(CheckpointFolderOf(folder_, step), parameters, optimizer);
-    if (state.ok() && state->step == step) return std::optional<CheckpointState>(*std::move(state));
+    if (state.ok() && state->step == step) return *std::move(state);
     Log(kWarn, "incomplete checkpoint skipped",
         {{"folder", CheckpointFolderOf(folder_, step)},
          {"why", state.ok() ? "its step differs from its name" : state.status().message()}});
   }
-  if (steps.empty()) return std::optional<CheckpointState>();
-  return DataLoss("no checkpoint in " + folder_ +
-                  " is complete; restore one, or start over in another local.out");
+  return std::nullopt;
+}
+
+Status CheckpointStore::PutAsideAfter(std::int64_t step) {
+  bool any = false;
+  for (const std::int64_t newer : CheckpointSteps(folder_)) {
+    if (newer <= step) break;
+    any = true;
+    const std::string aside = JoinPath(folder_, "damaged-step-" + std::to_string(newer));
+    std::error_code error;
+    std::filesystem::remove_all(aside, error);
+    if (!error) std::filesystem::rename(CheckpointFolderOf(folder_, newer), aside, error);
+    if (error)
+      return Unavailable("cannot rename a checkpoint to " + aside + ": " + error.message());
+    Log(kWarn, "a checkpoint that could not be loaded is put aside", {{"folder", aside}});
+  }
+  return any ? SyncFolder(folder_) : OkStatus();
 }
 
 }  // namespace buttress

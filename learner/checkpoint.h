@@ -50,9 +50,13 @@ class CheckpointStore {
                                const AdamW& optimizer);
 
   // Loads the newest complete checkpoint into `parameters` and `optimizer`; logs a warning for each
-  // incomplete one that it skips. Returns nullopt if there is none, kDataLoss if all of them are
-  // incomplete.
-  Result<std::optional<CheckpointState>> Load(const NamedTensors& parameters, AdamW& optimizer);
+  // incomplete one that it skips. Returns nullopt if there is none.
+  std::optional<CheckpointState> Load(const NamedTensors& parameters, AdamW& optimizer);
+
+  // Renames the checkpoints after `step` to damaged-step-<N>: a learner that has started from
+  // `step` trains these steps again, so no later one may start from them. Replaces what was put
+  // aside under such a name before.
+  Status PutAsideAfter(std::int64_t step);
 
  private:
   const std::string folder_;

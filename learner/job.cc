@@ -110,6 +110,7 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
                              " next, but the checkpoint is of step ", state.step));
   }
   state.learner_epoch = start.learner_epoch;
+  BUTTRESS_RETURN_IF_ERROR(checkpoints_.PutAsideAfter(state.step));
   BUTTRESS_RETURN_IF_ERROR(TruncateSteps(StepsPath(config_), state.step));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
                             ReadSteps(StepsPath(config_)));
@@ -119,8 +120,7 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
 
 Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   const double started = MonotonicSeconds();
-  BUTTRESS_ASSIGN_OR_RETURN(const auto loaded,
-                            checkpoints_.Load(model_.parameters(), trainer_.optimizer()));
+  const auto loaded = checkpoints_.Load(model_.parameters(), trainer_.optimizer());
   if (!loaded) return OkStatus();
   if (loaded->config_sha256 != config_sha256_) {
     return InvalidArgument(c10::str("the checkpoint of step ", loaded->step, " in ",

@@ -70,7 +70,7 @@ class Copier {
       std::error_code ignored;
       if (fs::exists(JoinPath(folder_, name), ignored)) BUTTRESS_RETURN_IF_ERROR(Add(name));
     }
-    return BackupSummary{run_.run_name, run_.committed_step, run_.settled_step,
+    return BackupSummary{run_.run_name, run_.committed_step, run_.checkpoint_step,
                          static_cast<std::int64_t>(files_.size()), bytes_};
   }
 
@@ -78,7 +78,7 @@ class Copier {
     nlohmann::ordered_json json = {{"format", kBackupFormat},
                                    {"run", run_.run_name},
                                    {"committed_step", run_.committed_step},
-                                   {"settled_step", run_.settled_step}};
+                                   {"checkpoint_step", run_.checkpoint_step}};
     for (const auto& [name, file] : files_) {
       json["files"].push_back(
           {{"name", name}, {"bytes", file.bytes}, {"sha256", ToHex(file.sha256)}});
@@ -125,10 +125,10 @@ class Copier {
     return OkStatus();
   }
 
-  // The checkpoint of the last settled step exists until two newer ones are complete.
+  // The newest checkpoint exists until two newer ones are complete.
   Status CopyCheckpoint() {
-    if (run_.settled_step == 0) return OkStatus();
-    const std::string name = "checkpoint/step-" + std::to_string(run_.settled_step);
+    if (run_.checkpoint_step == 0) return OkStatus();
+    const std::string name = "checkpoint/step-" + std::to_string(run_.checkpoint_step);
     std::vector<std::string> names;
     std::error_code error;
     for (const auto& entry : fs::directory_iterator(JoinPath(folder_, name), error))
@@ -202,7 +202,7 @@ Result<BackupList> ReadList(const std::string& backup) {
   try {
     const auto json = nlohmann::json::parse(text);
     if (json.at("format") != kBackupFormat) return InvalidArgument(path + " has another format");
-    list.summary = {json.at("run"), json.at("committed_step"), json.at("settled_step"), 0, 0};
+    list.summary = {json.at("run"), json.at("committed_step"), json.at("checkpoint_step"), 0, 0};
     for (const auto& file : json.at("files")) {
       list.files.push_back({file.at("name"), file.at("bytes"), file.at("sha256")});
       if (!IsInside(list.files.back().name))

@@ -14,8 +14,8 @@ namespace buttress {
 
 struct BackupSummary {
   std::string run_name;
-  std::uint64_t committed_step = 0;  // of the ledger
-  std::uint64_t settled_step = 0;    // of the checkpoint; 0: no checkpoint yet
+  std::uint64_t committed_step = 0;   // of the ledger
+  std::uint64_t checkpoint_step = 0;  // 0: no checkpoint yet
   std::int64_t files = 0;
   std::int64_t bytes = 0;
 };

@@ -22,14 +22,14 @@ void Print(const CopyFlags& flags, const BackupSummary& summary, const std::stri
   if (flags.json) {
     const nlohmann::ordered_json json = {{"run", summary.run_name},
                                          {"committed_step", summary.committed_step},
-                                         {"settled_step", summary.settled_step},
+                                         {"checkpoint_step", summary.checkpoint_step},
                                          {"files", summary.files},
                                          {"bytes", summary.bytes}};
     fmt::print("{}\n", json.dump());
     return;
   }
   fmt::print("{}: run {}, trained to step {}, checkpoint of step {}; {} files, {} bytes\n{}\n",
-             flags.to, summary.run_name, summary.committed_step, summary.settled_step,
+             flags.to, summary.run_name, summary.committed_step, summary.checkpoint_step,
              summary.files, summary.bytes, next);
 }
 

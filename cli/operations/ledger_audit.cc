@@ -39,6 +39,7 @@ std::string AuditJson(const RunAudit& audit) {
   if (audit.run) {
     json["planned_step"] = audit.run->planned_step;
     json["committed_step"] = audit.run->committed_step;
+    json["checkpoint_step"] = audit.run->checkpoint_step;
     json["settled_step"] = audit.run->settled_step;
     json["finished"] = audit.run->finished;
   }

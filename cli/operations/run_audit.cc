@@ -71,6 +71,9 @@ Status ReportPayloads(const std::string& ledger, const std::vector<BadPayload>& 
   for (const BadPayload& payload : bad) {
     const GroupRow& group = rows[payload.group_id];
     const bool ended = HasEnded(group);
+    // A group that the newest checkpoint holds.
+    const bool trained =
+        group.state == GroupState::kTrained && group.step <= audit.run->checkpoint_step;
     if (ended && payload.why.code() == StatusCode::kNotFound) {
       ++audit.deleted;
       continue;
@@ -80,10 +83,12 @@ Status ReportPayloads(const std::string& ledger, const std::vector<BadPayload>& 
         {"payload",
          fmt::format("group {}{} is {}: {}{}", group.group_id, step, GroupStateName(group.state),
                      payload.why.message(),
-                     ended ? "; training needs it no more"
-                           : "; put the file back from a copy, or another group takes its place"),
+                     ended     ? "; training needs it no more"
+                     : trained ? "; only a learner that loses its newest checkpoint needs it"
+                               : "; put the file back from a copy, or another group takes its "
+                                 "place"),
          {payload.group_id},
-         ended});
+         ended || trained});
   }
   return OkStatus();
 }
@@ -112,8 +117,8 @@ void FindCheckpoint(const std::string& folder, RunAudit& audit) {
     }
     if (!vanished) break;
   }
-  const bool accounted = audit.checkpoint && static_cast<std::uint64_t>(audit.checkpoint->step) >=
-                                                 audit.run->settled_step;
+  const std::int64_t start = audit.checkpoint ? audit.checkpoint->step : 0;
+  const bool accounted = static_cast<std::uint64_t>(start) >= audit.run->settled_step;
   for (const std::string& what : damaged) AddCheckpointFinding(what, accounted, audit);
 }
 

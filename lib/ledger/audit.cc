@@ -242,10 +242,14 @@ Status CheckLineage(LedgerReader& reader, Walk& walk) {
   if (commit != commits.end())
     walk.Add("lineage", fmt::format("step {} was committed by learner {}, which never started",
                                     commit->step, commit->learner_epoch));
-  if (committed != walk.run.committed_step || walk.run.settled_step > committed)
-    walk.Add("lineage", fmt::format("the last commit is of step {}; the run names step {}, and "
-                                    "step {} as settled",
-                                    committed, walk.run.committed_step, walk.run.settled_step));
+  const RunRow& run = walk.run;
+  const bool in_order =
+      run.settled_step <= run.checkpoint_step && run.checkpoint_step <= run.committed_step;
+  if (committed != run.committed_step || !in_order)
+    walk.Add("lineage",
+             fmt::format("the last commit is of step {}; the run names step {}, a checkpoint of "
+                         "step {}, and step {} as settled",
+                         committed, run.committed_step, run.checkpoint_step, run.settled_step));
   return OkStatus();
 }
 

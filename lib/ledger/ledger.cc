@@ -71,7 +71,7 @@ struct Ledger::Statements {
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
-        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&group, R"sql(
            INSERT INTO groups
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -194,8 +194,9 @@ struct Ledger::Statements {
       const RunRow& r = *changes.run;
       BUTTRESS_RETURN_IF_ERROR(run->Run(
           r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
-          r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step, r.settled_step,
-          r.acr_ema, r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
+          r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step,
+          r.settled_step, r.acr_ema, r.finished,
+          r.greso ? std::optional(r.greso->easy) : std::nullopt,
           r.greso ? std::optional(r.greso->hard) : std::nullopt, r.dataset.rows, r.dataset.sha256));
     }
     for (const GroupRow& row : changes.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));

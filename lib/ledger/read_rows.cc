@@ -184,8 +184,9 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
       "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, "
-      "cursor_index, learner_epoch, planned_step, committed_step, settled_step, acr_ema, "
-      "finished, greso_easy, greso_hard, dataset_rows, dataset_sha256 FROM run";
+      "cursor_index, learner_epoch, planned_step, committed_step, checkpoint_step, "
+      "settled_step, acr_ema, finished, greso_easy, greso_hard, dataset_rows, dataset_sha256 "
+      "FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
     run->run_name = row.Text(0);
@@ -196,11 +197,12 @@ Result<std::optional<RunRow>> ReadRun(Database& database) {
     run->learner_epoch = row.Unsigned(6);
     run->planned_step = row.Unsigned(7);
     run->committed_step = row.Unsigned(8);
-    run->settled_step = row.Unsigned(9);
-    if (!row.Null(10)) run->acr_ema = row.Double(10);
-    run->finished = row.Int(11) != 0;
-    if (!row.Null(12) && !row.Null(13)) run->greso = GresoBases{row.Double(12), row.Double(13)};
-    run->dataset = {row.Unsigned(14), row.Text(15)};
+    run->checkpoint_step = row.Unsigned(9);
+    run->settled_step = row.Unsigned(10);
+    if (!row.Null(11)) run->acr_ema = row.Double(11);
+    run->finished = row.Int(12) != 0;
+    if (!row.Null(13) && !row.Null(14)) run->greso = GresoBases{row.Double(13), row.Double(14)};
+    run->dataset = {row.Unsigned(15), row.Text(16)};
     return OkStatus();
   }));
   return run;

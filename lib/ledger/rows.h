@@ -280,12 +280,13 @@ struct RunRow {
   std::uint64_t next_group_id = 1;
   PromptCursor cursor;
   std::uint64_t learner_epoch = 0;
-  std::uint64_t planned_step = 0;    // last step with a plan
-  std::uint64_t committed_step = 0;  // last step trained in the present lineage
-  std::uint64_t settled_step = 0;    // last step behind a durable checkpoint
-  std::optional<double> acr_ema;     // over the planned steps; nullopt before the first
-  std::optional<GresoBases> greso;   // adapted by the planned steps; nullopt before the first
-  bool finished = false;             // the last step is settled
+  std::uint64_t planned_step = 0;     // last step with a plan
+  std::uint64_t committed_step = 0;   // last step trained in the present lineage
+  std::uint64_t checkpoint_step = 0;  // last step behind a durable checkpoint
+  std::uint64_t settled_step = 0;     // last step behind the durable checkpoint before that one
+  std::optional<double> acr_ema;      // over the planned steps; nullopt before the first
+  std::optional<GresoBases> greso;    // adapted by the planned steps; nullopt before the first
+  bool finished = false;              // the last step is settled
 
   bool operator==(const RunRow&) const = default;
 };

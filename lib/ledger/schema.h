@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 8;
+inline constexpr int kLedgerVersion = 9;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -24,6 +24,7 @@ CREATE TABLE run (
   learner_epoch      INTEGER NOT NULL,
   planned_step       INTEGER NOT NULL,
   committed_step     INTEGER NOT NULL,
+  checkpoint_step    INTEGER NOT NULL,
   settled_step       INTEGER NOT NULL,
   acr_ema            REAL,
   finished           INTEGER NOT NULL,

@@ -2,6 +2,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 
@@ -16,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-constexpr int kSteps = 12;
+constexpr int kSteps = 40;  // far more than are taken before a run is killed
 constexpr std::int64_t kRunMs = 120000;
 
 // Runs `buttress` with these arguments; the output is in `text`.
@@ -100,6 +102,39 @@ TEST(RunFolderTest, DamagedGroupsOfAPlanAreReplacedAndTheRunEnds) {
   ASSERT_EQ(Buttress({"explain", run.out(), "--html", "none"}, &text), 0) << text;
   EXPECT_THAT(text, AllOf(HasSubstr(by_hand + " was dropped: a flipped byte"),
                           HasSubstr(by_itself + " was dropped: ")));
+}
+
+// Returns the name of the newest checkpoint's folder.
+std::string NewestCheckpoint(const LaunchedRun& run) {
+  int newest = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run.out() + "/checkpoint")) {
+    const std::string name = entry.path().filename().string();
+    if (int step = 0; std::sscanf(name.c_str(), "step-%d", &step) == 1)
+      newest = std::max(newest, step);
+  }
+  return "step-" + std::to_string(newest);
+}
+
+// The run goes on from the checkpoint before it, with the same plans.
+TEST(RunFolderTest, ADamagedCheckpointCostsTheStepsAfterTheOneBefore) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(kSteps, {"--no-eval"});
+  RunAndKill(run, 11);
+  const std::string newest = NewestCheckpoint(run);
+  std::filesystem::resize_file(JoinPath(run.out(), "checkpoint/" + newest + "/model.safetensors"),
+                               100);
+  std::string text;
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
+  EXPECT_THAT(text, AllOf(HasSubstr("checkpoint"), HasSubstr(newest)));
+
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "logs/coordinator.log")),
+              HasSubstr("the learner goes back behind the newest checkpoint"));
+  EXPECT_TRUE(std::filesystem::exists(JoinPath(run.out(), "checkpoint/damaged-" + newest)));
+  ExpectStepsInOrder(run, kSteps);
+  ExpectAccountsBalance(run, kSteps * 8);
+  ASSERT_EQ(Buttress({"ledger", "audit", run.out()}, &text), 0) << text;
 }
 
 TEST(RunFolderTest, ABackupOfALiveRunGoesOnInAnotherFolderAndNothingIsTrainedTwice) {

@@ -138,15 +138,46 @@ TEST(SchedulerLearner, AnOlderAnnouncementChangesNothingAndAnotherDigestIsRefuse
             StatusCode::kFailedPrecondition);
 }
 
-TEST(SchedulerLearner, ACheckpointSettlesItsGroups) {
+TEST(SchedulerLearner, ACheckpointSettlesTheGroupsOfTheOneBeforeIt) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   EXPECT_EQ(rig.Checkpoint(2).code(), StatusCode::kFailedPrecondition);
   EXPECT_TRUE(rig.Checkpoint(1).ok());
   EXPECT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_EQ(rig.StateOf(1), kTrained);
+  rig.RunStep(2);
+  EXPECT_TRUE(rig.Checkpoint(2).ok());
+  EXPECT_TRUE(rig.Checkpoint(2).ok());
+  EXPECT_EQ(rig.Checkpoint(1).code(), StatusCode::kFailedPrecondition);
   EXPECT_EQ(rig.StateOf(1), kSettled);
-  EXPECT_EQ(rig.StateOf(3), kReady);
+  EXPECT_EQ(rig.StateOf(3), kTrained);
+  EXPECT_EQ(rig.scheduler.GetStatus().checkpoint_step, 2);
+  EXPECT_EQ(rig.scheduler.GetStatus().settled_step, 1);
   EXPECT_EQ(rig.Plan(1).status().code(), StatusCode::kFailedPrecondition);
+}
+
+// The checkpoint of step 2 is damaged.
+TEST(SchedulerLearner, ALearnerMayGoBackToTheCheckpointBeforeTheNewest) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  rig.RunStep(2);
+  ASSERT_TRUE(rig.Checkpoint(2).ok());
+  const std::vector<std::uint64_t> planned = rig.ledger.plans.at(2).group_ids;
+  rig.StartLearner({1, 1, ""});
+  EXPECT_EQ(rig.scheduler.run().checkpoint_step, 1);
+  EXPECT_EQ(rig.StateOf(planned[0]), kBatched);
+  EXPECT_EQ(rig.PlannedIds(2), planned);
+  rig.Announce(1);
+  ASSERT_TRUE(rig.Train(2).ok());
+  ASSERT_TRUE(rig.Checkpoint(2).ok());
+  EXPECT_EQ(rig.scheduler.run().settled_step, 1);
+  rig.Announce(2);
+  rig.RunStep(3);
+  ASSERT_TRUE(rig.Checkpoint(3).ok());
+  EXPECT_TRUE(rig.scheduler.finished());
+  for (const auto& [id, group] : rig.ledger.groups)
+    EXPECT_EQ(group.state, group.step == 0 ? kDropped : kSettled) << id;
 }
 
 TEST(SchedulerLearner, AnOldLearnerIsRefusedEverywhere) {
@@ -195,11 +226,15 @@ TEST(SchedulerLearner, GoingBackDropsReadyAndLeasedGroupsOfAbandonedVersions) {
   EXPECT_THAT(rig.Exchange(0, {leases.at(6).ref}).revoked, ElementsAre(leases.at(6).ref));
 }
 
-TEST(SchedulerLearner, RegisteringSettlesTheGroupsOfTheCheckpoint) {
+TEST(SchedulerLearner, ACheckpointWhoseReportWasLostCountsOnceTheLearnerStartsFromIt) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
-  rig.StartLearner({1, 1, ""});  // the checkpoint was written, its report was lost
+  ASSERT_TRUE(rig.Checkpoint(1).ok());
+  rig.RunStep(2);
+  rig.StartLearner({1, 2, ""});
   EXPECT_EQ(rig.StateOf(1), kSettled);
+  EXPECT_EQ(rig.StateOf(3), kTrained);
+  EXPECT_EQ(rig.scheduler.run().checkpoint_step, 2);
   EXPECT_EQ(rig.scheduler.run().settled_step, 1);
 }
 
@@ -207,12 +242,17 @@ TEST(SchedulerLearner, ACheckpointThatDoesNotFitTheLedgerIsRefused) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
   ASSERT_TRUE(rig.Checkpoint(1).ok());
+  rig.RunStep(2);
+  ASSERT_TRUE(rig.Checkpoint(2).ok());
   const auto refusal = [&](PolicyVersion checkpoint) {
-    return std::string(
-        rig.scheduler.RegisterLearner(checkpoint, 1, "", rig.changes).status().message());
+    const Status status = rig.scheduler.RegisterLearner(checkpoint, 1, "", rig.changes).status();
+    EXPECT_EQ(status.code(), StatusCode::kDataLoss);
+    return status.message();
   };
   EXPECT_THAT(refusal({1, 0, ""}), HasSubstr("step 1 is settled"));
-  EXPECT_THAT(refusal({1, 2, ""}), HasSubstr("committed no more than step 1"));
+  EXPECT_THAT(refusal({1, 0, ""}), HasSubstr("put the checkpoint of step 2 or 1 back"));
+  EXPECT_THAT(refusal({1, 3, ""}), HasSubstr("committed no more than step 2"));
+  EXPECT_THAT(refusal({1, 3, ""}), HasSubstr("ledger.db is older than the checkpoint"));
   EXPECT_THAT(refusal({7, 1, ""}), HasSubstr("in epoch 1"));
   EXPECT_TRUE(rig.changes.empty());
 }
@@ -267,6 +307,10 @@ TEST(SchedulerLearner, SegmentsBeforeTheFirstNeededHoldOnlyEndedGroups) {
   ASSERT_TRUE(rig.Plan(1).ok());
   ASSERT_TRUE(rig.Train(1).ok());
   ASSERT_TRUE(rig.Checkpoint(1).ok());
+  EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 1);
+  ASSERT_TRUE(rig.Plan(2).ok());
+  ASSERT_TRUE(rig.Train(2).ok());
+  ASSERT_TRUE(rig.Checkpoint(2).ok());
   EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 3);
 }
 

@@ -48,6 +48,9 @@ TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {
   EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
   ASSERT_TRUE(rig.Train(1).ok());
   ASSERT_TRUE(rig.Checkpoint(1).ok());
+  ASSERT_TRUE(rig.Plan(2).ok());
+  ASSERT_TRUE(rig.Train(2).ok());
+  ASSERT_TRUE(rig.Checkpoint(2).ok());
   ASSERT_EQ(rig.StateOf(1), GroupState::kSettled);
   EXPECT_EQ(rig.Submit(leases.at(1)), SubmitOutcome::kDuplicate);
   rig.scheduler = rig.Restore();

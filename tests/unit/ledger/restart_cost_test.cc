@@ -68,7 +68,8 @@ std::string WriteHistory(const TempDir& folder, std::uint64_t groups) {
   LedgerChanges changes;
   changes.run.emplace();
   changes.run->next_group_id = groups + 1;
-  changes.run->planned_step = changes.run->committed_step = changes.run->settled_step = 2;
+  changes.run->planned_step = changes.run->committed_step = 2;
+  changes.run->checkpoint_step = changes.run->settled_step = 2;
   for (std::uint64_t id = 1; id <= groups; ++id) {
     GroupRow pending = EndedGroup(id);
     pending.state = GroupState::kPending;

@@ -61,6 +61,24 @@ TEST(RunAuditTest, ADamagedOrDeletedPayloadOfAGroupThatHasEndedIsNotLost) {
   EXPECT_THAT(findings[0].group_ids, ElementsAre(2));
 }
 
+TEST(RunAuditTest, ADamagedPayloadOfAGroupThatTheNewestCheckpointHoldsIsNotLost) {
+  RunFolder run;
+  run.Damage(2);
+  LedgerChanges changes;
+  changes.run = run.ledger().Load()->run;
+  changes.run->committed_step = 1;
+  changes.run->checkpoint_step = 1;
+  changes.groups = {RunFolder::Ready(2)};
+  changes.groups.back().state = GroupState::kTrained;
+  changes.groups.back().step = 1;
+  run.Write(changes);
+  ASSERT_EQ(FindingsOf(run, "payload").size(), 1);
+  EXPECT_TRUE(FindingsOf(run, "payload")[0].accounted);
+  changes.run->checkpoint_step = 0;
+  run.Write(changes);
+  EXPECT_FALSE(FindingsOf(run, "payload")[0].accounted);
+}
+
 TEST(RunAuditTest, AMissingSegmentIsLost) {
   const RunFolder run;
   std::filesystem::remove(run.Segment(1));
