@@ -202,6 +202,7 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(part));
   StateFile file{state, optimizer.steps(), {}};
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile model, WriteTensors(part, kModelName, parameters));
+  Failpoint("checkpoint_weights");
   BUTTRESS_ASSIGN_OR_RETURN(const WeightFile moments,
                             WriteTensors(part, kOptimizerName, optimizer.state()));
   file.manifest.files = {model, moments};
@@ -210,10 +211,13 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   Failpoint("before_checkpoint");
   // The folder exists if the run resumed from an older checkpoint and trained the step again.
   std::filesystem::remove_all(final_folder, error);
+  Failpoint("checkpoint_rename");
   if (!error) std::filesystem::rename(part, final_folder, error);
   if (error)
     return Unavailable("cannot rename " + part + " to " + final_folder + ": " + error.message());
+  Failpoint("checkpoint_sync");
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
+  Failpoint("checkpoint_delete");
   const auto steps = CheckpointSteps(folder_);
   for (std::size_t i = kKept; i < steps.size(); ++i)
     std::filesystem::remove_all(CheckpointFolderOf(folder_, steps[i]), error);

@@ -12,6 +12,7 @@
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
+#include "lib/base/file_sync.h"
 
 namespace buttress {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::size_t kCopyBytes = 1 << 20;
 
 Status SyncFile(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool synced = descriptor >= 0 && ::fsync(descriptor) == 0;
+  const bool synced = descriptor >= 0 && SyncDescriptor(descriptor);
   const std::string error = std::strerror(errno);
   if (descriptor >= 0) ::close(descriptor);
   return synced ? OkStatus() : Unavailable("cannot sync " + path + ": " + error);

@@ -8,6 +8,9 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <vector>
+
+#include "lib/base/file_sync.h"
 
 namespace buttress {
 namespace {
@@ -82,7 +85,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
     const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) return FromErrno("create", part);
     BUTTRESS_RETURN_IF_ERROR(WriteAll(file.get(), bytes, part));
-    if (::fsync(file.get()) != 0) return FromErrno("fsync", part);
+    if (!SyncDescriptor(file.get())) return FromErrno("fsync", part);
   }
   if (::rename(part.c_str(), path.c_str()) != 0) return FromErrno("rename to", path);
   const std::string folder = std::filesystem::path(path).parent_path().string();
@@ -96,16 +99,23 @@ Status AppendToFile(const std::string& path, std::string_view bytes) {
 }
 
 Status MakeFolders(const std::string& path) {
+  namespace fs = std::filesystem;
   std::error_code error;
-  std::filesystem::create_directories(path, error);
+  std::vector<std::string> parents;  // of the folders that are created
+  for (fs::path made = fs::path(path); !made.empty() && !fs::exists(made, error);
+       made = made.parent_path()) {
+    parents.push_back(made.has_parent_path() ? made.parent_path().string() : ".");
+  }
+  fs::create_directories(path, error);
   if (error) return Unavailable("cannot create folder " + path + ": " + error.message());
+  for (const std::string& parent : parents) BUTTRESS_RETURN_IF_ERROR(SyncFolder(parent));
   return OkStatus();
 }
 
 Status SyncFolder(const std::string& path) {
   const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return FromErrno("open", path);
-  if (::fsync(folder.get()) != 0) return FromErrno("fsync", path);
+  if (!SyncDescriptor(folder.get())) return FromErrno("fsync", path);
   return OkStatus();
 }
 

@@ -22,7 +22,7 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes);
 // Appends `bytes`, and creates the file if it does not exist. Does not sync.
 Status AppendToFile(const std::string& path, std::string_view bytes);
 
-// Creates the folder `path` and its missing parents.
+// Creates the folder `path` and its missing parents, durably.
 Status MakeFolders(const std::string& path);
 
 // Makes file creations and renames in the folder durable.

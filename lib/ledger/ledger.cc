@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
 #include "lib/ledger/database.h"
 #include "lib/ledger/read_rows.h"
@@ -284,7 +285,9 @@ Status Ledger::Write(const LedgerChanges& changes) {
   if (changes.empty()) return OkStatus();
   BUTTRESS_RETURN_IF_ERROR(database_->Execute("BEGIN IMMEDIATE"));
   Status status = statements_->WriteAll(changes);
+  Failpoint("ledger_commit");
   if (status.ok()) status = database_->Execute("COMMIT");
+  Failpoint("ledger_committed");
   if (!status.ok()) {
     // SQLite itself rolls back after some errors; ROLLBACK then fails, which does not matter.
     database_->Execute("ROLLBACK").IgnoreError();

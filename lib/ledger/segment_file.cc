@@ -17,6 +17,7 @@
 #include "lib/base/digest.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
+#include "lib/base/file_sync.h"
 
 namespace buttress {
 namespace {
@@ -160,7 +161,7 @@ Status SegmentFile::Truncate(std::uint64_t size) {
 }
 
 Status SegmentFile::Sync() {
-  const bool synced = PassFailpoint("payload_sync") && fdatasync(descriptor_) == 0;
+  const bool synced = PassFailpoint("payload_sync") && SyncContent(descriptor_);
   return synced ? OkStatus() : SegmentError(path_, errno);
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "lib/base/file.h"
+#include "lib/base/file_sync.h"
 
 namespace buttress {
 namespace {
@@ -70,7 +71,7 @@ Status PartFile::Append(std::string_view bytes) {
 }
 
 Status PartFile::Commit(Durability durability) {
-  if (durability == Durability::kFsync && ::fsync(fd_) != 0) return FileError("fsync", part_);
+  if (durability == Durability::kFsync && !SyncDescriptor(fd_)) return FileError("fsync", part_);
   if (::rename(part_.c_str(), path_.c_str()) != 0) return FileError("rename to", path_);
   if (durability != Durability::kFsync) return OkStatus();
   const std::string folder = std::filesystem::path(path_).parent_path().string();

@@ -23,12 +23,15 @@
 #include "lib/weights/manifest_wire.h"
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/lies.h"
+#include "tests/support/power_cut.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
 
 using testing::HasSubstr;
+
+const std::string sync_log = LogSyncs("service_test");
 
 constexpr int kPrompts = 2;      // P
 constexpr int kCompletions = 2;  // G
@@ -706,6 +709,19 @@ TEST_F(ServiceTest, APayloadWithoutALedgerRowIsCutOffAndItsGroupIsAcceptedAgain)
   const auto groups = Fetch(plan->plan());
   ASSERT_TRUE(groups.ok()) << groups.status().ToString();
   for (std::size_t i = 0; i < leases.size(); ++i) EXPECT_EQ((*groups)[i], Sample(leases[i]));
+}
+
+TEST_F(ServiceTest, WhatIsAcknowledgedSurvivesAPowerFailure) {
+  Begin();
+  FillBatch();
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  PowerCut(sync_log).Apply(config_.local.out);
+  Start();
+  const auto plan = Plan(1);
+  ASSERT_TRUE(plan.ok()) << plan.status().ToString();
+  const auto groups = Fetch(plan->plan());
+  EXPECT_TRUE(groups.ok()) << groups.status().ToString();
 }
 
 TEST_F(ServiceTest, DamagedGroupsOfAPlanAreReplacedOnceTheyAreRead) {

@@ -4,13 +4,20 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
+#include "lib/base/failpoint.h"
 #include "lib/base/file.h"
+#include "tests/support/power_cut.h"
+#include "tests/support/temp_dir.h"
 
 namespace buttress {
 namespace {
+
+const std::string sync_log = LogSyncs("checkpoint_test");
 
 class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
  protected:
@@ -143,6 +150,48 @@ TEST_P(CheckpointTest, LoadIgnoresTheRestOfAnInterruptedSave) {
   const NamedTensors parameters = Parameters(1);
   AdamW optimizer({{"unit", parameters}}, OptimConfig(), 1);
   EXPECT_FALSE(store.Load(parameters, optimizer).has_value());
+}
+
+TEST_P(CheckpointTest, ASavedCheckpointSurvivesAPowerFailure) {
+  TempDir parent;
+  std::filesystem::resize_file(sync_log, 0);
+  folder = JoinPath(parent.path(), "run/checkpoint");
+  CheckpointStore store(folder);
+  const NamedTensors saved = Parameters(1);
+  AdamW optimizer = Worn(saved);
+  for (const std::int64_t step : {5, 6, 7}) {
+    ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
+    PowerCut(sync_log).Apply(parent.path());
+    const auto state = store.Load(saved, optimizer);
+    ASSERT_TRUE(state.has_value());
+    EXPECT_EQ(state->step, step);
+  }
+}
+
+TEST_P(CheckpointTest, APowerFailureDuringASaveLeavesAWholeCheckpoint) {
+  for (const std::string point : {"checkpoint_weights", "before_checkpoint", "checkpoint_rename",
+                                  "checkpoint_sync", "checkpoint_delete"}) {
+    TempDir parent;
+    std::filesystem::resize_file(sync_log, 0);
+    folder = JoinPath(parent.path(), "checkpoint");
+    CheckpointStore store(folder);
+    const NamedTensors saved = Parameters(1);
+    AdamW optimizer = Worn(saved);
+    for (const std::int64_t step : {4, 5})
+      ASSERT_TRUE(store.Save(State(step), saved, optimizer).ok());
+    EXPECT_EXIT(
+        {
+          ::setenv("BUTTRESS_FAILPOINTS", (point + ":crash:1").c_str(), 1);
+          const bool armed = ArmFailpoints().ok();
+          store.Save(State(6), saved, optimizer).status().IgnoreError();
+          std::exit(armed ? 1 : 2);
+        },
+        testing::KilledBySignal(SIGKILL), "failpoint reached");
+    PowerCut(sync_log).Apply(parent.path());
+    const auto state = store.Load(saved, optimizer);
+    ASSERT_TRUE(state.has_value()) << point;
+    EXPECT_EQ(state->step, point == "checkpoint_delete" ? 6 : 5) << point;
+  }
 }
 
 TEST_P(CheckpointTest, SaveKeepsTheNewestTwo) {

@@ -5,13 +5,16 @@
 #include <string>
 
 #include "lib/base/digest.h"
+#include "lib/base/failpoint.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 
 namespace buttress {
 namespace {
 
-Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
+constexpr int kGroupsOfATurn = 3;
+
+Status Accept(PayloadStore& payloads, std::uint64_t id, LedgerChanges& changes) {
   const std::string payload = "payload of group " + std::to_string(id);
   AcceptedRow accepted;
   accepted.group_id = id;
@@ -20,16 +23,23 @@ Status Accept(Ledger& ledger, PayloadStore& payloads, std::uint64_t id) {
   accepted.collapse = CollapseClass::kAllWrong;
   BUTTRESS_ASSIGN_OR_RETURN(accepted.payload,
                             payloads.Append({id, 1}, payload, accepted.content_sha256));
-  BUTTRESS_RETURN_IF_ERROR(payloads.Sync());
   GroupRow group;
   group.group_id = id;
   group.state = GroupState::kReady;
-  LedgerChanges changes;
-  changes.groups = {group};
-  changes.accepted = {accepted};
+  changes.groups.push_back(group);
+  changes.accepted.push_back(accepted);
   changes.run.emplace();
   changes.run->next_group_id = id + 1;
   changes.collapse["s"].groups = static_cast<std::int64_t>(id);
+  return OkStatus();
+}
+
+// Accepts the next groups as a turn of the coordinator does.
+Status RunTurn(Ledger& ledger, PayloadStore& payloads, std::uint64_t& next) {
+  LedgerChanges changes;
+  for (int i = 0; i < kGroupsOfATurn; ++i)
+    BUTTRESS_RETURN_IF_ERROR(Accept(payloads, next++, changes));
+  BUTTRESS_RETURN_IF_ERROR(payloads.Sync());
   return ledger.Write(changes);
 }
 
@@ -38,11 +48,11 @@ Status Run(const std::string& folder) {
                             Ledger::Open(folder + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads,
-                            PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 4096));
+                            PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 512));
   std::uint64_t next = snapshot.run ? snapshot.run->next_group_id : 1;
   while (true) {
-    BUTTRESS_RETURN_IF_ERROR(Accept(*ledger, *payloads, next++));
-    if (write(STDOUT_FILENO, "a", 1) != 1) return OkStatus();
+    BUTTRESS_RETURN_IF_ERROR(RunTurn(*ledger, *payloads, next));
+    if (write(STDOUT_FILENO, "aaa", kGroupsOfATurn) != kGroupsOfATurn) return OkStatus();
   }
 }
 
@@ -50,5 +60,6 @@ Status Run(const std::string& folder) {
 }  // namespace buttress
 
 int main(int argc, char** argv) {
-  return argc == 2 ? buttress::ExitCode(buttress::Run(argv[1])) : 2;
+  return argc == 2 && buttress::ArmFailpoints().ok() ? buttress::ExitCode(buttress::Run(argv[1]))
+                                                     : 2;
 }

@@ -1,4 +1,4 @@
-// Tests that an acknowledged group is durable when the process is killed.
+// Tests that an acknowledged group is durable when the process is killed, or the power fails.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <spawn.h>
@@ -6,9 +6,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <filesystem>
 
 #include "lib/ledger/ledger.h"
-#include "lib/ledger/payload_store.h"
+#include "lib/ledger/payload_reader.h"
+#include "tests/support/power_cut.h"
 #include "tests/support/temp_dir.h"
 
 extern char** environ;
@@ -16,8 +18,12 @@ extern char** environ;
 namespace buttress {
 namespace {
 
-// Runs the writer until it has acknowledged at least `wanted` groups, kills it, and returns all
-// acknowledgements that it gave.
+constexpr std::int64_t kGroupsOfATurn = 3;  // of the writer
+
+const std::string sync_log = LogSyncs("ledger_kill_test");
+
+// Runs the writer until it has acknowledged at least `wanted` groups or dies, kills it, and returns
+// all acknowledgements that it gave.
 std::int64_t WriteAndKill(const std::string& folder, std::int64_t wanted) {
   std::array<int, 2> pipe_ends{};
   EXPECT_EQ(pipe(pipe_ends.data()), 0);
@@ -46,6 +52,15 @@ std::int64_t WriteAndKill(const std::string& folder, std::int64_t wanted) {
   return acknowledged;
 }
 
+void ExpectPayloads(const std::string& folder, const LedgerSnapshot& snapshot) {
+  const PayloadReader payloads(folder + "/payloads");
+  for (const auto& [id, accepted] : snapshot.accepted) {
+    const Result<std::string> payload = payloads.Read(accepted.payload);
+    ASSERT_TRUE(payload.ok()) << payload.status().ToString();
+    EXPECT_EQ(*payload, "payload of group " + std::to_string(id));
+  }
+}
+
 TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
   TempDir folder;
   std::int64_t acknowledged = 0;
@@ -55,15 +70,38 @@ TEST(LedgerKill, EveryAcknowledgedGroupSurvivesKillNine) {
     const LedgerSnapshot snapshot = *ledger->Load();
     const auto durable = static_cast<std::int64_t>(snapshot.accepted.size());
     ASSERT_GE(durable, acknowledged);
-    // In each round one group may be durable without its acknowledgement.
-    ASSERT_LE(durable, acknowledged + 1 + round);
+    // In each round the groups of one turn may be durable without their acknowledgement.
+    ASSERT_LE(durable, acknowledged + kGroupsOfATurn * (1 + round));
     ASSERT_EQ(snapshot.collapse.at("s").groups, durable);
-    const std::unique_ptr<PayloadStore> payloads =
-        *PayloadStore::Open(folder.path() + "/payloads", ledger->payload_end(), 4096);
-    for (const auto& [id, accepted] : snapshot.accepted) {
-      ASSERT_EQ(*payloads->Read(accepted.payload), "payload of group " + std::to_string(id));
+    ExpectPayloads(folder.path(), snapshot);
+  }
+}
+
+// The writer is killed at each of its writes and syncs, and the power fails at once.
+TEST(LedgerKill, EveryAcknowledgedGroupSurvivesAPowerFailureAtEveryPoint) {
+  constexpr std::int64_t kWanted = 40;  // several segments
+  for (const std::string point : {"payload_write", "payload_sync", "payload_folder_sync",
+                                  "payload_truncate", "ledger_commit", "ledger_committed"}) {
+    for (const int count : {1, 2, 12}) {
+      TempDir folder;
+      std::filesystem::resize_file(sync_log, 0);
+      ::setenv("BUTTRESS_FAILPOINTS", (point + ":crash:" + std::to_string(count)).c_str(), 1);
+      std::int64_t acknowledged = 0;
+      for (std::int64_t round = 0; round < 3; ++round) {
+        acknowledged += WriteAndKill(folder.path(), kWanted);
+        PowerCut(sync_log).Apply(folder.path());
+        const LedgerSnapshot snapshot = *(*Ledger::Open(folder.path() + "/ledger.db"))->Load();
+        SCOPED_TRACE(point + " for the time " + std::to_string(count));
+        const auto durable = static_cast<std::int64_t>(snapshot.accepted.size());
+        ASSERT_GE(durable, acknowledged);
+        ASSERT_LE(durable, acknowledged + kGroupsOfATurn * (1 + round));
+        ExpectPayloads(folder.path(), snapshot);
+        if (testing::Test::HasFailure()) return;
+      }
+      EXPECT_TRUE(count > 1 || acknowledged < 3 * kWanted) << point << " was never reached";
     }
   }
+  ::unsetenv("BUTTRESS_FAILPOINTS");
 }
 
 }  // namespace
