@@ -237,21 +237,29 @@ void CoordinatorLoop::DeleteSettledPayloads() {
     Log(kWarn, "payloads of settled groups could not be deleted", {{"error", status.ToString()}});
 }
 
+void CoordinatorLoop::PublishEnd() {
+  const Scheduler& scheduler = parts_.scheduler;
+  const std::uint64_t step = scheduler.run().checkpoint_step;
+  const bool early = !scheduler.end_reason().empty();
+  const bool finished = scheduler.finished() || early;
+  const bool stopped = scheduler.stop_phase() == StopPhase::kDone && !early;
+  if (finished == finished_ && stopped == stopped_) return;
+  if (early) {
+    Log(kInfo, "the learner has ended the run", {{"step", step}, {"why", scheduler.end_reason()}});
+  } else if (finished) {
+    Log(kInfo, "the run is finished", {{"steps", step}});
+  } else if (stopped) {
+    Log(kInfo, "the run is stopped", {{"checkpoint", step}});
+  }
+  finished_ = finished;
+  stopped_ = stopped;
+  parts_.metrics.run_finished.Set(finished && !early ? 1 : 0);
+  parts_.metrics.run_stopped.Set(stopped || early ? 1 : 0);
+}
+
 void CoordinatorLoop::Publish(std::int64_t now_ms) {
   published_ms_ = now_ms;
-  if (parts_.scheduler.finished() && !finished_) {
-    finished_ = true;
-    parts_.metrics.run_finished.Set(1);
-    Log(kInfo, "the run is finished", {{"steps", parts_.scheduler.run().settled_step}});
-  }
-  const bool stopped = parts_.scheduler.stop_phase() == StopPhase::kDone;
-  if (stopped && !stopped_) {
-    Log(kInfo, "the run is stopped",
-        {{"checkpoint", parts_.scheduler.run().checkpoint_step},
-         {"why", parts_.scheduler.end_reason()}});
-  }
-  if (stopped != stopped_) parts_.metrics.run_stopped.Set(stopped ? 1 : 0);
-  stopped_ = stopped;
+  PublishEnd();
   parts_.metrics.parked_calls.Set(static_cast<double>(parked_calls()));
   parts_.metrics.run->Update(parts_.scheduler.GetStatus(), parts_.scheduler.events(),
                              parts_.last_plan);

@@ -127,7 +127,8 @@ class CoordinatorLoop {
   // was one. REQUIRES: Drain() was called.
   Status Stop();
 
-  // Returns true once the last step of the run is settled. Thread-safe.
+  // Returns true once the last step of the run is settled, or the learner has ended the run before
+  // it. Thread-safe.
   bool finished() const { return finished_; }
 
   // Returns true once the checkpoint of an operator's stop is durable. Thread-safe.
@@ -141,6 +142,7 @@ class CoordinatorLoop {
 
   using Parked = std::multimap<std::int64_t, LoopRequest*>;  // by deadline
 
+  void PublishEnd();
   void Run();
   void RunTurn(LoopRequest* first);
   void ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers);

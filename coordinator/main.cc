@@ -173,8 +173,7 @@ int Run(int argc, char** argv) {
   flags.AddTo(app);
   bool exit_when_finished = false;
   app.add_flag("--exit-when-finished", exit_when_finished,
-               "exit ten seconds after the last step is settled; otherwise answer FINISHED until "
-               "SIGTERM");
+               "exit ten seconds after the run has ended; otherwise tell so until SIGTERM");
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {  // --help throws as well

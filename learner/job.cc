@@ -188,6 +188,7 @@ Status LearnerJob::TrainUntilEnd() {
     if (!early_end_) continue;
     if (early_end_->learned) break;
     BUTTRESS_RETURN_IF_ERROR(Checkpoint());
+    BUTTRESS_RETURN_IF_ERROR(ReportEarlyEnd());
     return NothingToLearn(early_end_->why);
   }
   return Finish();
@@ -307,13 +308,19 @@ Status LearnerJob::Checkpoint() {
   state.config_sha256 = config_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
-  BUTTRESS_RETURN_IF_ERROR(
-      source_.Checkpointed(step, state.digest, early_end_ ? early_end_->why : ""));
+  BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest, ""));
   checkpoint_step_ = step;
+  checkpoint_digest_ = state.digest;
   checkpoint_seconds_ = MonotonicSeconds() - started;
   metrics_.AddCheckpoint(checkpoint_seconds_, state.bytes);
   Log(kInfo, "checkpoint", {{"bytes", state.bytes}, {"seconds", checkpoint_seconds_}});
   return OkStatus();
+}
+
+// Lets workers and coordinator leave. REQUIRES: the checkpoint of the last step is written.
+Status LearnerJob::ReportEarlyEnd() {
+  if (!leads() || !early_end_) return OkStatus();
+  return source_.Checkpointed(checkpoint_step_, checkpoint_digest_, early_end_->why);
 }
 
 // Writes the last checkpoint, which settles the run, and then the model as a Hugging Face folder,
@@ -330,6 +337,7 @@ Status LearnerJob::Finish() {
     if (error) return Unavailable(c10::str("cannot rename ", folder, ".part: ", error.message()));
     Log(kInfo, "learner has finished", {{"model", folder}});
   }
+  BUTTRESS_RETURN_IF_ERROR(ReportEarlyEnd());
   return control_.Barrier();
 }
 

@@ -50,6 +50,7 @@ class LearnerJob {
   Status AgreeOnEnd();
   Status Publish();
   Status Checkpoint();
+  Status ReportEarlyEnd();
   Status Finish();
 
   bool leads() const { return control_.rank() == 0; }
@@ -76,6 +77,7 @@ class LearnerJob {
   PolicyVersion version_;  // of the current weights
   std::int64_t next_step_ = 1;
   std::int64_t checkpoint_step_ = -1;  // of the newest durable checkpoint
+  std::string checkpoint_digest_;      // of the same; rank 0 only
   std::optional<EarlyEnd> early_end_;  // the same on all ranks after AgreeOnEnd
   double step_ended_ = 0;
   double weights_waited_ = 0;      // WeightSync::seconds_waited at the end of the last step

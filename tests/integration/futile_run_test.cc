@@ -66,7 +66,7 @@ TEST_F(FutileRunTest, ARewardFunctionThatRaisesEndsTheRunWithItsTraceback) {
   EXPECT_TRUE(Descendants().empty());
   // Workers and coordinator know why it ended, so that nobody waits for more.
   const std::string log = TextOf(JoinPath(run.out(), "logs/coordinator.log"));
-  EXPECT_THAT(log, HasSubstr("the run is stopped checkpoint=5 why=\"in 5 steps in a row"));
+  EXPECT_THAT(log, HasSubstr("the learner has ended the run step=5 why=\"in 5 steps in a row"));
 }
 
 TEST_F(FutileRunTest, ARunWhoseGroupsAreAllCorrectEndsAsASuccess) {

@@ -203,12 +203,13 @@ class ServiceTest : public testing::Test {
     return client_.Commit(request);
   }
 
-  Status Checkpoint(std::uint64_t step) {
+  Status Checkpoint(std::uint64_t step, const std::string& end_reason = "") {
     v1::CheckpointedRequest request;
     request.set_learner_epoch(epoch_);
     request.set_learner_secret(secret_);
     request.set_step(step);
     request.set_digest(std::string(32, 'c'));
+    request.set_end_reason(end_reason);
     return client_.Checkpointed(request);
   }
 
@@ -654,6 +655,21 @@ TEST_F(ServiceTest, AStopEndsWithTheCheckpointOfTheLearner) {
   EXPECT_TRUE(coordinator_->stopped());
   Restart();
   EXPECT_EQ(client_.GetRunStatus()->run_state(), v1::RUN_STATE_RUNNING) << "a start resumes";
+}
+
+TEST_F(ServiceTest, ALearnerEndsTheRunWithAReasonThatEveryoneIsTold) {
+  Begin();
+  TrainStep(1);
+  ASSERT_TRUE(Checkpoint(1).ok());
+  EXPECT_EQ(Checkpoint(1, std::string(4097, 'x')).code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(client_.GetRunStatus()->run_state(), v1::RUN_STATE_RUNNING);
+  ASSERT_TRUE(Checkpoint(1, "nothing left to learn").ok());
+  const auto status = client_.GetRunStatus();
+  EXPECT_EQ(status->run_state(), v1::RUN_STATE_STOPPED);
+  EXPECT_EQ(status->end_reason(), "nothing left to learn");
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 4))->run_state(), v1::RUN_STATE_STOPPED);
+  EXPECT_TRUE(coordinator_->finished());
+  EXPECT_FALSE(coordinator_->stopped()) << "it goes on to tell why";
 }
 
 TEST_F(ServiceTest, ARestartLosesNothingThatWasAcknowledged) {
