@@ -14,7 +14,9 @@
 namespace buttress {
 namespace {
 
+// A peer that opens many connections and sends a byte now and then takes its own share of them.
 constexpr unsigned kConnections = 128;
+constexpr unsigned kConnectionsOfAddress = 32;
 constexpr unsigned kIdleSeconds = 10;
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
 
@@ -107,9 +109,11 @@ Status MetricsServer::Listen(const std::string& address) {
   BUTTRESS_ASSIGN_OR_RETURN(const auto resolved, Resolve(address));
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD;
   if (resolved->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
-  std::vector<MHD_OptionItem> options = {{MHD_OPTION_SOCK_ADDR, 0, resolved->ai_addr},
-                                         {MHD_OPTION_CONNECTION_LIMIT, kConnections, nullptr},
-                                         {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr}};
+  std::vector<MHD_OptionItem> options = {
+      {MHD_OPTION_SOCK_ADDR, 0, resolved->ai_addr},
+      {MHD_OPTION_CONNECTION_LIMIT, kConnections, nullptr},
+      {MHD_OPTION_PER_IP_CONNECTION_LIMIT, kConnectionsOfAddress, nullptr},
+      {MHD_OPTION_CONNECTION_TIMEOUT, kIdleSeconds, nullptr}};
   if (!credentials_.empty()) {
     flags |= MHD_USE_TLS;
     options.push_back(
