@@ -1,12 +1,16 @@
 #include "coordinator/collapse_monitor.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace buttress {
 CollapseMonitor::CollapseMonitor(std::map<std::string, CollapseCounts> by_source,
                                  std::map<std::string, RecentDifficulty> difficulty,
-                                 std::optional<double> acr_ema)
-    : by_source_(std::move(by_source)), difficulty_(std::move(difficulty)), acr_ema_(acr_ema) {}
+                                 std::optional<double> acr_ema, RecentCollapse recent)
+    : by_source_(std::move(by_source)),
+      difficulty_(std::move(difficulty)),
+      acr_ema_(acr_ema),
+      recent_(std::move(recent)) {}
 
 const CollapseCounts& CollapseMonitor::Count(const AcceptedRow& group) {
   const GroupTrials trials = group.trials();
@@ -34,9 +38,26 @@ double CollapseMonitor::ExpectedRate(std::span<const AcceptedRow* const> groups)
   return comparable == 0 ? 0.0 : sum / static_cast<double>(comparable);
 }
 
-CollapseSnapshot CollapseMonitor::Observe(std::span<const AcceptedRow* const> groups) {
+const SourceCollapse& CollapseMonitor::Refill(std::uint64_t step, const AcceptedRow& group,
+                                              CollapseSnapshot& snapshot) {
+  recent_.Add(step, group.source, group.collapse);
+  snapshot.step.Add(group.collapse);
+  auto& sources = snapshot.sources;
+  auto at = std::ranges::lower_bound(sources, group.source, {}, &SourceCollapse::source);
+  if (at == sources.end() || at->source != group.source)
+    at = sources.insert(at, SourceCollapse{group.source, {}, {}});
+  at->step.Add(group.collapse);
+  return *at;
+}
+
+CollapseSnapshot CollapseMonitor::Observe(std::uint64_t step,
+                                          std::span<const AcceptedRow* const> groups) {
   CollapseSnapshot snapshot;
-  for (const AcceptedRow* group : groups) snapshot.step.Add(group->collapse);
+  for (const AcceptedRow* group : groups) {
+    snapshot.step.Add(group->collapse);
+    recent_.Add(step, group->source, group->collapse);
+  }
+  snapshot.sources = recent_.At(step);
   snapshot.cumulative = total();
   snapshot.expected_acr = ExpectedRate(groups);
   const double acr = snapshot.step.acr();

@@ -10,6 +10,7 @@
 #include "lib/ledger/rows.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/difficulty.h"
+#include "lib/rl/collapse/source_rates.h"
 
 namespace buttress {
 
@@ -18,15 +19,21 @@ class CollapseMonitor {
  public:
   CollapseMonitor() = default;
   CollapseMonitor(std::map<std::string, CollapseCounts> by_source,
-                  std::map<std::string, RecentDifficulty> difficulty,
-                  std::optional<double> acr_ema);
+                  std::map<std::string, RecentDifficulty> difficulty, std::optional<double> acr_ema,
+                  RecentCollapse recent);
 
   // Counts an accepted group and returns the counts of its source.
   const CollapseCounts& Count(const AcceptedRow& group);
 
-  // Returns the snapshot of a step's groups, and adds their rate to the moving average: called once
-  // for each planned step. A step without a constant or mixed group does not change the average.
-  CollapseSnapshot Observe(std::span<const AcceptedRow* const> groups);
+  // Returns the snapshot of the groups of `step`, and adds their rate to the moving average: called
+  // once for each planned step, in order. A step without a constant or mixed group does not change
+  // the average.
+  CollapseSnapshot Observe(std::uint64_t step, std::span<const AcceptedRow* const> groups);
+
+  // Adds a group that takes the place of a dropped one to the snapshot of its step, and returns the
+  // counts of its source there.
+  const SourceCollapse& Refill(std::uint64_t step, const AcceptedRow& group,
+                               CollapseSnapshot& snapshot);
 
   // All accepted groups.
   CollapseCounts total() const;
@@ -45,6 +52,7 @@ class CollapseMonitor {
   std::map<std::string, CollapseCounts> by_source_;
   std::map<std::string, RecentDifficulty> difficulty_;  // by source
   std::optional<double> acr_ema_;
+  SourceWindow recent_;
 };
 
 }  // namespace buttress

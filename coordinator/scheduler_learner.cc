@@ -183,10 +183,12 @@ bool Scheduler::FillPlan(std::uint64_t step, LedgerChanges& out) {
   for (std::size_t i = 0; i < plan.group_ids.size(); ++i) {
     if (plan.group_ids[i] != 0) continue;
     MoveToPlan(*next, step, i, out);
-    plan.collapse.step.Add(groups_.accepted(*next).collapse);
+    const AcceptedRow& group = groups_.accepted(*next);
+    const SourceCollapse& source = collapse_.Refill(step, group, plan.collapse);
+    AddDrawn(group, plan.drawn);
     plan.group_ids[i] = *next++;
-    out.refills.push_back(
-        {step, static_cast<std::uint32_t>(i), plan.group_ids[i], plan.collapse.step});
+    out.refills.push_back({step, static_cast<std::uint32_t>(i), plan.group_ids[i],
+                           plan.collapse.step, source, plan.drawn});
   }
   CountPassed(*ids, out);
   missing_ -= rules.prompts;
@@ -223,7 +225,8 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
       contents, [](const AcceptedRow* group) { return group->collapse != CollapseClass::kMixed; });
   if (options_.resample && filled) ++events_.batches_filled;
   for (const auto& [id, accepted] : replaced_) contents.push_back(&accepted);
-  const PlanRow plan{step, group_ids, collapse_.Observe(contents)};
+  PlanRow plan{step, group_ids, collapse_.Observe(step, contents), {}};
+  for (const AcceptedRow* group : contents) AddDrawn(*group, plan.drawn);
   replaced_.clear();
   plans_[step] = plan;
   out.plans.push_back(plan);
@@ -238,7 +241,7 @@ void Scheduler::WritePlan(std::uint64_t step, const std::vector<std::uint64_t>& 
 Plan Scheduler::ReadPlan(const PlanRow& row) const {
   std::vector<const AcceptedRow*> groups;
   for (const std::uint64_t id : row.group_ids) groups.push_back(&groups_.accepted(id));
-  return MakePlan(row.step, groups, row.collapse);
+  return MakePlan(row, groups);
 }
 
 Result<std::vector<PayloadRef>> Scheduler::Payloads(

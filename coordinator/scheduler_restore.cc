@@ -73,7 +73,7 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       records_(snapshot.records),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
-      collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema),
+      collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
       orders_(snapshot.orders) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
   for (const LearnerRow& learner : snapshot.learners)

@@ -170,8 +170,11 @@ class ThreadedScoringPool : public ScoringPool {
     const double seconds = (MonotonicSeconds() - started) / static_cast<double>(requests.size());
     const bool late =
         !verifier.bounds_time() && clock_.MonotonicMs() - started_ms > options_.timeout.count();
-    for (std::size_t i = 0; i < sent.size() && options_.second; ++i)
-      options_.second->Check(requests[sent[i]].id, batch[i], verdicts[sent[i]]);
+    for (std::size_t i = 0; i < sent.size() && options_.second; ++i) {
+      ScoreRequest& request = requests[sent[i]];
+      request.completion.second_outcome =
+          options_.second->Check(request.id, batch[i], verdicts[sent[i]]);
+    }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (late) verdicts[i] = Unscorable(std::string(kTimeout));
       Fill(requests[i], std::move(verdicts[i]), seconds);

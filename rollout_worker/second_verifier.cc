@@ -38,18 +38,20 @@ SecondVerifier::SecondVerifier(std::unique_ptr<Verifier> verifier, std::string n
                           "disagree, since the start.",
                           {{"second", name}})) {}
 
-void SecondVerifier::Check(const SampleId& id, const VerifyRequest& request, const Verdict& first) {
+Outcome SecondVerifier::Check(const SampleId& id, const VerifyRequest& request,
+                              const Verdict& first) {
   const RandomKey key{HashText("second verifier"), MixSeed(static_cast<std::uint64_t>(id.group_id),
                                                            static_cast<std::uint64_t>(id.index))};
-  if (UniformAt(key, 0) >= share_) return;
+  if (UniformAt(key, 0) >= share_) return Outcome::kUnspecified;
   const Outcome second = verifier_->Verify(request).outcome;
   const MutexLock lock(mutex_);
   if (first.outcome == Outcome::kUnscorable || second == Outcome::kUnscorable) {
     unscorable_.Increment();
-    return;
+    return second;
   }
   (first.outcome == second ? agree_ : disagree_).Increment();
   rate_.Set(disagree_.Value() / (agree_.Value() + disagree_.Value()));
+  return second;
 }
 
 }  // namespace buttress

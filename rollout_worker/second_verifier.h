@@ -24,9 +24,10 @@ class SecondVerifier {
   SecondVerifier(std::unique_ptr<Verifier> verifier, std::string name, double share,
                  Metrics& metrics);
 
-  // Verifies the completion if it belongs to the share, which its id determines, and counts whether
-  // the verdicts agree. A completion that either verifier cannot score is counted separately.
-  void Check(const SampleId& id, const VerifyRequest& request, const Verdict& first);
+  // Verifies the completion if it belongs to the share, which its id determines, counts whether the
+  // verdicts agree, and returns the second outcome; kUnspecified outside of the share. A completion
+  // that either verifier cannot score is counted separately.
+  Outcome Check(const SampleId& id, const VerifyRequest& request, const Verdict& first);
 
  private:
   const std::unique_ptr<Verifier> verifier_;

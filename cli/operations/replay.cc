@@ -103,7 +103,7 @@ Result<Plan> RunReplay::ReadPlan(const PlanRow& row) {
                       row.step, id));
     groups.push_back(&*found->accepted);
   }
-  return MakePlan(row.step, groups, row.collapse);
+  return MakePlan(row, groups);
 }
 
 Result<bool> RunReplay::Next(ReplayedStep& step) {

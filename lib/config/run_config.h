@@ -98,6 +98,9 @@ inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
     {CollectiveKind::kNccl, "nccl"},
 };
 
+// The source of prompts that name none.
+inline constexpr const char* kDefaultSource = "default";
+
 struct DataConfig {
   std::string prompts;
   std::string held_out;
@@ -472,6 +475,7 @@ struct LearnerConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  StartKlConfig start_kl;
   AlarmConfig alarms;
   StopWhenConfig stop_when;
 
@@ -499,6 +503,7 @@ struct LearnerConfig {
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
     v("metrics", metrics,
       "address of /metrics; a rank adds its local rank to a port that is not 0");
+    v("start_kl", start_kl, "drift from the start model where algorithm.kl_coef is 0");
     v("alarms", alarms, "when an alarm is raised");
     v("stop_when", stop_when, "when a run that learns nothing is ended");
   }

@@ -110,6 +110,11 @@ struct AlarmConfig {
   std::int64_t trend_steps = 50;
   double kl_limit = 0.1;
   double distinct_floor = 0.25;
+  double acr_limit = 0.9;
+  double unscorable_limit = 0.1;
+  double truncated_limit = 0.5;
+  double length_factor = 3.0;
+  double disagreement_limit = 0.05;
 
   template <class V>
   void Visit(V& v) {
@@ -123,9 +128,38 @@ struct AlarmConfig {
     v("trend_steps", trend_steps, "steps of that line");
     v("kl_limit", kl_limit,
       "kl_drift: moving average of the KL of sampler and learner, or of start model and learner, "
-      "in nats per token");
+      "or the newest start_kl, in nats per token");
     v("distinct_floor", distinct_floor,
       "responses_alike: moving average of the share of distinct responses in a group");
+    v("acr_limit", acr_limit, "collapse: moving average of acr_effective; 1 = never");
+    v("unscorable_limit", unscorable_limit,
+      "unscorable: moving average of the share of completions without a verdict; 1 = never");
+    v("truncated_limit", truncated_limit,
+      "truncated: moving average of the share of completions at the token limit; 1 = never");
+    v("length_factor", length_factor,
+      "length_drift: factor, up or down, between the moving average of the length and the mean of "
+      "the first ten steps");
+    v("disagreement_limit", disagreement_limit,
+      "verifiers_disagree: moving average of the share of twice verified completions "
+      "(run.reward.second) on which the verdicts differ; 1 = never");
+  }
+};
+
+// The KL of the policy against the start model of a run without a KL coefficient, which keeps no
+// reference model. Measuring changes nothing in the training.
+struct StartKlConfig {
+  std::int64_t every = 0;
+  std::int64_t tokens = 4096;
+
+  template <class V>
+  void Visit(V& v) {
+    v("every", every,
+      "steps between two measurements, of which the first is at the first step after a start of "
+      "the learner; 0 = never. Rank 0 then holds the start model (run.model.path) beside its own "
+      "for the time of the measurement, while the other ranks wait");
+    v("tokens", tokens,
+      "trained tokens of rank 0's newest completions at most, and at least one "
+      "completion");
   }
 };
 

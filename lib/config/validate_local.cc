@@ -18,6 +18,8 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.AtLeast("learner.threads", local.learner.threads, 1);
   rules.AtLeast("learner.micro_batch_tokens", local.learner.micro_batch_tokens, 1);
   rules.AtLeast("learner.logprob_chunk_tokens", local.learner.logprob_chunk_tokens, 1);
+  rules.AtLeast("learner.start_kl.every", local.learner.start_kl.every, 0);
+  rules.AtLeast("learner.start_kl.tokens", local.learner.start_kl.tokens, 1);
   rules.AtLeast("learner.collective_timeout_ms", local.learner.collective_timeout_ms, 1000);
   rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
                 local.learner.collective_timeout_ms);
@@ -84,6 +86,12 @@ void CheckAlarms(const AlarmConfig& alarms, Rules& rules) {
   rules.Between("learner.alarms.trend_steps", alarms.trend_steps, 3, 100000);
   rules.Require(alarms.kl_limit > 0, "learner.alarms.kl_limit", alarms.kl_limit, "above 0");
   rules.Between("learner.alarms.distinct_floor", alarms.distinct_floor, 0, 1);
+  rules.Between("learner.alarms.acr_limit", alarms.acr_limit, 0, 1);
+  rules.Between("learner.alarms.unscorable_limit", alarms.unscorable_limit, 0, 1);
+  rules.Between("learner.alarms.truncated_limit", alarms.truncated_limit, 0, 1);
+  rules.Require(alarms.length_factor >= 1.2, "learner.alarms.length_factor", alarms.length_factor,
+                "at least 1.2");
+  rules.Between("learner.alarms.disagreement_limit", alarms.disagreement_limit, 0, 1);
 }
 
 void CheckStopWhen(const StopWhenConfig& stop, Rules& rules) {

@@ -105,7 +105,7 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
   BUTTRESS_ASSIGN_OR_RETURN(json object, ParseObject(row));
   Prompt prompt;
   BUTTRESS_ASSIGN_OR_RETURN(prompt.id, NameField(object, config_.id_field, std::to_string(line)));
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(object, config_.source_field, "default"));
+  BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(object, config_.source_field, kDefaultSource));
 
   const auto answer = object.find(config_.answer_field);
   if (answer == object.end()) {

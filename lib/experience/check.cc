@@ -203,6 +203,8 @@ Status CheckPlanShape(const Plan& plan) {
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("oldest_versions", plan.oldest_versions.size(), groups));
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("history", plan.history.size(), groups));
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("classes", plan.classes.size(), groups));
+  if (!plan.sources.empty())
+    BUTTRESS_RETURN_IF_ERROR(CheckColumn("sources", plan.sources.size(), groups));
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("raw_rewards", plan.raw_rewards.size(), rows));
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("rewards", plan.rewards.size(), rows));
   BUTTRESS_RETURN_IF_ERROR(CheckColumn("lengths", plan.lengths.size(), rows));
@@ -213,6 +215,32 @@ Status CheckPlanShape(const Plan& plan) {
   return InvalidArgument(
       fmt::format("plan: column components has {} entries; expected a multiple of {}",
                   plan.components.size(), rows));
+}
+
+// The groups of the plan are among those that the snapshot counts by source.
+Status CheckSources(const Plan& plan) {
+  CollapseCounts sum;
+  const std::vector<SourceCollapse>& sources = plan.collapse.sources;
+  for (std::size_t s = 0; s < sources.size(); ++s) {
+    sum.Add(sources[s].step);
+    if (s == 0 || sources[s - 1].source < sources[s].source) continue;
+    return InvalidArgument(
+        fmt::format("plan: source '{}' follows '{}'; expected each once, in the order of names",
+                    sources[s].source, sources[s - 1].source));
+  }
+  if (!sources.empty() && sum != plan.collapse.step) {
+    return InvalidArgument(
+        fmt::format("plan: the sources count {} groups, the step {}; expected "
+                    "the same counts",
+                    sum.groups, plan.collapse.step.groups));
+  }
+  for (std::size_t k = 0; k < plan.sources.size(); ++k) {
+    const std::int32_t source = plan.sources[k];
+    if (0 <= source && static_cast<std::size_t>(source) < sources.size()) continue;
+    return InvalidArgument(fmt::format("plan: group {} has source {} of {}", plan.group_ids[k],
+                                       source, sources.size()));
+  }
+  return OkStatus();
 }
 
 }  // namespace
@@ -254,6 +282,7 @@ Status CheckGroup(const Group& group, const GroupLimits& limits) {
 
 Status CheckPlan(const Plan& plan) {
   BUTTRESS_RETURN_IF_ERROR(CheckPlanShape(plan));
+  BUTTRESS_RETURN_IF_ERROR(CheckSources(plan));
   for (std::size_t k = 0; k < plan.groups(); ++k) {
     if (plan.group_offsets[k + 1] > plan.group_offsets[k]) continue;
     return InvalidArgument(fmt::format("plan: group {} has no completions", plan.group_ids[k]));

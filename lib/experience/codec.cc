@@ -45,8 +45,13 @@ Status ReadVerdict(const v1::Completion& proto, Completion& out) {
     return InvalidArgument(fmt::format("outcome = {}; this version does not know it",
                                        static_cast<int>(proto.outcome())));
   }
+  if (!v1::Outcome_IsValid(proto.second_outcome())) {
+    return InvalidArgument(fmt::format("second_outcome = {}; this version does not know it",
+                                       static_cast<int>(proto.second_outcome())));
+  }
   out.finish_reason = static_cast<FinishReason>(proto.finish_reason());
   out.outcome = static_cast<Outcome>(proto.outcome());
+  out.second_outcome = static_cast<Outcome>(proto.second_outcome());
   out.unscorable_reason = proto.unscorable_reason();
   out.raw_reward = proto.raw_reward();
   out.reward = proto.reward();
@@ -173,6 +178,7 @@ v1::Completion ToProto(const Completion& completion) {
   proto.set_parent_id(completion.parent_id);
   proto.set_extracted_answer(completion.extracted_answer);
   proto.set_generation_seconds(completion.generation_seconds);
+  proto.set_second_outcome(static_cast<v1::Outcome>(completion.second_outcome));
   return proto;
 }
 

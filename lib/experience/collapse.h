@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace buttress {
 
@@ -39,12 +41,27 @@ struct CollapseCounts {
   bool operator==(const CollapseCounts&) const = default;
 };
 
+// Steps before a step that SourceCollapse::recent covers.
+inline constexpr std::uint64_t kRecentSteps = 16;
+
+// Collapse of the groups of one data source.
+struct SourceCollapse {
+  std::string source;
+  CollapseCounts step;    // of its groups drawn for the step, including replaced ones
+  CollapseCounts recent;  // of its groups drawn for the kRecentSteps steps before
+
+  bool operator==(const SourceCollapse&) const = default;
+};
+
 // Collapse as every gate of a step reads it.
 struct CollapseSnapshot {
   CollapseCounts step;        // of all groups drawn for the step, including replaced ones
   CollapseCounts cumulative;  // of all accepted groups
   double acr_ema = 0;         // of the ACR of earlier steps
   double expected_acr = 0;    // mean of what the prompts' histories predict
+  // In the order of the names; the counts of the step add up to `step`. Empty where sources are not
+  // known.
+  std::vector<SourceCollapse> sources = {};
 
   bool operator==(const CollapseSnapshot&) const = default;
 };

@@ -10,6 +10,16 @@
 
 namespace buttress {
 
+// Sums over the completions of all groups drawn for a step, those that others replaced included.
+struct DrawnTotals {
+  std::int64_t completions = 0;
+  std::int64_t scorable = 0;  // of them
+  std::int64_t tokens = 0;    // of all completions, trained or not
+  double raw_reward = 0;      // sum over the scorable ones
+
+  bool operator==(const DrawnTotals&) const = default;
+};
+
 // K groups, N completions, C reward components. Group k owns rows
 // [group_offsets[k], group_offsets[k + 1]); its completion `index` is row group_offsets[k] + index.
 struct Plan {
@@ -22,6 +32,8 @@ struct Plan {
   std::vector<PolicyVersion> oldest_versions;     // without digest
   std::vector<PromptHistory> history;             // before the group's own update
   std::vector<CollapseClass> classes;             // of the raw rewards, as classified on acceptance
+  // Index of each group's source in collapse.sources; empty where sources are not known.
+  std::vector<std::int32_t> sources;
 
   // [N]
   std::vector<Outcome> outcomes;
@@ -36,6 +48,7 @@ struct Plan {
   std::vector<double> components;
 
   CollapseSnapshot collapse;
+  DrawnTotals drawn;
 
   std::size_t groups() const { return group_ids.size(); }
 

@@ -1,6 +1,7 @@
 // Codec of leases and plans.
 #include <fmt/core.h>
 
+#include <cmath>
 #include <utility>
 
 #include "lib/experience/codec.h"
@@ -166,12 +167,44 @@ Result<CollapseCounts> FromProto(const v1::CollapseCounts& proto) {
   return counts;
 }
 
+namespace {
+
+v1::DrawnTotals ToProto(const DrawnTotals& drawn) {
+  v1::DrawnTotals proto;
+  proto.set_completions(static_cast<std::uint64_t>(drawn.completions));
+  proto.set_scorable(static_cast<std::uint64_t>(drawn.scorable));
+  proto.set_tokens(static_cast<std::uint64_t>(drawn.tokens));
+  proto.set_raw_reward(drawn.raw_reward);
+  return proto;
+}
+
+Result<DrawnTotals> FromProto(const v1::DrawnTotals& proto) {
+  DrawnTotals drawn;
+  BUTTRESS_RETURN_IF_ERROR(Narrow("drawn.completions", proto.completions(), drawn.completions));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("drawn.scorable", proto.scorable(), drawn.scorable));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("drawn.tokens", proto.tokens(), drawn.tokens));
+  drawn.raw_reward = proto.raw_reward();
+  if (drawn.scorable <= drawn.completions && std::isfinite(drawn.raw_reward)) return drawn;
+  return InvalidArgument(fmt::format(
+      "drawn: {} scorable of {} completions with raw rewards of {} in all; expected no more "
+      "scorable ones than completions, and a finite sum",
+      drawn.scorable, drawn.completions, drawn.raw_reward));
+}
+
+}  // namespace
+
 v1::CollapseSnapshot ToProto(const CollapseSnapshot& snapshot) {
   v1::CollapseSnapshot proto;
   *proto.mutable_step() = ToProto(snapshot.step);
   *proto.mutable_cumulative() = ToProto(snapshot.cumulative);
   proto.set_acr_ema(snapshot.acr_ema);
   proto.set_expected_acr(snapshot.expected_acr);
+  for (const SourceCollapse& source : snapshot.sources) {
+    v1::SourceCollapse* out = proto.add_sources();
+    out->set_source(source.source);
+    *out->mutable_step() = ToProto(source.step);
+    *out->mutable_recent() = ToProto(source.recent);
+  }
   return proto;
 }
 
@@ -183,6 +216,12 @@ Result<CollapseSnapshot> FromProto(const v1::CollapseSnapshot& proto) {
   BUTTRESS_RETURN_IF_ERROR(CheckRate("collapse.expected_acr", proto.expected_acr()));
   snapshot.acr_ema = proto.acr_ema();
   snapshot.expected_acr = proto.expected_acr();
+  for (const v1::SourceCollapse& source : proto.sources()) {
+    SourceCollapse& read = snapshot.sources.emplace_back();
+    read.source = source.source();
+    BUTTRESS_ASSIGN_OR_RETURN(read.step, FromProto(source.step()));
+    BUTTRESS_ASSIGN_OR_RETURN(read.recent, FromProto(source.recent()));
+  }
   return snapshot;
 }
 
@@ -206,6 +245,8 @@ v1::Plan ToProto(const Plan& plan) {
   proto.mutable_truncated()->Add(plan.truncated.begin(), plan.truncated.end());
   proto.mutable_components()->Add(plan.components.begin(), plan.components.end());
   *proto.mutable_collapse() = ToProto(plan.collapse);
+  proto.mutable_sources()->Add(plan.sources.begin(), plan.sources.end());
+  *proto.mutable_drawn() = ToProto(plan.drawn);
   return proto;
 }
 
@@ -231,6 +272,8 @@ Result<Plan> FromProto(const v1::Plan& proto) {
   plan.truncated.assign(proto.truncated().begin(), proto.truncated().end());
   plan.components.assign(proto.components().begin(), proto.components().end());
   BUTTRESS_ASSIGN_OR_RETURN(plan.collapse, FromProto(proto.collapse()));
+  BUTTRESS_RETURN_IF_ERROR(Narrow("sources", proto.sources(), plan.sources));
+  BUTTRESS_ASSIGN_OR_RETURN(plan.drawn, FromProto(proto.drawn()));
   BUTTRESS_RETURN_IF_ERROR(CheckPlan(plan));
   return plan;
 }

@@ -93,6 +93,7 @@ struct Completion {
   std::string parent_id;  // earlier turn of the same conversation
   std::string extracted_answer;
   double generation_seconds = 0;
+  Outcome second_outcome = Outcome::kUnspecified;  // by run.reward.second, if it looked
 
   bool operator==(const Completion&) const = default;
 };

@@ -28,8 +28,8 @@ struct Walk {
   LedgerAudit audit;
   std::uint64_t last_id = 0;
   std::map<std::string, CollapseCounts> by_source;
-  std::map<std::uint64_t, CollapseCounts> by_step;
-  std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;  // by position
+  std::map<std::uint64_t, std::map<std::string, CollapseCounts>> by_step;  // and source
+  std::map<std::uint64_t, std::vector<std::uint64_t>> ids_by_step;         // by position
 
   void Add(const char* kind, std::string what, std::vector<std::uint64_t> group_ids = {}) {
     audit.findings.push_back({kind, std::move(what), std::move(group_ids), false});
@@ -58,7 +58,7 @@ struct Walk {
       AddOf(group, "collapse", "is counted as another class than its outcomes give");
     by_source[group.prompt.source].Add(collapse);
     if (group.step == 0) return;
-    by_step[group.step].Add(collapse);
+    by_step[group.step][group.prompt.source].Add(collapse);
     if (group.reason == DropReason::kNoSignal || group.reason == DropReason::kDamaged) return;
     std::vector<std::uint64_t>& ids = ids_by_step[group.step];
     if (ids.size() <= group.position) ids.resize(group.position + 1);
@@ -116,6 +116,20 @@ struct Walk {
   }
 };
 
+void CheckCollapse(const std::string& plan, const CollapseSnapshot& reported,
+                   const std::map<std::string, CollapseCounts>& recounted, Walk& walk) {
+  CollapseCounts sum;
+  for (const auto& [source, counts] : recounted) sum.Add(counts);
+  if (reported.step != sum) {
+    walk.Add("collapse", fmt::format("{} reports {}; the outcomes give {}", plan,
+                                     Text(reported.step), Text(sum)));
+  }
+  std::map<std::string, CollapseCounts> by_source;
+  for (const SourceCollapse& source : reported.sources) by_source[source.source] = source.step;
+  if (by_source != recounted)
+    walk.Add("collapse", plan + " reports other counts by source than the outcomes give");
+}
+
 // A step counts all groups drawn for it: those of its plan and those that they replaced. The step
 // after the last plan may already have replaced groups.
 void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
@@ -133,10 +147,7 @@ void CheckPlans(const std::map<std::uint64_t, PlanRow>& plans, Walk& walk) {
     if (named.size() < plan.group_ids.size()) named.resize(plan.group_ids.size());
     if (plan.group_ids != named)
       walk.Add("plans", name + " names other groups than those that name it", plan.group_ids);
-    if (!(plan.collapse.step == walk.by_step[step])) {
-      walk.Add("collapse", fmt::format("{} reports {}; the outcomes give {}", name,
-                                       Text(plan.collapse.step), Text(walk.by_step[step])));
-    }
+    CheckCollapse(name, plan.collapse, walk.by_step[step], walk);
   }
   if (last_step != walk.run.planned_step)
     walk.Add("plans", fmt::format("the last plan is of step {}, the run names step {}", last_step,

@@ -67,8 +67,8 @@ Status PrepareFile(Database& database, const std::string& path) {
 
 struct Ledger::Statements {
   std::unique_ptr<Statement> run, group, accepted, completion, collapse, record, skip, plan,
-      plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit, forget_manifest,
-      manifest, checkpoint, order, forget_order;
+      plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit,
+      forget_manifest, manifest, checkpoint, order, forget_order;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
@@ -89,13 +89,18 @@ struct Ledger::Statements {
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&skip, "INSERT INTO skipped VALUES (?, ?, ?)"},
-        {&plan, "INSERT INTO plans VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&plan, R"sql(
+           INSERT INTO plans
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
+        {&plan_source, R"sql(
+           REPLACE INTO plan_sources VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?))sql"},
         {&plan_group, "INSERT INTO plan_groups VALUES (?, ?, ?)"},
         {&drop, "INSERT INTO drops VALUES (?, ?, ?, ?, ?)"},
         {&leave_plan, "DELETE FROM plan_groups WHERE group_id = ?"},
         {&refill_plan, R"sql(
            UPDATE plans SET groups = ?, all_correct = ?, all_wrong = ?, other_constant = ?,
-             mixed = ?, unscorable = ? WHERE step = ?)sql"},
+             mixed = ?, unscorable = ?, drawn_completions = ?, drawn_scorable = ?,
+             drawn_tokens = ?, drawn_raw_reward = ? WHERE step = ?)sql"},
         {&refill_drop, R"sql(
            UPDATE drops SET replaced_by = ?
            WHERE step = ? AND position = ? AND replaced_by = 0)sql"},
@@ -148,11 +153,23 @@ struct Ledger::Statements {
     BUTTRESS_RETURN_IF_ERROR(plan->Run(
         p.step, own.groups, own.all_correct, own.all_wrong, own.other_constant, own.mixed,
         own.unscorable, total.groups, total.all_correct, total.all_wrong, total.other_constant,
-        total.mixed, total.unscorable, p.collapse.acr_ema, p.collapse.expected_acr));
+        total.mixed, total.unscorable, p.collapse.acr_ema, p.collapse.expected_acr,
+        p.drawn.completions, p.drawn.scorable, p.drawn.tokens, p.drawn.raw_reward));
+    for (const SourceCollapse& row : p.collapse.sources)
+      BUTTRESS_RETURN_IF_ERROR(WritePlanSource(p.step, row));
     std::int64_t position = 0;
     for (const std::uint64_t id : p.group_ids)
       BUTTRESS_RETURN_IF_ERROR(plan_group->Run(p.step, position++, id));
     return OkStatus();
+  }
+
+  Status WritePlanSource(std::uint64_t step, const SourceCollapse& row) {
+    const CollapseCounts& own = row.step;
+    const CollapseCounts& recent = row.recent;
+    return plan_source->Run(step, row.source, own.groups, own.all_correct, own.all_wrong,
+                            own.other_constant, own.mixed, own.unscorable, recent.groups,
+                            recent.all_correct, recent.all_wrong, recent.other_constant,
+                            recent.mixed, recent.unscorable);
   }
 
   Status WriteDrop(const DropRow& row) {
@@ -164,7 +181,10 @@ struct Ledger::Statements {
     const CollapseCounts& c = row.collapse;
     BUTTRESS_RETURN_IF_ERROR(plan_group->Run(row.step, row.position, row.group_id));
     BUTTRESS_RETURN_IF_ERROR(refill_plan->Run(c.groups, c.all_correct, c.all_wrong,
-                                              c.other_constant, c.mixed, c.unscorable, row.step));
+                                              c.other_constant, c.mixed, c.unscorable,
+                                              row.drawn.completions, row.drawn.scorable,
+                                              row.drawn.tokens, row.drawn.raw_reward, row.step));
+    BUTTRESS_RETURN_IF_ERROR(WritePlanSource(row.step, row.source));
     return refill_drop->Run(row.group_id, row.step, row.position);
   }
 
@@ -263,6 +283,7 @@ Result<LedgerSnapshot> Ledger::Load() {
     BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty[source], ReadDifficulty(*database_, source));
   }
   std::erase_if(snapshot.difficulty, [](const auto& entry) { return entry.second.groups() == 0; });
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.recent, ReadRecentCollapse(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.records, ReadPromptRecords(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.skipped, ReadSkipped(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(

@@ -1,6 +1,9 @@
 #include "lib/ledger/plan_columns.h"
 
 #include <algorithm>
+#include <vector>
+
+#include "lib/base/check.h"
 
 namespace buttress {
 namespace {
@@ -36,11 +39,22 @@ void AppendCompletion(const CompletionRow& completion, Plan& plan) {
 
 }  // namespace
 
-Plan MakePlan(std::uint64_t step, std::span<const AcceptedRow* const> groups,
-              const CollapseSnapshot& collapse) {
+void AddDrawn(const AcceptedRow& group, DrawnTotals& drawn) {
+  for (const CompletionRow& completion : group.completions) {
+    ++drawn.completions;
+    drawn.tokens += completion.total_tokens;
+    if (completion.outcome == Outcome::kUnscorable) continue;
+    ++drawn.scorable;
+    drawn.raw_reward += completion.raw_reward;
+  }
+}
+
+Plan MakePlan(const PlanRow& row, std::span<const AcceptedRow* const> groups) {
   Plan plan;
-  plan.step = step;
-  plan.collapse = collapse;
+  plan.step = row.step;
+  plan.collapse = row.collapse;
+  plan.drawn = row.drawn;
+  const std::vector<SourceCollapse>& sources = plan.collapse.sources;
   for (const AcceptedRow* group : groups) {
     for (const CompletionRow& completion : group->completions) AppendCompletion(completion, plan);
     plan.group_ids.push_back(group->group_id);
@@ -50,6 +64,12 @@ Plan MakePlan(std::uint64_t step, std::span<const AcceptedRow* const> groups,
                                                            : group->versions.front());
     plan.history.push_back(group->history);
     plan.classes.push_back(group->collapse);
+    if (sources.empty()) continue;
+    const auto source =
+        std::ranges::lower_bound(sources, group->source, {}, &SourceCollapse::source);
+    BUTTRESS_CHECK(source != sources.end() && source->source == group->source,
+                   "the snapshot of a step counts the sources of its groups");
+    plan.sources.push_back(static_cast<std::int32_t>(source - sources.begin()));
   }
   plan.components = Components(groups);
   return plan;

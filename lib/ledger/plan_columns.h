@@ -1,7 +1,6 @@
 // The columns of a plan, from the ledger's rows of its groups.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "lib/experience/plan.h"
@@ -9,8 +8,11 @@
 
 namespace buttress {
 
-// Returns the plan of `step` over `groups` in the given order. Pure.
-Plan MakePlan(std::uint64_t step, std::span<const AcceptedRow* const> groups,
-              const CollapseSnapshot& collapse);
+// Returns the plan of `row`, whose `groups` are given in its order. Pure. REQUIRES: the snapshot of
+// the row counts their sources, or none.
+Plan MakePlan(const PlanRow& row, std::span<const AcceptedRow* const> groups);
+
+// Adds the completions of a group that was drawn for a step.
+void AddDrawn(const AcceptedRow& group, DrawnTotals& drawn);
 
 }  // namespace buttress

@@ -243,8 +243,16 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
         PlanRow& plan = plans[row.Unsigned(0)];
         plan.step = row.Unsigned(0);
         plan.collapse = {CountsAt(row, 1), CountsAt(row, 7), row.Double(13), row.Double(14)};
+        plan.drawn = {row.Int(15), row.Int(16), row.Int(17), row.Double(18)};
         return OkStatus();
       }));
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM plan_sources WHERE " + where + " ORDER BY step, source",
+                 [&](const Statement& row) {
+                   plans[row.Unsigned(0)].collapse.sources.push_back(
+                       {row.Text(1), CountsAt(row, 2), CountsAt(row, 8)});
+                   return OkStatus();
+                 }));
   const std::string sql = "SELECT step, position, group_id FROM plan_groups WHERE " + where +
                           " UNION ALL SELECT step, position, 0 FROM drops "
                           "WHERE step > 0 AND replaced_by = 0 AND " +
@@ -277,6 +285,18 @@ Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {
         return OkStatus();
       }));
   return collapse;
+}
+
+Result<RecentCollapse> ReadRecentCollapse(Database& database) {
+  RecentCollapse recent;
+  const std::string sql =
+      "SELECT * FROM plan_sources WHERE step >= (SELECT MAX(step) FROM plans) - " +
+      std::to_string(kRecentSteps);
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    recent[row.Unsigned(0)][row.Text(1)] = CountsAt(row, 2);
+    return OkStatus();
+  }));
+  return recent;
 }
 
 Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source) {

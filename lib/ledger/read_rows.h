@@ -33,6 +33,9 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
 Result<std::vector<PromptHistory>> ReadHistory(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
 
+// Of the newest planned step and the kRecentSteps steps before.
+Result<RecentCollapse> ReadRecentCollapse(Database& database);
+
 // Of the newest accepted groups of a source.
 Result<RecentDifficulty> ReadDifficulty(Database& database, const std::string& source);
 

@@ -15,9 +15,11 @@
 
 #include "lib/base/minhash.h"
 #include "lib/base/status.h"
+#include "lib/experience/plan.h"
 #include "lib/experience/types.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/difficulty.h"
+#include "lib/rl/collapse/source_rates.h"
 #include "lib/rl/prompt_selection.h"
 
 namespace buttress {
@@ -196,6 +198,7 @@ struct PlanRow {
                                          // has taken its place yet
   CollapseSnapshot collapse;  // `step` counts the groups drawn for the step: those of the
                               // plan and those that they replaced
+  DrawnTotals drawn = {};     // of the same groups
 
   bool operator==(const PlanRow&) const = default;
 };
@@ -216,7 +219,10 @@ struct RefillRow {
   std::uint64_t step = 0;
   std::uint32_t position = 0;
   std::uint64_t group_id = 0;
-  CollapseCounts collapse;  // of all groups drawn for the step, this one included
+  // Of all groups drawn for the step, and of those of its source, this one included.
+  CollapseCounts collapse;
+  SourceCollapse source;
+  DrawnTotals drawn;
 
   bool operator==(const RefillRow&) const = default;
 };
@@ -341,6 +347,7 @@ struct LedgerSnapshot {
                                                        // groups of it; later rows have none
   std::map<std::string, CollapseCounts> collapse;      // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
+  RecentCollapse recent;                               // of the last planned steps
   std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset
   std::array<std::int64_t, kSkipReasons> skipped{};
   std::map<std::uint64_t, AcceptedRow> replaced;      // by group id: kNoSignal since the last plan

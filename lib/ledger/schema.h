@@ -184,7 +184,8 @@ CREATE TABLE collapse (
 ) STRICT, WITHOUT ROWID;
 
 -- The collapse snapshot of a step: counts of the groups drawn for it (those of its plan and those
--- that they replaced), and, in the columns total_, of all groups accepted by then.
+-- that they replaced), and, in the columns total_, of all groups accepted by then. The columns
+-- drawn_ are sums over the completions of the groups drawn for it.
 CREATE TABLE plans (
   step                  INTEGER PRIMARY KEY,
   groups                INTEGER NOT NULL,
@@ -200,8 +201,32 @@ CREATE TABLE plans (
   total_mixed           INTEGER NOT NULL,
   total_unscorable      INTEGER NOT NULL,
   acr_ema               REAL    NOT NULL,
-  expected_acr          REAL    NOT NULL
+  expected_acr          REAL    NOT NULL,
+  drawn_completions     INTEGER NOT NULL,
+  drawn_scorable        INTEGER NOT NULL,
+  drawn_tokens          INTEGER NOT NULL,
+  drawn_raw_reward      REAL    NOT NULL
 ) STRICT;
+
+-- The groups drawn for a step by data source, and, in the columns recent_, those drawn for the 16
+-- steps before.
+CREATE TABLE plan_sources (
+  step                   INTEGER NOT NULL REFERENCES plans,
+  source                 TEXT    NOT NULL,
+  groups                 INTEGER NOT NULL,
+  all_correct            INTEGER NOT NULL,
+  all_wrong              INTEGER NOT NULL,
+  other_constant         INTEGER NOT NULL,
+  mixed                  INTEGER NOT NULL,
+  unscorable             INTEGER NOT NULL,
+  recent_groups          INTEGER NOT NULL,
+  recent_all_correct     INTEGER NOT NULL,
+  recent_all_wrong       INTEGER NOT NULL,
+  recent_other_constant  INTEGER NOT NULL,
+  recent_mixed           INTEGER NOT NULL,
+  recent_unscorable      INTEGER NOT NULL,
+  PRIMARY KEY (step, source)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE plan_groups (
   step      INTEGER NOT NULL REFERENCES plans,

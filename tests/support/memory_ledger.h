@@ -1,6 +1,7 @@
 // A ledger in memory, which applies changes as lib/ledger does, for tests of the scheduler.
 #pragma once
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -45,6 +46,12 @@ struct MemoryLedger {
       BUTTRESS_CHECK(plan.group_ids[row.position] == 0, "a place is filled once");
       plan.group_ids[row.position] = row.group_id;
       plan.collapse.step = row.collapse;
+      plan.drawn = row.drawn;
+      auto& sources = plan.collapse.sources;
+      auto at = std::ranges::lower_bound(sources, row.source.source, {}, &SourceCollapse::source);
+      if (at == sources.end() || at->source != row.source.source)
+        at = sources.insert(at, row.source);
+      *at = row.source;
     }
     learners.insert(learners.end(), changes.learners.begin(), changes.learners.end());
     if (!changes.manifests.empty()) announced = changes.manifests.back();
@@ -86,6 +93,9 @@ struct MemoryLedger {
     std::erase_if(snapshot.ended_tags, [=](const auto& tag) { return tag.first < first_tag; });
     for (const auto& [step, plan] : plans) {
       if (step > run->settled_step) snapshot.plans[step] = plan;
+      if (step + kRecentSteps < run->planned_step) continue;
+      for (const SourceCollapse& source : plan.collapse.sources)
+        snapshot.recent[step][source.source] = source.step;
     }
     return snapshot;
   }

@@ -100,6 +100,28 @@ TEST(SchedulerLearner, TheSnapshotHoldsTheStepTheRunAndTheAverageOverEarlierStep
   EXPECT_DOUBLE_EQ(*rig.scheduler.GetStatus().acr_ema, 0.45);  // 0.9 * 0.5 + 0.1 * 0
 }
 
+TEST(SchedulerLearner, TheSnapshotCountsTheSourcesOfTheStepAndOfTheStepsBefore) {
+  SchedulerRig rig = SchedulerRig::Started();
+  std::vector<DrawnPrompt> prompts;
+  for (std::uint64_t row = 0; row < 4; ++row)
+    prompts.push_back({"p" + std::to_string(row), row == 1 ? "math" : "code", 0, row, 2});
+  rig.scheduler.Admit(prompts, {}, {0, 4}, rig.changes);
+  rig.Commit();
+  for (const GrantedLease& lease : rig.Exchange(100).leases) rig.Submit(lease);
+  const Plan first = *rig.Plan(1)->plan;
+  EXPECT_THAT(first.sources, ElementsAre(0, 1));
+  EXPECT_THAT(first.collapse.sources,
+              ElementsAre(SourceCollapse{"code", {.groups = 1, .mixed = 1}, {}},
+                          SourceCollapse{"math", {.groups = 1, .mixed = 1}, {}}));
+  rig.scheduler = rig.Restore();  // the window is in the ledger
+  const Plan second = *rig.Plan(2)->plan;
+  EXPECT_THAT(second.sources, ElementsAre(0, 0));
+  EXPECT_THAT(
+      second.collapse.sources,
+      ElementsAre(SourceCollapse{"code", {.groups = 2, .mixed = 2}, {.groups = 1, .mixed = 1}}));
+  EXPECT_EQ(second.drawn.completions, 4);
+}
+
 TEST(SchedulerLearner, CommitsComeInOrderAndMayBeRepeated) {
   SchedulerRig rig = SchedulerRig::Started();
   for (const auto& [id, lease] : rig.LeaseAll()) rig.Submit(lease);
@@ -370,6 +392,10 @@ TEST(SchedulerLearner, ADroppedGroupOfAPlanIsReplacedByTheFirstThatIsReady) {
   const Plan plan = *rig.Plan(1)->plan;
   EXPECT_THAT(plan.group_ids, ElementsAre(3, 2));
   EXPECT_EQ(plan.collapse.step.groups, 3);  // that which was dropped counts once
+  ASSERT_EQ(plan.collapse.sources.size(), 1U);
+  EXPECT_EQ(plan.collapse.sources[0].step, plan.collapse.step);
+  EXPECT_EQ(plan.drawn.completions, 6);
+  EXPECT_DOUBLE_EQ(plan.drawn.raw_reward, 3);
   EXPECT_EQ(rig.StateOf(3), kBatched);
   rig.scheduler = rig.Restore();
   EXPECT_EQ(*rig.Plan(1)->plan, plan);

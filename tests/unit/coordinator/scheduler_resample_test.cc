@@ -43,6 +43,9 @@ TEST(SchedulerResample, AConstantGroupIsCountedAndGivesItsPlaceToAnotherPrompt) 
   ASSERT_TRUE(reply.ok() && reply->plan);
   EXPECT_THAT(rig.PlannedIds(1), ElementsAre(2, 3));
   EXPECT_EQ(reply->plan->collapse.step, (CollapseCounts{.groups = 3, .all_wrong = 1, .mixed = 2}));
+  EXPECT_EQ(reply->plan->drawn.completions, 6);  // those of the replaced group too
+  EXPECT_EQ(reply->plan->drawn.scorable, 6);
+  EXPECT_DOUBLE_EQ(reply->plan->drawn.raw_reward, 2);
   EXPECT_EQ(rig.scheduler.events().batches_filled, 0);
 }
 

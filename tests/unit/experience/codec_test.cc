@@ -119,6 +119,16 @@ TEST(CodecTest, RejectsNumbersThatOurTypesCannotHold) {
   EXPECT_FALSE(FromProto(snapshot).ok());
 }
 
+TEST(CodecTest, ASecondOutcomeSurvivesTheRoundTrip) {
+  Group group = GoodGroup();
+  group.completions[0].second_outcome = Outcome::kWrong;
+  EXPECT_EQ(*DecodeGroup(EncodeGroup(group)), group);
+  v1::Group proto = ToProto(group);
+  proto.mutable_completions(0)->set_second_outcome(static_cast<v1::Outcome>(9));
+  EXPECT_EQ(FromProto(proto).status().message(),
+            "completion 0: second_outcome = 9; this version does not know it");
+}
+
 TEST(CodecTest, RejectsUnusableSamplingParameters) {
   const auto refused = [](const std::function<void(v1::SamplingParams&)>& change) {
     v1::SamplingParams sampling = ToProto(SamplingParams());

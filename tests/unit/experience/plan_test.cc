@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "lib/experience/codec.h"
 
@@ -31,6 +32,10 @@ Plan GoodPlan() {
   plan.collapse.cumulative = {.groups = 9, .all_correct = 2, .mixed = 7};
   plan.collapse.acr_ema = 0.25;
   plan.collapse.expected_acr = 0.5;
+  plan.collapse.sources = {{"code", {.groups = 1, .unscorable = 1}, {}},
+                           {"math", {.groups = 1, .mixed = 1}, {.groups = 7, .all_wrong = 7}}};
+  plan.sources = {1, 0};
+  plan.drawn = {.completions = 5, .scorable = 4, .tokens = 17, .raw_reward = -0.25};
   return plan;
 }
 
@@ -45,6 +50,17 @@ TEST(PlanCodecTest, RejectsGroupSizesThatExceedTheRows) {
   proto.set_group_sizes(1, std::numeric_limits<std::uint32_t>::max());
   EXPECT_EQ(FromProto(proto).status().message(),
             "group_sizes exceed the 3 completions of the plan");
+}
+
+TEST(PlanCodecTest, RejectsTotalsThatNoCompletionsGive) {
+  v1::Plan proto = ToProto(GoodPlan());
+  proto.mutable_drawn()->set_scorable(6);
+  EXPECT_EQ(FromProto(proto).status().message(),
+            "drawn: 6 scorable of 5 completions with raw rewards of -0.25 in all; expected no more "
+            "scorable ones than completions, and a finite sum");
+  proto = ToProto(GoodPlan());
+  proto.mutable_drawn()->set_raw_reward(std::numeric_limits<double>::infinity());
+  EXPECT_FALSE(FromProto(proto).ok());
 }
 
 TEST(PlanCodecTest, RejectsUnknownEnumerators) {
@@ -96,6 +112,13 @@ const Rejection kRejections[] = {
     {"missing version", [](Plan& p) { p.oldest_versions.pop_back(); }, "oldest_versions has 1"},
     {"missing history", [](Plan& p) { p.history.pop_back(); }, "history has 1"},
     {"missing class", [](Plan& p) { p.classes.pop_back(); }, "classes has 1"},
+    {"missing source", [](Plan& p) { p.sources.pop_back(); }, "sources has 1"},
+    {"source that is not counted", [](Plan& p) { p.sources[1] = 2; }, "group 19 has source 2 of 2"},
+    {"sources in another order",
+     [](Plan& p) { std::swap(p.collapse.sources[0], p.collapse.sources[1]); },
+     "source 'code' follows 'math'"},
+    {"sources that do not add up", [](Plan& p) { p.collapse.sources[0].step = {}; },
+     "the sources count 1 groups, the step 2"},
     {"missing raw reward", [](Plan& p) { p.raw_rewards.pop_back(); }, "raw_rewards has 2"},
     {"missing reward", [](Plan& p) { p.rewards.pop_back(); }, "rewards has 2"},
     {"missing length", [](Plan& p) { p.lengths.pop_back(); }, "lengths has 2"},

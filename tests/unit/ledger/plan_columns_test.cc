@@ -32,7 +32,7 @@ const CompletionRow kUnscorable = {.outcome = Outcome::kUnscorable,
 Plan PlanOf(const std::vector<AcceptedRow>& rows) {
   std::vector<const AcceptedRow*> groups;
   for (const AcceptedRow& row : rows) groups.push_back(&row);
-  return MakePlan(5, groups, {});
+  return MakePlan({5, {}, {}, {}}, groups);
 }
 
 TEST(MakePlanTest, FillsTheColumnsInTheOrderOfGroupsAndCompletions) {

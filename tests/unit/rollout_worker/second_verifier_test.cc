@@ -27,7 +27,7 @@ TEST(SecondVerifier, CountsAgreementAndExportsTheRateOfDisagreement) {
   Metrics metrics("worker");
   SecondVerifier second(std::make_unique<Always>(Correct("1", "1")), "always", 1.0, metrics);
   for (int i = 0; i < 3; ++i) second.Check(Id(i), {}, Correct("1", "1"));
-  second.Check(Id(3), {}, Wrong("2", "1"));
+  EXPECT_EQ(second.Check(Id(3), {}, Wrong("2", "1")), Outcome::kCorrect);
   second.Check(Id(4), {}, Unscorable("no reference"));
   const std::string text = metrics.Expose();
   EXPECT_THAT(
@@ -60,6 +60,9 @@ TEST(SecondVerifier, ChecksItsShareAndTheSameCompletionsAgain) {
       before = after;
     }
   }
+  Metrics metrics("worker");
+  SecondVerifier none(std::make_unique<Always>(Correct("1", "1")), "always", 0.0, metrics);
+  EXPECT_EQ(none.Check(Id(0), {}, Correct("1", "1")), Outcome::kUnspecified);
   ASSERT_EQ(seen.size() % 2, 0U);
   const auto half = seen.begin() + static_cast<std::ptrdiff_t>(seen.size() / 2);
   EXPECT_TRUE(std::equal(seen.begin(), half, half, seen.end()));
