@@ -263,7 +263,9 @@ Status LearnerJob::Record(StepState& state) {
          {"acr_effective", measured.acr_effective},
          {"acr_expected_high", measured.acr_expected_high},
          {"truncated_share", measured.truncated_share},
-         {"length_mean", measured.length_mean}});
+         {"length_mean", measured.length_mean},
+         {"start_kl", measured.start_kl},
+         {"disagreement", measured.disagreement}});
   }
   if (next_step_ == 1) {
     for (const std::string& notice : FirstBatchNotices(measured)) Log(kWarn, notice);

@@ -92,6 +92,14 @@ void StepSums::AddAges(const Completion& completion, std::int64_t step) {
   const std::span<const TokenSpan> spans = completion.trained_spans;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int32_t end = i + 1 < segments.size() ? segments[i + 1].first_token : all.end;
+  const auto judged = [](Outcome outcome) {
+    return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
+  };
+  for (const Completion& completion : group.completions) {
+    if (!judged(completion.outcome) || !judged(completion.second_outcome)) continue;
+    values[kTwiceVerified] += 1;
+    values[kDisagreed] += completion.outcome == completion.second_outcome ? 0 : 1;
+  }
     std::int64_t tokens = 0;
     for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans)
       tokens +=
@@ -169,6 +177,8 @@ void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs
   measured.truncated_share = Ratio(Number(batch.truncated), Number(batch.completions));
   measured.length_mean = Ratio(Number(batch.generated_tokens), Number(batch.completions));
   measured.groups_replaced = Number(batch.groups_replaced);
+  measured.twice_verified = sums[StepSums::kTwiceVerified];
+  measured.disagreement = Ratio(sums[StepSums::kDisagreed], sums[StepSums::kTwiceVerified]);
   measured.groups_masked = Number(batch.groups_masked);
   measured.reward_mean = batch.reward_mean;
   measured.accuracy = batch.accuracy;

@@ -25,6 +25,8 @@ struct StepSums {
     kResponses,  // the three counts of ResponseProbe
     kDistinct,
     kFormatted,
+    kTwiceVerified,   // completions with a verdict of both verifiers
+    kDisagreed,       // of them: the verdicts differ
     kKlMass,          // KlGradientMass of all tokens
     kConstantKlMass,  // and of those in groups with constant raw rewards
     kAgeCounts,       // kAgeBins of them: accepted tokens by their age

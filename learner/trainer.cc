@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "learner/fetch_groups.h"
+#include "learner/start_kl.h"
 #include "learner/token_marks.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
@@ -102,6 +103,7 @@ Status Trainer::Run(const std::function<bool()>& stop_requested, StepState& stat
   BUTTRESS_RETURN_IF_ERROR(MarkCovarianceTokens(state));
   KeepLogprobs(state);
   BUTTRESS_RETURN_IF_ERROR(MakeUpdates(state));
+  MeasureDrift(state);
   BUTTRESS_RETURN_IF_ERROR(SumUp(state));
   return Commit(state);
 }
@@ -430,6 +432,26 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
   optimizer_.Step(reducer_.gradients(), measured.lr);
   ++measured.updates;
   return OkStatus();
+}
+
+// Measures start_kl where it is due. The other ranks wait in SumUp. A measurement that fails costs
+// no step.
+void Trainer::MeasureDrift(StepState& state) {
+  const StartKlConfig& config = options_.learner.start_kl;
+  if (config.every == 0 || options_.run.algorithm.kl_coef > 0 || control_.rank() != 0) return;
+  if (!std::exchange(drift_due_, false) && state.step % config.every != 0) return;
+  const TokenBatch batch =
+      FirstCompletions(state.groups, {config.tokens, options_.learner.micro_batch_tokens});
+  if (batch.empty()) return;
+  phases_->WaitForDevice();
+  const Stopwatch watch(state.measured.seconds_start_kl);
+  const Result<double> kl =
+      MeasureStartKl(model_, options_.run.model, batch, OptionsOfPass(EntropyMode::kNone));
+  if (kl.ok()) {
+    state.measured.start_kl = *kl;
+  } else {
+    Log(kWarn, "start_kl is not measured", {{"step", state.step}, {"why", kl.status().message()}});
+  }
 }
 
 // Sums the statistics of the step over the ranks.

@@ -7,6 +7,7 @@
 //   ForwardBackward        micro-batch by micro-batch; gradients accumulate
 //   Reduce                 gradients and sums over the ranks
 //   Update                 clipping and the optimizer; skipped if the gradient is not finite, or 0
+//   MeasureDrift           rank 0; local.learner.start_kl only
 //   Commit                 rank 0 reports the step
 #pragma once
 
@@ -86,6 +87,7 @@ class Trainer {
   Status MarkCovarianceTokens(StepState& state);
   void KeepLogprobs(StepState& state) const;
   Status MakeUpdates(StepState& state);
+  void MeasureDrift(StepState& state);
   Status SumUp(StepState& state);
   Status Commit(StepState& state);
 
@@ -115,6 +117,7 @@ class Trainer {
   AdamW optimizer_;
   std::function<Status()> before_update_ = [] { return OkStatus(); };
   const std::unique_ptr<PhaseTimer> phases_;
+  bool drift_due_ = true;  // no step has been trained since the start
   TrainerState state_;
 };
 

@@ -50,6 +50,8 @@ void AlarmMonitor::Average(const StepMeasurements& step) {
   unexplained_.Add(step.acr - step.acr_expected_high);
   unscorable_.Add(SharePerCompletion(step.unscorable, step));
   truncated_.Add(step.truncated_share);
+  disagreement_.Add(step.disagreement);
+  if (std::isfinite(step.start_kl)) start_kl_ = step.start_kl;
   length_.Add(step.length_mean);
   if (std::isfinite(step.length_mean) && lengths_++ < kLengthSteps)
     first_lengths_ += step.length_mean;
@@ -62,7 +64,7 @@ void AlarmMonitor::Average(const StepMeasurements& step) {
 bool AlarmMonitor::LengthDrifts() const {
   if (lengths_ <= kLengthSteps || first_lengths_ <= 0) return false;
   const double factor = length_.value_or(0) / (first_lengths_ / static_cast<double>(kLengthSteps));
-  const double limit = active(Alarm::kLengthDrift) ? kReleased * kLengthFactor : kLengthFactor;
+  const double limit = (active(Alarm::kLengthDrift) ? kReleased : 1.0) * config_.length_factor;
   return factor > limit || factor < 1 / limit;
 }
 
@@ -92,15 +94,16 @@ std::vector<Alarm> AlarmMonitor::Observe(const StepMeasurements& step) {
   set(Alarm::kEntropyLow, low_entropy_steps_ > config_.entropy_steps);
   if (whole_trend && config_.entropy_fall < 1)
     above(Alarm::kEntropyFalling, FallOf(trend), config_.entropy_fall);
-  above(Alarm::kKlDrift, kl_average(), config_.kl_limit);
+  above(Alarm::kKlDrift, std::max(kl_average(), start_kl_), config_.kl_limit);
   const double floor =
       active(Alarm::kResponsesAlike) ? config_.distinct_floor / kReleased : config_.distinct_floor;
   set(Alarm::kResponsesAlike, distinct_.value_or(1) < floor);
-  above(Alarm::kCollapse, collapse_.value_or(0), kAcrLimit);
+  above(Alarm::kCollapse, collapse_.value_or(0), config_.acr_limit);
   set(Alarm::kCollapseUnexplained, unexplained_.value_or(0) > 0);
-  above(Alarm::kUnscorable, unscorable_.value_or(0), kUnscorableLimit);
-  above(Alarm::kTruncated, truncated_.value_or(0), kTruncatedLimit);
+  above(Alarm::kUnscorable, unscorable_.value_or(0), config_.unscorable_limit);
+  above(Alarm::kTruncated, truncated_.value_or(0), config_.truncated_limit);
   set(Alarm::kLengthDrift, LengthDrifts());
+  above(Alarm::kVerifiersDisagree, disagreement_.value_or(0), config_.disagreement_limit);
   std::vector<Alarm> begun;
   for (std::size_t i = 0; i < kAlarms; ++i) {
     if (holds[i] && !active_[i]) begun.push_back(static_cast<Alarm>(i));

@@ -1,5 +1,5 @@
 // Alarms that watch the measurements of a run step by step: entropy, KL, collapse, how alike and
-// how long the responses are, and how many have no verdict.
+// how long the responses are, how many have no verdict, and on how many two verifiers disagree.
 #pragma once
 
 #include <array>
@@ -28,12 +28,6 @@ Line FitLine(std::span<const double> values);
 double FallOf(std::span<const double> values);
 
 inline constexpr double kReadingDecay = 0.9;  // of the moving averages: about ten steps
-
-// Limits of the alarms that have no setting.
-inline constexpr double kAcrLimit = 0.9;         // of the effective ACR
-inline constexpr double kUnscorableLimit = 0.1;  // of the share of completions without a verdict
-inline constexpr double kTruncatedLimit = 0.5;   // of the share at the token limit
-inline constexpr double kLengthFactor = 3;       // of the length, against the first ten steps
 
 // An exponential moving average. It begins at the first value; values that are not finite do not
 // count.
@@ -80,6 +74,8 @@ class AlarmMonitor {
   std::deque<double> entropies_;        // of the last trend_steps steps
   std::int64_t low_entropy_steps_ = 0;  // in a row
   MovingAverage kl_, distinct_, collapse_, unexplained_, unscorable_, truncated_, length_;
+  MovingAverage disagreement_;
+  double start_kl_ = 0;            // that was measured last
   double first_lengths_ = 0;       // sum over the first kLengthSteps steps that have a length
   std::int64_t lengths_ = 0;       // steps that have one
   std::vector<double> first_acr_;  // of the first 100 steps

@@ -90,6 +90,9 @@ constexpr Measurement kTable[] = {
      "Effective share of the tokens under the importance weights, (sum w)^2 / (n sum w^2)."},
     {"importance.p01", &M::importance_p01, kNone, kMean,
      "1st percentile of the importance weights, from a histogram."},
+    {"start_kl", &M::start_kl, kNats, kLast,
+     "KL of the policy after the step from the start model per token of some completions, "
+     "estimator k3; measured every local.learner.start_kl.every steps where kl_coef is 0."},
     {"importance.p50", &M::importance_p50, kNone, kMean, "Median of the importance weights."},
     {"importance.p99", &M::importance_p99, kNone, kMean,
      "99th percentile of the importance weights."},
@@ -119,6 +122,10 @@ constexpr Measurement kTable[] = {
      "Steps in a row, up to the newest published version, that changed no weight."},
     {"updates", &M::updates, kUpdates, kSum, "Updates of the optimizer."},
     {"updates_stopped", &M::updates_stopped, kUpdates, kSum,
+    {"twice_verified", &M::twice_verified, kCompletions, kSum,
+     "Completions of the batch that run.reward.second verified too, both with a verdict."},
+    {"disagreement", &M::disagreement, kRatio, kMean,
+     "Share of twice_verified on which the verdicts differ."},
      "Updates that batch.kl_stop left out of the step."},
     {"skipped", &M::skipped, kUpdates, kSum,
      "Updates that were skipped because the gradient was not finite."},
@@ -221,6 +228,8 @@ std::string_view UnitName(Unit unit) {
 std::string_view ReductionName(Reduction reduction) {
   static constexpr std::array<std::string_view, 5> kNames = {"sum", "mean", "max", "last",
                                                              "each rank"};
+    {"seconds.start_kl", &M::seconds_start_kl, kSeconds, kEachRank,
+     "Measuring start_kl, the load of the start model included (rank 0)."},
   return kNames[static_cast<std::size_t>(reduction)];
 }
 
@@ -236,8 +245,9 @@ std::span<const Measurement> MeasurementTable() { return kTable; }
 
 std::string_view AlarmName(Alarm alarm) {
   static constexpr std::array<std::string_view, kAlarms> kNames = {
-      "entropy_low",          "entropy_falling", "kl_drift",  "responses_alike", "collapse",
-      "collapse_unexplained", "unscorable",      "truncated", "length_drift"};
+      "entropy_low",  "entropy_falling",      "kl_drift",   "responses_alike",
+      "collapse",     "collapse_unexplained", "unscorable", "truncated",
+      "length_drift", "verifiers_disagree"};
   return kNames[static_cast<std::size_t>(alarm)];
 }
 

@@ -39,21 +39,24 @@ enum class Alarm : std::uint8_t {
   kEntropyLow,  // the entropy is below entropy_floor for more than entropy_steps steps in a row
   // the least-squares line through the last trend_steps entropies loses entropy_fall of its start
   kEntropyFalling,
-  kKlDrift,         // a KL, averaged over about ten steps, is above kl_limit
+  kKlDrift,         // a KL, averaged over about ten steps, or the newest start_kl is above kl_limit
   kResponsesAlike,  // the share of distinct responses, averaged likewise, is below distinct_floor
-  kCollapse,        // the effective ACR, averaged likewise, is above kAcrLimit (alarms.h)
+  kCollapse,        // the effective ACR, averaged likewise, is above acr_limit
   // the ACR is above the interval that the difficulty of the prompts gives, averaged likewise
   kCollapseUnexplained,
   kUnscorable,  // the share of unscorable completions, averaged likewise, is above its limit
   kTruncated,   // the share of truncated completions, averaged likewise, is above its limit
-  // the mean length, averaged likewise, has left that of the first steps by a factor
+  // the mean length, averaged likewise, has left that of the first steps by length_factor
   kLengthDrift,
 };
 
-inline constexpr std::size_t kAlarms = 9;
+  // the share of twice verified completions whose verdicts differ, averaged likewise, is above
+  // disagreement_limit
+  kVerifiersDisagree,
+inline constexpr std::size_t kAlarms = 10;
 
 // "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse",
-// "collapse_unexplained", "unscorable", "truncated", "length_drift".
+// "collapse_unexplained", "unscorable", "truncated", "length_drift", "verifiers_disagree".
 std::string_view AlarmName(Alarm alarm);
 
 // The measurements of one step. MeasurementTable() documents each field. NaN means "not measured";
@@ -74,7 +77,7 @@ struct StepMeasurements {
   double completions = 0, unscorable = 0;
 
   double entropy = 0, entropy_exact = 0, entropy_coef = 0;
-  double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0;
+  double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0, start_kl = kNotMeasured;
   double clip_low = 0, clip_high = 0, clip_dual = 0, marked = 0;
   double importance_mean = 0, importance_ess = 0;
   double importance_p01 = 0, importance_p50 = 0, importance_p99 = 0;
@@ -85,6 +88,7 @@ struct StepMeasurements {
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
   double unchanged_versions = 0;
+  double twice_verified = 0, disagreement = kNotMeasured;
   double updates = 0, updates_stopped = 0, skipped = 0, zero_gradient = 0;
 
   double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
@@ -104,7 +108,8 @@ struct StepMeasurements {
   double seconds_step = 0, seconds_wait = 0, seconds_fetch = 0, seconds_forward = 0;
   double seconds_backward = 0, seconds_reduce = 0, seconds_optimizer = 0, seconds_commit = 0;
   double seconds_publish = 0, seconds_checkpoint = 0;
-  double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_busy = 0;
+  double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_start_kl = 0;
+  double seconds_busy = 0;
 
   std::vector<Alarm> alarms;  // the alarms that begin with this step
 

@@ -3,8 +3,10 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 
 #include "lib/base/check.h"
+#include "lib/base/file.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/transformer.h"
 
@@ -34,6 +36,22 @@ inline std::unique_ptr<Transformer> SmallModel(ModelDtype dtype = ModelDtype::kF
   auto model = Transformer::Random(SmallModelConfig(), dtype, {}, seed);
   BUTTRESS_CHECK(model.ok(), model.status().ToString());
   return *std::move(model);
+}
+
+// Writes `model` to a Hugging Face folder below `folder` and returns its path.
+inline std::string Saved(const Transformer& model, const std::string& folder) {
+  const std::string source = JoinPath(folder, "source"), saved = JoinPath(folder, "saved");
+  const char* config = R"({"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2",
+    "vocab_size": 13, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64,
+    "rope_theta": 10000.0, "rms_norm_eps": 1e-06, "tie_word_embeddings": false,
+    "eos_token_id": 0, "hidden_act": "silu"})";
+  for (const Status& status :
+       {MakeFolders(source), WriteFileAtomic(JoinPath(source, "config.json"), config),
+        SaveModelFolder(model, source, saved)}) {
+    BUTTRESS_CHECK(status.ok(), status.ToString());
+  }
+  return saved;
 }
 
 }  // namespace buttress

@@ -9,6 +9,7 @@
 
 #include "learner/checkpoint.h"
 #include "lib/config/load.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/learner/fake_source.h"
 
 namespace buttress {
@@ -291,6 +292,29 @@ TEST_F(TrainerTest, KlAgainstTheStartModelStartsAtZeroAndGrows) {
   EXPECT_NEAR(first.measured.ref_kl, 0, 1e-7);  // of rounding
   EXPECT_EQ(first.summary.groups_trained, 6);   // the KL loss gives constant groups a gradient too
   EXPECT_GT(Step(2).measured.ref_kl, 0);
+}
+
+TEST_F(TrainerTest, TheDriftFromTheStartModelIsMeasuredWhenItIsDueAndChangesNothing) {
+  Make();
+  EXPECT_TRUE(std::isnan(Step(1).measured.start_kl));  // off
+  for (std::int64_t step = 2; step <= 6; ++step) Step(step);
+  const auto without = Parameters();
+
+  const TempDir folder;
+  model = SmallModel();
+  run.model.path = Saved(*model, folder.path());
+  learner.start_kl = {.every = 4, .tokens = 30};
+  Make();
+  std::vector<double> measured;
+  for (std::int64_t step = 1; step <= 6; ++step) measured.push_back(Step(step).measured.start_kl);
+  EXPECT_EQ(LargestDifference(without, Parameters()), 0);
+  EXPECT_GT(measured[0], 0);            // the first step after a start
+  EXPECT_GT(measured[3], measured[0]);  // step 4
+  for (const std::size_t i : {1, 2, 4, 5}) EXPECT_TRUE(std::isnan(measured[i])) << i;
+
+  run.model.path = "/nowhere";
+  Make();
+  EXPECT_TRUE(std::isnan(Step(7).measured.start_kl));  // the step goes on
 }
 
 TEST_F(TrainerTest, ResumingFromACheckpointGivesTheSameWeightsBitForBit) {

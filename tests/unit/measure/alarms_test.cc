@@ -131,6 +131,7 @@ TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
                          {&StepMeasurements::acr, 0.7, Alarm::kCollapseUnexplained},
                          {&StepMeasurements::unscorable, 20, Alarm::kUnscorable},
                          {&StepMeasurements::truncated_share, 0.7, Alarm::kTruncated},
+                         {&StepMeasurements::disagreement, 0.2, Alarm::kVerifiersDisagree},
                          {&StepMeasurements::length_mean, 900, Alarm::kLengthDrift},
                          {&StepMeasurements::length_mean, 20, Alarm::kLengthDrift}}) {
     AlarmMonitor monitor{AlarmConfig()};
@@ -142,6 +143,32 @@ TEST(AlarmsTest, EachShareHasAnAlarmOfItsOwn) {
     }
     EXPECT_THAT(raised, ElementsAre(row.alarm)) << AlarmName(row.alarm);
   }
+}
+
+TEST(AlarmsTest, TheLimitsAreSettings) {
+  AlarmConfig config;
+  config.acr_limit = config.unscorable_limit = config.truncated_limit = 1;
+  config.length_factor = 100;
+  config.disagreement_limit = 1;
+  AlarmMonitor monitor{config};
+  for (int step = 0; step < 40; ++step) {
+    StepMeasurements bad = Healthy(&StepMeasurements::acr_effective, 1);
+    bad.unscorable = 100;
+    bad.truncated_share = 1;
+    bad.disagreement = 1;
+    bad.length_mean = step < 20 ? 200 : 4000;
+    EXPECT_THAT(monitor.Observe(bad), IsEmpty()) << step;
+  }
+}
+
+TEST(AlarmsTest, ADriftFromTheStartModelCountsUntilTheNextMeasurement) {
+  AlarmMonitor monitor{AlarmConfig()};
+  StepMeasurements step = Healthy(&StepMeasurements::start_kl, 0.2);
+  EXPECT_THAT(monitor.Observe(step), ElementsAre(Alarm::kKlDrift));
+  EXPECT_THAT(monitor.Observe(Healthy(&StepMeasurements::start_kl, kNaN)), IsEmpty());
+  EXPECT_TRUE(monitor.active(Alarm::kKlDrift));
+  monitor.Observe(Healthy(&StepMeasurements::start_kl, 0.01));
+  EXPECT_FALSE(monitor.active(Alarm::kKlDrift));
 }
 
 TEST(AlarmsTest, WhatIsNotMeasuredRaisesNoAlarm) {

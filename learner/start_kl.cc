@@ -1,0 +1,65 @@
+#include "learner/start_kl.h"
+
+#include <torch/types.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+
+#include "lib/base/heap.h"
+#include "lib/policy/exception_status.h"
+#include "lib/rl/loss/kl.h"
+
+namespace buttress {
+namespace {
+
+at::Tensor LogprobsOf(Transformer& model, const TokenBatch& batch, const PassOptions& options) {
+  const at::NoGradGuard no_grad;
+  return batch.Run(model, options).output().logprobs_M.to(at::kDouble);
+}
+
+Result<double> Measure(Transformer& model, const ModelPathConfig& start, const TokenBatch& batch,
+                       const PassOptions& options) {
+  const at::Tensor own_M = LogprobsOf(model, batch, options);
+  const at::Device device = model.weights().embedding_VD.device();
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Transformer> reference,
+      Transformer::Load(start.path, start.dtype,
+                        {device.is_cuda(), std::max<int>(0, device.index())}));
+  const at::Tensor start_M = LogprobsOf(*reference, batch, options);
+  return KlEstimate(own_M, start_M, KlEstimator::kK3).mean().item<double>();
+}
+
+}  // namespace
+
+TokenBatch FirstCompletions(std::span<const FetchedGroup> groups, const StartKlBounds& bounds) {
+  TokenBatch batch;
+  for (const FetchedGroup& fetched : groups) {
+    const Group& group = fetched.group;
+    for (const Completion& completion : group.completions) {
+      if (completion.outcome == Outcome::kUnscorable || TrainedLength(completion) == 0) continue;
+      const auto tokens =
+          static_cast<std::int64_t>(group.prompt_token_ids.size() + completion.token_ids.size());
+      const bool fits =
+          batch.trained_tokens() + TrainedLength(completion) <= bounds.trained_tokens &&
+          batch.input_tokens() + tokens <= bounds.pass_tokens;
+      if (!batch.empty() && !fits) return batch;
+      batch.Add(group.prompt_token_ids, completion.token_ids, completion.trained_spans);
+    }
+  }
+  return batch;
+}
+
+Result<double> MeasureStartKl(Transformer& model, const ModelPathConfig& start,
+                              const TokenBatch& batch, const PassOptions& options) {
+  Result<double> kl = 0.0;
+  try {
+    kl = Measure(model, start, batch, options);
+  } catch (const std::exception& e) {
+    kl = StatusOf(e, "lower local.learner.start_kl.tokens, or set local.learner.start_kl.every: 0");
+  }
+  ReturnFreedMemory();
+  return kl;
+}
+
+}  // namespace buttress
