@@ -85,6 +85,12 @@ std::string StateToJson(const StateFile& file) {
     json["gate_threshold"] = *file.state.trainer.gate.threshold;
   if (file.state.trainer.gate.reward_mean)
     json["gate_reward_mean"] = *file.state.trainer.gate.reward_mean;
+  for (const auto& [source, gate] : file.state.trainer.gate.sources) {
+    auto& own = json["gate_sources"][source];
+    own = nlohmann::ordered_json::object();
+    if (gate.threshold) own["threshold"] = *gate.threshold;
+    if (gate.reward_mean) own["reward_mean"] = *gate.reward_mean;
+  }
   if (file.state.trainer.entropy.coef) json["entropy_coef"] = *file.state.trainer.entropy.coef;
   if (file.state.trainer.entropy.last_entropy)
     json["entropy_last"] = *file.state.trainer.entropy.last_entropy;
@@ -117,6 +123,21 @@ class StateReader {
       value = found->get<double>();
     } else {
       wrong_ = name;
+    }
+  }
+
+  // Reads the gates of the sources, which may be missing.
+  void Gates(const char* name, std::map<std::string, GateMemory>& gates) {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return;
+    if (!found->is_object()) wrong_ = name;
+    for (const auto& [source, json] : found->items()) {
+      StateReader gate(json);
+      if (json.is_object()) {
+        gate.Number("threshold", gates[source].threshold);
+        gate.Number("reward_mean", gates[source].reward_mean);
+      }
+      if (!json.is_object() || !gate.wrong_.empty()) wrong_ = name;
     }
   }
 
@@ -154,6 +175,7 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("optimizer_steps", file.optimizer_steps);
   reader.Number("gate_threshold", file.state.trainer.gate.threshold);
   reader.Number("gate_reward_mean", file.state.trainer.gate.reward_mean);
+  reader.Gates("gate_sources", file.state.trainer.gate.sources);
   reader.Number("entropy_coef", file.state.trainer.entropy.coef);
   reader.Number("entropy_last", file.state.trainer.entropy.last_entropy);
   reader.Text("config_sha256", file.state.config_sha256);

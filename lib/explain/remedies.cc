@@ -16,7 +16,7 @@ constexpr std::int64_t kSizes[] = {1, 2, 4};
 struct Columns {
   std::vector<double> rewards, raw_rewards;
   std::vector<Outcome> outcomes;
-  std::vector<std::int32_t> lengths, group_offsets = {0};
+  std::vector<std::int32_t> lengths, sources, group_offsets = {0};
 };
 
 Columns ColumnsOf(std::span<const GroupFacts> groups) {
@@ -95,7 +95,7 @@ Remedies::Remedies() {
 
 Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
                      std::span<const PromptHistory> history, std::span<const int> last_constant) {
-  const Columns columns = ColumnsOf(groups);
+  Columns columns = ColumnsOf(groups);
   AdvantageInput input;
   input.rewards = columns.rewards;
   input.raw_rewards = columns.raw_rewards;
@@ -113,6 +113,18 @@ Status Remedies::Add(std::int64_t step, std::span<const GroupFacts> groups,
     acr_ema_ = acr_ema_ ? kAcrEmaDecay * *acr_ema_ + (1 - kAcrEmaDecay) * acr : acr;
   }
   input.key = AdvantageKey(1, step);
+  for (std::size_t k = 0; k < groups.size(); ++k) {
+    recent_.Add(static_cast<std::uint64_t>(step), groups[k].source,
+                ClassifyGroup(GroupRows(input.raw_rewards, input.group_offsets, k),
+                              GroupRows(input.outcomes, input.group_offsets, k)));
+  }
+  input.collapse.sources = recent_.At(static_cast<std::uint64_t>(step));
+  for (const GroupFacts& group : groups) {
+    const auto source =
+        std::ranges::lower_bound(input.collapse.sources, group.source, {}, &SourceCollapse::source);
+    columns.sources.push_back(static_cast<std::int32_t>(source - input.collapse.sources.begin()));
+  }
+  input.sources = columns.sources;
   for (EstimatorRemedy& remedy : report_.estimators) {
     input.gate = remedy.gate;
     const Result<AdvantageOutput> out = ComputeAdvantages(input, remedy.options);

@@ -14,6 +14,7 @@
 #include "lib/explain/beta_fit.h"
 #include "lib/explain/facts.h"
 #include "lib/rl/advantage/advantage.h"
+#include "lib/rl/collapse/source_rates.h"
 
 namespace buttress {
 
@@ -80,6 +81,7 @@ class Remedies {
   RemedyReport report_;
   CollapseCounts cumulative_;
   std::optional<double> acr_ema_;  // as the coordinator computes it
+  SourceWindow recent_;            // of the groups of a run, as the coordinator keeps it
 };
 
 }  // namespace buttress

@@ -301,6 +301,7 @@ void VisitFields(Archive& archive, AssignmentType& assignment) {
 
 struct Writer {
   std::string bytes;
+  input.sources = plan.sources;
 
   template <class T>
   void operator()(const T& number) {

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -17,10 +19,17 @@
 
 namespace buttress {
 
-// What a gate carries from one step to the next; empty before the first step.
-struct GateState {
+// What the gate of some groups carries from one step to the next; empty before the first step.
+struct GateMemory {
   std::optional<double> threshold;    // of the next step
-  std::optional<double> reward_mean;  // mean raw reward of the step before
+  std::optional<double> reward_mean;  // mean raw reward of the groups, in the step before
+
+  bool operator==(const GateMemory&) const = default;
+};
+
+// What the gates of a run carry: that of all groups, and those of the sources that have had one.
+struct GateState : GateMemory {
+  std::map<std::string, GateMemory> sources = {};
 
   bool operator==(const GateState&) const = default;
 };
@@ -35,7 +44,9 @@ struct AdvantageInput {
   std::span<const std::int32_t> lengths;        // [N] trained tokens
   std::span<const std::int32_t> group_offsets;  // [K + 1]
   std::span<const PromptHistory> history;       // [K] before this batch
-  CollapseSnapshot collapse;                    // of the step, equal on every rank
+  // [K] index of the source in collapse.sources, or empty where sources are not known
+  std::span<const std::int32_t> sources;
+  CollapseSnapshot collapse;  // of the step, equal on every rank
   // Groups drawn for the step beyond these K: masked ones, which are among the K without scorable
   // completions, and replaced ones. Rates over what was drawn count them.
   CollapseCounts left_out;
@@ -57,7 +68,7 @@ struct VirtualDecision {
   double virtual_samples = 0;  // their number, or their weight
 };
 
-// What the gate of an estimator compared for the whole batch.
+// What the gate of an estimator compared for the groups that it decides about.
 struct GateReading {
   double rate = 0;
   double threshold = 0;
@@ -71,6 +82,9 @@ struct AdvantageOutput {
   std::vector<CollapseClass> collapse;     // [K] of the raw rewards; virtual samples do not count
   std::vector<VirtualDecision> decisions;  // [K]
   std::optional<GateReading> gate;         // absent for an estimator without a gate
+  // [S] by collapse.sources, or empty: of the sources with a rate of their own; the groups of the
+  // others read `gate`
+  std::vector<std::optional<GateReading>> source_gates;
   GateState next_gate;  // for the next step; equal to the input's for an estimator without state
 
   // Whether the advantage of completion `row`, or of one of its tokens, is not 0.

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <optional>
 #include <vector>
 
 #include "lib/rl/advantage/estimators.h"
 #include "lib/rl/advantage/virtual_rewards.h"
 #include "lib/rl/collapse/collapse_metrics.h"
+#include "lib/rl/collapse/source_rates.h"
 #include "lib/rl/statistics.h"
 
 namespace buttress {
@@ -73,15 +75,37 @@ Status Noise(const AdvantageInput& input, const AlgorithmConfig& options, Advant
   return OkStatus();
 }
 
+using OwnRate = std::optional<double> (*)(const SourceCollapse&);
+
+// Reads the gate of all groups at `rate`, and that of each source that has a rate of its own.
+void ReadGates(const AdvantageInput& input, double rate, OwnRate own_rate, double threshold,
+               double slope, AdvantageOutput& out) {
+  const auto reading = [&](double of) {
+    return GateReading{of, threshold, ConfidenceWeight(of, threshold, slope) > 0};
+  };
+  out.gate = reading(rate);
+  for (const SourceCollapse& source : input.collapse.sources) {
+    const std::optional<double> own = own_rate(source);
+    out.source_gates.push_back(own ? std::optional(reading(*own)) : std::nullopt);
+  }
+}
+
+// The gate that decides about group k.
+const GateReading& GateOf(const AdvantageInput& input, std::size_t k, const AdvantageOutput& out) {
+  if (input.sources.empty()) return *out.gate;
+  const auto& own = out.source_gates[static_cast<std::size_t>(input.sources[k])];
+  return own ? *own : *out.gate;
+}
+
 Status Opposite(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   constexpr double kEps = 1e-6;
+  const AvspoConfig& avspo = options.avspo;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  const double rate = input.collapse.step.acr();
-  const double weight = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
-  out.gate = GateReading{rate, options.avspo.acr_threshold, weight > 0};
-  if (weight == 0) return OkStatus();
+  ReadGates(input, input.collapse.step.acr(), StepRate, avspo.acr_threshold, avspo.slope, out);
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    if (!IsAllRightOrAllWrong(out.collapse[k])) continue;
+    const double weight =
+        ConfidenceWeight(GateOf(input, k, out).rate, avspo.acr_threshold, avspo.slope);
+    if (weight == 0 || !IsAllRightOrAllWrong(out.collapse[k])) continue;
     const double level = LevelOf(input, k, out.collapse[k]);
     Inject(input, k, level, {.weight = 1, .mean = 1 - level, .variance = 0}, StdKind::kSample, kEps,
            weight, out);
@@ -107,33 +131,64 @@ VirtualRewards LadderOf(double level, double g, double acr, const AvspoLadderCon
   return ladder;
 }
 
-// The state after a step whose gate used `threshold`.
-GateState NextGate(const GateState& before, double threshold, double acr, double reward_mean,
-                   const AvspoLadderConfig& config) {
+// The memory after a step in which the gate with `memory` read `reading` and the mean raw reward of
+// its groups was `reward_mean`.
+GateMemory NextMemory(const GateMemory& memory, const GateReading& reading, double reward_mean,
+                      const AvspoLadderConfig& config) {
   double direction = 0;
-  if (before.reward_mean)
-    direction = reward_mean > *before.reward_mean ? 1 : reward_mean < *before.reward_mean ? -1 : 0;
-  threshold += config.threshold_rate * direction * (acr - threshold);
+  if (memory.reward_mean)
+    direction = reward_mean > *memory.reward_mean ? 1 : reward_mean < *memory.reward_mean ? -1 : 0;
+  const double threshold =
+      reading.threshold + config.threshold_rate * direction * (reading.rate - reading.threshold);
   return {std::clamp(threshold, config.threshold_min, config.threshold_max), reward_mean};
+}
+
+// The mean raw reward of the groups of `source`; 0 without any.
+double RewardMeanOf(const AdvantageInput& input, std::size_t source) {
+  std::vector<double> rewards;
+  for (std::size_t k = 0; k < input.sources.size(); ++k) {
+    if (static_cast<std::size_t>(input.sources[k]) != source) continue;
+    const auto own = GroupRows(input.raw_rewards, input.group_offsets, k);
+    rewards.insert(rewards.end(), own.begin(), own.end());
+  }
+  return rewards.empty() ? 0.0 : Mean(rewards);
+}
+
+// Reads the gate of all groups and those of the sources with a rate of their own, and moves their
+// thresholds.
+void ReadLadderGates(const AdvantageInput& input, const AvspoLadderConfig& config,
+                     AdvantageOutput& out) {
+  const auto reading = [&](const GateMemory& memory, double rate) {
+    const double threshold = memory.threshold.value_or(config.threshold);
+    return GateReading{rate, threshold, rate > threshold && config.strength > 0};
+  };
+  const double reward_mean = input.raw_rewards.empty() ? 0.0 : Mean(input.raw_rewards);
+  out.gate = reading(input.gate, input.collapse.step.acr());
+  static_cast<GateMemory&>(out.next_gate) = NextMemory(input.gate, *out.gate, reward_mean, config);
+  for (std::size_t s = 0; s < input.collapse.sources.size(); ++s) {
+    const SourceCollapse& source = input.collapse.sources[s];
+    auto& own = out.source_gates.emplace_back();
+    const std::optional<double> rate = StepRate(source);
+    if (!rate) continue;
+    GateMemory& memory = out.next_gate.sources[source.source];
+    own = reading(memory, *rate);
+    memory = NextMemory(memory, *own, RewardMeanOf(input, s), config);
+  }
 }
 
 Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const AvspoLadderConfig& config = options.avspo.ladder;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  const double acr = input.collapse.step.acr();
-  const double threshold = input.gate.threshold.value_or(config.threshold);
-  const double reward_mean = input.raw_rewards.empty() ? 0.0 : Mean(input.raw_rewards);
-  const bool open = acr > threshold && config.strength > 0;
-  out.gate = GateReading{acr, threshold, open};
-  out.next_gate = NextGate(input.gate, threshold, acr, reward_mean, config);
-  if (!open) return OkStatus();
+  ReadLadderGates(input, config, out);
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const CollapseClass collapse = out.collapse[k];
     const bool other = collapse == CollapseClass::kOtherConstant && !config.symmetric;
     if (!IsAllRightOrAllWrong(collapse) && !other) continue;
+    const GateReading& gate = GateOf(input, k, out);
+    if (!gate.open) continue;
     const double level = LevelOf(input, k, collapse);
     const auto g = static_cast<double>(input.group_rewards(k).size());
-    const VirtualRewards ladder = LadderOf(level, g, acr, config);
+    const VirtualRewards ladder = LadderOf(level, g, gate.rate, config);
     Inject(input, k, level, ladder, options.std, options.eps, config.strength, out);
   }
   return OkStatus();
@@ -142,9 +197,8 @@ Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, Advan
 Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const AvspoPriorConfig& config = options.avspo.prior;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
-  const double rate = input.collapse.acr_ema;
-  const double opening = ConfidenceWeight(rate, options.avspo.acr_threshold, options.avspo.slope);
-  out.gate = GateReading{rate, options.avspo.acr_threshold, opening > 0};
+  const AvspoConfig& avspo = options.avspo;
+  ReadGates(input, input.collapse.acr_ema, RecentRate, avspo.acr_threshold, avspo.slope, out);
   for (std::size_t k = 0; k < input.groups(); ++k) {
     const auto n = static_cast<double>(input.history[k].scored);
     if (!IsAllRightOrAllWrong(out.collapse[k]) || n == 0) continue;
@@ -153,6 +207,8 @@ Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, Advant
                           : static_cast<double>(input.group_rewards(k).size());
     const double strength = out.collapse[k] == CollapseClass::kAllCorrect ? config.strength_correct
                                                                           : config.strength_wrong;
+    const double opening =
+        ConfidenceWeight(GateOf(input, k, out).rate, avspo.acr_threshold, avspo.slope);
     const double weight = strength * opening * n / (n + n0);
     if (weight == 0) continue;
     const double m = static_cast<double>(input.history[k].correct) / n;

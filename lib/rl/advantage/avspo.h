@@ -12,6 +12,12 @@
 // shaping gives it beyond the mean of its group. Whatever the shaping, the mean advantage of an
 // all-correct group is then at least 0 and that of an all-wrong group at most 0.
 //
+// Where prompts name data sources, the modes opposite, ladder and prior have a gate for each
+// source: its rate is the ACR of the source's own groups, in the step (prior: in the kRecentSteps
+// steps before), its threshold follows that rate, and it decides about the source's groups alone. A
+// source with fewer than kGateGroups comparable groups there (lib/rl/collapse/source_rates.h), and
+// prompts that name none, read the rate and the threshold of all groups. Mode noise has one gate.
+//
 // noise     Gaussian noise, in no version of the paper; for comparison. A_real = (r - mean) /
 //           (std + 1e-8) with sample std; rate: VarianceThresholdAcr; w = ConfidenceWeight(rate,
 //           acr_threshold, slope). A_virtual is the same formula on r_i + noise_std z_i, where z_i

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <string>
 
 namespace buttress {
@@ -23,6 +24,13 @@ Status CheckShapes(const AdvantageInput& input) {
   BUTTRESS_RETURN_IF_ERROR(CheckRows("history", input.history, input.group_offsets.size() - 1));
   if (!input.outcomes.empty())
     BUTTRESS_RETURN_IF_ERROR(CheckRows("outcomes", input.outcomes, rows));
+  if (!input.sources.empty())
+    BUTTRESS_RETURN_IF_ERROR(CheckRows("sources", input.sources, input.group_offsets.size() - 1));
+  for (const std::int32_t source : input.sources) {
+    if (0 <= source && static_cast<std::size_t>(source) < input.collapse.sources.size()) continue;
+    return InvalidArgument(fmt::format("source {} of a group; expected 0 to {}", source,
+                                       std::ssize(input.collapse.sources) - 1));
+  }
   if (rows == 0 ? input.components.empty() : input.components.size() % rows == 0) return OkStatus();
   return InvalidArgument(
       fmt::format("components has {} entries; expected a multiple of the {} completions",

@@ -52,7 +52,10 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
     state.seed = 18446744073709551615u;
     state.trainer.skipped_in_a_row = 1;
     state.trainer.entropy = {0.1 + 0.02, 0.3};
-    state.trainer.gate = {0.1 + 0.2, 0.7};  // what decimal digits must give back bit for bit
+    state.trainer.gate.sources["math"] = {0.1 + 0.7, 0.3};
+    state.trainer.gate.sources["code"] = {};
+    state.trainer.gate.threshold = 0.1 + 0.2;
+    state.trainer.gate.reward_mean = 0.7;  // what decimal digits must give back bit for bit
     state.config_sha256 = "abc";
     return state;
   }

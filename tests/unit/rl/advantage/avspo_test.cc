@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tuple>
 #include <vector>
 
 #include "tests/unit/rl/advantage/batch.h"
@@ -93,6 +94,78 @@ TEST(AvspoTest, TheLadderGateUsesTheThresholdThatItIsGiven) {
   ASSERT_TRUE(out.ok());
   EXPECT_FALSE(out->gate->open);  // 0.75 is not above 0.75
   EXPECT_EQ(out->advantages[0], 0.0);
+}
+
+// Eight all-correct groups of source "easy", eight mixed ones of "hard", and one all-wrong group of
+// "rare". The ACR of all is 9/17.
+TestBatch ThreeSources() {
+  TestGroups groups(8, {1, 1});
+  groups.insert(groups.end(), 8, {1, 0});
+  groups.push_back({0, 0});
+  TestBatch batch(groups);
+  std::vector<std::int32_t> sources(8, 0);
+  sources.insert(sources.end(), 8, 1);
+  sources.push_back(2);
+  batch.set_sources({{"easy", {}, {.groups = 8, .mixed = 8}},
+                     {"hard", {}, {.groups = 8, .all_wrong = 8}},
+                     {"rare", {}, {.groups = 7, .mixed = 7}}},
+                    sources);
+  return batch;
+}
+
+TEST(AvspoTest, ASourceOpensTheGateOfItsOwnGroupsAndAFewGroupsReadTheRateOfAll) {
+  const TestBatch batch = ThreeSources();
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  for (const auto& [threshold, easy, rare] : {std::tuple{0.6, true, false}, {0.5, true, true}}) {
+    options.avspo.acr_threshold = threshold;
+    const auto out = ComputeAdvantages(batch.input(), options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    EXPECT_EQ(out->decisions[0].injected, easy);
+    EXPECT_EQ(out->decisions[16].injected, rare) << threshold;
+    ASSERT_EQ(out->source_gates.size(), 3U);
+    EXPECT_EQ(out->source_gates[0]->rate, 1);
+    EXPECT_EQ(out->source_gates[1]->rate, 0);
+    EXPECT_FALSE(out->source_gates[1]->open);
+    EXPECT_FALSE(out->source_gates[2].has_value());
+    EXPECT_EQ(out->gate->rate, 9.0 / 17);
+  }
+}
+
+TEST(AvspoTest, ThePriorReadsTheStepsBeforeOfItsSource) {
+  TestBatch batch = ThreeSources();
+  batch.set_history(std::vector<PromptHistory>(17, {5, 10}));
+  batch.set_acr_ema(1);
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kPrior;
+  const auto out = ComputeAdvantages(batch.input(), options);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_FALSE(out->decisions[0].injected);  // "easy" was mixed so far
+  EXPECT_TRUE(out->decisions[16].injected);  // seven groups of "rare" are too few
+  EXPECT_EQ(out->source_gates[1]->rate, 1);
+}
+
+TEST(AvspoTest, TheLadderKeepsAThresholdForEachSource) {
+  const TestBatch batch = ThreeSources();
+  AdvantageInput input = batch.input();
+  input.gate = {0.5, 0.9};  // J of all has fallen
+  input.gate.sources["easy"] = {0.25, 0.5};
+  input.gate.sources["gone"] = {0.75, 0.25};
+  const auto out = ComputeAdvantages(input, Ladder());
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_EQ(out->source_gates[0]->threshold, 0.25);
+  EXPECT_EQ(out->source_gates[1]->threshold, 0.5);  // the first of its own
+  const auto& next = out->next_gate.sources;
+  EXPECT_EQ(next.size(), 3U);
+  EXPECT_EQ(next.at("easy"), (GateMemory{0.25 + 0.25 * 0.75, 1.0}));  // J has risen: towards 1
+  EXPECT_EQ(next.at("hard"), (GateMemory{0.5, 0.5}));
+  EXPECT_EQ(next.at("gone"), (GateMemory{0.75, 0.25}));
+  EXPECT_LT(*out->next_gate.threshold, 0.5);
+  EXPECT_TRUE(out->decisions[0].injected);
+  EXPECT_TRUE(out->decisions[16].injected);  // 9/17 is above 0.5
+  input.sources = input.sources.first(3);
+  EXPECT_EQ(ErrorOf(input, Ladder()), "sources has 3 entries; expected 17");
 }
 
 TEST(AvspoTest, ModesWithoutStateHandItOn) {

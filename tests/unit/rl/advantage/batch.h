@@ -45,6 +45,17 @@ class TestBatch {
 
   void set_history(std::vector<PromptHistory> history) { history_ = std::move(history); }
 
+  // The sources of the groups, in the order of names, and their counts in the steps before.
+  void set_sources(std::vector<SourceCollapse> sources, std::vector<std::int32_t> of_group) {
+    for (std::size_t k = 0; k < of_group.size(); ++k) {
+      sources[static_cast<std::size_t>(of_group[k])].step.Add(
+          ClassifyGroup(GroupRows<const double>(rewards_, offsets_, k),
+                        GroupRows<const Outcome>(outcomes_, offsets_, k)));
+    }
+    collapse_.sources = std::move(sources);
+    sources_ = std::move(of_group);
+  }
+
   void set_acr_ema(double acr_ema) { collapse_.acr_ema = acr_ema; }
 
   // A view of this batch; tests change fields of the result to make an invalid one.
@@ -57,6 +68,7 @@ class TestBatch {
     input.lengths = lengths_;
     input.group_offsets = offsets_;
     input.history = history_;
+    input.sources = sources_;
     input.collapse = collapse_;
     input.key = {0x1234567890ABCDEF, 42};
     return input;
@@ -69,6 +81,7 @@ class TestBatch {
   std::vector<std::int32_t> lengths_;
   std::vector<std::int32_t> offsets_;
   std::vector<PromptHistory> history_;
+  std::vector<std::int32_t> sources_;
   CollapseSnapshot collapse_;
 };
 
