@@ -51,12 +51,13 @@ TrainedRows ApplyMasks(const Plan& plan, const AssignmentOptions& options) {
   return rows;
 }
 
-// The plan's groups are among the groups that the snapshot counts; the others were replaced.
+// The plan's groups are among the groups that the snapshot counts; the others were replaced, those
+// without a signal by dynamic sampling and any that an operator dropped.
 Status CheckCounts(const Plan& plan, const CollapseCounts& planned) {
   const CollapseCounts& drawn = plan.collapse.step;
   const bool adds_up = drawn.constant() + drawn.mixed + drawn.unscorable == drawn.groups;
   if (adds_up && planned.all_correct <= drawn.all_correct && planned.all_wrong <= drawn.all_wrong &&
-      planned.mixed == drawn.mixed && planned.other_constant <= drawn.other_constant &&
+      planned.mixed <= drawn.mixed && planned.other_constant <= drawn.other_constant &&
       planned.unscorable <= drawn.unscorable) {
     return OkStatus();
   }
@@ -92,7 +93,8 @@ CollapseCounts LeftOut(const CollapseCounts& drawn, const CollapseCounts& traine
   left_out.all_correct = drawn.all_correct - trained.all_correct;
   left_out.all_wrong = drawn.all_wrong - trained.all_wrong;
   left_out.other_constant = drawn.other_constant - trained.other_constant;
-  left_out.groups = left_out.constant();
+  left_out.mixed = drawn.mixed - trained.mixed;
+  left_out.groups = left_out.constant() + left_out.mixed;
   return left_out;
 }
 
