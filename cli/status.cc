@@ -51,20 +51,32 @@ std::string WorkerLine(const v1::WorkerStatus& worker) {
   return line + "; order " + OrderText(worker.order()) + (reason.empty() ? "" : ": " + reason);
 }
 
-void PrintText(const v1::GetRunStatusResponse& run) {
-  const v1::CollapseCounts& c = run.collapse();
+// "ACR 0.2500 = 1 of 4 groups (all-correct 1, all-wrong 0, other 0); unscorable 0".
+std::string CollapseText(const v1::CollapseCounts& c) {
   const std::uint64_t constant = Constant(c), scorable = Scorable(c);
+  const double acr = static_cast<double>(constant) / static_cast<double>(scorable);
+  return fmt::format(
+      "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); "
+      "unscorable {}",
+      scorable == 0 ? "-" : fmt::format("{:.4f}", acr), constant, scorable, c.all_correct(),
+      c.all_wrong(), c.other_constant(), c.unscorable());
+}
+
+std::map<std::string, v1::CollapseCounts> BySource(const v1::GetRunStatusResponse& run) {
+  return {run.collapse_by_source().begin(), run.collapse_by_source().end()};
+}
+
+void PrintText(const v1::GetRunStatusResponse& run) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              RunStateText(run.run_state()), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
-  fmt::print(
-      "ACR {} = {} of {} groups (all-correct {}, all-wrong {}, other {}); unscorable {}\n",
-      scorable == 0
-          ? "-"
-          : fmt::format("{:.4f}", static_cast<double>(constant) / static_cast<double>(scorable)),
-      constant, scorable, c.all_correct(), c.all_wrong(), c.other_constant(), c.unscorable());
+  fmt::print("{}\n", CollapseText(run.collapse()));
+  if (run.collapse_by_source_size() > 1) {
+    for (const auto& [source, counts] : BySource(run))
+      fmt::print("  source {}: {}\n", source, CollapseText(counts));
+  }
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
 }
@@ -81,10 +93,28 @@ nlohmann::ordered_json JsonOf(const v1::WorkerStatus& worker) {
           {"reason", worker.order_reason()}};
 }
 
-void PrintJson(const v1::GetRunStatusResponse& run) {
-  const v1::CollapseCounts& c = run.collapse();
+nlohmann::ordered_json AcrJson(const v1::CollapseCounts& c) {
   nlohmann::ordered_json acr;
   if (Scorable(c) > 0) acr = static_cast<double>(Constant(c)) / static_cast<double>(Scorable(c));
+  return acr;
+}
+
+nlohmann::ordered_json CountsJson(const v1::CollapseCounts& c) {
+  return {{"groups", c.groups()},       {"all_correct", c.all_correct()},
+          {"all_wrong", c.all_wrong()}, {"other_constant", c.other_constant()},
+          {"mixed", c.mixed()},         {"unscorable", c.unscorable()}};
+}
+
+nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
+  nlohmann::ordered_json sources = nlohmann::ordered_json::object();
+  for (const auto& [source, counts] : BySource(run)) {
+    sources[source] = CountsJson(counts);
+    sources[source]["acr"] = AcrJson(counts);
+  }
+  return sources;
+}
+
+void PrintJson(const v1::GetRunStatusResponse& run) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
@@ -100,14 +130,9 @@ void PrintJson(const v1::GetRunStatusResponse& run) {
        {{"learner_epoch", run.version().learner_epoch()}, {"step", run.version().step()}}},
       {"groups", groups},
       {"dropped", dropped},
-      {"acr", acr},
-      {"collapse",
-       {{"groups", c.groups()},
-        {"all_correct", c.all_correct()},
-        {"all_wrong", c.all_wrong()},
-        {"other_constant", c.other_constant()},
-        {"mixed", c.mixed()},
-        {"unscorable", c.unscorable()}}},
+      {"acr", AcrJson(run.collapse())},
+      {"collapse", CountsJson(run.collapse())},
+      {"sources", SourcesJson(run)},
       {"workers", workers},
       {"coordinator_epoch", run.coordinator_epoch()},
       {"learner_epoch", run.learner_epoch()}};

@@ -28,6 +28,7 @@ std::string NoticeText(const StepMeasurements& step) {
   if (step.groups_replaced > 0 || step.groups_masked > 0) {
     text += fmt::format("  drawn {:.0f} ({:.0f} replaced, {:.0f} masked)", step.groups,
                         step.groups_replaced, step.groups_masked);
+    if (step.drawn_per_kept > 1) text += fmt::format("  tokens x{:.2f}", step.drawn_per_kept);
   }
   if (step.unscorable > 0)
     text += fmt::format("  unscorable {:.3g} %", 100 * step.unscorable / step.completions);

@@ -12,8 +12,8 @@ namespace buttress {
 
 // "step 12/400 3%  reward 0.41  acr 0.44 (...)  ...  left 1m32s", with "-" for what was not
 // measured, such as an ACR where nothing was scored. Where it applies also "drawn 61 (29 replaced,
-// 0 masked)", "unscorable 25 %", and, from a tenth of the step, "waits 34 % (groups)". A negative
-// `seconds_left` means "not known yet".
+// 0 masked)  tokens x1.90" (drawn for each that is kept), "unscorable 25 %", and, from a tenth of
+// the step, "waits 34 % (groups)". A negative `seconds_left` means "not known yet".
 std::string StepLine(const StepMeasurements& step, std::int64_t total_steps, double seconds_left);
 
 // How many of the newest steps give the pace.

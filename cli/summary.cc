@@ -13,6 +13,7 @@
 #include "lib/ledger/audit.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
+#include "lib/rl/collapse/source_names.h"
 #include "lib/rl/eval/pass_at_k.h"
 
 namespace buttress {
@@ -75,15 +76,92 @@ std::string PaceText(const Pace& pace) {
       100 * pace.peers);
 }
 
+// What dynamic sampling and masks cost, over the run.
+struct Price {
+  double groups = 0, kept_groups = 0, tokens = 0, kept_tokens = 0;
+  // Mean raw rewards by group, and ACR, of all drawn groups and of those that were kept.
+  double reward = 0, kept_reward = 0, acr = 0, kept_acr = 0;
+};
+
+// Adds `value` times `weight` to `sum` if both were measured.
+void AddWeighted(double value, double weight, double& sum, double& weights) {
+  if (!std::isfinite(value) || !(weight > 0)) return;
+  sum += value * weight;
+  weights += weight;
+}
+
+Price PriceOf(const std::vector<StepMeasurements>& steps) {
+  Price price;
+  double drawn = 0, kept = 0, comparable = 0, kept_comparable = 0;
+  for (const StepMeasurements& step : steps) {
+    price.groups += step.groups;
+    price.kept_groups += step.kept_groups;
+    price.tokens += step.drawn_tokens;
+    price.kept_tokens += step.kept_tokens;
+    AddWeighted(step.drawn_reward_mean, step.groups, price.reward, drawn);
+    AddWeighted(step.kept_reward_mean, step.kept_groups, price.kept_reward, kept);
+    AddWeighted(step.acr, step.groups - step.unscorable_groups, price.acr, comparable);
+    AddWeighted(step.kept_acr, step.kept_groups, price.kept_acr, kept_comparable);
+  }
+  const auto mean = [](double& sum, double weight) {
+    sum = weight > 0 ? sum / weight : StepMeasurements::kNotMeasured;
+  };
+  mean(price.reward, drawn);
+  mean(price.kept_reward, kept);
+  mean(price.acr, comparable);
+  mean(price.kept_acr, kept_comparable);
+  return price;
+}
+
+nlohmann::ordered_json ToJson(const Price& price) {
+  return {{"groups_drawn", price.groups}, {"groups_kept", price.kept_groups},
+          {"tokens_drawn", price.tokens}, {"tokens_kept", price.kept_tokens},
+          {"reward_drawn", price.reward}, {"reward_kept", price.kept_reward},
+          {"acr_drawn", price.acr},       {"acr_kept", price.kept_acr}};
+}
+
+// Empty where every group that was drawn was kept.
+std::string PriceText(const Price& price) {
+  if (!(price.kept_groups < price.groups)) return "";
+  return fmt::format(
+      "drawn {:.0f} groups and {:.0f} tokens, kept {:.0f} and {:.0f} ({:.2f} tokens drawn for each "
+      "kept); raw reward {:.3f} drawn, {:.3f} kept; ACR {:.3f} drawn, {:.3f} kept\n",
+      price.groups, price.tokens, price.kept_groups, price.kept_tokens,
+      price.tokens / price.kept_tokens, price.reward, price.kept_reward, price.acr, price.kept_acr);
+}
+
+nlohmann::ordered_json SourcesJson(const std::map<std::string, CollapseCounts>& sources) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [source, counts] : sources) {
+    json[source] = {{"groups", counts.groups},         {"all_correct", counts.all_correct},
+                    {"all_wrong", counts.all_wrong},   {"other_constant", counts.other_constant},
+                    {"unscorable", counts.unscorable}, {"acr", nullptr}};
+    if (counts.constant() + counts.mixed > 0) json[source]["acr"] = counts.acr();
+  }
+  return json;
+}
+
+// A line for each source; empty for one.
+std::string SourcesText(const std::map<std::string, CollapseCounts>& sources) {
+  std::string text;
+  for (const auto& [source, counts] : sources) {
+    text += fmt::format(
+        "  source {}: {} groups, {} collapsed (ACR {})\n", source, counts.groups, counts.constant(),
+        counts.constant() + counts.mixed > 0 ? fmt::format("{:.3f}", counts.acr()) : "-");
+  }
+  return sources.size() > 1 ? text : "";
+}
+
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const CollapseCounts& collapse,
+                        const std::map<std::string, CollapseCounts>& sources,
                         const std::vector<StepMeasurements>& steps) {
   const std::string& out = config.local.out;
   std::string text = fmt::format(
       "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
       summary.wall_seconds, collapse.groups, collapse.constant(),
       collapse.constant() + collapse.mixed > 0 ? fmt::format("{:.3f}", collapse.acr()) : "-");
-  text += PaceText(PaceOf(steps));
+  text += SourcesText(sources) + PriceText(PriceOf(steps)) + PaceText(PaceOf(steps));
   if (summary.before && summary.after) {
     text += fmt::format("held-out accuracy, greedy, {} prompts: {} before, {} after\n",
                         summary.after->prompts, summary.before->Text(), summary.after->Text());
@@ -136,6 +214,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
                     violations.front(), violations.size(), out));
   }
   const CollapseCounts& collapse = audit.recounted;
+  SourceNames names;
+  const auto sources = ReportedSources(audit.recounted_by_source, names);
   nlohmann::ordered_json json;
   json["run"] = config.run.name;
   if (summary.before) json["accuracy_before"] = summary.before->accuracy;
@@ -150,6 +230,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   json["groups_unscorable"] = collapse.unscorable;
   json["acr"] = nullptr;
   if (collapse.constant() + collapse.mixed > 0) json["acr"] = collapse.acr();
+  json["sources"] = SourcesJson(sources);
+  json["dynamic_sampling"] = ToJson(PriceOf(steps));
   json["tokens_per_second"] = TokensPerSecond(steps);
   json["speed"] = ToJson(PaceOf(steps));
   json["wall_seconds"] = summary.wall_seconds;
@@ -161,7 +243,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
-  return ClosingText(config, summary, collapse, steps);
+  return ClosingText(config, summary, collapse, sources, steps);
 }
 
 }  // namespace buttress

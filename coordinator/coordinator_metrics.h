@@ -12,6 +12,7 @@
 #include "lib/base/metrics.h"
 #include "lib/base/sync.h"
 #include "lib/config/run_config.h"
+#include "lib/rl/collapse/source_names.h"
 
 namespace buttress {
 
@@ -31,6 +32,7 @@ class RunCollector : public prometheus::Collectable {
   SchedulerStatus status_ GUARDED_BY(mutex_);
   SchedulerEvents events_ GUARDED_BY(mutex_);
   CollapseCounts plan_ GUARDED_BY(mutex_);
+  mutable SourceNames names_ GUARDED_BY(mutex_);
   std::int64_t workers_ GUARDED_BY(mutex_) = 0;
   std::int64_t alive_workers_ GUARDED_BY(mutex_) = 0;
 };

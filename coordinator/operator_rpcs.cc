@@ -6,6 +6,7 @@
 
 #include "coordinator/service.h"
 #include "lib/base/log.h"
+#include "lib/rl/collapse/source_names.h"
 
 namespace buttress {
 namespace {
@@ -42,6 +43,9 @@ void FillGroups(const SchedulerStatus& status, v1::GetRunStatusResponse& respons
     (*response.mutable_dropped())[name] = static_cast<std::uint64_t>(status.dropped[i]);
   }
   *response.mutable_collapse() = ToProto(status.collapse);
+  SourceNames names;
+  for (const auto& [source, counts] : ReportedSources(status.collapse_by_source, names))
+    (*response.mutable_collapse_by_source())[source] = ToProto(counts);
 }
 
 Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {

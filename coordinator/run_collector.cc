@@ -9,8 +9,6 @@ using prometheus::MetricType;
 
 // A worker that is silent for longer does not count as alive.
 constexpr std::int64_t kAliveMs = 60000;
-// A dataset with more sources than this is counted by source in the ledger alone.
-constexpr std::size_t kMaxSources = 32;
 
 ClientMetric Value(double value, std::vector<ClientMetric::Label> labels = {}) {
   ClientMetric metric;
@@ -93,21 +91,18 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
                       {Value(status.slot_budget)}));
 }
 
-void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan,
+void CollectCollapse(const SchedulerStatus& status, const CollapseCounts& plan, SourceNames& names,
                      std::vector<MetricFamily>& out) {
   MetricFamily scored = Counter(
       "buttress_coordinator_groups_scored_total",
       "Accepted groups by class; ACR = constant / (constant + mixed), unscorable in neither.", {});
   AddByClass(status.collapse, {}, scored);
   out.push_back(std::move(scored));
-  if (status.collapse_by_source.size() <= kMaxSources) {
-    MetricFamily by_source = Counter("buttress_coordinator_source_groups_scored_total",
-                                     "Accepted groups by class and data source.", {});
-    for (const auto& [source, counts] : status.collapse_by_source) {
-      AddByClass(counts, {{"source", source}}, by_source);
-    }
-    if (!by_source.metric.empty()) out.push_back(std::move(by_source));
-  }
+  MetricFamily by_source = Counter("buttress_coordinator_source_groups_scored_total",
+                                   "Accepted groups by class and data source.", {});
+  for (const auto& [source, counts] : ReportedSources(status.collapse_by_source, names))
+    AddByClass(counts, {{"source", source}}, by_source);
+  if (!by_source.metric.empty()) out.push_back(std::move(by_source));
   out.push_back(Gauge("buttress_coordinator_acr_batch_groups",
                       "Constant and mixed groups drawn for the newest plan.",
                       {Value(plan.constant() + plan.mixed)}));
@@ -146,7 +141,7 @@ std::vector<MetricFamily> RunCollector::Collect() const {
   MutexLock lock(mutex_);
   std::vector<MetricFamily> out;
   CollectGroups(status_, out);
-  CollectCollapse(status_, plan_, out);
+  CollectCollapse(status_, plan_, names_, out);
   const auto ended = [](std::int64_t count, const char* reason) {
     return Value(count, {{"reason", reason}});
   };

@@ -49,7 +49,7 @@ DASHBOARDS = {
          ("Reward", "none", learner("reward_mean", "accuracy_ratio")),
          ("Collapse rate", "percentunit", learner("acr_ratio"))],
         [("Entropy", "none", learner("entropy_nats")),
-         ("KL", "none", learner("kl_nats", "kl_average_nats", "ref_kl_nats")),
+         ("KL", "none", learner("kl_nats", "kl_average_nats", "ref_kl_nats", "start_kl_nats")),
          ("Alarms", "none", [("{{alarm}}", f"max by (alarm) ({L}alarm_active{{{RUN}}})"),
                              ("run finished", last(C + "run_finished"))])],
         [("Gradient norm", "none", learner("grad_norm")),
@@ -77,13 +77,26 @@ DASHBOARDS = {
           rate(W + "verifier_results_total", "verifier, result") + " / on (verifier) group_left () "
           f"({rate(W + 'verifier_results_total', 'verifier')} > 0)")]),
          ("Disagreement of the second verifier", "percentunit",
-          [("{{second}}", share(W + "second_verdicts_total", 'result="disagree"', "second"))])],
+          [("{{second}}", share(W + "second_verdicts_total", 'result="disagree"', "second")),
+           ("of the batches", last(L + "disagreement_ratio"))])],
         [("Dropped groups", "none", [("{{reason}}", rate(C + "groups_dropped_total", "reason"))]),
          ("Prompts passed over", "none",
           [("{{reason}}", rate(C + "prompts_skipped_total", "reason"))]),
          ("Replaced and masked groups", "none", [
              ("replaced", rate(L + "replaced_groups_total")),
              ("masked", rate(L + "masked_groups_total"))])],
+        [("Tokens drawn for each that is kept", "none", [
+            ("price", last(L + "drawn_per_kept_ratio"))]),
+         ("Raw reward before and after", "none", [
+             ("drawn", last(L + "drawn_reward_mean")), ("kept", last(L + "kept_reward_mean"))]),
+         ("Collapse rate before and after", "percentunit", [
+             ("drawn", last(L + "acr_ratio")), ("kept", last(L + "kept_acr_ratio"))])],
+        [("Groups drawn by source", "none", [
+            ("{{source}}", rate(L + "source_groups_total", "source"))]),
+         ("Accuracy by source", "percentunit", [
+             ("{{source}}", f"max by (source) ({L}source_accuracy_ratio{{{RUN}}})")]),
+         ("Open gates by source", "none", [
+             ("{{source}}", f"max by (source) ({L}source_gate_open{{{RUN}}})")])],
     ],
     "throughput": [
         [("Accepted tokens a second", "none", [

@@ -99,7 +99,7 @@ Status LearnerJob::Start() {
 
 // Registers with the coordinator, which assigns the learner epoch; truncates steps.jsonl to the
 // checkpoint; and replays its steps into the alarms, so that an alarm that rang before a restart
-// does not ring again.
+// does not ring again, and into the names of the sources, so that a source keeps its name.
 Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step),
                                  state.digest};
@@ -114,7 +114,12 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   BUTTRESS_RETURN_IF_ERROR(TruncateSteps(StepsPath(config_), state.step));
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
                             ReadSteps(StepsPath(config_)));
-  for (const StepMeasurements& step : steps) alarms_.Observe(step);
+  for (const StepMeasurements& step : steps) {
+    alarms_.Observe(step);
+    for (const SourceMeasurements& source : step.sources) {
+      if (source.source != kOtherSources) source_names_.Of(source.source);
+    }
+  }
   return OkStatus();
 }
 
@@ -244,6 +249,7 @@ Status LearnerJob::Record(StepState& state) {
   measured.kl_average = alarms_.kl_average();
   measured.acr_100 = alarms_.acr_100();
   measured.acr_sigma = alarms_.acr_sigma();
+  measured.sources = ReportedSources(measured.sources, source_names_);
   BUTTRESS_RETURN_IF_ERROR(AppendStep(StepsPath(config_), measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",

@@ -18,6 +18,7 @@
 #include "lib/measure/alarms.h"
 #include "lib/measure/breaker.h"
 #include "lib/policy/transformer.h"
+#include "lib/rl/collapse/source_names.h"
 #include "lib/weights/weight_server.h"
 
 namespace buttress {
@@ -70,6 +71,7 @@ class LearnerJob {
   // Used on rank 0 only.
   AlarmMonitor alarms_;
   Breaker breaker_;
+  SourceNames source_names_;
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;
   std::unique_ptr<WeightSync> weight_sync_;

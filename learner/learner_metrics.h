@@ -29,6 +29,7 @@ class LearnerMetrics {
   void AddCheckpointLoad(double seconds);
 
  private:
+  void AddSource(const SourceMeasurements& source);
   void ObserveCheckpoint(const char* operation, double seconds);
 
   Metrics& metrics_;

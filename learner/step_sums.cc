@@ -30,6 +30,19 @@ void MeasureCollapse(const CollapseCounts& counts, StepMeasurements& measured) {
   measured.unscorable_groups = Number(counts.unscorable);
 }
 
+void MeasurePrice(const BatchSummary& batch, StepMeasurements& measured) {
+  const DrawnTotals& drawn = batch.drawn;
+  const DrawnTotals& kept = batch.kept;
+  measured.drawn_tokens = Number(drawn.tokens);
+  measured.drawn_reward_mean = Ratio(drawn.raw_reward, Number(drawn.scorable));
+  measured.drawn_per_kept = Ratio(Number(drawn.tokens), Number(kept.tokens));
+  measured.kept_groups = Number(batch.kept_collapse.groups);
+  measured.kept_tokens = Number(kept.tokens);
+  measured.kept_reward_mean = Ratio(kept.raw_reward, Number(kept.scorable));
+  const CollapseCounts& counts = batch.kept_collapse;
+  measured.kept_acr = Ratio(Number(counts.constant()), Number(counts.constant() + counts.mixed));
+}
+
 // The smallest age that `share` of the tokens do not exceed.
 double AgeQuantile(std::span<const double> counts, double tokens, double share) {
   double below = 0;
@@ -79,6 +92,14 @@ void StepSums::AddGroup(const Group& group) {
     values[kSampledNats] -= logprob;
     values[kSampledTokens] += 1;
   }
+  const auto judged = [](Outcome outcome) {
+    return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
+  };
+  for (const Completion& completion : group.completions) {
+    if (!judged(completion.outcome) || !judged(completion.second_outcome)) continue;
+    values[kTwiceVerified] += 1;
+    values[kDisagreed] += completion.outcome == completion.second_outcome ? 0 : 1;
+  }
   ResponseProbe probe;
   probe.Add(group);
   values[kResponses] += Number(probe.responses);
@@ -92,14 +113,6 @@ void StepSums::AddAges(const Completion& completion, std::int64_t step) {
   const std::span<const TokenSpan> spans = completion.trained_spans;
   for (std::size_t i = 0; i < segments.size(); ++i) {
     const std::int32_t end = i + 1 < segments.size() ? segments[i + 1].first_token : all.end;
-  const auto judged = [](Outcome outcome) {
-    return outcome == Outcome::kCorrect || outcome == Outcome::kWrong;
-  };
-  for (const Completion& completion : group.completions) {
-    if (!judged(completion.outcome) || !judged(completion.second_outcome)) continue;
-    values[kTwiceVerified] += 1;
-    values[kDisagreed] += completion.outcome == completion.second_outcome ? 0 : 1;
-  }
     std::int64_t tokens = 0;
     for (const TokenSpan& span : spans.empty() ? std::span<const TokenSpan>(&all, 1) : spans)
       tokens +=
@@ -164,6 +177,8 @@ void MeasureSums(const StepSums& sums, double updates, StepMeasurements& measure
   measured.entropy = Ratio(sums[StepSums::kSampledNats], sums[StepSums::kSampledTokens]);
   measured.distinct_share = Ratio(sums[StepSums::kDistinct], sums[StepSums::kResponses]);
   measured.format_share = Ratio(sums[StepSums::kFormatted], sums[StepSums::kResponses]);
+  measured.twice_verified = sums[StepSums::kTwiceVerified];
+  measured.disagreement = Ratio(sums[StepSums::kDisagreed], sums[StepSums::kTwiceVerified]);
 }
 
 void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs,
@@ -176,9 +191,9 @@ void MeasureBatch(const BatchSummary& batch, const StepSums& sums, double epochs
   measured.near_collapse = Ratio(Number(batch.near_collapse), Number(batch.comparable_groups));
   measured.truncated_share = Ratio(Number(batch.truncated), Number(batch.completions));
   measured.length_mean = Ratio(Number(batch.generated_tokens), Number(batch.completions));
+  MeasurePrice(batch, measured);
+  measured.sources = batch.sources;
   measured.groups_replaced = Number(batch.groups_replaced);
-  measured.twice_verified = sums[StepSums::kTwiceVerified];
-  measured.disagreement = Ratio(sums[StepSums::kDisagreed], sums[StepSums::kTwiceVerified]);
   measured.groups_masked = Number(batch.groups_masked);
   measured.reward_mean = batch.reward_mean;
   measured.accuracy = batch.accuracy;

@@ -305,6 +305,7 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   BUTTRESS_ASSIGN_OR_RETURN(const auto reported, reader.ReportedCollapse());
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);
   for (const auto& [source, counts] : walk.by_source) walk.audit.recounted.Add(counts);
+  walk.audit.recounted_by_source = walk.by_source;
   if (reported != walk.by_source) {
     walk.Add("collapse", fmt::format("the run reports {}; the outcomes give {}",
                                      Text(walk.audit.reported), Text(walk.audit.recounted)));

@@ -28,6 +28,7 @@ struct LedgerAudit {
   std::map<std::string, std::int64_t> dropped;  // by reason
   CollapseCounts reported;
   CollapseCounts recounted;
+  std::map<std::string, CollapseCounts> recounted_by_source;
   std::vector<AuditFinding> findings;
 
   // Returns the sentences of the findings without account; empty if all invariants hold.

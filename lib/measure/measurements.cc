@@ -55,6 +55,20 @@ constexpr Measurement kTable[] = {
     {"groups_masked", &M::groups_masked, kGroups, kSum,
      "Groups of the batch left out of loss and denominators because their raw rewards are "
      "constant."},
+    {"drawn.tokens", &M::drawn_tokens, kTokens, kSum,
+     "Tokens of the completions of all drawn groups."},
+    {"drawn.reward_mean", &M::drawn_reward_mean, kNone, kMean,
+     "Mean raw reward of the scorable completions of all drawn groups, before groups are replaced "
+     "or masked."},
+    {"drawn.per_kept", &M::drawn_per_kept, kRatio, kMean,
+     "drawn.tokens / kept.tokens, the price of dynamic sampling; 1 where nothing is replaced or "
+     "masked."},
+    {"kept.groups", &M::kept_groups, kGroups, kSum,
+     "Drawn groups that are neither replaced nor masked."},
+    {"kept.tokens", &M::kept_tokens, kTokens, kSum, "Tokens of their completions."},
+    {"kept.reward_mean", &M::kept_reward_mean, kNone, kMean,
+     "Mean raw reward of their scorable completions."},
+    {"kept.acr", &M::kept_acr, kRatio, kMean, "acr of these groups alone."},
     {"completions", &M::completions, kCompletions, kSum, "Completions of the batch."},
     {"unscorable", &M::unscorable, kCompletions, kSum, "Completions without a verdict."},
     {"truncated_share", &M::truncated_share, kRatio, kMean,
@@ -76,6 +90,9 @@ constexpr Measurement kTable[] = {
      "KL against the start model per token in the loss; 0 without a KL coefficient."},
     {"kl_average", &M::kl_average, kNats, kLast,
      "Moving average of the larger of kl and ref_kl, which the alarm kl_drift reads."},
+    {"start_kl", &M::start_kl, kNats, kLast,
+     "KL of the policy after the step from the start model per token of some completions, "
+     "estimator k3; measured every local.learner.start_kl.every steps where kl_coef is 0."},
     {"clip_low", &M::clip_low, kRatio, kMean,
      "Share of the tokens in the loss clipped where the policy moved away from them."},
     {"clip_high", &M::clip_high, kRatio, kMean,
@@ -90,9 +107,6 @@ constexpr Measurement kTable[] = {
      "Effective share of the tokens under the importance weights, (sum w)^2 / (n sum w^2)."},
     {"importance.p01", &M::importance_p01, kNone, kMean,
      "1st percentile of the importance weights, from a histogram."},
-    {"start_kl", &M::start_kl, kNats, kLast,
-     "KL of the policy after the step from the start model per token of some completions, "
-     "estimator k3; measured every local.learner.start_kl.every steps where kl_coef is 0."},
     {"importance.p50", &M::importance_p50, kNone, kMean, "Median of the importance weights."},
     {"importance.p99", &M::importance_p99, kNone, kMean,
      "99th percentile of the importance weights."},
@@ -108,6 +122,10 @@ constexpr Measurement kTable[] = {
      "Share of the scorable responses that are the first of their token sequence in their group."},
     {"format_share", &M::format_share, kRatio, kMean,
      "Share of the scorable responses from which the verifier extracted an answer."},
+    {"twice_verified", &M::twice_verified, kCompletions, kSum,
+     "Completions of the batch that run.reward.second verified too, both with a verdict."},
+    {"disagreement", &M::disagreement, kRatio, kMean,
+     "Share of twice_verified on which the verdicts differ."},
 
     {"grad_norm", &M::grad_norm, kNone, kLast,
      "Norm of the gradient before clipping, mean over the updates whose gradient is finite."},
@@ -122,10 +140,6 @@ constexpr Measurement kTable[] = {
      "Steps in a row, up to the newest published version, that changed no weight."},
     {"updates", &M::updates, kUpdates, kSum, "Updates of the optimizer."},
     {"updates_stopped", &M::updates_stopped, kUpdates, kSum,
-    {"twice_verified", &M::twice_verified, kCompletions, kSum,
-     "Completions of the batch that run.reward.second verified too, both with a verdict."},
-    {"disagreement", &M::disagreement, kRatio, kMean,
-     "Share of twice_verified on which the verdicts differ."},
      "Updates that batch.kl_stop left out of the step."},
     {"skipped", &M::skipped, kUpdates, kSum,
      "Updates that were skipped because the gradient was not finite."},
@@ -214,6 +228,8 @@ constexpr Measurement kTable[] = {
      "Waiting until the weights before are published (rank 0)."},
     {"seconds.wait_peers", &M::seconds_wait_peers, kSeconds, kEachRank,
      "Waiting for the slowest rank, before the step and before gradients are summed."},
+    {"seconds.start_kl", &M::seconds_start_kl, kSeconds, kEachRank,
+     "Measuring start_kl, the load of the start model included (rank 0)."},
     {"seconds.busy", &M::seconds_busy, kSeconds, kEachRank,
      "seconds.step less wait, fetch, wait_weights and wait_peers."},
 };
@@ -228,8 +244,6 @@ std::string_view UnitName(Unit unit) {
 std::string_view ReductionName(Reduction reduction) {
   static constexpr std::array<std::string_view, 5> kNames = {"sum", "mean", "max", "last",
                                                              "each rank"};
-    {"seconds.start_kl", &M::seconds_start_kl, kSeconds, kEachRank,
-     "Measuring start_kl, the load of the start model included (rank 0)."},
   return kNames[static_cast<std::size_t>(reduction)];
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "lib/rl/collapse/source_measurements.h"
+
 namespace buttress {
 
 enum class Unit : std::uint8_t {
@@ -48,11 +50,11 @@ enum class Alarm : std::uint8_t {
   kTruncated,   // the share of truncated completions, averaged likewise, is above its limit
   // the mean length, averaged likewise, has left that of the first steps by length_factor
   kLengthDrift,
-};
-
   // the share of twice verified completions whose verdicts differ, averaged likewise, is above
   // disagreement_limit
   kVerifiersDisagree,
+};
+
 inline constexpr std::size_t kAlarms = 10;
 
 // "entropy_low", "entropy_falling", "kl_drift", "responses_alike", "collapse",
@@ -75,6 +77,8 @@ struct StepMeasurements {
   double groups = 0, unscorable_groups = 0, groups_replaced = 0, groups_masked = 0;
   double groups_informative = 0;
   double completions = 0, unscorable = 0;
+  double drawn_tokens = 0, drawn_reward_mean = kNotMeasured, drawn_per_kept = kNotMeasured;
+  double kept_groups = 0, kept_tokens = 0, kept_reward_mean = kNotMeasured, kept_acr = kNotMeasured;
 
   double entropy = 0, entropy_exact = 0, entropy_coef = 0;
   double kl = 0, kl_k1 = 0, old_kl = 0, ref_kl = 0, kl_average = 0, start_kl = kNotMeasured;
@@ -84,11 +88,11 @@ struct StepMeasurements {
   double correction_mean = 0, correction_ess = 0;
   double correction_truncated = 0, correction_masked = 0;
   double distinct_share = 0, format_share = 0;
+  double twice_verified = 0, disagreement = kNotMeasured;
 
   double grad_norm = 0, lr = 0;
   double loss = 0, policy_loss = 0, kl_loss = 0, entropy_bonus = 0;
   double unchanged_versions = 0;
-  double twice_verified = 0, disagreement = kNotMeasured;
   double updates = 0, updates_stopped = 0, skipped = 0, zero_gradient = 0;
 
   double tokens = 0, trained_tokens = 0, dropped_tokens = 0, zero_advantage_share = 0;
@@ -111,7 +115,8 @@ struct StepMeasurements {
   double seconds_wait_weights = 0, seconds_wait_peers = 0, seconds_start_kl = 0;
   double seconds_busy = 0;
 
-  std::vector<Alarm> alarms;  // the alarms that begin with this step
+  std::vector<SourceMeasurements> sources;  // in the order of the names
+  std::vector<Alarm> alarms;                // the alarms that begin with this step
 
   // Seconds of the step in which this rank waited for somebody else: for groups, for the weights
   // before to be published, or for other ranks.

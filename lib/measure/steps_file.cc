@@ -64,6 +64,75 @@ std::vector<Alarm> AlarmsOf(const nlohmann::json& json) {
   return alarms;
 }
 
+// The counts and sums of a source, and the rates that follow from them, for people.
+nlohmann::ordered_json SourceToJson(const SourceMeasurements& source) {
+  const CollapseCounts& c = source.collapse;
+  const auto number = [](double value) {
+    return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json();
+  };
+  const double comparable = static_cast<double>(c.constant() + c.mixed);
+  return {
+      {"groups", c.groups},
+      {"all_correct", c.all_correct},
+      {"all_wrong", c.all_wrong},
+      {"other_constant", c.other_constant},
+      {"mixed", c.mixed},
+      {"unscorable", c.unscorable},
+      {"acr", number(comparable > 0 ? c.acr() : kNaN)},
+      {"scorable", static_cast<std::int64_t>(source.scorable)},
+      {"raw_reward", source.raw_reward},
+      {"correct", static_cast<std::int64_t>(source.correct)},
+      {"judged", static_cast<std::int64_t>(source.judged)},
+      {"virtual_groups", static_cast<std::int64_t>(source.virtual_groups)},
+      {"gate_rate", number(source.gate_rate)},
+      {"gate_threshold", number(source.gate_threshold)},
+      {"gate_open", std::isfinite(source.gate_open) ? nlohmann::ordered_json(source.gate_open != 0)
+                                                    : nlohmann::ordered_json()}};
+}
+
+// Reads what SourceToJson wrote. False if a value is not a number.
+bool ReadSource(const nlohmann::json& json, SourceMeasurements& source) {
+  bool whole = json.is_object();
+  const auto read = [&](const char* key) {
+    const nlohmann::json* value = whole ? Find(json, key) : nullptr;
+    const auto number = value == nullptr ? std::nullopt : FromJson(*value);
+    whole = whole && number.has_value();
+    return number.value_or(0);
+  };
+  const auto count = [&](const char* key) {
+    const double number = read(key);
+    whole = whole && std::isfinite(number) && number >= 0 && number < 1e15;
+    return whole ? static_cast<std::int64_t>(number) : 0;
+  };
+  source.collapse = {.groups = count("groups"),
+                     .all_correct = count("all_correct"),
+                     .all_wrong = count("all_wrong"),
+                     .other_constant = count("other_constant"),
+                     .mixed = count("mixed"),
+                     .unscorable = count("unscorable")};
+  source.scorable = read("scorable");
+  source.raw_reward = read("raw_reward");
+  source.correct = read("correct");
+  source.judged = read("judged");
+  source.virtual_groups = read("virtual_groups");
+  source.gate_rate = read("gate_rate");
+  source.gate_threshold = read("gate_threshold");
+  source.gate_open = read("gate_open");
+  return whole;
+}
+
+Status ReadSources(const nlohmann::json& json, std::vector<SourceMeasurements>& sources) {
+  const nlohmann::json* all = Find(json, "sources");
+  if (all == nullptr || !all->is_object()) return OkStatus();
+  for (const auto& [name, value] : all->items()) {
+    SourceMeasurements& source = sources.emplace_back();
+    source.source = name;
+    if (!ReadSource(value, source))
+      return DataLoss(fmt::format("a value of the source '{}' is not a number", name));
+  }
+  return OkStatus();
+}
+
 // Calls visit(line, number) for every complete line, `line` without its end, `number` from 1.
 template <class Visit>
 Status ForEachLine(std::string_view text, Visit visit) {
@@ -89,6 +158,9 @@ std::string StepToJson(const StepMeasurements& step) {
     const auto [key, inner] = SplitName(row.name);
     (inner.empty() ? json[key] : json[key][inner]) = ToJson(step.*row.value, row);
   }
+  json["sources"] = nlohmann::json::object();
+  for (const SourceMeasurements& source : step.sources)
+    json["sources"][source.source] = SourceToJson(source);
   json["alarms"] = nlohmann::json::array();
   for (const Alarm alarm : step.alarms) json["alarms"].push_back(AlarmName(alarm));
   return json.dump();
@@ -113,6 +185,7 @@ Result<StepMeasurements> ParseStep(std::string_view line) {
     if (!read) return DataLoss(fmt::format("value of '{}' is not a number", row.name));
     step.*row.value = *read;
   }
+  BUTTRESS_RETURN_IF_ERROR(ReadSources(json, step.sources));
   step.alarms = AlarmsOf(json);
   return step;
 }

@@ -21,6 +21,7 @@ struct TrainedRows {
   std::vector<Outcome> outcomes;      // [N] unscorable in masked groups
   std::vector<std::int32_t> lengths;  // [N] trained tokens; 0 if unscorable, masked or filtered
   std::vector<double> rewards;        // [N] with the soft overlong penalty
+  std::vector<bool> masked;           // [K]
   CollapseCounts planned;             // of the plan's groups
   CollapseCounts trained;             // with masked groups as unscorable
   std::int64_t overlong_filtered = 0;
@@ -35,6 +36,7 @@ TrainedRows ApplyMasks(const Plan& plan, const AssignmentOptions& options) {
   for (std::size_t k = 0; k < plan.groups(); ++k) {
     const CollapseClass collapse = plan.classes[k];
     const bool masked = options.mask_zero_variance && collapse != CollapseClass::kMixed;
+    rows.masked.push_back(masked);
     rows.planned.Add(collapse);
     rows.trained.Add(masked ? CollapseClass::kUnscorable : collapse);
     const auto begin = static_cast<std::size_t>(plan.group_offsets[k]);
@@ -145,6 +147,52 @@ void SummarizeRows(const Plan& plan, const TrainedRows& trained, const Advantage
   if (judged > 0) summary.accuracy = static_cast<double>(correct) / static_cast<double>(judged);
 }
 
+// Sums over the completions of the groups of the plan that are not masked.
+void SummarizeKept(const Plan& plan, const TrainedRows& trained, BatchSummary& summary) {
+  for (std::size_t k = 0; k < plan.groups(); ++k) {
+    if (trained.masked[k]) continue;
+    summary.kept_collapse.Add(plan.classes[k]);
+    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
+    for (auto row = static_cast<std::size_t>(plan.group_offsets[k]); row < end; ++row) {
+      ++summary.kept.completions;
+      summary.kept.tokens += plan.total_lengths[row];
+      if (plan.outcomes[row] == Outcome::kUnscorable) continue;
+      ++summary.kept.scorable;
+      summary.kept.raw_reward += plan.raw_rewards[row];
+    }
+  }
+}
+
+// What the plan and the gates say of each source.
+std::vector<SourceMeasurements> SummarizeSources(const Plan& plan,
+                                                 const AdvantageOutput& advantages) {
+  std::vector<SourceMeasurements> sources;
+  for (std::size_t s = 0; s < plan.collapse.sources.size(); ++s) {
+    const SourceCollapse& of = plan.collapse.sources[s];
+    SourceMeasurements& source = sources.emplace_back();
+    source.source = of.source;
+    source.collapse = of.step;
+    if (s >= advantages.source_gates.size() || !advantages.source_gates[s]) continue;
+    source.gate_rate = advantages.source_gates[s]->rate;
+    source.gate_threshold = advantages.source_gates[s]->threshold;
+    source.gate_open = advantages.source_gates[s]->open ? 1 : 0;
+  }
+  for (std::size_t k = 0; k < plan.sources.size(); ++k) {
+    SourceMeasurements& source = sources[static_cast<std::size_t>(plan.sources[k])];
+    source.virtual_groups += advantages.decisions[k].injected ? 1 : 0;
+    const auto end = static_cast<std::size_t>(plan.group_offsets[k + 1]);
+    for (auto row = static_cast<std::size_t>(plan.group_offsets[k]); row < end; ++row) {
+      const Outcome outcome = plan.outcomes[row];
+      if (outcome == Outcome::kUnscorable) continue;
+      source.scorable += 1;
+      source.raw_reward += plan.raw_rewards[row];
+      source.correct += outcome == Outcome::kCorrect ? 1 : 0;
+      source.judged += outcome == Outcome::kCorrect || outcome == Outcome::kWrong ? 1 : 0;
+    }
+  }
+  return sources;
+}
+
 BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
                        const AdvantageOutput& advantages, const Placement& placement) {
   BatchSummary summary;
@@ -158,6 +206,9 @@ BatchSummary Summarize(const Plan& plan, const TrainedRows& trained,
   summary.expected_acr = ExpectedAcr(plan.collapse);
   summary.groups_without_advantage = CountWithoutAdvantage(plan, advantages);
   SummarizeRows(plan, trained, advantages, summary);
+  summary.drawn = plan.drawn;
+  SummarizeKept(plan, trained, summary);
+  summary.sources = SummarizeSources(plan, advantages);
   for (const std::int32_t rank : placement.rank_of_group)
     summary.groups_trained += rank >= 0 ? 1 : 0;
   double weights = 0;
@@ -250,6 +301,7 @@ Result<Assignment> AssignStep(const Plan& plan, const AssignmentOptions& options
   input.lengths = trained.lengths;
   input.group_offsets = plan.group_offsets;
   input.history = plan.history;
+  input.sources = plan.sources;
   input.collapse = plan.collapse;
   input.collapse.step = trained.trained;
   input.left_out = LeftOut(plan.collapse.step, trained.trained);
@@ -303,7 +355,6 @@ void VisitFields(Archive& archive, AssignmentType& assignment) {
 
 struct Writer {
   std::string bytes;
-  input.sources = plan.sources;
 
   template <class T>
   void operator()(const T& number) {

@@ -19,6 +19,7 @@
 #include "lib/rl/advantage/advantage.h"
 #include "lib/rl/collapse/difficulty.h"
 #include "lib/rl/collapse/gradient_share.h"
+#include "lib/rl/collapse/source_measurements.h"
 
 namespace buttress {
 
@@ -67,6 +68,10 @@ struct BatchSummary {
   std::int64_t groups = 0;                    // of the plan
   std::int64_t comparable_groups = 0;         // of them: constant or mixed
   ExpectedRate expected_acr;                  // of `collapse`
+  DrawnTotals drawn;                          // of all groups drawn for the step
+  DrawnTotals kept;                           // of those that are neither replaced nor masked
+  CollapseCounts kept_collapse;               // of these
+  std::vector<SourceMeasurements> sources;    // in the order of the names
   std::int64_t zero_advantage_tokens = 0;
   std::int64_t virtual_groups = 0;  // groups with virtual samples
   double virtual_weight = 0;        // mean confidence weight of these groups

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 
@@ -90,10 +91,11 @@ TEST(LaunchTest, CtrlCWaitsForALearnerThatWritesItsCheckpoint) {
 TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   constexpr int kShort = 6, kCap = 1;
-  LaunchedRun run(kShort, {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set",
-                           "run.batch.zero_variance=resample", "--set",
-                           "run.batch.resample.cap=" + std::to_string(kCap), "--set",
-                           "run.data.selection.mode=mopps"});
+  LaunchedRun run(kShort,
+                  {"--no-eval", "--set", "run.algorithm.advantage=grpo", "--set",
+                   "run.batch.zero_variance=resample", "--set",
+                   "run.batch.resample.cap=" + std::to_string(kCap), "--set",
+                   "run.data.selection.mode=mopps", "--set", "local.learner.start_kl.every=3"});
   run.Start();
   ASSERT_TRUE(run.WaitForStep(2, kRunMs)) << run.Text();
   for (const pid_t pid : run.Pids("coordinator")) kill(pid, SIGKILL);
@@ -105,11 +107,33 @@ TEST(LaunchTest, ConstantGroupsAreReplacedAndEveryDrawnPromptIsAccountedFor) {
   ASSERT_TRUE(reader.ok());
   const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(steps.ok());
-  double replaced = 0;
+  double replaced = 0, kept = 0;
   for (const StepMeasurements& step : *steps) {
     EXPECT_EQ(step.groups, kGroupsOfAStep + step.groups_replaced);
     EXPECT_LE(step.groups_replaced, kCap * kGroupsOfAStep);
+    EXPECT_EQ(step.kept_groups + step.groups_replaced + step.groups_masked, step.groups);
+    // Without a kept group there is no price.
+    EXPECT_EQ(step.drawn_per_kept > 1, step.kept_groups > 0 && step.kept_groups < step.groups);
+    ASSERT_EQ(step.sources.size(), 1U);
+    EXPECT_EQ(step.sources[0].source, "countdown");
+    EXPECT_EQ(static_cast<double>(step.sources[0].collapse.groups), step.groups);
+    EXPECT_DOUBLE_EQ(step.sources[0].acr(), step.acr);
+    const auto number = static_cast<int>(step.step);
+    EXPECT_EQ(std::isfinite(step.start_kl), number == 1 || number % 3 == 0) << number;
     replaced += step.groups_replaced;
+    kept += step.kept_groups;
+  }
+  const auto summary = nlohmann::json::parse(TextOf(JoinPath(run.out(), "summary.json")));
+  EXPECT_EQ(summary["sources"]["countdown"]["groups"], summary["groups_accepted"]);
+  EXPECT_EQ(summary["dynamic_sampling"]["groups_drawn"], kShort * kGroupsOfAStep + replaced);
+  // The model is nearly always wrong: a group that is kept has a right completion among wrong ones,
+  // and in some runs there is none.
+  const auto& price = summary["dynamic_sampling"];
+  if (kept > 0) {
+    EXPECT_GT(price["reward_kept"], price["reward_drawn"]);
+    EXPECT_THAT(TextOf(run.log()), HasSubstr(" tokens drawn for each kept)"));
+  } else {
+    EXPECT_TRUE(price["reward_kept"].is_null()) << price.dump();
   }
   // A model trained for forty steps is wrong about most problems, so most groups are constant.
   EXPECT_GT(replaced, 0);

@@ -69,6 +69,10 @@ TEST_F(OperateTest, ADrainedWorkerLeavesAndTheRunGoesOnUntilItIsStoppedAndResume
   ASSERT_TRUE(WaitUntil(30000, [&] { return Worker("w0")["leases"] == 0; }));
   EXPECT_EQ(Command({"status", run_.yaml()}), 0);
   EXPECT_THAT(text_, HasSubstr("order cordon: noisy fan"));
+  const nlohmann::json status = StatusOf();
+  EXPECT_GT(status["sources"]["countdown"]["groups"], 0);
+  EXPECT_EQ(status["sources"]["countdown"]["groups"], status["collapse"]["groups"]);
+  EXPECT_EQ(status["sources"]["countdown"]["acr"], status["acr"]);
   EXPECT_EQ(Command({"uncordon", run_.out(), "w0"}), 0) << text_;
   EXPECT_EQ(Worker("w0")["order"], "none");
 

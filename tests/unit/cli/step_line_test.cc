@@ -38,6 +38,15 @@ TEST(StepLineTest, WhatWasNotScoredIsNotAZero) {
               HasSubstr("reward -  acr -  unscorable 100 %  entropy -  kl -"));
 }
 
+TEST(StepLineTest, NamesThePriceOfDynamicSampling) {
+  StepMeasurements step = Trained();
+  step.groups = 12;
+  step.groups_replaced = 4;
+  step.drawn_per_kept = 1.5;
+  EXPECT_THAT(StepLine(step, 10, -1), HasSubstr("drawn 12 (4 replaced, 0 masked)  tokens x1.50"));
+  EXPECT_THAT(StepLine(Trained(), 10, -1), Not(HasSubstr("tokens x")));
+}
+
 TEST(StepLineTest, NamesTheLargestOfTheWaits) {
   StepMeasurements step = Trained();
   step.seconds_wait = 0.2;

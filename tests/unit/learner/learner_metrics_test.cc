@@ -24,5 +24,26 @@ TEST(LearnerMetricsTest, AGaugeExistsOnceAStepHasMeasuredIt) {
   EXPECT_THAT(metrics.Expose(), HasSubstr("buttress_learner_kl_nats Nan"));
 }
 
+TEST(LearnerMetricsTest, SourcesHaveALabel) {
+  Metrics metrics("learner");
+  LearnerMetrics learner(metrics, 0, 1, 0);
+  StepMeasurements step;
+  SourceMeasurements& source = step.sources.emplace_back();
+  source.source = "math";
+  source.collapse = {.groups = 4, .all_wrong = 1, .mixed = 3};
+  source.scorable = source.judged = 8;
+  source.raw_reward = source.correct = 2;
+  learner.AddStep(step);
+  learner.AddStep(step);
+  const std::string text = metrics.Expose();
+  EXPECT_THAT(text, HasSubstr("buttress_learner_source_groups_total{source=\"math\"} 8"));
+  EXPECT_THAT(text, HasSubstr("buttress_learner_source_acr_ratio{source=\"math\"} 0.25"));
+  EXPECT_THAT(text, HasSubstr("buttress_learner_source_reward_mean{source=\"math\"} 0.25"));
+  EXPECT_THAT(text, Not(HasSubstr("source_gate_open")));
+  step.sources[0].gate_open = 1;
+  learner.AddStep(step);
+  EXPECT_THAT(metrics.Expose(), HasSubstr("buttress_learner_source_gate_open{source=\"math\"} 1"));
+}
+
 }  // namespace
 }  // namespace buttress

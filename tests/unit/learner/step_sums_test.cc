@@ -46,6 +46,45 @@ TEST(StepSumsTest, SumsOfRanksBecomeSharesAndQuantiles) {
   EXPECT_EQ(measured.format_share, 0.75);
 }
 
+TEST(StepSumsTest, CompletionsThatTwoVerifiersJudgedCountOnceWithTheirDisagreement) {
+  using enum Outcome;
+  Group group;
+  for (const auto& [first, second] : {std::pair{kCorrect, kCorrect},
+                                      {kWrong, kCorrect},
+                                      {kWrong, kUnspecified},
+                                      {kWrong, kUnscorable},
+                                      {kUnscorable, kWrong},
+                                      {kWrong, kWrong}}) {
+    Completion& completion = group.completions.emplace_back();
+    completion.token_ids = {1};
+    completion.logprobs = {-1};
+    completion.outcome = first;
+    completion.second_outcome = second;
+  }
+  StepSums sums;
+  sums.AddGroup(group);
+  StepMeasurements measured;
+  MeasureSums(sums, 1, measured);
+  EXPECT_EQ(measured.twice_verified, 3);
+  EXPECT_DOUBLE_EQ(measured.disagreement, 1.0 / 3);
+  MeasureSums(StepSums(), 1, measured);
+  EXPECT_TRUE(std::isnan(measured.disagreement));
+}
+
+TEST(StepSumsTest, ThePriceIsInTokensDrawnForEachThatIsKept) {
+  BatchSummary batch;
+  batch.drawn = {.completions = 8, .scorable = 8, .tokens = 60, .raw_reward = 2};
+  batch.kept = {.completions = 4, .scorable = 4, .tokens = 40, .raw_reward = 2};
+  batch.kept_collapse = {.groups = 2, .all_wrong = 1, .mixed = 1};
+  StepMeasurements measured;
+  MeasureBatch(batch, StepSums(), 1, measured);
+  EXPECT_DOUBLE_EQ(measured.drawn_per_kept, 1.5);
+  EXPECT_DOUBLE_EQ(measured.drawn_reward_mean, 0.25);
+  EXPECT_DOUBLE_EQ(measured.kept_reward_mean, 0.5);
+  EXPECT_DOUBLE_EQ(measured.kept_acr, 0.5);
+  EXPECT_EQ(measured.kept_groups, 2);
+}
+
 TEST(StepSumsTest, WhatAStepWithoutTokensCannotKnowIsNotMeasured) {
   StepMeasurements measured;
   MeasureSums(StepSums(), 1, measured);

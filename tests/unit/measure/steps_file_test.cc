@@ -40,6 +40,33 @@ TEST_F(StepsFileTest, TruncateStepsCutsLaterStepsAndAnUnfinishedLine) {
   EXPECT_EQ(steps->back().step, 3);
 }
 
+TEST_F(StepsFileTest, SourcesComeBackWithTheirCounts) {
+  StepMeasurements step;
+  step.step = 1;
+  step.sources.emplace_back().source = "empty";
+  SourceMeasurements& source = step.sources.emplace_back();
+  source.source = "math \"2\"";
+  source.collapse = {.groups = 4, .all_correct = 1, .mixed = 2, .unscorable = 1};
+  source.scorable = 12;
+  source.raw_reward = 7.5;
+  source.correct = 7;
+  source.judged = 12;
+  source.virtual_groups = 1;
+  source.gate_rate = 0.25;
+  source.gate_threshold = 0.5;
+  source.gate_open = 0;
+  const std::string line = StepToJson(step);
+  const auto json = nlohmann::json::parse(line);
+  EXPECT_DOUBLE_EQ(json["sources"]["math \"2\""]["acr"].get<double>(), 1.0 / 3);
+  EXPECT_EQ(json["sources"]["math \"2\""]["gate_open"], false);
+  EXPECT_TRUE(json["sources"]["empty"]["acr"].is_null());
+  const auto read = ParseStep(line);
+  ASSERT_TRUE(read.ok()) << read.status().ToString();
+  EXPECT_EQ(StepToJson(*read), line);
+  const auto wrong = ParseStep(R"({"step":1,"sources":{"a":{"groups":"many"}}})");
+  EXPECT_EQ(wrong.status().message(), "a value of the source 'a' is not a number");
+}
+
 TEST_F(StepsFileTest, ANewRunHasNoFileAndNoSteps) {
   EXPECT_TRUE(TruncateSteps(path, 0).ok());
   EXPECT_TRUE(ReadSteps(path)->empty());

@@ -110,6 +110,73 @@ TEST_F(AssignmentTest, MaskingAndReplacingLeaveTheRatesOverDrawnGroupsAlone) {
   EXPECT_NEAR(replaced->advantages[0], all->advantages[0], 1e-12);
 }
 
+TEST_F(AssignmentTest, TheShareOfMixedGroupsIsOfThoseThatWereDrawn) {
+  plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {0, 0, 0, 0}}});
+  options.algorithm.advantage = Estimator::kGpg;
+  options.algorithm.gpg.form = GpgForm::kOfficial;
+  const auto all = Assign();
+  options.mask_zero_variance = true;
+  const auto masked = Assign();
+  plan = MakePlan({{10, {1, 0, 0, 0}}});
+  plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
+  plan.collapse.step.Add(CollapseClass::kAllWrong);
+  const auto replaced = Assign();
+  ASSERT_TRUE(all.ok() && masked.ok() && replaced.ok());
+  EXPECT_NEAR(all->advantages[0], 0.75 / (1.0 / 3 + 1e-5), 1e-12);
+  EXPECT_EQ(masked->advantages[0], all->advantages[0]);
+  EXPECT_EQ(replaced->advantages[0], all->advantages[0]);
+}
+
+TEST_F(AssignmentTest, AMixedGroupThatAnOperatorDroppedWasDrawn) {
+  plan.collapse.step.Add(CollapseClass::kMixed);
+  const auto assigned = Assign();
+  ASSERT_TRUE(assigned.ok()) << assigned.status().ToString();
+  EXPECT_EQ(summary.groups_replaced, 1);
+}
+
+TEST_F(AssignmentTest, ThePriceComparesWhatWasDrawnWithWhatIsKept) {
+  plan = MakePlan({{10, {1, 0}}, {11, {1, 1}}, {12, {0, kUnscored}}});
+  plan.collapse.step.Add(CollapseClass::kAllWrong);  // replaced
+  plan.drawn = {.completions = 8, .scorable = 7, .tokens = 40, .raw_reward = 3};
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.drawn, plan.drawn);
+  EXPECT_EQ(summary.kept_collapse,
+            (CollapseCounts{.groups = 3, .all_correct = 1, .mixed = 1, .unscorable = 1}));
+  EXPECT_EQ(summary.kept,
+            (DrawnTotals{.completions = 6, .scorable = 5, .tokens = 30, .raw_reward = 3}));
+  options.mask_zero_variance = true;
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.kept_collapse, (CollapseCounts{.groups = 1, .mixed = 1}));
+  EXPECT_EQ(summary.kept,
+            (DrawnTotals{.completions = 2, .scorable = 2, .tokens = 10, .raw_reward = 1}));
+}
+
+// Eight groups of source "easy", all correct, and eight of "hard", all mixed.
+TEST_F(AssignmentTest, EachSourceHasAGateOfItsOwn) {
+  std::vector<GroupSpec> groups;
+  for (std::uint64_t id = 1; id <= 16; ++id)
+    groups.push_back({id, id <= 8 ? std::vector<double>{1, 1} : std::vector<double>{1, 0}});
+  plan = MakePlan(groups);
+  plan.collapse.sources = {{"easy", {.groups = 8, .all_correct = 8}, {}},
+                           {"hard", {.groups = 8, .mixed = 8}, {}}};
+  plan.sources = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  options.algorithm.advantage = Estimator::kAvspo;
+  options.algorithm.avspo.acr_threshold = 0.6;  // above the rate of all groups, one half
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.virtual_groups, 8);
+  ASSERT_EQ(summary.sources.size(), 2U);
+  EXPECT_EQ(summary.sources[0].source, "easy");
+  EXPECT_EQ(summary.sources[0].gate_rate, 1);
+  EXPECT_EQ(summary.sources[0].gate_open, 1);
+  EXPECT_EQ(summary.sources[0].virtual_groups, 8);
+  EXPECT_EQ(summary.sources[0].accuracy(), 1);
+  EXPECT_EQ(summary.sources[1].gate_open, 0);
+  EXPECT_EQ(summary.sources[1].reward_mean(), 0.5);
+  plan.collapse.sources[0].source = plan.collapse.sources[1].source = "default";
+  ASSERT_TRUE(Assign().ok());
+  EXPECT_EQ(summary.virtual_groups, 0);
+}
+
 TEST_F(AssignmentTest, TheEffectiveRateCountsGroupsThatTeachNothingAfterEverything) {
   plan = MakePlan({{10, {1, 0, 0, 0}}, {11, {0, 0, 0, 0}}, {12, {1, 1, 1, 1}}, {13, {1, 1, 0, 0}}});
   plan.collapse.cumulative = plan.collapse.step;
