@@ -30,9 +30,10 @@ inline constexpr ChoiceRow<SelectionMode> kChoices<SelectionMode>[] = {
     {SelectionMode::kMopps, "mopps", "far from a success rate"},
 };
 
-// Dynamic sampling of DAPO (arXiv 2503.14476), with bounds that the paper does not have.
+// Dynamic sampling of DAPO (arXiv 2503.14476), with bounds that the paper does not have. The cap is
+// that of its released recipe (max_num_gen_batches), which fails where the plan is filled here.
 struct ResampleConfig {
-  std::int64_t cap = 2;
+  std::int64_t cap = 10;
   std::int64_t budget = 0;
 
   template <class V>
