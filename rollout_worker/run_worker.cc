@@ -84,13 +84,15 @@ Result<WeightTransport> OpenWeights(const LocalSettings& local, const Credential
   return transport;
 }
 
-Result<std::unique_ptr<ScoringPool>> StartScoring(const RewardConfig& config,
+Result<std::unique_ptr<ScoringPool>> StartScoring(const RunSettings& run,
                                                   const Tokenizer& tokenizer, Metrics& metrics) {
+  const RewardConfig& config = run.reward;
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(config));
   ScoringOptions options;
   options.threads = static_cast<std::size_t>(config.threads);
   options.timeout = std::chrono::milliseconds(config.timeout_ms);
   BUTTRESS_ASSIGN_OR_RETURN(options.second, SecondVerifier::Make(config, metrics));
+  options.noise = RewardNoise::Make(config.noise, run.seed, metrics);
   return ScoringPool::Start(std::move(verifiers), tokenizer, options, metrics);
 }
 
@@ -104,8 +106,7 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
                             LoadCredentials(local.security, Program::kWorker));
   Metrics metrics("worker");
   WorkerMetrics worker_metrics(metrics);
-  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring,
-                            StartScoring(config.run.reward, tokenizer, metrics));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto scoring, StartScoring(config.run, tokenizer, metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const WeightTransport weights,
                             OpenWeights(local, credentials, worker_id, worker_metrics));
   BUTTRESS_ASSIGN_OR_RETURN(const std::string metrics_address,

@@ -177,7 +177,7 @@ class ThreadedScoringPool : public ScoringPool {
     }
     for (std::size_t i = 0; i < requests.size(); ++i) {
       if (late) verdicts[i] = Unscorable(std::string(kTimeout));
-      Fill(requests[i], std::move(verdicts[i]), seconds);
+      Fill(requests[i], responses[i], std::move(verdicts[i]), seconds);
     }
   }
 
@@ -203,34 +203,40 @@ class ThreadedScoringPool : public ScoringPool {
     return OkStatus();
   }
 
-  // Counts `verdict` and stores it in the completion.
-  void Fill(ScoreRequest& request, Verdict verdict, double seconds) {
-    std::string name(verifiers_->NameFor(request.source));
+  // Counts `verdict`, adds the noise and stores it in the completion.
+  void Fill(ScoreRequest& request, std::string_view response, Verdict verdict, double seconds) {
     const double reward = ShapedReward(verdict);
     if (verdict.outcome != Outcome::kUnscorable && !InBounds(verdict, reward))
       verdict = Unscorable(fmt::format(
           "the verifier gave raw reward {} and reward {}; expected numbers in [-{}, {}]",
           verdict.raw_reward, reward, kMaxReward, kMaxReward));
     if (verdict.parts.empty()) {
-      verdict.parts.push_back({std::move(name), 1, verdict.outcome, verdict.raw_reward,
-                               verdict.unscorable_reason, seconds});
+      verdict.parts.push_back({std::string(verifiers_->NameFor(request.source)), 1, verdict.outcome,
+                               verdict.raw_reward, verdict.unscorable_reason, seconds});
     }
-    Completion& completion = request.completion;
-    completion.components.clear();
-    for (VerdictPart& part : verdict.parts) {
+    for (const VerdictPart& part : verdict.parts) {
       VerifierMetrics& metrics = metrics_.at(part.name);
       metrics.Count(part.outcome, part.unscorable_reason);
       metrics.seconds.Observe(part.seconds);
-      if (verdict.outcome != Outcome::kUnscorable)
-        completion.components.push_back(
-            {.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
     }
     if (verdict.outcome == Outcome::kUnscorable) Tell(request.id, verdict.unscorable_reason);
+    if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
+    Store(std::move(verdict), request.completion);
+  }
+
+  static void Store(Verdict verdict, Completion& completion) {
+    const bool scored = verdict.outcome != Outcome::kUnscorable;
     completion.outcome = verdict.outcome;
-    completion.raw_reward = verdict.outcome == Outcome::kUnscorable ? 0 : verdict.raw_reward;
-    completion.reward = verdict.outcome == Outcome::kUnscorable ? 0 : reward;
+    completion.raw_reward = scored ? verdict.raw_reward : 0;
+    completion.reward = scored ? ShapedReward(verdict) : 0;
     completion.unscorable_reason = FirstBytes(verdict.unscorable_reason, kMaxReasonBytes);
     completion.extracted_answer = FirstBytes(verdict.given, kMaxExtractedBytes);
+    completion.components.clear();
+    for (std::size_t i = 0; scored && i < verdict.parts.size(); ++i) {
+      VerdictPart& part = verdict.parts[i];
+      completion.components.push_back(
+          {.name = std::move(part.name), .value = part.raw_reward, .weight = part.weight});
+    }
   }
 
   // Logs the first completion of each kind without a verdict. A kind is the reason up to its first

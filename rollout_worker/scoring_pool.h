@@ -19,6 +19,7 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
 #include "rollout_worker/engine.h"
+#include "rollout_worker/reward_noise.h"
 #include "rollout_worker/second_verifier.h"
 
 namespace buttress {
@@ -46,6 +47,7 @@ struct ScoringOptions {
   std::size_t capacity = 4096;  // requests inside at once
   std::shared_ptr<SecondVerifier> second =
       nullptr;  // verifies a share of the completions again; may be null
+  std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null
 };
 
 // Thread-safe. A completion that cannot be scored (aborted, not decodable, timed out, rejected by

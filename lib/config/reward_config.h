@@ -129,6 +129,17 @@ struct HttpRewardConfig {
   }
 };
 
+struct RewardNoiseConfig {
+  double false_positive = 0.0;
+  double false_negative = 0.0;
+
+  template <class V>
+  void Visit(V& v) {
+    v("false_positive", false_positive, "chance that a wrong completion counts as correct");
+    v("false_negative", false_negative, "chance that a correct completion counts as wrong");
+  }
+};
+
 struct RewardConfig {
   std::string verifier = "exact";
   std::map<std::string, std::string> by_source;
@@ -138,6 +149,7 @@ struct RewardConfig {
   double correct_from = 1;
   MathConfig math;
   SecondVerifierConfig second;
+  RewardNoiseConfig noise;
   FormatConfig format;
   LengthConfig length;
   CodeConfig code;
@@ -159,6 +171,7 @@ struct RewardConfig {
       "python, http: score from which a completion counts as correct, unless the reply says which");
     v("math", math, "mathematical answers (verifier: math)");
     v("second", second, "a second verifier for a share of the completions");
+    v("noise", noise, "errors that are made on purpose, to study those of verifiers");
     v("format", format, "verifier format");
     v("length", length, "verifiers length and overlong");
     v("code", code, "verifier code");

@@ -23,6 +23,11 @@ void CheckVerifiers(const RewardConfig& reward, Rules& rules) {
                 "name a verifier, or leave share at 0");
 }
 
+void CheckNoise(const RewardNoiseConfig& noise, Rules& rules) {
+  rules.Between("noise.false_positive", noise.false_positive, 0, 1);
+  rules.Between("noise.false_negative", noise.false_negative, 0, 1);
+}
+
 void CheckMath(const MathConfig& math, Rules& rules) {
   rules.Require(!math.anchors.empty(), "math.anchors", std::string("[]"), "name one or more");
   for (const std::string& anchor : math.anchors) {
@@ -58,6 +63,7 @@ void CheckCodeTimes(const RewardConfig& reward, Rules& rules) {
 Rules CheckReward(const RewardConfig& reward) {
   Rules rules("run.reward.");
   CheckVerifiers(reward, rules);
+  CheckNoise(reward.noise, rules);
   CheckMath(reward.math, rules);
   rules.Between("threads", reward.threads, 1, 1024);
   rules.Between("timeout_ms", reward.timeout_ms, 1, kDayMs);

@@ -134,6 +134,13 @@ TEST(LoadTest, AZeroVariancePolicyMustFitTheEstimator) {
                   .ok());
 }
 
+TEST(LoadTest, ChancesOfNoiseAreRates) {
+  EXPECT_THAT(ErrorOf(kGood, {"run.reward.noise.false_positive=-0.1"}),
+              HasSubstr("run.reward.noise.false_positive = -0.1: between 0 and 1"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.reward.noise.false_negative=1.5"}),
+              HasSubstr("run.reward.noise.false_negative = 1.5: between 0 and 1"));
+}
+
 TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
   EXPECT_THAT(ErrorOf(kGood, {"run.batch.prompts=4", "run.batch.updates=5"}),
               HasSubstr("run.batch.updates = 5: at most the 4 prompts of a step"));
@@ -240,10 +247,13 @@ TEST(LoadTest, APrintedConfigBindsToTheSameConfig) {
 TEST(LoadTest, TheHashCoversTheRunHalfOnly) {
   auto a = ParseRunConfig(kGood, "b.yaml", {});
   auto b = ParseRunConfig(kGood, "b.yaml", {"local.out=elsewhere"});
-  auto c = ParseRunConfig(kGood, "b.yaml", {"run.seed=2"});
-  ASSERT_TRUE(a.ok() && b.ok() && c.ok());
+  ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(RunConfigHash(*a), RunConfigHash(*b));
-  EXPECT_NE(RunConfigHash(*a), RunConfigHash(*c));
+  for (const char* set : {"run.seed=2", "run.reward.noise.false_positive=0.1"}) {
+    auto c = ParseRunConfig(kGood, "b.yaml", {set});
+    ASSERT_TRUE(c.ok()) << c.status().ToString();
+    EXPECT_NE(RunConfigHash(*a), RunConfigHash(*c)) << set;
+  }
 }
 
 TEST(LoadTest, EverySettingIsDescribed) {

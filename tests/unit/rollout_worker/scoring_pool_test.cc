@@ -175,6 +175,25 @@ TEST_F(ScoringPoolTest, ScoresEveryCompletionOnceOnSeveralThreads) {
               HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"countdown\"} 1000"));
 }
 
+TEST_F(ScoringPoolTest, NoiseTurnsWhatIsStoredAndNotWhatIsSaidOfTheVerifier) {
+  const auto second =
+      std::make_shared<SecondVerifier>(*MakeVerifier("countdown", {}), "countdown", 1.0, metrics_);
+  const RewardNoiseConfig config = {.false_positive = 1, .false_negative = 0};
+  const auto pool = StartReal(
+      {.timeout = kLong, .second = second, .noise = RewardNoise::Make(config, 7, metrics_)});
+  const Completion completion = ScoreOne(*pool, Request(0, "7-1"));
+  EXPECT_EQ(completion.outcome, Outcome::kCorrect);
+  EXPECT_EQ(completion.raw_reward, 1);
+  EXPECT_EQ(completion.reward, 1);
+  EXPECT_EQ(completion.components, (std::vector<RewardComponent>{{"countdown", 1, 1}}));
+  const std::string exposed = metrics_.Expose();
+  EXPECT_THAT(exposed, HasSubstr("_verifier_results_total{result=\"wrong\","
+                                 "verifier=\"countdown\"} 1"));
+  EXPECT_THAT(exposed, HasSubstr("_second_verdicts_total{result=\"agree\","
+                                 "second=\"countdown\"} 1"));
+  EXPECT_THAT(exposed, HasSubstr("buttress_worker_reward_noise_total{error=\"false_positive\"} 1"));
+}
+
 TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeAndIsCountedByPart) {
   RewardConfig config;
   config.by_source = {{"puzzle", "countdown + 0.5 * length - 0.25 * exact"}};
