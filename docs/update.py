@@ -24,6 +24,7 @@ ADVANTAGE_ROWS = {  # name: settings below run.algorithm
     "rloo": ["advantage=rloo"],
     "opo": ["advantage=opo"],
     "pass_k": ["advantage=pass_k"],
+    "pass_at_k, k 4": ["advantage=pass_at_k"],
     "a_grae, form paper": ["advantage=a_grae"],
     "a_grae, form released": ["advantage=a_grae", "a_grae.form=released"],
     "ngrpo": ["advantage=ngrpo", "std=population"],

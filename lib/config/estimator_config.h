@@ -19,6 +19,7 @@ enum class Estimator : std::uint8_t {
   kReinforcePpBaseline,
   kGpg,
   kPassK,
+  kPassAtK,
   kGdpo,
   kNgrpo,
   kRlZvp,
@@ -39,6 +40,7 @@ inline constexpr ChoiceRow<Estimator> kChoices<Estimator>[] = {
     {Estimator::kReinforcePpBaseline, "reinforce_pp_baseline"},
     {Estimator::kGpg, "gpg"},
     {Estimator::kPassK, "pass_k"},
+    {Estimator::kPassAtK, "pass_at_k"},
     {Estimator::kGdpo, "gdpo"},
     {Estimator::kNgrpo, "ngrpo"},
     {Estimator::kRlZvp, "rl_zvp"},
@@ -173,6 +175,15 @@ struct GpgConfig {
   template <class V>
   void Visit(V& v) {
     v("form", form, "which formula");
+  }
+};
+
+struct PassAtKConfig {
+  std::int64_t k = 4;
+
+  template <class V>
+  void Visit(V& v) {
+    v("k", k, "completions of which one has to be correct; fewer than run.sampling.group_size");
   }
 };
 

@@ -226,6 +226,7 @@ struct AlgorithmConfig {
   AvspoConfig avspo;
   AGraeConfig a_grae;
   GpgConfig gpg;
+  PassAtKConfig pass_at_k;
   GdpoConfig gdpo;
   NgrpoConfig ngrpo;
   RlZvpConfig rl_zvp;
@@ -258,6 +259,7 @@ struct AlgorithmConfig {
     v("avspo", avspo, "virtual samples (advantage: avspo)");
     v("a_grae", a_grae, "difficulty and sign (advantage: a_grae)");
     v("gpg", gpg, "share of useful groups (advantage: gpg)");
+    v("pass_at_k", pass_at_k, "the best of k completions (advantage: pass_at_k)");
     v("gdpo", gdpo, "several reward components (advantage: gdpo)");
     v("ngrpo", ngrpo, "one virtual best sample (advantage: ngrpo)");
     v("rl_zvp", rl_zvp, "token entropy in constant groups (advantage: rl_zvp)");

@@ -13,6 +13,7 @@ namespace {
 void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
   rules.AtLeast("eps", algorithm.eps, 0);
   rules.Share("a_grae.alpha", algorithm.a_grae.alpha);
+  rules.AtLeast("pass_at_k.k", algorithm.pass_at_k.k, 1);
   for (const double weight : algorithm.gdpo.weights) rules.Finite("gdpo.weights", weight);
   rules.Finite("ngrpo.max_reward", algorithm.ngrpo.max_reward);
   rules.AtLeast("rl_zvp.alpha", algorithm.rl_zvp.alpha, 0);
@@ -89,8 +90,9 @@ void CheckPenalties(const AlgorithmConfig& algorithm, Rules& rules) {
   rules.Require(!kl_in_reward || algorithm.kl_estimator != KlEstimator::kK3Plus, "kl_estimator",
                 algorithm.kl_estimator,
                 "differs from k3 in its gradient only, and kl_in: reward has none; set k3");
-  const bool reads_reward =
-      algorithm.advantage != Estimator::kGdpo && algorithm.advantage != Estimator::kWReinforce;
+  const bool reads_reward = algorithm.advantage != Estimator::kGdpo &&
+                            algorithm.advantage != Estimator::kWReinforce &&
+                            algorithm.advantage != Estimator::kPassAtK;
   rules.Require(reads_reward || (!kl_in_reward && algorithm.overlong.cache == 0), "advantage",
                 algorithm.advantage,
                 "reads reward components or outcomes, not the reward that kl_in: reward and "
@@ -141,6 +143,11 @@ Rules CheckAlgorithmOfRun(const RunSettings& run) {
                 algorithm.loss,
                 "has no ratio, so every update after the first is biased; set run.batch.updates: 1 "
                 "and run.batch.epochs: 1, or another loss");
+  rules.Require(
+      algorithm.advantage != Estimator::kPassAtK || algorithm.pass_at_k.k < run.sampling.group_size,
+      "pass_at_k.k", algorithm.pass_at_k.k,
+      "below run.sampling.group_size, which is " + ToText(run.sampling.group_size) +
+          "; of that many, a group with a correct completion always holds one");
   const bool in_reward = SumsOverlong(run.reward.verifier) ||
                          std::ranges::any_of(run.reward.by_source, [](const auto& reward) {
                            return SumsOverlong(reward.second);

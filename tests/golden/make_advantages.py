@@ -4,6 +4,7 @@ Plain Python in double precision, written from the papers and released codes, no
   grpo, dr_grpo, rloo, opo    arXiv 2402.03300 (sample std as in verl and TRL), 2503.20783,
                               2402.14740, 2505.23585
   reinforce_pp(_baseline)     arXiv 2501.03262 with gamma 1, whitened as verl's masked_whiten
+  pass_at_k                   arXiv 2508.10751: every set of k completions is written out
   gpg, pass_k, gdpo           arXiv 2504.02546, 2503.19595, 2601.05242, as verl's core_algos has
                               them; gpg also as its authors have it
   ngrpo, rl_zvp               arXiv 2509.18851, 2509.21880
@@ -19,6 +20,7 @@ Virtual rewards are written out one by one where their number is whole; only `pr
 check_printed holds six-digit numbers that were computed independently of this file; the script
 fails if its own differ. Run: python3 tests/golden/make_advantages.py
 """
+import itertools
 import json
 import math
 import pathlib
@@ -130,6 +132,21 @@ def pass_k(rewards, kind, eps):
         first, second = sorted(scored, reverse=True)[:2]
         lead = (first - second) / divisor(scored, kind, eps)
         return [lead if i == scored.index(first) else 0.0 for i in range(len(scored))]
+    return spread(rewards, of)
+
+
+def pass_at_k(rewards, k, kind, eps):
+    """The mean, over the sets of k that hold a completion, of the normalised reward of the set."""
+    def of(scored):
+        sets = list(itertools.combinations(range(len(scored)), k))
+        best = [max(scored[i] for i in chosen) for chosen in sets]
+        if not best or max(best) == min(best):
+            return [0.0] * len(scored)
+        mean = math.fsum(best) / len(best)
+        scale = 1.0 if kind == "none" else std(best, 0) + eps
+        held = [[(b - mean) / scale for b, chosen in zip(best, sets) if i in chosen]
+                for i in range(len(scored))]
+        return [math.fsum(a) / len(a) for a in held]
     return spread(rewards, of)
 
 
@@ -329,6 +346,12 @@ def group_cases():
     yield row("w_reinforce",
               crisp, [w_reinforce(g, 0.5) for g in crisp],
               settings=["w_reinforce.positive_weight=0.5"])
+    outcomes = [*crisp, A4, A7, B, [0.0, 1.0, None, 0.0, 1.0] + [0.0] * 7]
+    for k in (1, 2, 3, 4, 5, 7, 8):
+        for kind, eps in (("sample", 1e-6), ("population", 0.0), ("none", 1e-6)):
+            yield row("pass_at_k",
+                      outcomes, [pass_at_k(g, k, kind, eps) for g in outcomes],
+                      settings=[f"std={kind}", f"eps={eps}", f"pass_at_k.k={k}"])
 
 
 def batch_cases():
@@ -453,6 +476,13 @@ def check_groups():
     near("C population", normalize(C, "population", 1e-6), (-.597349, .199116, 1.526560, -1.128327))
     near("C rloo", rloo(C), (-.3, .1, .766667, -.566667))
     near("C pass_k", pass_k(C, "sample", 1e-6), (0, 0, 1.149600, 0))
+    for k, right in ((1, 3), (3, 2), (4, 1)):  # as the released code of arXiv 2508.10751 has it
+        group, wrong = [1.0] * right + [0.0] * (8 - right), 8 - right
+        rho = 1 - math.comb(wrong, k) / math.comb(8, k)
+        sigma = math.sqrt(rho * (1 - rho)) + 1e-6
+        released = ((1 - rho) / sigma,
+                    (1 - rho - math.comb(wrong - 1, k - 1) / math.comb(7, k - 1)) / sigma)
+        near(f"pass_at_k {k}", pass_at_k(group, k, "sample", 1e-6)[::7], released)
     near("C ngrpo sample", ngrpo(C, "sample", 1e-6), (-.745498, -.087706, 1.008615, -1.184026))
     near("C ngrpo population", ngrpo(C, "population", 1e-6),
          (-.833492, -.098058, 1.127665, -1.323781))

@@ -39,6 +39,10 @@ constexpr std::array kEstimators = {
     EstimatorInfo{Estimator::kPassK, PassK,
                   "(r_max - second best) / (std + eps) for the single best, else 0",
                   "arXiv 2503.19595", "exactly 0"},
+    EstimatorInfo{Estimator::kPassAtK, PassAtKAdvantage,
+                  "q / (sigma + eps) if correct, -(correct / wrong) of that if wrong; q = C(wrong, "
+                  "k) / C(n, k), sigma = sqrt(q (1 - q))",
+                  "arXiv 2508.10751", "exactly 0"},
     EstimatorInfo{Estimator::kGdpo, Gdpo,
                   "sum over components of weight * grpo, then (x - m) / sqrt(v + 1e-8) over all "
                   "tokens of the batch",

@@ -50,6 +50,20 @@ Status Gpg(const AdvantageInput& input, const AlgorithmConfig& options, Advantag
 // (std + eps), the others have 0. A tie at the top gives 0.
 Status PassK(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out);
 
+// Pass@k Training (arXiv 2508.10751 and its released code): the reward of k completions is 1 if one
+// of them is correct, and a completion has the mean advantage of all sets of k among the n that
+// hold it. With w wrong ones, q = C(w, k) / C(n, k) the share of sets that are all wrong, and
+// sigma = sqrt(q (1 - q)) their deviation:
+//   correct  A = q / (sigma + eps)
+//   wrong    A = (q - C(w - 1, k - 1) / C(n - 1, k - 1)) / (sigma + eps)
+//              = -(n - w) / w times that of a correct one
+// k = 1 is GRPO with population std. A group with fewer than k wrong completions has 0: every k of
+// it hold a correct one. algorithm.std: none leaves out the division; sample and population are the
+// same. Correct by outcome, or by raw reward where outcomes are unknown; kInvalidArgument for a raw
+// reward that is then neither 1 nor 0.
+Status PassAtKAdvantage(const AdvantageInput& input, const AlgorithmConfig& options,
+                        AdvantageOutput& out);
+
 // GDPO (arXiv 2601.05242): GRPO for each reward component, so that no component drowns another,
 // summed with gdpo.weights, then normalised over the batch as in ReinforcePp. kInvalidArgument
 // without components, or with another number of weights.

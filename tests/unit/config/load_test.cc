@@ -141,6 +141,18 @@ TEST(LoadTest, ChancesOfNoiseAreRates) {
               HasSubstr("run.reward.noise.false_negative = 1.5: between 0 and 1"));
 }
 
+TEST(LoadTest, PassAtKNeedsAGroupOfMoreThanK) {
+  std::vector<std::string> set = {"run.algorithm.advantage=pass_at_k", "run.sampling.group_size=8",
+                                  "run.algorithm.pass_at_k.k=8"};
+  EXPECT_THAT(
+      ErrorOf(kGood, set),
+      HasSubstr("run.algorithm.pass_at_k.k = 8: below run.sampling.group_size, which is 8"));
+  set.back() = "run.algorithm.pass_at_k.k=0";
+  EXPECT_THAT(ErrorOf(kGood, set), HasSubstr("run.algorithm.pass_at_k.k = 0: 1 or more"));
+  set.back() = "run.algorithm.pass_at_k.k=7";
+  EXPECT_TRUE(ParseRunConfig(kGood, "b.yaml", set).ok()) << ErrorOf(kGood, set);
+}
+
 TEST(LoadTest, SeveralUpdatesMustFitTheBatchAndTheLoss) {
   EXPECT_THAT(ErrorOf(kGood, {"run.batch.prompts=4", "run.batch.updates=5"}),
               HasSubstr("run.batch.updates = 5: at most the 4 prompts of a step"));

@@ -145,8 +145,9 @@ TEST(GroupBaselineProperty, UnscorableCompletionsAreZeroAndChangeNothing) {
 TEST(GroupBaselineProperty, GroupsDoNotDependOnOneAnother) {
   RandomStream random({20260101, 16});
   std::vector<AlgorithmConfig> all = GroupBaselines();
-  for (const Estimator estimator : {Estimator::kOpo, Estimator::kPassK, Estimator::kNgrpo,
-                                    Estimator::kRlZvp, Estimator::kReinforceRej, Estimator::kRaft})
+  for (const Estimator estimator :
+       {Estimator::kOpo, Estimator::kPassK, Estimator::kPassAtK, Estimator::kNgrpo,
+        Estimator::kRlZvp, Estimator::kReinforceRej, Estimator::kRaft})
     all.emplace_back().advantage = estimator;
   for (int trial = 0; trial < kTrials / 10; ++trial) {
     const TestGroups groups = RandomGroups(random);
@@ -319,6 +320,47 @@ TEST(AvspoProperty, NoiseInConstantGroupsHasZeroSumAndUnitVarianceAndIgnoresItsS
   }
 }
 
+// A group of 1 - 200 outcomes with some correct ones, in random places.
+std::vector<std::optional<double>> RandomOutcomes(RandomStream& random) {
+  const double rate = random.Uniform();
+  std::vector<std::optional<double>> group(1 + random.Below(200));
+  for (auto& reward : group) reward = random.Uniform() < rate ? 1.0 : 0.0;
+  return group;
+}
+
+TEST(PassAtKProperty, CorrectOnesRiseAndWrongOnesFallByTheSameSum) {
+  RandomStream random({20260101, 22});
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const std::vector<std::optional<double>> group = RandomOutcomes(random);
+    const auto correct = std::ranges::count(group, 1.0);
+    const auto wrong = std::ssize(group) - correct;
+    AlgorithmConfig options;
+    options.advantage = Estimator::kPassAtK;
+    options.pass_at_k.k = 1 + static_cast<std::int64_t>(random.Below(group.size()));
+    const auto advantages = Advantages({group}, options);
+    const bool silent = correct == 0 || wrong < options.pass_at_k.k;
+    for (std::size_t i = 0; i < group.size(); ++i) {
+      const double sign = silent ? 0.0 : *group[i] == 1.0 ? 1.0 : -1.0;
+      EXPECT_EQ(std::copysign(1.0, advantages[i]) * (advantages[i] != 0), sign);
+    }
+    EXPECT_NEAR(std::accumulate(advantages.begin(), advantages.end(), 0.0), 0.0, 1e-9);
+  }
+}
+
+TEST(PassAtKProperty, OfOneIsGrpoWithThePopulationsDeviation) {
+  RandomStream random({20260101, 23});
+  AlgorithmConfig options, grpo;
+  options.advantage = Estimator::kPassAtK;
+  options.pass_at_k.k = 1;
+  grpo.std = StdKind::kPopulation;
+  for (int trial = 0; trial < kTrials; ++trial) {
+    const std::vector<std::optional<double>> group = RandomOutcomes(random);
+    const auto ours = Advantages({group}, options);
+    const auto theirs = Advantages({group}, grpo);
+    for (std::size_t i = 0; i < ours.size(); ++i) EXPECT_NEAR(ours[i], theirs[i], 1e-10);
+  }
+}
+
 TEST(EstimatorProperty, AConstantGroupGetsWhatTheTableSays) {
   RandomStream random({20260101, 20});
   for (int trial = 0; trial < kTrials / 4; ++trial) {
@@ -344,9 +386,9 @@ TEST(EstimatorProperty, AConstantGroupGetsWhatTheTableSays) {
 // Whether an estimator reads rewards and nothing else: TestBatch gives partial credit its outcome
 // by position. A tie at the top of pass_k goes to either completion.
 bool ReadsRewardsAlone(Estimator estimator) {
-  static constexpr Estimator kOthers[] = {Estimator::kPassK,      Estimator::kRlZvp,
-                                          Estimator::kWReinforce, Estimator::kAGrae,
-                                          Estimator::kAvspo,      Estimator::kGdpo};
+  static constexpr Estimator kOthers[] = {
+      Estimator::kPassK, Estimator::kPassAtK, Estimator::kRlZvp, Estimator::kWReinforce,
+      Estimator::kAGrae, Estimator::kAvspo,   Estimator::kGdpo};
   return std::ranges::find(kOthers, estimator) == std::end(kOthers);
 }
 

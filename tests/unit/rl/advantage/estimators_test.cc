@@ -35,6 +35,8 @@ TEST(EstimatorsTest, OutcomesMustBeKnownWhereTheyAreNeeded) {
   input.outcomes = {};
   EXPECT_NE(ErrorOf(input, options).find("completion 1 of the batch has raw reward 0.5"),
             std::string::npos);
+  options.advantage = Estimator::kPassAtK;
+  EXPECT_NE(ErrorOf(input, options).find("pass_at_k needs outcomes"), std::string::npos);
   options.advantage = Estimator::kAGrae;
   EXPECT_EQ(ErrorOf(input, options), "");  // a rate may be partial credit
   const std::vector<double> signed_rewards = {1, -1, 0, 0};
@@ -159,6 +161,42 @@ TEST(ExpectedGradientTest, HasTheTabulatedWeights) {
       EXPECT_NEAR(GradientWeight(p[i], 8, *options).value(), row.weights[i], 2e-5)
           << row.set.size() << " settings, p = " << p[i];
     }
+  }
+}
+
+// pass@k has the gradient k (1 - p)^(k - 1) grad p.
+TEST(ExpectedGradientTest, PassAtKFollowsTheGradientOfPassAtK) {
+  AlgorithmConfig options;
+  options.advantage = Estimator::kPassAtK;
+  options.std = StdKind::kNone;
+  for (const int k : {1, 2, 4, 7}) {
+    options.pass_at_k.k = k;
+    for (const double p : {.01, .25, .5, .9}) {
+      const double gradient = k * std::pow(1 - p, k - 1);
+      EXPECT_NEAR(GradientWeight(p, 8, options).value(), (8.0 - k) / (8 * k) * gradient, 1e-9)
+          << "k = " << k << ", p = " << p;
+    }
+  }
+}
+
+TEST(EstimatorsTest, PassAtKIsExactForLargeGroups) {
+  TestGroups groups = {TestGroups::value_type(100'000, 0.0)};
+  AlgorithmConfig options;
+  options.advantage = Estimator::kPassAtK;
+  options.eps = 0;
+  options.pass_at_k.k = 1000;
+  for (const int correct : {1, 30, 60'000}) {
+    std::fill_n(groups[0].begin(), correct, 1.0);
+    const TestBatch batch(groups);
+    const auto out = ComputeAdvantages(batch.input(), options);
+    ASSERT_TRUE(out.ok()) << out.status().message();
+    // C(w, k) / C(n, k) = w! (n - k)! / ((w - k)! n!)
+    const double w = 1e5 - correct;
+    const double log_q = std::lgamma(w + 1) + std::lgamma(1e5 - 1000 + 1) -
+                         std::lgamma(w - 1000 + 1) - std::lgamma(1e5 + 1);
+    const double positive = std::exp(log_q / 2 - std::log(-std::expm1(log_q)) / 2);
+    EXPECT_NEAR(out->advantages.front() / positive, 1, 1e-7) << correct;
+    EXPECT_NEAR(out->advantages.back() / positive, -correct / w, 1e-7) << correct;
   }
 }
 
