@@ -45,6 +45,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   options.replace_cap = run.batch.resample.cap * run.batch.prompts;
   options.replace_budget = run.batch.resample.budget;
   options.selection = run.data.selection;
+  options.history_decay = run.algorithm.avspo.prior.decay;
   return options;
 }
 

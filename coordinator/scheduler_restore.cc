@@ -69,13 +69,14 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
       run_(snapshot.run ? *snapshot.run : NewRun(options)),
       groups_(snapshot),
       plans_(snapshot.plans),
-      history_(snapshot.history),
       records_(snapshot.records),
       skipped_(snapshot.skipped),
       replaced_(snapshot.replaced),
       collapse_(snapshot.collapse, snapshot.difficulty, run_.acr_ema, snapshot.recent),
       orders_(snapshot.orders) {
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
+  for (const LastVisit& visit : snapshot.last_visits)
+    history_.emplace_back(visit.before).Add(visit.own, options.history_decay);
   for (const LearnerRow& learner : snapshot.learners)
     lineage_.Start(learner.learner_epoch, learner.start_step);
   if (!snapshot.learners.empty()) learner_secret_sha256_ = snapshot.learners.back().secret_sha256;

@@ -80,10 +80,8 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   accepted.lease_epoch = submission.lease.lease_epoch;
   accepted.content_sha256 = std::move(submission.content_sha256);
   accepted.history = history;
+  history.Add(accepted.own_history(), options_.history_decay);
   if (accepted.versions.empty()) accepted.versions.push_back(group.granted_version);
-  const PromptHistory own = accepted.own_history();
-  history.correct += own.correct;
-  history.scored += own.scored;
   out.collapse[accepted.source] = collapse_.Count(accepted);
   Record(group, accepted, out);
   deadlines_.Erase(id);

@@ -36,6 +36,7 @@ struct SchedulerOptions {
   std::int64_t replace_cap = 0;
   std::int64_t replace_budget = 0;
   SelectionConfig selection;  // decides what is recorded of prompts
+  double history_decay = 1;   // of a prompt's recent results at each of its groups
 };
 
 // What the prompt source reads of earlier groups. Valid until the scheduler changes.

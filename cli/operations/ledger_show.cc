@@ -64,12 +64,14 @@ ordered_json GroupJson(const GroupRow& group) {
 }
 
 ordered_json ContentJson(const AcceptedRow& accepted) {
-  ordered_json json = {
-      {"class", CollapseClassName(accepted.collapse)},
-      {"sha256", ToHex(accepted.content_sha256)},
-      {"prompt_tokens", accepted.prompt_tokens},
-      {"history_before",
-       {{"correct", accepted.history.correct}, {"scored", accepted.history.scored}}}};
+  ordered_json json = {{"class", CollapseClassName(accepted.collapse)},
+                       {"sha256", ToHex(accepted.content_sha256)},
+                       {"prompt_tokens", accepted.prompt_tokens},
+                       {"history_before",
+                        {{"correct", accepted.history.correct},
+                         {"scored", accepted.history.scored},
+                         {"recent_correct", accepted.history.recent_correct},
+                         {"recent_scored", accepted.history.recent_scored}}}};
   for (const PolicyVersion& version : accepted.versions)
     json["versions"].push_back(ToString(version));
   const std::size_t width = accepted.component_names.size();

@@ -17,6 +17,12 @@ namespace {
 Status CheckOverrides(const std::vector<std::string>& overrides) {
   for (const std::string& text : overrides) {
     const std::string_view key = std::string_view(text).substr(0, text.find('='));
+    if (key == "run.algorithm.avspo.prior.decay") {
+      return InvalidArgument(fmt::format(
+          "--set {}: the ledger keeps the moving averages of the run as they were, so a "
+          "replay has its decay",
+          text));
+    }
     if (key.starts_with("run.algorithm.") || key == "run.batch.zero_variance") continue;
     return InvalidArgument(
         fmt::format("--set {}: a replay changes run.algorithm.* and run.batch.zero_variance; every "

@@ -68,7 +68,7 @@ inline constexpr ChoiceRow<AvspoMode> kChoices<AvspoMode>[] = {
     {AvspoMode::kNoise, "noise", "Gaussian noise, all groups"},
     {AvspoMode::kOpposite, "opposite", "released code: one virtual sample, constant groups"},
     {AvspoMode::kLadder, "ladder", "the paper's text"},
-    {AvspoMode::kPrior, "prior", "the prompt's history"},
+    {AvspoMode::kPrior, "prior", "the prompt's history, or the batch"},
 };
 
 enum class AGraeForm : std::uint8_t { kPaper, kReleased };
@@ -117,6 +117,7 @@ struct AvspoLadderConfig {
 // AVSPO's mode `prior`: virtual samples drawn from the prompt's own history.
 struct AvspoPriorConfig {
   double kappa = 1.0;
+  double decay = 0.5;
   double confidence_count = 0.0;
   double strength_correct = 1.0;
   double strength_wrong = 1.0;
@@ -124,8 +125,13 @@ struct AvspoPriorConfig {
   template <class V>
   void Visit(V& v) {
     v("kappa", kappa, "virtual samples of a group, a weight");
+    v("decay", decay,
+      "weight of the prompt's older results at each of its groups: 0.5 = the newest group counts "
+      "as "
+      "much as all before it, 1 = all count alike");
     v("confidence_count", confidence_count,
-      "history of n completions counts n / (n + this); 0 = the group's size");
+      "history of n completions counts n / (n + this), and the mean of the batch, which stands in "
+      "for a missing history, as one of the group's size; 0 = the group's size");
     v("strength_correct", strength_correct,
       "weight of the virtual advantages in all-correct groups, at most 1; 0 = off");
     v("strength_wrong", strength_wrong,

@@ -32,6 +32,7 @@ void CheckEstimators(const AlgorithmConfig& algorithm, Rules& rules) {
   rules.Between("avspo.ladder.threshold", ladder.threshold, ladder.threshold_min,
                 ladder.threshold_max);
   rules.Above0("avspo.prior.kappa", avspo.prior.kappa);
+  rules.Between("avspo.prior.decay", avspo.prior.decay, 0, 1);
   rules.AtLeast("avspo.prior.confidence_count", avspo.prior.confidence_count, 0);
   rules.Between("avspo.prior.strength_correct", avspo.prior.strength_correct, 0, 1);
   rules.Between("avspo.prior.strength_wrong", avspo.prior.strength_wrong, 0, 1);

@@ -118,6 +118,8 @@ v1::PromptHistory ToProto(const PromptHistory& history) {
   v1::PromptHistory proto;
   proto.set_correct(static_cast<std::uint64_t>(history.correct));
   proto.set_scored(static_cast<std::uint64_t>(history.scored));
+  proto.set_recent_correct(history.recent_correct);
+  proto.set_recent_scored(history.recent_scored);
   return proto;
 }
 
@@ -128,6 +130,16 @@ Result<PromptHistory> FromProto(const v1::PromptHistory& proto) {
   if (history.correct > history.scored) {
     return InvalidArgument(fmt::format("history.correct = {} is more than history.scored = {}",
                                        history.correct, history.scored));
+  }
+  history.recent_correct = proto.recent_correct();
+  history.recent_scored = proto.recent_scored();
+  const bool recent = 0 <= history.recent_correct &&
+                      history.recent_correct <= history.recent_scored &&
+                      history.recent_scored <= static_cast<double>(history.scored);
+  if (!recent) {
+    return InvalidArgument(
+        fmt::format("history.recent: {} correct of {}; expected 0 <= correct <= scored <= {}",
+                    history.recent_correct, history.recent_scored, history.scored));
   }
   return history;
 }

@@ -34,4 +34,18 @@ std::int32_t TrainedLength(const Completion& completion) {
   return length;
 }
 
+PromptHistory::PromptHistory(std::int64_t group_correct, std::int64_t group_scored)
+    : correct(group_correct),
+      scored(group_scored),
+      recent_correct(static_cast<double>(group_correct)),
+      recent_scored(static_cast<double>(group_scored)) {}
+
+void PromptHistory::Add(const PromptHistory& group, double decay) {
+  if (group.scored == 0) return;
+  correct += group.correct;
+  scored += group.scored;
+  recent_correct = decay * recent_correct + static_cast<double>(group.correct);
+  recent_scored = decay * recent_scored + static_cast<double>(group.scored);
+}
+
 }  // namespace buttress

@@ -114,10 +114,21 @@ struct Group {
 };
 
 // Completions of a prompt's earlier groups: those judged correct, and those judged correct or
-// wrong.
+// wrong. The recent ones are the same sums with less weight for older groups.
 struct PromptHistory {
   std::int64_t correct = 0;
   std::int64_t scored = 0;
+  double recent_correct = 0;
+  double recent_scored = 0;
+
+  PromptHistory() = default;
+
+  // The history after one group.
+  PromptHistory(std::int64_t group_correct, std::int64_t group_scored);
+
+  // Adds a newer group with these results; recent sums before it weigh `decay` of what they did. A
+  // group without a scored completion changes nothing.
+  void Add(const PromptHistory& group, double decay);
 
   bool operator==(const PromptHistory&) const = default;
 };

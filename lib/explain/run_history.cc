@@ -154,8 +154,8 @@ void RunHistory::SetRepeats(const GroupFacts& group, GroupContext& context) cons
   const auto found = prompts_.find(group.prompt_id);
   if (found == prompts_.end()) return;
   const SeenPrompt& prompt = found->second;
-  context.past_correct = prompt.past_correct;
-  context.past_scored = prompt.past_scored;
+  context.past_correct = prompt.history.recent_correct;
+  context.past_scored = prompt.history.recent_scored;
   if (prompt.last_texts.empty()) return;
   std::int64_t known = 0, repeated = 0;
   for (const CompletionFacts& c : group.completions) {
@@ -187,8 +187,8 @@ std::vector<GroupContext> RunHistory::Contexts(std::span<const GroupFacts> group
     GroupContext& context = contexts.emplace_back(common);
     SetRepeats(group, context);
     if (context.past_scored == 0 && group.history) {
-      context.past_correct = static_cast<double>(group.history->correct);
-      context.past_scored = static_cast<double>(group.history->scored);
+      context.past_correct = group.history->recent_correct;
+      context.past_scored = group.history->recent_scored;
     }
     const StepOfSource& step = by_source.at(group.source);
     if (step.constant) context.constant_chance = step.chance;
@@ -228,9 +228,7 @@ void RunHistory::RecordRewards(const GroupFacts& group, SeenPrompt* prompt) {
                     {before, {static_cast<double>(correct), static_cast<double>(scored)}});
   ++source.since_fit;
   if (prompt == nullptr) return;
-  prompt->history = {prompt->history.correct + correct, prompt->history.scored + scored};
-  prompt->past_correct = prompt->past_correct / 2 + static_cast<double>(correct);
-  prompt->past_scored = prompt->past_scored / 2 + static_cast<double>(scored);
+  prompt->history.Add({correct, scored}, kVisitDecay);
 }
 
 // Fits again what has a sixteenth of new groups.

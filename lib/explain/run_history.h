@@ -23,9 +23,7 @@ struct SeenPrompt {
   std::string source;
   std::int64_t groups = 0;
   std::int64_t collapsed = 0;
-  PromptHistory history;    // over all earlier visits
-  double past_correct = 0;  // each visit has half the weight of the next
-  double past_scored = 0;   // each visit has half the weight of the next
+  PromptHistory history;  // its recent part with kVisitDecay
   std::int64_t last_step = 0;
   bool last_collapsed = false;
   std::vector<std::uint32_t> last_texts;  // shortened digests
@@ -37,6 +35,7 @@ class RunHistory {
   static constexpr std::size_t kRecent = 8192;
   static constexpr std::size_t kRecentGroups = 512;
   static constexpr std::size_t kLastTexts = 16;
+  static constexpr double kVisitDecay = 0.5;  // weight of a prompt's older visits at each visit
 
   explicit RunHistory(const CauseRules& rules) : rules_(rules) {}
 

@@ -84,7 +84,8 @@ struct Ledger::Statements {
              granted_step = excluded.granted_step, step = excluded.step,
              position = excluded.position, passed = excluded.passed,
              holds_slot = excluded.holds_slot, under_way = excluded.under_way)sql"},
-        {&accepted, "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&accepted,
+         "INSERT INTO accepted VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&completion, "INSERT INTO completions VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&collapse, "REPLACE INTO collapse VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&record, "REPLACE INTO prompt_records VALUES (?, ?, ?, ?, ?, ?, ?)"},
@@ -135,7 +136,8 @@ struct Ledger::Statements {
     BUTTRESS_RETURN_IF_ERROR(accepted->Run(
         a.group_id, a.lease_epoch, Blob{a.content_sha256}, a.prompt_tokens,
         JoinNames(a.component_names), Blob{EncodeDoubles(a.components)}, EncodeVersions(a.versions),
-        CollapseClassName(a.collapse), a.history.correct, a.history.scored, own.correct, own.scored,
+        CollapseClassName(a.collapse), a.history.correct, a.history.scored,
+        a.history.recent_correct, a.history.recent_scored, own.correct, own.scored,
         a.payload.segment, a.payload.offset, a.payload.bytes, a.payload.check));
     std::int64_t position = 0;
     for (const CompletionRow& c : a.completions) {
@@ -277,7 +279,7 @@ Result<LedgerSnapshot> Ledger::Load() {
   if (!snapshot.run) return snapshot;
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.groups, ReadGroups(*database_, under_way));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.accepted, ReadAccepted(*database_, under_way));
-  BUTTRESS_ASSIGN_OR_RETURN(snapshot.history, ReadHistory(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.last_visits, ReadLastVisits(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.collapse, ReadCollapse(*database_));
   for (const auto& [source, counts] : snapshot.collapse) {
     BUTTRESS_ASSIGN_OR_RETURN(snapshot.difficulty[source], ReadDifficulty(*database_, source));

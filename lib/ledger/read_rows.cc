@@ -105,6 +105,14 @@ Status ReadGroup(const Statement& row, GroupRow& group) {
   return OkStatus();
 }
 
+// The columns history_correct, history_scored, recent_correct and recent_scored, from `column` on.
+PromptHistory HistoryAt(const Statement& row, int column) {
+  PromptHistory history(row.Int(column), row.Int(column + 1));
+  history.recent_correct = row.Double(column + 2);
+  history.recent_scored = row.Double(column + 3);
+  return history;
+}
+
 Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   accepted.group_id = row.Unsigned(0);
   accepted.lease_epoch = row.Unsigned(1);
@@ -116,10 +124,10 @@ Status ReadAcceptedRow(const Statement& row, AcceptedRow& accepted) {
   BUTTRESS_ASSIGN_OR_RETURN(accepted.components, DecodeDoubles(row.Text(5)));
   BUTTRESS_ASSIGN_OR_RETURN(accepted.versions, DecodeVersions(row.Text(6)));
   BUTTRESS_ASSIGN_OR_RETURN(accepted.collapse, FromName(CollapseClassName, 5, row.Text(7)));
-  accepted.history = {row.Int(8), row.Int(9)};
-  accepted.payload = {row.Unsigned(10), row.Unsigned(11), static_cast<std::uint32_t>(row.Int(12)),
-                      row.Unsigned(13)};
-  accepted.source = row.Text(14);
+  accepted.history = HistoryAt(row, 8);
+  accepted.payload = {row.Unsigned(12), row.Unsigned(13), static_cast<std::uint32_t>(row.Int(14)),
+                      row.Unsigned(15)};
+  accepted.source = row.Text(16);
   return OkStatus();
 }
 
@@ -224,8 +232,9 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(
       database,
       "SELECT group_id, accepted.lease_epoch, content_sha256, prompt_tokens, component_names, "
-      "components, versions, collapse, history_correct, history_scored, segment, offset, bytes, "
-      "payload_check, source FROM groups CROSS JOIN accepted" +
+      "components, versions, collapse, history_correct, history_scored, recent_correct, "
+      "recent_scored, segment, offset, bytes, payload_check, source FROM groups CROSS JOIN "
+      "accepted" +
           of_groups,
       [&](const Statement& row) { return ReadAcceptedRow(row, accepted[row.Unsigned(0)]); }));
   BUTTRESS_RETURN_IF_ERROR(
@@ -264,17 +273,21 @@ Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std
   return plans;
 }
 
-Result<std::vector<PromptHistory>> ReadHistory(Database& database) {
-  std::vector<PromptHistory> history;
-  const char* sql = "SELECT dataset_row, correct, scored FROM prompt_history";
-  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) -> Status {
-    const std::uint64_t dataset_row = row.Unsigned(0);
-    if (dataset_row >= kMaxDatasetRows) return Damaged("row of the dataset", row.Text(0));
-    if (history.size() <= dataset_row) history.resize(dataset_row + 1);
-    history[dataset_row] = {row.Int(1), row.Int(2)};
-    return OkStatus();
-  }));
-  return history;
+Result<std::vector<LastVisit>> ReadLastVisits(Database& database) {
+  std::vector<LastVisit> visits;
+  BUTTRESS_RETURN_IF_ERROR(
+      ForEachRow(database, "SELECT * FROM prompt_history", [&](const Statement& row) -> Status {
+        const std::uint64_t dataset_row = row.Unsigned(0);
+        if (dataset_row >= kMaxDatasetRows) return Damaged("row of the dataset", row.Text(0));
+        if (visits.size() <= dataset_row) visits.resize(dataset_row + 1);
+        LastVisit& visit = visits[dataset_row];
+        visit.before = HistoryAt(row, 1);
+        visit.own = {row.Int(5), row.Int(6)};
+        visit.before.correct -= visit.own.correct;
+        visit.before.scored -= visit.own.scored;
+        return OkStatus();
+      }));
+  return visits;
 }
 
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database) {

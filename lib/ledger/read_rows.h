@@ -30,7 +30,7 @@ Result<std::map<std::uint64_t, AcceptedRow>> ReadAccepted(Database& database,
 Result<std::map<std::uint64_t, PlanRow>> ReadPlans(Database& database, const std::string& where);
 
 // By row of the dataset.
-Result<std::vector<PromptHistory>> ReadHistory(Database& database);
+Result<std::vector<LastVisit>> ReadLastVisits(Database& database);
 Result<std::map<std::string, CollapseCounts>> ReadCollapse(Database& database);
 
 // Of the newest planned step and the kRecentSteps steps before.

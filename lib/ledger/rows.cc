@@ -108,12 +108,12 @@ std::uint64_t AcceptedRow::oldest_step() const {
 }
 
 PromptHistory AcceptedRow::own_history() const {
-  PromptHistory own;
+  std::int64_t correct = 0, scored = 0;
   for (const CompletionRow& row : completions) {
-    own.correct += row.outcome == Outcome::kCorrect ? 1 : 0;
-    own.scored += row.outcome == Outcome::kCorrect || row.outcome == Outcome::kWrong ? 1 : 0;
+    correct += row.outcome == Outcome::kCorrect ? 1 : 0;
+    scored += row.outcome == Outcome::kCorrect || row.outcome == Outcome::kWrong ? 1 : 0;
   }
-  return own;
+  return {correct, scored};
 }
 
 bool LedgerChanges::empty() const {

@@ -339,13 +339,21 @@ struct EndedCounts {
   bool operator==(const EndedCounts&) const = default;
 };
 
+// The newest accepted group of a prompt that has a scored completion: the history before it, and
+// what it adds.
+struct LastVisit {
+  PromptHistory before;
+  PromptHistory own;
+
+  bool operator==(const LastVisit&) const = default;
+};
+
 struct LedgerSnapshot {
-  std::optional<RunRow> run;                           // nullopt for a new ledger
-  std::map<std::uint64_t, GroupRow> groups;            // neither settled nor dropped
-  std::map<std::uint64_t, AcceptedRow> accepted;       // the accepted ones of `groups`
-  std::vector<PromptHistory> history;                  // by row of the dataset, over all accepted
-                                                       // groups of it; later rows have none
-  std::map<std::string, CollapseCounts> collapse;      // of all accepted groups, by source
+  std::optional<RunRow> run;                       // nullopt for a new ledger
+  std::map<std::uint64_t, GroupRow> groups;        // neither settled nor dropped
+  std::map<std::uint64_t, AcceptedRow> accepted;   // the accepted ones of `groups`
+  std::vector<LastVisit> last_visits;              // by row of the dataset; later rows have none
+  std::map<std::string, CollapseCounts> collapse;  // of all accepted groups, by source
   std::map<std::string, RecentDifficulty> difficulty;  // by source
   RecentCollapse recent;                               // of the last planned steps
   std::map<std::uint64_t, PromptRecord> records;       // by row of the dataset

@@ -85,8 +85,8 @@ CREATE TRIGGER count_inserted_ended AFTER INSERT ON groups WHEN NOT NEW.under_wa
 END;
 
 -- An accepted group; its completions have rows of their own, and its tokens are in payloads/ at
--- (segment, offset). The columns history_ are the prompt's results before this group, the columns
--- own_ are what this group adds to them.
+-- (segment, offset). The columns history_ are the prompt's results before this group, recent_ the
+-- same with less weight for older groups, and own_ what this group adds to them.
 CREATE TABLE accepted (
   group_id         INTEGER PRIMARY KEY REFERENCES groups,
   lease_epoch      INTEGER NOT NULL,
@@ -98,6 +98,8 @@ CREATE TABLE accepted (
   collapse         TEXT    NOT NULL,
   history_correct  INTEGER NOT NULL,
   history_scored   INTEGER NOT NULL,
+  recent_correct   REAL    NOT NULL,
+  recent_scored    REAL    NOT NULL,
   own_correct      INTEGER NOT NULL,
   own_scored       INTEGER NOT NULL,
   segment          INTEGER NOT NULL,
@@ -108,18 +110,30 @@ CREATE TABLE accepted (
 
 CREATE INDEX accepted_by_place ON accepted (segment, offset);
 
--- The results of all accepted groups of a prompt: the sums of their columns own_. A trigger keeps
--- them in the transaction that accepts a group.
+-- The results of all accepted groups of a prompt: the sums of their columns own_, and of the last
+-- one with a scored completion the columns recent_ and own_. A trigger keeps them in the
+-- transaction that accepts a group.
 CREATE TABLE prompt_history (
-  dataset_row  INTEGER PRIMARY KEY,
-  correct      INTEGER NOT NULL,
-  scored       INTEGER NOT NULL
+  dataset_row     INTEGER PRIMARY KEY,
+  correct         INTEGER NOT NULL,
+  scored          INTEGER NOT NULL,
+  recent_correct  REAL    NOT NULL,
+  recent_scored   REAL    NOT NULL,
+  last_correct    INTEGER NOT NULL,
+  last_scored     INTEGER NOT NULL
 ) STRICT;
 
 CREATE TRIGGER count_results AFTER INSERT ON accepted BEGIN
   INSERT INTO prompt_history
-  SELECT dataset_row, NEW.own_correct, NEW.own_scored FROM groups WHERE group_id = NEW.group_id
-  ON CONFLICT DO UPDATE SET correct = correct + excluded.correct, scored = scored + excluded.scored;
+  SELECT dataset_row, NEW.own_correct, NEW.own_scored, NEW.recent_correct, NEW.recent_scored,
+    NEW.own_correct, NEW.own_scored
+  FROM groups WHERE group_id = NEW.group_id
+  ON CONFLICT DO UPDATE SET
+    correct = correct + excluded.correct, scored = scored + excluded.scored,
+    recent_correct = iif(excluded.scored > 0, excluded.recent_correct, recent_correct),
+    recent_scored = iif(excluded.scored > 0, excluded.recent_scored, recent_scored),
+    last_correct = iif(excluded.scored > 0, excluded.last_correct, last_correct),
+    last_scored = iif(excluded.scored > 0, excluded.last_scored, last_scored);
 END;
 
 -- One completion of an accepted group. Copies have equal digests and near copies have similar

@@ -264,11 +264,22 @@ def ladder(groups, kind, eps, alpha=0.5, anchor=0.1, symmetric=False, strength=1
     return out, weights, samples
 
 
+def successes(rewards):
+    """Correct and scored completions; partial credit is correct in even places."""
+    return (sum(r == 1 or (r not in (0, None) and i % 2 == 0) for i, r in enumerate(rewards)),
+            len(real(rewards)))
+
+
 def prior(groups, kind, eps, history, acr_ema, kappa=1.0, n0=None, correct=1.0, wrong=1.0):
+    """A group without a history takes the success rate of the others, as of one group."""
     opening = weight(acr_ema, AVSPO["acr_threshold"], AVSPO["slope"])
     out, weights, samples = [], [], []
-    for rewards, (c, n) in zip(groups, history, strict=True):
+    for place, (rewards, (c, n)) in enumerate(zip(groups, history, strict=True)):
         base, kept = normalize(rewards, kind, eps), collapse(rewards)
+        others = [successes(g) for i, g in enumerate(groups) if i != place]
+        if n == 0 and sum(s for _, s in others) > 0:
+            n = len(real(rewards))
+            c = n * sum(c for c, _ in others) / sum(s for _, s in others)
         w = {"all_correct": correct, "all_wrong": wrong}.get(
             kept, 0.0) * opening * (n / (n + (n0 or len(real(rewards)))) if n else 0.0)
         weights.append(w)
@@ -417,7 +428,8 @@ def avspo_cases():
                                 "avspo.ladder.alpha=2", "avspo.ladder.anchor=0.4",
                                 "avspo.ladder.strength=0.25"
                             ])
-    for groups in (FIFTHS, MASKED, [ONES, ZEROS, ONES, ZEROS, ONES]):
+    unseen = [ZEROS, ONES, A4, C, ZEROS]
+    for groups in (FIFTHS, MASKED, [ONES, ZEROS, ONES, ZEROS, ONES], unseen):
         for kind, eps in (("sample", 1e-6), ("population", 0.0), ("none", 1e-6)):
             settings = [f"std={kind}", f"eps={eps}", "avspo.mode=prior"]
             yield row("avspo",

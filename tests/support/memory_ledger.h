@@ -13,7 +13,7 @@ struct MemoryLedger {
   std::optional<RunRow> run;
   std::map<std::uint64_t, GroupRow> groups;
   std::map<std::uint64_t, AcceptedRow> accepted;
-  std::vector<PromptHistory> history;
+  std::vector<LastVisit> last_visits;
   std::map<std::string, CollapseCounts> collapse;
   std::map<std::uint64_t, PromptRecord> records;
   std::vector<SkipRow> skipped;
@@ -28,10 +28,8 @@ struct MemoryLedger {
     for (const AcceptedRow& row : changes.accepted) {
       BUTTRESS_CHECK(accepted.emplace(row.group_id, row).second, "a group is accepted once");
       const std::uint64_t dataset_row = groups.at(row.group_id).prompt.row;
-      if (history.size() <= dataset_row) history.resize(dataset_row + 1);
-      PromptHistory& sum = history[dataset_row];
-      sum.correct += row.own_history().correct;
-      sum.scored += row.own_history().scored;
+      if (last_visits.size() <= dataset_row) last_visits.resize(dataset_row + 1);
+      if (row.own_history().scored > 0) last_visits[dataset_row] = {row.history, row.own_history()};
     }
     for (const auto& [source, row] : changes.collapse) collapse[source] = row;
     for (const auto& [dataset_row, row] : changes.records) records[dataset_row] = row;
@@ -63,7 +61,7 @@ struct MemoryLedger {
     LedgerSnapshot snapshot;
     if (!run) return snapshot;
     snapshot.run = run;
-    snapshot.history = history;
+    snapshot.last_visits = last_visits;
     snapshot.collapse = collapse;
     for (const auto& [id, row] : accepted) {
       if (row.own_history().scored > 0) snapshot.difficulty[row.source].Add(id, row.trials());

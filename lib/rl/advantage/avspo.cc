@@ -194,14 +194,38 @@ Status Ladder(const AdvantageInput& input, const AlgorithmConfig& options, Advan
   return OkStatus();
 }
 
+// The success rate that a prompt is expected to have, from so many completions.
+struct ExpectedSuccess {
+  double rate = 0;
+  double completions = 0;
+};
+
+// By the recent history of the prompt; for one without a history by the other groups of `batch`,
+// which count as one group of the size of group k. Nothing of the group itself enters, which would
+// bias the gradient. nullopt if there is neither.
+std::optional<ExpectedSuccess> Expect(const AdvantageInput& input, std::size_t k,
+                                      const Trials& batch) {
+  const PromptHistory& history = input.history[k];
+  if (history.recent_scored > 0)
+    return ExpectedSuccess{history.recent_correct / history.recent_scored, history.recent_scored};
+  const Trials own = TrialsOf(GroupRows(input.raw_rewards, input.group_offsets, k),
+                              GroupRows(input.outcomes, input.group_offsets, k));
+  const double others = batch.scored - own.scored;
+  if (others == 0) return std::nullopt;
+  return ExpectedSuccess{(batch.correct - own.correct) / others, own.scored};
+}
+
 Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, AdvantageOutput& out) {
   const AvspoPriorConfig& config = options.avspo.prior;
   BUTTRESS_RETURN_IF_ERROR(Grpo(input, options, out));
   const AvspoConfig& avspo = options.avspo;
   ReadGates(input, input.collapse.acr_ema, RecentRate, avspo.acr_threshold, avspo.slope, out);
+  const Trials batch = TrialsOf(input.raw_rewards, input.outcomes);
   for (std::size_t k = 0; k < input.groups(); ++k) {
-    const auto n = static_cast<double>(input.history[k].scored);
-    if (!IsAllRightOrAllWrong(out.collapse[k]) || n == 0) continue;
+    if (!IsAllRightOrAllWrong(out.collapse[k])) continue;
+    const std::optional<ExpectedSuccess> expected = Expect(input, k, batch);
+    if (!expected) continue;
+    const auto [m, n] = *expected;
     const double n0 = config.confidence_count > 0
                           ? config.confidence_count
                           : static_cast<double>(input.group_rewards(k).size());
@@ -211,7 +235,6 @@ Status Prior(const AdvantageInput& input, const AlgorithmConfig& options, Advant
         ConfidenceWeight(GateOf(input, k, out).rate, avspo.acr_threshold, avspo.slope);
     const double weight = strength * opening * n / (n + n0);
     if (weight == 0) continue;
-    const double m = static_cast<double>(input.history[k].correct) / n;
     Inject(input, k, LevelOf(input, k, out.collapse[k]),
            {.weight = config.kappa, .mean = m, .variance = m * (1 - m)}, options.std, options.eps,
            weight, out);
@@ -241,9 +264,9 @@ constexpr std::array kModes = {
         AvspoMode::kPrior, Prior, "derived here (docs/theory.md)",
         "all-correct and all-wrong groups, while the ACR of earlier steps is above acr_threshold",
         "population: +w sqrt(kappa (1-m) / (G + kappa m)) or -w sqrt(kappa m / (G + kappa (1-m))), "
-        "m the prompt's success rate so far",
+        "m the prompt's recent success rate, or that of the batch's other groups",
         "w [a+(m) p^(G-1) + a-(m) (1-p)^(G-1)] * grad p: ascent, unbiased, since m and w come from "
-        "earlier steps"},
+        "earlier steps and other prompts"},
 };
 
 // Avspo() indexes the table.

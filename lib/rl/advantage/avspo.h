@@ -38,12 +38,15 @@
 //             threshold += threshold_rate sign(J - J of the step before) (ACR - threshold),
 //           within [threshold_min, threshold_max]; J is the mean raw reward of the step. The
 //           threshold moves after the gate has used it, and GateState carries it.
-// prior     Derived in docs/theory.md: kappa virtual rewards with the success rate m of the
-//           prompt's history, so that a prompt that is always solved stays silent and a surprise
-//           speaks. w = strength_correct or strength_wrong, times ConfidenceWeight(acr_ema,
-//           acr_threshold, slope), times n / (n + confidence_count) for a history of n completions.
-//           Applies to all-correct and all-wrong groups. m and acr_ema come from earlier steps,
-//           which makes the expected gradient an ascent direction.
+// prior     Derived in docs/theory.md: kappa virtual rewards with the success rate m that the
+//           prompt is expected to have, so that a prompt that is always solved stays silent and a
+//           surprise speaks. m is that of the prompt's recent history of n completions, a moving
+//           average over its groups with weight prior.decay. A prompt without a history takes m of
+//           the batch's other groups, with n its own number of scorable completions. w =
+//           strength_correct or strength_wrong, times ConfidenceWeight(acr_ema, acr_threshold,
+//           slope), times n / (n + confidence_count). Applies to all-correct and all-wrong groups.
+//           m and acr_ema come from earlier steps or other prompts, which makes the expected
+//           gradient an ascent direction.
 #pragma once
 
 #include <span>

@@ -68,11 +68,16 @@ Status CheckBatch(const AdvantageInput& input) {
   for (std::size_t i = 0; i < input.rewards.size(); ++i)
     BUTTRESS_RETURN_IF_ERROR(CheckCompletion(input, i));
   for (std::size_t k = 0; k < input.history.size(); ++k) {
-    const auto& [correct, scored] = input.history[k];
-    if (0 <= correct && correct <= scored) continue;
-    return InvalidArgument(
-        fmt::format("history of group {}: {} correct of {}; expected 0 <= correct <= scored", k,
-                    correct, scored));
+    const PromptHistory& history = input.history[k];
+    const auto refuse = [k](const char* sums, auto correct, auto scored) {
+      return InvalidArgument(
+          fmt::format("{} of group {}: {} correct of {}; expected 0 <= correct <= scored", sums, k,
+                      correct, scored));
+    };
+    if (!(0 <= history.correct && history.correct <= history.scored))
+      return refuse("history", history.correct, history.scored);
+    if (!(0 <= history.recent_correct && history.recent_correct <= history.recent_scored))
+      return refuse("recent history", history.recent_correct, history.recent_scored);
   }
   return OkStatus();
 }

@@ -8,9 +8,7 @@
 #include "lib/rl/statistics.h"
 
 namespace buttress {
-namespace {
 
-// A completion is correct by its outcome, or with a raw reward of 1 where outcomes are unknown.
 Trials TrialsOf(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
   Trials trials;
   for (std::size_t i = 0; i < raw_rewards.size(); ++i) {
@@ -22,8 +20,6 @@ Trials TrialsOf(std::span<const double> raw_rewards, std::span<const Outcome> ou
   }
   return trials;
 }
-
-}  // namespace
 
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes) {
   // Of three rewards of which at most one differs from the rest, two are equal to that rest.

@@ -11,6 +11,10 @@
 
 namespace buttress {
 
+// The correct and the scored ones of these completions. One is correct by its outcome, or by a raw
+// reward of 1 where outcomes are unknown. `outcomes` is [n] or empty.
+Trials TrialsOf(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);
+
 // Whether the group is one completion away from constant: of at least three scorable completions,
 // all but one have the same raw reward. Such a group is mixed. `outcomes` is [n] or empty.
 bool IsNearCollapse(std::span<const double> raw_rewards, std::span<const Outcome> outcomes);

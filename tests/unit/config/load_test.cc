@@ -261,7 +261,8 @@ TEST(LoadTest, TheHashCoversTheRunHalfOnly) {
   auto b = ParseRunConfig(kGood, "b.yaml", {"local.out=elsewhere"});
   ASSERT_TRUE(a.ok() && b.ok());
   EXPECT_EQ(RunConfigHash(*a), RunConfigHash(*b));
-  for (const char* set : {"run.seed=2", "run.reward.noise.false_positive=0.1"}) {
+  for (const char* set : {"run.seed=2", "run.reward.noise.false_positive=0.1",
+                          "run.algorithm.avspo.prior.decay=0.9"}) {
     auto c = ParseRunConfig(kGood, "b.yaml", {set});
     ASSERT_TRUE(c.ok()) << c.status().ToString();
     EXPECT_NE(RunConfigHash(*a), RunConfigHash(*c)) << set;

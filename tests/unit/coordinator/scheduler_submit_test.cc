@@ -24,19 +24,35 @@ TEST(SchedulerSubmit, AcceptingAGroupWritesStateContentHistoryAndCollapseTogethe
 }
 
 TEST(SchedulerSubmit, HistoryIsStoredAsItWasBeforeTheGroupsOwnUpdate) {
-  SchedulerRig rig = SchedulerRig::Started();
-  const auto leases = rig.LeaseAll();
-  GrantedLease repeated = leases.at(2);
-  rig.Submit(
-      SchedulerRig::MakeSubmission(leases.at(1), {1, 0, ""}, {Outcome::kCorrect, Outcome::kWrong}));
-  // The same prompt drawn again.
-  rig.ledger.groups.at(2).prompt = rig.ledger.groups.at(1).prompt;
+  SchedulerOptions options = SmallRun();
+  options.history_decay = 0.5;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  auto leases = rig.LeaseAll();
+  // The same prompt drawn again and again, with restarts in between.
+  for (const std::uint64_t id : {2, 3, 4}) {
+    rig.ledger.groups.at(id).prompt = rig.ledger.groups.at(1).prompt;
+    leases.at(id).prompt.prompt_id = "p0";
+  }
   rig.scheduler = rig.Restore();
-  repeated.prompt.prompt_id = "p0";
-  rig.Submit(
-      SchedulerRig::MakeSubmission(repeated, {1, 0, ""}, {Outcome::kUnscorable, Outcome::kWrong}));
+  const auto submit = [&](std::uint64_t id, Outcome first, Outcome second) {
+    const Submission submission =
+        SchedulerRig::MakeSubmission(leases.at(id), {1, 0, ""}, {first, second});
+    EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kAccepted) << id;
+    Scheduler restored = rig.Restore();
+    EXPECT_TRUE(restored.SameState(rig.scheduler)) << id;
+    rig.scheduler = std::move(restored);
+  };
+  submit(1, Outcome::kCorrect, Outcome::kWrong);
+  submit(2, Outcome::kUnscorable, Outcome::kWrong);
+  submit(3, Outcome::kUnscorable, Outcome::kUnscorable);
+  submit(4, Outcome::kCorrect, Outcome::kCorrect);
   EXPECT_EQ(rig.ledger.accepted.at(2).history, (PromptHistory{1, 2}));
-  EXPECT_EQ(rig.ledger.history.at(0), (PromptHistory{1, 3}));
+  PromptHistory after = {1, 2};
+  after.Add({0, 1}, 0.5);
+  EXPECT_EQ(rig.ledger.accepted.at(3).history, after);
+  EXPECT_EQ(rig.ledger.accepted.at(4).history, after);
+  EXPECT_EQ(after.recent_correct, 0.5);
+  EXPECT_EQ(after.recent_scored, 2);
 }
 
 TEST(SchedulerSubmit, RepeatedContentIsADuplicateInEveryLaterState) {

@@ -21,5 +21,22 @@ TEST(TrainedLengthTest, CountsAllTokensWithoutSpansAndTheSpansOtherwise) {
   EXPECT_EQ(TrainedLength(completion), 6);  // 3 + 3
 }
 
+TEST(PromptHistoryTest, RecentGroupsWeighMore) {
+  PromptHistory history;
+  history.Add({8, 8}, 0.5);
+  EXPECT_EQ(history, (PromptHistory{8, 8}));
+  history.Add({0, 0}, 0.5);  // nothing was scored
+  EXPECT_EQ(history, (PromptHistory{8, 8}));
+  history.Add({1, 4}, 0.5);
+  history.Add({0, 8}, 0.5);
+  EXPECT_EQ(history.correct, 9);
+  EXPECT_EQ(history.scored, 20);
+  EXPECT_EQ(history.recent_correct, 2.5);  // 8 / 4 + 1 / 2 + 0
+  EXPECT_EQ(history.recent_scored, 12);    // 8 / 4 + 4 / 2 + 8
+  PromptHistory alike(3, 8);
+  alike.Add({1, 8}, 1);
+  EXPECT_EQ(alike, (PromptHistory{4, 16}));
+}
+
 }  // namespace
 }  // namespace buttress

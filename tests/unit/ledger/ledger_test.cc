@@ -48,7 +48,8 @@ AcceptedRow Accepted(std::uint64_t id) {
   row.components = {0.5, 1, 0.25, 0};
   row.versions = {{1, 3, ""}, {2, 4, ""}};
   row.collapse = CollapseClass::kMixed;
-  row.history = {3, 9};
+  row.history = {1, 4};
+  row.history.Add({2, 5}, 0.5);
   row.payload = {2, 100, 50, 0xFFFFFFFF};
   return row;
 }
@@ -99,8 +100,10 @@ TEST_F(LedgerTest, EveryFieldOfAnAcceptedGroupComesBack) {
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.groups.at(1), group);
-  EXPECT_EQ(snapshot.history, (std::vector<PromptHistory>{{}, {1, 2}}));
   EXPECT_EQ(snapshot.accepted.at(1), changes.accepted[0]);
+  LastVisit visit = {changes.accepted[0].history, {1, 2}};
+  visit.before.correct = visit.before.scored = 0;  // no earlier group is in this ledger
+  EXPECT_EQ(snapshot.last_visits, (std::vector<LastVisit>{{}, visit}));
   RecentDifficulty difficulty;
   difficulty.Add(1, {{3, 9}, {1, 2}});
   EXPECT_EQ(snapshot.difficulty, (std::map<std::string, RecentDifficulty>{{"s", difficulty}}));

@@ -120,12 +120,12 @@ TEST(RestartCost, OnlyTheNewestManifestKeepsItsBytes) {
 }
 
 TEST(RestartCost, AnAuditFindsAKeptCountThatTheRowsDoNotGive) {
-  for (const char* change :
-       {"UPDATE ended_groups SET groups = groups + 1 WHERE state = 'settled'",
-        "DELETE FROM ended_groups WHERE state = 'dropped'",
-        "UPDATE prompt_history SET scored = scored - 1 WHERE dataset_row = 7",
-        "DELETE FROM prompt_history WHERE dataset_row = 7",
-        "INSERT INTO prompt_history VALUES (77, 0, 0)", "UPDATE skipped_prompts SET prompts = 0"}) {
+  for (const char* change : {"UPDATE ended_groups SET groups = groups + 1 WHERE state = 'settled'",
+                             "DELETE FROM ended_groups WHERE state = 'dropped'",
+                             "UPDATE prompt_history SET scored = scored - 1 WHERE dataset_row = 7",
+                             "DELETE FROM prompt_history WHERE dataset_row = 7",
+                             "INSERT INTO prompt_history VALUES (77, 0, 0, 0, 0, 0, 0)",
+                             "UPDATE skipped_prompts SET prompts = 0"}) {
     TempDir folder;
     const std::string path = WriteHistory(folder, 100);
     const std::size_t before = AuditLedger(**LedgerReader::Open(path))->findings.size();

@@ -137,6 +137,8 @@ TEST(RunReplayTest, WhatAReplayCannotAnswerIsRefused) {
   run.AddStep({{1, 0, 0, 1}});
   EXPECT_THAT(run.Open({"run.sampling.temperature=0.7"}).status().message(),
               HasSubstr("a replay changes run.algorithm.* and run.batch.zero_variance"));
+  EXPECT_THAT(run.Open({"run.algorithm.avspo.prior.decay=0.9"}).status().message(),
+              HasSubstr("the ledger keeps the moving averages of the run"));
   EXPECT_THAT(run.Open({"run.algorithm.advantage=gpro"}).status().message(), HasSubstr("grpo"));
   const std::string path = StoredConfigPath(run.path());
   const RunConfig other = *LoadRunConfig(path, {"run.seed=77"});

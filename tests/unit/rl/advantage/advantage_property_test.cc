@@ -278,7 +278,9 @@ TEST(AvspoProperty, WhateverTheShapingWrongGroupsArePushedDownAndCorrectOnesUp) 
                                TestGroups::value_type(2 + random.Below(15), 1.0)};
     TestBatch batch(groups);
     const auto correct = static_cast<std::int64_t>(random.Below(9));
-    batch.set_history(std::vector<PromptHistory>(2, {.correct = correct, .scored = 8}));
+    PromptHistory history(correct, random.Below(4) == 0 ? 0 : 8);
+    if (history.scored == 0) history = {};  // never seen
+    batch.set_history(std::vector<PromptHistory>(2, history));
     batch.set_acr_ema(1);
     AdvantageInput input = batch.input();
     std::vector<double> shaped(input.rewards.begin(), input.rewards.end());

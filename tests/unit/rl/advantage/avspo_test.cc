@@ -181,9 +181,8 @@ TEST(AvspoTest, ModesWithoutStateHandItOn) {
 }
 
 TEST(AvspoTest, PriorIsSilentOnAPromptWhoseOutcomeIsKnown) {
-  TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}});
-  batch.set_history(
-      {{9, 9}, {0, 9}, {0, 9}, {9, 9}, {0, 0}});  // always, never, never, always solved; never seen
+  TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 1, 1, 1}, {0, 0, 0, 0}});
+  batch.set_history({{9, 9}, {0, 9}, {0, 9}, {9, 9}});  // always, never, never, always solved
   AlgorithmConfig options;
   options.advantage = Estimator::kAvspo;
   options.avspo.mode = AvspoMode::kPrior;
@@ -193,8 +192,45 @@ TEST(AvspoTest, PriorIsSilentOnAPromptWhoseOutcomeIsKnown) {
   EXPECT_EQ(out->advantages[4], 0.0);
   EXPECT_GT(out->advantages[8], 0.0);
   EXPECT_LT(out->advantages[12], 0.0);
-  EXPECT_EQ(out->advantages[16], 0.0);
-  EXPECT_FALSE(out->decisions[4].injected);
+}
+
+TEST(AvspoTest, PriorForgetsWhatAPromptOnceWas) {
+  TestBatch batch({{1, 1, 1, 1}, {1, 1, 1, 1}});
+  PromptHistory alike(0, 8), recent(0, 8);
+  for (int visit = 0; visit < 4; ++visit) {
+    alike.Add({8, 8}, 1);
+    recent.Add({8, 8}, 0.5);
+  }
+  batch.set_history({alike, recent});
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kPrior;
+  options.avspo.prior.confidence_count = 1e-9;
+  const auto out = ComputeAdvantages(batch.input(), options);
+  ASSERT_TRUE(out.ok()) << out.status().message();
+  EXPECT_GT(out->advantages[4], 0.0);
+  EXPECT_LT(out->advantages[4], 0.5 * out->advantages[0]);  // solved four times in a row
+}
+
+// In one pass over the data no prompt has a history.
+TEST(AvspoTest, PriorOfAPromptWithoutAHistoryIsThatOfTheOtherGroups) {
+  TestBatch batch({{1, 1, 1, 1}, {0, 0, 0, 0}, {1, 0, 0}, {std::nullopt, 1}});
+  AlgorithmConfig options;
+  options.advantage = Estimator::kAvspo;
+  options.avspo.mode = AvspoMode::kPrior;
+  batch.set_acr_ema(1);
+  const auto unseen = ComputeAdvantages(batch.input(), options);
+  batch.set_history({{1, 4}, {3, 4}, {}, {}});  // 2 of 8 and 6 of 8 in the others
+  const auto seen = ComputeAdvantages(batch.input(), options);
+  ASSERT_TRUE(unseen.ok() && seen.ok()) << unseen.status().message();
+  for (std::size_t i = 0; i < unseen->advantages.size(); ++i)
+    EXPECT_NEAR(unseen->advantages[i], seen->advantages[i], 1e-12) << i;
+  EXPECT_GT(unseen->advantages[0], 0.0);
+  EXPECT_LT(unseen->advantages[4], 0.0);
+
+  TestBatch alone({{1, 1, 1, 1}});
+  alone.set_acr_ema(1);
+  EXPECT_FALSE(ComputeAdvantages(alone.input(), options)->decisions[0].injected);
 }
 
 // With the reward math + 0.2 format, all-wrong groups whose completions are all formatted have the
@@ -204,7 +240,7 @@ TEST(AvspoTest, VirtualSamplesAreOnTheScaleOfOutcomes) {
   const std::vector<double> raw = {0, 0, 0, 0, 1, 1, 1, 1};
   const std::vector<double> shaped = {0.2, 0.2, 0.2, 0.2, 0.5, 1.2, 1.2, 1.2};
   TestBatch batch({{0, 0, 0, 0}, {1, 1, 1, 1}});
-  batch.set_history({{.correct = 0, .scored = 8}, {.correct = 8, .scored = 8}});
+  batch.set_history({{0, 8}, {8, 8}});
   batch.set_acr_ema(1);
   AlgorithmConfig options;
   options.advantage = Estimator::kAvspo;
