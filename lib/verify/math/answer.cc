@@ -1,7 +1,6 @@
 #include "lib/verify/math/answer.h"
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,7 +9,7 @@
 #include "lib/verify/math/boxes.h"
 #include "lib/verify/math/clean.h"
 #include "lib/verify/math/node.h"
-#include "lib/verify/math/number_reader.h"
+#include "lib/verify/math/statement.h"
 
 namespace buttress {
 namespace {
@@ -23,118 +22,6 @@ bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 bool IsDigit(char c) { return c >= '0' && c <= '9'; }
 
 bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
-
-// Returns the text up to the end of the line or sentence. Leading line ends are skipped.
-std::string_view Sentence(std::string_view text) {
-  text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
-  text = text.substr(0, text.find('\n'));
-  int depth = 0;  // of braces: the full stop in \text{Rs. } does not end a sentence
-  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
-    if (text[i] == '{') ++depth;
-    if (text[i] == '}') --depth;
-    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 && (i == 0 || !IsSpace(text[i - 1])))
-      return text.substr(0, i);
-  }
-  return text;
-}
-
-// Whether the number that begins at `at` is part of a word: "x2", "H2O", "version_3".
-bool IsInWord(std::string_view text, std::size_t at) {
-  std::size_t begin = at;
-  while (begin > 0 && (IsDigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
-  if (begin > 1 && text[begin - 1] == '_') --begin;
-  return begin > 0 && IsLetter(text[begin - 1]);
-}
-
-// Returns [begin, end) of the first number at or after `from` that is in no word, including its
-// sign, denominator and percent sign.
-std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
-                                         std::size_t& behind) {
-  std::size_t begin = from;
-  while (begin < text.size() && (!StartsNumber(text, begin) || IsInWord(text, begin))) ++begin;
-  if (begin == text.size()) return std::nullopt;
-  const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
-  std::size_t end = begin;
-  while (end < text.size() && (IsDigit(text[end]) || text[end] == '.')) ++end;
-  if (number.ok()) end = number->end;
-  const auto is_digit = [&](std::size_t i) { return i < text.size() && IsDigit(text[i]); };
-  if (end < text.size() && text[end] == '/' && is_digit(end + 1)) {
-    do ++end;
-    while (is_digit(end));
-  }
-  behind = end;
-  if (text.substr(end).starts_with("%")) ++end;
-  if (text.substr(end).starts_with("\\%")) end += 2;
-  std::size_t sign = begin;
-  if (sign > 0 && text[sign - 1] == '$') --sign;
-  if (sign > 0 && text[sign - 1] == '-') {
-    const char before = sign > 1 ? text[sign - 2] : ' ';
-    if (!IsLetter(before) && !IsDigit(before) && before != ')' && before != '%') begin = sign - 1;
-  }
-  return text.substr(begin, end - begin);
-}
-
-constexpr std::size_t kMaxClauseBytes = 200;  // read before a span, and behind it
-
-// Whether a clause or, with `of_sentence`, a sentence ends at `at`.
-bool EndsAt(std::string_view text, std::size_t at, bool of_sentence) {
-  constexpr std::string_view kClause = ",:", kSentence = ".;!?\n";
-  const char c = text[at];
-  if (c == '\n') return true;
-  const bool spaced = at + 1 == text.size() || IsSpace(text[at + 1]);
-  return spaced && (kSentence.find(c) != std::string_view::npos ||
-                    (!of_sentence && kClause.find(c) != std::string_view::npos));
-}
-
-// Returns the part of the clause (sentence) around `span`, which lies in `text`, in lower case.
-std::string Around(std::string_view text, std::string_view span, bool of_sentence) {
-  const auto first = static_cast<std::size_t>(span.data() - text.data());
-  std::size_t begin = first, end = first + span.size();
-  while (begin > 0 && first - begin < kMaxClauseBytes && !EndsAt(text, begin - 1, of_sentence))
-    --begin;
-  const std::size_t last = end;
-  while (end < text.size() && end - last < kMaxClauseBytes && !EndsAt(text, end, of_sentence))
-    ++end;
-  std::string around(text.substr(begin, end - begin));
-  for (char& c : around) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  if (end < text.size() && text[end] == '?') around += " maybe";
-  return around;
-}
-
-// Words after which a value is denied, doubted or refused.
-constexpr std::array<std::string_view, 20> kDoubts = {
-    "not",   "no",      "never",    "neither",  "nor",    "cannot",  "can't",
-    "isn't", "doesn't", "don't",    "unknown",  "unsure", "unclear", "impossible",
-    "maybe", "perhaps", "possibly", "probably", "might",  "guess"};
-
-// Calls visit(word, rest behind it) for the words of `text` until it returns true; returns whether
-// one did.
-template <class Visit>
-bool AnyWord(std::string_view text, Visit visit) {
-  for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = at;
-    while (end < text.size() && (IsLetter(text[end]) || text[end] == '\'')) ++end;
-    if (end > at && visit(text.substr(at, end - at), at)) return true;
-    at = std::max(end, at + 1);
-  }
-  return false;
-}
-
-// Whether the response states `span` as its answer: not "it is not 5", "maybe 5", "5?", "I cannot
-// say 5", and not one of several guesses, "5 or 6". `span` lies in `text`.
-bool IsAsserted(std::string_view text, std::string_view span) {
-  const std::string clause = Around(text, span, /*of_sentence=*/false);
-  const auto is_doubt = [](std::string_view word, std::size_t) {
-    return std::ranges::find(kDoubts, word) != kDoubts.end();
-  };
-  if (AnyWord(clause, is_doubt)) return false;
-  const std::string sentence = Around(text, span, /*of_sentence=*/true);
-  const auto has_digit = [](std::string_view part) { return std::ranges::any_of(part, IsDigit); };
-  return !AnyWord(sentence, [&](std::string_view word, std::size_t at) {
-    return word == "or" && has_digit(std::string_view(sentence).substr(0, at)) &&
-           has_digit(std::string_view(sentence).substr(at));
-  });
-}
 
 // Returns the last number that is asserted.
 std::optional<std::string_view> LastNumber(std::string_view text) {
@@ -235,22 +122,31 @@ bool IsFewWords(std::string_view text) {
 class Candidates {
  public:
   Candidates(std::string_view text, bool truncated)
-      : end_(text.data() + text.size()), truncated_(truncated) {}
+      : begin_(text.data()), end_(text.data() + text.size()), truncated_(truncated) {}
 
   void Add(std::string_view anchor, const std::optional<std::string_view>& span) {
     if (!span || (truncated_ && span->data() + span->size() == end_)) return;
     std::string text = CleanAnswer(FirstBytes(*span, kMaxAnswerBytes + 1));
-    if (!text.empty()) found_.push_back({std::string(anchor), std::move(text), false});
+    if (!text.empty())
+      found_.push_back({std::string(anchor), std::move(text), false, EndOf(*span)});
   }
 
   // A closed box is complete even at the end of the text. An empty box is an answer that is wrong.
-  void AddBoxes(AnswerCandidate boxes) { found_.push_back(std::move(boxes)); }
+  void AddBoxes(AnswerCandidate boxes, std::string_view last) {
+    boxes.end = EndOf(last);
+    found_.push_back(std::move(boxes));
+  }
 
   bool empty() const { return found_.empty(); }
 
   std::vector<AnswerCandidate> Take() { return std::move(found_); }
 
  private:
+  std::size_t EndOf(std::string_view span) const {
+    return static_cast<std::size_t>(span.data() + span.size() - begin_);
+  }
+
+  const char* begin_;
   const char* end_;
   bool truncated_;
   std::vector<AnswerCandidate> found_;
@@ -276,7 +172,8 @@ void AddBoxes(std::string_view anchor, std::string_view text, Candidates& found)
     if (!joined.empty()) joined += ", ";
     joined += CleanAnswer(FirstBytes(box, kMaxAnswerBytes + 1));
   }
-  if (!boxes.empty()) found.AddBoxes({std::string(anchor), std::move(joined), boxes.size() > 1});
+  if (!boxes.empty())
+    found.AddBoxes({std::string(anchor), std::move(joined), boxes.size() > 1, 0}, boxes.back());
 }
 
 void AddLastExpression(std::string_view anchor, std::string_view text, Candidates& found) {
@@ -302,17 +199,44 @@ void AddBy(std::string_view anchor, std::string_view text, bool truncated, Candi
   }
 }
 
+std::string_view WithoutThought(std::string_view text) {
+  return BehindLast(text, "</think>").value_or(text);
+}
+
 }  // namespace
 
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors) {
-  if (const auto behind = BehindLast(text, "</think>")) text = *behind;
+  text = WithoutThought(text);
   Candidates found(text, truncated);
   for (const std::string& anchor : anchors) {
     AddBy(anchor, text, truncated, found);
     if (!found.empty() && anchor != "whole") break;
   }
   return found.Take();
+}
+
+std::optional<Restatement> FindRestatement(std::string_view text, bool truncated,
+                                           const std::vector<std::string>& anchors,
+                                           std::size_t end) {
+  text = WithoutThought(text);
+  const std::string_view tail = text.substr(end);
+  const std::pair<std::string_view, Behind> places[] = {{"####", BehindHashes(tail)},
+                                                        {"answer:", BehindAnswer(tail)}};
+  std::optional<Restatement> last;
+  std::size_t left = tail.size() + 1;  // behind `last`
+  for (const auto& [anchor, behind] : places) {
+    if (!behind || behind->size() >= left || std::ranges::find(anchors, anchor) == anchors.end())
+      continue;
+    const std::string_view sentence = Sentence(*behind);
+    const auto number = PlainNumber(sentence);
+    if (!number || (truncated && sentence.data() + sentence.size() == text.data() + text.size()))
+      continue;
+    left = behind->size();
+    last = {std::string(anchor), CleanAnswer(*number),
+            Retracts(tail.substr(0, tail.size() - left))};
+  }
+  return last;
 }
 
 }  // namespace buttress

@@ -2,6 +2,8 @@
 // text.
 #pragma once
 
+#include <cstddef>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +14,7 @@ struct AnswerCandidate {
   std::string anchor;   // the anchor that located it
   std::string text;     // without Markdown, special tokens and doubled backslashes
   bool joined = false;  // several boxes, of which equal ones count once
+  std::size_t end = 0;  // of its place in the text, behind the last </think>
 };
 
 // Returns the candidates of the answer, the best first; the first that parses is the answer. Empty
@@ -33,5 +36,19 @@ struct AnswerCandidate {
 // the text does not count. REQUIRES: anchors are among kMathAnchors.
 std::vector<AnswerCandidate> FindAnswers(std::string_view text, bool truncated,
                                          const std::vector<std::string>& anchors);
+
+// A number that the text gives as the answer behind another answer.
+struct Restatement {
+  std::string anchor;
+  std::string number;
+  bool retracts = false;  // the text between the two takes the first one back
+};
+
+// Returns the last restatement behind the candidate that ends at `end`: after "####" or "answer:",
+// where it is among `anchors`, stands a number and nothing else (PlainNumber). One at the end of a
+// truncated text does not count.
+std::optional<Restatement> FindRestatement(std::string_view text, bool truncated,
+                                           const std::vector<std::string>& anchors,
+                                           std::size_t end);
 
 }  // namespace buttress

@@ -10,6 +10,7 @@
 #include "lib/verify/math/equal.h"
 #include "lib/verify/math/forms.h"
 #include "lib/verify/math/parser.h"
+#include "lib/verify/math/statement.h"
 #include "lib/verify/verifiers.h"
 
 namespace buttress {
@@ -21,6 +22,7 @@ struct Answer {
   std::string anchor;
   std::string source;  // verbatim from the text
   MathNode node;
+  std::size_t end = 0;  // of its place in the text
 };
 
 // Returns whether the text has a comma between digits.
@@ -81,12 +83,13 @@ std::optional<Answer> ReadAnswer(std::string_view text, bool truncated,
     Result<MathNode> node = ReadNode(candidate.text, CommaReading::kThousands);
     if (!node.ok() || IsSentence(candidate, *node)) continue;
     if (candidate.joined) DropRepeated(*node, how);
-    return Answer{std::move(candidate.anchor), std::move(candidate.text), *std::move(node)};
+    return Answer{std::move(candidate.anchor), std::move(candidate.text), *std::move(node),
+                  candidate.end};
   }
   if (candidates.empty() || candidates.front().text.size() > kMaxAnswerBytes) return std::nullopt;
   AnswerCandidate& first = candidates.front();
   MathNode node = AsText(first.text);
-  return Answer{std::move(first.anchor), std::move(first.text), std::move(node)};
+  return Answer{std::move(first.anchor), std::move(first.text), std::move(node), first.end};
 }
 
 // Returns the other readings of a comma between digits: "3,14" as 3.14, and "100,200" as two
@@ -125,6 +128,23 @@ std::vector<std::string> WithTheRest(std::vector<std::string> anchors) {
   return anchors;
 }
 
+// Returns the number that the response gives for the answer behind `given`, if it is another one.
+// Both have to be numbers and nothing else; mathematics and words are not compared.
+std::optional<Restatement> FindContradiction(const VerifyRequest& request,
+                                             const std::vector<std::string>& anchors,
+                                             const Answer& given, MathComparison& how) {
+  const bool first =
+      given.anchor == "boxed" || given.anchor == "final answer is" || given.anchor == "####";
+  if (!first || !PlainNumber(given.source)) return std::nullopt;
+  auto later = FindRestatement(request.response, request.truncated, anchors, given.end);
+  if (!later) return std::nullopt;
+  const auto number = ReadNode(later->number, CommaReading::kThousands);
+  if (!number.ok() || CompareMath(given.node, *number, how) == Sameness::kSame ||
+      CompareMath(*number, given.node, how) == Sameness::kSame)
+    return std::nullopt;
+  return later;
+}
+
 class Math : public Verifier {
  public:
   explicit Math(const MathConfig& config)
@@ -134,8 +154,14 @@ class Math : public Verifier {
     MathComparison how{.mode = mode_};
     const auto gold = ReadAnswer(request.answer, /*truncated=*/false, gold_anchors_, how);
     if (!gold) return Unscorable("answer: none found in the reference");
-    const auto given = ReadAnswer(request.response, request.truncated, anchors_, how);
+    auto given = ReadAnswer(request.response, request.truncated, anchors_, how);
     if (!given) return Wrong("", Shown(gold->node));
+    if (auto later = FindContradiction(request, anchors_, *given, how)) {
+      if (!later->retracts)
+        return Wrong(Shown(given->node) + ", then " + later->number, Shown(gold->node));
+      given = Answer{std::move(later->anchor), later->number,
+                     *ReadNode(later->number, CommaReading::kThousands), 0};
+    }
     Verdict verdict = Judge(*given, *gold, how);
     verdict.anchor = given->anchor;
     return verdict;

@@ -217,6 +217,33 @@ TEST(Math, ANumberThatTheResponseDoesNotStateIsNoAnswer) {
   }
 }
 
+// Two places that give different numbers are a list of guesses, unless the first is taken back.
+TEST(Math, ResponsesThatContradictThemselvesGiveNoAnswer) {
+  for (const std::string_view response :
+       {"So it is \\boxed{5}. The answer is 7.", "The final answer is 5. Thus the answer is: $7.",
+        "#### 5\nThe answer is 7 apples.", "\\boxed{5}\n#### 7", "#### 5\nA: 7",
+        "$\\boxed{5}$.\n\n**Answer:** \\(7\\)"}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kWrong) << response;
+    EXPECT_EQ(Judge(response, "7").outcome, Outcome::kWrong) << response;
+  }
+  for (const std::string_view response :
+       {"So it is \\boxed{5}. Wait, I forgot two. The answer is 7.",
+        "#### 5\nNo, that was wrong.\n#### 6\nActually, the answer is 7.",
+        "The answer is 5. Hence the answer is 7."}) {
+    EXPECT_EQ(Judge(response, "5").outcome, Outcome::kWrong) << response;
+    EXPECT_EQ(Judge(response, "7").outcome, Outcome::kCorrect) << response;
+  }
+  for (const std::string_view response :
+       {"\\boxed{7}. The answer is 7.", "\\boxed{7}. The answer is 7.00 dollars", "#### 7\nA: $7",
+        "\\boxed{7}. We check our answer: $10 \\cdot 7 = 70$.", "\\boxed{7}. The answer is not 5.",
+        "\\boxed{7}. The answer is 2 more than 5.", "\\boxed{7}. Is the answer 8 or 9?",
+        "\\boxed{7}. The answer is 5 if we leave out Tom.", "\\boxed{7}. The answer is correct."}) {
+    EXPECT_EQ(Judge(response, "7").outcome, Outcome::kCorrect) << response;
+  }
+  EXPECT_EQ(Judge("\\boxed{7}. The answer is 7", "7", /*truncated=*/true).outcome,
+            Outcome::kCorrect);
+}
+
 TEST(Math, AnAnswerAtTheEndOfATruncatedResponseDoesNotCount) {
   EXPECT_EQ(Judge("The answer is 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);
   EXPECT_EQ(Judge("#### 12", "12", /*truncated=*/true).outcome, Outcome::kWrong);

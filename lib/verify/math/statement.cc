@@ -1,0 +1,160 @@
+#include "lib/verify/math/statement.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "lib/verify/extract.h"
+#include "lib/verify/math/node.h"
+#include "lib/verify/math/number_reader.h"
+
+namespace buttress {
+namespace {
+
+bool IsLetter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+bool IsDigit(char c) { return c >= '0' && c <= '9'; }
+
+bool IsSpace(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+// Whether the number that begins at `at` is part of a word: "x2", "H2O", "version_3".
+bool IsInWord(std::string_view text, std::size_t at) {
+  std::size_t begin = at;
+  while (begin > 0 && (IsDigit(text[begin - 1]) || text[begin - 1] == '.')) --begin;
+  if (begin > 1 && text[begin - 1] == '_') --begin;
+  return begin > 0 && IsLetter(text[begin - 1]);
+}
+
+constexpr std::size_t kMaxClauseBytes = 200;  // read before a span, and behind it
+
+// Whether a clause or, with `of_sentence`, a sentence ends at `at`.
+bool EndsAt(std::string_view text, std::size_t at, bool of_sentence) {
+  constexpr std::string_view kClause = ",:", kSentence = ".;!?\n";
+  const char c = text[at];
+  if (c == '\n') return true;
+  const bool spaced = at + 1 == text.size() || IsSpace(text[at + 1]);
+  return spaced && (kSentence.find(c) != std::string_view::npos ||
+                    (!of_sentence && kClause.find(c) != std::string_view::npos));
+}
+
+// Returns the part of the clause (sentence) around `span`, which lies in `text`, in lower case.
+std::string Around(std::string_view text, std::string_view span, bool of_sentence) {
+  const auto first = static_cast<std::size_t>(span.data() - text.data());
+  std::size_t begin = first, end = first + span.size();
+  while (begin > 0 && first - begin < kMaxClauseBytes && !EndsAt(text, begin - 1, of_sentence))
+    --begin;
+  const std::size_t last = end;
+  while (end < text.size() && end - last < kMaxClauseBytes && !EndsAt(text, end, of_sentence))
+    ++end;
+  std::string around(text.substr(begin, end - begin));
+  for (char& c : around) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  if (end < text.size() && text[end] == '?') around += " maybe";
+  return around;
+}
+
+// Words after which a value is denied, doubted or refused.
+constexpr std::array<std::string_view, 20> kDoubts = {
+    "not",   "no",      "never",    "neither",  "nor",    "cannot",  "can't",
+    "isn't", "doesn't", "don't",    "unknown",  "unsure", "unclear", "impossible",
+    "maybe", "perhaps", "possibly", "probably", "might",  "guess"};
+
+// Calls visit(word, rest behind it) for the words of `text` until it returns true; returns whether
+// one did.
+template <class Visit>
+bool AnyWord(std::string_view text, Visit visit) {
+  for (std::size_t at = 0; at < text.size();) {
+    std::size_t end = at;
+    while (end < text.size() && (IsLetter(text[end]) || text[end] == '\'')) ++end;
+    if (end > at && visit(text.substr(at, end - at), at)) return true;
+    at = std::max(end, at + 1);
+  }
+  return false;
+}
+
+// Words between two values that take the first one back.
+constexpr std::array<std::string_view, 11> kRetractions = {
+    "wait",    "actually", "correction", "sorry",   "mistake", "oops",
+    "instead", "wrong",    "incorrect",  "recheck", "no"};
+
+constexpr std::size_t kMaxUnitWords = 2;
+
+}  // namespace
+
+std::string_view Sentence(std::string_view text) {
+  text = Trim(text.substr(std::min(text.find_first_not_of(": \t\r\n*"), text.size())));
+  text = text.substr(0, text.find('\n'));
+  int depth = 0;  // of braces: the full stop in \text{Rs. } does not end a sentence
+  for (std::size_t i = 0; i + 1 < text.size(); ++i) {
+    if (text[i] == '{') ++depth;
+    if (text[i] == '}') --depth;
+    if (text[i] == '.' && text[i + 1] == ' ' && depth <= 0 && (i == 0 || !IsSpace(text[i - 1])))
+      return text.substr(0, i);
+  }
+  return text;
+}
+
+std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
+                                         std::size_t& behind) {
+  std::size_t begin = from;
+  while (begin < text.size() && (!StartsNumber(text, begin) || IsInWord(text, begin))) ++begin;
+  if (begin == text.size()) return std::nullopt;
+  const auto number = ReadNumberAt(text, begin, CommaReading::kThousands);
+  std::size_t end = begin;
+  while (end < text.size() && (IsDigit(text[end]) || text[end] == '.')) ++end;
+  if (number.ok()) end = number->end;
+  const auto is_digit = [&](std::size_t i) { return i < text.size() && IsDigit(text[i]); };
+  if (end < text.size() && text[end] == '/' && is_digit(end + 1)) {
+    do ++end;
+    while (is_digit(end));
+  }
+  behind = end;
+  if (text.substr(end).starts_with("%")) ++end;
+  if (text.substr(end).starts_with("\\%")) end += 2;
+  std::size_t sign = begin;
+  if (sign > 0 && text[sign - 1] == '$') --sign;
+  if (sign > 0 && text[sign - 1] == '-') {
+    const char before = sign > 1 ? text[sign - 2] : ' ';
+    if (!IsLetter(before) && !IsDigit(before) && before != ')' && before != '%') begin = sign - 1;
+  }
+  return text.substr(begin, end - begin);
+}
+
+bool IsAsserted(std::string_view text, std::string_view span) {
+  const std::string clause = Around(text, span, /*of_sentence=*/false);
+  const auto is_doubt = [](std::string_view word, std::size_t) {
+    return std::ranges::find(kDoubts, word) != kDoubts.end();
+  };
+  if (AnyWord(clause, is_doubt)) return false;
+  const std::string sentence = Around(text, span, /*of_sentence=*/true);
+  const auto has_digit = [](std::string_view part) { return std::ranges::any_of(part, IsDigit); };
+  return !AnyWord(sentence, [&](std::string_view word, std::size_t at) {
+    return word == "or" && has_digit(std::string_view(sentence).substr(0, at)) &&
+           has_digit(std::string_view(sentence).substr(at));
+  });
+}
+
+std::optional<std::string_view> PlainNumber(std::string_view text) {
+  std::size_t end = 0;
+  const auto number = NumberAt(text, 0, end);
+  if (!number) return std::nullopt;
+  const auto begin = static_cast<std::size_t>(number->data() - text.data());
+  if (text.substr(0, begin).find_first_not_of(" $*\\(:{") != std::string_view::npos)
+    return std::nullopt;
+  std::string_view unit = text.substr(begin + number->size());
+  unit.remove_prefix(std::min(unit.find_first_not_of("$*\\)}"), unit.size()));
+  if (unit.find_first_of("0123456789=+-/<>^\\") != std::string_view::npos) return std::nullopt;
+  std::size_t words = 0;
+  AnyWord(unit, [&](std::string_view, std::size_t) { return ++words > kMaxUnitWords; });
+  if (words > kMaxUnitWords || !IsAsserted(text, *number)) return std::nullopt;
+  return number;
+}
+
+bool Retracts(std::string_view between) {
+  std::string lower(between);
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return AnyWord(lower, [](std::string_view word, std::size_t) {
+    return std::ranges::find(kRetractions, word) != kRetractions.end();
+  });
+}
+
+}  // namespace buttress

@@ -1,0 +1,29 @@
+// What a response states outside of a box. All functions are linear in the text.
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string_view>
+
+namespace buttress {
+
+// Returns the text up to the end of the line or sentence. Leading line ends are skipped.
+std::string_view Sentence(std::string_view text);
+
+// Returns the first number at or after `from` that is in no word, including its sign, denominator
+// and percent sign; the next one may be looked for from `behind` on.
+std::optional<std::string_view> NumberAt(std::string_view text, std::size_t from,
+                                         std::size_t& behind);
+
+// Whether the response states `span` as its answer: not "it is not 5", "maybe 5", "5?", "I cannot
+// say 5", and not one of several guesses, "5 or 6". `span` lies in `text`.
+bool IsAsserted(std::string_view text, std::string_view span);
+
+// Returns the number of a text that states one and nothing else: "7", "$7", "7 apples", but not
+// "7 of 9", "7 = x" or "x + 7".
+std::optional<std::string_view> PlainNumber(std::string_view text);
+
+// Whether the text between two values takes the first one back: "wait", "no", "I was wrong".
+bool Retracts(std::string_view between);
+
+}  // namespace buttress
