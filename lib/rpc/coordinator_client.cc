@@ -35,9 +35,11 @@ constexpr std::int64_t kLongestBackoffMs = 1000;
 constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
+// A coordinator that ends cancels the calls that it has not answered; this process cancels a call
+// only after it was asked to stop, when nothing is tried again.
 bool IsTransient(const Status& status) {
   return status.code() == StatusCode::kUnavailable ||
-         status.code() == StatusCode::kDeadlineExceeded;
+         status.code() == StatusCode::kDeadlineExceeded || status.code() == StatusCode::kCancelled;
 }
 
 // Waits for an asynchronous call. Cancels a long poll when the process is asked to stop.

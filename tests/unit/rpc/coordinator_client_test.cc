@@ -1,8 +1,12 @@
 #include "lib/rpc/coordinator_client.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/server_builder.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+
+#include "buttress/v1/coordinator.grpc.pb.h"
 #include "lib/base/address.h"
 #include "lib/base/file.h"
 #include "tests/support/temp_dir.h"
@@ -34,6 +38,34 @@ TEST(CoordinatorClientTest, TakesTheAddressFromAdvertiseOrFromTheRunFolder) {
   EXPECT_EQ(CoordinatorClientOptionsFrom(local).address_file, "runs/x/coordinator.address");
   local.coordinator.advertise = "head:7000";
   EXPECT_EQ(CoordinatorClientOptionsFrom(local).address, "head:7000");
+}
+
+// Cancels its first calls, as a coordinator does that ends.
+class EndingCoordinator : public v1::Coordinator::Service {
+ public:
+  grpc::Status GetRunStatus(grpc::ServerContext*, const v1::GetRunStatusRequest*,
+                            v1::GetRunStatusResponse* response) override {
+    if (++calls <= 2) return grpc::Status::CANCELLED;
+    response->set_run_name("r");
+    return grpc::Status::OK;
+  }
+
+  std::atomic<int> calls = 0;
+};
+
+TEST(CoordinatorClientTest, ACallThatAnEndingCoordinatorCancelsIsRepeated) {
+  EndingCoordinator service;
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&service);
+  const auto server = builder.BuildAndStart();
+  ASSERT_NE(server, nullptr);
+  CoordinatorClient client({"127.0.0.1:" + std::to_string(port), "", 20000});
+  const auto status = client.GetRunStatus();
+  ASSERT_TRUE(status.ok()) << status.status().ToString();
+  EXPECT_EQ(status->run_name(), "r");
+  EXPECT_EQ(service.calls, 3);
 }
 
 TEST(ChannelTest, ABoundAddressIsReachableFromOutside) {
