@@ -39,7 +39,9 @@ run:
 local:
   out: out
   launch: {workers: 2, learner_ranks: 2}
-  learner: {stop_when: {uninformative_steps: 0}}  # the model of the test hardly learns
+  learner:
+    stop_when: {uninformative_steps: 0}  # the model of the test hardly learns
+    start_kl: {every: 5}
 """
 PROMETHEUS = """
 global: {scrape_interval: 1s, evaluation_interval: 1s}
