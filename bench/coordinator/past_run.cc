@@ -101,7 +101,8 @@ class PastRun {
     }
     accepted.versions = {{1, step - 1, ""}};
     accepted.collapse = ClassifyGroup(accepted.raw_rewards(), accepted.outcomes());
-    BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads_.Append(bytes, accepted.content_sha256));
+    BUTTRESS_ASSIGN_OR_RETURN(accepted.payload, payloads_.Append({id, accepted.lease_epoch}, bytes,
+                                                                 accepted.content_sha256));
     changes.accepted.push_back(std::move(accepted));
     return OkStatus();
   }
