@@ -32,6 +32,7 @@ from report import Report, parser, progress
 GROUPS = {1: 2000, 16: 8000, 64: 32000, 256: 32768, 1024: 32768}
 PAST_GROUPS = [1000, 10000, 100000]
 PLANS = 32  # that the groups of `live` make
+PLAN_MOST = 16384  # the bound of run.batch.prompts
 COMPLETIONS = 8
 TOKENS = 128
 
@@ -92,9 +93,9 @@ def clients(folder, *arguments):
 def ours(workers, live):
     groups = GROUPS[workers]
     plan = groups // PLANS
-    # A `live` run leases everything at the start, and up to a plan more to workers that are lost.
+    # Everything is leased at the start; in a `live` run up to a plan more to workers that are lost.
     batch = {"prompts": plan, "max_age": PLANS, "window": 2 * groups} if live else {
-        "prompts": groups, "max_age": 0}
+        "prompts": min(groups, PLAN_MOST), "max_age": 1, "window": 2 * groups}
     with tempfile.TemporaryDirectory() as folder:
         write_run(folder, groups + plan, steps=PLANS + 1 if live else 1,
                   lease_ms=20000 if live else 3600000, batch=batch)
