@@ -61,9 +61,8 @@ struct WorkerExchange {
   std::vector<LeaseRef> held;
   std::vector<LeaseRef> finished;
   std::vector<ReturnedLease> returned;
-  std::int64_t capacity =
-      // groups that it can take beyond those it holds; 0 while the coordinator or the worker drains
-      0;
+  // Groups that it can take beyond those it holds; 0 while the coordinator or the worker drains.
+  std::int64_t capacity = 0;
   PolicyVersion loaded_version;
 };
 

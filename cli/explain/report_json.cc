@@ -1,6 +1,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "cli/counts_json.h"
 #include "cli/explain/report.h"
 #include "lib/explain/advice.h"
 
@@ -18,16 +19,6 @@ ordered_json CausesJson(const CauseCounts& causes) {
   for (std::size_t i = 0; i < kCauses; ++i)
     json[std::string(InfoOf(static_cast<Cause>(i)).name)] = causes[i];
   return json;
-}
-
-ordered_json CountsJson(const CollapseCounts& counts) {
-  return {{"groups", counts.groups},
-          {"acr", counts.acr()},
-          {"all_correct", counts.all_correct},
-          {"all_wrong", counts.all_wrong},
-          {"other_constant", counts.other_constant},
-          {"mixed", counts.mixed},
-          {"unscorable", counts.unscorable}};
 }
 
 ordered_json Known(const std::optional<double>& value) {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "cli/counts_json.h"
 #include "cli/operations/ledger_commands.h"
 #include "cli/operations/run_audit.h"
 #include "lib/base/digest.h"
@@ -20,16 +21,6 @@ struct AuditFlags {
   std::string learner;
   bool json = false;
 };
-
-ordered_json CountsJson(const CollapseCounts& counts) {
-  return {{"groups", counts.groups},
-          {"acr", counts.acr()},
-          {"all_correct", counts.all_correct},
-          {"all_wrong", counts.all_wrong},
-          {"other_constant", counts.other_constant},
-          {"mixed", counts.mixed},
-          {"unscorable", counts.unscorable}};
-}
 
 std::string AuditJson(const RunAudit& audit) {
   ordered_json json;
