@@ -34,6 +34,7 @@ std::function<Status()> AddBackup(CLI::App& app);
 std::function<Status()> AddRestore(CLI::App& app);
 std::function<Status()> AddReplay(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
+std::function<Status()> AddTrack(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddCordon(CLI::App& app);
 std::function<Status()> AddDrain(CLI::App& app);

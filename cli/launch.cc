@@ -182,7 +182,15 @@ class Launcher {
       BUTTRESS_RETURN_IF_ERROR(
           supervisor_.Start("worker-" + id, CommandLine({SiblingProgram("rollout_worker")}, own)));
     }
+    BUTTRESS_RETURN_IF_ERROR(StartTracking());
     return supervisor_.Start("learner", LearnerCommandLine());
+  }
+
+  Status StartTracking() {
+    const TrackConfig& track = config_.local.track;
+    if (!track.tensorboard && track.mlflow.empty()) return OkStatus();
+    return supervisor_.Start("track",
+                             CommandLine({SiblingProgram("buttress"), "track", "--follow"}, {}));
   }
 
   // Appends the configuration file, the overrides of the user and `more` overrides to `argv`.
@@ -268,6 +276,7 @@ class Launcher {
     constexpr std::int64_t kExitMs = 5000;
     supervisor_.ExpectExits();
     if (!supervisor_.Stop("worker-", 0, {kExitMs})) supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("track", SIGTERM, Clean());
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 
@@ -298,6 +307,7 @@ class Launcher {
     if (!supervisor_.Stop("learner", SIGUSR1, learner))
       supervisor_.Stop("learner", SIGTERM, Clean());
     supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("track", SIGTERM, Clean());
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
 

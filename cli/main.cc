@@ -36,6 +36,7 @@ constexpr CommandEntry kCommands[] = {
      AddExplain},
     {"replay", "compute the advantages of a run again, under other settings of its estimator",
      AddReplay},
+    {"track", "show the curves of a run in TensorBoard and MLflow", AddTrack},
     {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger},
     {"backup", "copy a run, which may be going on, to a new folder", AddBackup},
     {"restore", "make a run folder from a backup", AddRestore},

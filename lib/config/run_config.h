@@ -530,6 +530,21 @@ struct LaunchConfig {
   }
 };
 
+struct TrackConfig {
+  bool tensorboard = false;
+  std::string mlflow;
+  std::string experiment = "buttress";
+
+  template <class V>
+  void Visit(V& v) {
+    v("tensorboard", tensorboard, "write event files to <out>/tensorboard");
+    v("mlflow", mlflow,
+      "http://host:port of an MLflow server; a token is read from MLFLOW_TRACKING_TOKEN; empty: "
+      "none");
+    v("experiment", experiment, "experiment of the MLflow server; made if there is none");
+  }
+};
+
 struct LocalSettings {
   std::string out = "runs/run";
   SecurityConfig security;
@@ -537,6 +552,7 @@ struct LocalSettings {
   WorkerConfig worker;
   LearnerConfig learner;
   LaunchConfig launch;
+  TrackConfig track;
 
   template <class V>
   void Visit(V& v) {
@@ -546,6 +562,7 @@ struct LocalSettings {
     v("worker", worker, "rollout worker processes");
     v("learner", learner, "learner ranks");
     v("launch", launch, "buttress launch");
+    v("track", track, "where buttress launch and buttress track show the curves of the run");
   }
 };
 

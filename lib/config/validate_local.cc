@@ -102,6 +102,16 @@ void CheckStopWhen(const StopWhenConfig& stop, Rules& rules) {
   rules.AtLeast("learner.stop_when.unchanged_steps", stop.unchanged_steps, 0);
 }
 
+void CheckTrack(const TrackConfig& track, Rules& rules) {
+  const std::string& server = track.mlflow;
+  const bool http = server.starts_with("http://") || server.starts_with("https://");
+  rules.Require(server.empty() || (http && !server.ends_with("/")), "track.mlflow", server,
+                "expected http://host:port or https://host:port, without / at the end");
+  const std::string& name = track.experiment;
+  rules.Require(!name.empty() && name.find('\'') == std::string::npos, "track.experiment", name,
+                "expected a name without a quote");
+}
+
 void CheckVllm(const VllmConfig& vllm, Rules& rules) {
   rules.Require(!vllm.servers.empty(), "worker.vllm.servers", std::string("[]"),
                 "name a server or more: [http://host:8000]");
@@ -132,6 +142,7 @@ Rules CheckLocal(const RunConfig& config) {
   CheckSecurity(config.local, rules);
   CheckAlarms(config.local.learner.alarms, rules);
   CheckStopWhen(config.local.learner.stop_when, rules);
+  CheckTrack(config.local.track, rules);
   if (config.local.worker.engine != EngineKind::kVllm) return rules;
   CheckVllm(config.local.worker.vllm, rules);
   Rules run("run.");

@@ -40,6 +40,7 @@ MESSAGE_USERS = (
     "rollout_worker/",
     "learner/",
     "cli/status",
+    "cli/track/event_file",
     "cli/waiting",
 )
 

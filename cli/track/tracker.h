@@ -1,0 +1,41 @@
+// Where the curves of a run are shown beside `buttress` itself.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/measure/measurements.h"
+
+namespace buttress {
+
+// A number of a step under the name that trackers show it by.
+struct Scalar {
+  std::string name;  // "reward_mean", "importance/ess", "sources/gsm8k/acr"
+  double value = 0;  // finite
+};
+
+// The measurements of a step that were taken, in the order of steps.jsonl, and then those of each
+// data source.
+std::vector<Scalar> ScalarsOf(const StepMeasurements& step);
+
+enum class RunEnd : std::uint8_t { kFinished, kInterrupted };
+
+// Not thread-safe.
+class Tracker {
+ public:
+  virtual ~Tracker() = default;
+
+  // Takes the next steps. A step that is not above the one before it is trained again, after a
+  // return to a checkpoint. After an error the same steps may be given once more.
+  virtual Status Add(std::span<const StepMeasurements> steps) = 0;
+
+  virtual Status End(RunEnd end) = 0;
+
+  // Where the curves are.
+  virtual std::string Place() const = 0;
+};
+
+}  // namespace buttress

@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# A run's curves read back by TensorBoard and from an MLflow server, beside its steps.jsonl.
+#
+#   tests/run.sh --with trackers
+#
+# The run trains 400 steps of the quickstart's task; the MLflow server is killed and started again
+# in its middle. Logs and the run are in runs/with-trackers/.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+env=${BUTTRESS_ORACLES:-${XDG_CACHE_HOME:-$HOME/.cache}/buttress/oracles}/trackers
+if ! cmp -s "$here/packages.txt" "$env/.complete"; then
+  rm -rf "$env"
+  python3 -m venv "$env"
+  "$env/bin/pip" install -q --disable-pip-version-check -r "$here/packages.txt" >&2 || {
+    echo "trackers: pip could not install packages.txt; check the network or pip's index" >&2
+    exit 3
+  }
+  cp "$here/packages.txt" "$env/.complete"
+fi
+"$root/deploy/build.sh" release buttress coordinator rollout_worker learner
+cd "$root"
+deploy/quickstart-data.sh
+PYTHONDONTWRITEBYTECODE=1 exec "$env/bin/python" "$here/compare.py" --mlflow "$env/bin/mlflow"
