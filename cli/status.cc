@@ -66,10 +66,15 @@ std::map<std::string, v1::CollapseCounts> BySource(const v1::GetRunStatusRespons
   return {run.collapse_by_source().begin(), run.collapse_by_source().end()};
 }
 
+const char* StateText(const v1::GetRunStatusResponse& run) {
+  return run.paused().empty() ? RunStateText(run.run_state()) : "paused";
+}
+
 void PrintText(const v1::GetRunStatusResponse& run) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
-             RunStateText(run.run_state()), run.step(), run.total_steps(), run.checkpoint_step(),
+             StateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
+  if (!run.paused().empty()) fmt::print("{}\n", run.paused());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
   fmt::print("groups: {}; dropped: {}\n", CountsText(run.groups()), CountsText(run.dropped()));
   fmt::print("{}\n", CollapseText(run.collapse()));
@@ -121,7 +126,8 @@ void PrintJson(const v1::GetRunStatusResponse& run) {
   for (const v1::WorkerStatus& worker : run.workers()) workers.push_back(JsonOf(worker));
   const nlohmann::ordered_json row = {
       {"run", run.run_name()},
-      {"state", RunStateText(run.run_state())},
+      {"state", StateText(run)},
+      {"paused", run.paused()},
       {"end_reason", run.end_reason()},
       {"step", run.step()},
       {"steps", run.total_steps()},

@@ -58,6 +58,7 @@ std::string WaitingFor(const RunView& view, std::int64_t prompts) {
   const v1::GetRunStatusResponse& run = view.run;
   const std::uint64_t next = run.step() + 1;
   if (!view.answered) return "the coordinator, which does not answer";
+  if (!run.paused().empty()) return run.paused();
   if (run.learner_epoch() == 0) return "the learner to load the model and register";
   if (run.step() == run.total_steps()) return "the learner to write the last checkpoint and model";
   if (CountOf(run, "batched") > 0) return fmt::format("the learner, which trains step {}", next);

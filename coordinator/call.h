@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string_view>
@@ -50,23 +51,29 @@ class Call : public Reactor, public LoopRequest {
   std::atomic<bool> cancelled_ = false;
 };
 
+// What a call does to the run.
+enum class Effect : std::uint8_t { kChanges, kReads };
+
 // A call with one request and one response, which lives as long as its handler's captures.
 class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
  public:
   using Handler = std::function<std::optional<Status>(Turn& turn, bool last)>;
 
   UnaryCall(CoordinatorLoop& loop, CoordinatorMetrics& metrics, std::string_view method,
-            std::int64_t hold_ms, Handler handler, Awaited awaited)
+            std::int64_t hold_ms, Handler handler, Awaited awaited, Effect effect)
       : Call(loop, metrics, method),
         hold_ms_(hold_ms),
         handler_(std::move(handler)),
-        awaited_(awaited) {
+        awaited_(awaited),
+        effect_(effect) {
     Post();
   }
 
   std::optional<Status> Apply(Turn& turn, bool last) override { return handler_(turn, last); }
 
   Awaited awaits() const override { return awaited_; }
+
+  bool only_reads() const override { return effect_ == Effect::kReads; }
 
   std::int64_t hold_ms() const override { return hold_ms_; }
 
@@ -76,6 +83,7 @@ class UnaryCall final : public Call<grpc::ServerUnaryReactor> {
   const std::int64_t hold_ms_;
   const Handler handler_;
   const Awaited awaited_;
+  const Effect effect_;
 };
 
 }  // namespace buttress

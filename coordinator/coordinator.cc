@@ -13,6 +13,7 @@
 #include "lib/base/address.h"
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/free_space.h"
 #include "lib/base/log.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
@@ -114,7 +115,9 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
       TermsFrom(config.run, config_sha256, std::move(sampling)), std::move(scheduler),
       std::move(source), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
-      config.local.coordinator.keep_payloads});
+      config.local.coordinator.keep_payloads,
+      DiskPause(
+          config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_)});
   return OkStatus();
 }
 

@@ -9,6 +9,7 @@
 #include "lib/base/failpoint.h"
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/rpc/paused.h"
 
 namespace buttress {
 namespace {
@@ -81,45 +82,97 @@ void CoordinatorLoop::Run() {
   }
 }
 
-void CoordinatorLoop::RunTurn(LoopRequest* first) {
-  LedgerChanges changes;
-  Turn turn{parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics,
-            changes,      leased_prompts_,  NowMs(),        draining_};
-  std::vector<Answer> answers;
-  if (failed_.ok()) {
-    ApplyPosted(first, turn, answers);
-    parts_.scheduler.Expire(applied_ms_, changes);
-    AdmitPrompts(turn);
-    // A plan may drop groups; that makes room for prompts, for which a parked worker may wait.
-    do {
-      ApplyParked(turn, answers);
-    } while (AdmitPrompts(turn));
-    if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; !status.ok())
-      Fail(std::move(status));
-  } else {
-    if (first != nullptr) answers.push_back({first, OkStatus()});
-    while (const auto next = submissions_.Pop(milliseconds(0)))
-      answers.push_back({*next, OkStatus()});
-  }
+Turn CoordinatorLoop::BeginTurn(LedgerChanges& changes, std::int64_t now_ms) {
+  return {parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics,
+          changes,      leased_prompts_,  now_ms,         draining_};
+}
 
-  if (failed_.ok()) {
-    if (!changes.empty()) Failpoint("after_commit");
-    if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
-    if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+void CoordinatorLoop::RunTurn(LoopRequest* first) {
+  if (!failed_.ok() || !HasRoom()) return Refuse(first);
+  LedgerChanges changes;
+  Turn turn = BeginTurn(changes, NowMs());
+  std::vector<Answer> answers;
+  ApplyPosted(first, turn, answers);
+  parts_.scheduler.Expire(applied_ms_, changes);
+  AdmitPrompts(turn);
+  // A plan may drop groups; that makes room for prompts, for which a parked worker may wait.
+  do {
+    ApplyParked(turn, answers);
+  } while (AdmitPrompts(turn));
+  if (Status status = turn.failed.ok() ? Persist(turn) : turn.failed; status.ok()) {
+    NoteWritten(changes);
     // While requests wait the next turn begins at once, and publishing every turn would slow it.
     const bool idle = queue_.size() == 0 && submissions_.size() == 0;
     if (idle || turn.now_ms >= published_ms_ + kPublishMs) Publish(turn.now_ms);
+    if (!turn.full.ok()) parts_.pause.Begin(turn.full, last_wake_ms_);
   } else {
-    // The state in memory is ahead of the ledger, so no caller may learn anything of it.
-    for (Parked& parked : parked_) {
-      for (const auto& [deadline_ms, request] : parked) answers.push_back({request, OkStatus()});
-      parked.clear();
+    if (turn.failed.ok() && status.code() == StatusCode::kResourceExhausted) {
+      unwritten_ = std::move(changes);
+      parts_.pause.Begin(status, last_wake_ms_);
+    } else {
+      Fail(std::move(status));
     }
-    for (Answer& answer : answers)
-      answer.status = Unavailable("the coordinator restarts: " + failed_.message());
+    // The state in memory is ahead of the ledger, so no caller may learn anything of it.
+    for (Answer& answer : answers) answer.status = Refusal();
   }
   for (const Answer& answer : answers) answer.request->Answer(answer.status);
   ForgetEndedLeases();
+}
+
+void CoordinatorLoop::NoteWritten(const LedgerChanges& changes) {
+  if (!changes.empty()) Failpoint("after_commit");
+  if (!changes.plans.empty()) parts_.last_plan = changes.plans.back().collapse.step;
+  if (!changes.checkpoints.empty() && !parts_.keep_payloads) DeleteSettledPayloads();
+}
+
+Status CoordinatorLoop::Refusal() const {
+  return failed_.ok() ? PausedStatus(parts_.pause.why())
+                      : Unavailable("the coordinator restarts: " + failed_.message());
+}
+
+bool CoordinatorLoop::HasRoom() {
+  DiskPause& pause = parts_.pause;
+  const std::int64_t now_ms = parts_.clock.MonotonicMs();
+  if (!pause.paused()) return !pause.Check(now_ms);
+  if (!pause.MayTry(now_ms)) return false;
+  Status status = parts_.payloads.CheckRoom();
+  if (status.ok()) status = parts_.ledger.Write(unwritten_);
+  if (status.code() == StatusCode::kResourceExhausted) pause.Begin(status, now_ms);
+  if (!status.ok() && status.code() != StatusCode::kResourceExhausted) Fail(status);
+  if (!status.ok()) return false;
+  NoteWritten(std::exchange(unwritten_, {}));
+  pause.End(now_ms);
+  stalled_ms_ += now_ms - last_wake_ms_;
+  last_wake_ms_ = now_ms;
+  return true;
+}
+
+void CoordinatorLoop::Refuse(LoopRequest* first) {
+  const Status why = Refusal();
+  LedgerChanges none;
+  Turn turn = BeginTurn(none, last_wake_ms_ - stalled_ms_);
+  turn.paused = parts_.pause.why();
+  std::vector<Answer> answers;
+  const auto refuse = [&](LoopRequest* request) {
+    if (request == nullptr) return;
+    const bool may_read = failed_.ok() && request->only_reads();
+    answers.push_back({request, may_read ? request->Apply(turn, true).value_or(why) : why});
+  };
+  refuse(first);
+  std::size_t taken = 1;
+  for (; taken < kTurnCalls; ++taken) {
+    const auto next = queue_.Pop(milliseconds(0));
+    if (!next) break;
+    refuse(*next);
+  }
+  NoteApplied(taken, turn.now_ms);
+  woken_ = false;
+  while (const auto next = submissions_.Pop(milliseconds(0))) refuse(*next);
+  for (Parked& parked : parked_) {
+    for (const auto& [deadline_ms, request] : parked) refuse(request);
+    parked.clear();
+  }
+  for (const Answer& answer : answers) answer.request->Answer(answer.status);
 }
 
 void CoordinatorLoop::ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers) {
@@ -273,6 +326,10 @@ void CoordinatorLoop::Publish(std::int64_t now_ms) {
 
 std::int64_t CoordinatorLoop::WaitMs() const {
   if (submissions_.size() > 0) return 0;
+  if (parts_.pause.paused()) {
+    const std::int64_t next_ms = parked_calls() > 0 ? 0 : parts_.pause.next_try_ms();
+    return std::clamp<std::int64_t>(next_ms - parts_.clock.MonotonicMs(), 0, kLongestWaitMs);
+  }
   std::int64_t next_ms = last_wake_ms_ - stalled_ms_ + kLongestWaitMs;
   if (const auto expiry = parts_.scheduler.NextExpiryMs()) next_ms = std::min(next_ms, *expiry);
   for (const Parked& parked : parked_) {

@@ -14,6 +14,10 @@
 // answer yet (long polls) are parked; a parked call is applied again in a turn that brings what it
 // awaits, and answered at its deadline at the latest. A turn touches no other parked call.
 //
+// While the disk is full the run is paused (disk_pause.h): calls that change it are refused, to be
+// tried again, time stands still for leases, and what a turn could not write is kept and written
+// first. The scheduler is ahead of the ledger then; only an operator's look at the run tells of it.
+//
 // A lease expires once every request that was posted before its deadline has been applied, because
 // one of them may renew it.
 #pragma once
@@ -28,6 +32,7 @@
 #include <vector>
 
 #include "coordinator/coordinator_metrics.h"
+#include "coordinator/disk_pause.h"
 #include "coordinator/prompt_source.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/bounded_queue.h"
@@ -58,6 +63,8 @@ struct Turn {
   std::int64_t now_ms = 0;
   bool draining = false;           // no new leases are granted and long polls are answered
   bool payloads_appended = false;  // set by a request that appends a payload
+  std::string paused = {};         // why the run is paused, while only reads are applied
+  Status full = {};                // set by a request that finds the disk full
   Status failed = {};              // set by a request after which the process must end
 };
 
@@ -86,6 +93,9 @@ class LoopRequest {
   // Returns what a request waits for that is parked.
   virtual Awaited awaits() const { return Awaited::kChanges; }
 
+  // Returns true for a call that changes nothing and is never parked; a pause does not refuse it.
+  virtual bool only_reads() const { return false; }
+
   // How long the request may be parked, in milliseconds.
   virtual std::int64_t hold_ms() const { return 0; }
 
@@ -108,6 +118,7 @@ class CoordinatorLoop {
     const Clock& clock;
     CollapseCounts last_plan;  // collapse of the newest plan in the ledger
     bool keep_payloads = false;
+    DiskPause pause;
   };
 
   // Starts the thread.
@@ -145,6 +156,16 @@ class CoordinatorLoop {
   void PublishEnd();
   void Run();
   void RunTurn(LoopRequest* first);
+  Turn BeginTurn(LedgerChanges& changes, std::int64_t now_ms);
+  // Begins or ends a pause, as the disk asks for. Returns false while it lasts, or if it ended with
+  // a failure.
+  bool HasRoom();
+  // Refuses what waits, but answers calls that only read.
+  void Refuse(LoopRequest* first);
+  // Returns why calls are refused: because of a failure, or of a pause.
+  Status Refusal() const;
+  // What follows from changes that are durable.
+  void NoteWritten(const LedgerChanges& changes);
   void ApplyPosted(LoopRequest* first, Turn& turn, std::vector<Answer>& answers);
   void ApplyOne(LoopRequest* request, Turn& turn, std::vector<Answer>& answers);
   // Notes that `count` requests were taken out of the queue.
@@ -181,7 +202,8 @@ class CoordinatorLoop {
   std::int64_t marked_ms_ = 0;  // a moment, and how many of the requests posted before it are left
   std::size_t marked_left_ = 0;
   std::int64_t applied_ms_ = 0;  // all requests that were posted before this have been applied
-  std::int64_t stalled_ms_ = 0;  // time in which this process did not run; leases do not age in it
+  std::int64_t stalled_ms_ = 0;  // time without turns; leases do not age in it
+  LedgerChanges unwritten_;      // of the turn that found the disk full
   Status failed_;                // other threads read it after the loop's thread has ended
   std::atomic<bool> draining_ = false;
   std::atomic<bool> finished_ = false;

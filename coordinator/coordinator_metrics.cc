@@ -1,8 +1,7 @@
 #include "coordinator/coordinator_metrics.h"
 
-#include <sys/statvfs.h>
-
 #include "lib/base/failpoint.h"
+#include "lib/base/free_space.h"
 
 namespace buttress {
 namespace {
@@ -12,11 +11,10 @@ class FreeSpaceCollector : public prometheus::Collectable {
   explicit FreeSpaceCollector(std::string folder) : folder_(std::move(folder)) {}
 
   std::vector<prometheus::MetricFamily> Collect() const override {
-    struct statvfs info {};
-
-    if (::statvfs(folder_.c_str(), &info) != 0) return {};
+    const auto free = FreeBytes(folder_);
+    if (!free) return {};
     prometheus::ClientMetric metric;
-    metric.gauge.value = static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize);
+    metric.gauge.value = static_cast<double>(*free);
     return {{"buttress_coordinator_store_free_bytes",
              "Free space where the ledger lies.",
              prometheus::MetricType::Gauge,
@@ -78,6 +76,8 @@ CoordinatorMetrics::CoordinatorMetrics(Metrics& m, const RunConfig& config,
                                "From the start of the process to serving.")),
       parked_calls(
           m.Gauge("buttress_coordinator_parked_calls", "Long polls that wait for an answer.")),
+      paused(m.Gauge("buttress_coordinator_paused",
+                     "1 while the run waits for room on the disk of the ledger.")),
       stalls(m.Counter(
           "buttress_coordinator_stalls_total",
           "Times that this process did not run for seconds, so that leases were prolonged.")) {

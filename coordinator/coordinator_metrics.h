@@ -69,6 +69,7 @@ struct CoordinatorMetrics {
   prometheus::Counter& store_errors;
   prometheus::Gauge& recovery_seconds;
   prometheus::Gauge& parked_calls;
+  prometheus::Gauge& paused;
   prometheus::Counter& stalls;
 };
 

@@ -65,7 +65,7 @@ Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
                                                            const v1::GetRunStatusRequest*,
                                                            v1::GetRunStatusResponse* response) {
-  return Handle("GetRunStatus", [response](Turn& turn) {
+  const auto handler = [response](Turn& turn) {
     const SchedulerStatus status = turn.scheduler.GetStatus();
     response->set_run_name(turn.terms.run_name);
     response->set_run_state(RunStateOf(turn));
@@ -85,8 +85,10 @@ grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerC
     }
     response->set_learner_epoch(status.learner_epoch);
     response->set_coordinator_epoch(status.coordinator_epoch);
+    response->set_paused(turn.paused);
     return OkStatus();
-  });
+  };
+  return Handle("GetRunStatus", handler, Effect::kReads);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::OrderWorker(grpc::CallbackServerContext*,

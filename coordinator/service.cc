@@ -3,15 +3,18 @@
 namespace buttress {
 
 grpc::ServerUnaryReactor* CoordinatorService::Handle(std::string_view method,
-                                                     std::function<Status(Turn& turn)> handler) {
-  return Poll(
-      method, 0, [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); },
-      Awaited::kChanges);
+                                                     std::function<Status(Turn& turn)> handler,
+                                                     Effect effect) {
+  return new UnaryCall(
+      loop_, metrics_, method, 0,
+      [handler = std::move(handler)](Turn& turn, bool) { return handler(turn); }, Awaited::kChanges,
+      effect);
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::Poll(std::string_view method, std::int64_t wait_ms,
                                                    UnaryCall::Handler handler, Awaited awaited) {
-  return new UnaryCall(loop_, metrics_, method, wait_ms, std::move(handler), awaited);
+  return new UnaryCall(loop_, metrics_, method, wait_ms, std::move(handler), awaited,
+                       Effect::kChanges);
 }
 
 v1::RunState RunStateOf(const Turn& turn) {

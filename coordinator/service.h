@@ -67,7 +67,8 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
  private:
   // Answers a call with the status of `handler`, once what it changed is durable.
   grpc::ServerUnaryReactor* Handle(std::string_view method,
-                                   std::function<Status(Turn& turn)> handler);
+                                   std::function<Status(Turn& turn)> handler,
+                                   Effect effect = Effect::kChanges);
 
   // Answers a long poll. `handler` returns nullopt while it has nothing to say, unless `last`; it
   // runs again in a turn that brings what is `awaited`, for at most `wait_ms`.

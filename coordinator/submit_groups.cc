@@ -142,7 +142,7 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
         turn.payloads.Append(submission_.lease, group_.bytes(), submission_.content_sha256);
     if (!payload.ok()) {
       const bool full = payload.status().code() == StatusCode::kResourceExhausted;
-      if (!full) turn.failed = payload.status();
+      (full ? turn.full : turn.failed) = payload.status();
       metrics_.Submitted("backpressure");
       return Unavailable("the payload cannot be stored: " + payload.status().message());
     }

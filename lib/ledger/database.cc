@@ -2,19 +2,31 @@
 
 #include <sqlite3.h>
 
+#include <cerrno>
+
 namespace buttress {
 namespace {
 
 // A reader may lock the file briefly, during a checkpoint of the write-ahead log.
 constexpr int kBusyTimeoutMs = 5000;
 
+// SQLite calls only ENOSPC of a write a full disk; a quota or a limit of the file's size is one as
+// well. It does not keep the error of the system for a commit; `errno`, which is 0 before the call,
+// has it. A sync that fails is none of them: what it lost is unknown.
+bool IsFull(sqlite3* database, int code) {
+  if ((code & 0xFF) == SQLITE_FULL) return true;
+  if ((code & 0xFF) != SQLITE_IOERR || database == nullptr) return false;
+  const int extended = sqlite3_extended_errcode(database);
+  return (extended == SQLITE_IOERR_WRITE || extended == SQLITE_IOERR_SHMSIZE) &&
+         (errno == ENOSPC || errno == EDQUOT || errno == EFBIG);
+}
+
 Status SqliteError(sqlite3* database, int code) {
   const std::string message =
       std::string("SQLite: ") +
       (database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code));
+  if (IsFull(database, code)) return ResourceExhausted(message + "; free some disk space");
   switch (code & 0xFF) {
-    case SQLITE_FULL:
-      return ResourceExhausted(message + "; free some disk space and start again");
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return DataLoss(message + "; restore the file from a copy");
@@ -34,6 +46,7 @@ Statement::~Statement() { sqlite3_finalize(statement_); }
 
 Result<bool> Statement::Next() {
   if (bind_result_ != SQLITE_OK) return SqliteError(database_, bind_result_);
+  errno = 0;
   const int code = sqlite3_step(statement_);
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
@@ -113,6 +126,7 @@ Result<std::unique_ptr<Database>> Database::Open(const std::string& path, Databa
 Database::~Database() { sqlite3_close(database_); }
 
 Status Database::Execute(const std::string& sql) {
+  errno = 0;
   const int code = sqlite3_exec(database_, sql.c_str(), nullptr, nullptr, nullptr);
   return code == SQLITE_OK ? OkStatus() : SqliteError(database_, code);
 }

@@ -29,9 +29,9 @@ class Ledger {
   Result<LedgerSnapshot> Load();
 
   // Writes `changes` in one transaction; they are durable when it returns OK. An error leaves the
-  // file as it was (kResourceExhausted if the disk is full); a caller that has applied the changes
-  // in memory must then end and restart from the file. REQUIRES: the payloads that `changes` names
-  // are durable (PayloadStore::Sync).
+  // file as it was. After kResourceExhausted, which is a full disk, the same changes may be written
+  // again; after any other error, a caller that has applied them in memory must end and restart
+  // from the file. REQUIRES: the payloads that `changes` names are durable (PayloadStore::Sync).
   Status Write(const LedgerChanges& changes);
 
   // Returns the end of the last payload that is referenced, for PayloadStore::Open.

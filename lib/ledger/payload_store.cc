@@ -15,6 +15,11 @@
 #include "lib/ledger/segment_file.h"
 
 namespace buttress {
+namespace {
+
+constexpr std::size_t kCheckedBytes = 1 << 20;
+
+}  // namespace
 
 PayloadStore::PayloadStore(std::string folder, std::uint64_t segment_bytes)
     : folder_(std::move(folder)), segment_bytes_(segment_bytes), reader_(folder_) {}
@@ -88,14 +93,23 @@ Result<PayloadRef> PayloadStore::Append(const LeaseRef& lease, std::string_view 
   }
   const auto size = static_cast<std::uint32_t>(bytes.size());
   const PayloadHeader header = MakeHeader(lease, size, sha256);
-  const Status status = current_->Write(header, bytes, end_);
-  if (!status.ok()) {
-    BUTTRESS_RETURN_IF_ERROR(KeepError(current_->Truncate(end_)));
-    return status.code() == StatusCode::kResourceExhausted ? status : KeepError(status);
-  }
+  BUTTRESS_RETURN_IF_ERROR(WriteAtEnd(header, bytes));
   const PayloadRef ref = {segment_, end_, size, CheckIn(header)};
   end_ += kPayloadHeaderBytes + bytes.size();
   return ref;
+}
+
+Status PayloadStore::WriteAtEnd(const PayloadHeader& header, std::string_view bytes) {
+  const Status status = current_->Write(header, bytes, end_);
+  if (status.ok()) return status;
+  BUTTRESS_RETURN_IF_ERROR(KeepError(current_->Truncate(end_)));
+  return status.code() == StatusCode::kResourceExhausted ? status : KeepError(status);
+}
+
+Status PayloadStore::CheckRoom() {
+  BUTTRESS_RETURN_IF_ERROR(broken_);
+  BUTTRESS_RETURN_IF_ERROR(WriteAtEnd({}, std::string(kCheckedBytes, '\0')));
+  return KeepError(current_->Truncate(end_));
 }
 
 Status PayloadStore::Sync() {

@@ -21,6 +21,7 @@
 #include "lib/experience/lease.h"
 #include "lib/ledger/payload_reader.h"
 #include "lib/ledger/rows.h"
+#include "lib/ledger/segment_file.h"
 
 namespace buttress {
 
@@ -44,6 +45,10 @@ class PayloadStore {
   // stays usable. After any other error the store is broken.
   Result<PayloadRef> Append(const LeaseRef& lease, std::string_view bytes, std::string_view sha256);
 
+  // Returns OK if the disk takes a mebibyte more, which is written and removed again. Other errors
+  // are those of Append.
+  Status CheckRoom();
+
   // Makes everything that was appended durable. After a failure the store is broken: which bytes
   // the disk has is unknown, and a further sync would not tell, so that every Append and Sync
   // returns this error. kUnavailable: the process must end, and open the store again.
@@ -64,6 +69,8 @@ class PayloadStore {
  private:
   PayloadStore(std::string folder, std::uint64_t segment_bytes);
   Status StartSegment(std::uint64_t segment);
+  // Writes a record behind the last one; an error leaves the file as it was.
+  Status WriteAtEnd(const PayloadHeader& header, std::string_view bytes);
   // Returns `status`; an error breaks the store.
   Status KeepError(const Status& status);
 

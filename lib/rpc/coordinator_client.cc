@@ -19,6 +19,7 @@
 #include "lib/base/sync.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/rpc/paused.h"
 #include "lib/rpc/submit_client.h"
 
 namespace buttress {
@@ -80,7 +81,7 @@ class CoordinatorClient::Connection {
   explicit Connection(CoordinatorClientOptions options) : options_(std::move(options)) {}
 
   Status Call(std::string_view name, const Attempt& attempt) {
-    const std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
+    std::int64_t give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
     Backoff backoff({.max_ms = kLongestBackoffMs}, static_cast<std::uint64_t>(give_up_at));
     while (true) {
       const Status status = TryOnce(attempt);
@@ -88,6 +89,8 @@ class CoordinatorClient::Connection {
       const Status named = status.Annotate(name);
       if (!IsTransient(status) || ShutdownRequested() || CheckpointRequested()) return named;
       const std::int64_t wait_ms = backoff.NextMs();
+      // A coordinator that is paused goes on by itself, however long that takes.
+      if (IsPaused(status)) give_up_at = RealClock().MonotonicMs() + options_.give_up_after_ms;
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
       }

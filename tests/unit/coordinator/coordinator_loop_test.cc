@@ -1,14 +1,19 @@
 #include "coordinator/coordinator_loop.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <future>
 #include <memory>
 
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
+#include "lib/ledger/reader.h"
+#include "lib/rpc/paused.h"
 #include "tests/support/byte_tokenizer.h"
 #include "tests/support/temp_dir.h"
 
@@ -48,6 +53,10 @@ class ScriptedRequest : public LoopRequest {
 
   void make_submission() { submission_ = true; }
 
+  bool only_reads() const override { return reads_; }
+
+  void make_reading() { reads_ = true; }
+
   Awaited awaits() const override { return awaited_; }
 
   std::int64_t hold_ms() const override { return hold_ms_; }
@@ -71,6 +80,7 @@ class ScriptedRequest : public LoopRequest {
   const Awaited awaited_;
   const std::int64_t hold_ms_;
   bool submission_ = false;
+  bool reads_ = false;
   mutable std::atomic<int> looks_ = 0;
   const std::shared_ptr<std::promise<Status>> answer_ = std::make_shared<std::promise<Status>>();
 };
@@ -103,7 +113,8 @@ class CoordinatorLoopTest : public testing::Test {
                                                                      *metrics_,
                                                                      clock_,
                                                                      {},
-                                                                     true});
+                                                                     true,
+                                                                     Disk()});
   }
 
   void TearDown() override {
@@ -115,6 +126,32 @@ class CoordinatorLoopTest : public testing::Test {
     ScriptedRequest request(std::move(script));
     EXPECT_TRUE(loop_->Post(&request));
     return request.Wait();
+  }
+
+  DiskPause Disk() {
+    return {folder_.path(), [this] { return std::optional(free_bytes_.load()); }, *metrics_};
+  }
+
+  // A look at the run, as GetRunStatus is one; returns why the run is paused.
+  std::string Look() {
+    std::string paused = "no answer";
+    ScriptedRequest look([&](Turn& turn, bool) {
+      paused = turn.paused;
+      return OkStatus();
+    });
+    look.make_reading();
+    EXPECT_TRUE(loop_->Post(&look));
+    EXPECT_TRUE(look.Wait().ok());
+    return paused;
+  }
+
+  // Takes one lease for worker `a`, which writes a row of its group.
+  Status TakeLease(std::vector<LeaseRef>& held) {
+    return Call([&held](Turn& turn, bool) {
+      const ExchangeReply reply = *Exchange(turn, held, 1);
+      for (const GrantedLease& lease : reply.leases) held.push_back(lease.ref);
+      return OkStatus();
+    });
   }
 
   // An Exchange of worker `a` that names `held`.
@@ -129,6 +166,7 @@ class CoordinatorLoopTest : public testing::Test {
   }
 
   TempDir folder_;
+  std::atomic<std::uint64_t> free_bytes_ = kGoOnAtBytes;
   ByteTokenizer tokenizer_;
   SteppedClock clock_;
   Metrics registry_{"coordinator"};
@@ -260,6 +298,125 @@ TEST_F(CoordinatorLoopTest, ATurnLooksOnlyAtParkedCallsThatItBringsSomething) {
 
   loop_->Drain();
   for (ScriptedRequest* request : {&news, &groups, &changes}) EXPECT_TRUE(request->Wait().ok());
+}
+
+TEST_F(CoordinatorLoopTest, TooLittleRoomPausesTheRunUntilThereIsMore) {
+  std::vector<LeaseRef> held;
+  ASSERT_TRUE(TakeLease(held).ok());
+  ASSERT_TRUE(TakeLease(held).ok());
+  ASSERT_EQ(held.size(), 1U) << "the first call draws the prompts";
+  ScriptedRequest parked([](Turn&, bool) { return std::nullopt; }, Awaited::kNews, 100 * kLeaseMs);
+  ASSERT_TRUE(loop_->Post(&parked));
+  EXPECT_EQ(Look(), "");
+
+  free_bytes_ = kPauseBelowBytes - 1;
+  bool applied = false;
+  const auto change = [&applied](Turn&, bool) {
+    applied = true;
+    return OkStatus();
+  };
+  const Status refused = Call(change);
+  EXPECT_TRUE(IsPaused(refused)) << refused.ToString();
+  EXPECT_FALSE(applied);
+  EXPECT_TRUE(IsPaused(parked.Wait()));
+  EXPECT_THAT(Look(), testing::HasSubstr("disk full: " + folder_.path() + " has 16.0 MiB free"));
+  EXPECT_EQ(metrics_->paused.Value(), 1);
+
+  // A little room is not enough to go on, and an hour of it costs no lease.
+  free_bytes_ = kPauseBelowBytes;
+  clock_.Pass(3600000);
+  EXPECT_TRUE(IsPaused(Call(change)));
+  free_bytes_ = kGoOnAtBytes;
+  clock_.Pass(2000);
+  EXPECT_TRUE(Call(change).ok());
+  EXPECT_EQ(Look(), "");
+  EXPECT_EQ(metrics_->paused.Value(), 0);
+  std::size_t revoked = 1;
+  ASSERT_TRUE(Call([&](Turn& turn, bool) {
+                revoked = Exchange(turn, held, 0)->revoked.size();
+                return OkStatus();
+              }).ok());
+  EXPECT_EQ(revoked, 0U);
+}
+
+// A limit of the size of files stands in for a full disk: both make a write stop half way.
+class FullDisk {
+ public:
+  explicit FullDisk(rlim_t bytes) {
+    getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit tight = {.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    handler_ = std::signal(SIGXFSZ, SIG_IGN);
+    setrlimit(RLIMIT_FSIZE, &tight);
+  }
+
+  ~FullDisk() {
+    setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, handler_);
+  }
+
+  FullDisk(const FullDisk&) = delete;
+  FullDisk& operator=(const FullDisk&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*handler_)(int) = nullptr;
+};
+
+TEST_F(CoordinatorLoopTest, ATurnThatDoesNotFitOnTheDiskIsWrittenLaterAndNotAcknowledgedBefore) {
+  std::vector<LeaseRef> held;
+  ASSERT_TRUE(TakeLease(held).ok());
+  const auto leased_in_ledger = [this] {
+    std::int64_t leased = 0;
+    const auto reader = LedgerReader::Open(JoinPath(folder_.path(), "ledger.db"));
+    EXPECT_TRUE((*reader)
+                    ->ForEachGroup([&](const GroupRecord& record) {
+                      leased += record.group.state == GroupState::kLeased ? 1 : 0;
+                    })
+                    .ok());
+    return leased;
+  };
+  {
+    const FullDisk full(1);
+    const Status refused = TakeLease(held);
+    EXPECT_TRUE(IsPaused(refused)) << refused.ToString();
+    EXPECT_THAT(Look(), testing::AllOf(testing::HasSubstr("disk full"),
+                                       testing::HasSubstr("SQLite: disk I/O error")));
+    for (int i = 0; i < 5; ++i) {
+      clock_.Pass(1500);
+      EXPECT_TRUE(IsPaused(Call([](Turn&, bool) { return OkStatus(); })));
+    }
+    EXPECT_EQ(leased_in_ledger(), 0);
+  }
+  clock_.Pass(1500);
+  EXPECT_TRUE(Call([](Turn&, bool) { return OkStatus(); }).ok());
+  EXPECT_EQ(leased_in_ledger(), 1) << "what the refused call had changed is written first";
+  // The worker, which was told of nothing, asks again and is given the same lease.
+  std::vector<LeaseRef> again;
+  ASSERT_TRUE(Call([&](Turn& turn, bool) {
+                const ExchangeReply reply = *Exchange(turn, {}, 0);
+                for (const GrantedLease& lease : reply.leases) again.push_back(lease.ref);
+                return OkStatus();
+              }).ok());
+  EXPECT_EQ(again, held);
+}
+
+TEST_F(CoordinatorLoopTest, APayloadThatDoesNotFitPausesTheRunUntilAMebibyteFits) {
+  const auto append = [](Turn& turn, bool) {
+    auto payload = turn.payloads.Append({1, 1}, std::string(4000, 'x'), Sha256Of("x"));
+    turn.full = payload.status();
+    turn.payloads_appended = payload.ok();
+    return payload.status();
+  };
+  ASSERT_TRUE(Call([](Turn&, bool) { return OkStatus(); }).ok());  // prompts are drawn
+  {
+    const FullDisk full(1000);
+    EXPECT_EQ(Call(append).code(), StatusCode::kResourceExhausted);
+    EXPECT_THAT(Look(), testing::HasSubstr("00000001.seg"));
+    clock_.Pass(1500);
+    EXPECT_TRUE(IsPaused(Call(append)));
+  }
+  clock_.Pass(1500);
+  EXPECT_TRUE(Call(append).ok());
 }
 
 }  // namespace
