@@ -4,6 +4,9 @@
 // gRPC's threads assemble, hash, parse and check the group (OnReadDone), the loop accepts it
 // (Apply), and the answer follows once payload and ledger are durable (Answer). A group that is
 // refused is counted and ends the stream.
+//
+// A group of several chunks goes to the loop after its first chunk as well: without a lease it gets
+// no memory, its other chunks are thrown away, and the answer says what became of the lease.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -22,8 +25,10 @@ namespace buttress {
 namespace {
 
 constexpr std::size_t kDigestBytes = 32;
-// A group may take so long, and beyond it a time that its bytes explain.
+// A group may take so long, and beyond it a time that its bytes explain. Bytes that came fast buy
+// no more than the longest pause, so that a group cannot nearly arrive and then stop.
 constexpr std::int64_t kStallMs = 10000;
+constexpr std::int64_t kLongestPauseMs = 30000;
 constexpr std::size_t kSlowestBytesPerMs = 64;
 
 Status Closing() { return Unavailable("the coordinator is closing; try again"); }
@@ -38,6 +43,12 @@ double MeanRawReward(const AcceptedRow& accepted) {
     ++scorable;
   }
   return sum / scorable;
+}
+
+// Of a submission without its content: nothing that follows would be accepted.
+bool HasNoLease(SubmitOutcome outcome) {
+  return outcome == SubmitOutcome::kStaleFence || outcome == SubmitOutcome::kDuplicate ||
+         outcome == SubmitOutcome::kConflict;
 }
 
 v1::SubmitResult ResultOf(SubmitOutcome outcome) {
@@ -90,6 +101,9 @@ class SubmitStream final
 
   bool BeginPart();
   void ReadMore();
+
+  bool whole() const { return arrived_ == header_.total_bytes(); }
+
   Status AddPart();
   Status BeginGroup(v1::SubmitHeader& header);
   Status ParseGroup();
@@ -104,13 +118,16 @@ class SubmitStream final
   v1::SubmitGroupsResponse response_;
   v1::SubmitHeader header_;
   bool has_header_ = false;
-  GroupBuffer group_;  // what has arrived of it
+  bool lease_checked_ = false;
+  bool without_lease_ = false;
+  std::uint64_t arrived_ = 0;   // bytes of the group
+  std::size_t part_bytes_ = 0;  // of its last part
+  GroupBuffer group_;           // those bytes, unless it has no lease
   Submission submission_;
   SampledAs sampled_;
   Mutex mutex_;
   State state_ GUARDED_BY(mutex_) = State::kIdle;
-  std::int64_t begun_ms_ GUARDED_BY(mutex_) = 0;  // when the group's first part came
-  std::size_t arrived_ GUARDED_BY(mutex_) = 0;    // bytes of the group, while it is read
+  std::int64_t stalled_ms_ GUARDED_BY(mutex_) = 0;  // when more of the group must have come
 };
 
 grpc::ServerBidiReactor<v1::SubmitGroupsRequest, v1::SubmitGroupsResponse>*
@@ -124,7 +141,7 @@ void SubmitStream::OnReadDone(bool ok) {
   if (!ok && !has_header_) return FinishOnce(OkStatus());
   if (ok) {
     if (const Status added = AddPart(); !added.ok()) return Reject(added);
-    if (group_.bytes().size() < header_.total_bytes()) return ReadMore();
+    if (!whole()) return lease_checked_ ? ReadMore() : Post();
   }
   if (const Status parsed = ParseGroup(); !parsed.ok()) return Reject(parsed);
   Post();
@@ -132,6 +149,10 @@ void SubmitStream::OnReadDone(bool ok) {
 
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
+  if (!whole()) {
+    without_lease_ = HasNoLease(turn.scheduler.Check(submission_));
+    return OkStatus();
+  }
   if (turn.scheduler.Check(submission_) == SubmitOutcome::kAccepted) {
     const GroupRow& group = *turn.scheduler.groups().Find(submission_.lease.group_id);
     if (Status same = CheckAsLeased(turn, group, sampled_); !same.ok()) {
@@ -172,7 +193,11 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
 }
 
 void SubmitStream::Answer(const Status& status) {
-  status.ok() ? StartWrite(&response_) : FinishOnce(status);
+  if (!status.ok()) return FinishOnce(status);
+  if (whole()) return StartWrite(&response_);
+  lease_checked_ = true;
+  if (without_lease_) group_.Clear();
+  ReadMore();
 }
 
 void SubmitStream::OnWriteDone(bool ok) {
@@ -190,10 +215,13 @@ Status SubmitStream::AddPart() {
     return InvalidArgument("a submission is one header, then data");
   if (part_.has_header()) BUTTRESS_RETURN_IF_ERROR(BeginGroup(*part_.mutable_header()));
   std::string& data = *part_.mutable_data();
-  if (data.size() > header_.total_bytes() - group_.bytes().size()) {
+  if (data.size() > header_.total_bytes() - arrived_) {
     return InvalidArgument(
         fmt::format("more data than the {} bytes of the header", header_.total_bytes()));
   }
+  part_bytes_ = data.size();
+  arrived_ += part_bytes_;
+  if (without_lease_) return OkStatus();
   // Announced bytes take no memory and count for nothing; streams that have stopped in the middle
   // of a group give theirs back when they are needed.
   if (group_.Append(header_.worker_id(), data, header_.total_bytes())) return OkStatus();
@@ -217,15 +245,21 @@ Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
   }
   header_ = std::move(header);
   has_header_ = true;
+  submission_ = {};
+  submission_.worker_id = header_.worker_id();
+  submission_.incarnation = header_.incarnation();
+  submission_.lease = FromProto(header_.lease());
+  submission_.content_sha256 = header_.content_sha256();
   return OkStatus();
 }
 
 Status SubmitStream::ParseGroup() {
-  const std::string& bytes = group_.bytes();
-  if (bytes.size() != header_.total_bytes()) {
+  if (!whole()) {
     return InvalidArgument(
-        fmt::format("the stream ended after {} of {} bytes", bytes.size(), header_.total_bytes()));
+        fmt::format("the stream ended after {} of {} bytes", arrived_, header_.total_bytes()));
   }
+  if (without_lease_) return OkStatus();
+  const std::string& bytes = group_.bytes();
   if (Sha256Of(bytes) != header_.content_sha256())
     return InvalidArgument("the bytes do not have the SHA-256 of the header");
   BUTTRESS_ASSIGN_OR_RETURN(Group group, DecodeGroup(bytes, limits_));
@@ -234,10 +268,6 @@ Status SubmitStream::ParseGroup() {
         "header names group {} of worker '{}', content is group {} of '{}'",
         header_.lease().group_id(), header_.worker_id(), group.group_id, group.worker_id));
   }
-  submission_.worker_id = header_.worker_id();
-  submission_.incarnation = header_.incarnation();
-  submission_.lease = FromProto(header_.lease());
-  submission_.content_sha256 = header_.content_sha256();
   submission_.accepted = SummarizeGroup(group);
   sampled_ = SampledAsOf(group);
   submission_.prompt_id = std::move(group.prompt_id);
@@ -257,22 +287,26 @@ void SubmitStream::Reject(const Status& status) {
 
 void SubmitStream::ReleaseGroup() {
   has_header_ = false;
+  lease_checked_ = false;
+  without_lease_ = false;
+  arrived_ = 0;
   group_.Clear();
 }
 
 // Returns false if the stream has ended.
 bool SubmitStream::BeginPart() {
   MutexLock lock(mutex_);
-  if (state_ == State::kIdle) begun_ms_ = RealClock().MonotonicMs();
+  if (state_ == State::kIdle) stalled_ms_ = RealClock().MonotonicMs() + kStallMs;
   if (state_ == State::kIdle || state_ == State::kReading) state_ = State::kBusy;
   return state_ != State::kEnded;
 }
 
 void SubmitStream::ReadMore() {
+  const auto part_ms = static_cast<std::int64_t>(part_bytes_ / kSlowestBytesPerMs);
   MutexLock lock(mutex_);
   if (state_ == State::kBusy) {
     state_ = State::kReading;
-    arrived_ = group_.bytes().size();
+    stalled_ms_ = std::min(stalled_ms_ + part_ms, RealClock().MonotonicMs() + kLongestPauseMs);
   }
   StartRead(&part_);  // under the lock, as in ReadNextGroup
 }
@@ -280,8 +314,7 @@ void SubmitStream::ReadMore() {
 void SubmitStream::EndIfStalled(std::int64_t now_ms) {
   {
     MutexLock lock(mutex_);
-    const auto allowed_ms = kStallMs + static_cast<std::int64_t>(arrived_ / kSlowestBytesPerMs);
-    if (state_ != State::kReading || now_ms - begun_ms_ <= allowed_ms) return;
+    if (state_ != State::kReading || now_ms <= stalled_ms_) return;
     state_ = State::kEnded;
   }
   FinishCall(DeadlineExceeded("the group did not arrive in time; submit it again"));

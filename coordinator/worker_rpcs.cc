@@ -31,7 +31,12 @@ Result<WorkerExchange> ExchangeFrom(const v1::ExchangeRequest& request) {
   for (const v1::ReturnedLease& returned : request.returned()) {
     BUTTRESS_ASSIGN_OR_RETURN(exchange.returned.emplace_back(), FromProto(returned));
   }
-  exchange.capacity = request.draining() ? 0 : request.capacity();
+  // A worker that drains would get the groups that it returns again, before those who wait.
+  const bool drains =
+      request.draining() || std::ranges::any_of(exchange.returned, [](const ReturnedLease& lease) {
+        return lease.reason == ReturnReason::kDraining;
+      });
+  exchange.capacity = drains ? 0 : request.capacity();
   BUTTRESS_ASSIGN_OR_RETURN(exchange.loaded_version, FromProto(request.loaded_version()));
   return exchange;
 }

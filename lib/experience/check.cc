@@ -114,10 +114,15 @@ Status CheckTrainedSpans(const Completion& completion) {
   return OkStatus();
 }
 
-// The first component is the raw reward, and the weighted sum of all is the reward.
+// The first component is the raw reward, and the weighted sum of all is the reward. Without
+// components both are one.
 Status CheckComponents(const Completion& completion) {
   const std::vector<RewardComponent>& components = completion.components;
-  if (components.empty()) return OkStatus();
+  if (components.empty()) {
+    if (completion.reward == completion.raw_reward) return OkStatus();
+    return InvalidArgument(fmt::format("raw_reward = {}, reward = {}, but no components",
+                                       completion.raw_reward, completion.reward));
+  }
   if (components.size() > kMaxRewardTerms) {
     return InvalidArgument(fmt::format("{} reward components; expected at most {}",
                                        components.size(), kMaxRewardTerms));

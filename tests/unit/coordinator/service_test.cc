@@ -14,7 +14,6 @@
 #include "coordinator/coordinator.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
-#include "lib/base/random.h"
 #include "lib/config/load.h"
 #include "lib/ledger/reader.h"
 #include "lib/rpc/channel.h"
@@ -140,26 +139,7 @@ class ServiceTest : public testing::Test {
 
   // One right and one wrong completion.
   Group Sample(const v1::Lease& lease, const std::string& worker = "w0") const {
-    Group group;
-    group.group_id = lease.ref().group_id();
-    group.prompt_id = lease.prompt_id();
-    group.source = lease.source();
-    group.prompt_token_ids.assign(lease.prompt_token_ids().begin(), lease.prompt_token_ids().end());
-    group.worker_id = worker;
-    for (int i = 0; i < kCompletions; ++i) {
-      Completion completion;
-      completion.index = i;
-      completion.sampling = *FromProto(lease.sampling());
-      completion.sampling.seed = MixSeed(completion.sampling.seed, static_cast<std::uint64_t>(i));
-      completion.token_ids = {7, 8, 9};
-      completion.logprobs = {-0.5F, -1.0F, -0.25F};
-      completion.segments = {{0, version_}};
-      completion.finish_reason = FinishReason::kStop;
-      completion.outcome = i == 0 ? Outcome::kCorrect : Outcome::kWrong;
-      completion.raw_reward = completion.reward = i == 0 ? 1 : 0;
-      group.completions.push_back(completion);
-    }
-    return group;
+    return HonestGroup(lease, worker, version_);
   }
 
   Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group,
@@ -509,6 +489,53 @@ TEST_F(ServiceTest, IdleStreamsHoldNoMemoryThatOthersNeed) {
   // A header that has been read is answered by nothing, so another call shows that it has been.
   ASSERT_TRUE(client_.GetRunStatus().ok());
   EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+// Five streams would fill the memory of all submissions.
+TEST_F(ServiceTest, StreamsThatNearlySendAGroupWithoutALeaseHoldNoMemoryThatOthersNeed) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
+  const IdleStreams nearly_sent(*stub, 5, std::uint64_t{250} << 20);
+  CoordinatorClient impatient({coordinator_->address(), "", 1000});
+  const auto result = impatient.SubmitGroup("w0", kIncarnation, leases.front().ref(),
+                                            EncodedGroup::Of(Sample(leases.front())));
+  ASSERT_TRUE(result.ok()) << result.status().ToString();
+  EXPECT_EQ(*result, v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, ALargeGroupWithoutALeaseIsAnsweredAsASmallOne) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  Group group = Sample(leases.front());
+  group.completions.front().token_ids.assign(kChunkBytes / 2, 7);
+  group.completions.front().logprobs.assign(kChunkBytes / 2, -0.5F);
+  v1::Lease old = leases.front();
+  old.mutable_ref()->set_lease_epoch(old.ref().lease_epoch() + 1);
+  EXPECT_EQ(*Submit(old, group), v1::SUBMIT_RESULT_STALE_FENCE);
+  EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_ACCEPTED);
+  EXPECT_EQ(*Submit(leases.front(), group), v1::SUBMIT_RESULT_DUPLICATE);
+  group.completions.front().logprobs.front() = -0.25F;
+  EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kAlreadyExists);
+}
+
+TEST_F(ServiceTest, AReturnedGroupGoesToAWorkerThatWaitsAndNotBack) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  auto request = ExchangeOf("w0", 1);
+  v1::ReturnedLease& returned = *request.add_returned();
+  *returned.mutable_ref() = leases.front().ref();
+  returned.set_reason(v1::RETURN_REASON_DRAINING);
+  const auto response = client_.Exchange(request);
+  ASSERT_TRUE(response.ok()) << response.status().ToString();
+  EXPECT_EQ(response->leases_size(), 0);
+  ASSERT_TRUE(Join("w1", RunConfigHash(config_)).ok());
+  const auto others = Lease(1, "w1");
+  ASSERT_EQ(others.size(), 1U);
+  EXPECT_EQ(others.front().ref().group_id(), leases.front().ref().group_id());
 }
 
 TEST_F(ServiceTest, NamesAndListsOfAWorkerAreBounded) {

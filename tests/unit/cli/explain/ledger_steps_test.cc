@@ -139,7 +139,8 @@ TEST(LedgerStepsTest, EveryFaultVisibleInALedgerIsNamed) {
        [](Group& g) {
          for (Completion& c : g.completions) c.segments = {{0, {1, 10, ""}}};
        }},
-      {Cause::kFloatNoise, 0, [](Group& g) { g.completions[0].raw_reward = 1e-9; }},
+      {Cause::kFloatNoise, 0,
+       [](Group& g) { g.completions[0].raw_reward = g.completions[0].reward = 1e-9; }},
   };
   for (const Case& fault : cases) {
     LedgerRun run;

@@ -1,0 +1,145 @@
+// Runs of the real programs beside a worker that lies: nothing of it is trained on, the coordinator
+// keeps within its memory and answers others, and the run trains to its end.
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <optional>
+
+#include "tests/support/launched_run.h"
+#include "tests/support/loopback_connection.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kGroupsOfAStep = 8;
+constexpr std::int64_t kRunMs = 240000;
+constexpr std::int64_t kStepMs = 60000;
+// Less than three groups of the largest size that a worker may submit.
+constexpr std::int64_t kMemory = std::int64_t{700} << 20;
+
+// A run with a liar from its second step to its end.
+class LiarTest : public testing::Test {
+ protected:
+  void Begin(int steps, const std::vector<std::string>& cases,
+             std::vector<std::string> settings = {}) {
+    steps_ = steps;
+    ASSERT_EQ(TinyTask::Get().error(), "");
+    std::vector<std::string> more = {"--no-eval"};
+    for (std::string& setting : settings) more.insert(more.end(), {"--set", std::move(setting)});
+    run_.emplace(steps, more);
+    run_->Start();
+    ASSERT_TRUE(run_->WaitForStep(2, kRunMs)) << run_->Text();
+    std::vector<std::string> argv = {SiblingProgram("liar"), run_->out()};
+    argv.insert(argv.end(), cases.begin(), cases.end());
+    auto liar = Process::Start(argv, LiarLog());
+    ASSERT_TRUE(liar.ok()) << liar.status().ToString();
+    liar_ = *liar;
+  }
+
+  // Steps go on although the liar is at work.
+  void ExpectSteps(std::int64_t more) {
+    const auto steps = ReadSteps(JoinPath(run_->out(), "steps.jsonl"));
+    ASSERT_TRUE(steps.ok());
+    const auto last = static_cast<std::int64_t>(steps->back().step);
+    EXPECT_TRUE(run_->WaitForStep(std::min<std::int64_t>(last + more, steps_), kStepMs))
+        << "no " << more << " steps after step " << last << "\n"
+        << run_->Text();
+  }
+
+  // Waits for the end of the run and returns what the liar counted.
+  nlohmann::json End() {
+    EXPECT_TRUE(WaitUntil(kRunMs, [this] {
+      NoteMemory();
+      return !run_->process().Running();
+    })) << run_->Text();
+    EXPECT_EQ(run_->Wait(0), 0) << run_->Text();
+    EXPECT_TRUE(liar_->Running()) << TextOf(LiarLog());
+    liar_->Signal(SIGTERM);
+    EXPECT_TRUE(WaitUntil(kStepMs, [this] { return !liar_->Running(); }));
+    ExpectStepsInOrder(*run_, steps_);
+    ExpectAccountsBalance(*run_, steps_ * kGroupsOfAStep);
+    ExpectNothingOfTheLiar();
+    EXPECT_GT(memory_, 0);
+    EXPECT_LT(memory_, kMemory);
+    const auto summary = nlohmann::json::parse(TextOf(JoinPath(run_->out(), "summary.json")));
+    EXPECT_EQ(summary["restarts"], 0);
+    const std::string text = TextOf(LiarLog());
+    const std::size_t line = std::min(text.rfind('{'), text.size());
+    nlohmann::json counted = nlohmann::json::parse(text.substr(line), nullptr, false);
+    EXPECT_TRUE(counted.is_object()) << text;
+    return counted;
+  }
+
+  pid_t Coordinator() const {
+    const std::vector<pid_t> pids = run_->Pids("coordinator");
+    return pids.empty() ? 0 : pids.front();
+  }
+
+  // The port of an address in the run folder.
+  int Port(const std::string& file) const {
+    const std::string address = TextOf(JoinPath(run_->out(), file));
+    return std::stoi(address.substr(address.rfind(':') + 1));
+  }
+
+  std::string LiarLog() const { return JoinPath(dir_.path(), "liar.log"); }
+
+  std::optional<LaunchedRun> run_;
+
+ private:
+  void NoteMemory() {
+    for (const ProcessInfo& info : Descendants()) {
+      if (info.name == "coordinator") memory_ = std::max(memory_, info.peak_rss_bytes);
+    }
+  }
+
+  void ExpectNothingOfTheLiar() {
+    auto reader = LedgerReader::Open(JoinPath(run_->out(), "ledger.db"));
+    ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+    const Status read = (*reader)->ForEachGroup([](const GroupRecord& record) {
+      if (!record.accepted) return;
+      EXPECT_TRUE(record.group.worker_id == "w0" || record.group.worker_id == "w1")
+          << "group " << record.group.group_id << " is of " << record.group.worker_id;
+    });
+    EXPECT_TRUE(read.ok()) << read.ToString();
+  }
+
+  TempDir dir_;
+  int steps_ = 0;
+  std::optional<Process> liar_;
+  std::int64_t memory_ = 0;  // of the coordinator, at the highest
+};
+
+TEST_F(LiarTest, NoLieAboutAGroupIsTrainedOn) {
+  Begin(40, {"groups", "names"});
+  ExpectSteps(3);
+  const nlohmann::json counted = End();
+  EXPECT_GT(counted["refused"], 0);
+  EXPECT_EQ(counted["accepted"], 0);
+}
+
+TEST_F(LiarTest, StreamsWithoutALeaseTakeNothingThatOthersNeed) {
+  Begin(200, {"streams"});
+  ExpectSteps(3);
+  EXPECT_GT(End()["opened"], 0);
+}
+
+TEST_F(LiarTest, ALeaseThatIsNeverSubmittedEnds) {
+  Begin(40, {"hoard"}, {"run.lease_limit_ms=3000"});
+  ExpectSteps(1);
+  EXPECT_GT(End()["opened"], 0);
+}
+
+TEST_F(LiarTest, ThePortOfMetricsAnswersBesideDrippingConnections) {
+  Begin(200, {"metrics"});
+  for (int i = 0; i < 3; ++i) {
+    ExpectSteps(1);
+    LoopbackConnection probe(1, Port("coordinator.metrics"));
+    probe.Send("GET /livez HTTP/1.1\r\nHost: a\r\n\r\n");
+    EXPECT_NE(probe.Receive().find("200 OK"), std::string::npos);
+  }
+  EXPECT_GT(End()["opened"], 300);
+}
+
+}  // namespace
+}  // namespace buttress

@@ -1,0 +1,232 @@
+// A worker that lies to the programs of a run until it is sent SIGTERM, then prints what came of
+// it as JSON: "refused" and "accepted" calls, "opened" connections.
+//
+//   liar RUN_FOLDER CASE...
+//
+//   groups       leases groups and submits every lie of lies.h about them
+//   streams      announces large groups without a lease; sends nothing of half of them, and most of
+//                the others
+//   hoard        renews a lease for ever and never submits
+//   names        registers and renews with names and lists beyond every bound
+//   connections  opens more connections to the coordinator than it has descriptors, and closes them
+//   metrics      holds the port of metrics with connections that send a byte now and then
+#include <fmt/core.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdio>
+#include <deque>
+#include <functional>
+#include <map>
+#include <thread>
+
+#include "lib/base/file.h"
+#include "lib/base/shutdown.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/rpc/channel.h"
+#include "lib/rpc/coordinator_client.h"
+#include "tests/support/lies.h"
+#include "tests/support/loopback_connection.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::chrono::milliseconds kPause(100);
+constexpr std::chrono::milliseconds kHold(3000);
+constexpr std::int64_t kGiveUpMs = 3000;
+constexpr std::uint64_t kIncarnation = 11;
+constexpr std::uint64_t kMostOfAGroup = std::uint64_t{200} << 20;
+constexpr int kStreams = 6;
+constexpr int kConnections = 600;
+constexpr int kDripping = 300;
+constexpr std::uint32_t kOwnAddress = 2;  // 127.0.0.2
+
+// Thread-safe.
+class Liar {
+ public:
+  Liar(std::string out, std::string config_sha256)
+      : out_(std::move(out)), config_sha256_(std::move(config_sha256)) {}
+
+  CoordinatorClient Client() const {
+    return CoordinatorClient({"", JoinPath(out_, "coordinator.address"), kGiveUpMs});
+  }
+
+  v1::RegisterWorkerRequest Self(const std::string& name) const {
+    v1::RegisterWorkerRequest self;
+    self.set_worker_id(name);
+    self.set_incarnation(kIncarnation);
+    self.set_config_sha256(config_sha256_);
+    return self;
+  }
+
+  // The address in a file of the run folder; empty while there is none.
+  std::string Address(const std::string& file) const {
+    const auto text = ReadFile(JoinPath(out_, file));
+    return text.ok() ? text->substr(0, text->find('\n')) : "";
+  }
+
+  int Port(const std::string& file) const {
+    const std::string address = Address(file);
+    return address.empty() ? 0 : std::stoi(address.substr(address.rfind(':') + 1));
+  }
+
+  // Counts the answer to a lie.
+  void Count(const Status& status) { ++(status.ok() ? accepted_ : refused_); }
+
+  void CountOpened() { ++opened_; }
+
+  std::string Json() const {
+    return fmt::format(R"({{"refused": {}, "accepted": {}, "opened": {}}})", refused_.load(),
+                       accepted_.load(), opened_.load());
+  }
+
+ private:
+  const std::string out_;
+  const std::string config_sha256_;
+  std::atomic<std::int64_t> refused_ = 0;
+  std::atomic<std::int64_t> accepted_ = 0;
+  std::atomic<std::int64_t> opened_ = 0;
+};
+
+v1::ExchangeRequest ExchangeOf(const std::string& name, std::uint32_t capacity) {
+  v1::ExchangeRequest request;
+  request.set_worker_id(name);
+  request.set_incarnation(kIncarnation);
+  request.set_capacity(capacity);
+  request.set_wait_ms(200);
+  // Newer weights would be news, which are told before there is a lease.
+  request.mutable_loaded_version()->set_learner_epoch(1U << 30);
+  return request;
+}
+
+void TellEveryLie(Liar& liar, CoordinatorClient& client, const v1::Lease& lease) {
+  const auto version = FromProto(lease.min_version());
+  for (const Lie& lie : kLies) {
+    if (ShutdownRequested()) return;
+    Group group = HonestGroup(lease, "liar", *version);
+    lie.tell(group);
+    const auto result =
+        client.SubmitGroup("liar", kIncarnation, lease.ref(), EncodedGroup::Of(group));
+    // A lease that has ended meanwhile is no lie that passed.
+    const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
+    liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
+  }
+}
+
+void LieInGroups(Liar& liar) {
+  CoordinatorClient client = liar.Client();
+  v1::ExchangeRequest request = ExchangeOf("liar", 1);
+  while (!WaitForShutdown(kPause)) {
+    if (!client.RegisterWorker(liar.Self("liar")).ok()) continue;
+    const auto response = client.Exchange(request);
+    request.clear_returned();
+    if (!response.ok()) continue;
+    for (const v1::Lease& lease : response->leases()) {
+      TellEveryLie(liar, client, lease);
+      v1::ReturnedLease& returned = *request.add_returned();
+      *returned.mutable_ref() = lease.ref();
+      returned.set_reason(v1::RETURN_REASON_DRAINING);
+    }
+  }
+}
+
+void HoldStreams(Liar& liar) {
+  while (!WaitForShutdown(kPause)) {
+    const std::string address = liar.Address("coordinator.address");
+    if (address.empty()) continue;
+    const auto stub = v1::Coordinator::NewStub(MakeChannel(address));
+    const IdleStreams idle(*stub, kStreams), nearly_sent(*stub, kStreams, kMostOfAGroup);
+    liar.CountOpened();
+    WaitForShutdown(kHold);
+  }
+}
+
+void Hoard(Liar& liar) {
+  CoordinatorClient client = liar.Client();
+  std::map<std::uint64_t, v1::LeaseRef> held;
+  while (!WaitForShutdown(kPause)) {
+    if (!client.RegisterWorker(liar.Self("hoarder")).ok()) continue;
+    v1::ExchangeRequest request = ExchangeOf("hoarder", held.empty() ? 1 : 0);
+    for (const auto& [id, ref] : held) *request.add_held() = ref;
+    const auto response = client.Exchange(request);
+    if (!response.ok()) continue;
+    for (const v1::LeaseRef& ref : response->revoked()) held.erase(ref.group_id());
+    for (const v1::Lease& lease : response->leases()) {
+      held[lease.ref().group_id()] = lease.ref();
+      liar.CountOpened();
+    }
+  }
+}
+
+void SendBadNames(Liar& liar) {
+  CoordinatorClient client = liar.Client();
+  while (!WaitForShutdown(kPause)) {
+    liar.Count(client.RegisterWorker(liar.Self("w0\nlevel=error forged")).status());
+    liar.Count(client.RegisterWorker(liar.Self(std::string(1 << 20, 'x'))).status());
+    v1::RegisterWorkerRequest far = liar.Self("far");
+    far.set_weights_address(std::string(1 << 20, 'x'));
+    liar.Count(client.RegisterWorker(far).status());
+    if (!client.RegisterWorker(liar.Self("lister")).ok()) continue;
+    v1::ExchangeRequest request = ExchangeOf("lister", 0);
+    for (std::uint64_t i = 0; i < 700000; ++i) request.add_held()->set_group_id(i);
+    liar.Count(client.Exchange(request).status());
+  }
+}
+
+// Opens `count` connections to a port, says `word` on each now and then, and closes them.
+void HoldConnections(Liar& liar, const std::string& address_file, int count,
+                     const std::string& word) {
+  while (!WaitForShutdown(kPause)) {
+    const int port = liar.Port(address_file);
+    if (port == 0) continue;
+    std::deque<LoopbackConnection> held;
+    while (static_cast<int>(held.size()) < count && !ShutdownRequested()) {
+      if (held.emplace_back(kOwnAddress, port).open()) liar.CountOpened();
+    }
+    for (auto left = kHold; left.count() > 0 && !WaitForShutdown(kPause); left -= kPause) {
+      for (LoopbackConnection& connection : held) connection.Send(word);
+    }
+  }
+}
+
+const std::map<std::string, std::function<void(Liar&)>>& Cases() {
+  static const std::map<std::string, std::function<void(Liar&)>> cases = {
+      {"groups", LieInGroups},
+      {"streams", HoldStreams},
+      {"hoard", Hoard},
+      {"names", SendBadNames},
+      {"connections",
+       [](Liar& liar) { HoldConnections(liar, "coordinator.address", kConnections, ""); }},
+      {"metrics", [](Liar& liar) { HoldConnections(liar, "coordinator.metrics", kDripping, "G"); }},
+  };
+  return cases;
+}
+
+int Run(int argc, char** argv) {
+  rlimit files{};
+  ::getrlimit(RLIMIT_NOFILE, &files);
+  files.rlim_cur = files.rlim_max;
+  ::setrlimit(RLIMIT_NOFILE, &files);
+  if (argc < 3) return ExitCode(InvalidArgument("liar RUN_FOLDER CASE..."));
+  const auto config = LoadRunConfig(StoredConfigPath(argv[1]), {});
+  if (!config.ok()) {
+    std::fprintf(stderr, "liar: %s\n", config.status().ToString().c_str());
+    return ExitCode(config.status());
+  }
+  Liar liar(argv[1], RunConfigHash(*config));
+  std::vector<std::jthread> threads;
+  for (int i = 2; i < argc; ++i)
+    threads.emplace_back([&liar, tell = Cases().at(argv[i])] { tell(liar); });
+  threads.clear();  // waits for SIGTERM
+  std::printf("%s\n", liar.Json().c_str());
+  return 0;
+}
+
+}  // namespace
+}  // namespace buttress
+
+int main(int argc, char** argv) {
+  buttress::InstallShutdownHandlers();
+  return buttress::Run(argc, argv);
+}
