@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 #include <grpcpp/ext/health_check_service_server_builder_option.h>
 #include <grpcpp/health_check_service_interface.h>
-#include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
 #include <grpcpp/server_builder.h>
 
@@ -18,6 +17,7 @@
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/rpc/channel.h"
+#include "lib/rpc/listener.h"
 
 namespace buttress {
 namespace {
@@ -82,6 +82,8 @@ Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
   return coordinator;
 }
 
+Coordinator::Coordinator() = default;
+
 Coordinator::~Coordinator() { Stop().IgnoreError(); }
 
 Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompts,
@@ -125,19 +127,16 @@ Status Coordinator::Listen(const CoordinatorConfig& config, const Credentials& c
   grpc::EnableDefaultHealthCheckService(true);
   grpc::ServerBuilder builder;
   ApplyServerOptions(builder);
-  int port = 0;
-  builder.AddListeningPort(config.listen, MakeServerCredentials(credentials), &port);
+  auto listener = Listener::Open(config.listen, credentials, builder);
+  if (!listener.ok()) return listener.status().Annotate("local.coordinator.listen");
+  listener_ = *std::move(listener);
   builder.RegisterService(service_.get());
   server_ = builder.BuildAndStart();
-  if (!server_ || port == 0) {
-    server_.reset();
-    return Unavailable(
-        fmt::format("cannot listen on {}; stop the process that uses the port, or set "
-                    "local.coordinator.listen to another port or to 0",
-                    config.listen));
-  }
+  if (!server_) return Internal("gRPC does not start a server");
+  listener_->Start();
   server_->GetHealthCheckService()->SetServingStatus(kServiceName, true);
-  address_ = config.advertise.empty() ? BoundAddress(config.listen, port) : config.advertise;
+  address_ =
+      config.advertise.empty() ? BoundAddress(config.listen, listener_->port()) : config.advertise;
   return OkStatus();
 }
 
@@ -147,6 +146,7 @@ Status Coordinator::Stop() {
   if (server_) server_->GetHealthCheckService()->SetServingStatus(false);
   loop_->Drain();
   if (service_) service_->EndStreams();
+  listener_.reset();
   if (server_) server_->Shutdown(std::chrono::system_clock::now() + kShutdownTime);
   const Status status = loop_->Stop();
   server_.reset();

@@ -21,6 +21,8 @@ class Server;
 
 namespace buttress {
 
+class Listener;
+
 class Coordinator {
  public:
   // Opens <out>/ledger.db and <out>/payloads, resumes the run in them or starts one, and serves.
@@ -50,7 +52,7 @@ class Coordinator {
   Status Stop();
 
  private:
-  Coordinator() = default;
+  Coordinator();
 
   Status OpenLedger(const RunConfig& config, const PromptFile& prompts, SamplingParams sampling);
   Status Listen(const CoordinatorConfig& config, const Credentials& credentials);
@@ -61,6 +63,7 @@ class Coordinator {
   std::unique_ptr<CoordinatorLoop> loop_;
   std::unique_ptr<CoordinatorService> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Listener> listener_;
   std::string address_;
 };
 

@@ -2,7 +2,6 @@
 
 #include <fmt/core.h>
 #include <microhttpd.h>
-#include <netdb.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -10,6 +9,8 @@
 #include <optional>
 #include <string_view>
 #include <vector>
+
+#include "lib/base/address.h"
 
 namespace buttress {
 namespace {
@@ -19,27 +20,6 @@ constexpr unsigned kConnections = 128;
 constexpr unsigned kConnectionsOfAddress = 32;
 constexpr unsigned kIdleSeconds = 10;
 constexpr char kTlsVersions[] = "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2";
-
-struct AddressFree {
-  void operator()(addrinfo* list) const { ::freeaddrinfo(list); }
-};
-
-// Resolves "host:port" or "[::1]:port". An empty host stands for every interface.
-Result<std::unique_ptr<addrinfo, AddressFree>> Resolve(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos)
-    return InvalidArgument(address + " has no port; expected host:port");
-  std::string host = address.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* list = nullptr;
-  const int error = ::getaddrinfo(host.empty() ? nullptr : host.c_str(),
-                                  address.c_str() + colon + 1, &hints, &list);
-  if (error != 0) return InvalidArgument(address + ": " + ::gai_strerror(error));
-  return std::unique_ptr<addrinfo, AddressFree>(list);
-}
 
 MHD_Result Reply(MHD_Connection* connection, unsigned code, std::string text) {
   MHD_Response* const response =
@@ -106,7 +86,7 @@ MetricsServer::~MetricsServer() {
 }
 
 Status MetricsServer::Listen(const std::string& address) {
-  BUTTRESS_ASSIGN_OR_RETURN(const auto resolved, Resolve(address));
+  BUTTRESS_ASSIGN_OR_RETURN(const AddressList resolved, ResolveListen(address));
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD;
   if (resolved->ai_family == AF_INET6) flags |= MHD_USE_IPv6;
   std::vector<MHD_OptionItem> options = {

@@ -17,6 +17,7 @@
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/grpc_status.h"
+#include "lib/rpc/listener.h"
 #include "lib/weights/version_folder.h"
 
 namespace buttress {
@@ -131,6 +132,7 @@ WeightServer::WeightServer(const std::string& folder)
     : service_(std::make_unique<WeightsService>(folder)) {}
 
 WeightServer::~WeightServer() {
+  listener_.reset();
   if (server_ != nullptr) server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
 }
 
@@ -139,14 +141,13 @@ Result<std::unique_ptr<WeightServer>> WeightServer::Start(const std::string& fol
                                                           const Credentials& credentials) {
   std::unique_ptr<WeightServer> server(new WeightServer(folder));
   grpc::ServerBuilder builder;
-  int port = 0;
   ApplyServerOptions(builder);
-  builder.AddListeningPort(listen, MakeServerCredentials(credentials), &port);
+  BUTTRESS_ASSIGN_OR_RETURN(server->listener_, Listener::Open(listen, credentials, builder));
   builder.RegisterService(server->service_.get());
   server->server_ = builder.BuildAndStart();
-  if (server->server_ == nullptr || port == 0)
-    return Unavailable("cannot listen on " + listen + " for weights; is the port taken?");
-  server->address_ = BoundAddress(listen, port);
+  if (server->server_ == nullptr) return Internal("gRPC does not start a server of weights");
+  server->listener_->Start();
+  server->address_ = BoundAddress(listen, server->listener_->port());
   return server;
 }
 

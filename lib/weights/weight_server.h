@@ -13,6 +13,7 @@ class Server;
 
 namespace buttress {
 
+class Listener;
 class WeightsService;
 
 // The gRPC service Weights, over every version folder below one folder. Serves until destroyed.
@@ -35,6 +36,7 @@ class WeightServer {
 
   std::unique_ptr<WeightsService> service_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<Listener> listener_;
   std::string address_;
 };
 

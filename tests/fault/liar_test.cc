@@ -22,14 +22,22 @@ constexpr std::int64_t kMemory = std::int64_t{700} << 20;
 class LiarTest : public testing::Test {
  protected:
   void Begin(int steps, const std::vector<std::string>& cases,
-             std::vector<std::string> settings = {}) {
+             const std::vector<std::string>& settings = {}) {
+    StartRun(steps, settings);
+    StartLiar(cases);
+  }
+
+  void StartRun(int steps, const std::vector<std::string>& settings = {}) {
     steps_ = steps;
     ASSERT_EQ(TinyTask::Get().error(), "");
     std::vector<std::string> more = {"--no-eval"};
-    for (std::string& setting : settings) more.insert(more.end(), {"--set", std::move(setting)});
+    for (const std::string& setting : settings) more.insert(more.end(), {"--set", setting});
     run_.emplace(steps, more);
     run_->Start();
     ASSERT_TRUE(run_->WaitForStep(2, kRunMs)) << run_->Text();
+  }
+
+  void StartLiar(const std::vector<std::string>& cases) {
     std::vector<std::string> argv = {SiblingProgram("liar"), run_->out()};
     argv.insert(argv.end(), cases.begin(), cases.end());
     auto liar = Process::Start(argv, LiarLog());
@@ -139,6 +147,22 @@ TEST_F(LiarTest, ThePortOfMetricsAnswersBesideDrippingConnections) {
     EXPECT_NE(probe.Receive().find("200 OK"), std::string::npos);
   }
   EXPECT_GT(End()["opened"], 300);
+}
+
+// 600 connections of one address, beside which others are served, and after which new ones are.
+TEST_F(LiarTest, ConnectionsBeyondTheDescriptorsLeaveThePortOpen) {
+  StartRun(400);
+  const rlimit few = {256, 256};
+  ASSERT_EQ(::prlimit(Coordinator(), RLIMIT_NOFILE, &few, nullptr), 0);
+  StartLiar({"connections"});
+  for (int i = 0; i < 5; ++i) {
+    ExpectSteps(5);
+    LoopbackConnection probe(1, Port("coordinator.address"));
+    EXPECT_TRUE(probe.open());
+    probe.Send("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    EXPECT_NE(probe.Receive(), "") << "no settings of HTTP/2 in probe " << i;
+  }
+  EXPECT_GT(End()["opened"], 600);
 }
 
 }  // namespace

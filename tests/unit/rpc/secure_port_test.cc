@@ -14,6 +14,7 @@
 #include "buttress/v1/weights.grpc.pb.h"
 #include "lib/base/metrics.h"
 #include "lib/rpc/channel.h"
+#include "lib/rpc/listener.h"
 #include "tests/support/made_certificates.h"
 
 namespace buttress {
@@ -29,14 +30,18 @@ class SecurePortTest : public ::testing::Test {
   SecurePortTest() {
     grpc::ServerBuilder builder;
     ApplyServerOptions(builder);
-    builder.AddListeningPort("0.0.0.0:0", MakeServerCredentials(made_.Load(Program::kCoordinator)),
-                             &port_);
+    listener_ = *Listener::Open("0.0.0.0:0", made_.Load(Program::kCoordinator), builder);
     builder.RegisterService(&coordinator_);
     builder.RegisterService(&weights_);
     server_ = builder.BuildAndStart();
+    listener_->Start();
+    port_ = listener_->port();
   }
 
-  ~SecurePortTest() override { server_->Shutdown(std::chrono::system_clock::now()); }
+  ~SecurePortTest() override {
+    listener_.reset();
+    server_->Shutdown(std::chrono::system_clock::now());
+  }
 
   static grpc::Status Call(const std::shared_ptr<grpc::Channel>& channel,
                            const std::string& method = "/buttress.v1.Coordinator/GetRunStatus") {
@@ -76,6 +81,7 @@ class SecurePortTest : public ::testing::Test {
   v1::Coordinator::Service coordinator_;
   v1::Weights::Service weights_;
   int port_ = 0;
+  std::unique_ptr<Listener> listener_;
   std::unique_ptr<grpc::Server> server_;
 };
 
