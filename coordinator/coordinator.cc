@@ -104,9 +104,10 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
       payloads_, PayloadStore::Open(
                      JoinPath(config.local.out, "payloads"), ledger_->payload_end(),
                      static_cast<std::uint64_t>(config.local.coordinator.payload_segment_bytes)));
-  PromptSource source(prompts, {config.run.seed, config.run.data.shuffle,
-                                static_cast<std::int32_t>(config.run.sampling.group_size),
-                                config.run.data.selection});
+  PromptSource source(prompts,
+                      {config.run.seed, config.run.data.shuffle,
+                       static_cast<std::int32_t>(config.run.sampling.group_size),
+                       config.run.data.selection, config.run.data.over_long == OverLong::kDrop});
   BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(StoredConfigPath(config.local.out), PrintRunConfig(config)));

@@ -70,6 +70,13 @@ Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, 
                          BoundAddress(local.coordinator.metrics, metrics.port()) + "\n");
 }
 
+void LogChecked(const PromptFile& prompts, const DroppedRows& dropped) {
+  if (dropped.count == 0)
+    return Log(kInfo, "every row of the dataset can be used", {{"rows", prompts.size()}});
+  Log(kWarn, "prompts longer than run.data.max_prompt_tokens are never drawn",
+      {{"rows", prompts.size()}, {"dropped", dropped.count}, {"lines", dropped.first}});
+}
+
 // Checks all rows of the dataset beside the run, which parses a row only when it draws it.
 class DatasetCheck {
  public:
@@ -99,8 +106,9 @@ class DatasetCheck {
  private:
   void Run(const PromptFile& prompts) {
     ::setpriority(PRIO_PROCESS, 0, kCheckNice);  // of this thread alone
-    Status status = prompts.CheckRows(stop_);
-    if (status.ok()) Log(kInfo, "every row of the dataset can be used", {{"rows", prompts.size()}});
+    const auto dropped = prompts.CheckRows(stop_);
+    if (dropped.ok()) LogChecked(prompts, *dropped);
+    Status status = dropped.status();
     if (status.code() == StatusCode::kCancelled) status = OkStatus();
     MutexLock lock(mutex_);
     status_ = std::move(status);
@@ -137,7 +145,8 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
-                            PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer));
+                            PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer,
+                                             AnswerFormsOf(config.run.reward)));
   DatasetCheck check(*prompts);
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");

@@ -45,6 +45,7 @@ std::uint64_t PromptSource::RowAt(std::uint64_t index) const {
 Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory) {
   Draws draws;
   std::vector<std::uint64_t> rows;
+  std::uint64_t dropped = 0;  // since the last prompt that was drawn
   while (static_cast<std::int64_t>(draws.prompts.size()) < count) {
     if (cursor_.index == file_.size()) {
       cursor_ = {cursor_.pass + 1, 0};
@@ -55,7 +56,19 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
         choose ? static_cast<std::uint64_t>(options_.selection.mopps.candidates) : 1;
     const std::uint64_t end = std::min<std::uint64_t>(cursor_.index + candidates, file_.size());
     rows.clear();
-    for (std::uint64_t index = cursor_.index; index < end; ++index) rows.push_back(RowAt(index));
+    for (std::uint64_t index = cursor_.index; index < end; ++index) {
+      BUTTRESS_ASSIGN_OR_RETURN(const bool usable, Usable(RowAt(index)));
+      if (usable) {
+        rows.push_back(RowAt(index));
+      } else {
+        draws.skipped.push_back({cursor_.pass, RowAt(index), SkipReason::kOverLong});
+      }
+    }
+    dropped = rows.empty() ? dropped + 1 : 0;
+    if (dropped > file_.size()) {
+      return InvalidArgument(
+          "every prompt is longer than run.data.max_prompt_tokens; raise it or change the dataset");
+    }
     const auto reasons = Judge(rows, memory);
     for (std::size_t i = 0; i < rows.size(); ++i) {
       if (reasons[i]) {
@@ -69,8 +82,17 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
   return draws;
 }
 
+Result<bool> PromptSource::Usable(std::uint64_t row) const {
+  if (!options_.drop_over_long) return true;
+  const Status status = file_.Read(row).status();
+  if (status.code() == StatusCode::kOutOfRange) return false;
+  BUTTRESS_RETURN_IF_ERROR(status);
+  return true;
+}
+
 std::vector<std::optional<SkipReason>> PromptSource::Judge(std::span<const std::uint64_t> rows,
                                                            const PromptMemory& memory) const {
+  if (rows.empty()) return {};
   if (options_.selection.mode != SelectionMode::kMopps) return {JudgeOne(rows.front(), memory)};
   const std::uint64_t seed =
       MixSeed(MixSeed(options_.seed, HashText("prompt success rate")), cursor_.pass);

@@ -23,6 +23,7 @@ struct PromptSourceOptions {
   bool shuffle = true;          // false for file order in every pass
   std::int32_t group_size = 8;  // completions of a prompt
   SelectionConfig selection = {};
+  bool drop_over_long = false;  // as run.data.over_long of the file's configuration
 };
 
 // The result of a draw, in the order of the pass.
@@ -45,6 +46,7 @@ class PromptSource {
   Status Resume(const PromptCursor& cursor);
 
   // Draws the next `count` prompts that are not passed over, and moves cursor() behind them.
+  // kInvalidArgument if a row is invalid or every prompt is too long.
   Result<Draws> Draw(std::int64_t count, const PromptMemory& memory);
 
   const PromptCursor& cursor() const { return cursor_; }
@@ -57,7 +59,10 @@ class PromptSource {
  private:
   std::uint64_t RowAt(std::uint64_t index) const;
   void StartPass(std::uint64_t pass);
-  // Returns why each of `rows`, the ones at the cursor, is passed over; nullopt if it is drawn.
+  // Whether the prompt is short enough to be drawn.
+  Result<bool> Usable(std::uint64_t row) const;
+  // Returns why each of `rows`, the usable ones at the cursor, is passed over; nullopt if it is
+  // drawn.
   std::vector<std::optional<SkipReason>> Judge(std::span<const std::uint64_t> rows,
                                                const PromptMemory& memory) const;
   std::optional<SkipReason> JudgeOne(std::uint64_t row, const PromptMemory& memory) const;

@@ -60,8 +60,8 @@ void CollectGroups(const SchedulerStatus& status, std::vector<MetricFamily>& out
     dropped.metric.push_back(Value(
         status.dropped[i], {{"reason", std::string(DropReasonName(static_cast<DropReason>(i)))}}));
   }
-  MetricFamily skipped = Counter("buttress_coordinator_prompts_skipped_total",
-                                 "Prompts passed over because of their history, by reason.", {});
+  MetricFamily skipped =
+      Counter("buttress_coordinator_prompts_skipped_total", "Prompts passed over, by reason.", {});
   for (std::size_t i = 0; i < kSkipReasons; ++i) {
     skipped.metric.push_back(Value(
         status.skipped[i], {{"reason", std::string(SkipReasonName(static_cast<SkipReason>(i)))}}));

@@ -40,7 +40,11 @@ class Evaluation {
     // Queues all samples before the first step, so that every run decodes the same batches and
     // gives the same bits.
     for (std::int64_t row = 0; row < prompts_; ++row) {
-      BUTTRESS_ASSIGN_OR_RETURN(const Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
+      const auto read = file_.Read(static_cast<std::size_t>(row));
+      if (read.status().code() == StatusCode::kOutOfRange) continue;  // over_long: drop
+      BUTTRESS_RETURN_IF_ERROR(read.status());
+      const Prompt& prompt = *read;
+      ++result_.prompts;
       for (std::int64_t i = 0; i < completions_; ++i) {
         const auto key = static_cast<std::uint64_t>(row * completions_ + i);
         SamplingParams own = sampling;
@@ -49,7 +53,6 @@ class Evaluation {
                                      .Annotate("prompt " + prompt.id));
       }
     }
-    result_.prompts = prompts_;
     double reported = started;
     while (generator_.running() + generator_.waiting() > 0) {
       if (ShutdownRequested()) return Cancelled("interrupted");
@@ -60,7 +63,7 @@ class Evaluation {
         reported = MonotonicSeconds();
         Log(kInfo, "evaluating",
             {{"completions", result_.completions},
-             {"of", prompts_ * completions_},
+             {"of", result_.prompts * completions_},
              {"correct", result_.correct}});
       }
     }
@@ -120,9 +123,14 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
     BUTTRESS_ASSIGN_OR_RETURN(device.index, OpenGpu(options.worker.gpu, "eval", "--device cpu"));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const auto tokenizer, Tokenizer::Load(options.model.path));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto file,
-                            PromptFile::Open(options.prompts, options.data, *tokenizer));
-  BUTTRESS_RETURN_IF_ERROR(file->CheckRows(/*stop=*/false));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const auto file,
+      PromptFile::Open(options.prompts, options.data, *tokenizer, AnswerFormsOf(options.reward)));
+  BUTTRESS_ASSIGN_OR_RETURN(const DroppedRows dropped, file->CheckRows(/*stop=*/false));
+  if (dropped.count > 0) {
+    Log(kWarn, "prompts longer than run.data.max_prompt_tokens are left out",
+        {{"dropped", dropped.count}, {"lines", dropped.first}});
+  }
   BUTTRESS_ASSIGN_OR_RETURN(auto verifiers, VerifierSet::Make(options.reward));
   BUTTRESS_ASSIGN_OR_RETURN(const auto model,
                             Transformer::Load(options.model.path, options.model.dtype, device));

@@ -98,6 +98,15 @@ inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
     {CollectiveKind::kNccl, "nccl"},
 };
 
+// What happens to prompts of more than data.max_prompt_tokens.
+enum class OverLong : std::uint8_t { kRefuse, kDrop };
+
+template <>
+inline constexpr ChoiceRow<OverLong> kChoices<OverLong>[] = {
+    {OverLong::kRefuse, "refuse", "the run does not begin"},
+    {OverLong::kDrop, "drop", "they are counted and never drawn"},
+};
+
 // The source of prompts that name none.
 inline constexpr const char* kDefaultSource = "default";
 
@@ -112,17 +121,23 @@ struct DataConfig {
   bool chat_template = false;
   std::map<std::string, std::string> template_arguments;
   std::int64_t max_prompt_tokens = 1024;
+  OverLong over_long = OverLong::kRefuse;
   bool shuffle = true;
   SelectionConfig selection;
 
   template <class V>
   void Visit(V& v) {
     v("prompts", prompts,
-      "JSONL of training prompts: a string or a list of chat messages, and an answer");
+      "file or folder of training prompts (docs/data.md): a string or a list of chat messages, and "
+      "an answer");
     v("held_out", held_out,
-      "JSONL of prompts that are never trained on; empty: no accuracy before and after");
-    v("prompt_field", prompt_field, "field of the JSONL that holds the prompt");
-    v("answer_field", answer_field, "field that holds the reference answer");
+      "prompts that are never trained on; empty: no accuracy before and after");
+    v("prompt_field", prompt_field,
+      "field that holds the prompt; a dotted path names a field inside another one, as "
+      "extra_info.question; a field of that very name wins");
+    v("answer_field", answer_field,
+      "field that holds the reference answer, as reward_model.ground_truth; empty: the reward "
+      "needs no answer");
     v("id_field", id_field,
       "field that holds the prompt's id; rows without one get their line number");
     v("source_field", source_field,
@@ -134,7 +149,8 @@ struct DataConfig {
     v("template_arguments", template_arguments,
       "names that the chat template reads, each value JSON or else text: {enable_thinking: false, "
       "date_string: 26 Jul 2024}; without a date, a template that asks for it gets today's");
-    v("max_prompt_tokens", max_prompt_tokens, "longer prompts are refused at start, by line");
+    v("max_prompt_tokens", max_prompt_tokens, "tokens of a prompt at most");
+    v("over_long", over_long, "prompts of more tokens");
     v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
     v("selection", selection, "which prompts are passed over");
   }

@@ -50,8 +50,17 @@ class PromptFile::Check {
     row_by_id_hash_.emplace(HashText(id), row);
   }
 
-  Status Finish(const PromptFile& file) const {
-    if (bad_ == 0) return OkStatus();
+  void Drop(std::size_t line) {
+    if (dropped_.count == kMaxReported) dropped_.first += ", ...";
+    if (++dropped_.count > kMaxReported) return;
+    dropped_.first += (dropped_.count == 1 ? "" : ", ") + std::to_string(line);
+  }
+
+  Result<DroppedRows> Finish(const PromptFile& file) const {
+    if (dropped_.count == file.size())
+      return InvalidArgument(file.path_ +
+                             ": every prompt is longer than run.data.max_prompt_tokens; raise it");
+    if (bad_ == 0) return dropped_;
     const std::string more =
         bad_ > kMaxReported ? "\n  ... and " + std::to_string(bad_ - kMaxReported) + " more" : "";
     return InvalidArgument(
@@ -59,6 +68,7 @@ class PromptFile::Check {
   }
 
  private:
+  DroppedRows dropped_;
   std::size_t bad_ = 0;
   std::string report_;
   std::unordered_multimap<std::uint64_t, std::size_t> row_by_id_hash_;
@@ -68,8 +78,10 @@ PromptFile::~PromptFile() { ::close(fd_); }
 
 Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
                                                      const DataConfig& config,
-                                                     const Tokenizer& tokenizer) {
-  BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser, PromptParser::Create(config, tokenizer));
+                                                     const Tokenizer& tokenizer,
+                                                     AnswerForms answers) {
+  BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser,
+                            PromptParser::Create(config, tokenizer, std::move(answers)));
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
     return InvalidArgument(
@@ -117,7 +129,7 @@ Status PromptFile::FindRows() {
   return end_row();
 }
 
-Status PromptFile::CheckRows(const std::atomic<bool>& stop) const {
+Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop) const {
   Check check;
   for (std::size_t row = 0; row < rows_.size(); ++row) {
     if (stop) return Cancelled("the check of the dataset was stopped");
@@ -126,6 +138,8 @@ Status PromptFile::CheckRows(const std::atomic<bool>& stop) const {
       check.Accept(*this, row, prompt->id);
     } else if (prompt.status().code() == StatusCode::kInvalidArgument) {
       check.Reject(rows_[row].line, prompt.status().message());
+    } else if (prompt.status().code() == StatusCode::kOutOfRange) {
+      check.Drop(rows_[row].line);
     } else {
       return prompt.status();
     }

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/config/answer_form.h"
 #include "lib/config/run_config.h"
 #include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -31,21 +32,30 @@ struct Prompt {
 class PromptParser {
  public:
   // `tokenizer` must outlive the parser. Returns kInvalidArgument for settings or a chat template
-  // that cannot be used.
-  static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer);
+  // that cannot be used. `answers` says which answers may be lists or objects.
+  static Result<PromptParser> Create(const DataConfig& config, const Tokenizer& tokenizer,
+                                     AnswerForms answers = {});
 
   // Parses one row. `line` counts from 1 and is the id of a row without one. Returns
-  // kInvalidArgument with the fault of the row.
+  // kInvalidArgument with the fault of the row, and kOutOfRange for a prompt of too many tokens
+  // where run.data.over_long is drop.
   Result<Prompt> Parse(std::string_view row, std::size_t line) const;
 
  private:
-  PromptParser(DataConfig config, TextEncoder encoder)
-      : config_(std::move(config)), encoder_(std::move(encoder)) {}
+  PromptParser(DataConfig config, TextEncoder encoder, AnswerForms answers)
+      : config_(std::move(config)), encoder_(std::move(encoder)), answers_(std::move(answers)) {}
 
   Result<std::vector<std::int32_t>> Encode(const nlohmann::ordered_json& asked) const;
 
   DataConfig config_;
   TextEncoder encoder_;
+  AnswerForms answers_;
+};
+
+// The rows that a check found too long, where run.data.over_long is drop.
+struct DroppedRows {
+  std::size_t count = 0;
+  std::string first;  // the first of them: "3, 17, 20, ..."
 };
 
 // An open file of prompts. Memory holds only the position of each row. Thread-safe.
@@ -54,22 +64,25 @@ class PromptFile {
   // Finds the rows, and parses none. kInvalidArgument for settings that cannot be used and for a
   // file without rows. `tokenizer` must outlive the file.
   static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
-                                                  const Tokenizer& tokenizer);
+                                                  const Tokenizer& tokenizer,
+                                                  AnswerForms answers = {});
   ~PromptFile();
   PromptFile(const PromptFile&) = delete;
   PromptFile& operator=(const PromptFile&) = delete;
 
   // Parses every row. One kInvalidArgument reports all invalid rows by line: rows that are not
   // JSON, fields that are missing or of the wrong type, empty prompts, too many tokens, duplicate
-  // ids. kCancelled soon after `stop` becomes true.
-  Status CheckRows(const std::atomic<bool>& stop) const;
+  // ids. It also reports a file whose prompts are all too long. kCancelled soon after `stop`
+  // becomes true.
+  Result<DroppedRows> CheckRows(const std::atomic<bool>& stop) const;
 
   std::size_t size() const { return rows_.size(); }
 
   // Returns the SHA-256 of the file, in hexadecimal digits.
   const std::string& sha256() const { return sha256_; }
 
-  // Returns kInvalidArgument if the row is invalid, kDataLoss if the file is now shorter than it
+  // Returns kInvalidArgument if the row is invalid, kOutOfRange if run.data.over_long drops it,
+  // kDataLoss if the file is now shorter than it
   // was. REQUIRES: row < size().
   Result<Prompt> Read(std::size_t row) const;
 

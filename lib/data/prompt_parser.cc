@@ -4,6 +4,7 @@
 #include <set>
 #include <string>
 
+#include "lib/data/field_path.h"
 #include "lib/data/prompt_file.h"
 
 namespace buttress {
@@ -40,22 +41,50 @@ Result<json> ParseObject(std::string_view row) {
   return object;
 }
 
-// Returns a field that must be a text or an integer: an id or a source.
-Result<std::string> NameField(const json& row, const std::string& field,
-                              const std::string& if_absent) {
-  const auto found = row.find(field);
-  if (found == row.end() || found->is_null()) return if_absent;
-  if (found->is_number_integer()) return found->dump();
-  if (!found->is_string()) {
-    return InvalidArgument("'" + field + "': expected text, found " + found->type_name());
+// Returns a field that must be a text or a number: an id or a source.
+Result<std::string> NameField(json& row, const std::string& path, const std::string& if_absent) {
+  const FoundField found = FindField(row, path);
+  if (!found || found.value().is_null()) return if_absent;
+  const json& value = found.value();
+  if (value.is_number()) return value.dump();
+  if (!value.is_string()) {
+    return InvalidArgument(
+        fmt::format("'{}': expected text, found {}", path, DescribeValue(value, path)));
   }
-  const std::string& name = found->get_ref<const std::string&>();
-  if (name.empty()) return InvalidArgument("'" + field + "' is empty");
+  const std::string& name = value.get_ref<const std::string&>();
+  if (name.empty()) return InvalidArgument("'" + path + "' is empty");
   if (name.size() > kMaxNameBytes) {
     return InvalidArgument(
-        fmt::format("'{}' has {} bytes; expected at most {}", field, name.size(), kMaxNameBytes));
+        fmt::format("'{}' has {} bytes; expected at most {}", path, name.size(), kMaxNameBytes));
   }
   return name;
+}
+
+bool HasForm(const json& answer, AnswerForm form) {
+  if (form == AnswerForm::kAny) return true;
+  if (answer.is_array()) return form == AnswerForm::kTextOrList;
+  return !answer.is_object() && !answer.is_null();
+}
+
+// Returns the answer: a text verbatim, any other value as JSON.
+Result<std::string> AnswerField(json& row, const std::string& path, AnswerForm form) {
+  if (path.empty()) {
+    if (form == AnswerForm::kAny) return std::string();
+    return InvalidArgument(
+        "run.data.answer_field is empty, but the row's verifier needs an answer");
+  }
+  const FoundField found = FindField(row, path);
+  if (!found) {
+    return InvalidArgument(DescribeMissing(row, path) +
+                           "; run.data.answer_field names the field of the answer");
+  }
+  const json& value = found.value();
+  if (!HasForm(value, form)) {
+    return InvalidArgument(fmt::format(
+        "'{}' is {}; the row's verifier needs a text, so name its field in run.data.answer_field",
+        path, DescribeValue(value, path)));
+  }
+  return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
 json Message(const char* role, const std::string& content) {
@@ -64,7 +93,8 @@ json Message(const char* role, const std::string& content) {
 
 }  // namespace
 
-Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokenizer& tokenizer) {
+Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokenizer& tokenizer,
+                                          AnswerForms answers) {
   BUTTRESS_ASSIGN_OR_RETURN(TextEncoder encoder,
                             TextEncoder::Create(tokenizer, config.template_arguments));
   if (!config.system_prompt.empty() && !config.chat_template) {
@@ -77,7 +107,7 @@ Result<PromptParser> PromptParser::Create(const DataConfig& config, const Tokeni
         "run.data.chat_template is true, but the model has no chat template; set it to false or "
         "give the model one");
   }
-  return PromptParser(config, std::move(encoder));
+  return PromptParser(config, std::move(encoder), std::move(answers));
 }
 
 Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const {
@@ -94,7 +124,7 @@ Result<std::vector<std::int32_t>> PromptParser::Encode(const json& asked) const 
     messages.push_back(Message("user", text));
   } else if (!asked.is_array()) {
     return InvalidArgument(field + ": expected text or a list of messages, found " +
-                           asked.type_name());
+                           DescribeValue(asked, config_.prompt_field));
   }
   auto tokens = encoder_.EncodeMessages(messages, /*add_generation_prompt=*/true);
   if (!tokens.ok()) return tokens.status().Annotate(field);
@@ -107,27 +137,23 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
   BUTTRESS_ASSIGN_OR_RETURN(prompt.id, NameField(object, config_.id_field, std::to_string(line)));
   BUTTRESS_ASSIGN_OR_RETURN(prompt.source, NameField(object, config_.source_field, kDefaultSource));
 
-  const auto answer = object.find(config_.answer_field);
-  if (answer == object.end()) {
-    return InvalidArgument("no field '" + config_.answer_field +
-                           "'; run.data.answer_field names the field of the answer");
+  BUTTRESS_ASSIGN_OR_RETURN(prompt.answer,
+                            AnswerField(object, config_.answer_field, answers_.For(prompt.source)));
+  const FoundField asked = FindField(object, config_.prompt_field);
+  if (!asked) {
+    return InvalidArgument(DescribeMissing(object, config_.prompt_field) +
+                           "; run.data.prompt_field names the field of the prompt");
   }
-  prompt.answer = answer->is_string() ? answer->get<std::string>() : answer->dump();
-
-  const auto asked = object.find(config_.prompt_field);
-  if (asked == object.end()) {
-    return InvalidArgument("no field '" + config_.prompt_field +
-                           "'; run.data.prompt_field names the field of the prompt");
-  }
-  BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(*asked));
+  BUTTRESS_ASSIGN_OR_RETURN(prompt.token_ids, Encode(asked.value()));
   if (prompt.token_ids.empty()) return InvalidArgument("the prompt has no tokens");
   if (static_cast<std::int64_t>(prompt.token_ids.size()) > config_.max_prompt_tokens) {
-    return InvalidArgument(
-        fmt::format("the prompt has {} tokens, at most {} are allowed; raise "
-                    "run.data.max_prompt_tokens or drop the row",
-                    prompt.token_ids.size(), config_.max_prompt_tokens));
+    std::string what = fmt::format("the prompt has {} tokens, at most {} are allowed",
+                                   prompt.token_ids.size(), config_.max_prompt_tokens);
+    if (config_.over_long == OverLong::kDrop) return OutOfRange(std::move(what));
+    return InvalidArgument(what +
+                           "; raise run.data.max_prompt_tokens, or set run.data.over_long to drop");
   }
-  object.erase(asked);
+  asked.object->erase(asked.name);
   prompt.extra_json = object.dump();
   return prompt;
 }

@@ -42,7 +42,7 @@ double MoveBase(double base, double share, double target) {
 
 std::string_view SkipReasonName(SkipReason reason) {
   static constexpr std::array<std::string_view, kSkipReasons> kNames = {"easy", "hard", "constant",
-                                                                        "farther"};
+                                                                        "farther", "over_long"};
   return kNames[static_cast<std::size_t>(reason)];
 }
 

@@ -35,11 +35,12 @@ enum class SkipReason : std::uint8_t {
   kHard,      // greso: all-wrong several times in a row
   kConstant,  // speed: the last group was constant
   kFarther,   // mopps: another candidate was nearer to the target
+  kOverLong,  // the prompt has more tokens than the run allows
 };
 
-inline constexpr std::size_t kSkipReasons = 4;
+inline constexpr std::size_t kSkipReasons = 5;
 
-// "easy", "hard", "constant", "farther".
+// "easy", "hard", "constant", "farther", "over_long".
 std::string_view SkipReasonName(SkipReason reason);
 
 // Adds an accepted group of the prompt to its record. `outcomes` and `raw_rewards` are [n],

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lib/config/answer_form.h"
 #include "lib/config/load.h"
 
 namespace buttress {
@@ -48,6 +49,20 @@ TEST(RewardTextTest, UnknownVerifiersAreRefusedWithTheKnownNames) {
   EXPECT_THAT(ParseReward({"run.reward.verifier=math + 1e308 * format"}).status().message(),
               HasSubstr("'1e308' is not a weight"));
   EXPECT_TRUE(ParseReward({"run.reward.verifier=python:f.py:g - 0.5 * overlong"}).ok());
+}
+
+TEST(RewardTextTest, AnswersHaveTheFormOfTheStrictestVerifier) {
+  EXPECT_EQ(AnswerFormOf("math"), AnswerForm::kText);
+  EXPECT_EQ(AnswerFormOf("normalized + 0.1 * format"), AnswerForm::kTextOrList);
+  EXPECT_EQ(AnswerFormOf("python:f.py:g"), AnswerForm::kAny);
+  EXPECT_EQ(AnswerFormOf("python:f.py:g + 0.2 * number"), AnswerForm::kText);
+  RewardConfig config;
+  config.verifier = "code";
+  config.by_source = {{"gsm8k", "number"}};
+  EXPECT_EQ(AnswerFormsOf(config).For("gsm8k"), AnswerForm::kText);
+  EXPECT_EQ(AnswerFormsOf(config).For("other"), AnswerForm::kAny);
+  config.second = {"exact", 0.5};
+  EXPECT_EQ(AnswerFormsOf(config).For("other"), AnswerForm::kText);
 }
 
 TEST(RewardTextTest, TimeLimitsOfCodeThatContradictEachOtherAreRefused) {

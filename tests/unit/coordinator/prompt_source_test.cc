@@ -29,7 +29,7 @@ class PromptSourceTest : public testing::Test {
   std::unique_ptr<PromptFile> Open(const std::string& jsonl) {
     const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
     EXPECT_TRUE(WriteFileAtomic(path, jsonl).ok());
-    auto file = PromptFile::Open(path, DataConfig(), tokenizer_);
+    auto file = PromptFile::Open(path, config_, tokenizer_);
     EXPECT_TRUE(file.ok()) << file.status().ToString();
     return *std::move(file);
   }
@@ -43,6 +43,7 @@ class PromptSourceTest : public testing::Test {
   }
 
   TempDir folder_;
+  DataConfig config_;
   ByteTokenizer tokenizer_;
   std::unique_ptr<PromptFile> file_;
 };
@@ -100,6 +101,40 @@ TEST_F(PromptSourceTest, AnotherDatasetUnderARunIsRefused) {
   PromptSource resumed(*other, {7, true, 4});
   EXPECT_EQ(resumed.Resume(source.cursor()).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(resumed.Read(drawn->prompts.front()).status().code(), StatusCode::kInvalidArgument);
+}
+
+TEST_F(PromptSourceTest, OverLongPromptsAreNeverDrawnAndAResumedRunDrawsTheSame) {
+  config_.max_prompt_tokens = 1;
+  config_.over_long = OverLong::kDrop;
+  std::string jsonl;
+  for (int i = 0; i < 60; ++i) {
+    jsonl += "{\"id\": \"" + std::string(i % 3 == 0 ? "long" : "short") + std::to_string(i) +
+             "\", \"prompt\": \"" + (i % 3 == 0 ? "xx" : "x") + "\", \"answer\": \"1\"}\n";
+  }
+  const auto file = Open(jsonl);
+  for (const SelectionMode mode : {SelectionMode::kNone, SelectionMode::kMopps}) {
+    PromptSourceOptions options{7, true, 4, {}, true};
+    options.selection.mode = mode;
+    PromptSource source(*file, options);
+    Ids(source, 7);
+    PromptSource resumed(*file, options);
+    ASSERT_TRUE(resumed.Resume(source.cursor()).ok());
+    const auto draws = source.Draw(100, kNoMemory);
+    ASSERT_TRUE(draws.ok());
+    for (const DrawnPrompt& prompt : draws->prompts) {
+      EXPECT_TRUE(prompt.prompt_id.starts_with("short")) << prompt.prompt_id;
+    }
+    for (const SkipRow& skip : draws->skipped) {
+      EXPECT_EQ(skip.reason == SkipReason::kOverLong, skip.row % 3 == 0) << skip.row;
+    }
+    const auto again = resumed.Draw(100, kNoMemory);
+    ASSERT_TRUE(again.ok());
+    EXPECT_EQ(again->skipped, draws->skipped);
+    EXPECT_EQ(again->prompts.back().prompt_id, draws->prompts.back().prompt_id);
+  }
+  const auto none = Open("{\"prompt\": \"xx\", \"answer\": \"1\"}\n");
+  PromptSource empty(*none, {7, true, 4, {}, true});
+  EXPECT_EQ(empty.Draw(1, kNoMemory).status().code(), StatusCode::kInvalidArgument);
 }
 
 SelectionConfig Mode(const std::string& mode) {

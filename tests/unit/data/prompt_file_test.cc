@@ -26,8 +26,8 @@ class PromptFileTest : public testing::Test {
   Result<std::unique_ptr<PromptFile>> Open(const std::string& jsonl, const Tokenizer& tokenizer) {
     const std::string path = JoinPath(folder_.path(), "prompts.jsonl");
     EXPECT_TRUE(WriteFileAtomic(path, jsonl).ok());
-    BUTTRESS_ASSIGN_OR_RETURN(auto file, PromptFile::Open(path, config_, tokenizer));
-    BUTTRESS_RETURN_IF_ERROR(file->CheckRows(/*stop=*/false));
+    BUTTRESS_ASSIGN_OR_RETURN(auto file, PromptFile::Open(path, config_, tokenizer, answers_));
+    BUTTRESS_ASSIGN_OR_RETURN(dropped_, file->CheckRows(/*stop=*/false));
     return file;
   }
 
@@ -41,6 +41,8 @@ class PromptFileTest : public testing::Test {
 
   TempDir folder_;
   DataConfig config_;
+  AnswerForms answers_;
+  DroppedRows dropped_;
   ByteTokenizer tokenizer_;
 };
 
@@ -72,6 +74,99 @@ TEST_F(PromptFileTest, FieldNamesComeFromTheConfiguration) {
   const auto file = Open("{\"question\": \"q\", \"target\": {\"x\": 1}}\n");
   ASSERT_TRUE(file.ok()) << file.status().ToString();
   EXPECT_EQ((*file)->Read(0)->answer, "{\"x\":1}");
+}
+
+constexpr const char* kVerlRow =
+    R"({"data_source": "openai/gsm8k", "prompt": [{"role": "user", "content": "1+1?"}], )"
+    R"("ability": "math", "reward_model": {"style": "rule", "ground_truth": "2"}, )"
+    R"("extra_info": {"index": 5, "split": "train"}})"
+    "\n";
+
+TEST_F(PromptFileTest, ARowOfVerlNeedsSettingsAlone) {
+  const ByteTokenizer chat(kTemplate);
+  config_.answer_field = "reward_model.ground_truth";
+  config_.source_field = "data_source";
+  config_.id_field = "extra_info.index";
+  answers_.otherwise = AnswerForm::kText;
+  const auto file = Open(kVerlRow, chat);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const auto prompt = (*file)->Read(0);
+  EXPECT_EQ(Text(*prompt), "<user>1+1?<assistant>");
+  EXPECT_EQ(prompt->answer, "2");
+  EXPECT_EQ(prompt->source, "openai/gsm8k");
+  EXPECT_EQ(prompt->id, "5");
+  const auto row = nlohmann::json::parse(prompt->extra_json);
+  EXPECT_EQ(row["extra_info"]["split"], "train");
+  EXPECT_EQ(row["ability"], "math");
+  EXPECT_FALSE(row.contains("prompt"));
+}
+
+TEST_F(PromptFileTest, AFieldOfTheLiteralNameComesBeforeADottedPath) {
+  config_.prompt_field = "in.q";
+  config_.answer_field = "a.b";
+  config_.id_field = "x.y.z";
+  const auto file =
+      Open(R"({"in": {"q": "deep", "more": 1}, "a.b": "literal", "a": {"b": "deep"}, )"
+           R"("x.y": {"z": 1.5}})"
+           "\n");
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  const auto prompt = (*file)->Read(0);
+  EXPECT_EQ(Text(*prompt), "deep");
+  EXPECT_EQ(prompt->answer, "literal");
+  EXPECT_EQ(prompt->id, "1.5");
+  EXPECT_EQ(nlohmann::json::parse(prompt->extra_json)["in"], nlohmann::json({{"more", 1}}));
+}
+
+TEST_F(PromptFileTest, AnAnswerThatTheVerifierCannotReadIsRefused) {
+  const ByteTokenizer chat(kTemplate);
+  config_.answer_field = "reward_model";
+  answers_ = {AnswerForm::kText, {{"list", AnswerForm::kTextOrList}, {"any", AnswerForm::kAny}}};
+  EXPECT_THAT(Open(kVerlRow, chat).status().message(),
+              HasSubstr("line 1: 'reward_model' is an object with reward_model.style, "
+                        "reward_model.ground_truth; the row's verifier needs a text"));
+  config_.answer_field = "a";
+  const auto open = [&](const std::string& source, const std::string& answer) {
+    return Open(R"({"prompt": "x", "source": ")" + source + R"(", "a": )" + answer + "}\n");
+  };
+  for (const char* text : {"7", "true", "\"seven\"", "1.5"}) EXPECT_TRUE(open("s", text).ok());
+  EXPECT_THAT(open("s", "null").status().message(), HasSubstr("'a' is null"));
+  EXPECT_THAT(open("s", "[1, 2]").status().message(), HasSubstr("'a' is a list of 2"));
+  EXPECT_THAT(open("list", "{}").status().message(), HasSubstr("an object with nothing"));
+  EXPECT_EQ((*open("list", "[1]"))->Read(0)->answer, "[1]");
+  EXPECT_EQ((*open("any", "{\"t\": 1}"))->Read(0)->answer, "{\"t\":1}");
+  config_.answer_field = "";
+  EXPECT_EQ((*open("any", "1"))->Read(0)->answer, "");
+  EXPECT_THAT(open("s", "1").status().message(), HasSubstr("answer_field is empty"));
+}
+
+TEST_F(PromptFileTest, AMissingFieldIsReportedWithThoseThatAreThere) {
+  config_.answer_field = "reward_model.answer";
+  const ByteTokenizer chat(kTemplate);
+  EXPECT_THAT(Open(kVerlRow, chat).status().message(),
+              HasSubstr("no field 'reward_model.answer'; 'reward_model' has style, ground_truth;"));
+  config_.answer_field = "ability.name";
+  EXPECT_THAT(Open(kVerlRow, chat).status().message(), HasSubstr("'ability' is string"));
+  config_.answer_field = "solution";
+  EXPECT_THAT(Open(kVerlRow, chat).status().message(),
+              HasSubstr("no field 'solution'; the row has data_source, prompt, ability, "));
+}
+
+TEST_F(PromptFileTest, PromptsThatAreTooLongAreDroppedIfConfigured) {
+  config_.max_prompt_tokens = 5;
+  config_.over_long = OverLong::kDrop;
+  std::string jsonl = "{\"prompt\": \"short\", \"answer\": \"1\"}\n";
+  const std::string longer = "{\"prompt\": \"longer\", \"answer\": \"1\"}\n";
+  auto file = Open(jsonl + longer + longer);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ(dropped_.count, 2U);
+  EXPECT_EQ(dropped_.first, "2, 3");
+  EXPECT_TRUE((*file)->Read(0).ok());
+  EXPECT_EQ((*file)->Read(1).status().code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(Open(longer).status().message(), HasSubstr("every prompt is longer"));
+  for (int i = 0; i < 25; ++i) jsonl += longer;
+  ASSERT_TRUE(Open(jsonl).ok());
+  EXPECT_EQ(dropped_.count, 25U);
+  EXPECT_THAT(dropped_.first, AllOf(HasSubstr(", 21, ..."), Not(HasSubstr("22"))));
 }
 
 TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
@@ -122,7 +217,7 @@ TEST_F(PromptFileTest, OpeningParsesNothingAndReadingParsesOneRow) {
   const Status bad = (*file)->Read(0).status();
   EXPECT_EQ(bad.code(), StatusCode::kInvalidArgument);
   EXPECT_THAT(bad.message(), HasSubstr("prompts.jsonl, line 1: not JSON"));
-  EXPECT_EQ((*file)->CheckRows(/*stop=*/true).code(), StatusCode::kCancelled);
+  EXPECT_EQ((*file)->CheckRows(/*stop=*/true).status().code(), StatusCode::kCancelled);
 }
 
 TEST_F(PromptFileTest, RowsMayCrossTheBlocksInWhichTheFileIsRead) {

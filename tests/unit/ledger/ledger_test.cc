@@ -170,7 +170,7 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   const LedgerSnapshot snapshot = *Open()->Load();
   EXPECT_EQ(snapshot.run, changes.run);
   EXPECT_EQ(snapshot.records, changes.records);
-  EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2}));
+  EXPECT_EQ(snapshot.skipped, (std::array<std::int64_t, kSkipReasons>{1, 0, 0, 2, 0}));
   LedgerChanges again;
   again.skipped = {{1, 9, SkipReason::kHard}};
   EXPECT_FALSE(Open()->Write(again).ok());
