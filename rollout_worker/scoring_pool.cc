@@ -18,6 +18,7 @@
 #include "lib/base/sync.h"
 #include "lib/verify/extract.h"
 #include "rollout_worker/response_text.h"
+#include "rollout_worker/slow_rewards.h"
 
 namespace buttress {
 namespace {
@@ -32,6 +33,7 @@ struct VerifierMetrics {
         wrong(Results(metrics, verifier, "wrong")),
         unscorable(Results(metrics, verifier, "unscorable")),
         timeout(Results(metrics, verifier, kTimeout)),
+        not_applicable(Results(metrics, verifier, "not_applicable")),
         seconds(metrics.Histogram("buttress_worker_verifier_seconds",
                                   "Time to verify one completion; of a batch, its share.",
                                   {1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1, 10}, {{"verifier", verifier}})) {
@@ -41,18 +43,20 @@ struct VerifierMetrics {
                                       std::string_view result) {
     return metrics.Counter(
         "buttress_worker_verifier_results_total",
-        "Completions by verifier and result; a timeout is not counted as unscorable too.",
+        "Completions by verifier and result; each has one result, of which timeout and "
+        "not_applicable (a part that is left out of its sum) are no unscorable.",
         {{"verifier", verifier}, {"result", std::string(result)}});
   }
 
-  void Count(Outcome outcome, std::string_view unscorable_reason) {
-    switch (outcome) {
+  void Count(const VerdictPart& part) {
+    if (part.not_applicable) return not_applicable.Increment();
+    switch (part.outcome) {
       case Outcome::kCorrect:
         return correct.Increment();
       case Outcome::kWrong:
         return wrong.Increment();
       default:
-        return (unscorable_reason == kTimeout ? timeout : unscorable).Increment();
+        return (part.unscorable_reason == kTimeout ? timeout : unscorable).Increment();
     }
   }
 
@@ -60,6 +64,7 @@ struct VerifierMetrics {
   prometheus::Counter& wrong;
   prometheus::Counter& unscorable;
   prometheus::Counter& timeout;
+  prometheus::Counter& not_applicable;
   prometheus::Histogram& seconds;
 };
 
@@ -77,6 +82,7 @@ class ThreadedScoringPool : public ScoringPool {
         tokenizer_(tokenizer),
         options_(options),
         clock_(clock),
+        slow_(options.threads, MonotonicSeconds()),
         requests_(options.capacity),
         results_(options.capacity) {
     for (const std::string& name : verifiers_->names())
@@ -179,16 +185,30 @@ class ThreadedScoringPool : public ScoringPool {
       if (late) verdicts[i] = Unscorable(std::string(kTimeout));
       Fill(requests[i], responses[i], std::move(verdicts[i]), seconds);
     }
+    if (const auto slow = slow_.Poll(MonotonicSeconds())) TellSlow(*slow);
   }
 
-  static VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) {
+  void TellSlow(const SlowReward& slow) const {
+    Log(kWarn, "rewards are slow",
+        {{"verifier", slow.verifier},
+         {"share_of_scoring_time", fmt::format("{:.0f} %", 100 * slow.share)},
+         {"seconds_a_completion", fmt::format("{:.3g}", slow.seconds)},
+         {"scoring_threads", options_.threads},
+         {"mend", "raise run.reward.threads and run.reward.python.workers"}});
+  }
+
+  VerifyRequest MakeRequest(const ScoreRequest& request, std::string_view response) const {
+    const std::vector<Segment>& segments = request.completion.segments;
     return {.prompt = request.prompt,
             .response = response,
             .answer = request.answer,
             .extra_json = request.extra_json,
             .truncated = request.completion.finish_reason == FinishReason::kLength,
             .tokens = static_cast<std::int64_t>(request.completion.token_ids.size()),
-            .source = request.source};
+            .source = request.source,
+            .token_ids = request.completion.token_ids,
+            .step = segments.empty() ? -1 : static_cast<std::int64_t>(segments.back().version.step),
+            .steps = options_.steps};
   }
 
   // kFailedPrecondition with the reason if the completion has no text to verify.
@@ -212,12 +232,14 @@ class ThreadedScoringPool : public ScoringPool {
           verdict.raw_reward, reward, kMaxReward, kMaxReward));
     if (verdict.parts.empty()) {
       verdict.parts.push_back({std::string(verifiers_->NameFor(request.source)), 1, verdict.outcome,
-                               verdict.raw_reward, verdict.unscorable_reason, seconds});
+                               verdict.raw_reward, verdict.unscorable_reason, seconds,
+                               verdict.not_applicable});
     }
     for (const VerdictPart& part : verdict.parts) {
       VerifierMetrics& metrics = metrics_.at(part.name);
-      metrics.Count(part.outcome, part.unscorable_reason);
+      metrics.Count(part);
       metrics.seconds.Observe(part.seconds);
+      slow_.Add(part.name, part.seconds);
     }
     if (verdict.outcome == Outcome::kUnscorable) Tell(request.id, verdict.unscorable_reason);
     if (options_.noise) options_.noise->Apply(request.prompt, response, verdict);
@@ -257,6 +279,7 @@ class ThreadedScoringPool : public ScoringPool {
   const ScoringOptions options_;
   const Clock& clock_;
   std::map<std::string, VerifierMetrics> metrics_;
+  SlowRewards slow_;
   BoundedQueue<ScoreRequest> requests_;
   BoundedQueue<ScoredCompletion> results_;
   std::atomic<std::size_t> inside_ = 0;

@@ -45,6 +45,7 @@ struct ScoringOptions {
   // For one completion or batch; afterwards the outcome is unscorable with reason "timeout".
   std::chrono::milliseconds timeout{5000};
   std::size_t capacity = 4096;  // requests inside at once
+  std::int64_t steps = -1;      // of the run, for reward functions; -1: unknown
   std::shared_ptr<SecondVerifier> second =
       nullptr;  // verifies a share of the completions again; may be null
   std::shared_ptr<RewardNoise> noise = nullptr;  // errors of the outcomes; may be null

@@ -30,6 +30,16 @@ inline constexpr ChoiceRow<CodeLanguage> kChoices<CodeLanguage>[] = {
     {CodeLanguage::kCpp, "cpp"},
 };
 
+// Whether a TRL function gets chat messages or texts.
+enum class ChatForm : std::uint8_t { kAuto, kAlways, kNever };
+
+template <>
+inline constexpr ChoiceRow<ChatForm> kChoices<ChatForm>[] = {
+    {ChatForm::kAuto, "auto", "as the row's prompt is, which is what TRL does"},
+    {ChatForm::kAlways, "always", "messages"},
+    {ChatForm::kNever, "never", "texts, the prompt as the chat template renders it"},
+};
+
 struct FormatConfig {
   std::vector<std::string> tags = {"think", "answer"};
   bool free_end = false;
@@ -101,7 +111,10 @@ struct PythonConfig {
   std::int64_t workers = 1;
   std::int64_t batch = 32;
   std::int64_t start_ms = 60000;
-  bool chat = false;
+  ChatForm chat = ChatForm::kAuto;
+  std::map<std::string, std::string> arguments;
+  std::int64_t restart_after = 0;
+  std::int64_t memory_mb = 0;
 
   template <class V>
   void Visit(V& v) {
@@ -110,7 +123,14 @@ struct PythonConfig {
       "processes of each function; run.reward.threads bounds how many work at once");
     v("batch", batch, "completions of one call at most");
     v("start_ms", start_ms, "time to import a file of functions");
-    v("chat", chat, "TRL: prompts and completions as lists of chat messages");
+    v("chat", chat, "TRL: prompts and completions as lists of chat messages or as texts");
+    v("arguments", arguments,
+      "further arguments of every call by name, each value JSON or else text (verl's "
+      "reward_kwargs)");
+    v("restart_after", restart_after,
+      "batches after which a process is replaced by a new one; 0 = never");
+    v("memory_mb", memory_mb,
+      "resident memory above which a process is replaced after its batch; 0 = no bound");
   }
 };
 

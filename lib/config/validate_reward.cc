@@ -85,6 +85,8 @@ Rules CheckReward(const RewardConfig& reward) {
   rules.Between("python.workers", reward.python.workers, 1, 1024);
   rules.Between("python.batch", reward.python.batch, 1, 4096);
   rules.Between("python.start_ms", reward.python.start_ms, 1, kDayMs);
+  rules.Between("python.restart_after", reward.python.restart_after, 0, 1 << 20);
+  rules.Between("python.memory_mb", reward.python.memory_mb, 0, 1 << 20);
   rules.Between("http.batch", reward.http.batch, 1, 4096);
   rules.Between("http.attempts", reward.http.attempts, 1, 100);
   return rules;

@@ -25,7 +25,7 @@ struct Prompt {
   std::string source;                   // selects the verifier
   std::vector<std::int32_t> token_ids;  // not empty
   std::string answer;                   // a text verbatim, any other value as JSON
-  std::string extra_json;               // the row without the prompt
+  std::string extra_json;               // the row, with the prompt as its field "prompt"
 };
 
 // Converts rows to prompts. Thread-safe.

@@ -153,7 +153,10 @@ Result<Prompt> PromptParser::Parse(std::string_view row, std::size_t line) const
     return InvalidArgument(what +
                            "; raise run.data.max_prompt_tokens, or set run.data.over_long to drop");
   }
+  // Reward functions get the prompt as the row has it, under the name that TRL gives it.
+  json original = std::move(asked.value());
   asked.object->erase(asked.name);
+  object["prompt"] = std::move(original);
   prompt.extra_json = object.dump();
   return prompt;
 }

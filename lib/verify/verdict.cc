@@ -11,7 +11,8 @@ Verdict Correct(std::string given, std::string gold) {
           .given = std::move(given),
           .gold = std::move(gold),
           .anchor = {},
-          .parts = {}};
+          .parts = {},
+          .not_applicable = false};
 }
 
 Verdict Wrong(std::string given, std::string gold) {
@@ -21,7 +22,8 @@ Verdict Wrong(std::string given, std::string gold) {
           .given = std::move(given),
           .gold = std::move(gold),
           .anchor = {},
-          .parts = {}};
+          .parts = {},
+          .not_applicable = false};
 }
 
 Verdict Unscorable(std::string reason) {
@@ -31,7 +33,14 @@ Verdict Unscorable(std::string reason) {
           .given = {},
           .gold = {},
           .anchor = {},
-          .parts = {}};
+          .parts = {},
+          .not_applicable = false};
+}
+
+Verdict NotApplicable(std::string reason) {
+  Verdict verdict = Unscorable(std::move(reason));
+  verdict.not_applicable = true;
+  return verdict;
 }
 
 double ShapedReward(const Verdict& verdict) {

@@ -25,10 +25,13 @@ struct VerifyRequest {
   std::string_view prompt;       // rendered prompt text
   std::string_view response;     // decoded completion, special tokens removed
   std::string_view answer;       // the dataset's reference answer
-  std::string_view extra_json;   // the dataset's row
+  std::string_view extra_json;   // the dataset's row, with the prompt as its field "prompt"
   bool truncated = false;        // the completion reached the token limit
   std::int64_t tokens = -1;      // length of the completion; -1: unknown
   std::string_view source = {};  // the data source that the dataset names
+  std::span<const std::int32_t> token_ids = {};  // of the completion; empty: unknown
+  std::int64_t step = -1;   // steps that the policy had been trained when it sampled; -1: unknown
+  std::int64_t steps = -1;  // steps of the run; -1: unknown
 };
 
 // The verdict of one verifier of a weighted sum.
@@ -39,6 +42,7 @@ struct VerdictPart {
   double raw_reward = 0;
   std::string unscorable_reason;
   double seconds = 0;
+  bool not_applicable = false;
 };
 
 struct Verdict {
@@ -49,11 +53,15 @@ struct Verdict {
   std::string gold;                // canonical form of the reference
   std::string anchor;              // the rule that located the answer, if there are several
   std::vector<VerdictPart> parts;  // of a weighted sum; empty for a single verifier
+  // Unscorable because the verifier is not for this row, which is no failure: in a weighted sum the
+  // part is left out.
+  bool not_applicable = false;
 };
 
 Verdict Correct(std::string given, std::string gold);
 Verdict Wrong(std::string given, std::string gold);
 Verdict Unscorable(std::string reason);
+Verdict NotApplicable(std::string reason);
 
 // Returns the reward that advantages are computed from: the raw reward, or for a weighted sum the
 // sum over its parts of weight * raw reward.

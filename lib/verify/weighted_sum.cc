@@ -47,11 +47,13 @@ class WeightedSum : public Verifier {
     VerdictPart part{
         term.name, term.weight, verdict.outcome, verdict.raw_reward, verdict.unscorable_reason,
         seconds};
-    const bool first = sum.parts.empty();
-    const bool scorable = verdict.outcome != Outcome::kUnscorable;
+    part.not_applicable = verdict.not_applicable;
+    // The first part that applies decides.
+    const bool first = sum.parts.empty() || sum.not_applicable;
+    const bool fails = verdict.outcome == Outcome::kUnscorable && !verdict.not_applicable;
     std::vector<VerdictPart> parts = std::move(sum.parts);
     if (first) sum = std::move(verdict);
-    if (!scorable && (first || sum.outcome != Outcome::kUnscorable)) {
+    if (fails && (first || sum.outcome != Outcome::kUnscorable)) {
       sum.outcome = Outcome::kUnscorable;
       sum.raw_reward = 0;
       sum.unscorable_reason = term.name + ": " + part.unscorable_reason;

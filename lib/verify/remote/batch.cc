@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "lib/base/bounded_json.h"
@@ -25,6 +26,8 @@ Verdict DecodeResult(const json& result, double correct_from) {
     return Unscorable(reason.empty() ? "error without a reason"
                                      : std::string(FirstBytes(reason, kReasonBytes)));
   }
+  if (result.contains("not_applicable") && result["not_applicable"] == true)
+    return NotApplicable("the function does not apply to this row");
   if (!result.contains("score") || !result["score"].is_number())
     return Unscorable("the result has no number 'score'");
   const double score = result["score"].get<double>();
@@ -41,9 +44,16 @@ Verdict DecodeResult(const json& result, double correct_from) {
   return verdict;
 }
 
+// The newest policy of the batch, as TRL's trainer_state names its fields.
+json State(std::span<const VerifyRequest> requests) {
+  std::int64_t step = -1;
+  for (const VerifyRequest& request : requests) step = std::max(step, request.step);
+  return {{"global_step", step}, {"max_steps", requests.front().steps}};
+}
+
 }  // namespace
 
-std::string EncodeBatch(std::span<const VerifyRequest> requests) {
+std::string EncodeBatch(std::span<const VerifyRequest> requests, BatchFields fields) {
   json items = json::array();
   for (const VerifyRequest& request : requests) {
     Result<json> row = ParseBoundedJson(request.extra_json, kMaxReferenceBytes);
@@ -53,8 +63,14 @@ std::string EncodeBatch(std::span<const VerifyRequest> requests) {
                      {"source", request.source},
                      {"row", row.ok() && row->is_object() ? *std::move(row) : json::object()},
                      {"truncated", request.truncated}});
+    if (fields.token_ids && !request.token_ids.empty())
+      items.back()["token_ids"] =
+          std::vector<std::int32_t>(request.token_ids.begin(), request.token_ids.end());
   }
-  return json{{"items", std::move(items)}}.dump(-1, ' ', false, json::error_handler_t::replace);
+  json batch{{"items", std::move(items)}};
+  if (fields.state && !requests.empty() && requests.front().steps >= 0)
+    batch["state"] = State(requests);
+  return batch.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 std::vector<Verdict> DecodeResults(std::string_view reply, std::size_t count, double correct_from) {

@@ -1,10 +1,13 @@
 // Verifier python:FILE:FUNCTION: unchanged reward functions of verl or TRL (python_program.h has
 // the adapters).
 //
-// Each of `workers` processes scores one batch at a time. A batch waits for an idle process, at
-// most run.reward.timeout_ms, which slows the queue behind it. A process that is too slow is
-// killed. A process that has ended is started again, after a pause that grows while starting fails.
+// Each of `workers` processes scores one batch at a time. A batch waits for an idle process, for at
+// most start_ms and timeout_ms, which slows the queue behind it; the function then has timeout_ms
+// for the batch. A process that is too slow is killed. A process that has ended is started again,
+// after a pause that grows while starting fails. A process that has scored `restart_after` batches,
+// or holds more than `memory_mb`, is ended after its answer, and the next batch starts another.
 // Exceptions, None and NaN are unscorable with the reason.
+#include <cstdint>
 #include <utility>
 
 #include "lib/base/clock.h"
@@ -23,6 +26,7 @@ struct Slot {
   explicit Slot(std::uint64_t seed) : backoff({.initial_ms = 500, .max_ms = 30000}, seed) {}
 
   std::unique_ptr<PythonProcess> process;
+  std::int64_t batches = 0;  // that the process has scored
   Backoff backoff;
   std::int64_t next_start_ms = 0;
   std::string why_empty;
@@ -51,11 +55,14 @@ class Python : public Verifier {
 
   std::size_t batch() const override { return static_cast<std::size_t>(config_.python.batch); }
 
+  // The function has timeout_ms; waiting for a process and starting one is not its time.
+  bool bounds_time() const override { return true; }
+
   std::vector<Verdict> VerifyBatch(std::span<const VerifyRequest> requests) const override {
-    const std::int64_t deadline_ms = RealClock().MonotonicMs() + config_.timeout_ms;
-    std::unique_ptr<Slot> slot = WaitForIdle(deadline_ms);
+    std::unique_ptr<Slot> slot = WaitForIdle();
     if (slot == nullptr) return AllUnscorable(requests.size(), "timeout");
-    std::vector<Verdict> verdicts = Call(*slot, requests, deadline_ms);
+    std::vector<Verdict> verdicts = Call(*slot, requests);
+    EndIfUsedUp(*slot);
     MutexLock lock(mutex_);
     idle_.push_back(std::move(slot));
     returned_.NotifyOne();
@@ -63,10 +70,10 @@ class Python : public Verifier {
   }
 
  private:
-  // Returns an idle slot, or null if none becomes idle before the deadline.
-  std::unique_ptr<Slot> WaitForIdle(std::int64_t deadline_ms) const {
+  // Returns an idle slot, or null if none becomes idle in the time of a start and a batch.
+  std::unique_ptr<Slot> WaitForIdle() const {
     MutexLock lock(mutex_);
-    const std::chrono::milliseconds left(deadline_ms - RealClock().MonotonicMs());
+    const std::chrono::milliseconds left(config_.python.start_ms + config_.timeout_ms);
     if (!returned_.WaitFor(mutex_, left, [this]() REQUIRES(mutex_) { return !idle_.empty(); }))
       return nullptr;
     std::unique_ptr<Slot> slot = std::move(idle_.back());
@@ -74,14 +81,13 @@ class Python : public Verifier {
     return slot;
   }
 
-  std::vector<Verdict> Call(Slot& slot, std::span<const VerifyRequest> requests,
-                            std::int64_t deadline_ms) const {
+  std::vector<Verdict> Call(Slot& slot, std::span<const VerifyRequest> requests) const {
     if (slot.process == nullptr) StartProcess(slot);
     if (slot.process == nullptr) return AllUnscorable(requests.size(), slot.why_empty);
-    if (RealClock().MonotonicMs() >= deadline_ms)
-      return AllUnscorable(requests.size(), "timeout");  // starting the process used up the time
-    const Result<std::string> reply =
-        slot.process->Call(EncodeBatch(requests), deadline_ms - RealClock().MonotonicMs());
+    const std::string batch =
+        EncodeBatch(requests, {.token_ids = slot.process->wants_token_ids(), .state = true});
+    const Result<std::string> reply = slot.process->Call(batch, config_.timeout_ms);
+    ++slot.batches;
     if (reply.ok()) return DecodeResults(*reply, requests.size(), config_.correct_from);
     Log(kWarn, "Python reward process stopped after an error",
         {{"function", function_.file + ":" + function_.name}, {"error", reply.status().message()}});
@@ -89,14 +95,28 @@ class Python : public Verifier {
     return AllUnscorable(requests.size(), reply.status().message());
   }
 
-  // Starts the process of an empty slot, unless the last start failed a moment ago. The start may
-  // exceed the deadline of the batch: a file that imports slowly would never be ready otherwise.
+  // Ends a process that has served its time, once its verdicts have arrived.
+  void EndIfUsedUp(Slot& slot) const {
+    if (slot.process == nullptr) return;
+    const PythonConfig& bounds = config_.python;
+    const bool old = bounds.restart_after > 0 && slot.batches >= bounds.restart_after;
+    const std::int64_t resident_mb = bounds.memory_mb > 0 ? slot.process->ResidentBytes() >> 20 : 0;
+    if (!old && resident_mb <= bounds.memory_mb) return;
+    Log(kInfo, "Python reward process is replaced",
+        {{"function", function_.file + ":" + function_.name},
+         {"batches", slot.batches},
+         {"resident_mb", slot.process->ResidentBytes() >> 20}});
+    slot.process.reset();
+  }
+
+  // Starts the process of an empty slot, unless the last start failed a moment ago.
   void StartProcess(Slot& slot) const {
     if (RealClock().MonotonicMs() < slot.next_start_ms) return;
     Result<std::unique_ptr<PythonProcess>> started =
         PythonProcess::Start(function_, config_.python.start_ms);
     if (started.ok()) {
       slot.process = *std::move(started);
+      slot.batches = 0;
       slot.backoff.Reset();
       return;
     }
@@ -121,7 +141,8 @@ Result<std::unique_ptr<Verifier>> MakePython(const RewardConfig& config,
     return InvalidArgument("'" + std::string(argument) +
                            "' names no function; expected python:FILE:FUNCTION");
   PythonFunction function{config.python.interpreter, std::string(argument.substr(0, colon)),
-                          std::string(argument.substr(colon + 1)), config.python.chat};
+                          std::string(argument.substr(colon + 1)), config.python.chat,
+                          config.python.arguments};
   auto python = std::make_unique<Python>(std::move(function), config);
   BUTTRESS_RETURN_IF_ERROR(python->Start());
   return std::unique_ptr<Verifier>(std::move(python));

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
 #include <utility>
 #include <vector>
 
@@ -32,12 +33,15 @@ Status NoGreeting(const std::string& line) {
   return Internal("the Python process does not greet: " + line.substr(0, 200));
 }
 
-Status ReadGreeting(const std::string& line) {
-  const Result<nlohmann::json> greeting = ParseBoundedJson(line);
-  if (!greeting.ok() || !greeting->is_object()) return NoGreeting(line);
-  if (greeting->contains("error") && (*greeting)["error"].is_string())
-    return InvalidArgument((*greeting)["error"].get<std::string>());
-  return greeting->contains("ready") ? OkStatus() : NoGreeting(line);
+// The third argument of the program (python_program.h).
+std::string Options(const PythonFunction& function) {
+  nlohmann::json arguments = nlohmann::json::object();
+  for (const auto& [name, text] : function.arguments) {
+    const Result<nlohmann::json> value = ParseBoundedJson(text);
+    arguments[name] = value.ok() ? *value : nlohmann::json(text);
+  }
+  return nlohmann::json{{"chat", ChoiceName(function.chat)}, {"arguments", std::move(arguments)}}
+      .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -51,8 +55,8 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   OwnedFd theirs(ends[1]);
   SpawnRequest request;
   request.argv = {
-      "/usr/bin/env", function.interpreter,     "-c", std::string(kPythonWorker), function.file,
-      function.name,  function.chat ? "1" : "0"};
+      "/usr/bin/env", function.interpreter, "-c", std::string(kPythonWorker), function.file,
+      function.name,  Options(function)};
   request.environment = OwnEnvironment();
   request.fds = {theirs.get(), theirs.get(), STDERR_FILENO};
   BUTTRESS_ASSIGN_OR_RETURN(const pid_t pid, Spawn(request));
@@ -62,7 +66,7 @@ Result<std::unique_ptr<PythonProcess>> PythonProcess::Start(const PythonFunction
   const std::string what = function.file + ":" + function.name;
   const Result<std::string> greeting = process->Receive(RealClock().MonotonicMs() + timeout_ms);
   if (!greeting.ok()) return greeting.status().Annotate(what + " with " + function.interpreter);
-  BUTTRESS_RETURN_IF_ERROR(ReadGreeting(*greeting).Annotate(what));
+  BUTTRESS_RETURN_IF_ERROR(process->ReadGreeting(*greeting).Annotate(what));
   return process;
 }
 
@@ -72,6 +76,24 @@ Result<std::string> PythonProcess::Call(std::string_view line, std::int64_t time
   const std::int64_t deadline_ms = RealClock().MonotonicMs() + timeout_ms;
   BUTTRESS_RETURN_IF_ERROR(Send(std::string(line) + "\n", deadline_ms));
   return Receive(deadline_ms);
+}
+
+std::int64_t PythonProcess::ResidentBytes() const {
+  std::ifstream file("/proc/" + std::to_string(pid_) + "/statm");
+  std::int64_t pages = 0;
+  std::int64_t resident_pages = 0;
+  if (!(file >> pages >> resident_pages)) return 0;
+  return resident_pages * ::sysconf(_SC_PAGESIZE);
+}
+
+Status PythonProcess::ReadGreeting(const std::string& line) {
+  const Result<nlohmann::json> greeting = ParseBoundedJson(line);
+  if (!greeting.ok() || !greeting->is_object()) return NoGreeting(line);
+  if (greeting->contains("error") && (*greeting)["error"].is_string())
+    return InvalidArgument((*greeting)["error"].get<std::string>());
+  if (!greeting->contains("ready")) return NoGreeting(line);
+  wants_token_ids_ = greeting->contains("token_ids") && (*greeting)["token_ids"] == true;
+  return OkStatus();
 }
 
 Status PythonProcess::Send(std::string_view bytes, std::int64_t deadline_ms) {

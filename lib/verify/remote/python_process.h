@@ -2,11 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
 
 #include "lib/base/status.h"
+#include "lib/config/reward_config.h"
 #include "lib/verify/process/spawn.h"
 
 namespace buttress {
@@ -15,7 +17,8 @@ struct PythonFunction {
   std::string interpreter;
   std::string file;
   std::string name;
-  bool chat = false;
+  ChatForm chat = ChatForm::kAuto;
+  std::map<std::string, std::string> arguments = {};  // each value JSON or else text
 };
 
 // Thread safety: none.
@@ -39,9 +42,16 @@ class PythonProcess {
   // answer is too long.
   Result<std::string> Call(std::string_view line, std::int64_t timeout_ms);
 
+  // Whether the function takes the token ids of the completions.
+  bool wants_token_ids() const { return wants_token_ids_; }
+
+  // Returns the resident memory of the process, without that of its children; 0 if it has ended.
+  std::int64_t ResidentBytes() const;
+
  private:
   PythonProcess(pid_t pid, OwnedFd socket) : pid_(pid), socket_(std::move(socket)) {}
 
+  Status ReadGreeting(const std::string& line);
   Status Send(std::string_view bytes, std::int64_t deadline_ms);
   Result<std::string> Receive(std::int64_t deadline_ms);
   Status Wait(short events, std::int64_t deadline_ms) const;
@@ -51,6 +61,7 @@ class PythonProcess {
   // that has ended.
   const OwnedFd socket_;
   std::string received_;
+  bool wants_token_ids_ = false;
 };
 
 }  // namespace buttress

@@ -5,26 +5,43 @@
 
 namespace buttress {
 
-// Arguments: FILE FUNCTION CHAT (0 or 1). Writes {"ready": "verl" or "trl"} or {"error": why}, then
-// a line of results for each line of items (lib/verify/remote/batch.h). Output of the function goes
-// to stderr, and so does the traceback of the first exception of each kind. The program ends when
-// its input ends.
+// Arguments: FILE FUNCTION OPTIONS, the last {"chat": "auto", "arguments": {"name": value}}.
 //
-//   verl  compute_score(data_source, solution_str, ground_truth, extra_info)
-//         Returns a number, or a dict with "score" and optionally "acc".
-//   trl   reward(prompts, completions, **columns), which may be a coroutine
-//         Returns a list of numbers or None. `columns` are the fields of the rows.
+// Writes {"ready": kind, "token_ids": whether it wants them} or {"error": why}, then a line of
+// results for each line of items (lib/verify/remote/batch.h). What the function prints goes to
+// stderr line by line, and so do the traceback of the first exception of each kind and what the
+// function gives to log_metric and log_extra. Awaitables run on one event loop, which lives as long
+// as the process. The program ends when its input ends.
+//
+//   verl        compute_score(data_source, solution_str, ground_truth, extra_info)
+//               Returns a number, or a dict with "score" and optionally "acc".
+//   verl batch  compute_score(data_sources, solution_strs, ground_truths, extra_infos)
+//               Returns a list of what verl's other form returns.
+//   trl         reward(prompts, completions, completion_ids, trainer_state, log_extra, log_metric,
+//               **columns)
+//               Returns a list of numbers, or None where the function does not apply. `columns` are
+//               the fields of the rows.
+//
+// A function without ** gets only the arguments that it names.
 inline constexpr std::string_view kPythonWorker = R"py(
-import asyncio, importlib.util, inspect, json, math, os, sys, time, traceback
+import asyncio, importlib.util, inspect, json, math, os, sys, time, traceback, types
 
 requests = os.fdopen(os.dup(0), "rb")
 replies = os.fdopen(os.dup(1), "wb")
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
 os.dup2(2, 1)
+sys.stdout.reconfigure(line_buffering=True)
+loop = asyncio.new_event_loop()
+asyncio.set_event_loop(loop)
 
 def say(reply):
     replies.write(json.dumps(reply).encode() + b"\n")
     replies.flush()
+
+def log(level, text, more=""):
+    now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z ", time.gmtime())
+    line = now + level + " reward " + text.replace("\n", " ") + "\n" + more
+    os.write(2, line.encode(errors="replace"))
 
 told = set()
 
@@ -33,14 +50,41 @@ def why(error):
 
 def failed(error):
     frames = traceback.extract_tb(error.__traceback__)
-    kind = (type(error), frames[-1].filename, frames[-1].lineno)
+    kind = (type(error), frames[-1].filename, frames[-1].lineno) if frames else type(error)
     if kind not in told and len(told) < 20:
         told.add(kind)
-        now = time.strftime("%Y-%m-%dT%H:%M:%S.000Z E reward ", time.gmtime())
-        text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
-        os.write(2, (now + "reward function raised " + why(error).replace("\n", " ") + "\n"
-                     + text).encode(errors="replace"))
+        log("E", "reward function raised " + why(error),
+            "".join(traceback.format_exception(type(error), error, error.__traceback__)))
     return {"error": why(error)}
+
+class Notes:
+    """What a function gives to log_metric and log_extra: at most a line of each name in 10 s."""
+
+    def __init__(self):
+        self.values, self.next = {}, {}
+
+    def due(self, name):
+        now = time.monotonic()
+        if now < self.next.get(name, 0) or (name not in self.next and len(self.next) >= 50):
+            return False
+        self.next[name] = now + 10
+        return True
+
+    def metric(self, name, value):
+        if name not in self.values and len(self.values) >= 50:
+            return
+        total, count = self.values.get(name, (0.0, 0))
+        total, count = total + float(value), count + 1
+        self.values[name] = total, count
+        if self.due("metric " + name):
+            log("I", "reward metric name=%s mean=%g calls=%d" % (name, total / count, count))
+            del self.values[name]
+
+    def extra(self, column, values):
+        if values and self.due("column " + column):
+            log("I", "reward column name=%s first=%s" % (column, json.dumps(str(values[0])[:300])))
+
+notes = Notes()
 
 def load(path, name):
     sys.path.insert(0, os.path.dirname(os.path.abspath(path)))
@@ -50,13 +94,14 @@ def load(path, name):
     spec.loader.exec_module(module)
     return getattr(module, name)
 
-def kind_of(function):
-    names = set(inspect.signature(function).parameters)
+def kind_of(names):
     if {"solution_str", "ground_truth"} <= names:
         return "verl"
+    if {"solution_strs", "ground_truths"} <= names:
+        return "verl batch"
     if "completions" in names:
         return "trl"
-    raise TypeError("parameters " + ", ".join(names) + " are neither verl's (data_source, "
+    raise TypeError("parameters " + ", ".join(sorted(names)) + " are neither verl's (data_source, "
                     "solution_str, ground_truth, extra_info) nor TRL's (prompts, completions, "
                     "**columns)")
 
@@ -74,58 +119,122 @@ def judged(value):
         return {"error": "the function returned " + str(score)}
     return {"score": score} if correct is None else {"score": score, "correct": bool(correct)}
 
-def by_verl(function, items):
+def result_of(value):
+    try:
+        return failed(value) if isinstance(value, Exception) else judged(value)
+    except Exception as error:
+        return failed(error)
+
+def results_of(values, count):
+    if len(values) != count:
+        raise ValueError("%d rewards for %d completions" % (len(values), count))
+    return [result_of(value) for value in values]
+
+async def awaited(value):
+    return await value
+
+def gathered(values):
+    """The values, of which the awaitable ones are awaited together."""
+    waiting = [i for i, value in enumerate(values) if inspect.isawaitable(value)]
+    async def gather():
+        return await asyncio.gather(*(awaited(values[i]) for i in waiting), return_exceptions=True)
+    for i, value in zip(waiting, loop.run_until_complete(gather()) if waiting else []):
+        values[i] = value
+    return values
+
+def ground_truth(item):
+    """The answer; if it is verl's and no text, with the type that it has in the row."""
+    model = item["row"].get("reward_model")
+    truth = model.get("ground_truth") if isinstance(model, dict) else None
+    if truth is None or isinstance(truth, str):
+        return item["answer"]
+    try:
+        return truth if json.loads(item["answer"]) == truth else item["answer"]
+    except ValueError:
+        return item["answer"]
+
+def extra_info(item):
+    own = item["row"].get("extra_info", item["row"])
+    if not isinstance(own, dict):
+        return own
+    return {**own, "num_turns": 2, "rollout_reward_scores": {}}
+
+def by_verl(call, items, state):
+    values = []
     for item in items:
         try:
-            value = function(data_source=item["source"], solution_str=item["response"],
-                             ground_truth=item["answer"],
-                             extra_info=item["row"].get("extra_info", item["row"]))
-            yield judged(value)
+            values.append(call(data_source=item["source"], solution_str=item["response"],
+                               ground_truth=ground_truth(item), extra_info=extra_info(item)))
         except Exception as error:
-            yield failed(error)
+            values.append(error)
+    return results_of(gathered(values), len(items))
+
+def by_verl_batch(call, items, state):
+    values = call(data_sources=[item["source"] for item in items],
+                  solution_strs=[item["response"] for item in items],
+                  ground_truths=[ground_truth(item) for item in items],
+                  extra_infos=[extra_info(item) for item in items])
+    return results_of(values, len(items))
 
 def message(role, text):
     return [{"role": role, "content": text}]
 
-def by_trl(function, items, chat):
-    rows = [{"answer": item["answer"], **item["row"]} for item in items]
-    columns = {name: [row.get(name) for row in rows] for name in sorted(set().union(*rows))}
-    columns["prompts"] = [message("user", item["prompt"]) if chat else item["prompt"]
-                          for item in items]
-    columns["completions"] = [message("assistant", item["response"]) if chat else item["response"]
-                              for item in items]
-    parameters = inspect.signature(function).parameters
-    if all(p.kind != inspect.Parameter.VAR_KEYWORD for p in parameters.values()):
-        columns = {name: values for name, values in columns.items() if name in parameters}
-    values = function(**columns)
-    if inspect.iscoroutine(values):
-        values = asyncio.run(values)
-    if len(values) != len(items):
-        raise ValueError("%d rewards for %d completions" % (len(values), len(items)))
-    for value in values:
-        try:
-            yield judged(value)
-        except Exception as error:
-            yield failed(error)
+def conversation(item, chat):
+    """Prompt and completion as TRL has them: messages where the row's prompt is messages."""
+    prompt = item["row"].get("prompt", item["prompt"])
+    if chat == "never" and not isinstance(prompt, str):
+        prompt = item["prompt"]
+    if chat == "always" and isinstance(prompt, str):
+        prompt = message("user", prompt)
+    if isinstance(prompt, str):
+        return prompt, item["response"]
+    return prompt, message("assistant", item["response"])
 
-def main(path, name, chat):
+def by_trl(call, items, state, chat):
+    rows = [{"answer": item["answer"], **item["row"]} for item in items]
+    names = set().union(*rows) - {"prompt", "completion", "completion_ids"}
+    columns = {name: [row.get(name) for row in rows] for name in sorted(names)}
+    columns["prompts"], columns["completions"] = map(
+        list, zip(*(conversation(item, chat) for item in items)))
+    if all("token_ids" in item for item in items):
+        columns["completion_ids"] = [item["token_ids"] for item in items]
+    columns["trainer_state"] = types.SimpleNamespace(**state) if state else None
+    columns["log_extra"], columns["log_metric"] = notes.extra, notes.metric
+    values = call(**columns)
+    if inspect.isawaitable(values):
+        values = loop.run_until_complete(awaited(values))
+    return [{"not_applicable": True} if value is None else result
+            for value, result in zip(values, results_of(values, len(items)))]
+
+def main(path, name, options):
     try:
         function = load(path, name)
-        kind = kind_of(function)
+        parameters = inspect.signature(function).parameters
+        kind = kind_of(set(parameters))
     except BaseException as error:
         say({"error": why(error)})
         return
-    say({"ready": kind})
+    takes_all = any(p.kind == inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+    def call(**values):
+        values.update(options["arguments"])
+        if not takes_all:
+            values = {key: value for key, value in values.items() if key in parameters}
+        return function(**values)
+    def score(items, state):
+        if kind == "trl":
+            return by_trl(call, items, state, options["chat"])
+        return (by_verl if kind == "verl" else by_verl_batch)(call, items, state)
+    say({"ready": kind,
+         "token_ids": kind == "trl" and (takes_all or "completion_ids" in parameters)})
     for line in requests:
-        items = json.loads(line)["items"]
+        batch = json.loads(line)
         try:
-            results = list(by_verl(function, items) if kind == "verl"
-                           else by_trl(function, items, chat))
+            results = score(batch["items"], batch.get("state"))
         except Exception as error:
-            results = [failed(error)] * len(items)
+            results = [failed(error)] * len(batch["items"])
         say({"results": results})
 
-main(sys.argv[1], sys.argv[2], sys.argv[3] == "1")
+main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3]))
 )py";
 
 }  // namespace buttress

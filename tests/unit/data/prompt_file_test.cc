@@ -61,6 +61,7 @@ TEST_F(PromptFileTest, RowsBecomePromptsAndOtherFieldsStayJson) {
   EXPECT_EQ(Text(*first), "hi");
   EXPECT_EQ(first->answer, "4");
   EXPECT_EQ(nlohmann::json::parse(first->extra_json)["numbers"], nlohmann::json({1, 2}));
+  EXPECT_TRUE(nlohmann::json::parse(first->extra_json)["prompt"].is_string()) << "as in the row";
   const auto second = (*file)->Read(1);
   ASSERT_TRUE(second.ok());
   EXPECT_EQ(second->id, "3");  // its line
@@ -98,7 +99,7 @@ TEST_F(PromptFileTest, ARowOfVerlNeedsSettingsAlone) {
   const auto row = nlohmann::json::parse(prompt->extra_json);
   EXPECT_EQ(row["extra_info"]["split"], "train");
   EXPECT_EQ(row["ability"], "math");
-  EXPECT_FALSE(row.contains("prompt"));
+  EXPECT_EQ(row["prompt"][0]["content"], "1+1?");
 }
 
 TEST_F(PromptFileTest, AFieldOfTheLiteralNameComesBeforeADottedPath) {

@@ -220,6 +220,27 @@ TEST_F(ScoringPoolTest, ASumKeepsTheRawOutcomeAndIsCountedByPart) {
   EXPECT_THAT(exposed, HasSubstr("buttress_worker_verifier_seconds_count{verifier=\"exact\"} 1"));
 }
 
+TEST_F(ScoringPoolTest, AVerifierIsToldTokensAndProgressAndMayNotApply) {
+  std::vector<std::int32_t> token_ids;
+  std::int64_t step = 0;
+  std::int64_t steps = 0;
+  const auto pool = StartScripted(
+      [&](const VerifyRequest& request) {
+        token_ids.assign(request.token_ids.begin(), request.token_ids.end());
+        step = request.step;
+        steps = request.steps;
+        return NotApplicable("not for this row");
+      },
+      {.timeout = kLong, .steps = 30});
+  ScoreRequest request = Request(0, "7");
+  request.completion.segments = {{0, {1, 11, ""}}, {1, {1, 12, ""}}};
+  EXPECT_EQ(ScoreOne(*pool, request).outcome, Outcome::kUnscorable);
+  EXPECT_EQ(token_ids, (std::vector<std::int32_t>{'7', 256}));
+  EXPECT_EQ(step, 12);
+  EXPECT_EQ(steps, 30);
+  EXPECT_THAT(metrics_.Expose(), HasSubstr("_verifier_results_total{result=\"not_applicable\","));
+}
+
 TEST_F(ScoringPoolTest, ABatchContainsWaitingRequestsOfOneVerifierInOrder) {
   std::latch first_taken(1);
   std::latch go(1);

@@ -24,6 +24,29 @@ TEST(EncodeBatch, ContainsEveryFieldAndIsAlwaysJson) {
   EXPECT_EQ(json::parse(EncodeBatch({&request, 1}))["items"][0]["row"], json::object());
 }
 
+TEST(EncodeBatch, ContainsIdsAndTheNewestStepWhereTheyAreAskedForAndKnown) {
+  const std::vector<std::int32_t> ids = {4, 2};
+  std::vector<VerifyRequest> requests(2);
+  requests[0].token_ids = ids;
+  for (std::int64_t i = 0; i < 2; ++i) {
+    requests[static_cast<std::size_t>(i)].step = 7 - i;
+    requests[static_cast<std::size_t>(i)].steps = 20;
+  }
+  const json batch = json::parse(EncodeBatch(requests, {.token_ids = true, .state = true}));
+  EXPECT_EQ(batch["items"][0]["token_ids"], json(ids));
+  EXPECT_FALSE(batch["items"][1].contains("token_ids"));
+  EXPECT_EQ(batch["state"], json({{"global_step", 7}, {"max_steps", 20}}));
+  EXPECT_FALSE(json::parse(EncodeBatch(requests))["items"][0].contains("token_ids"));
+  requests[0].steps = -1;
+  EXPECT_FALSE(json::parse(EncodeBatch(requests, {.state = true})).contains("state"));
+}
+
+TEST(DecodeResults, WhatDoesNotApplyIsNoFailure) {
+  const auto verdicts = DecodeResults(R"({"results": [{"not_applicable": true}]})", 1, 1);
+  EXPECT_EQ(verdicts[0].outcome, Outcome::kUnscorable);
+  EXPECT_TRUE(verdicts[0].not_applicable);
+}
+
 TEST(DecodeResults, AScoreAtTheThresholdIsCorrectUnlessTheReplySaysOtherwise) {
   const auto verdicts = DecodeResults(
       R"({"results": [{"score": 1}, {"score": 0.5}, {"score": 0.5, "correct": true}, )"

@@ -45,11 +45,57 @@ async def reward_async(prompts, completions, **kwargs):
 def reward_chat(prompts, completions, **kwargs):
     return [float(c[0]["content"] == p[0]["content"]) for p, c in zip(prompts, completions)]
 
+def reward_none(completions, **kwargs):
+    return [None for _ in completions]
+
 def reward_short(completions, **kwargs):
     return [1.0]
 
 def reward_raises(completions, **kwargs):
     raise ValueError("a bug")
+
+def reward_arguments(prompts, completions, completion_ids, level, trainer_state, log_extra,
+                     log_metric, factor):
+    assert prompts == ["7"] * len(completions), prompts
+    assert level == [3] * len(completions), level
+    log_metric("mean_length", 2.0)
+    log_extra("first", completions)
+    return [factor * (len(ids) + trainer_state.global_step / trainer_state.max_steps)
+            for ids in completion_ids]
+
+def reward_of_messages(prompts, completions, **columns):
+    assert "prompt" not in columns, columns
+    return [float(p[-1] == {"role": "user", "content": "7?"} and
+                  c == [{"role": "assistant", "content": "7"}])
+            for p, c in zip(prompts, completions)]
+
+def reward_of_texts(prompts, completions, **columns):
+    return [float(p == "7" and c == "7") for p, c in zip(prompts, completions)]
+
+loop = None
+
+async def compute_score_async(data_source, solution_str, ground_truth, extra_info):
+    global loop
+    assert loop in (None, asyncio.get_running_loop()), "another loop"
+    loop = asyncio.get_running_loop()
+    if solution_str == "first":  # is answered only while the second one runs
+        loop.both = loop.create_future()
+        return await loop.both
+    if solution_str == "second":
+        loop.both.set_result(0.75)
+    if solution_str == "raise":
+        raise KeyError("no such thing")
+    return {"score": float(solution_str in ground_truth), "acc": extra_info["num_turns"] == 2}
+
+def compute_score_batch(data_sources, solution_strs, ground_truths, extra_infos):
+    return [1.0 if s == t else None for s, t in zip(solution_strs, ground_truths)]
+
+kept = []
+
+def process_of(completions, **columns):
+    if completions[0] == "grow":
+        kept.append(bytearray(64 << 20))
+    return [float(os.getpid()) for c in completions]
 
 def neither(text):
     return 1.0
@@ -111,8 +157,107 @@ TEST_F(PythonRewardTest, TrlFunctionsRunUnchanged) {
   EXPECT_EQ(verdicts[1].outcome, Outcome::kWrong);
   EXPECT_EQ(verdicts[2].outcome, Outcome::kUnscorable);
   EXPECT_EQ(Score(*Make("reward_async"), {"7"})[0].raw_reward, 0.5);
-  config_.python.chat = true;
+  config_.python.chat = ChatForm::kAlways;
   EXPECT_EQ(Score(*Make("reward_chat"), {"7", "8"})[0].raw_reward, 1);
+}
+
+TEST_F(PythonRewardTest, TrlFunctionsGetIdsColumnsStateAndCallables) {
+  config_.python.arguments = {{"factor", "2"}};
+  const std::vector<std::int32_t> ids = {5, 6, 7};
+  VerifyRequest request{"rendered", "7", "7", R"({"level": 3, "prompt": "7"})", false};
+  request.token_ids = ids;
+  request.step = 4;
+  request.steps = 8;
+  testing::internal::CaptureStderr();
+  const Verdict verdict = Make("reward_arguments")->Verify(request);
+  const std::string log = testing::internal::GetCapturedStderr();
+  EXPECT_EQ(verdict.raw_reward, 7) << verdict.unscorable_reason;
+  EXPECT_THAT(log, HasSubstr("I reward reward metric name=mean_length mean=2 calls=1\n"));
+  EXPECT_THAT(log, HasSubstr("I reward reward column name=first first=\"7\"\n"));
+}
+
+TEST_F(PythonRewardTest, MessagesGoToTrlFunctionsWhereThePromptIsMessages) {
+  constexpr std::string_view kChat =
+      R"({"prompt": [{"role": "system", "content": "Be brief."},
+                     {"role": "user", "content": "7?"}]})";
+  const auto reward = [&](const std::string& function, std::string_view row, ChatForm chat) {
+    config_.python.chat = chat;
+    return Make(function)->Verify({"7", "7", "7", row, false}).raw_reward;
+  };
+  EXPECT_EQ(reward("reward_of_messages", kChat, ChatForm::kAuto), 1);
+  EXPECT_EQ(reward("reward_of_texts", R"({"prompt": "7"})", ChatForm::kAuto), 1);
+  EXPECT_EQ(reward("reward_of_texts", kChat, ChatForm::kNever), 1) << "the rendered prompt";
+  EXPECT_EQ(reward("reward_of_messages", R"({"prompt": "7?"})", ChatForm::kAlways), 1);
+}
+
+TEST_F(PythonRewardTest, NoneOfATrlFunctionIsLeftOutOfASum) {
+  const std::string functions = "python:" + Path() + ":";
+  const auto sum = [&](const std::string& text, const std::string& response) {
+    const auto verifier = MakeVerifier(text, config_);
+    EXPECT_TRUE(verifier.ok()) << verifier.status().ToString();
+    return (*verifier)->Verify({"7", response, "7", R"({"level": 3, "bonus": 0.25})", false});
+  };
+  const Verdict other = sum(functions + "reward + 0.5 * exact", "none");
+  EXPECT_EQ(other.outcome, Outcome::kWrong) << "the first part that applies decides";
+  EXPECT_TRUE(other.parts.front().not_applicable);
+  const Verdict both = sum("exact + 0.5 * " + functions + "reward", "7");
+  EXPECT_EQ(ShapedReward(both), 1.625);
+  EXPECT_TRUE(sum(functions + "reward + " + functions + "reward_none", "none").not_applicable);
+}
+
+TEST_F(PythonRewardTest, AwaitedFunctionsRunTogetherOnOneLoop) {
+  const auto verifier = Make("compute_score_async");
+  ASSERT_NE(verifier, nullptr);
+  const auto score = [&](const std::vector<std::string>& responses) {
+    std::vector<VerifyRequest> requests;
+    for (const std::string& response : responses)
+      requests.push_back({"7", response, R"({"7":"seven"})",
+                          R"({"reward_model": {"ground_truth": {"7": "seven"}}})", false});
+    return verifier->VerifyBatch(requests);
+  };
+  const auto verdicts = score({"first", "second", "raise", "7"});
+  EXPECT_EQ(verdicts[0].raw_reward, 0.75) << verdicts[0].unscorable_reason;
+  EXPECT_EQ(verdicts[2].outcome, Outcome::kUnscorable);
+  EXPECT_EQ(verdicts[3].raw_reward, 1) << verdicts[3].unscorable_reason;
+  EXPECT_EQ(score({"seven"})[0].raw_reward, 0) << "the truth is an object, whose key is 7";
+}
+
+TEST_F(PythonRewardTest, VerlFunctionsOfABatchRunUnchanged) {
+  const auto verdicts = Score(*Make("compute_score_batch"), {"7", "8"});
+  EXPECT_EQ(verdicts[0].raw_reward, 1);
+  EXPECT_EQ(verdicts[1].outcome, Outcome::kUnscorable);
+}
+
+TEST_F(PythonRewardTest, AProcessIsReplacedAfterItsBatchesAndNoVerdictIsLost) {
+  config_.correct_from = 0;
+  config_.python.restart_after = 2;
+  config_.timeout_ms = 20000;
+  const auto verifier = Make("process_of");
+  std::vector<double> processes;
+  for (int i = 0; i < 5; ++i) {
+    const Verdict verdict = Score(*verifier, {"7"})[0];
+    EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << verdict.unscorable_reason;
+    processes.push_back(verdict.raw_reward);
+  }
+  EXPECT_EQ(processes[0], processes[1]);
+  EXPECT_NE(processes[1], processes[2]);
+  EXPECT_EQ(processes[2], processes[3]);
+  EXPECT_NE(processes[3], processes[4]);
+}
+
+TEST_F(PythonRewardTest, AProcessThatGrowsIsReplacedAfterItsBatch) {
+  config_.correct_from = 0;
+  config_.python.memory_mb = 60;
+  const auto verifier = Make("process_of");
+  const auto process = [&](const std::string& response) {
+    const Verdict verdict = Score(*verifier, {response})[0];
+    EXPECT_EQ(verdict.outcome, Outcome::kCorrect) << verdict.unscorable_reason;
+    return verdict.raw_reward;
+  };
+  const double first = process("7");
+  EXPECT_EQ(process("7"), first);
+  EXPECT_EQ(process("grow"), first);
+  EXPECT_NE(process("7"), first);
 }
 
 TEST_F(PythonRewardTest, ABatchThatFailsIsUnscorableWithTheReason) {
