@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/checks/run_checks.h"
 #include "cli/command.h"
 #include "cli/log_notices.h"
 #include "cli/process.h"
@@ -51,6 +52,7 @@ struct LaunchOptions {
   std::string config_path;
   std::vector<std::string> overrides;
   bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
+  bool check = false;    // checks the run and starts nothing
   bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
 };
 
@@ -304,7 +306,9 @@ class Launcher {
       return IsBusy(CheckpointMark(out_));
     };
     learner.busy_ms = config_.local.learner.stuck_timeout_ms;
-    if (!supervisor_.Stop("learner", SIGUSR1, learner))
+    // Before the first step there is nothing to write, and perhaps nobody who heeds SIGUSR1 yet.
+    const bool read = PrintNewSteps().ok();
+    if ((read && printed_step_ == 0) || !supervisor_.Stop("learner", SIGUSR1, learner))
       supervisor_.Stop("learner", SIGTERM, Clean());
     supervisor_.Stop("worker-", SIGTERM, Clean());
     supervisor_.Stop("track", SIGTERM, Clean());
@@ -411,9 +415,14 @@ std::function<Status()> AddLaunch(CLI::App& app) {
   app.add_flag("--fresh", options->fresh,
                "move the folder of an earlier run aside instead of resuming it");
   app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
+  app.add_flag("--check", options->check, "check everything that can be, and start nothing");
   return [options]() -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                               LoadRunConfig(options->config_path, options->overrides));
+    const Findings findings =
+        CheckRun(config, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
+    if (options->check) return ReportChecks(findings, /*as_json=*/false);
+    BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();
     return Launcher(*options, config).Run();
   };

@@ -12,6 +12,7 @@ namespace {
 constexpr CommandEntry kCommands[] = {
     {"launch", "start coordinator, workers and learner on this machine and train to the end",
      AddLaunch},
+    {"doctor", "check a run without starting it, and show what its rows become", AddDoctor},
     {"status", "show the progress of a run", AddStatus},
     {"stop", "end a run after a checkpoint", AddStop},
     {"cordon", "give rollout workers no new leases", AddCordon},

@@ -206,15 +206,15 @@ std::string LastErrorInLog(const std::string& log_path) {
   if (tail.size() > kTail) tail.remove_prefix(tail.size() - kTail);
   while (!tail.empty() && tail.back() == '\n') tail.remove_suffix(1);
   // An error may span several lines, so the result runs from the last line that starts an error to
-  // the end of the log.
+  // the end of the log, without what mpirun adds in a banner of its own.
   std::size_t error = std::string_view::npos, line = 0;
   for (std::size_t at = 0; at < tail.size(); at = tail.find('\n', at) + 1) {
     line = at;
     if (StartsWithError(tail.substr(at))) error = at;
     if (tail.find('\n', at) == std::string_view::npos) break;
   }
-  return std::string(
-      tail.substr(error == std::string_view::npos ? line : error).substr(0, kLongest));
+  tail.remove_prefix(error == std::string_view::npos ? line : error);
+  return std::string(tail.substr(0, tail.find("\n-----")).substr(0, kLongest));
 }
 
 }  // namespace buttress

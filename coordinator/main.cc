@@ -140,8 +140,9 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
                             LoadCredentials(config.local.security, Program::kCoordinator));
   const auto model = LoadModelConfig(config.run.model.path);
   if (!model.ok()) return InvalidArgument("run.model.path: " + model.status().message());
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
-                            Tokenizer::Load(config.run.model.path));
+  auto loaded = Tokenizer::Load(config.run.model.path);
+  if (!loaded.ok()) return InvalidArgument("run.model.path: " + loaded.status().message());
+  const std::unique_ptr<Tokenizer> tokenizer = *std::move(loaded);
   BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,

@@ -164,6 +164,17 @@ TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
 }
 
+// A learner that is not registered yet does not hold up the end for the time of a clean stop.
+TEST(LaunchTest, ACoordinatorThatCannotStartEndsTheRunAtOnce) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(2, {"--no-eval", "--set", "local.launch.stop_timeout_ms=120000"});
+  ASSERT_TRUE(MakeFolders(run.out()).ok());
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(run.out(), "ledger.db"), std::string(8192, 'x')).ok());
+  run.Start();
+  EXPECT_EQ(run.Wait(90000), 4) << run.Text();
+  EXPECT_TRUE(Descendants().empty());
+}
+
 TEST(LaunchTest, AProcessThatCannotStartEndsTheRunWithItsReason) {
   ASSERT_EQ(TinyTask::Get().error(), "");
   LaunchedRun run(2, {"--no-eval", "--set", "run.data.answer_field=solution"});

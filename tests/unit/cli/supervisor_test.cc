@@ -50,6 +50,16 @@ TEST(SupervisorTest, ARunThatLearnsNothingIsNotRestartedAndItsCauseIsTheError) {
   EXPECT_EQ(supervisor.restarts(), 0);
 }
 
+TEST(SupervisorTest, TheCauseIsTheLastLineAndTheBannerOfMpirunIsNotShown) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "learner.log");
+  ASSERT_TRUE(WriteFileAtomic(log,
+                              "learner: NOT_FOUND: no weights\n-------------------\n"
+                              "Primary job  terminated normally\n-------------------\n")
+                  .ok());
+  EXPECT_EQ(LastErrorInLog(log), "learner: NOT_FOUND: no weights");
+}
+
 TEST(SupervisorTest, AnotherFailureIsRestartedUpToTheBound) {
   const TempDir dir;
   Supervisor supervisor(dir.path(), 1);

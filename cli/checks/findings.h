@@ -1,0 +1,40 @@
+// What the checks of a run have found.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+enum class Severity : std::uint8_t { kOk, kWarning, kError };
+
+// "ok", "warning" or "error".
+const char* SeverityName(Severity severity);
+
+struct Finding {
+  Severity severity = Severity::kOk;
+  std::string check;  // what was checked: a setting or a part of the run
+  std::string text;   // what was found and, unless all is well, what is expected and the mend
+};
+
+// Collects findings in the order of the checks. Not thread-safe.
+class Findings {
+ public:
+  void Ok(std::string check, std::string text);
+  void Warn(std::string check, std::string text);
+  void Error(std::string check, std::string text);
+
+  const std::vector<Finding>& list() const { return list_; }
+
+  // Returns kInvalidArgument that lists every error, a line each; OK if there is none. Warnings are
+  // no errors.
+  Status Verdict() const;
+
+ private:
+  std::vector<Finding> list_;
+};
+
+}  // namespace buttress

@@ -1,0 +1,158 @@
+#include "cli/checks/machine_checks.h"
+
+#include <fmt/core.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+#include "cli/checks/port.h"
+#include "cli/process.h"
+#include "lib/config/load_credentials.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGiB = 1 << 30;
+constexpr std::int64_t kPortMs = 2000;
+// A token of a payload: an id, a log-prob, a version and an entropy.
+constexpr std::int64_t kBytesOfToken = 16;
+
+bool Runs(const fs::path& program) {
+  std::error_code error;
+  return fs::is_regular_file(program, error) && ::access(program.c_str(), X_OK) == 0;
+}
+
+bool OnPath(const std::string& program) {
+  if (program.find('/') != std::string::npos) return Runs(program);
+  const char* path = std::getenv("PATH");
+  std::string_view rest = path == nullptr ? "" : path;
+  while (!rest.empty()) {
+    const std::string_view folder = rest.substr(0, rest.find(':'));
+    if (Runs(fs::path(folder) / program)) return true;
+    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
+  }
+  return false;
+}
+
+// The deepest folder above `path`, or `path` itself, that exists.
+fs::path ExistingPart(const std::string& path) {
+  fs::path part = fs::absolute(path);
+  std::error_code error;
+  while (!fs::exists(part, error) && part.has_relative_path()) part = part.parent_path();
+  return part;
+}
+
+std::int64_t BytesOfParameter(const RunSettings& run) {
+  if (run.model.dtype == ModelDtype::kFloat32) return 4 + 8;  // weights and two moments
+  return run.optim.precision == OptimPrecision::kStochastic ? 2 + 4 : 2 + 12;
+}
+
+double NeededBytes(const RunSettings& run, std::int64_t parameters) {
+  const std::int64_t weights = run.model.dtype == ModelDtype::kFloat32 ? 4 : 2;
+  // Two checkpoints; the trained model, and a version that is published while another is read.
+  const double model = static_cast<double>(parameters) *
+                       static_cast<double>(2 * BytesOfParameter(run) + 3 * weights);
+  const double tokens = static_cast<double>(run.batch.prompts * run.sampling.group_size) *
+                        static_cast<double>(run.sampling.max_tokens);
+  const double steps = static_cast<double>(2 * run.checkpoint_interval + run.batch.max_age + 1);
+  return model + tokens * steps * static_cast<double>(kBytesOfToken);
+}
+
+}  // namespace
+
+void CheckPrograms(const LocalSettings& local, Findings& findings) {
+  bool all = true;
+  for (const char* name : {"coordinator", "rollout_worker", "learner"}) {
+    const std::string path = SiblingProgram(name);
+    if (Runs(path)) continue;
+    all = false;
+    findings.Error("programs", fmt::format("no program {}; build the target '{}'", path, name));
+  }
+  if (!OnPath(local.launch.mpirun)) {
+    all = false;
+    findings.Error("local.launch.mpirun",
+                   local.launch.mpirun + " is not found; install Open MPI, or name its mpirun");
+  }
+  if (all) findings.Ok("programs", "coordinator, rollout_worker, learner and mpirun are found");
+}
+
+void CheckPorts(const LocalSettings& local, Findings& findings) {
+  const std::pair<const char*, const std::string&> listeners[] = {
+      {"local.coordinator.listen", local.coordinator.listen},
+      {"local.coordinator.metrics", local.coordinator.metrics},
+      {"local.worker.listen", local.worker.listen},
+      {"local.worker.metrics", local.worker.metrics},
+      {"local.learner.listen", local.learner.listen},
+      {"local.learner.metrics", local.learner.metrics}};
+  std::map<std::string, std::string> owners;
+  for (const auto& [key, address] : listeners) {
+    if (address.ends_with(":0")) continue;
+    if (const auto [owner, is_new] = owners.emplace(address, key); !is_new) {
+      findings.Error(key, fmt::format("{} is also {}; give each its own port, or port 0", address,
+                                      owner->second));
+      continue;
+    }
+    Status status;
+    WaitUntil(kPortMs, [&] {
+      status = TryListen(address);
+      return status.code() != StatusCode::kUnavailable;
+    });
+    if (!status.ok()) {
+      findings.Error(key, status.message() +
+                              "; stop the process that uses the port, or set "
+                              "another port or 0");
+    } else {
+      findings.Ok(key, address + " is free");
+    }
+  }
+}
+
+void CheckDisk(const RunConfig& config, std::int64_t parameters, Findings& findings) {
+  const std::string key = "local.out";
+  const fs::path part = ExistingPart(config.local.out);
+  std::error_code error;
+  if (!fs::is_directory(part, error)) {
+    return findings.Error(
+        key, fmt::format("{} is no folder; name another folder, or move it away", part.string()));
+  }
+  if (::access(part.c_str(), W_OK | X_OK) != 0) {
+    return findings.Error(
+        key, fmt::format("{} cannot be written; name a folder that can", part.string()));
+  }
+
+  struct statvfs disk {};
+
+  if (::statvfs(part.c_str(), &disk) != 0) return;  // no figure, no verdict
+  const double free = static_cast<double>(disk.f_bavail) * static_cast<double>(disk.f_frsize);
+  const double needed = NeededBytes(config.run, parameters);
+  const std::string figures =
+      fmt::format("{:.1f} GiB free, about {:.1f} GiB needed", free / kGiB, needed / kGiB);
+  if (free < needed) {
+    findings.Error(key, figures +
+                            " for two checkpoints, weights and payloads; free some, or name "
+                            "a folder on another disk");
+  } else if (free < 2 * needed) {
+    findings.Warn(key, figures + "; other programs may fill the disk");
+  } else {
+    findings.Ok(key, figures);
+  }
+}
+
+void CheckCredentials(const LocalSettings& local, Findings& findings) {
+  if (local.security.certificate.empty()) return;
+  for (const Program program :
+       {Program::kCoordinator, Program::kWorker, Program::kLearner, Program::kStatus}) {
+    const auto credentials = LoadCredentials(local.security, program);
+    if (!credentials.ok()) return findings.Error("local.security", credentials.status().message());
+  }
+  findings.Ok("local.security", "certificate, key, authority and tokens match");
+}
+
+}  // namespace buttress

@@ -1,0 +1,115 @@
+#include "cli/checks/model_checks.h"
+
+#include <fmt/core.h>
+
+#include <filesystem>
+#include <utility>
+
+#include "cli/checks/hub_name.h"
+#include "lib/weights/safetensors.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kPath = "run.model.path";
+
+bool CheckFolder(const std::string& path, Findings& findings) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return true;
+  if (fs::exists(path, error)) {
+    findings.Error(kPath, path + " is a file; name the folder with config.json in it");
+  } else if (IsHubName(path)) {
+    findings.Error(kPath, "no such folder; " + HubAdvice(path));
+  } else {
+    findings.Error(kPath, "no folder " + path +
+                              "; name a Hugging Face folder: config.json, tokenizer.json and "
+                              "safetensors");
+  }
+  return false;
+}
+
+void CheckWeights(const std::string& path, ModelFacts& facts, Findings& findings) {
+  const auto weights = SafetensorsFolder::Open(path);
+  if (!weights.ok()) {
+    const bool absent = weights.status().code() == StatusCode::kNotFound;
+    findings.Error("weights", weights.status().message() +
+                                  (absent ? "; copy the weights into the folder, or make some with "
+                                            "`buttress sft --model " +
+                                                path + " --out DIR`"
+                                          : "; copy the file again"));
+    return;
+  }
+  const std::vector<std::string> names = (*weights)->names();
+  for (const std::string& name : names) {
+    std::int64_t elements = 1;
+    for (const std::int64_t extent : (*weights)->Find(name)->shape) elements *= extent;
+    facts.parameters += elements;
+  }
+  findings.Ok("weights", fmt::format("{} tensors, {} parameters", names.size(), facts.parameters));
+}
+
+void CheckTokenizer(const std::string& path, ModelFacts& facts, Findings& findings) {
+  auto tokenizer = Tokenizer::Load(path);
+  if (!tokenizer.ok()) {
+    const bool absent = tokenizer.status().code() == StatusCode::kNotFound;
+    findings.Error("tokenizer",
+                   tokenizer.status().message() +
+                       (absent ? "; copy tokenizer.json of the model into the folder, or save it "
+                                 "with AutoTokenizer.from_pretrained(...).save_pretrained"
+                               : ""));
+    return;
+  }
+  facts.tokenizer = *std::move(tokenizer);
+  const std::int64_t tokens = facts.tokenizer->vocab_size();
+  if (facts.config && tokens > facts.config->vocab_size) {
+    findings.Error("tokenizer",
+                   fmt::format("tokenizer.json has {} tokens, the model's vocabulary {}; expected "
+                               "no more than the vocabulary: take both from one model",
+                               tokens, facts.config->vocab_size));
+    return;
+  }
+  findings.Ok("tokenizer", fmt::format("{} tokens, {} chat template", tokens,
+                                       facts.tokenizer->chat_template().empty() ? "no" : "with a"));
+}
+
+void CheckPositions(const RunSettings& run, const ModelConfig& model, Findings& findings) {
+  const std::int64_t completion = run.sampling.max_tokens, positions = model.max_positions;
+  if (completion >= positions) {
+    findings.Error("run.sampling.max_tokens",
+                   fmt::format("{} tokens leave no place for a prompt in the {} positions of the "
+                               "model; lower it",
+                               completion, positions));
+  } else if (run.data.max_prompt_tokens + completion > positions) {
+    findings.Warn(
+        "run.data.max_prompt_tokens",
+        fmt::format("{} and {} tokens of a completion are more than the {} positions of "
+                    "the model; set it to {}, so that longer prompts are refused at start",
+                    run.data.max_prompt_tokens, completion, positions, positions - completion));
+  } else {
+    findings.Ok("positions", fmt::format("prompt and completion fit into {}", positions));
+  }
+}
+
+}  // namespace
+
+ModelFacts CheckModel(const RunSettings& run, Findings& findings) {
+  ModelFacts facts;
+  const std::string& path = run.model.path;
+  if (!CheckFolder(path, findings)) return facts;
+  auto config = LoadModelConfig(path);
+  if (config.ok()) {
+    facts.config = *std::move(config);
+    findings.Ok(kPath, fmt::format("{}, {} blocks", facts.config->architecture,
+                                   facts.config->blocks.size()));
+    CheckPositions(run, *facts.config, findings);
+  } else {
+    findings.Error(kPath, config.status().message());
+  }
+  CheckWeights(path, facts, findings);
+  CheckTokenizer(path, facts, findings);
+  return facts;
+}
+
+}  // namespace buttress

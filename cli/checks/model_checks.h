@@ -1,0 +1,26 @@
+// Checks of run.model.path. Without LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "cli/checks/findings.h"
+#include "lib/config/run_config.h"
+#include "lib/policy/model_config.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+
+// The parts of a model folder that could be read.
+struct ModelFacts {
+  std::optional<ModelConfig> config;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::int64_t parameters = 0;
+};
+
+// Checks that the folder has a config.json of a supported family, all its weights, and a tokenizer
+// that fits the vocabulary, and that a completion fits the positions of the model.
+ModelFacts CheckModel(const RunSettings& run, Findings& findings);
+
+}  // namespace buttress

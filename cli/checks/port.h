@@ -1,0 +1,14 @@
+// Whether a port is free.
+#pragma once
+
+#include <string>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+// Listens on `address` (host:port) for a moment. kUnavailable if another process has the port,
+// kInvalidArgument if this machine has no such address or may not use it.
+Status TryListen(const std::string& address);
+
+}  // namespace buttress

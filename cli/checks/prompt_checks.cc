@@ -1,0 +1,117 @@
+#include "cli/checks/prompt_checks.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "lib/base/bounded_json.h"
+#include "lib/config/choice.h"
+#include "lib/data/prompt_file.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::size_t kShownRows = 3;
+
+// What the rows that were read have in common.
+struct Rows {
+  std::size_t read = 0;
+  std::size_t bad = 0;
+  std::string first_bad;  // the errors of the first rows that cannot be used
+  std::size_t no_answer = 0;
+  std::size_t longest = 0;  // tokens of a prompt
+  std::size_t longest_row = 0;
+};
+
+Rows ReadRows(const PromptFile& file, std::size_t most) {
+  Rows rows;
+  for (; rows.read < std::min(most, file.size()); ++rows.read) {
+    const Result<Prompt> prompt = file.Read(rows.read);
+    if (!prompt.ok()) {
+      if (++rows.bad <= kShownRows) rows.first_bad += "\n    " + prompt.status().message();
+      continue;
+    }
+    rows.no_answer += prompt->answer.empty() || prompt->answer == "null" ? 1 : 0;
+    if (prompt->token_ids.size() <= rows.longest) continue;
+    rows.longest = prompt->token_ids.size();
+    rows.longest_row = rows.read + 1;
+  }
+  return rows;
+}
+
+void Judge(const std::string& key, const std::string& path, const RunSettings& run,
+           const ModelFacts& model, const Rows& rows, Findings& findings) {
+  if (rows.bad > 0) {
+    findings.Error(key, fmt::format("{} of the first {} rows cannot be used:{}{}", rows.bad,
+                                    rows.read, rows.first_bad, FieldAdvice(path, run.data)));
+    return;
+  }
+  const auto tokens = static_cast<std::int64_t>(rows.longest) + run.sampling.max_tokens;
+  const std::int64_t positions = model.config ? model.config->max_positions : tokens;
+  // Where a completion alone is too long, the check of the model says so.
+  if (tokens > positions && run.sampling.max_tokens < positions) {
+    findings.Error(key,
+                   fmt::format("the prompt of row {} and run.sampling.max_tokens are {} "
+                               "tokens, the model has {} positions; lower max_tokens, or set "
+                               "run.data.max_prompt_tokens to {} and drop longer rows",
+                               rows.longest_row, tokens, positions,
+                               std::max<std::int64_t>(1, positions - run.sampling.max_tokens)));
+    return;
+  }
+  if (rows.no_answer > 0) {
+    findings.Warn(key, fmt::format("{} of the first {} rows have an empty answer in '{}'",
+                                   rows.no_answer, rows.read, run.data.answer_field));
+    return;
+  }
+  findings.Ok(key,
+              fmt::format("{} rows read, prompts of {} tokens at most", rows.read, rows.longest));
+}
+
+void CheckFile(const std::string& key, const std::string& path, const RunSettings& run,
+               const ModelFacts& model, std::size_t most, Findings& findings) {
+  std::error_code error;
+  if (!fs::exists(path, error))
+    return findings.Error(key, "no file " + path + "; name a file of prompts");
+  if (fs::is_directory(path, error))
+    return findings.Error(key, path + " is a folder; name the file of prompts in it");
+  if (!model.tokenizer) return;  // an error of the model says why
+  const auto file = PromptFile::Open(path, run.data, *model.tokenizer);
+  if (!file.ok()) return findings.Error(key, file.status().message());
+  Judge(key, path, run, model, ReadRows(**file, most), findings);
+}
+
+}  // namespace
+
+std::string FieldAdvice(const std::string& path, const DataConfig& data) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || NestedDeeper(line)) return "";
+  const auto row = nlohmann::ordered_json::parse(line, nullptr, /*allow_exceptions=*/false);
+  if (!row.is_object() || row.empty()) return "";
+  std::vector<std::string> names;
+  for (const auto& [name, value] : row.items()) names.push_back(name);
+  const std::vector<std::string_view> known(names.begin(), names.end());
+  std::string advice;
+  for (const auto& [key, field] :
+       {std::pair("prompt_field", data.prompt_field), {"answer_field", data.answer_field}}) {
+    if (row.contains(field) || field.find('.') != std::string::npos) continue;
+    advice += fmt::format("\n    the first row has no '{}' for run.data.{}{}", field, key,
+                          SuggestNames(field, known));
+  }
+  return advice;
+}
+
+void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
+                  Findings& findings) {
+  CheckFile("run.data.prompts", run.data.prompts, run, model, rows, findings);
+  if (!run.data.held_out.empty())
+    CheckFile("run.data.held_out", run.data.held_out, run, model, rows, findings);
+}
+
+}  // namespace buttress

@@ -1,0 +1,22 @@
+// Checks of run.data.prompts and run.data.held_out.
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "cli/checks/findings.h"
+#include "cli/checks/model_checks.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+// Checks the first `rows` rows of both files: fields, prompts that are too long or that the model
+// has no positions for, answers that are empty.
+void CheckPrompts(const RunSettings& run, const ModelFacts& model, std::size_t rows,
+                  Findings& findings);
+
+// Returns "; the rows have the fields a, b; did you mean 'a'? ..." if the first row of the JSONL
+// file `path` lacks run.data.prompt_field or answer_field; empty if it does not, or is no object.
+std::string FieldAdvice(const std::string& path, const DataConfig& data);
+
+}  // namespace buttress

@@ -1,0 +1,151 @@
+#include "cli/checks/run_checks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "cli/checks/model_checks.h"
+#include "cli/checks/prompt_checks.h"
+#include "cli/checks/reward_checks.h"
+#include "cli/new_model_folder.h"
+#include "lib/base/file.h"
+#include "lib/weights/safetensors.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr int kPositions = 16;
+
+// A model of one tensor and a file of three prompts.
+class RunChecksTest : public ::testing::Test {
+ protected:
+  RunChecksTest() {
+    const std::string model = dir_.path() + "/model";
+    NewModelOptions options;
+    options.characters = "0123456789>";
+    options.max_positions = kPositions;
+    EXPECT_TRUE(WriteNewModel(options, model).ok());
+    auto writer =
+        SafetensorsWriter::Create(model + "/model.safetensors", {{"a", "F32", {2, 3}}}, {});
+    EXPECT_TRUE(writer.ok() && (*writer)->Append(std::string(24, '\0')).ok());
+    EXPECT_TRUE((*writer)->Finish().ok());
+    run_.model.path = model;
+    run_.data.prompts = dir_.path() + "/prompts.jsonl";
+    run_.data.max_prompt_tokens = 8;
+    run_.sampling.max_tokens = 8;
+    Write(R"({"prompt": "12>", "answer": "3"})");
+  }
+
+  void Write(const std::string& rows) {
+    EXPECT_TRUE(WriteFileAtomic(run_.data.prompts, rows + "\n").ok());
+  }
+
+  // What the checks of model and prompts find.
+  Findings Check() const {
+    Findings findings;
+    const ModelFacts model = CheckModel(run_, findings);
+    CheckPrompts(run_, model, 100, findings);
+    return findings;
+  }
+
+  std::string Errors() const { return Check().Verdict().message(); }
+
+  std::string File(const std::string& name) const { return JoinPath(run_.model.path, name); }
+
+  TempDir dir_;
+  RunSettings run_;
+};
+
+TEST_F(RunChecksTest, AWholeRunHasNeitherErrorsNorWarnings) {
+  const Findings findings = Check();
+  EXPECT_EQ(findings.list().size(), 5u);
+  for (const Finding& finding : findings.list())
+    EXPECT_EQ(finding.severity, Severity::kOk) << finding.check << ": " << finding.text;
+}
+
+TEST_F(RunChecksTest, EveryErrorIsInOneMessage) {
+  std::filesystem::remove(File("tokenizer.json"));
+  std::filesystem::remove(File("model.safetensors"));
+  run_.data.prompts = dir_.path();
+  EXPECT_THAT(Errors(), AllOf(HasSubstr("weights: "), HasSubstr("tokenizer: "),
+                              HasSubstr("run.data.prompts: " + dir_.path() + " is a folder")));
+  EXPECT_EQ(ExitCode(Check().Verdict()), 2);
+}
+
+TEST_F(RunChecksTest, AModelPathThatIsNoFolderIsNamed) {
+  run_.model.path = "Qwen/Qwen2.5-0.5B";
+  EXPECT_THAT(Errors(), HasSubstr("name of Hugging Face's hub"));
+  run_.model.path = run_.data.prompts;
+  EXPECT_THAT(Errors(), HasSubstr("is a file; name the folder"));
+  run_.model.path = dir_.path() + "/none";
+  EXPECT_THAT(Errors(), HasSubstr("no folder " + run_.model.path));
+}
+
+TEST_F(RunChecksTest, ATokenizerMustFitTheVocabulary) {
+  auto config = nlohmann::json::parse(*ReadFile(File("config.json")));
+  config["vocab_size"] = 5;
+  config["eos_token_id"] = config["pad_token_id"] = 1;
+  std::filesystem::remove(File("generation_config.json"));
+  ASSERT_TRUE(WriteFileAtomic(File("config.json"), config.dump()).ok());
+  EXPECT_THAT(Errors(), HasSubstr("tokens, the model's vocabulary 5"));
+}
+
+TEST_F(RunChecksTest, PromptAndCompletionMustFitThePositions) {
+  run_.data.max_prompt_tokens = 100;
+  run_.sampling.max_tokens = 13;  // and three of the prompt
+  EXPECT_EQ(Errors(), "");
+  run_.sampling.max_tokens = 14;
+  EXPECT_THAT(Errors(), HasSubstr("17 tokens, the model has 16 positions"));
+  run_.sampling.max_tokens = kPositions;
+  EXPECT_THAT(Errors(), HasSubstr("leave no place for a prompt"));
+}
+
+TEST_F(RunChecksTest, AMissingFieldIsShownWithThoseThatTheRowsHave) {
+  Write(R"({"prompt": "12>", "anwser": "3"})");
+  EXPECT_THAT(Errors(), AllOf(HasSubstr("1 of the first 1 rows cannot be used"),
+                              HasSubstr("did you mean 'anwser'? Choose one of: prompt, anwser")));
+}
+
+TEST_F(RunChecksTest, AnEmptyAnswerIsAWarning) {
+  Write(R"({"prompt": "12>", "answer": null})");
+  const Finding last = Check().list().back();
+  EXPECT_EQ(last.severity, Severity::kWarning);
+  EXPECT_THAT(last.text, HasSubstr("1 of the first 1 rows have an empty answer"));
+}
+
+TEST_F(RunChecksTest, ChatPromptsNeedAChatTemplate) {
+  Write(R"({"prompt": [{"role": "user", "content": "12>"}], "answer": "3"})");
+  EXPECT_THAT(Errors(), HasSubstr("the model has no chat template"));
+}
+
+TEST_F(RunChecksTest, RowsAreTriedWithTheirAnswerAndWithAWrongOne) {
+  Findings findings;
+  const ModelFacts model = CheckModel(run_, findings);
+  const auto rows = TryRows(run_, *model.tokenizer);
+  ASSERT_TRUE(rows.ok()) << rows.status().ToString();
+  ASSERT_EQ(rows->size(), 1u);
+  EXPECT_EQ(rows->front().prompt, "12>");
+  EXPECT_EQ(rows->front().gold.outcome, Outcome::kCorrect);
+  EXPECT_EQ(rows->front().wrong.outcome, Outcome::kWrong);
+}
+
+TEST_F(RunChecksTest, ARewardThatCannotScoreAnyRowIsAnError) {
+  const std::string file = dir_.path() + "/rewards.py";
+  ASSERT_TRUE(
+      WriteFileAtomic(file, "def f(completions, **_):\n    raise ValueError('nope')\n").ok());
+  Findings findings;
+  const ModelFacts model = CheckModel(run_, findings);
+  run_.reward.verifier = "python:" + file + ":f";
+  CheckReward(run_, *model.tokenizer, findings);
+  EXPECT_THAT(findings.Verdict().message(),
+              AllOf(HasSubstr("could score none of the first 1 rows"), HasSubstr("nope")));
+}
+
+}  // namespace
+}  // namespace buttress
