@@ -18,6 +18,7 @@
 #include <memory>
 #include <optional>
 
+#include "cli/checks/resume_check.h"
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
 #include "cli/log_notices.h"
@@ -36,6 +37,7 @@
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/config/run_folder.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
@@ -123,13 +125,29 @@ class Launcher {
     }
     BUTTRESS_RETURN_IF_ERROR(MakeFolders(JoinPath(out_, "logs")));
     BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
-    if (fs::exists(JoinPath(out_, "summary.json"))) {
-      return FailedPrecondition(
-          "the run in " + out_ +
-          " is finished; start it again with --fresh, or set local.out to another folder");
-    }
+    if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
     SetChildSubreaper();
     return ChooseGpus();
+  }
+
+  // A run that has ended goes on if run.steps was raised since.
+  Status LengthenFinishedRun() const {
+    const auto stored = LoadRunConfig(StoredConfigPath(out_), {});
+    if (!stored.ok() || config_.run.steps <= stored->run.steps) {
+      return FailedPrecondition(
+          "the run in " + out_ +
+          " is finished; start it again with --fresh, lengthen it with a larger run.steps, or set "
+          "local.out to another folder");
+    }
+    for (const char* result : {"eval_after.json", "summary.json"}) {
+      std::error_code error;
+      fs::remove(JoinPath(out_, result), error);
+      if (error)
+        return Unavailable(fmt::format("cannot remove {}/{}: {}", out_, result, error.message()));
+    }
+    PrintLine(fmt::format("launch: the run of {} steps in {} goes on to step {}", stored->run.steps,
+                          out_, config_.run.steps));
+    return OkStatus();
   }
 
   Status ChooseGpus() {
@@ -419,8 +437,8 @@ std::function<Status()> AddLaunch(CLI::App& app) {
   return [options]() -> Status {
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                               LoadRunConfig(options->config_path, options->overrides));
-    const Findings findings =
-        CheckRun(config, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
+    Findings findings = CheckRun(config, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
+    if (!options->fresh) CheckResume(config, findings);
     if (options->check) return ReportChecks(findings, /*as_json=*/false);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();

@@ -16,6 +16,7 @@
 #include "lib/base/log.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/config/run_identity.h"
 #include "lib/rpc/channel.h"
 #include "lib/rpc/listener.h"
 
@@ -61,6 +62,25 @@ RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
   return terms;
 }
 
+// Says which settings differ from those that the run was started with, where its folder tells; the
+// hashes alone say no more than that some do.
+Status CheckSettings(const RunRow& run, const std::string& identity, const RunConfig& config) {
+  const auto stored = LoadRunConfig(StoredConfigPath(config.local.out), {});
+  if (!stored.ok()) return OkStatus();
+  const std::vector<SettingChange> changes = ChangesOf(*stored, config);
+  if (run.config_sha256 == identity) {
+    for (const auto& [key, was, is, allowed] : changes)
+      Log(kInfo, "the run goes on with another setting", {{"key", key}, {"was", was}, {"is", is}});
+    return OkStatus();
+  }
+  if (changes.empty()) return OkStatus();
+  return InvalidArgument(
+      fmt::format("the run in {} was started with other settings:{}\nput the old values back, or "
+                  "give the run another folder (local.out); docs/operations.md lists the settings "
+                  "that may change",
+                  config.local.out, DescribeChanges(changes)));
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Coordinator>> Coordinator::Start(const RunConfig& config,
@@ -91,10 +111,11 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   BUTTRESS_ASSIGN_OR_RETURN(ledger_, Ledger::Open(JoinPath(config.local.out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger_->Load());
 
-  const std::string config_sha256 = RunConfigHash(config);
+  const std::string identity = RunIdentityHash(config);
+  if (snapshot.run) BUTTRESS_RETURN_IF_ERROR(CheckSettings(*snapshot.run, identity, config));
   LedgerChanges changes;
-  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, config_sha256, prompts),
-                                     snapshot, RealClock().MonotonicMs(), changes);
+  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, identity, prompts), snapshot,
+                                     RealClock().MonotonicMs(), changes);
   // Restarting the process does not help when the ledger belongs to another run.
   if (restored.status().code() == StatusCode::kFailedPrecondition) {
     return InvalidArgument(restored.status().message());
@@ -116,7 +137,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
-      TermsFrom(config.run, config_sha256, std::move(sampling)), std::move(scheduler),
+      TermsFrom(config.run, RunConfigHash(config), std::move(sampling)), std::move(scheduler),
       std::move(source), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
       config.local.coordinator.keep_payloads,
       DiskPause(

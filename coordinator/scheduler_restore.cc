@@ -103,11 +103,21 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
           "of {} rows with {}; put the old dataset back, or give the run a new folder (local.out)",
           drawn.rows, drawn.sha256, options.dataset.rows, options.dataset.sha256));
     }
+    if (options.steps < snapshot.run->planned_step) {
+      return FailedPrecondition(fmt::format(
+          "run.steps = {} is less than the {} steps that are planned already; set it to "
+          "{} or more",
+          options.steps, snapshot.run->planned_step, snapshot.run->planned_step));
+    }
     BUTTRESS_RETURN_IF_ERROR(CheckGroups(snapshot));
     BUTTRESS_RETURN_IF_ERROR(CheckPlans(snapshot, options.prompts));
   }
   Scheduler scheduler(options, snapshot);
   ++scheduler.run_.coordinator_epoch;
+  // run.steps may have changed since the last start, in either direction.
+  scheduler.run_.finished =
+      snapshot.run && scheduler.run_.settled_step == options.steps && options.steps > 0;
+  if (snapshot.run && scheduler.run_.committed_step == options.steps) scheduler.EndRun(out);
   for (const std::uint64_t id : scheduler.groups_.InState(GroupState::kLeased)) {
     scheduler.deadlines_.Grant(id, now_ms + options.lease_ms, now_ms + options.lease_limit_ms);
   }

@@ -19,6 +19,7 @@
 #include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
+#include "lib/config/run_identity.h"
 #include "lib/measure/first_batch.h"
 #include "lib/measure/steps_file.h"
 
@@ -56,6 +57,7 @@ LearnerJob::LearnerJob(const RunConfig& config, Collective& control, Collective&
     : config_(config),
       timeout_(config.local.learner.collective_timeout_ms),
       config_sha256_(RunConfigHash(config)),
+      identity_sha256_(RunIdentityHash(config)),
       control_(control),
       tensors_(tensors),
       model_(model),
@@ -127,7 +129,7 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
   const double started = MonotonicSeconds();
   const auto loaded = checkpoints_.Load(model_.parameters(), trainer_.optimizer());
   if (!loaded) return OkStatus();
-  if (loaded->config_sha256 != config_sha256_) {
+  if (loaded->config_sha256 != identity_sha256_) {
     return InvalidArgument(c10::str("the checkpoint of step ", loaded->step, " in ",
                                     CheckpointFolder(config_),
                                     " was written with other settings of `run`; restore them, or "
@@ -313,7 +315,7 @@ Status LearnerJob::Checkpoint() {
   state.learner_epoch = version_.learner_epoch;
   state.seed = config_.run.seed;
   state.trainer = trainer_.state();
-  state.config_sha256 = config_sha256_;
+  state.config_sha256 = identity_sha256_;
   BUTTRESS_ASSIGN_OR_RETURN(state,
                             checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
   BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest, ""));

@@ -58,7 +58,8 @@ class LearnerJob {
 
   const RunConfig& config_;
   const std::chrono::milliseconds timeout_;
-  const std::string config_sha256_;
+  const std::string config_sha256_;    // of every setting of `run`
+  const std::string identity_sha256_;  // of those that a checkpoint is bound to
   Collective& control_;
   Collective& tensors_;
   Transformer& model_;

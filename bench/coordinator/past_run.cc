@@ -7,6 +7,7 @@
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/config/load.h"
+#include "lib/config/run_identity.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
 #include "lib/weights/manifest_wire.h"
@@ -24,7 +25,7 @@ class PastRun {
         ledger_(ledger),
         payloads_(payloads) {
     run_.run_name = config.run.name;
-    run_.config_sha256 = RunConfigHash(config);
+    run_.config_sha256 = RunIdentityHash(config);
     run_.dataset = dataset;
     run_.coordinator_epoch = run_.learner_epoch = 1;
   }

@@ -8,6 +8,7 @@
 #include "cli/checks/machine_checks.h"
 #include "cli/checks/model_checks.h"
 #include "cli/checks/prompt_checks.h"
+#include "cli/checks/resume_check.h"
 #include "cli/checks/reward_checks.h"
 #include "lib/config/load.h"
 
@@ -52,6 +53,7 @@ Findings CheckRunFile(const std::string& path, const std::vector<std::string>& o
   Findings findings;
   if (config.ok()) {
     findings = CheckRun(*config, depth);
+    CheckResume(*config, findings);
     return findings;
   }
   findings.Error("configuration", config.status().message());

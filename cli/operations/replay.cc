@@ -9,6 +9,7 @@
 #include "lib/base/file.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
+#include "lib/config/run_identity.h"
 #include "lib/ledger/plan_columns.h"
 
 namespace buttress {
@@ -80,7 +81,7 @@ Result<std::unique_ptr<RunReplay>> RunReplay::Open(const std::string& folder,
   if (!run) return FailedPrecondition(folder + ": the coordinator has not started the run yet");
   const std::string path = StoredConfigPath(folder);
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig trained, LoadRunConfig(path, {}));
-  if (RunConfigHash(trained) != run->config_sha256) {
+  if (RunIdentityHash(trained) != run->config_sha256) {
     return FailedPrecondition(fmt::format(
         "{} is not the configuration of the run {} in this folder, so its settings are unknown; "
         "put back the file that the coordinator wrote",

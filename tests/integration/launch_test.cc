@@ -164,6 +164,29 @@ TEST(LaunchTest, AFinishedRunIsNotOverwritten) {
   EXPECT_THAT(TextOf(run.log()), HasSubstr("is finished; start it again with --fresh"));
 }
 
+TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(2, {"--no-eval"});
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+
+  const std::string longer = TinyRunYaml(run.out(), 4);
+  std::string other = longer;
+  other.replace(other.find("name: tiny"), std::string("name: tiny").size(), "name: other");
+  ASSERT_TRUE(WriteFileAtomic(run.yaml(), other).ok());
+  run.Start();
+  EXPECT_EQ(run.Wait(30000), 2);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("run.name: tiny -> other\n"));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("run.steps: 2 -> 4 (may change)"));
+
+  ASSERT_TRUE(WriteFileAtomic(run.yaml(), longer).ok());
+  run.Start();
+  ASSERT_EQ(run.Wait(kRunMs), 0) << run.Text();
+  ExpectStepsInOrder(run, 4);
+  ExpectAccountsBalance(run, 4 * kGroupsOfAStep);
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("goes on to step 4"));
+}
+
 // A learner that is not registered yet does not hold up the end for the time of a clean stop.
 TEST(LaunchTest, ACoordinatorThatCannotStartEndsTheRunAtOnce) {
   ASSERT_EQ(TinyTask::Get().error(), "");

@@ -336,6 +336,45 @@ TEST(SchedulerLearner, SegmentsBeforeTheFirstNeededHoldOnlyEndedGroups) {
   EXPECT_EQ(rig.scheduler.FirstNeededSegment(), 3);
 }
 
+TEST(SchedulerRestore, AFinishedRunGoesOnWithMoreSteps) {
+  SchedulerRig rig = SchedulerRig::Started();
+  for (std::uint64_t step = 1; step <= rig.options.steps; ++step) {
+    rig.RunStep(step);
+    ASSERT_TRUE(rig.Checkpoint(step).ok());
+  }
+  ASSERT_TRUE(rig.Restore().finished());
+  const std::uint64_t next = ++rig.options.steps;
+  rig.scheduler = rig.Restore();
+  EXPECT_FALSE(rig.scheduler.finished());
+  rig.StartLearner({rig.epoch, next - 1, ""});
+  rig.Announce(next - 1);
+  rig.scheduler.RegisterWorker("a", 1, {}, rig.now_ms, rig.changes);
+  rig.RunStep(next);
+  ASSERT_TRUE(rig.Checkpoint(next).ok());
+  EXPECT_TRUE(rig.scheduler.finished());
+}
+
+TEST(SchedulerRestore, ARunThatIsShortenedToItsLastStepDropsWhatIsNotTrained) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  const auto leases = rig.LeaseAll();
+  ASSERT_FALSE(leases.empty());
+  rig.options.steps = 1;
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.scheduler.NeedsPrompts(), 0);
+  for (const auto& [id, lease] : leases) EXPECT_EQ(rig.ReasonOf(id), DropReason::kRunEnded);
+}
+
+TEST(SchedulerRestore, FewerStepsThanArePlannedAreRefused) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.RunStep(1);
+  rig.RunStep(2);
+  rig.options.steps = 1;
+  LedgerChanges changes;
+  const auto restored = Scheduler::Restore(rig.options, rig.ledger.Load(), 0, changes);
+  EXPECT_THAT(restored.status().message(), HasSubstr("run.steps = 1 is less than the 2 steps"));
+}
+
 TEST(SchedulerRestore, AnotherConfigurationIsRefusedWithBothHashes) {
   SchedulerRig rig = SchedulerRig::Started();
   SchedulerOptions other = SmallRun();

@@ -893,7 +893,7 @@ TEST_F(ServiceTest, ASecondCoordinatorOnTheSameLedgerIsRefused) {
 TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
   ASSERT_TRUE(coordinator_->Stop().ok());
   coordinator_.reset();
-  config_.run.optim.lr *= 2;
+  config_.run.seed += 1;
   Metrics metrics("coordinator");
   EXPECT_EQ(Coordinator::Start(config_, *prompts_, limits_, sampling_, metrics).status().code(),
             StatusCode::kInvalidArgument);

@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "lib/config/run_identity.h"
 #include "tests/unit/cli/operations/run_folder.h"
 
 namespace buttress {
@@ -20,7 +21,7 @@ class ReplayedRun {
     folder_.StoreConfig(false);
     changes_.run.emplace();
     changes_.run->run_name = "made";
-    changes_.run->config_sha256 = RunConfigHash(*LoadRunConfig(StoredConfigPath(path()), {}));
+    changes_.run->config_sha256 = RunIdentityHash(*LoadRunConfig(StoredConfigPath(path()), {}));
   }
 
   // Adds a step with one group for each list of outcomes: 1 is correct.

@@ -1,0 +1,109 @@
+#include "lib/config/run_identity.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/config/bind.h"
+#include "lib/config/load.h"
+
+namespace buttress {
+namespace {
+
+// Calls f(key, field) for each setting that may change when a run is resumed.
+template <class F>
+void ForEachChangeable(RunSettings& run, F f) {
+  f("run.steps", run.steps);
+  f("run.checkpoint_interval", run.checkpoint_interval);
+  f("run.lease_ms", run.lease_ms);
+  f("run.lease_limit_ms", run.lease_limit_ms);
+  f("run.max_attempts", run.max_attempts);
+  f("run.reward.threads", run.reward.threads);
+  f("run.reward.timeout_ms", run.reward.timeout_ms);
+  f("run.algorithm.clip_low", run.algorithm.clip_low);
+  f("run.algorithm.clip_high", run.algorithm.clip_high);
+  f("run.algorithm.dual_clip", run.algorithm.dual_clip);
+  f("run.algorithm.entropy_coef", run.algorithm.entropy_coef);
+  f("run.optim.lr", run.optim.lr);
+  f("run.optim.weight_decay", run.optim.weight_decay);
+  f("run.optim.warmup_steps", run.optim.warmup_steps);
+  f("run.optim.schedule", run.optim.schedule);
+  f("run.optim.min_lr_ratio", run.optim.min_lr_ratio);
+  f("run.optim.clip_grad", run.optim.clip_grad);
+}
+
+// Collects every setting as a pair of key and text.
+class Flattener {
+ public:
+  Flattener(std::string path, std::vector<std::pair<std::string, std::string>>& out)
+      : path_(std::move(path)), out_(out) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char*) {
+    const std::string path = path_ + "." + name;
+    if constexpr (Section<T>) {
+      Flattener nested(path, out_);
+      value.Visit(nested);
+    } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
+      std::string text;
+      for (const auto& [key, item] : value)
+        text.append(text.empty() ? "" : ", ").append(key).append(": ").append(item);
+      out_.emplace_back(path, "{" + text + "}");
+    } else if constexpr (requires { value.begin(); } && !std::same_as<T, std::string>) {
+      std::string text;
+      for (const auto& item : value) text.append(text.empty() ? "" : ", ").append(ToText(item));
+      out_.emplace_back(path, "[" + text + "]");
+    } else {
+      out_.emplace_back(path, ToText(value));
+    }
+  }
+
+ private:
+  std::string path_;
+  std::vector<std::pair<std::string, std::string>>& out_;
+};
+
+std::vector<std::pair<std::string, std::string>> Flatten(RunConfig config) {
+  std::vector<std::pair<std::string, std::string>> settings;
+  Flattener flattener("run", settings);
+  config.run.Visit(flattener);
+  return settings;
+}
+
+}  // namespace
+
+std::vector<std::string> ChangeableKeys() {
+  std::vector<std::string> keys;
+  RunSettings run;
+  ForEachChangeable(run, [&](const char* key, const auto&) { keys.emplace_back(key); });
+  return keys;
+}
+
+std::string RunIdentityHash(const RunConfig& config) {
+  RunConfig fixed = config;
+  ForEachChangeable(fixed.run, [](const char*, auto& field) { field = {}; });
+  return RunConfigHash(fixed);
+}
+
+std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) {
+  const std::vector<std::string> changeable = ChangeableKeys();
+  const auto before = Flatten(was), after = Flatten(is);
+  std::vector<SettingChange> changes;
+  for (std::size_t i = 0; i < before.size(); ++i) {  // both have the same keys in the same order
+    if (before[i].second == after[i].second) continue;
+    const std::string& key = before[i].first;
+    changes.push_back({key, before[i].second, after[i].second,
+                       std::ranges::find(changeable, key) != changeable.end()});
+  }
+  return changes;
+}
+
+std::string DescribeChanges(const std::vector<SettingChange>& changes) {
+  std::string text;
+  for (const auto& [key, was, is, allowed] : changes) {
+    text += "\n  " + key + ": " + (was.empty() ? "(empty)" : was) + " -> " +
+            (is.empty() ? "(empty)" : is) + (allowed ? " (may change)" : "");
+  }
+  return text;
+}
+
+}  // namespace buttress
