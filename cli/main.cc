@@ -1,10 +1,12 @@
 // The `buttress` program: a table of commands. It does not link LibTorch, so it starts at once.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cstdio>
 
 #include "cli/command.h"
 #include "lib/base/shutdown.h"
 #include "lib/base/umask.h"
+#include "lib/config/choice.h"
 
 namespace buttress {
 namespace {
@@ -50,6 +52,13 @@ int Run(int argc, char** argv) {
   for (const CommandEntry& command : kCommands) {
     CLI::App& sub = *app.add_subcommand(command.name, command.summary);
     sub.callback([&run, action = command.add(sub)] { run = action; });
+  }
+  std::vector<std::string_view> names;
+  for (const CommandEntry& command : kCommands) names.emplace_back(command.name);
+  if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
+    std::fprintf(stderr, "buttress: '%s' is no command%s\n", argv[1],
+                 SuggestNames(argv[1], names).c_str());
+    return ExitCode(InvalidArgument(""));
   }
   try {
     app.parse(argc, argv);

@@ -12,6 +12,39 @@
 namespace buttress {
 namespace {
 
+// Finds the whole keys that end in a shorter one.
+class KeyFinder {
+ public:
+  KeyFinder(std::string path, const std::string& key, std::string& found)
+      : path_(std::move(path)), key_(key), found_(found) {}
+
+  template <class T>
+  void operator()(const char* name, T& value, const char*) {
+    const std::string path = path_.empty() ? name : path_ + "." + name;
+    if (path.ends_with("." + key_) && found_.empty()) found_ = path;
+    if constexpr (Section<T>) {
+      KeyFinder nested(path, key_, found_);
+      value.Visit(nested);
+    }
+  }
+
+ private:
+  std::string path_;
+  const std::string& key_;
+  std::string& found_;
+};
+
+// "run.optim.lr" for "optim.lr"; empty for a key that begins at one of the two halves, and where
+// no key ends so.
+std::string WholeKeyOf(const std::string& key) {
+  std::string found;
+  if (key.starts_with("run.") || key.starts_with("local.")) return found;
+  RunConfig config;
+  KeyFinder finder("", key, found);
+  config.Visit(finder);
+  return found;
+}
+
 // Sets a.b.c in the tree, so that an override passes the same checks as the file.
 Status ApplyOverride(YAML::Node& root, const std::string& override) {
   const std::size_t equals = override.find('=');
@@ -19,7 +52,9 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
     return InvalidArgument("--set " + override +
                            ": expected key=value, for example run.optim.lr=1e-5");
   }
-  std::string key = override.substr(0, equals);
+  const std::string key = override.substr(0, equals);
+  if (const std::string whole = WholeKeyOf(key); !whole.empty())
+    return InvalidArgument("--set " + override + ": unknown key; did you mean '" + whole + "'?");
   YAML::Node node = root;  // a reference into the tree
   std::size_t begin = 0;
   for (std::size_t dot = key.find('.'); dot != std::string::npos; dot = key.find('.', begin)) {
@@ -31,9 +66,12 @@ Status ApplyOverride(YAML::Node& root, const std::string& override) {
     node.reset(next);
     begin = dot + 1;
   }
-  const YAML::Node value = YAML::Load(override.substr(equals + 1));
-  // A copy of a scalar has no line, so that errors name --set and not a line of the file.
-  node[key.substr(begin)] = value.IsScalar() ? YAML::Node(value.Scalar()) : value;
+  const std::string text = override.substr(equals + 1);
+  const YAML::Node value = YAML::Load(text);
+  // A copy of a scalar has no line, so that errors name --set and not a line of the file. Nothing
+  // is an empty text, and not the default of the setting.
+  const bool is_text = value.IsScalar() || text.empty();
+  node[key.substr(begin)] = is_text ? YAML::Node(text.empty() ? text : value.Scalar()) : value;
   return OkStatus();
 }
 

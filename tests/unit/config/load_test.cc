@@ -64,7 +64,20 @@ TEST(LoadTest, OverridesGetTheSameChecksAsTheFile) {
   EXPECT_THAT(ErrorOf(kGood, {"run.algorithm.std=biased"}),
               HasSubstr("--set: run.algorithm.std: 'biased' is unknown"));
   EXPECT_THAT(ErrorOf(kGood, {"run.steps"}), HasSubstr("expected key=value"));
+  EXPECT_THAT(ErrorOf(kGood, {"optim.lr=1"}),
+              HasSubstr("--set optim.lr=1: unknown key; did you mean 'run.optim.lr'?"));
+  EXPECT_THAT(ErrorOf("run:\n  optim: {lr: 1}\n", {"run.optim.lr=abc"}),
+              HasSubstr("--set: run.optim.lr: expected a number, found 'abc'"));
+  EXPECT_THAT(ErrorOf(kGood, {"run.steps="}),
+              HasSubstr("--set: run.steps: expected an integer, found ''"));
   EXPECT_THAT(ErrorOf(kGood, {"run.data.prompts.x=1"}), HasSubstr("is a value, not a section"));
+}
+
+TEST(LoadTest, AnEmptyOverrideClearsAText) {
+  const auto config =
+      ParseRunConfig(kGood, "b.yaml", {"run.data.held_out=x", "run.data.held_out="});
+  ASSERT_TRUE(config.ok()) << config.status().ToString();
+  EXPECT_EQ(config->run.data.held_out, "");
 }
 
 TEST(LoadTest, BrokenRulesAreListedTogether) {
