@@ -27,6 +27,7 @@
 #include "cli/step_line.h"
 #include "cli/summary.h"
 #include "cli/supervisor.h"
+#include "cli/targets_file.h"
 #include "cli/waiting.h"
 #include "cli/worker_gpus.h"
 #include "lib/base/busy_mark.h"
@@ -103,6 +104,7 @@ class Launcher {
         config_(config),
         out_(config.local.out),
         supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)),
+        targets_(out_, config.run.name),
         steps_tail_(JoinPath(out_, "steps.jsonl")) {}
 
   // Returns OK when the last step is settled and the summary is written, and kCancelled after an
@@ -252,6 +254,7 @@ class Launcher {
       for (const std::string& notice : notices_->Poll()) Say(notice);
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Tick());
       BUTTRESS_RETURN_IF_ERROR(PrintNewSteps());
+      BUTTRESS_RETURN_IF_ERROR(targets_.Refresh());
       TellWhatIsWaitedFor();
     }
     for (const std::string& notice : notices_->Poll()) Say(notice);
@@ -408,6 +411,7 @@ class Launcher {
   const RunConfig& config_;
   const std::string out_;
   Supervisor supervisor_;
+  TargetsFile targets_;
   std::unique_ptr<LogNotices> notices_;    // from StartAll on
   std::unique_ptr<WaitingWatch> waiting_;  // from StartAll on
   double said_seconds_ = MonotonicSeconds();

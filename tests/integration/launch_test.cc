@@ -185,6 +185,7 @@ TEST(LaunchTest, AFinishedRunGoesOnWithMoreStepsButNotAsAnotherRun) {
   ExpectStepsInOrder(run, 4);
   ExpectAccountsBalance(run, 4 * kGroupsOfAStep);
   EXPECT_THAT(TextOf(run.log()), HasSubstr("goes on to step 4"));
+  EXPECT_THAT(TextOf(JoinPath(run.out(), "targets.json")), HasSubstr("\"role\": \"learner\""));
 }
 
 // A learner that is not registered yet does not hold up the end for the time of a clean stop.
