@@ -36,6 +36,7 @@ std::function<Status()> AddReplay(CLI::App& app);
 std::function<Status()> AddLaunch(CLI::App& app);
 std::function<Status()> AddTrack(CLI::App& app);
 std::function<Status()> AddDoctor(CLI::App& app);
+std::function<Status()> AddOnHost(CLI::App& app);
 std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddCordon(CLI::App& app);
 std::function<Status()> AddDrain(CLI::App& app);

@@ -21,6 +21,8 @@
 #include "cli/checks/resume_check.h"
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
+#include "cli/fleet/fleet.h"
+#include "cli/fleet/ssh_session.h"
 #include "cli/log_notices.h"
 #include "cli/process.h"
 #include "cli/run_client.h"
@@ -54,9 +56,11 @@ constexpr std::int64_t kEvalTimeoutMs = 3600 * 1000;
 struct LaunchOptions {
   std::string config_path;
   std::vector<std::string> overrides;
-  bool fresh = false;    // moves the folder of an earlier run aside instead of resuming it
-  bool check = false;    // checks the run and starts nothing
-  bool evaluate = true;  // measures the accuracy on run.data.held_out before and after training
+  bool fresh = false;      // moves the folder of an earlier run aside instead of resuming it
+  bool check = false;      // checks the run and starts nothing
+  bool evaluate = true;    // measures the accuracy on run.data.held_out before and after training
+  std::string hosts_path;  // empty: every process runs on this machine
+  std::string ssh = "ssh";
 };
 
 void PrintLine(const std::string& line) {
@@ -99,9 +103,10 @@ std::string OwnCommand() {
 
 class Launcher {
  public:
-  Launcher(const LaunchOptions& options, const RunConfig& config)
+  Launcher(const LaunchOptions& options, const RunConfig& config, std::optional<Fleet> fleet)
       : options_(options),
         config_(config),
+        fleet_(std::move(fleet)),
         out_(config.local.out),
         supervisor_(JoinPath(out_, "logs"), static_cast<int>(config.local.launch.max_restarts)),
         targets_(out_, config.run.name),
@@ -129,7 +134,7 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
     if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
     SetChildSubreaper();
-    return ChooseGpus();
+    return fleet_ ? fleet_->Check(config_) : ChooseGpus();
   }
 
   // A run that has ended goes on if run.steps was raised since.
@@ -196,13 +201,8 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(
         supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")}, {})));
     for (std::int64_t i = 0; i < launch.workers; ++i) {
-      const std::string id = "w" + std::to_string(i);
-      std::vector<std::string> own = {"local.worker.id=" + id};
-      if (!worker_gpus_.empty())
-        own.push_back("local.worker.gpu=" +
-                      std::to_string(worker_gpus_[static_cast<std::size_t>(i)]));
       BUTTRESS_RETURN_IF_ERROR(
-          supervisor_.Start("worker-" + id, CommandLine({SiblingProgram("rollout_worker")}, own)));
+          supervisor_.Start("worker-w" + std::to_string(i), WorkerCommandLine(i)));
     }
     BUTTRESS_RETURN_IF_ERROR(StartTracking());
     return supervisor_.Start("learner", LearnerCommandLine());
@@ -225,6 +225,15 @@ class Launcher {
     return argv;
   }
 
+  std::vector<std::string> WorkerCommandLine(std::int64_t worker) const {
+    if (fleet_) return fleet_->WorkerCommand(config_, worker);
+    std::vector<std::string> own = {"local.worker.id=w" + std::to_string(worker)};
+    if (!worker_gpus_.empty())
+      own.push_back("local.worker.gpu=" +
+                    std::to_string(worker_gpus_[static_cast<std::size_t>(worker)]));
+    return CommandLine({SiblingProgram("rollout_worker")}, own);
+  }
+
   std::vector<std::string> LearnerCommandLine() const {
     const LaunchConfig& launch = config_.local.launch;
     const std::string ranks = std::to_string(launch.learner_ranks);
@@ -238,12 +247,16 @@ class Launcher {
     }
     // Without further arguments all ranks run on this machine and share memory. Open MPI would
     // listen for others on every interface all the same.
-    if (config_.local.learner.interface.empty() && launch.mpirun_args.empty())
+    const auto hosts = fleet_ ? fleet_->MpirunArguments() : std::vector<std::string>();
+    if (config_.local.learner.interface.empty() && launch.mpirun_args.empty() && hosts.empty())
       argv.insert(argv.end(), {"--mca", "btl", "^tcp"});
+    argv.insert(argv.end(), hosts.begin(), hosts.end());
     argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
     argv.push_back(SiblingProgram("learner"));
     argv.insert(argv.end(), {"--expect-world", ranks});
-    return CommandLine(std::move(argv), {});
+    if (hosts.empty()) return CommandLine(std::move(argv), {});
+    argv.insert(argv.end(), {"--config", SentConfigPath(out_)});  // the same on every machine
+    return argv;
   }
 
   // Returns OK when the learner has finished the last step, or has left because the run is stopped.
@@ -409,6 +422,7 @@ class Launcher {
 
   const LaunchOptions& options_;
   const RunConfig& config_;
+  std::optional<Fleet> fleet_;  // --hosts
   const std::string out_;
   Supervisor supervisor_;
   TargetsFile targets_;
@@ -426,6 +440,17 @@ class Launcher {
   double wall_seconds_ = 0;
 };
 
+// Reads the hosts file, if there is one, and adds what it implies to the overrides.
+Result<std::optional<Fleet>> LoadFleet(LaunchOptions& options) {
+  if (options.hosts_path.empty()) return std::optional<Fleet>();
+  BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
+                            LoadRunConfig(options.config_path, options.overrides));
+  BUTTRESS_ASSIGN_OR_RETURN(Fleet fleet, Fleet::Load(options.hosts_path, options.ssh));
+  for (std::string& setting : fleet.Overrides(config.local))
+    options.overrides.push_back(std::move(setting));
+  return std::optional<Fleet>(std::move(fleet));
+}
+
 }  // namespace
 
 std::function<Status()> AddLaunch(CLI::App& app) {
@@ -438,7 +463,14 @@ std::function<Status()> AddLaunch(CLI::App& app) {
                "move the folder of an earlier run aside instead of resuming it");
   app.add_flag("!--no-eval", options->evaluate, "skip the held-out accuracy before and after");
   app.add_flag("--check", options->check, "check everything that can be, and start nothing");
+  app.add_option("--hosts", options->hosts_path,
+                 "file with a machine a line, for a run on several over ssh, for example 'node2 "
+                 "workers=4 ranks=1 address=10.0.0.2'; the line of this machine has 'coordinator'")
+      ->type_name("FILE");
+  app.add_option("--ssh", options->ssh, "with --hosts: the ssh command and its options")
+      ->capture_default_str();
   return [options]() -> Status {
+    BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, LoadFleet(*options));
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                               LoadRunConfig(options->config_path, options->overrides));
     Findings findings = CheckRun(config, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
@@ -446,7 +478,7 @@ std::function<Status()> AddLaunch(CLI::App& app) {
     if (options->check) return ReportChecks(findings, /*as_json=*/false);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();
-    return Launcher(*options, config).Run();
+    return Launcher(*options, config, std::move(fleet)).Run();
   };
 }
 

@@ -15,6 +15,7 @@ constexpr CommandEntry kCommands[] = {
     {"launch", "start coordinator, workers and learner on this machine and train to the end",
      AddLaunch},
     {"doctor", "check a run without starting it, and show what its rows become", AddDoctor},
+    {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost},
     {"status", "show the progress of a run", AddStatus},
     {"stop", "end a run after a checkpoint", AddStop},
     {"cordon", "give rollout workers no new leases", AddCordon},

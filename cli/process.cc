@@ -29,16 +29,17 @@ int DecodeExit(int status) {
 }
 
 // Runs in the child between fork and exec, where only async-signal-safe calls are allowed.
-[[noreturn]] void Exec(char* const* argv, int log, pid_t parent) {
+[[noreturn]] void Exec(char* const* argv, int in, int out, pid_t parent) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kExecFailed);  // the parent died before the line above
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
-  ::dup2(::open("/dev/null", O_RDONLY | O_CLOEXEC), STDIN_FILENO);
-  ::dup2(log, STDOUT_FILENO);
-  ::dup2(log, STDERR_FILENO);
+  ::signal(SIGPIPE, SIG_DFL);
+  ::dup2(in, STDIN_FILENO);
+  ::dup2(out, STDOUT_FILENO);
+  ::dup2(out, STDERR_FILENO);
   ::execvp(argv[0], argv);
   constexpr char kMessage[] = "cannot start the program\n";
   [[maybe_unused]] const ssize_t n = ::write(STDERR_FILENO, kMessage, sizeof kMessage - 1);
@@ -88,15 +89,21 @@ std::vector<ProcessInfo> AllProcesses() {
 Result<Process> Process::Start(const std::vector<std::string>& argv, const std::string& log_path) {
   const int log = ::open(log_path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (log < 0) return Unavailable("cannot write log " + log_path + ": " + std::strerror(errno));
+  const int null = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+  auto process = StartOn(argv, null, log);
+  ::close(null);
+  ::close(log);
+  return process;
+}
+
+Result<Process> Process::StartOn(const std::vector<std::string>& argv, int in, int out) {
   std::vector<char*> arguments;
   for (const std::string& argument : argv) arguments.push_back(const_cast<char*>(argument.c_str()));
   arguments.push_back(nullptr);
   const pid_t parent = ::getpid();
   const pid_t pid = ::fork();
-  if (pid == 0) Exec(arguments.data(), log, parent);
-  const int error = errno;
-  ::close(log);
-  if (pid < 0) return Unavailable("cannot start " + argv[0] + ": " + std::strerror(error));
+  if (pid == 0) Exec(arguments.data(), in, out, parent);
+  if (pid < 0) return Unavailable("cannot start " + argv[0] + ": " + std::strerror(errno));
   return Process(pid);
 }
 

@@ -21,6 +21,10 @@ class Process {
   // `log_path`.
   static Result<Process> Start(const std::vector<std::string>& argv, const std::string& log_path);
 
+  // Starts argv[0] as Start does, with the descriptor `in` as its standard input and `out` as its
+  // standard output and error. The caller keeps both.
+  static Result<Process> StartOn(const std::vector<std::string>& argv, int in, int out);
+
   pid_t pid() const { return pid_; }
 
   // Returns whether the process still runs; does not block.

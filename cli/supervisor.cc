@@ -33,7 +33,8 @@ std::string ExitText(int code) {
 // or the line that a program prints before it exits ("learner: INVALID_ARGUMENT: ...").
 bool StartsWithError(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
-  for (const std::string_view program : {"coordinator: ", "rollout_worker: ", "learner: "}) {
+  for (const std::string_view program :
+       {"coordinator: ", "rollout_worker: ", "learner: ", "buttress: "}) {
     if (line.starts_with(program)) return true;
   }
   return line.find("Z E ") != std::string_view::npos;
@@ -171,7 +172,8 @@ void Supervisor::SampleMemory() {
       }
       if (name == "learner") name = "mpirun";
     }
-    if (name.empty()) continue;
+    // "buttress" is the near side of a program on another machine, whose memory is not seen here.
+    if (name.empty() || info.name == "buttress") continue;
     std::int64_t& peak = peaks_[name];
     if (info.peak_rss_bytes > peak) peak = info.peak_rss_bytes;
   }

@@ -70,6 +70,12 @@ class Machines {
     return "/proc/" + std::to_string(pids_.at(name)) + "/root" + path;
   }
 
+  // The network namespace of a machine, which all its processes share.
+  std::string Network(const std::string& name) const {
+    return std::filesystem::read_symlink("/proc/" + std::to_string(pids_.at(name)) + "/ns/net")
+        .string();
+  }
+
   const std::string& Address(const std::string& name) const { return address_.at(name); }
 
   // "MACHINE_l1=4711": what agent.sh wants to know.

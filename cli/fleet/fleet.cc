@@ -1,0 +1,245 @@
+#include "cli/fleet/fleet.h"
+
+#include <fmt/core.h>
+#include <netdb.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+
+#include "cli/fleet/ssh_session.h"
+#include "cli/process.h"
+#include "cli/supervisor.h"
+#include "cli/worker_gpus.h"
+#include "lib/base/file.h"
+#include "lib/base/shutdown.h"
+#include "lib/config/load.h"
+
+namespace buttress {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kCheckMs = 60000;
+constexpr int kExitConfig = 2;
+
+// Returns a port of `address` that is free now. kInvalidArgument if the address is not of this
+// machine.
+Result<int> FreePort(const std::string& address) {
+  addrinfo hints = {};
+  hints.ai_family = AF_INET;
+  hints.ai_socktype = SOCK_STREAM;
+  addrinfo* found = nullptr;
+  if (const int error = ::getaddrinfo(address.c_str(), "0", &hints, &found); error != 0)
+    return InvalidArgument(fmt::format("{}: {}; set address=", address, ::gai_strerror(error)));
+  const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_storage bound = {};
+  socklen_t size = sizeof bound;
+  auto* const as_any = reinterpret_cast<sockaddr*>(&bound);
+  const bool here = fd >= 0 && ::bind(fd, found->ai_addr, found->ai_addrlen) == 0 &&
+                    ::getsockname(fd, as_any, &size) == 0;
+  ::freeaddrinfo(found);
+  if (fd >= 0) ::close(fd);
+  char port[NI_MAXSERV] = {};
+  if (!here || ::getnameinfo(as_any, size, nullptr, 0, port, sizeof port, NI_NUMERICSERV) != 0) {
+    return InvalidArgument(
+        address +
+        " has the field coordinator, and is no address of this machine; run launch on "
+        "the coordinator's machine, or set its address=");
+  }
+  return std::atoi(port);
+}
+
+bool OnLoopback(const std::string& listen) {
+  return listen.starts_with("127.") || listen.starts_with("localhost:");
+}
+
+// `listen` with a host that other machines reach.
+std::string Reachable(const std::string& listen, const std::string& address) {
+  return OnLoopback(listen) ? address + listen.substr(listen.rfind(':')) : listen;
+}
+
+std::string LogOf(const RunConfig& config, const Host& host) {
+  return JoinPath(config.local.out, "logs/host-" + host.name + ".log");
+}
+
+}  // namespace
+
+Result<Fleet> Fleet::Load(const std::string& hosts_file, const std::string& ssh) {
+  const auto text = ReadFile(hosts_file, 1 << 20);
+  if (!text.ok()) return InvalidArgument("--hosts: " + text.status().message());
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<Host> hosts, ParseHosts(*text, hosts_file));
+  Fleet fleet;
+  fleet.ssh_ = ssh;
+  for (const Host& host : hosts) {
+    fleet.machines_.insert(host.coordinator ? fleet.machines_.begin() : fleet.machines_.end(),
+                           Machine{host, {}});
+  }
+  auto port = FreePort(fleet.machines_.front().host.address);
+  if (!port.ok()) return InvalidArgument(hosts_file + ": " + port.status().message());
+  fleet.port_ = *port;
+  return fleet;
+}
+
+std::vector<std::string> Fleet::Overrides(const LocalSettings& local) const {
+  std::int64_t workers = 0, ranks = 0;
+  for (const Machine& machine : machines_) {
+    workers += machine.host.workers;
+    ranks += machine.host.ranks;
+  }
+  const std::string& address = machines_.front().host.address;
+  std::string listen = Reachable(local.coordinator.listen, address);
+  // The others are told the port before the coordinator has bound it.
+  if (listen.ends_with(":0")) listen = listen.substr(0, listen.size() - 1) + std::to_string(port_);
+  const std::string advertise = local.coordinator.advertise.empty()
+                                    ? address + listen.substr(listen.rfind(':'))
+                                    : local.coordinator.advertise;
+  return {"local.launch.workers=" + std::to_string(workers),
+          "local.launch.learner_ranks=" + std::to_string(ranks),
+          "local.coordinator.listen=" + listen, "local.coordinator.advertise=" + advertise,
+          "local.learner.listen=" + Reachable(local.learner.listen, address)};
+}
+
+std::vector<std::string> Fleet::FarCommand(const RunConfig& config, const Machine& machine,
+                                           const std::vector<std::string>& agent) const {
+  const std::string program = SiblingProgram("buttress");
+  const std::string stop = std::to_string(config.local.launch.stop_timeout_ms);
+  std::vector<std::string> argv = {program,
+                                   "on-host",
+                                   "--ssh",
+                                   ssh_,
+                                   "--host",
+                                   machine.host.name,
+                                   "--config",
+                                   SentConfigPath(config.local.out),
+                                   "--stop-timeout-ms",
+                                   stop};
+  if (agent.front() == "--check") argv.push_back("--once");
+  argv.insert(argv.end(),
+              {"--", program, "on-host", "--agent", "--cwd", fs::current_path().string(), "--out",
+               config.local.out, "--stop-timeout-ms", stop});
+  argv.insert(argv.end(), agent.begin(), agent.end());
+  return argv;
+}
+
+std::vector<std::string> Fleet::CheckCommand(const RunConfig& config,
+                                             const Machine& machine) const {
+  return FarCommand(
+      config, machine,
+      {"--check", "--version", ProgramVersion(), "--workers", std::to_string(machine.host.workers),
+       "--ranks", std::to_string(machine.host.ranks)});
+}
+
+Status Fleet::Judge(const RunConfig& config, Machine& machine, int code,
+                    const std::string& log) const {
+  const auto text = ReadFile(log);
+  int visible = 0;
+  if (code == 127)
+    return InvalidArgument(SiblingProgram("buttress") +
+                           " is not there; install the same programs "
+                           "at the same path");
+  if (code != 0) {
+    const std::string why = LastErrorInLog(log);
+    return code == kExitConfig ? InvalidArgument(why) : Unavailable(why);
+  }
+  if (const std::size_t at = text.ok() ? text->rfind("gpus ") : std::string::npos;
+      at != std::string::npos)
+    visible = std::atoi(text->c_str() + at + 5);
+  LocalSettings local = config.local;
+  local.launch.workers = machine.host.workers;
+  local.launch.learner_ranks = machine.host.ranks;
+  BUTTRESS_ASSIGN_OR_RETURN(machine.gpus, AssignWorkerGpus(local, visible));
+  return OkStatus();
+}
+
+Status Fleet::Check(const RunConfig& config) {
+  BUTTRESS_RETURN_IF_ERROR(
+      WriteFileAtomic(SentConfigPath(config.local.out), PrintRunConfig(config)));
+  std::vector<Process> checks;
+  for (const Machine& machine : machines_) {
+    const std::string log = LogOf(config, machine.host);
+    std::error_code ignored;
+    fs::remove(log, ignored);
+    // The coordinator's machine is this one: no ssh is needed.
+    std::vector<std::string> argv = CheckCommand(config, machine);
+    if (machine.host.coordinator) {
+      argv.erase(argv.begin() + 1, std::ranges::find(argv, std::string("--")) + 2);
+      argv.insert(argv.begin() + 2, "--here");
+    }
+    BUTTRESS_ASSIGN_OR_RETURN(const Process process, Process::Start(argv, log));
+    checks.push_back(process);
+  }
+  WaitUntil(kCheckMs, [&checks] {
+    return ShutdownRequested() || std::ranges::none_of(checks, &Process::Running);
+  });
+  std::string errors;
+  bool can_mend = false;
+  for (std::size_t i = 0; i < checks.size(); ++i) {
+    const std::string log = LogOf(config, machines_[i].host);
+    Status status = Unavailable(fmt::format("no answer within {} s; see {}", kCheckMs / 1000, log));
+    if (checks[i].Running()) {
+      checks[i].Signal(SIGTERM);
+    } else {
+      status = Judge(config, machines_[i], checks[i].exit_code(), log);
+    }
+    if (status.ok()) continue;
+    can_mend = can_mend || status.code() != StatusCode::kInvalidArgument;
+    errors += "\n" + machines_[i].host.name + ": " + status.message();
+  }
+  if (ShutdownRequested()) return Cancelled("interrupted");
+  if (errors.empty()) return OkStatus();
+  errors = "nothing was started:" + errors;
+  return can_mend ? Unavailable(errors) : InvalidArgument(errors);
+}
+
+std::vector<std::string> Fleet::WorkerCommand(const RunConfig& config, std::int64_t worker) const {
+  std::int64_t place = worker;
+  auto machine = machines_.begin();
+  while (place >= machine->host.workers) place -= (machine++)->host.workers;
+  const std::string id = "w" + std::to_string(worker);
+  std::vector<std::string> argv = {
+      SiblingProgram("rollout_worker"),
+      "--config",
+      SentConfigPath(config.local.out),
+      "--set",
+      "local.worker.id=" + id,
+      "--set",
+      "local.worker.listen=" + Reachable(config.local.worker.listen, machine->host.address)};
+  if (!machine->gpus.empty()) {
+    argv.insert(argv.end(), {"--set", fmt::format("local.worker.gpu={}",
+                                                  machine->gpus[static_cast<std::size_t>(place)])});
+  }
+  if (machine->host.coordinator) return argv;
+  // Another machine does not see the folder into which the learner publishes.
+  argv.insert(argv.end(), {"--set", "local.worker.weights=grpc"});
+  argv.insert(argv.begin(), {"--role", "worker-" + id, "--"});
+  return FarCommand(config, *machine, argv);
+}
+
+std::vector<std::string> Fleet::MpirunArguments() const {
+  std::string list, command;
+  std::int64_t elsewhere = 0;
+  for (const Machine& machine : machines_) {
+    if (machine.host.ranks == 0) continue;
+    // mpirun knows this machine by this name, and by the own one only where that resolves.
+    const std::string name = machine.host.coordinator ? "localhost" : machine.host.name;
+    list += (list.empty() ? "" : ",") + fmt::format("{}:{}", name, machine.host.ranks);
+    if (!machine.host.coordinator) elsewhere += machine.host.ranks;
+  }
+  if (elsewhere == 0) return {};
+  for (const std::string& word : SshCommand(ssh_)) command += (command.empty() ? "" : " ") + word;
+  return {"--host", list,    "--map-by",
+          "slot",   "--mca", "plm_rsh_agent",
+          command,  "-wdir", fs::current_path().string()};
+}
+
+std::string Fleet::Names() const {
+  std::string names;
+  for (const Machine& machine : machines_) names += (names.empty() ? "" : ", ") + machine.host.name;
+  return names;
+}
+
+}  // namespace buttress
