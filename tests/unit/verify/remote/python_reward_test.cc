@@ -219,7 +219,9 @@ TEST_F(PythonRewardTest, AwaitedFunctionsRunTogetherOnOneLoop) {
   EXPECT_EQ(verdicts[0].raw_reward, 0.75) << verdicts[0].unscorable_reason;
   EXPECT_EQ(verdicts[2].outcome, Outcome::kUnscorable);
   EXPECT_EQ(verdicts[3].raw_reward, 1) << verdicts[3].unscorable_reason;
-  EXPECT_EQ(score({"seven"})[0].raw_reward, 0) << "the truth is an object, whose key is 7";
+  const Verdict later = score({"seven"})[0];
+  EXPECT_EQ(later.outcome, Outcome::kCorrect) << "on the same loop: " << later.unscorable_reason;
+  EXPECT_EQ(later.raw_reward, 0) << "the truth is an object, whose key is 7";
 }
 
 TEST_F(PythonRewardTest, VerlFunctionsOfABatchRunUnchanged) {
