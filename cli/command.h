@@ -19,6 +19,7 @@ struct CommandEntry {
   const char* name;
   const char* summary;
   AddCommand add;
+  const char* group = "";  // heading in --help
 };
 
 std::function<Status()> AddTask(CLI::App& app);
@@ -28,6 +29,7 @@ std::function<Status()> AddAuditVerifier(CLI::App& app);
 std::function<Status()> AddAdvantages(CLI::App& app);
 std::function<Status()> AddLosses(CLI::App& app);
 std::function<Status()> AddMetrics(CLI::App& app);
+std::function<Status()> AddImport(CLI::App& app);
 std::function<Status()> AddExplain(CLI::App& app);
 std::function<Status()> AddLedger(CLI::App& app);
 std::function<Status()> AddBackup(CLI::App& app);

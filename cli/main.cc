@@ -11,40 +11,57 @@
 namespace buttress {
 namespace {
 
+constexpr const char* kTrain = "Train";
+constexpr const char* kPrepare = "Prepare data, rewards and models";
+constexpr const char* kModels = "Use a model folder";
+constexpr const char* kUnderstand = "Understand a run";
+constexpr const char* kMachines = "Take machines in and out";
+constexpr const char* kKeep = "Keep a run";
+constexpr const char* kReference = "Look up what there is";
+
 constexpr CommandEntry kCommands[] = {
-    {"launch", "start coordinator, workers and learner on this machine and train to the end",
-     AddLaunch},
-    {"doctor", "check a run without starting it, and show what its rows become", AddDoctor},
-    {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost},
-    {"status", "show the progress of a run", AddStatus},
-    {"stop", "end a run after a checkpoint", AddStop},
-    {"cordon", "give rollout workers no new leases", AddCordon},
-    {"uncordon", "take back cordon and drain", AddUncordon},
-    {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain},
-    {"sft", "supervised fine-tuning on pairs of prompt and response", AddSft},
-    {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval},
-    {"logprobs", "compute the log-probs of token sequences under a model folder", AddLogprobs},
-    {"generate", "complete the prompts of a file with a model folder", AddGenerate},
-    {"tokenize", "print the token ids of texts or chat messages", AddTokenize},
-    {"detokenize", "print the texts of token ids", AddDetokenize},
-    {"task", "generate problems with verifiable answers, as JSONL", AddTask},
-    {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel},
-    {"verify", "score the responses of a JSONL file", AddVerify},
+    {"launch", "start coordinator, workers and learner, here or over ssh, and train to the end",
+     AddLaunch, kTrain},
+    {"doctor", "check a run without starting it, and show what its rows become", AddDoctor,
+     kPrepare},
+    {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost, ""},
+    {"status", "show the progress of a run", AddStatus, kTrain},
+    {"stop", "end a run after a checkpoint", AddStop, kTrain},
+    {"cordon", "give rollout workers no new leases", AddCordon, kMachines},
+    {"uncordon", "take back cordon and drain", AddUncordon, kMachines},
+    {"drain", "let rollout workers finish or hand back what they hold, and exit", AddDrain,
+     kMachines},
+    {"sft", "supervised fine-tuning on pairs of prompt and response", AddSft, kModels},
+    {"eval", "measure the accuracy of a model folder on a file of prompts", AddEval, kModels},
+    {"logprobs", "compute the log-probs of token sequences under a model folder", AddLogprobs,
+     kModels},
+    {"generate", "complete the prompts of a file with a model folder", AddGenerate, kModels},
+    {"tokenize", "print the token ids of texts or chat messages", AddTokenize, kModels},
+    {"detokenize", "print the texts of token ids", AddDetokenize, kModels},
+    {"task", "generate problems with verifiable answers, as JSONL", AddTask, kPrepare},
+    {"new-model", "write a Hugging Face folder without weights: config and tokenizer", AddNewModel,
+     kPrepare},
+    {"verify", "score the responses of a JSONL file", AddVerify, kPrepare},
     {"audit-verifier",
      "run metamorphic checks of a verifier on a file and measure its error against labels",
-     AddAuditVerifier},
-    {"advantages", "compute the advantages of groups of rewards", AddAdvantages},
-    {"losses", "list every policy loss with its paper and formula", AddLosses},
-    {"metrics", "list every measurement of a training step", AddMetrics},
+     AddAuditVerifier, kPrepare},
+    {"import", "write a configuration of verl or TRL as one of Buttress", AddImport, kPrepare},
+    {"advantages", "compute the advantages of groups of rewards", AddAdvantages, kReference},
+    {"losses", "list every policy loss with its paper and formula", AddLosses, kReference},
+    {"metrics", "list every measurement of a training step", AddMetrics, kReference},
     {"explain", "report why groups gave no signal, from a run folder or a dump of verl or TRL",
-     AddExplain},
+     AddExplain, kUnderstand},
     {"replay", "compute the advantages of a run again, under other settings of its estimator",
-     AddReplay},
-    {"track", "show the curves of a run in TensorBoard and MLflow", AddTrack},
-    {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger},
-    {"backup", "copy a run, which may be going on, to a new folder", AddBackup},
-    {"restore", "make a run folder from a backup", AddRestore},
+     AddReplay, kUnderstand},
+    {"track", "show the curves of a run in TensorBoard and MLflow", AddTrack, kUnderstand},
+    {"ledger", "audit, show or mend what the ledger of a run knows", AddLedger, kUnderstand},
+    {"backup", "copy a run, which may be going on, to a new folder", AddBackup, kKeep},
+    {"restore", "make a run folder from a backup", AddRestore, kKeep},
 };
+
+bool IsCommand(std::string_view name) {
+  return std::ranges::any_of(kCommands, [name](const auto& entry) { return name == entry.name; });
+}
 
 int Run(int argc, char** argv) {
   CLI::App app("Buttress: distributed RL training of language models");
@@ -52,11 +69,14 @@ int Run(int argc, char** argv) {
   std::function<Status()> run;
   for (const CommandEntry& command : kCommands) {
     CLI::App& sub = *app.add_subcommand(command.name, command.summary);
+    sub.group(command.group);
     sub.callback([&run, action = command.add(sub)] { run = action; });
   }
   std::vector<std::string_view> names;
-  for (const CommandEntry& command : kCommands) names.emplace_back(command.name);
-  if (argc > 1 && argv[1][0] != '-' && std::ranges::find(names, argv[1]) == names.end()) {
+  for (const CommandEntry& command : kCommands) {
+    if (*command.group != '\0') names.emplace_back(command.name);
+  }
+  if (argc > 1 && argv[1][0] != '-' && !IsCommand(argv[1])) {
     std::fprintf(stderr, "buttress: '%s' is no command%s\n", argv[1],
                  SuggestNames(argv[1], names).c_str());
     return ExitCode(InvalidArgument(""));

@@ -1,0 +1,155 @@
+// The settings of TRL 1.16 (GRPOConfig, and the arguments of its script `trl grpo`).
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "cli/import/settings.h"
+
+namespace buttress {
+namespace {
+
+constexpr std::string_view kYesNo = "True=true true=true False=false false=false";
+constexpr std::string_view kOtherRow = "";  // combine() reads it
+constexpr std::string_view kServers =
+    "the embedded engine samples; for vLLM set local.worker.engine and local.worker.vllm.servers";
+constexpr std::string_view kSizing = "memory of vLLM is set where its servers are started";
+
+constexpr ImportRow kRows[] = {
+    {"model_name_or_path", "run.model.path", "a folder; names of the hub are not downloaded"},
+    {"dtype", "run.model.dtype", "bfloat16 and float32 only",
+     "bfloat16=bfloat16 float32=float32 auto=bfloat16"},
+    {"bf16", "run.model.dtype", "", "True=bfloat16 true=bfloat16 False=float32 false=float32"},
+    {"fp16", "", "bfloat16 and float32 only: run.model.dtype"},
+    {"dataset_name", "", "set run.data.prompts to a JSONL file of its rows"},
+    {"reward_funcs", "", "set run.reward.verifier: python:FILE:FUNCTION + ..."},
+    {"reward_weights", "", "write them in run.reward.verifier: 0.5 * python:FILE:FUNCTION"},
+    {"output_dir", "local.out"},
+    {"run_name", "run.name"},
+    {"seed", "run.seed", "", "", "42"},
+    {"max_steps", "run.steps"},
+    {"num_train_epochs", "", "set run.steps: epochs * rows / run.batch.prompts"},
+    {"save_steps", "run.checkpoint_interval"},
+    {"logging_steps", "", "every step is logged"},
+    {"report_to", "", "measurements are in <out>/steps.jsonl and at /metrics"},
+    {"eval_steps", "", "held-out prompts are measured before and after the run"},
+    {"learning_rate", "run.optim.lr", "", "", "1e-6"},
+    {"weight_decay", "run.optim.weight_decay", "here on matrices only", "", "0.0"},
+    {"adam_beta1", "run.optim.beta1", "", "", "0.9"},
+    {"adam_beta2", "run.optim.beta2", "", "", "0.999"},
+    {"adam_epsilon", "run.optim.eps", "", "", "1e-8"},
+    {"max_grad_norm", "run.optim.clip_grad", "", "", "1.0"},
+    {"warmup_steps", "run.optim.warmup_steps"},
+    {"warmup_ratio", "", "set run.optim.warmup_steps"},
+    {"lr_scheduler_type", "run.optim.schedule", "there is no such schedule here",
+     "linear=linear cosine=cosine constant=constant constant_with_warmup=constant", "linear"},
+    {"gradient_checkpointing", "local.learner.recompute", "", kYesNo},
+    {"per_device_train_batch_size", "", kOtherRow, "", "8"},
+    {"gradient_accumulation_steps", "", kOtherRow, "", "1"},
+    {"generation_batch_size", "", kOtherRow},
+    {"steps_per_generation", "", kOtherRow},
+    {"num_generations", "run.sampling.group_size", "", "", "8"},
+    {"max_completion_length", "run.sampling.max_tokens", "", "", "256"},
+    {"temperature", "run.sampling.temperature", "", "", "1.0"},
+    {"top_p", "run.sampling.top_p", "", "", "1.0"},
+    {"top_k", "run.sampling.top_k", "", "", "0"},
+    {"min_p", "", "top_p and top_k only"},
+    {"repetition_penalty", "", "the log-probs of the sampler have no penalties"},
+    {"shuffle_dataset", "run.data.shuffle", "", kYesNo, "true"},
+    {"chat_template_kwargs", "", "set run.data.template_arguments"},
+    {"use_vllm", "", kServers},
+    {"vllm_mode", "", kServers},
+    {"vllm_server_host", "", kServers},
+    {"vllm_server_port", "", kServers},
+    {"vllm_server_base_url", "", kServers},
+    {"vllm_gpu_memory_utilization", "", kSizing},
+    {"vllm_tensor_parallel_size", "", kSizing},
+    {"vllm_max_model_length", "", kSizing},
+    {"vllm_importance_sampling_correction", "", "set run.algorithm.correction.mode: tis"},
+    {"vllm_importance_sampling_mode", "", "set run.algorithm.correction"},
+    {"vllm_importance_sampling_clip_max", "run.algorithm.correction.cap"},
+    {"beta", "run.algorithm.kl_coef", "", "", "0.0"},
+    {"use_bias_correction_kl", "", "the KL is not weighted by the ratio"},
+    {"sync_ref_model", "", "the reference stays the start model"},
+    {"num_iterations", "run.batch.epochs", "", "", "1"},
+    {"epsilon", "run.algorithm.clip_low run.algorithm.clip_high", "", "", "0.2"},
+    {"epsilon_high", "run.algorithm.clip_high"},
+    {"delta", "run.algorithm.dual_clip"},
+    {"importance_sampling_level", "run.algorithm.loss", "there is no such level here",
+     "token=ppo sequence=gspo", "token"},
+    {"loss_type", "run.algorithm.aggregation", "there is no such loss here",
+     "grpo=seq_mean_token_mean dapo=token_mean bnpo=token_mean dr_grpo=seq_mean_token_sum_norm "
+     "cispo=token_mean sapo=seq_mean_token_mean",
+     "dapo"},
+    {"sapo_temperature_pos", "run.algorithm.sapo.tau_positive"},
+    {"sapo_temperature_neg", "run.algorithm.sapo.tau_negative"},
+    {"scale_rewards", "run.algorithm.advantage", "advantages are not scaled over the batch",
+     "group=grpo True=grpo true=grpo none=dr_grpo False=dr_grpo false=dr_grpo", "group"},
+    {"multi_objective_aggregation", "", kOtherRow},
+    {"mask_truncated_completions", "run.algorithm.overlong.filter", "", kYesNo},
+    {"top_entropy_quantile", "", "every token is trained"},
+    {"entropy_coef", "run.algorithm.entropy_coef"},
+    {"use_adaptive_entropy", "", "set run.algorithm.adaptive_entropy"},
+    {"log_completions", "", "set local.coordinator.keep_payloads; buttress explain shows them"},
+    {"remove_unused_columns", "", "reward functions get every field of the rows"},
+};
+
+std::string Value(const FlatSettings& theirs, const std::string& key) {
+  const auto found = theirs.find(key);
+  return found == theirs.end() ? "" : found->second;
+}
+
+long Whole(const FlatSettings& theirs, const std::string& key) {
+  return std::strtol(Value(theirs, key).c_str(), nullptr, 10);
+}
+
+// TRL counts completions, of one process; a step of ours counts prompts and makes all updates
+// between two generations.
+void SetBatches(const FlatSettings& theirs, Imported& result) {
+  const long device = Whole(theirs, "per_device_train_batch_size");
+  const long accumulation = std::max(Whole(theirs, "gradient_accumulation_steps"), 1L);
+  long steps_per_generation = Whole(theirs, "steps_per_generation");
+  if (steps_per_generation == 0) steps_per_generation = accumulation;
+  long completions = Whole(theirs, "generation_batch_size");
+  if (completions == 0) completions = device * steps_per_generation;
+  const long group = std::max(Whole(theirs, "num_generations"), 1L);
+  result.ours["run.batch.prompts"] = std::to_string(std::max(completions / group, 1L));
+  result.ours["run.batch.updates"] =
+      std::to_string(std::max(completions / std::max(device * accumulation, 1L), 1L));
+  result.ours["run.batch.mini_batch"] = "completions";
+  result.notes.push_back(fmt::format(
+      "nearest: {} completions of one process became run.batch.prompts {}; multiply it by the "
+      "number of processes",
+      completions, result.ours["run.batch.prompts"]));
+}
+
+void Combine(const FlatSettings& theirs, Imported& result) {
+  SetBatches(theirs, result);
+  const std::string loss = Value(theirs, "loss_type");
+  if (loss == "cispo" || loss == "sapo") result.ours["run.algorithm.loss"] = loss;
+  if (loss == "bnpo")
+    result.notes.emplace_back(
+        "nearest: loss_type: bnpo: the mean is over the tokens of the update, not of a "
+        "micro-batch");
+  if (Value(theirs, "multi_objective_aggregation") == "normalize_then_sum")
+    result.ours["run.algorithm.advantage"] = "gdpo";
+  if (Whole(theirs, "max_steps") <= 0) result.ours.erase("run.steps");
+  if (Whole(theirs, "top_k") < 0) result.ours["run.sampling.top_k"] = "0";
+  result.ours["run.algorithm.eps"] = "1e-4";
+  result.ours["run.optim.min_lr_ratio"] = "0";
+  result.ours["run.batch.max_age"] = "0";
+  result.ours["run.algorithm.old_policy"] = "learner";
+  result.ours["run.reward.verifier"] = "math";
+  result.notes.emplace_back(
+      "nearest: reward functions are Python objects in TRL; run.reward.verifier is math until you "
+      "name yours: python:FILE:FUNCTION");
+}
+
+}  // namespace
+
+const ImportSource& TrlSettings() {
+  static constexpr ImportSource kSource{"trl", kRows, Combine};
+  return kSource;
+}
+
+}  // namespace buttress
