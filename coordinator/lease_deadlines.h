@@ -50,6 +50,11 @@ class LeaseDeadlines {
     return ids;
   }
 
+  // Returns true if the lease has reached the limit that renewals do not move.
+  bool AtLimit(std::uint64_t group_id, std::int64_t now_ms) const {
+    return limits_.at(group_id) <= now_ms;
+  }
+
   std::optional<std::int64_t> earliest() const {
     if (by_time_.empty()) return std::nullopt;
     return by_time_.begin()->first;

@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <utility>
 
@@ -19,6 +20,8 @@ namespace {
 constexpr std::int64_t kRemoveAfterLeases = 20;
 // Silent ones among so many relays are passed over.
 constexpr std::size_t kRelaysSeen = 16;
+constexpr std::size_t kReplacedKept = 16;
+constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
 
@@ -78,14 +81,32 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
   out.run = run_;
 }
 
+Status Scheduler::CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const {
+  const auto worker = workers_.find(worker_id);
+  if (worker == workers_.end() || !std::ranges::count(worker->second.replaced, incarnation))
+    return OkStatus();
+  return FailedPrecondition(fmt::format(
+      "worker id '{}' belongs to another process, which has registered later; give each "
+      "process a local.worker.id of its own, or none",
+      worker_id));
+}
+
 void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
                                const WorkerAddresses& addresses, std::int64_t now_ms,
                                LedgerChanges& out) {
+  std::vector<std::uint64_t> lost;
   for (const std::uint64_t id : groups_.LeasedBy(worker_id)) {
-    if (groups_.Find(id)->incarnation != incarnation) EndLease(id, LeaseEnd::kWorkerReplaced, out);
+    if (groups_.Find(id)->incarnation != incarnation) lost.push_back(id);
   }
+  for (const std::uint64_t id : lost)
+    EndLease(id, LeaseEnd::kWorkerReplaced, static_cast<std::int64_t>(lost.size()), out);
+  const bool known = workers_.contains(worker_id);
   WorkerInfo& worker = workers_[worker_id];
-  if (worker.incarnation != incarnation) worker.loaded_version = {};
+  if (known && worker.incarnation != incarnation) {
+    worker.loaded_version = {};
+    worker.replaced.push_back(worker.incarnation);
+    if (worker.replaced.size() > kReplacedKept) worker.replaced.erase(worker.replaced.begin());
+  }
   worker.incarnation = incarnation;
   worker.addresses = addresses;
   worker.last_heard_ms = now_ms;
@@ -133,11 +154,11 @@ void Scheduler::EndReturned(const WorkerExchange& request, LedgerChanges& out) {
     if (!Holds(request, returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
                           returned.reason == ReturnReason::kWeightsUnavailable;
-    EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, out);
+    EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, 1, out);
   }
   // A group that the worker has finished and that is still leased was refused.
   for (const LeaseRef& ref : request.finished) {
-    if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, out);
+    if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, 1, out);
   }
 }
 
@@ -167,11 +188,20 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
                          LedgerChanges& out) {
   const std::int64_t leasable = LeasableLine();
   std::int64_t capacity = request.capacity - static_cast<std::int64_t>(reply.leases.size());
+  std::int64_t held = 0;
+  std::int64_t most = kNoLimit;
+  for (const std::uint64_t id : groups_.LeasedBy(request.worker_id)) {
+    ++held;
+    most = std::min(most, MostHeldWith(id));
+  }
   const auto& pending = groups_.pending();
-  while (capacity > 0 && !pending.empty()) {
-    const std::uint64_t id = *pending.begin();
+  for (auto next = pending.begin(); capacity > 0 && held < most && next != pending.end();) {
+    const std::uint64_t id = *next++;
     const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
     if (index >= leasable) break;
+    if (held >= MostHeldWith(id)) continue;
+    most = std::min(most, MostHeldWith(id));
+    ++held;
     // If no younger group passes it, the group trains in step planned + index / P + 1, which starts
     // from version planned + index / P.
     const std::int64_t start_version =
@@ -210,7 +240,13 @@ GrantedLease Scheduler::MakeLease(const GroupRow& group) const {
   return lease;
 }
 
-void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& out) {
+std::int64_t Scheduler::MostHeldWith(std::uint64_t group_id) const {
+  const auto found = suspects_.find(group_id);
+  return found == suspects_.end() ? kNoLimit : found->second;
+}
+
+void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held,
+                         LedgerChanges& out) {
   switch (end) {
     case LeaseEnd::kExpired:
       ++events_.leases_expired;
@@ -224,22 +260,36 @@ void Scheduler::EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& ou
       break;
   }
   deadlines_.Erase(group_id);
-  if (end != LeaseEnd::kNoFault && groups_.Find(group_id)->attempts >= options_.max_attempts) {
+  const bool own_failure = end != LeaseEnd::kNoFault && held == 1;
+  if (own_failure && groups_.Find(group_id)->attempts >= options_.max_attempts) {
     groups_.Drop(group_id, DropReason::kPoison, out);
+    suspects_.erase(group_id);
     return;
   }
+  if (held > 1) suspects_[group_id] = held / 2;
   groups_.Move(group_id, GroupState::kPending, out, [&](GroupRow& group) {
-    if (end == LeaseEnd::kNoFault) --group.attempts;
+    if (!own_failure) --group.attempts;
     group.worker_id.clear();
     group.incarnation = 0;
   });
 }
 
 void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
-  for (const std::uint64_t id : deadlines_.Due(now_ms)) EndLease(id, LeaseEnd::kExpired, out);
+  const std::vector<std::uint64_t> due = deadlines_.Due(now_ms);
+  std::map<std::string, std::int64_t> held;  // by worker, before the first lease ends
+  for (const std::uint64_t id : due) {
+    const std::string& worker = groups_.Find(id)->worker_id;
+    if (!held.contains(worker))
+      held[worker] = static_cast<std::int64_t>(groups_.LeasedBy(worker).size());
+  }
+  for (const std::uint64_t id : due) {
+    const bool overdue = deadlines_.AtLimit(id, now_ms);
+    EndLease(id, LeaseEnd::kExpired, overdue ? 1 : held.at(groups_.Find(id)->worker_id), out);
+  }
 
   if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
   workers_checked_ms_ = now_ms;
+  std::erase_if(suspects_, [this](const auto& entry) { return !groups_.Find(entry.first); });
   std::erase_if(workers_, [&](const auto& entry) {
     const bool gone = now_ms - entry.second.last_heard_ms > kRemoveAfterLeases * options_.lease_ms;
     if (gone) relays_.erase(entry.first);

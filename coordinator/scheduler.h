@@ -80,6 +80,13 @@
 // hold none, and a group that this learner finds damaged gives its slot back, so there are. The
 // step counts both the dropped groups and those in their places.
 //
+// Poison. A group is dropped after max_attempts failures that are its own: the worker gave it back
+// as failed, kept it beyond the limit of a lease, or was lost while it held nothing else. When a
+// worker is lost that held n > 1 groups, any of them may be the cause: each is suspect, and a
+// worker that holds a suspect holds at most n / 2 groups, then half of that, down to one. So a
+// prompt that kills its workers is alone after log2(n) losses, and costs no other group an attempt.
+// The others are free of suspicion once they are accepted. A restart forgets who is suspect.
+//
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
 // transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at
@@ -133,8 +140,12 @@ class Scheduler {
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              const PromptCursor& cursor, LedgerChanges& out);
 
+  // Returns kFailedPrecondition if a newer process has registered under the id of this one. Of two
+  // processes with one id the newer stays.
+  Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const;
+
   // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
-  // keeps its leases.
+  // keeps its leases. REQUIRES: CheckWorker() returns OK.
   void RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
                       const WorkerAddresses& addresses, std::int64_t now_ms, LedgerChanges& out);
 
@@ -265,7 +276,10 @@ class Scheduler {
   Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
 
   // scheduler.cc
-  void EndLease(std::uint64_t group_id, LeaseEnd end, LedgerChanges& out);
+  // `held` counts the groups of which each may be the cause of the end; 1 if it is this one.
+  void EndLease(std::uint64_t group_id, LeaseEnd end, std::int64_t held, LedgerChanges& out);
+  // Returns how many groups a worker may hold that holds this one.
+  std::int64_t MostHeldWith(std::uint64_t group_id) const;
   bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
   void EndReturned(const WorkerExchange& request, LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
@@ -308,6 +322,7 @@ class Scheduler {
   RunRow run_;
   GroupTable groups_;
   LeaseDeadlines deadlines_;                        // of leased groups
+  std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
   std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
   std::int64_t missing_ = 0;                        // places of plans_ without a group
   std::vector<PromptHistory> history_;              // by row of the dataset

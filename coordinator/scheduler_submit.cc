@@ -85,6 +85,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   out.collapse[accepted.source] = collapse_.Count(accepted);
   Record(group, accepted, out);
   deadlines_.Erase(id);
+  suspects_.erase(id);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(groups_.accepted(id))) {
     replaced_.emplace(id, groups_.accepted(id));

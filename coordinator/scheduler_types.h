@@ -118,6 +118,7 @@ struct WorkerInfo {
   WorkerAddresses addresses;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
+  std::vector<std::uint64_t> replaced;  // incarnations before this one; the newest few
 };
 
 // Counts events since this process started, for metrics that restart with it.

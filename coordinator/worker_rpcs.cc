@@ -65,7 +65,7 @@ Result<Lease> WithPrompt(Turn& turn, const GrantedLease& granted) {
 grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     grpc::CallbackServerContext*, const v1::RegisterWorkerRequest* request,
     v1::RegisterWorkerResponse* response) {
-  return Handle("RegisterWorker", [request, response](Turn& turn) {
+  return Handle("RegisterWorker", [request, response](Turn& turn) -> Status {
     const std::string& id = request->worker_id();
     if (id.empty() || !IsPlainName(id)) {
       return InvalidArgument(
@@ -86,6 +86,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                       "be the same on both",
                       id, request->config_sha256(), turn.terms.config_sha256));
     }
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(id, request->incarnation()));
     turn.scheduler.RegisterWorker(id, request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
                                   turn.now_ms, turn.changes);

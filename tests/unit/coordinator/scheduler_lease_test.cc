@@ -9,6 +9,7 @@ namespace buttress {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -120,6 +121,87 @@ TEST(SchedulerLease, AGroupThatFailsTooOftenIsDroppedAsPoisonAndReplaced) {
   EXPECT_EQ(rig.StateOf(1), GroupState::kDropped);
   EXPECT_EQ(rig.ReasonOf(1), DropReason::kPoison);
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
+}
+
+// Lets worker `a` come back as a new process whenever it holds `culprit`, until that is poison;
+// whatever it holds without the culprit is submitted. Returns how often the worker was lost.
+int LoseTheWorkerUntilPoison(SchedulerRig& rig, std::uint64_t culprit, bool expire) {
+  int lost = 0;
+  for (std::uint64_t incarnation = 1; lost < 100; ++lost) {
+    std::vector<GrantedLease> held;
+    for (bool crash = false; !crash;) {
+      if (rig.StateOf(culprit) == GroupState::kDropped) return lost;
+      WorkerExchange ask;
+      ask.worker_id = "a";
+      ask.incarnation = incarnation;
+      ask.capacity = 4;
+      held = rig.Exchange(ask).leases;
+      BUTTRESS_CHECK(!held.empty(), "an idle worker is given a group");
+      for (const GrantedLease& lease : held) crash = crash || lease.ref.group_id == culprit;
+      for (const GrantedLease& lease : held) {
+        if (crash) break;
+        Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                             {Outcome::kCorrect, Outcome::kWrong});
+        submission.incarnation = incarnation;
+        BUTTRESS_CHECK(rig.Submit(submission) == SubmitOutcome::kAccepted, "the group is good");
+      }
+    }
+    if (expire) {
+      rig.now_ms += rig.options.lease_ms;
+      rig.scheduler.Expire(rig.now_ms, rig.changes);
+    }
+    rig.scheduler.RegisterWorker("a", ++incarnation, {}, rig.now_ms, rig.changes);
+    rig.Commit();
+  }
+  return lost;
+}
+
+TEST(SchedulerLease, APromptThatKillsItsWorkersCostsNoOtherGroupAnAttempt) {
+  for (const bool expire : {false, true}) {
+    for (const std::uint64_t culprit : {1, 3, 4}) {
+      SchedulerRig rig = SchedulerRig::Started();
+      rig.Admit();
+      ASSERT_EQ(rig.ledger.groups.size(), 4U);
+      // With four groups, with two, and then three times alone.
+      EXPECT_EQ(LoseTheWorkerUntilPoison(rig, culprit, expire), 5);
+      for (const auto& [id, group] : rig.ledger.groups) {
+        if (id == culprit) continue;
+        EXPECT_NE(group.state, GroupState::kDropped) << id;
+        EXPECT_LE(group.attempts, 1) << id;
+      }
+      EXPECT_EQ(rig.ReasonOf(culprit), DropReason::kPoison);
+    }
+  }
+}
+
+TEST(SchedulerLease, AGroupBeyondItsLimitIsAtFaultWhateverElseItsWorkerHolds) {
+  SchedulerOptions options = SmallRun();
+  options.lease_limit_ms = 250;
+  options.max_attempts = 1;
+  auto rig = SchedulerRig::Started(options);
+  rig.Admit();
+  const LeaseRef wedged = rig.Exchange(1).leases.front().ref;
+  for (const std::int64_t passed_ms : {90, 80}) {
+    rig.now_ms += passed_ms;
+    rig.Exchange(0, {wedged});
+  }
+  const LeaseRef other = rig.Exchange(1, {wedged}).leases.front().ref;
+  rig.now_ms += 80;
+  rig.scheduler.Expire(rig.now_ms, rig.changes);
+  rig.Commit();
+  EXPECT_EQ(rig.ReasonOf(wedged.group_id), DropReason::kPoison);
+  EXPECT_EQ(rig.StateOf(other.group_id), GroupState::kLeased);
+}
+
+TEST(SchedulerLease, OfTwoProcessesWithOneIdTheNewerStays) {
+  SchedulerRig rig = SchedulerRig::Started();
+  EXPECT_TRUE(rig.scheduler.CheckWorker("a", 1).ok());
+  ASSERT_TRUE(rig.scheduler.CheckWorker("a", 2).ok());
+  rig.scheduler.RegisterWorker("a", 2, {}, rig.now_ms, rig.changes);
+  EXPECT_TRUE(rig.scheduler.CheckWorker("a", 2).ok());
+  const Status older = rig.scheduler.CheckWorker("a", 1);
+  EXPECT_EQ(older.code(), StatusCode::kFailedPrecondition);
+  EXPECT_THAT(older.message(), HasSubstr("worker id 'a' belongs to another process"));
 }
 
 TEST(SchedulerLease, ADrainingWorkerDoesNotPoisonItsPrompts) {
