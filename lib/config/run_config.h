@@ -367,7 +367,7 @@ struct RunSettings {
       "time after which a lease that is not renewed expires and its group is leased again");
     v("lease_limit_ms", lease_limit_ms,
       "time after which a lease ends although its worker renews it; longer than any group takes");
-    v("max_attempts", max_attempts, "leases of one group before it is dropped");
+    v("max_attempts", max_attempts, "failures of one group before it is dropped");
     v("data", data, "prompts");
     v("model", model, "the policy");
     v("sampling", sampling, "how completions are drawn");
