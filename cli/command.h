@@ -43,6 +43,7 @@ std::function<Status()> AddStatus(CLI::App& app);
 std::function<Status()> AddCordon(CLI::App& app);
 std::function<Status()> AddDrain(CLI::App& app);
 std::function<Status()> AddUncordon(CLI::App& app);
+std::function<Status()> AddSamples(CLI::App& app);
 std::function<Status()> AddStop(CLI::App& app);
 std::function<Status()> AddSft(CLI::App& app);
 std::function<Status()> AddEval(CLI::App& app);

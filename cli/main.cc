@@ -26,6 +26,8 @@ constexpr CommandEntry kCommands[] = {
      kPrepare},
     {"on-host", "what `launch --hosts` calls to run a program on another machine", AddOnHost, ""},
     {"status", "show the progress of a run", AddStatus, kTrain},
+    {"samples", "show what the policy wrote in the newest steps, with rewards", AddSamples,
+     kUnderstand},
     {"stop", "end a run after a checkpoint", AddStop, kTrain},
     {"cordon", "give rollout workers no new leases", AddCordon, kMachines},
     {"uncordon", "take back cordon and drain", AddUncordon, kMachines},

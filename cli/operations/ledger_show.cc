@@ -10,12 +10,7 @@
 #include "cli/operations/ledger_commands.h"
 #include "lib/base/digest.h"
 #include "lib/base/file.h"
-#include "lib/config/load.h"
-#include "lib/config/run_folder.h"
-#include "lib/experience/codec.h"
-#include "lib/ledger/payload_reader.h"
-#include "lib/ledger/reader.h"
-#include "lib/tokenizer/tokenizer.h"
+#include "lib/samples/sample_reader.h"
 
 namespace buttress {
 namespace {
@@ -28,21 +23,6 @@ struct ShowFlags {
   std::string model;
   bool json = false;
 };
-
-const char* FinishName(FinishReason reason) {
-  switch (reason) {
-    case FinishReason::kStop:
-      return "stop";
-    case FinishReason::kLength:
-      return "length";
-    case FinishReason::kAbort:
-      return "abort";
-    case FinishReason::kError:
-      return "error";
-    default:
-      return "unspecified";
-  }
-}
 
 ordered_json GroupJson(const GroupRow& group) {
   ordered_json json = {{"group", group.group_id},
@@ -89,18 +69,6 @@ ordered_json ContentJson(const AcceptedRow& accepted) {
   return json;
 }
 
-// The tokenizer of --model or, without it, of the run's model; null where there is none.
-std::unique_ptr<Tokenizer> LoadTokenizer(const ShowFlags& flags) {
-  std::string folder = flags.model;
-  if (folder.empty()) {
-    const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(flags.folder), {});
-    if (!config.ok()) return nullptr;
-    folder = config->run.model.path;
-  }
-  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Load(folder);
-  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
-}
-
 void AddText(const Tokenizer* tokenizer, std::span<const std::int32_t> tokens, ordered_json& json) {
   json["token_ids"] = tokens;
   if (tokenizer == nullptr) return;
@@ -115,22 +83,15 @@ void AddPayload(const ShowFlags& flags, const AcceptedRow& accepted, ordered_jso
   state = {{"segment", accepted.payload.segment},
            {"offset", accepted.payload.offset},
            {"bytes", accepted.payload.bytes}};
-  const Result<std::string> bytes = payloads.Read(accepted.payload);
-  if (!bytes.ok()) {
-    const bool deleted = bytes.status().code() == StatusCode::kNotFound;
+  const Result<Group> group = ReadPayload(payloads, accepted);
+  if (!group.ok()) {
+    const bool deleted = group.status().code() == StatusCode::kNotFound;
     state["state"] = deleted ? "deleted" : "damaged";
-    if (!deleted) state["error"] = bytes.status().message();
+    if (!deleted) state["error"] = group.status().message();
     return;
   }
-  if (Sha256Of(*bytes) != accepted.content_sha256) {
-    state["state"] = "damaged";
-    state["error"] = "the payload has another digest than the ledger";
-    return;
-  }
-  const Result<Group> group = DecodeGroup(*bytes);
-  state["state"] = group.ok() ? "whole" : group.status().message();
-  if (!group.ok()) return;
-  const std::unique_ptr<Tokenizer> tokenizer = LoadTokenizer(flags);
+  state["state"] = "whole";
+  const std::unique_ptr<Tokenizer> tokenizer = LoadRunTokenizer(flags.folder, flags.model);
   AddText(tokenizer.get(), group->prompt_token_ids, json["prompt_content"]);
   for (const Completion& completion : group->completions) {
     ordered_json& row = json["completions"][static_cast<std::size_t>(completion.index)];

@@ -76,6 +76,40 @@ Result<std::vector<StepOfGroup>> LedgerReader::StepsOfAccepted() {
   }
 }
 
+Result<std::vector<std::uint64_t>> LedgerReader::DrawnFor(std::uint64_t step) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> rows,
+      database_->Prepare("SELECT group_id FROM (SELECT group_id, 0 AS late, position "
+                         "FROM plan_groups WHERE step = ?1 UNION ALL SELECT group_id, 1, group_id "
+                         "FROM groups WHERE reason = 'no_signal' AND step = ?1 AND "
+                         "EXISTS (SELECT 1 FROM plans WHERE step = ?1)) ORDER BY late, position"));
+  rows->Bind(step);
+  std::vector<std::uint64_t> ids;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return ids;
+    ids.push_back(rows->Unsigned(0));
+  }
+}
+
+Result<std::vector<UnsolvedPrompt>> LedgerReader::Unsolved(std::int64_t recent,
+                                                           std::int64_t limit) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> rows,
+      database_->Prepare("SELECT prompt_id, source, MAX(group_id), scored FROM "
+                         "(SELECT group_id FROM accepted ORDER BY group_id DESC LIMIT ?1) "
+                         "JOIN groups USING (group_id) JOIN prompt_history USING (dataset_row) "
+                         "WHERE correct = 0 AND scored > completions "
+                         "GROUP BY dataset_row ORDER BY scored DESC, 3 DESC LIMIT ?2"));
+  rows->Bind(recent, limit);
+  std::vector<UnsolvedPrompt> prompts;
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
+    if (!found) return prompts;
+    prompts.push_back({rows->Text(0), rows->Text(1), rows->Unsigned(2), rows->Int(3)});
+  }
+}
+
 Result<std::map<std::uint64_t, PlanRow>> LedgerReader::Plans() {
   return ReadPlans(*database_, "TRUE");
 }

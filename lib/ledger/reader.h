@@ -29,6 +29,14 @@ struct StepOfGroup {
   std::uint64_t group_id = 0;
 };
 
+// A prompt that was sampled more than once without one correct completion.
+struct UnsolvedPrompt {
+  std::string prompt_id;
+  std::string source;
+  std::uint64_t last_group = 0;  // the newest of its accepted groups
+  std::int64_t completions = 0;  // scored in the run, all of them wrong
+};
+
 // What the calls of a reader see of a ledger that a coordinator writes.
 enum class ReaderView : std::uint8_t {
   kOneMoment,  // all of them the ledger as of the first call. The write-ahead log grows meanwhile.
@@ -70,6 +78,14 @@ class LedgerReader {
 
   // Returns all accepted groups, sorted by step, then id.
   Result<std::vector<StepOfGroup>> StepsOfAccepted();
+
+  // Returns the groups that were drawn for the step: those of its plan by position, then those that
+  // they replaced. Empty before the plan.
+  Result<std::vector<std::uint64_t>> DrawnFor(std::uint64_t step);
+
+  // Returns at most `limit` prompts of the newest `recent` accepted groups that the run has never
+  // solved, those with the most completions first.
+  Result<std::vector<UnsolvedPrompt>> Unsolved(std::int64_t recent, std::int64_t limit);
 
   // Returns all plans by step.
   Result<std::map<std::uint64_t, PlanRow>> Plans();

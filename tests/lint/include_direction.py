@@ -18,6 +18,7 @@ LIBRARIES = {
     "policy": {"base", "config", "experience", "tokenizer", "weights"},
     "rl": {"base", "config", "experience"},
     "rpc": {"base", "config", "experience", "weights"},
+    "samples": {"base", "config", "experience", "ledger", "rl", "tokenizer"},
     "tokenizer": {"base"},
     "verify": {"base", "config", "experience", "http"},
     "weights": {"base", "experience", "rpc"},

@@ -1,0 +1,117 @@
+#include "lib/samples/sample_reader.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "lib/base/digest.h"
+#include "lib/base/file.h"
+#include "lib/config/load.h"
+#include "lib/config/run_folder.h"
+#include "lib/experience/codec.h"
+
+namespace buttress {
+
+const char* FinishName(FinishReason reason) {
+  switch (reason) {
+    case FinishReason::kStop:
+      return "stop";
+    case FinishReason::kLength:
+      return "length";
+    case FinishReason::kAbort:
+      return "abort";
+    case FinishReason::kError:
+      return "error";
+    default:
+      return "unspecified";
+  }
+}
+
+std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model) {
+  std::string path = model;
+  if (path.empty()) {
+    const Result<RunConfig> config = LoadRunConfig(StoredConfigPath(folder), {});
+    if (!config.ok()) return nullptr;
+    path = config->run.model.path;
+  }
+  Result<std::unique_ptr<Tokenizer>> tokenizer = Tokenizer::Load(path);
+  return tokenizer.ok() ? *std::move(tokenizer) : nullptr;
+}
+
+Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedRow& accepted) {
+  BUTTRESS_ASSIGN_OR_RETURN(const std::string bytes, payloads.Read(accepted.payload));
+  if (Sha256Of(bytes) != accepted.content_sha256)
+    return DataLoss("the payload has another digest than the ledger");
+  Result<Group> group = DecodeGroup(bytes);
+  if (!group.ok()) return DataLoss(group.status().message());
+  return group;
+}
+
+SampleReader::SampleReader(std::unique_ptr<LedgerReader> ledger, const std::string& folder,
+                           const Tokenizer* tokenizer)
+    : ledger_(std::move(ledger)),
+      payload_folder_(JoinPath(folder, "payloads")),
+      tokenizer_(tokenizer) {}
+
+Result<std::unique_ptr<SampleReader>> SampleReader::Open(const std::string& folder,
+                                                         const Tokenizer* tokenizer) {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      auto ledger, LedgerReader::Open(JoinPath(folder, "ledger.db"), ReaderView::kEachCall));
+  return std::unique_ptr<SampleReader>(new SampleReader(std::move(ledger), folder, tokenizer));
+}
+
+Result<std::vector<SampledGroup>> SampleReader::Groups(std::span<const std::uint64_t> ids) {
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<GroupRecord> records, ledger_->GroupsById(ids));
+  std::vector<SampledGroup> groups;
+  for (const std::uint64_t id : ids) {
+    const auto found = std::ranges::lower_bound(
+        records, id, {}, [](const GroupRecord& record) { return record.group.group_id; });
+    if (found != records.end() && found->group.group_id == id && found->accepted)
+      groups.push_back(SampledFrom(std::move(*found)));
+  }
+  return groups;
+}
+
+SampledGroup SampleReader::SampledFrom(GroupRecord record) const {
+  SampledGroup sampled;
+  AcceptedRow& accepted = *record.accepted;
+  sampled.group = std::move(record.group);
+  sampled.collapse = accepted.collapse;
+  sampled.prompt_tokens = accepted.prompt_tokens;
+  for (const CompletionRow& row : accepted.completions)
+    sampled.samples.push_back({.row = row, .text = {}, .answer = {}, .unscorable = {}});
+  AddTexts(accepted, sampled);
+  return sampled;
+}
+
+void SampleReader::AddTexts(const AcceptedRow& accepted, SampledGroup& sampled) const {
+  if (tokenizer_ == nullptr) {
+    sampled.why_no_texts = "the tokenizer of the run's model cannot be read; name one with --model";
+    return;
+  }
+  // A reader of its own, which keeps no segment open that the coordinator deletes.
+  const Result<Group> group = ReadPayload(PayloadReader(payload_folder_), accepted);
+  if (!group.ok()) {
+    sampled.why_no_texts =
+        group.status().code() == StatusCode::kNotFound
+            ? "the texts are deleted, because the steps are behind a checkpoint; "
+              "local.coordinator.keep_payloads: true keeps those of a run"
+            : group.status().message();
+    return;
+  }
+  sampled.prompt = TextOf(group->prompt_token_ids);
+  for (const Completion& completion : group->completions) {
+    const auto index = static_cast<std::size_t>(completion.index);
+    if (index >= sampled.samples.size()) continue;
+    Sample& sample = sampled.samples[index];
+    sample.text = TextOf(completion.token_ids);
+    sample.answer = completion.extracted_answer;
+    sample.unscorable = completion.unscorable_reason;
+  }
+}
+
+std::string SampleReader::TextOf(std::span<const std::int32_t> tokens) const {
+  const Result<std::string> text = tokenizer_->Decode(tokens, SpecialTokens::kKeep);
+  return text.ok() ? *text : "(" + text.status().message() + ")";
+}
+
+}  // namespace buttress

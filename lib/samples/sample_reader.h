@@ -1,0 +1,73 @@
+// Reads what the policy wrote: groups of the ledger with the texts of prompt and completions, while
+// their payloads are there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lib/base/status.h"
+#include "lib/experience/types.h"
+#include "lib/ledger/payload_reader.h"
+#include "lib/ledger/reader.h"
+#include "lib/tokenizer/tokenizer.h"
+
+namespace buttress {
+
+// "stop", "length", "abort", "error" or "unspecified".
+const char* FinishName(FinishReason reason);
+
+// Returns the tokenizer of the model folder `model` or, if it is empty, of the model of the run in
+// `folder`; null where there is none.
+std::unique_ptr<Tokenizer> LoadRunTokenizer(const std::string& folder, const std::string& model);
+
+// Returns the group that the payload holds. kNotFound if the payload was deleted, kDataLoss if it
+// is damaged.
+Result<Group> ReadPayload(const PayloadReader& payloads, const AcceptedRow& accepted);
+
+struct Sample {
+  CompletionRow row;
+  std::optional<std::string> text;  // with special tokens; absent where `why_no_texts` says so
+  std::string answer;               // that the verifier read; may be empty
+  std::string unscorable;           // why it has no verdict; may be empty
+};
+
+struct SampledGroup {
+  GroupRow group;
+  CollapseClass collapse = CollapseClass::kUnscorable;
+  std::int32_t prompt_tokens = 0;
+  std::optional<std::string> prompt;  // absent as the texts of samples are
+  std::vector<Sample> samples;        // by index
+  std::string why_no_texts;           // empty where there are texts
+};
+
+// Not thread-safe.
+class SampleReader {
+ public:
+  // Reads the run in `folder`, which may go on. Without `tokenizer`, which outlives the reader,
+  // there are no texts. Errors as LedgerReader::Open.
+  static Result<std::unique_ptr<SampleReader>> Open(const std::string& folder,
+                                                    const Tokenizer* tokenizer);
+
+  LedgerReader& ledger() { return *ledger_; }
+
+  // Returns those of the groups that were accepted, in the order of `ids`.
+  Result<std::vector<SampledGroup>> Groups(std::span<const std::uint64_t> ids);
+
+ private:
+  SampleReader(std::unique_ptr<LedgerReader> ledger, const std::string& folder,
+               const Tokenizer* tokenizer);
+  SampledGroup SampledFrom(GroupRecord record) const;
+  void AddTexts(const AcceptedRow& accepted, SampledGroup& sampled) const;
+  std::string TextOf(std::span<const std::int32_t> tokens) const;
+
+  const std::unique_ptr<LedgerReader> ledger_;
+  const std::string payload_folder_;
+  const Tokenizer* const tokenizer_;
+};
+
+}  // namespace buttress
