@@ -198,6 +198,7 @@ class Launcher {
     PrintLine(
         fmt::format("launch: {}: 1 coordinator, {} rollout workers, {} learner ranks; folder {}",
                     config_.run.name, launch.workers, launch.learner_ranks, out_));
+    std::remove(PageLinkPath(out_).c_str());  // of an earlier start
     BUTTRESS_RETURN_IF_ERROR(
         supervisor_.Start("coordinator", CommandLine({SiblingProgram("coordinator")}, {})));
     for (std::int64_t i = 0; i < launch.workers; ++i) {
@@ -266,12 +267,22 @@ class Launcher {
       // Notices come first: they say why a process ended.
       for (const std::string& notice : notices_->Poll()) Say(notice);
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Tick());
+      PrintPageLink();
       BUTTRESS_RETURN_IF_ERROR(PrintNewSteps());
       BUTTRESS_RETURN_IF_ERROR(targets_.Refresh());
       TellWhatIsWaitedFor();
     }
     for (const std::string& notice : notices_->Poll()) Say(notice);
     return PrintNewSteps();
+  }
+
+  void PrintPageLink() {
+    if (page_told_) return;
+    const Result<std::string> link = ReadFile(PageLinkPath(out_));
+    if (!link.ok()) return;
+    page_told_ = true;
+    Say("launch: page of the run, for one browser (`buttress status` has the next link): " +
+        link->substr(0, link->find('\n')));
   }
 
   void TellWhatIsWaitedFor() {
@@ -436,6 +447,7 @@ class Launcher {
   StepsTail steps_tail_;
   std::vector<StepMeasurements> last_steps_;  // kPaceSteps at most
   double printed_step_ = 0;
+  bool page_told_ = false;
   double started_ = 0;
   double wall_seconds_ = 0;
 };

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/run_client.h"
 #include "lib/base/file.h"
+#include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
 
 namespace buttress {
@@ -70,7 +71,13 @@ const char* StateText(const v1::GetRunStatusResponse& run) {
   return run.paused().empty() ? RunStateText(run.run_state()) : "paused";
 }
 
-void PrintText(const v1::GetRunStatusResponse& run) {
+// The link of the run's page; empty where this machine cannot read it.
+std::string PageLink(const LocalSettings& local) {
+  const Result<std::string> link = ReadFile(PageLinkPath(local.out));
+  return link.ok() ? link->substr(0, link->find('\n')) : "";
+}
+
+void PrintText(const v1::GetRunStatusResponse& run, const std::string& page) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
              StateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
@@ -84,6 +91,7 @@ void PrintText(const v1::GetRunStatusResponse& run) {
   }
   for (const v1::WorkerStatus& worker : run.workers()) fmt::print("{}\n", WorkerLine(worker));
   fmt::print("starts: coordinator {}, learner {}\n", run.coordinator_epoch(), run.learner_epoch());
+  if (!page.empty()) fmt::print("page, a link for one browser: {}\n", page);
 }
 
 nlohmann::ordered_json JsonOf(const v1::WorkerStatus& worker) {
@@ -119,12 +127,12 @@ nlohmann::ordered_json SourcesJson(const v1::GetRunStatusResponse& run) {
   return sources;
 }
 
-void PrintJson(const v1::GetRunStatusResponse& run) {
+void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
   const std::map<std::string, std::uint64_t> groups(run.groups().begin(), run.groups().end());
   const std::map<std::string, std::uint64_t> dropped(run.dropped().begin(), run.dropped().end());
   nlohmann::ordered_json workers = nlohmann::ordered_json::array();
   for (const v1::WorkerStatus& worker : run.workers()) workers.push_back(JsonOf(worker));
-  const nlohmann::ordered_json row = {
+  nlohmann::ordered_json row = {
       {"run", run.run_name()},
       {"state", StateText(run)},
       {"paused", run.paused()},
@@ -141,7 +149,9 @@ void PrintJson(const v1::GetRunStatusResponse& run) {
       {"sources", SourcesJson(run)},
       {"workers", workers},
       {"coordinator_epoch", run.coordinator_epoch()},
-      {"learner_epoch", run.learner_epoch()}};
+      {"learner_epoch", run.learner_epoch()},
+      {"page", nullptr}};
+  if (!page.empty()) row["page"] = page;
   fmt::print("{}\n", row.dump());
 }
 
@@ -175,7 +185,8 @@ Status PrintStatus(const RunFlags& flags) {
   if (run.status().code() == StatusCode::kUnavailable && ledger.ok())
     return PrintLedger(**ledger, run.status(), flags.json);
   if (!run.ok()) return run.status();
-  flags.json ? PrintJson(*run) : PrintText(*run);
+  const std::string page = PageLink(local);
+  flags.json ? PrintJson(*run, page) : PrintText(*run, page);
   return OkStatus();
 }
 

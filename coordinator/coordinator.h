@@ -47,6 +47,10 @@ class Coordinator {
   // Returns true once an operator has stopped the run and its checkpoint is durable.
   bool stopped() const { return loop_->stopped(); }
 
+  // Asks the loop for what GetRunStatus tells. kUnavailable or kDeadlineExceeded if it does not
+  // answer within two seconds. Thread-safe until Stop.
+  Result<v1::GetRunStatusResponse> GetRunStatus();
+
   // Stops gracefully: reports NOT_SERVING, stops leasing, answers the calls in flight, and closes.
   // Returns the error that stopped the coordinator, if there was one. REQUIRES: called once.
   Status Stop();

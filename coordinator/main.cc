@@ -10,6 +10,8 @@
 #include <thread>
 
 #include "coordinator/coordinator.h"
+#include "coordinator/page/page_data.h"
+#include "coordinator/page/page_server.h"
 #include "lib/base/address.h"
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
@@ -19,6 +21,7 @@
 #include "lib/base/umask.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
+#include "lib/config/run_folder.h"
 #include "lib/policy/model_config.h"
 #include "lib/policy/stop_set.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -75,6 +78,22 @@ void LogChecked(const PromptFile& prompts, const DroppedRows& dropped) {
     return Log(kInfo, "every row of the dataset can be used", {{"rows", prompts.size()}});
   Log(kWarn, "prompts longer than run.data.max_prompt_tokens are never drawn",
       {{"rows", prompts.size()}, {"dropped", dropped.count}, {"lines", dropped.first}});
+}
+
+// The run continues without its page if that cannot be served. Null without one. `coordinator` and
+// `tokenizer` outlive it.
+std::unique_ptr<PageServer> ServePage(const RunConfig& config, const Credentials& credentials,
+                                      const Tokenizer& tokenizer, Coordinator& coordinator) {
+  const std::string& address = config.local.coordinator.page;
+  if (address == "off") return nullptr;
+  const auto data = std::make_shared<PageData>(
+      config, tokenizer, [&coordinator] { return coordinator.GetRunStatus(); });
+  auto server = PageServer::Start(
+      address, credentials, PageLinkPath(config.local.out),
+      [data](double after, std::int64_t generation) { return data->Get(after, generation); });
+  if (server.ok()) return *std::move(server);
+  Log(kWarn, "the page is not served", {{"error", server.status().message()}});
+  return nullptr;
 }
 
 // Checks all rows of the dataset beside the run, which parses a row only when it draws it.
@@ -162,7 +181,9 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
       {{"address", coordinator->address()},
        {"prompts", prompts->size()},
        {"out", config.local.out}});
+  auto page = ServePage(config, credentials, *tokenizer, *coordinator);
   WaitForStop(*coordinator, check, exit_when_finished);
+  page.reset();  // it asks the coordinator
   const Status status = coordinator->Stop();
   Log(kInfo, "stopped");
   return status.ok() ? check.status() : status;

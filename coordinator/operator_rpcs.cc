@@ -62,30 +62,34 @@ Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {
 
 }  // namespace
 
+void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
+  const SchedulerStatus status = turn.scheduler.GetStatus();
+  response.set_run_name(turn.terms.run_name);
+  response.set_run_state(RunStateOf(turn));
+  response.set_step(status.committed_step);
+  response.set_total_steps(status.total_steps);
+  response.set_checkpoint_step(status.checkpoint_step);
+  response.set_end_reason(turn.scheduler.end_reason());
+  if (status.announced) *response.mutable_version() = ToProto(*status.announced);
+  FillGroups(status, response);
+  const auto leases = turn.scheduler.LeasesByWorker();
+  std::set<std::string> ids;
+  for (const auto& [id, worker] : turn.scheduler.workers()) ids.insert(id);
+  for (const auto& [id, order] : turn.scheduler.orders()) ids.insert(id);
+  for (const std::string& id : ids) {
+    const auto held = leases.find(id);
+    *response.add_workers() = StatusOf(turn, id, held == leases.end() ? 0 : held->second);
+  }
+  response.set_learner_epoch(status.learner_epoch);
+  response.set_coordinator_epoch(status.coordinator_epoch);
+  response.set_paused(turn.paused);
+}
+
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,
                                                            const v1::GetRunStatusRequest*,
                                                            v1::GetRunStatusResponse* response) {
   const auto handler = [response](Turn& turn) {
-    const SchedulerStatus status = turn.scheduler.GetStatus();
-    response->set_run_name(turn.terms.run_name);
-    response->set_run_state(RunStateOf(turn));
-    response->set_step(status.committed_step);
-    response->set_total_steps(status.total_steps);
-    response->set_checkpoint_step(status.checkpoint_step);
-    response->set_end_reason(turn.scheduler.end_reason());
-    if (status.announced) *response->mutable_version() = ToProto(*status.announced);
-    FillGroups(status, *response);
-    const auto leases = turn.scheduler.LeasesByWorker();
-    std::set<std::string> ids;
-    for (const auto& [id, worker] : turn.scheduler.workers()) ids.insert(id);
-    for (const auto& [id, order] : turn.scheduler.orders()) ids.insert(id);
-    for (const std::string& id : ids) {
-      const auto held = leases.find(id);
-      *response->add_workers() = StatusOf(turn, id, held == leases.end() ? 0 : held->second);
-    }
-    response->set_learner_epoch(status.learner_epoch);
-    response->set_coordinator_epoch(status.coordinator_epoch);
-    response->set_paused(turn.paused);
+    FillRunStatus(turn, *response);
     return OkStatus();
   };
   return Handle("GetRunStatus", handler, Effect::kReads);

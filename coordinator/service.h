@@ -86,6 +86,9 @@ class CoordinatorService final : public v1::Coordinator::CallbackService {
 // The state of the run as calls report it.
 v1::RunState RunStateOf(const Turn& turn);
 
+// Fills in what GetRunStatus tells.
+void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response);
+
 // Counts calls of a learner that another learner has replaced, and returns `status`.
 Status CountFenced(const Turn& turn, Status status);
 

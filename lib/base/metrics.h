@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "lib/base/health.h"
-#include "lib/base/metrics_server.h"
 #include "lib/base/status.h"
 #include "lib/base/sync.h"
+#include "lib/base/web/metrics_server.h"
 
 namespace buttress {
 

@@ -382,6 +382,7 @@ struct CoordinatorConfig {
   std::string listen = "127.0.0.1:0";
   std::string advertise;
   std::string metrics = "127.0.0.1:0";
+  std::string page = "127.0.0.1:0";
   std::int64_t payload_segment_bytes = std::int64_t{256} << 20;
   bool keep_payloads = false;
 
@@ -393,6 +394,9 @@ struct CoordinatorConfig {
     v("advertise", advertise,
       "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
     v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+    v("page", page,
+      "address of the run's page for browsers; port 0 picks a free one, off: no page; the link "
+      "with its key is in <out>/coordinator.page");
     v("payload_segment_bytes", payload_segment_bytes,
       "size at which a file of <out>/payloads is closed and the next one begun");
     v("keep_payloads", keep_payloads,

@@ -9,4 +9,7 @@ namespace buttress {
 // that are given the folder alone.
 inline std::string StoredConfigPath(const std::string& out) { return out + "/config.yaml"; }
 
+// The link of the run's page, with a key that counts once.
+inline std::string PageLinkPath(const std::string& out) { return out + "/coordinator.page"; }
+
 }  // namespace buttress

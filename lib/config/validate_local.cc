@@ -39,7 +39,9 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
                 "where GPUs are");
 }
 
+// "off" is no address: nobody listens.
 bool OnLoopback(const std::string& address) {
+  if (address == "off") return true;
   const std::string host = address.substr(0, address.rfind(':'));
   const bool number = host.find_first_not_of("0123456789.") == std::string::npos;
   return (number && host.starts_with("127.")) || address.starts_with("localhost:") ||
@@ -67,6 +69,7 @@ void CheckSecurity(const LocalSettings& local, Rules& rules) {
   const std::pair<const char*, const std::string&> listeners[] = {
       {"coordinator.listen", local.coordinator.listen},
       {"coordinator.metrics", local.coordinator.metrics},
+      {"coordinator.page", local.coordinator.page},
       {"worker.listen", local.worker.listen},
       {"worker.metrics", local.worker.metrics},
       {"learner.listen", local.learner.listen},

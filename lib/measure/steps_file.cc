@@ -194,7 +194,7 @@ Result<std::vector<StepMeasurements>> ReadSteps(const std::string& path) {
   return StepsTail(path).Next();
 }
 
-Result<std::vector<StepMeasurements>> StepsTail::Next() {
+Result<std::vector<StepMeasurements>> StepsTail::Next(std::uint64_t max_bytes) {
   std::vector<StepMeasurements> steps;
   const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0 && errno == ENOENT) return steps;
@@ -212,7 +212,7 @@ Result<std::vector<StepMeasurements>> StepsTail::Next() {
     offset_ = 0;
     lines_ = 0;
   }
-  std::string text(size - offset_, '\0');
+  std::string text(std::min(size - offset_, max_bytes), '\0');
   const ssize_t n = ::pread(fd, text.data(), text.size(), static_cast<off_t>(offset_));
   ::close(fd);
   if (n < 0) return Unavailable("cannot read " + path_ + ": " + std::strerror(errno));

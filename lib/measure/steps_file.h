@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -30,8 +31,10 @@ class StepsTail {
   explicit StepsTail(std::string path) : path_(std::move(path)) {}
 
   // Returns the steps whose lines were completed since the last call, and all of a file that took
-  // the place of the one that was read. Errors as ReadSteps.
-  Result<std::vector<StepMeasurements>> Next();
+  // the place of the one that was read; at most the lines of `max_bytes`, which a line never
+  // reaches. Errors as ReadSteps.
+  Result<std::vector<StepMeasurements>> Next(
+      std::uint64_t max_bytes = std::numeric_limits<std::uint64_t>::max());
 
  private:
   const std::string path_;

@@ -9,14 +9,12 @@
 #include "lib/base/credentials.h"
 #include "lib/base/health.h"
 #include "lib/base/status.h"
-
-struct MHD_Daemon;
+#include "lib/base/web/web_port.h"
 
 namespace buttress {
 
-// One thread serves all connections with epoll, so an idle connection delays no other. With
-// credentials the port speaks HTTPS and /metrics asks for the monitor's token. The probes never do,
-// because a kubelet cannot send one: they answer "ok", or 503 and why not.
+// With credentials the port speaks HTTPS and /metrics asks for the monitor's token. The probes do
+// not, because a kubelet cannot send one: they answer "ok", or 503 and why not.
 class MetricsServer {
  public:
   // Listens on `address`, as in "127.0.0.1:9500"; port 0 picks a free port. `expose` returns the
@@ -25,25 +23,21 @@ class MetricsServer {
   static Result<std::unique_ptr<MetricsServer>> Start(const std::string& address,
                                                       Credentials credentials, const Health& health,
                                                       std::function<std::string()> expose);
-  ~MetricsServer();
   MetricsServer(const MetricsServer&) = delete;
   MetricsServer& operator=(const MetricsServer&) = delete;
 
-  int port() const { return port_; }
+  int port() const { return port_->port(); }
 
  private:
-  friend struct MetricsRequest;
-
   MetricsServer(Credentials credentials, const Health& health, std::function<std::string()> expose)
       : credentials_(std::move(credentials)), health_(health), expose_(std::move(expose)) {}
 
-  Status Listen(const std::string& address);
+  WebReply Answer(const WebRequest& request) const;
 
   const Credentials credentials_;
   const Health& health_;
   const std::function<std::string()> expose_;
-  MHD_Daemon* daemon_ = nullptr;
-  int port_ = 0;
+  std::unique_ptr<WebPort> port_;  // the last, so that it ends before what it answers with
 };
 
 }  // namespace buttress

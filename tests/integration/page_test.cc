@@ -1,0 +1,139 @@
+// The page of a running run, and `buttress samples`: their numbers are those of steps.jsonl and of
+// the ledger.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <sstream>
+
+#include "lib/samples/sample_reader.h"
+#include "tests/support/browser.h"
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr std::int64_t kRunMs = 100000;
+
+// What `argv` prints; an empty string if it fails.
+std::string Output(const std::vector<std::string>& argv, int expected = 0) {
+  const TempDir dir;
+  const std::string log = JoinPath(dir.path(), "log");
+  EXPECT_EQ(RunToEnd(argv, log, 60000), expected) << TextOf(log);
+  return TextOf(log);
+}
+
+std::string LinkOf(const LaunchedRun& run) {
+  const std::string text = TextOf(JoinPath(run.out(), "coordinator.page"));
+  return text.substr(0, text.find('\n'));
+}
+
+// The data of the page by a visit with the present link.
+nlohmann::json Visit(const LaunchedRun& run) {
+  const std::string link = LinkOf(run), jar = JoinPath(run.out(), "jar");
+  Output({"curl", "-sS", "-L", "--max-time", "20", "-c", jar, "-b", jar, link});
+  const std::string text = Output({"curl", "-sS", "--max-time", "20", "-b", jar,
+                                   link.substr(0, link.find("/?")) + "/data?after=-1"});
+  return nlohmann::json::parse(text, nullptr, false);
+}
+
+void ExpectPointsOfFile(const nlohmann::json& data, const LaunchedRun& run) {
+  const auto steps = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
+  ASSERT_TRUE(steps.ok()) << steps.status().ToString();
+  ASSERT_GE(data["points"].size(), 6U);
+  ASSERT_LE(data["points"].size(), steps->size());
+  const auto at = [&data](const std::string& name) {
+    const auto names = data["names"].get<std::vector<std::string>>();
+    return static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+  };
+  for (std::size_t i = 0; i < data["points"].size(); ++i) {
+    const nlohmann::json& values = data["points"][i]["values"];
+    const StepMeasurements& step = (*steps)[i];
+    EXPECT_EQ(values[at("step")], step.step);
+    EXPECT_EQ(values[at("reward_mean")], step.reward_mean);
+    EXPECT_EQ(values[at("entropy")], step.entropy);
+    EXPECT_EQ(values[at("tokens_per_second")], step.tokens_per_second);
+    if (std::isfinite(step.acr)) {
+      EXPECT_EQ(values[at("acr")], step.acr);
+    }
+  }
+}
+
+void ExpectSamplesOfLedger(const nlohmann::json& data, const LaunchedRun& run) {
+  auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  ASSERT_TRUE(reader.ok()) << reader.status().ToString();
+  ASSERT_EQ(data["samples"].size(), 8U) << data.dump();
+  for (const nlohmann::json& group : data["samples"]) {
+    const std::uint64_t ids[] = {group["group"].get<std::uint64_t>()};
+    const auto records = (*reader)->GroupsById(ids);
+    ASSERT_TRUE(records.ok() && records->size() == 1 && records->front().accepted);
+    const AcceptedRow& accepted = *records->front().accepted;
+    EXPECT_EQ(group["class"], CollapseClassName(accepted.collapse));
+    ASSERT_EQ(group["completions"].size(), accepted.completions.size());
+    for (std::size_t i = 0; i < accepted.completions.size(); ++i) {
+      EXPECT_EQ(group["completions"][i]["reward"], accepted.completions[i].reward);
+      EXPECT_EQ(group["completions"][i]["tokens"], accepted.completions[i].total_tokens);
+      EXPECT_FALSE(group["completions"][i]["text"].get<std::string>().empty());
+    }
+  }
+}
+
+void ExpectSamplesCommand(const nlohmann::json& group, const LaunchedRun& run) {
+  const std::string buttress = SiblingProgram("buttress"), id = group["group"].dump();
+  const auto printed = nlohmann::json::parse(
+      Output({buttress, "samples", run.out(), "--group", id, "--json"}), nullptr, false);
+  ASSERT_TRUE(printed.is_object());
+  for (std::size_t i = 0; i < group["completions"].size(); ++i) {
+    EXPECT_EQ(printed["completions"][i]["text"], group["completions"][i]["text"]);
+    EXPECT_EQ(printed["completions"][i]["outcome"], group["completions"][i]["outcome"]);
+  }
+  const std::string text = Output({buttress, "samples", run.out(), "--last", "2"});
+  EXPECT_THAT(text, StartsWith("step "));
+  EXPECT_THAT(text, HasSubstr(" tokens"));
+  const std::string mixed =
+      Output({buttress, "samples", run.out(), "--last", "3", "--class", "all-wrong", "--json"});
+  std::istringstream lines(mixed);
+  for (std::string line; std::getline(lines, line);)
+    EXPECT_EQ(nlohmann::json::parse(line)["class"], "all_wrong");
+  Output({buttress, "samples", run.out(), "--step", "4000"}, 2);
+  Output({buttress, "samples", run.out(), "--class", "wrong"}, 2);
+}
+
+TEST(PageTest, PageAndSamplesTellWhatStepsAndLedgerHold) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun run(400, {"--no-eval"});
+  run.Start();
+  ASSERT_TRUE(run.WaitForStep(6, kRunMs)) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("launch: page of the run, for one browser"));
+  const std::string link = LinkOf(run);
+  ASSERT_THAT(link, StartsWith("http://127.0.0.1:"));
+  const auto status = nlohmann::json::parse(
+      Output({SiblingProgram("buttress"), "status", run.out(), "--json"}), nullptr, false);
+  EXPECT_EQ(status["page"], link);
+  const std::string refused = Output({"curl", "-sS", "--max-time", "20", "-w", "%{http_code}",
+                                      link.substr(0, link.find("/?")) + "/data"});
+  EXPECT_THAT(refused, HasSubstr("401"));
+  EXPECT_THAT(refused, Not(HasSubstr("points")));
+
+  const nlohmann::json data = Visit(run);
+  ASSERT_TRUE(data.is_object());
+  EXPECT_EQ(data["problems"], nlohmann::json::array()) << data["problems"];
+  EXPECT_EQ(data["run"], "tiny");
+  EXPECT_EQ(data["status"]["workers"].size(), 2U);
+  ExpectPointsOfFile(data, run);
+  ExpectSamplesOfLedger(data, run);
+  ExpectSamplesCommand(data["samples"][0], run);
+  if (!HasBrowser()) GTEST_SKIP() << kNoBrowser;
+  const Rendered page = Render(LinkOf(run));
+  EXPECT_THAT(page.log, Not(HasSubstr("CONSOLE"))) << page.log;
+  EXPECT_THAT(page.dom, HasSubstr(" of 400"));
+  EXPECT_THAT(page.dom, HasSubstr("Newest completions"));
+}
+
+}  // namespace
+}  // namespace buttress
