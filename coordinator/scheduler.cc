@@ -136,7 +136,7 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
   NoteRelay(request.worker_id);
 
   ExchangeReply reply;
-  EndReturned(request, out);
+  EndReturned(request, now_ms, out);
   Renew(request, now_ms, reply);
   if (OrderOf(request.worker_id) == WorkerOrder::kNone) GrantNew(request, now_ms, reply, out);
   return reply;
@@ -149,16 +149,27 @@ bool Scheduler::Holds(const WorkerExchange& request, const LeaseRef& ref) const 
          group->incarnation == request.incarnation;
 }
 
-void Scheduler::EndReturned(const WorkerExchange& request, LedgerChanges& out) {
+void Scheduler::EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms,
+                          LedgerChanges& out) {
+  faults_.Failed(group_id, groups_.Find(group_id)->worker_id, now_ms);
+  EndLease(group_id, end, 1, out);
+}
+
+void Scheduler::EndReturned(const WorkerExchange& request, std::int64_t now_ms,
+                            LedgerChanges& out) {
   for (const ReturnedLease& returned : request.returned) {
     if (!Holds(request, returned.ref)) continue;
     const bool no_fault = returned.reason == ReturnReason::kDraining ||
                           returned.reason == ReturnReason::kWeightsUnavailable;
-    EndLease(returned.ref.group_id, no_fault ? LeaseEnd::kNoFault : LeaseEnd::kFailed, 1, out);
+    if (no_fault) {
+      EndLease(returned.ref.group_id, LeaseEnd::kNoFault, 1, out);
+    } else {
+      EndFailed(returned.ref.group_id, LeaseEnd::kFailed, now_ms, out);
+    }
   }
   // A group that the worker has finished and that is still leased was refused.
   for (const LeaseRef& ref : request.finished) {
-    if (Holds(request, ref)) EndLease(ref.group_id, LeaseEnd::kFailed, 1, out);
+    if (Holds(request, ref)) EndFailed(ref.group_id, LeaseEnd::kFailed, now_ms, out);
   }
 }
 
@@ -199,7 +210,7 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
     const std::uint64_t id = *next++;
     const auto index = static_cast<std::int64_t>(groups_.line().Place(id));
     if (index >= leasable) break;
-    if (held >= MostHeldWith(id)) continue;
+    if (held >= MostHeldWith(id) || BelongsElsewhere(id, request.worker_id, now_ms)) continue;
     most = std::min(most, MostHeldWith(id));
     ++held;
     // If no younger group passes it, the group trains in step planned + index / P + 1, which starts
@@ -224,6 +235,17 @@ void Scheduler::GrantNew(const WorkerExchange& request, std::int64_t now_ms, Exc
     ++events_.leases_granted;
     --capacity;
   }
+}
+
+bool Scheduler::BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
+                                 std::int64_t now_ms) const {
+  const std::int64_t since_ms = now_ms - options_.lease_ms;
+  if (!faults_.HasFailed(group_id, worker_id, since_ms)) return false;
+  return std::ranges::any_of(workers_, [&](const auto& entry) {
+    const auto& [id, worker] = entry;
+    return id != worker_id && worker.last_heard_ms >= since_ms &&
+           OrderOf(id) == WorkerOrder::kNone && !faults_.HasFailed(group_id, id, since_ms);
+  });
 }
 
 GrantedLease Scheduler::MakeLease(const GroupRow& group) const {
@@ -283,8 +305,11 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
       held[worker] = static_cast<std::int64_t>(groups_.LeasedBy(worker).size());
   }
   for (const std::uint64_t id : due) {
-    const bool overdue = deadlines_.AtLimit(id, now_ms);
-    EndLease(id, LeaseEnd::kExpired, overdue ? 1 : held.at(groups_.Find(id)->worker_id), out);
+    if (deadlines_.AtLimit(id, now_ms)) {
+      EndFailed(id, LeaseEnd::kExpired, now_ms, out);
+    } else {
+      EndLease(id, LeaseEnd::kExpired, held.at(groups_.Find(id)->worker_id), out);
+    }
   }
 
   if (now_ms < workers_checked_ms_ + options_.lease_ms) return;
@@ -295,6 +320,8 @@ void Scheduler::Expire(std::int64_t now_ms, LedgerChanges& out) {
     if (gone) relays_.erase(entry.first);
     return gone;
   });
+  faults_.Sweep([this](std::uint64_t id) { return groups_.Find(id) != nullptr; },
+                [this](const std::string& id) { return workers_.contains(id); });
 }
 
 std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.earliest(); }

@@ -87,6 +87,11 @@
 // prompt that kills its workers is alone after log2(n) losses, and costs no other group an attempt.
 // The others are free of suspicion once they are accepted. A restart forgets who is suspect.
 //
+// Sick workers. A group that failed at a worker goes to another one, if there is one that has not
+// failed it, for a lease time. A worker at which WorkerFaults::kSickAfter groups failed that others
+// completed is set aside by an order (cordon) that names them, unless no other worker is left; it
+// stands until an operator takes it back.
+//
 // Replacing groups (zero_variance: resample). A group that comes in without a signal (constant, or
 // with fewer than two scorable completions) is accepted, counted, and dropped in the same
 // transaction; the prompt drawn for the room it leaves is its replacement. Between two plans at
@@ -113,6 +118,7 @@
 #include "coordinator/lease_deadlines.h"
 #include "coordinator/lineage.h"
 #include "coordinator/scheduler_types.h"
+#include "coordinator/worker_faults.h"
 #include "lib/base/status.h"
 #include "lib/ledger/rows.h"
 
@@ -281,10 +287,15 @@ class Scheduler {
   // Returns how many groups a worker may hold that holds this one.
   std::int64_t MostHeldWith(std::uint64_t group_id) const;
   bool Holds(const WorkerExchange& request, const LeaseRef& ref) const;
-  void EndReturned(const WorkerExchange& request, LedgerChanges& out);
+  void EndReturned(const WorkerExchange& request, std::int64_t now_ms, LedgerChanges& out);
+  // Ends a lease of a group that failed at the worker which holds it.
+  void EndFailed(std::uint64_t group_id, LeaseEnd end, std::int64_t now_ms, LedgerChanges& out);
   void Renew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply);
   void GrantNew(const WorkerExchange& request, std::int64_t now_ms, ExchangeReply& reply,
                 LedgerChanges& out);
+  // Whether another worker should get the group, because it failed at this one.
+  bool BelongsElsewhere(std::uint64_t group_id, const std::string& worker_id,
+                        std::int64_t now_ms) const;
   GrantedLease MakeLease(const GroupRow& group) const;
   std::int64_t LeasableLine() const;
   void NoteRelay(const std::string& worker_id);
@@ -294,6 +305,9 @@ class Scheduler {
   SubmitOutcome CheckEnded(const Submission& submission) const;
   void Record(const GroupRow& group, const AcceptedRow& accepted, LedgerChanges& out);
   bool MayReplace(const AcceptedRow& accepted) const;
+
+  // scheduler_operator.cc
+  void SetAside(const WorkerFaults::Sick& sick, LedgerChanges& out);
 
   // scheduler_learner.cc
   Status CheckEpoch(std::uint64_t learner_epoch) const;
@@ -323,6 +337,7 @@ class Scheduler {
   GroupTable groups_;
   LeaseDeadlines deadlines_;                        // of leased groups
   std::map<std::uint64_t, std::int64_t> suspects_;  // MostHeldWith, by group id
+  WorkerFaults faults_;
   std::map<std::uint64_t, PlanRow> plans_;          // not settled, by step
   std::int64_t missing_ = 0;                        // places of plans_ without a group
   std::vector<PromptHistory> history_;              // by row of the dataset

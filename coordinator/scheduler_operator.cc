@@ -1,6 +1,7 @@
 // The operator's side of the scheduler: orders to workers, and how the run is ended.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <set>
 #include <string>
 #include <utility>
@@ -36,12 +37,29 @@ Status Scheduler::OrderWorker(const WorkerOrderRow& order, LedgerChanges& out) {
         fmt::format("there is no worker '{}' in this run; known workers: {}", id, Listed(known)));
   }
   if (order.order == WorkerOrder::kNone) {
+    faults_.Forgive(id);
     if (orders_.erase(id) > 0) out.orders.push_back({id, WorkerOrder::kNone, ""});
     return OkStatus();
   }
   orders_[id] = order;
   out.orders.push_back(order);
   return OkStatus();
+}
+
+void Scheduler::SetAside(const WorkerFaults::Sick& sick, LedgerChanges& out) {
+  const bool others = std::ranges::any_of(workers_, [&](const auto& entry) {
+    return entry.first != sick.worker_id && OrderOf(entry.first) == WorkerOrder::kNone;
+  });
+  if (!others || OrderOf(sick.worker_id) != WorkerOrder::kNone) return;
+  std::set<std::string> groups;
+  for (const std::uint64_t id : sick.group_ids) groups.insert(std::to_string(id));
+  const WorkerOrderRow order = {
+      sick.worker_id, WorkerOrder::kCordon,
+      fmt::format("set aside: groups {} failed here and were completed by other workers; mend it, "
+                  "then `buttress uncordon` takes it back",
+                  Listed(groups))};
+  orders_[sick.worker_id] = order;
+  out.orders.push_back(order);
 }
 
 WorkerOrder Scheduler::OrderOf(const std::string& worker_id) const {

@@ -86,6 +86,7 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   Record(group, accepted, out);
   deadlines_.Erase(id);
   suspects_.erase(id);
+  for (const WorkerFaults::Sick& sick : faults_.Accepted(id, group.worker_id)) SetAside(sick, out);
   groups_.Accept(std::move(accepted), out);
   if (MayReplace(groups_.accepted(id))) {
     replaced_.emplace(id, groups_.accepted(id));

@@ -174,7 +174,12 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
       metrics_.group_reward_mean.Observe(mean);
   }
   const LeaseRef lease = submission_.lease;
+  const std::size_t orders = turn.changes.orders.size();
   const SubmitOutcome outcome = turn.scheduler.Submit(std::move(submission_), turn.changes);
+  for (std::size_t i = orders; i < turn.changes.orders.size(); ++i) {
+    const WorkerOrderRow& order = turn.changes.orders[i];
+    Log(kWarn, "a worker is set aside", {{"worker", order.worker_id}, {"reason", order.reason}});
+  }
   metrics_.Submitted(SubmitOutcomeName(outcome));
   response_.set_result(ResultOf(outcome));
   if (outcome == SubmitOutcome::kConflict) {

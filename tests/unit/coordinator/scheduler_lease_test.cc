@@ -344,5 +344,109 @@ TEST(SchedulerLease, AnAnnouncementToManyWorkersLooksForRelaysAndNotAtEveryWorke
       << "a walk over all workers for each takes many seconds";
 }
 
+// Two workers and room for sixteen groups.
+class SchedulerFaults : public testing::Test {
+ protected:
+  static SchedulerRig Rig() {
+    SchedulerOptions options = SmallRun();
+    options.prompts = 8;
+    options.lease_limit_ms = 250;
+    SchedulerRig rig = SchedulerRig::Started(options);
+    rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
+    rig.Admit();
+    return rig;
+  }
+
+  std::vector<GrantedLease> Lease(const std::string& worker, std::int64_t capacity) {
+    WorkerExchange request;
+    request.worker_id = worker;
+    request.incarnation = 1;
+    request.capacity = capacity;
+    return rig_.Exchange(request).leases;
+  }
+
+  // Returns the group that the worker was leased.
+  std::uint64_t LeaseAndFail(const std::string& worker) {
+    WorkerExchange failed;
+    failed.worker_id = worker;
+    failed.incarnation = 1;
+    failed.returned = {{Lease(worker, 1).at(0).ref, ReturnReason::kEngineFailed}};
+    rig_.Exchange(failed);
+    return failed.returned[0].ref.group_id;
+  }
+
+  void LeaseAndComplete(const std::string& worker) {
+    const GrantedLease lease = Lease(worker, 1).at(0);
+    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                         {Outcome::kCorrect, Outcome::kWrong});
+    submission.worker_id = worker;
+    EXPECT_EQ(rig_.Submit(submission), SubmitOutcome::kAccepted);
+  }
+
+  SchedulerRig rig_ = Rig();
+};
+
+TEST_F(SchedulerFaults, AGroupThatFailedAtAWorkerGoesToAnotherOneForALeaseTime) {
+  EXPECT_EQ(LeaseAndFail("a"), 1u);
+  EXPECT_EQ(LeaseAndFail("a"), 2u) << "group 1 waits for the other worker";
+  EXPECT_THAT(Ids(Lease("b", 1)), ElementsAre(1));
+  rig_.now_ms += rig_.options.lease_ms + 1;
+  EXPECT_THAT(Ids(Lease("a", 1)), ElementsAre(2)) << "nobody has taken it";
+}
+
+TEST_F(SchedulerFaults, AGroupThatFailedAtEveryWorkerMayGoToAnyOfThem) {
+  EXPECT_EQ(LeaseAndFail("a"), 1u);
+  EXPECT_EQ(LeaseAndFail("b"), 1u);
+  EXPECT_THAT(Ids(Lease("a", 1)), ElementsAre(1));
+}
+
+TEST_F(SchedulerFaults, AWorkerThatFailsWhatOthersCompleteIsSetAsideAndNamed) {
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone);
+    LeaseAndFail("a");
+    LeaseAndComplete("b");
+  }
+  ASSERT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kCordon);
+  EXPECT_THAT(rig_.scheduler.orders().at("a").reason, HasSubstr("groups 1, 2, 3 failed here"));
+  EXPECT_THAT(Lease("a", 1), IsEmpty());
+  EXPECT_EQ(rig_.Restore().OrderOf("a"), WorkerOrder::kCordon) << "a restart keeps it";
+
+  ASSERT_TRUE(rig_.scheduler.OrderWorker({"a", WorkerOrder::kNone, ""}, rig_.changes).ok());
+  LeaseAndFail("a");
+  LeaseAndComplete("b");
+  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone) << "it starts anew";
+}
+
+TEST_F(SchedulerFaults, AWorkerThatKeepsItsGroupsBeyondTheLimitIsSetAside) {
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_THAT(Lease("a", 1), SizeIs(1));
+    for (int renewed = 0; renewed < 20; ++renewed) {
+      rig_.now_ms += rig_.options.lease_ms / 2;
+      Lease("a", 0);
+      Lease("b", 0);
+      rig_.scheduler.Expire(rig_.now_ms, rig_.changes);
+      rig_.Commit();
+      if (rig_.scheduler.LeasesByWorker().empty()) break;
+    }
+    LeaseAndComplete("b");
+  }
+  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kCordon);
+}
+
+TEST_F(SchedulerFaults, TheLastWorkerWithoutAnOrderIsNeverSetAside) {
+  for (int i = 0; i < 3; ++i) {
+    LeaseAndFail("a");
+    const GrantedLease lease = Lease("b", 1).at(0);
+    if (i == 2) {
+      ASSERT_TRUE(rig_.scheduler.OrderWorker({"b", WorkerOrder::kDrain, ""}, rig_.changes).ok());
+    }
+    Submission submission = SchedulerRig::MakeSubmission(lease, lease.min_version,
+                                                         {Outcome::kCorrect, Outcome::kWrong});
+    submission.worker_id = "b";
+    EXPECT_EQ(rig_.Submit(submission), SubmitOutcome::kAccepted);
+  }
+  EXPECT_EQ(rig_.scheduler.OrderOf("a"), WorkerOrder::kNone);
+}
+
 }  // namespace
 }  // namespace buttress
