@@ -19,6 +19,8 @@ set(BUTTRESS_TORCH_DIR ${_buttress_torch} CACHE PATH
     "Folder of LibTorch 2.11.0 with include/ and lib/")
 set(BUTTRESS_NVIDIA_DIR ${_buttress_site}/nvidia CACHE PATH
     "Folder of NVIDIA's wheels with cu13/ and nccl/")
+set(BUTTRESS_ARROW_DIR ${_buttress_site}/pyarrow CACHE PATH
+    "Folder of pyarrow 26.0.1 with include/, libarrow and libparquet")
 if(NOT EXISTS ${BUTTRESS_TORCH_DIR}/lib/libtorch_cpu.so)
   message(FATAL_ERROR "no LibTorch in ${BUTTRESS_TORCH_DIR}; run deploy/setup.sh, "
                       "or set BUTTRESS_TORCH to its folder")

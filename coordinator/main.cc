@@ -164,9 +164,10 @@ Status Serve(const RunConfig& config, bool exit_when_finished) {
   const std::unique_ptr<Tokenizer> tokenizer = *std::move(loaded);
   BUTTRESS_ASSIGN_OR_RETURN(SamplingParams sampling,
                             SamplingFrom(config.run.sampling, *model, *tokenizer));
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PromptFile> prompts,
-                            PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer,
-                                             AnswerFormsOf(config.run.reward)));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<PromptFile> prompts,
+      PromptFile::Open(config.run.data.prompts, config.run.data, *tokenizer,
+                       AnswerFormsOf(config.run.reward), JoinPath(config.local.out, "data")));
   DatasetCheck check(*prompts);
   BUTTRESS_RETURN_IF_ERROR(check.WaitFor(kCheckTime));
   Metrics metrics("coordinator");

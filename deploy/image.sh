@@ -102,7 +102,7 @@ build
   dpkg-query -W -f '${binary:Package}\t${Version}\t${Architecture}\t${source:Package}\n' |
   sed 's/:amd64//' >"$context/dpkg.tsv"
 [ -z "$pin" ] || pin_packages
-lists=("$here/wheels.txt")
+lists=("$here/wheels.txt" "$here/wheels-arrow.txt")
 [ $variant = cpu ] || lists+=("$here/wheels-cuda.txt")
 python3 "$here/sbom.py" --name "$tag" --version "$version" --revision "$revision" \
   --debian "$context/dpkg.tsv" --wheels "${lists[@]}" --out "$context/sbom.spdx.json"

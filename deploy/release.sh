@@ -70,7 +70,7 @@ cp "$here"/{make-certs,quickstart-data}.sh "$tree/deploy/"
 cp "$here"/{get-libtorch.sh,wheels.sh,wheels.txt,wheels-cuda.txt} "$tree/deploy/"
 list_packages >"$tree/../packages.tsv"
 python3 "$here/sbom.py" --name "$name" --version "$version" --revision "$revision" \
-  --debian "$tree/../packages.tsv" --wheels "$here/wheels.txt" "$here/wheels-release.txt" \
+  --debian "$tree/../packages.tsv" --wheels "$here"/wheels{,-release,-arrow}.txt \
   --out "$tree/sbom.spdx.json"
 [ "${1:-}" = --with-libtorch ] || rm -rf "$tree/lib/torch" "$tree/lib/nvidia"
 tar -C "$tree/.." --sort=name --owner=0 --group=0 -czf "$root/build/$name.tar.gz" "$name"

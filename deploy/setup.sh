@@ -124,5 +124,6 @@ install_packages packages.txt
 [ -z "$image" ] || install_packages packages-image.txt
 check_own_torch
 unpack_missing wheels.txt "LibTorch" 3000000
+unpack_missing wheels-arrow.txt "Arrow (Parquet datasets)" 300000
 [ -z "$cuda" ] || setup_cuda
 say "done"

@@ -17,6 +17,7 @@ fail() { printf 'stage: %s\n' "$*" >&2; exit 3; }
 
 programs=(coordinator rollout_worker learner buttress)
 [ "$variant" = cpu ] || programs+=(libbuttress_cuda.so)
+[ ! -f "$bin/libbuttress_arrow.so" ] || programs+=(libbuttress_arrow.so)
 command -v patchelf >/dev/null || fail "no patchelf; run deploy/setup.sh --image"
 [ -f "$site/torch/lib/libtorch_cpu.so" ] || fail "no LibTorch in $site; run deploy/setup.sh"
 [ "$variant" = cpu ] || [ -d "$site/nvidia/cudnn" ] ||
@@ -24,7 +25,14 @@ command -v patchelf >/dev/null || fail "no patchelf; run deploy/setup.sh --image
 
 mkdir -p "$dir/bin" "$dir/lib"
 copy_libtorch "$site" "$dir/lib" "$variant"
+if [ -f "$bin/libbuttress_arrow.so" ]; then
+  mkdir -p "$dir/lib/arrow"
+  cp "$site"/pyarrow/lib{arrow,parquet}.so.2600 "$dir/lib/arrow/"
+else
+  echo "stage: no libbuttress_arrow.so: the programs will not read Parquet; run deploy/setup.sh" >&2
+fi
 run_path='$ORIGIN/../lib:$ORIGIN/../lib/torch/lib:$ORIGIN/../lib/nvidia/cu13/lib'
+run_path+=':$ORIGIN/../lib/arrow'
 run_path+=':$ORIGIN/../lib/nvidia/nccl/lib:$ORIGIN/../openmpi/lib'
 for program in "${programs[@]}"; do
   [ -f "$bin/$program" ] || fail "no $bin/$program; run deploy/build.sh release $program"

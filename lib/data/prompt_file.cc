@@ -1,11 +1,8 @@
 #include "lib/data/prompt_file.h"
 
-#include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstring>
 #include <limits>
 #include <unordered_map>
 
@@ -30,9 +27,9 @@ bool IsBlank(std::string_view row) {
 // Collects invalid rows and finds duplicate ids.
 class PromptFile::Check {
  public:
-  void Reject(std::size_t line, const std::string& what) {
+  void Reject(const std::string& place, const std::string& what) {
     ++bad_;
-    if (bad_ <= kMaxReported) report_ += "\n  line " + std::to_string(line) + ": " + what;
+    if (bad_ <= kMaxReported) report_ += "\n  " + place + ": " + what;
   }
 
   // Accepts a row unless its id is a duplicate. Only hashes of ids are kept, so that a million rows
@@ -42,9 +39,9 @@ class PromptFile::Check {
     for (auto other = first; other != last; ++other) {
       const auto prompt = file.Read(other->second);
       if (prompt.ok() && prompt->id == id) {
-        return Reject(file.rows_[row].line, "id '" + id + "' stands in line " +
-                                                std::to_string(file.rows_[other->second].line) +
-                                                " already");
+        return Reject(
+            file.Place(file.rows_[row].line),
+            "id '" + id + "' stands in " + file.Place(file.rows_[other->second].line) + " already");
       }
     }
     row_by_id_hash_.emplace(HashText(id), row);
@@ -74,20 +71,15 @@ class PromptFile::Check {
   std::unordered_multimap<std::uint64_t, std::size_t> row_by_id_hash_;
 };
 
-PromptFile::~PromptFile() { ::close(fd_); }
-
 Result<std::unique_ptr<PromptFile>> PromptFile::Open(const std::string& path,
                                                      const DataConfig& config,
                                                      const Tokenizer& tokenizer,
-                                                     AnswerForms answers) {
+                                                     AnswerForms answers,
+                                                     const std::string& cache) {
   BUTTRESS_ASSIGN_OR_RETURN(PromptParser parser,
                             PromptParser::Create(config, tokenizer, std::move(answers)));
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) {
-    return InvalidArgument(
-        fmt::format("cannot open the prompts {}: {}", path, std::strerror(errno)));
-  }
-  std::unique_ptr<PromptFile> file(new PromptFile(path, fd, std::move(parser)));
+  BUTTRESS_ASSIGN_OR_RETURN(JsonlFile jsonl, OpenAsJsonl(path, cache));
+  std::unique_ptr<PromptFile> file(new PromptFile(path, std::move(jsonl), std::move(parser)));
   BUTTRESS_RETURN_IF_ERROR(file->FindRows());
   if (file->rows_.empty()) return InvalidArgument(path + " contains no prompts");
   return file;
@@ -102,7 +94,7 @@ Status PromptFile::FindRows() {
   const auto end_row = [&]() -> Status {
     if (!blank && bytes > std::numeric_limits<std::uint32_t>::max())
       return InvalidArgument(
-          fmt::format("{}, line {} is longer than {} bytes", path_, row.line, kMaxRowBytes));
+          fmt::format("{}, {} is longer than {} bytes", path_, Place(row.line), kMaxRowBytes));
     row.bytes = static_cast<std::uint32_t>(bytes);
     if (!blank) rows_.push_back(row);
     row = {row.offset + bytes + 1, 0, row.line + 1};
@@ -111,7 +103,7 @@ Status PromptFile::FindRows() {
     return OkStatus();
   };
   for (std::uint64_t offset = 0;;) {
-    const ssize_t n = ::pread(fd_, buffer.data(), buffer.size(), static_cast<off_t>(offset));
+    const ssize_t n = ::pread(file_.fd(), buffer.data(), buffer.size(), static_cast<off_t>(offset));
     if (n < 0) return Unavailable(fmt::format("reading {} failed after {} bytes", path_, offset));
     if (n == 0) break;
     offset += static_cast<std::uint64_t>(n);
@@ -129,6 +121,10 @@ Status PromptFile::FindRows() {
   return end_row();
 }
 
+std::string PromptFile::Place(std::uint32_t line) const {
+  return (file_.converted() ? "row " : "line ") + std::to_string(line);
+}
+
 Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop) const {
   Check check;
   for (std::size_t row = 0; row < rows_.size(); ++row) {
@@ -137,7 +133,7 @@ Result<DroppedRows> PromptFile::CheckRows(const std::atomic<bool>& stop) const {
     if (prompt.ok()) {
       check.Accept(*this, row, prompt->id);
     } else if (prompt.status().code() == StatusCode::kInvalidArgument) {
-      check.Reject(rows_[row].line, prompt.status().message());
+      check.Reject(Place(rows_[row].line), prompt.status().message());
     } else if (prompt.status().code() == StatusCode::kOutOfRange) {
       check.Drop(rows_[row].line);
     } else {
@@ -151,7 +147,7 @@ Result<Prompt> PromptFile::Read(std::size_t row) const {
   BUTTRESS_CHECK(row < rows_.size(), "row beyond the end of the prompts");
   auto prompt = ReadRow(row);
   if (prompt.ok()) return prompt;
-  return prompt.status().Annotate(fmt::format("{}, line {}", path_, rows_[row].line));
+  return prompt.status().Annotate(fmt::format("{}, {}", path_, Place(rows_[row].line)));
 }
 
 Result<Prompt> PromptFile::ReadRow(std::size_t row) const {
@@ -159,7 +155,7 @@ Result<Prompt> PromptFile::ReadRow(std::size_t row) const {
   if (place.bytes > kMaxRowBytes)
     return InvalidArgument("longer than " + std::to_string(kMaxRowBytes) + " bytes");
   std::string text(place.bytes, '\0');
-  const ssize_t n = ::pread(fd_, text.data(), text.size(), static_cast<off_t>(place.offset));
+  const ssize_t n = ::pread(file_.fd(), text.data(), text.size(), static_cast<off_t>(place.offset));
   if (n != static_cast<ssize_t>(text.size())) {
     return DataLoss("the row is not what it was at start; prompts must not change during a run");
   }

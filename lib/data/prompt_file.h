@@ -1,4 +1,4 @@
-// Reads a dataset of prompts: JSONL with the fields that run.data names, one prompt per row.
+// Reads a dataset of prompts, whose rows have the fields that run.data names (docs/data.md).
 // Prompts are rendered and tokenized here and nowhere else.
 #pragma once
 
@@ -15,6 +15,7 @@
 #include "lib/base/status.h"
 #include "lib/config/answer_form.h"
 #include "lib/config/run_config.h"
+#include "lib/data/dataset.h"
 #include "lib/data/text_encoder.h"
 #include "lib/tokenizer/tokenizer.h"
 
@@ -61,24 +62,26 @@ struct DroppedRows {
 // An open file of prompts. Memory holds only the position of each row. Thread-safe.
 class PromptFile {
  public:
-  // Finds the rows, and parses none. kInvalidArgument for settings that cannot be used and for a
+  // Finds the rows, and parses none. What is not JSONL is converted into the folder `cache`
+  // (OpenAsJsonl of dataset.h). kInvalidArgument for settings that cannot be used and for a
   // file without rows. `tokenizer` must outlive the file.
   static Result<std::unique_ptr<PromptFile>> Open(const std::string& path, const DataConfig& config,
                                                   const Tokenizer& tokenizer,
-                                                  AnswerForms answers = {});
-  ~PromptFile();
+                                                  AnswerForms answers = {},
+                                                  const std::string& cache = "");
+  ~PromptFile() = default;
   PromptFile(const PromptFile&) = delete;
   PromptFile& operator=(const PromptFile&) = delete;
 
-  // Parses every row. One kInvalidArgument reports all invalid rows by line: rows that are not
-  // JSON, fields that are missing or of the wrong type, empty prompts, too many tokens, duplicate
-  // ids. It also reports a file whose prompts are all too long. kCancelled soon after `stop`
-  // becomes true.
+  // Parses every row. One kInvalidArgument reports all invalid rows by line, or by number where the
+  // dataset is not JSONL: rows that are not JSON, fields that are missing or of the wrong type,
+  // empty prompts, too many tokens, duplicate ids. It also reports a file whose prompts are all too
+  // long. kCancelled soon after `stop` becomes true.
   Result<DroppedRows> CheckRows(const std::atomic<bool>& stop) const;
 
   std::size_t size() const { return rows_.size(); }
 
-  // Returns the SHA-256 of the file, in hexadecimal digits.
+  // Returns the SHA-256 of the file, or of its rows as JSONL, in hexadecimal digits.
   const std::string& sha256() const { return sha256_; }
 
   // Returns kInvalidArgument if the row is invalid, kOutOfRange if run.data.over_long drops it,
@@ -95,14 +98,17 @@ class PromptFile {
 
   class Check;
 
-  PromptFile(std::string path, int fd, PromptParser parser)
-      : path_(std::move(path)), fd_(fd), parser_(std::move(parser)) {}
+  PromptFile(std::string path, JsonlFile file, PromptParser parser)
+      : path_(std::move(path)), file_(std::move(file)), parser_(std::move(parser)) {}
+
+  // "line 3", or "row 3" of a dataset that is not JSONL.
+  std::string Place(std::uint32_t line) const;
 
   Status FindRows();
   Result<Prompt> ReadRow(std::size_t row) const;
 
   const std::string path_;
-  const int fd_;
+  const JsonlFile file_;
   const PromptParser parser_;
   std::vector<Row> rows_;
   std::string sha256_;

@@ -170,6 +170,16 @@ TEST_F(PromptFileTest, PromptsThatAreTooLongAreDroppedIfConfigured) {
   EXPECT_THAT(dropped_.first, AllOf(HasSubstr(", 21, ..."), Not(HasSubstr("22"))));
 }
 
+TEST_F(PromptFileTest, RowsOfOtherFormatsAreReportedByNumber) {
+  const std::string path = JoinPath(folder_.path(), "prompts.csv");
+  ASSERT_TRUE(WriteFileAtomic(path, "prompt,answer,id\nx,1,a\ny,2,a\n").ok());
+  const auto file = PromptFile::Open(path, config_, tokenizer_);
+  ASSERT_TRUE(file.ok()) << file.status().ToString();
+  EXPECT_EQ((*file)->Read(1)->answer, "2");
+  EXPECT_THAT((*file)->CheckRows(/*stop=*/false).status().message(),
+              HasSubstr("row 2: id 'a' stands in row 1 already"));
+}
+
 TEST_F(PromptFileTest, EveryBadRowIsReportedWithItsLine) {
   config_.max_prompt_tokens = 5;
   const auto file = Open(

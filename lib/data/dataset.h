@@ -1,0 +1,46 @@
+// Datasets as people have them, as JSONL rows: JSONL as it is, and JSON arrays, CSV, Parquet and
+// Hugging Face folders converted once.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "lib/base/status.h"
+
+namespace buttress {
+
+// An open file of JSONL. Owns the descriptor.
+class JsonlFile {
+ public:
+  JsonlFile(int fd, bool converted) : fd_(fd), converted_(converted) {}
+
+  ~JsonlFile();
+  JsonlFile(JsonlFile&& other) noexcept;
+  JsonlFile(const JsonlFile&) = delete;
+  JsonlFile& operator=(const JsonlFile&) = delete;
+
+  int fd() const { return fd_; }
+
+  bool converted() const { return converted_; }  // line n is row n of the dataset
+
+ private:
+  int fd_;
+  const bool converted_;
+};
+
+// Opens a dataset as JSONL. What is not JSONL is converted to <cache>/<SHA-256 of the
+// dataset>.jsonl, which appears whole or not at all and is used again; with an empty `cache` to a
+// file without a name. kInvalidArgument for a file that is not of its format, or of none that is
+// known.
+Result<JsonlFile> OpenAsJsonl(const std::string& path, const std::string& cache);
+
+// Receives the rows of a dataset as JSON objects, each in a line.
+using RowSink = std::function<Status(std::string_view row)>;
+
+// Reads a JSON array of objects, or CSV (RFC 4180) whose first record names the fields; a field of
+// CSV is a text. Memory holds one row. Thread-safe.
+Status ReadJsonArray(const std::string& path, const RowSink& sink);
+Status ReadCsv(const std::string& path, const RowSink& sink);
+
+}  // namespace buttress
