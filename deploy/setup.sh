@@ -108,6 +108,22 @@ setup_cuda() {
     fail "CUDA is not complete; see above"
 }
 
+# The tests of k8s/ render it. Debian 12's kubectl is too old for that, and the next release's needs
+# nothing but libc.
+install_kubectl() {
+  local deb=kubectl_1.32.3+ds-2_amd64.deb
+  local sha256=9825aaf4c14913027aae04af8688e580459f781c829bd5de00cc4dc2cc5a867f
+  if command -v kubectl >/dev/null; then say "kubectl: using $(command -v kubectl)"; return; fi
+  say "kubectl: installing $deb"
+  mkdir -p "$cache"
+  curl -fsSL --max-time 120 -o "$cache/$deb" \
+    "http://deb.debian.org/debian/pool/main/k/kubernetes/$deb" &&
+    echo "$sha256  $cache/$deb" | sha256sum --check --quiet &&
+    as_root dpkg -i "$cache/$deb" >/dev/null ||
+    say "kubectl: cannot be installed; the tests of k8s/ are skipped"
+  rm -f "$cache/$deb"
+}
+
 cuda='' image=''
 for argument; do
   case $argument in
@@ -122,6 +138,7 @@ done
   say "this is ${PRETTY_NAME:-an unknown system}, not Debian 12: packages may differ"
 install_packages packages.txt
 [ -z "$image" ] || install_packages packages-image.txt
+install_kubectl
 check_own_torch
 unpack_missing wheels.txt "LibTorch" 3000000
 unpack_missing wheels-arrow.txt "Arrow (Parquet datasets)" 300000
