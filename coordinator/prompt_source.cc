@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "lib/base/random.h"
+#include "lib/rl/passed_over.h"
 
 namespace buttress {
 namespace {
@@ -111,13 +112,8 @@ std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
                                                  const PromptMemory& memory) const {
   const auto record = memory.records.find(row);
   if (record == memory.records.end()) return std::nullopt;
-  if (options_.selection.mode == SelectionMode::kSpeed) {
-    const bool rests = SpeedSkips(record->second, cursor_.pass, options_.selection.speed.rest);
-    return rests ? std::optional(SkipReason::kConstant) : std::nullopt;
-  }
-  if (options_.selection.mode != SelectionMode::kGreso) return std::nullopt;
-  const RandomKey key{MixSeed(options_.seed, HashText("prompt skip")), cursor_.pass};
-  return GresoSkips(record->second, memory.greso, UniformAt(key, row));
+  return PassedOver(options_.selection, options_.seed, {cursor_.pass, row}, record->second,
+                    memory.greso);
 }
 
 Status PromptSource::Keep(std::uint64_t row, Draws& draws) {

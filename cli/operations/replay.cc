@@ -24,10 +24,13 @@ Status CheckOverrides(const std::vector<std::string>& overrides) {
           "replay has its decay",
           text));
     }
-    if (key.starts_with("run.algorithm.") || key == "run.batch.zero_variance") continue;
+    if (key.starts_with("run.algorithm.") || key.starts_with("run.data.selection.") ||
+        key == "run.batch.zero_variance")
+      continue;
     return InvalidArgument(
-        fmt::format("--set {}: a replay changes run.algorithm.* and run.batch.zero_variance; every "
-                    "other setting would have led to other completions",
+        fmt::format("--set {}: a replay changes run.algorithm.*, run.data.selection.* and "
+                    "run.batch.zero_variance; every other setting would have led to other "
+                    "completions",
                     text));
   }
   return OkStatus();
@@ -88,7 +91,15 @@ Result<std::unique_ptr<RunReplay>> RunReplay::Open(const std::string& folder,
         path, run->run_name));
   }
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig replayed, LoadRunConfig(path, overrides));
+  if (replayed.run.data.selection.mode == SelectionMode::kMopps &&
+      trained.run.data.selection.mode != SelectionMode::kMopps) {
+    return InvalidArgument(
+        "run.data.selection.mode: mopps chooses among prompts of which the run drew one or none, "
+        "so "
+        "it cannot be replayed; use greso or speed");
+  }
   replay->run_name_ = run->run_name;
+  replay->selection_ = {replayed.run.data.selection, replayed.run.seed, replayed.run.batch.prompts};
   replay->trained_ = OptionsOf(trained);
   replay->replayed_ = OptionsOf(replayed);
   BUTTRESS_ASSIGN_OR_RETURN(replay->plans_, replay->reader_->Plans());

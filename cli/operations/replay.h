@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "lib/base/status.h"
+#include "lib/config/sampling_config.h"
 #include "lib/ledger/reader.h"
 #include "lib/rl/assignment.h"
 
@@ -44,19 +45,33 @@ struct ReplayTotals {
   double acr_effective() const;
 };
 
+// What a prompt selection makes of the groups that a run drew and accepted, in the order in which
+// they were drawn. A group that would have been passed over leaves no history, and the next ones
+// are judged without it.
+struct SelectionReplay {
+  CollapseCounts drawn;        // groups that would have been drawn as well
+  CollapseCounts passed_over;  // the others
+};
+
 // Reads the steps of a run from its folder. Not thread-safe.
 class RunReplay {
  public:
   // Opens a run folder. `overrides` ("run.algorithm.advantage=avspo") change the settings that the
-  // run was started with: those of run.algorithm, and run.batch.zero_variance, whose `resample`
-  // stands for masks, because a replay draws no prompts. kInvalidArgument names a setting that a
-  // replay cannot change; kFailedPrecondition if the folder holds the configuration of another run.
+  // run was started with: those of run.algorithm and run.data.selection, and
+  // run.batch.zero_variance, whose `resample` stands for masks, because a replay draws no prompts.
+  // kInvalidArgument names a setting that a replay cannot change; kFailedPrecondition if the folder
+  // holds the configuration of another run.
   static Result<std::unique_ptr<RunReplay>> Open(const std::string& folder,
                                                  const std::vector<std::string>& overrides);
 
   // Reads the next step and returns true, or returns false behind the last one. A plan with a
   // place that no group has filled is passed over, because it was not trained.
   Result<bool> Next(ReplayedStep& step);
+
+  // Judges every group of the run by the prompt selection in question.
+  Result<SelectionReplay> Selection();
+
+  SelectionMode selection_mode() const { return selection_.selection.mode; }
 
   const std::string& run_name() const { return run_name_; }
 
@@ -76,6 +91,13 @@ class RunReplay {
   std::map<std::uint64_t, PlanRow> plans_;
   std::map<std::uint64_t, PlanRow>::const_iterator next_;
   AssignmentOptions trained_, replayed_;
+
+  struct {
+    SelectionConfig selection;
+    std::uint64_t seed = 0;
+    std::int64_t prompts = 0;  // of a step
+  } selection_;
+
   GateState trained_gate_, replayed_gate_;
 };
 

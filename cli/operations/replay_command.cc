@@ -96,7 +96,30 @@ std::string GroupsJson(const ReplayedStep& step) {
   return text;
 }
 
-std::string SummaryJson(const RunReplay& replay, const Comparison& sums) {
+bool Judges(const RunReplay& replay) {
+  return replay.selection_mode() == SelectionMode::kGreso ||
+         replay.selection_mode() == SelectionMode::kSpeed;
+}
+
+ordered_json ClassesJson(const CollapseCounts& counts) {
+  return {{"groups", counts.groups},
+          {"constant", counts.constant()},
+          {"mixed", counts.mixed},
+          {"unscorable", counts.unscorable}};
+}
+
+std::string SelectionText(const RunReplay& replay, const SelectionReplay& selection) {
+  const CollapseCounts& out = selection.passed_over;
+  return fmt::format(
+      "\nprompt selection {}: {} of {} groups would have been passed over, {} constant and {} "
+      "mixed; "
+      "ACR of the others {:.4f}\n",
+      ChoiceName(replay.selection_mode()), out.groups, out.groups + selection.drawn.groups,
+      out.constant(), out.mixed, selection.drawn.acr());
+}
+
+std::string SummaryJson(const RunReplay& replay, const Comparison& sums,
+                        const SelectionReplay& selection) {
   ordered_json json;
   json["summary"] = {
       {"run", replay.run_name()},
@@ -106,6 +129,12 @@ std::string SummaryJson(const RunReplay& replay, const Comparison& sums) {
       {"mean_difference", sums.mean_difference()},
       {"trained", TotalsJson(sums.trained)},
       {"replayed", TotalsJson(sums.replayed)}};
+  if (Judges(replay)) {
+    json["summary"]["selection"] = {{"mode", ChoiceName(replay.selection_mode())},
+                                    {"drawn", ClassesJson(selection.drawn)},
+                                    {"passed_over", ClassesJson(selection.passed_over)},
+                                    {"acr", selection.drawn.acr()}};
+  }
   return json.dump() + "\n";
 }
 
@@ -125,7 +154,8 @@ std::string GateText(const ReplayTotals& totals) {
                                  : fmt::format("{} of {}", totals.open_gates, totals.gated_steps);
 }
 
-std::string SummaryText(const RunReplay& replay, const Comparison& sums) {
+std::string SummaryText(const RunReplay& replay, const Comparison& sums,
+                        const SelectionReplay& selection) {
   const ReplayTotals &a = sums.trained, &b = sums.replayed;
   const auto percent = [](double share) { return fmt::format("{:.1f} %", 100 * share); };
   const auto shares = [&](const char* label, double GradientMass::*part) {
@@ -152,6 +182,7 @@ std::string SummaryText(const RunReplay& replay, const Comparison& sums) {
   text += shares("  the estimator", &GradientMass::estimator);
   text += fmt::format("\nadvantages differ by {:.4f} on average over {} completions\n",
                       sums.mean_difference(), sums.completions);
+  if (Judges(replay)) text += SelectionText(replay, selection);
   text +=
       "The completions are those of the run: a policy trained otherwise would have sampled "
       "others\n";
@@ -172,8 +203,14 @@ Status Run(const ReplayFlags& flags) {
   }
   if (sums.trained.steps == 0)
     return FailedPrecondition(flags.folder + " holds no step that could be trained yet");
+  SelectionReplay selection;
+  if (Judges(*replay)) {
+    BUTTRESS_ASSIGN_OR_RETURN(selection, replay->Selection());
+  }
   const bool json = flags.json || flags.groups;
-  std::fputs((json ? SummaryJson(*replay, sums) : SummaryText(*replay, sums)).c_str(), stdout);
+  const std::string text =
+      json ? SummaryJson(*replay, sums, selection) : SummaryText(*replay, sums, selection);
+  std::fputs(text.c_str(), stdout);
   return OkStatus();
 }
 
@@ -183,7 +220,8 @@ std::function<Status()> AddReplay(CLI::App& app) {
   const auto flags = std::make_shared<ReplayFlags>();
   app.add_option("dir", flags->folder, "run folder; the run may be going on")->required();
   app.add_option("--set", flags->overrides,
-                 "a setting of the estimator: run.algorithm.advantage=avspo (can be repeated); "
+                 "a setting of the estimator or of the prompt selection, for example "
+                 "run.algorithm.advantage=avspo (can be repeated); "
                  "without any, the replay repeats the run");
   app.add_flag("--json", flags->json, "print one JSON object per step, then {\"summary\": ...}");
   app.add_flag("--groups", flags->groups,

@@ -137,7 +137,7 @@ TEST(RunReplayTest, WhatAReplayCannotAnswerIsRefused) {
   ReplayedRun run;
   run.AddStep({{1, 0, 0, 1}});
   EXPECT_THAT(run.Open({"run.sampling.temperature=0.7"}).status().message(),
-              HasSubstr("a replay changes run.algorithm.* and run.batch.zero_variance"));
+              HasSubstr("a replay changes run.algorithm.*, run.data.selection.* and"));
   EXPECT_THAT(run.Open({"run.algorithm.avspo.prior.decay=0.9"}).status().message(),
               HasSubstr("the ledger keeps the moving averages of the run"));
   EXPECT_THAT(run.Open({"run.algorithm.advantage=gpro"}).status().message(), HasSubstr("grpo"));
@@ -145,6 +145,37 @@ TEST(RunReplayTest, WhatAReplayCannotAnswerIsRefused) {
   const RunConfig other = *LoadRunConfig(path, {"run.seed=77"});
   ASSERT_TRUE(WriteFileAtomic(path, PrintRunConfig(other)).ok());
   EXPECT_THAT(run.Open({}).status().message(), HasSubstr("is not the configuration of the run"));
+}
+
+// Speed leaves a prompt out for one pass after a constant group. The third group is passed over and
+// leaves no history, so the fifth is drawn; the sixth is passed over.
+TEST(RunReplayTest, AnotherPromptSelectionJudgesTheGroupsInTheirOrder) {
+  ReplayedRun run;
+  run.AddStep({{0, 0, 0, 0}, {1, 0, 0, 1}});
+  run.AddStep({{1, 0, 1, 1}, {1, 1, 1, 1}});
+  run.AddStep({{1, 0, 0, 0}, {0, 0, 0, 0}});
+  for (std::size_t i = 0; i < 6; ++i) {
+    run.changes().groups[i].prompt.row = 100 + i % 2;
+    run.changes().groups[i].prompt.pass = i / 2;
+  }
+  const auto replay = run.Open({"run.data.selection.mode=speed"});
+  ASSERT_TRUE(replay.ok()) << replay.status().ToString();
+  const auto selection = (*replay)->Selection();
+  ASSERT_TRUE(selection.ok()) << selection.status().ToString();
+  EXPECT_EQ(selection->passed_over.groups, 2);
+  EXPECT_EQ(selection->passed_over.mixed, 1);
+  EXPECT_EQ(selection->passed_over.all_wrong, 1);
+  constexpr int kOfTheFolder = 3;
+  EXPECT_EQ(selection->drawn.groups, 4 + kOfTheFolder);
+  EXPECT_EQ(selection->drawn.all_correct, 1);
+}
+
+TEST(RunReplayTest, ASelectionAmongPromptsThatWereNotDrawnIsRefused) {
+  ReplayedRun run;
+  run.AddStep({{0, 0, 0, 0}});
+  const auto replay = run.Open({"run.data.selection.mode=mopps"});
+  ASSERT_EQ(replay.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_THAT(replay.status().message(), HasSubstr("mopps chooses among prompts"));
 }
 
 }  // namespace
