@@ -33,6 +33,8 @@ constexpr std::int64_t kSubmitMs = 30000;
 constexpr std::int64_t kFetchMs = 300000;
 constexpr std::int64_t kConnectMs = 2000;
 constexpr std::int64_t kLongestBackoffMs = 1000;
+// Roughly half a second: a coordinator that is just starting is no warning.
+constexpr int kToldAtAttempt = 4;
 constexpr std::int64_t kMaxAddressBytes = 1024;
 constexpr milliseconds kShutdownPoll(100);
 
@@ -94,7 +96,7 @@ class CoordinatorClient::Connection {
       if (RealClock().MonotonicMs() + wait_ms >= give_up_at) {
         return named.Annotate("gave up after " + std::to_string(options_.give_up_after_ms) + " ms");
       }
-      if (backoff.attempts() == 1) {
+      if (backoff.attempts() == kToldAtAttempt) {
         Log(kWarn, "coordinator call failed; retrying", {{"error", named.ToString()}});
       }
       if (WaitForShutdown(milliseconds(wait_ms))) return named;
