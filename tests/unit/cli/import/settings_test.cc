@@ -130,6 +130,15 @@ TEST(ImportTrl, LossesScalesAndBatchesAreCarried) {
               Contains("not carried: optim: adafactor: this setting is not known here"));
 }
 
+TEST(ImportedSettings, DefaultsAreThoseOfTheTrainer) {
+  const FlatSettings trl = FromText(TrlSettings(), "{report_to: tensorboard}").ours;
+  EXPECT_THAT(trl, Contains(Pair("run.sampling.max_tokens", "512")));
+  EXPECT_THAT(trl, Contains(Pair("local.track.tensorboard", "true")));
+  EXPECT_THAT(FromText(VerlSettings(), "{}").ours, Contains(Pair("run.data.over_long", "refuse")));
+  EXPECT_THAT(FromText(VerlSettings(), "{data: {filter_overlong_prompts: True}}").ours,
+              Contains(Pair("run.data.over_long", "drop")));
+}
+
 TEST(ImportedSettings, AreAValidConfiguration) {
   for (Imported imported :
        {FromText(VerlSettings(), kDapo), FromText(TrlSettings(), "{loss_type: grpo}")}) {
