@@ -23,4 +23,4 @@ fi
 "$root/deploy/setup.sh"
 "$root/deploy/build.sh"
 cd "$root/build/release"
-exec ctest -j 2 --output-on-failure --no-tests=error "$@"
+exec ctest -j 3 --output-on-failure --no-tests=error "$@"
