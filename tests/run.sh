@@ -24,4 +24,4 @@ fi
 "$root/tests/kubernetes/setup.sh" >/dev/null || true  # without it manifests_test says so and skips
 "$root/deploy/build.sh"
 cd "$root/build/release"
-exec ctest -j 3 --output-on-failure --no-tests=error "$@"
+exec ctest -j 2 --output-on-failure --no-tests=error "$@"
