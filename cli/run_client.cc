@@ -39,23 +39,6 @@ Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, P
   return std::make_unique<CoordinatorClient>(options);
 }
 
-const char* RunStateText(v1::RunState state) {
-  switch (state) {
-    case v1::RUN_STATE_RUNNING:
-      return "running";
-    case v1::RUN_STATE_DRAINING:
-      return "draining";
-    case v1::RUN_STATE_FINISHED:
-      return "finished";
-    case v1::RUN_STATE_STOPPING:
-      return "stopping";
-    case v1::RUN_STATE_STOPPED:
-      return "stopped";
-    default:
-      return "unknown";
-  }
-}
-
 const char* OrderText(v1::WorkerOrder order) {
   switch (order) {
     case v1::WORKER_ORDER_NONE:

@@ -35,9 +35,6 @@ Result<LocalSettings> LocalOf(const RunFlags& flags);
 Result<std::unique_ptr<CoordinatorClient>> ConnectToRun(const RunFlags& flags, Program program,
                                                         std::int64_t give_up_ms);
 
-// "running", "draining", "stopping", ...
-const char* RunStateText(v1::RunState state);
-
 // "none", "cordon", "drain".
 const char* OrderText(v1::WorkerOrder order);
 

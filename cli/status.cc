@@ -14,6 +14,7 @@
 #include "lib/base/file.h"
 #include "lib/config/run_folder.h"
 #include "lib/ledger/reader.h"
+#include "lib/rpc/run_state.h"
 
 namespace buttress {
 namespace {
@@ -67,10 +68,6 @@ std::map<std::string, v1::CollapseCounts> BySource(const v1::GetRunStatusRespons
   return {run.collapse_by_source().begin(), run.collapse_by_source().end()};
 }
 
-const char* StateText(const v1::GetRunStatusResponse& run) {
-  return run.paused().empty() ? RunStateText(run.run_state()) : "paused";
-}
-
 // The link of the run's page; empty where this machine cannot read it.
 std::string PageLink(const LocalSettings& local) {
   const Result<std::string> link = ReadFile(PageLinkPath(local.out));
@@ -79,7 +76,7 @@ std::string PageLink(const LocalSettings& local) {
 
 void PrintText(const v1::GetRunStatusResponse& run, const std::string& page) {
   fmt::print("{}: {}, step {} of {}, checkpoint of step {}, version {}:{}\n", run.run_name(),
-             StateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
+             RunStateText(run), run.step(), run.total_steps(), run.checkpoint_step(),
              run.version().learner_epoch(), run.version().step());
   if (!run.paused().empty()) fmt::print("{}\n", run.paused());
   if (!run.end_reason().empty()) fmt::print("the learner ended it: {}\n", run.end_reason());
@@ -134,7 +131,7 @@ void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
   for (const v1::WorkerStatus& worker : run.workers()) workers.push_back(JsonOf(worker));
   nlohmann::ordered_json row = {
       {"run", run.run_name()},
-      {"state", StateText(run)},
+      {"state", RunStateText(run)},
       {"paused", run.paused()},
       {"end_reason", run.end_reason()},
       {"step", run.step()},

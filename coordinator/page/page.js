@@ -167,6 +167,7 @@ function showHead(data) {
   if (state === 'running' && step < data.steps) parts.push(`${duration(data.seconds_left)} left`);
   if (status) parts.push(`checkpoint of step ${status.checkpoint_step}`);
   if (data.latest) parts.push(`last step ${duration(data.now_unix - data.latest.time_unix)} ago`);
+  if (status && status.paused) parts.push(status.paused);
   if (status && status.end_reason) parts.push(`ended by the learner: ${status.end_reason}`);
   if (status && status.learner_starts > 1) parts.push(`learner started ${status.learner_starts} times`);
   if (status && status.coordinator_starts > 1)

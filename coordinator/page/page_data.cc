@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/unicode.h"
+#include "lib/rpc/run_state.h"
 
 namespace buttress {
 namespace {
@@ -45,23 +46,6 @@ ordered_json CountsJson(const v1::CollapseCounts& c) {
   return json;
 }
 
-const char* StateText(v1::RunState state) {
-  switch (state) {
-    case v1::RUN_STATE_RUNNING:
-      return "running";
-    case v1::RUN_STATE_DRAINING:
-      return "draining";
-    case v1::RUN_STATE_FINISHED:
-      return "finished";
-    case v1::RUN_STATE_STOPPING:
-      return "stopping";
-    case v1::RUN_STATE_STOPPED:
-      return "stopped";
-    default:
-      return "unknown";
-  }
-}
-
 ordered_json WorkerJson(const v1::WorkerStatus& worker) {
   ordered_json json = {{"worker", worker.worker_id()},
                        {"registered", worker.registered()},
@@ -76,7 +60,8 @@ ordered_json WorkerJson(const v1::WorkerStatus& worker) {
 }
 
 ordered_json StatusJson(const v1::GetRunStatusResponse& run) {
-  ordered_json json = {{"state", StateText(run.run_state())},
+  ordered_json json = {{"state", RunStateText(run)},
+                       {"paused", run.paused()},
                        {"end_reason", run.end_reason()},
                        {"step", run.step()},
                        {"checkpoint_step", run.checkpoint_step()},
