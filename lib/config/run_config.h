@@ -393,7 +393,7 @@ struct CoordinatorConfig {
       "<out>/coordinator.address");
     v("advertise", advertise,
       "host:port that workers and learners connect to; empty: read <out>/coordinator.address");
-    v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
     v("page", page,
       "address of the run's page for browsers; port 0 picks a free one, off: no page; the link "
       "with its key is in <out>/coordinator.page");
@@ -479,7 +479,7 @@ struct WorkerConfig {
     v("weights_dir", weights_dir, "where fetched weights are kept; empty: <out>/weights/<id>");
     v("listen", listen, "address of the Weights port that other workers may fetch from");
     v("advertise", advertise, "host:port of it that they connect to; empty: as bound");
-    v("metrics", metrics, "address of /metrics; port 0 picks a free one");
+    v("metrics", metrics, "address of /metrics; port 0 picks a free one, off: none");
   }
 };
 
@@ -524,7 +524,7 @@ struct LearnerConfig {
     v("listen", listen, "rank 0: address of the Weights port");
     v("advertise", advertise, "host:port of it that workers connect to; empty: as bound");
     v("metrics", metrics,
-      "address of /metrics; a rank adds its local rank to a port that is not 0");
+      "address of /metrics; a rank adds its local rank to a port that is not 0; off: none");
     v("start_kl", start_kl, "drift from the start model where algorithm.kl_coef is 0");
     v("alarms", alarms, "when an alarm is raised");
     v("stop_when", stop_when, "when a run that learns nothing is ended");
