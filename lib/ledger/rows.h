@@ -277,8 +277,17 @@ struct DatasetIdentity {
   bool operator==(const DatasetIdentity&) const = default;
 };
 
+// A start of the coordinator.
+struct StartRow {
+  std::uint64_t coordinator_epoch = 0;
+  std::string start_id;  // random, 32 hex digits: two copies of a ledger differ in it
+
+  bool operator==(const StartRow&) const = default;
+};
+
 // The one row about the run itself.
 struct RunRow {
+  std::string run_id = {};  // random, 32 hex digits: made with the ledger, never changed
   std::string run_name;
   std::string config_sha256;  // hex, of the `run` half of the configuration
   DatasetIdentity dataset;
@@ -313,6 +322,9 @@ struct LedgerChanges {
   std::vector<ManifestRow> manifests;
   std::vector<CheckpointRow> checkpoints;
   std::vector<WorkerOrderRow> orders;  // in order: a later row of a worker replaces an earlier one
+  std::vector<StartRow> starts;
+  std::vector<std::uint64_t> returned;  // groups whose content is taken back, to be sampled again;
+                                        // deleted before anything else is written
 
   bool empty() const;
 };
@@ -330,6 +342,10 @@ inline constexpr std::uint64_t kEndedTags = 4096;
 inline std::uint64_t FirstEndedTag(std::uint64_t next_group_id) {
   return next_group_id > kEndedTags ? next_group_id - kEndedTags : 1;
 }
+
+// How many of the newest announced versions are remembered. No group may be older than
+// run.batch.max_age and the window allow, which is far less.
+inline constexpr std::uint64_t kKeptVersions = 4096;
 
 // The groups that have ended.
 struct EndedCounts {
@@ -366,6 +382,9 @@ struct LedgerSnapshot {
                                                       // replaced groups from FirstEndedTag on
   EndedCounts ended;
   std::map<std::string, WorkerOrderRow> orders;  // by worker id, without kNone
+  std::vector<StartRow> starts;                  // by epoch
+  std::vector<PolicyVersion> versions;     // announced: the newest kKeptVersions, oldest first
+  std::vector<CheckpointRow> checkpoints;  // from settled_step on, by learner epoch, then step
 
   bool operator==(const LedgerSnapshot&) const = default;
 };

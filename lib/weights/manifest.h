@@ -52,6 +52,7 @@ struct WeightManifest {
   std::string folder;                // of the files on a shared file system, or empty
   std::vector<std::string> sources;  // addresses of Weights services, the publisher first
   std::vector<Canary> canaries;      // empty if the publisher has no model
+  std::string run_id = {};           // of the run that made the version; empty outside of a run
 
   // The sum over the files.
   std::uint64_t total_bytes() const;

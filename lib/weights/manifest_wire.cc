@@ -29,6 +29,7 @@ v1::WeightManifest ManifestToProto(const WeightManifest& manifest) {
   proto.set_folder(manifest.folder);
   for (const std::string& source : manifest.sources) proto.add_sources(source);
   proto.set_total_bytes(manifest.total_bytes());
+  proto.set_run_id(manifest.run_id);
   for (const Canary& canary : manifest.canaries) {
     v1::Canary& out = *proto.add_canaries();
     out.mutable_prompt_token_ids()->Assign(canary.prompt_token_ids.begin(),
@@ -65,6 +66,7 @@ Result<WeightManifest> ManifestFromProto(const v1::WeightManifest& proto) {
          {canary.token_ids().begin(), canary.token_ids().end()},
          {canary.logprobs().begin(), canary.logprobs().end()}});
   }
+  manifest.run_id = proto.run_id();
   BUTTRESS_RETURN_IF_ERROR(CheckManifest(manifest));
   return manifest;
 }
