@@ -9,10 +9,12 @@
 #include <vector>
 
 #include "lib/config/estimator_config.h"
+#include "lib/config/launch_config.h"
 #include "lib/config/loss_config.h"
 #include "lib/config/reward_config.h"
 #include "lib/config/sampling_config.h"
 #include "lib/config/security_config.h"
+#include "lib/config/watch_config.h"
 
 namespace buttress {
 
@@ -343,6 +345,8 @@ struct RunSettings {
   std::int64_t steps = 100;
   bool deterministic = false;
   std::int64_t checkpoint_interval = 5;
+  CheckpointsConfig checkpoints;
+  EvalConfig eval;
   std::int64_t lease_ms = 30000;
   std::int64_t lease_limit_ms = 3600000;
   std::int64_t max_attempts = 5;
@@ -363,6 +367,8 @@ struct RunSettings {
     v("deterministic", deterministic,
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");
+    v("checkpoints", checkpoints, "which checkpoints are kept");
+    v("eval", eval, "held-out accuracy while the run goes on");
     v("lease_ms", lease_ms,
       "time after which a lease that is not renewed expires and its group is leased again");
     v("lease_limit_ms", lease_limit_ms,
@@ -531,37 +537,19 @@ struct LearnerConfig {
   }
 };
 
-struct LaunchConfig {
-  std::int64_t workers = 1;
-  std::int64_t learner_ranks = 1;
-  std::int64_t max_restarts = 5;
-  std::int64_t stop_timeout_ms = 20000;
-  std::string mpirun = "mpirun";
-  std::vector<std::string> mpirun_args;
+// The process that evaluates weights beside the run (run.eval).
+struct EvaluatorConfig {
+  ComputeDevice device = ComputeDevice::kCpu;
+  std::int64_t gpu = -1;
+  std::int64_t threads = 1;
 
   template <class V>
   void Visit(V& v) {
-    v("workers", workers, "rollout workers that `buttress launch` starts");
-    v("learner_ranks", learner_ranks, "ranks of the learner job");
-    v("max_restarts", max_restarts, "restarts of a role before the run is given up");
-    v("stop_timeout_ms", stop_timeout_ms, "time for a clean stop before processes are killed");
-    v("mpirun", mpirun, "program that starts the learner ranks");
-    v("mpirun_args", mpirun_args, "further arguments of it: hostfile, interfaces");
-  }
-};
-
-struct TrackConfig {
-  bool tensorboard = false;
-  std::string mlflow;
-  std::string experiment = "buttress";
-
-  template <class V>
-  void Visit(V& v) {
-    v("tensorboard", tensorboard, "write event files to <out>/tensorboard");
-    v("mlflow", mlflow,
-      "http://host:port of an MLflow server; a token is read from MLFLOW_TRACKING_TOKEN; empty: "
-      "none");
-    v("experiment", experiment, "experiment of the MLflow server; made if there is none");
+    v("device", device, "device of the evaluations during the run");
+    v("gpu", gpu,
+      "device: cuda: the GPU, counted from 0, which must have room beside what else runs on it; "
+      "-1: the first");
+    v("threads", threads, "torch threads");
   }
 };
 
@@ -571,6 +559,7 @@ struct LocalSettings {
   CoordinatorConfig coordinator;
   WorkerConfig worker;
   LearnerConfig learner;
+  EvaluatorConfig evaluator;
   LaunchConfig launch;
   TrackConfig track;
 
@@ -581,6 +570,7 @@ struct LocalSettings {
     v("coordinator", coordinator, "the coordinator process");
     v("worker", worker, "rollout worker processes");
     v("learner", learner, "learner ranks");
+    v("evaluator", evaluator, "process that evaluates weights during the run (run.eval)");
     v("launch", launch, "buttress launch");
     v("track", track, "where buttress launch and buttress track show the curves of the run");
   }

@@ -14,6 +14,12 @@ template <class F>
 void ForEachChangeable(RunSettings& run, F f) {
   f("run.steps", run.steps);
   f("run.checkpoint_interval", run.checkpoint_interval);
+  f("run.checkpoints.keep_last", run.checkpoints.keep_last);
+  f("run.checkpoints.keep_best", run.checkpoints.keep_best);
+  f("run.eval.every", run.eval.every);
+  f("run.eval.prompts", run.eval.prompts);
+  f("run.eval.samples", run.eval.samples);
+  f("run.eval.temperature", run.eval.temperature);
   f("run.lease_ms", run.lease_ms);
   f("run.lease_limit_ms", run.lease_limit_ms);
   f("run.max_attempts", run.max_attempts);

@@ -24,6 +24,20 @@ void CheckUpdates(const RunSettings& run, Rules& rules) {
 // Completions of a step. With every reward component a plan of so many fits in one response.
 constexpr std::int64_t kMaxPlanRows = 131072;
 
+void CheckKept(const RunSettings& run, Rules& rules) {
+  rules.AtLeast("checkpoint_interval", run.checkpoint_interval, 1);
+  rules.Between("checkpoints.keep_last", run.checkpoints.keep_last, 2, 10000);
+  rules.Between("checkpoints.keep_best", run.checkpoints.keep_best, 0, 10000);
+  rules.AtLeast("eval.every", run.eval.every, 0);
+  rules.Require(run.eval.every == 0 || !run.data.held_out.empty(), "eval.every", run.eval.every,
+                "needs run.data.held_out, the prompts to evaluate on; set 0, or name them");
+  rules.AtLeast("eval.prompts", run.eval.prompts, 0);
+  rules.Between("eval.samples", run.eval.samples, 1, 1024);
+  rules.AtLeast("eval.temperature", run.eval.temperature, 0);
+  rules.Require(run.eval.samples == 1 || run.eval.temperature > 0, "eval.samples", run.eval.samples,
+                "needs run.eval.temperature above 0; greedy completions of a prompt are all equal");
+}
+
 Rules CheckRun(const RunSettings& run) {
   Rules rules("run.");
   rules.Require(!run.data.prompts.empty(), "data.prompts", run.data.prompts,
@@ -31,7 +45,7 @@ Rules CheckRun(const RunSettings& run) {
   rules.Require(!run.model.path.empty(), "model.path", run.model.path,
                 "name a Hugging Face model folder");
   rules.AtLeast("steps", run.steps, 1);
-  rules.AtLeast("checkpoint_interval", run.checkpoint_interval, 1);
+  CheckKept(run, rules);
   rules.AtLeast("lease_ms", run.lease_ms, 1000);
   rules.Require(run.lease_limit_ms >= run.lease_ms, "lease_limit_ms", run.lease_limit_ms,
                 "lease_ms or more, which is " + std::to_string(run.lease_ms));

@@ -23,6 +23,8 @@ void CheckPrograms(const LocalSettings& local, Rules& rules) {
   rules.AtLeast("learner.collective_timeout_ms", local.learner.collective_timeout_ms, 1000);
   rules.AtLeast("learner.stuck_timeout_ms", local.learner.stuck_timeout_ms,
                 local.learner.collective_timeout_ms);
+  rules.AtLeast("evaluator.gpu", local.evaluator.gpu, -1);
+  rules.AtLeast("evaluator.threads", local.evaluator.threads, 1);
   rules.AtLeast("launch.workers", local.launch.workers, 1);
   rules.AtLeast("launch.learner_ranks", local.launch.learner_ranks, 1);
   rules.AtLeast("launch.max_restarts", local.launch.max_restarts, 0);

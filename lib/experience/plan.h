@@ -62,6 +62,7 @@ struct PlanReply {
   std::optional<Plan> plan;  // nullopt: too few groups are ready, or the run ends
   bool finished = false;     // the run has no such step
   bool stopping = false;  // an operator stops the run: the learner writes a checkpoint and leaves
+  std::uint64_t over_long_prompts = 0;  // passed over so far (run.data.over_long: drop)
 };
 
 // The answer to RegisterLearner.

@@ -126,6 +126,21 @@ constexpr Measurement kTable[] = {
      "Completions of the batch that run.reward.second verified too, both with a verdict."},
     {"disagreement", &M::disagreement, kRatio, kMean,
      "Share of twice_verified on which the verdicts differ."},
+    {"over_long_prompts", &M::over_long_prompts, kNone, kLast,
+     "Prompts that were passed over so far because they are longer than "
+     "run.data.max_prompt_tokens (run.data.over_long: drop)."},
+
+    {"eval.step", &M::eval_step, kSteps, kLast,
+     "Step whose weights the newest finished evaluation is of (run.eval); null unless one finished "
+     "since the step before."},
+    {"eval.accuracy", &M::eval_accuracy, kRatio, kLast,
+     "Share of correct among the scorable completions of that evaluation."},
+    {"eval.reward_mean", &M::eval_reward_mean, kNone, kLast,
+     "Mean raw reward of its scorable completions."},
+    {"eval.completions", &M::eval_completions, kNone, kLast,
+     "Its completions, unscorable ones included."},
+    {"eval.truncated_share", &M::eval_truncated_share, kRatio, kLast,
+     "Share of its completions that ended at the token limit."},
 
     {"grad_norm", &M::grad_norm, kNone, kLast,
      "Norm of the gradient before clipping, mean over the updates whose gradient is finite."},
