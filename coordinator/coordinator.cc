@@ -34,7 +34,7 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
   SchedulerOptions options;
   options.run_name = run.name;
   options.config_sha256 = config_sha256;
-  options.dataset = {prompts.size(), prompts.sha256()};
+  options.sources = {{.name = {}, .dataset = {prompts.size(), prompts.sha256()}, .cursor = {}}};
   options.steps = static_cast<std::uint64_t>(run.steps);
   options.prompts = run.batch.prompts;
   options.max_age = run.batch.max_age;
@@ -129,7 +129,7 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
                       {config.run.seed, config.run.data.shuffle,
                        static_cast<std::int32_t>(config.run.sampling.group_size),
                        config.run.data.selection, config.run.data.over_long == OverLong::kDrop});
-  BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.cursor()));
+  BUTTRESS_RETURN_IF_ERROR(source.Resume(scheduler.sources().front().cursor));
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(StoredConfigPath(config.local.out), PrintRunConfig(config)));
   BUTTRESS_RETURN_IF_ERROR(ledger_->Write(changes));

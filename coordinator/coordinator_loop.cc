@@ -232,7 +232,8 @@ bool CoordinatorLoop::AdmitPrompts(Turn& turn) {
     turn.failed = drawn.status();
     return false;
   }
-  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, parts_.prompts.cursor(), turn.changes);
+  parts_.scheduler.Admit(drawn->prompts, drawn->skipped, {&parts_.prompts.cursor(), 1},
+                         turn.changes);
   return true;
 }
 

@@ -49,7 +49,7 @@ Result<Draws> PromptSource::Draw(std::int64_t count, const PromptMemory& memory)
   std::uint64_t dropped = 0;  // since the last prompt that was drawn
   while (static_cast<std::int64_t>(draws.prompts.size()) < count) {
     if (cursor_.index == file_.size()) {
-      cursor_ = {cursor_.pass + 1, 0};
+      cursor_ = {cursor_.pass + 1, 0, cursor_.drawn};
       StartPass(cursor_.pass);
     }
     const bool choose = options_.selection.mode == SelectionMode::kMopps;
@@ -119,6 +119,7 @@ std::optional<SkipReason> PromptSource::JudgeOne(std::uint64_t row,
 Status PromptSource::Keep(std::uint64_t row, Draws& draws) {
   BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(row));
   draws.prompts.push_back({prompt.id, prompt.source, cursor_.pass, row, options_.group_size});
+  ++cursor_.drawn;
   if (unread_.size() < kMaxUnread) unread_.insert_or_assign(row, std::move(prompt));
   return OkStatus();
 }

@@ -64,7 +64,7 @@ PromptMemory Scheduler::memory() const {
 }
 
 void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
-                      const PromptCursor& cursor, LedgerChanges& out) {
+                      std::span<const PromptCursor> cursors, LedgerChanges& out) {
   BUTTRESS_CHECK(static_cast<std::int64_t>(prompts.size()) <= NeedsPrompts(),
                  "no more prompts than are needed");
   for (const DrawnPrompt& prompt : prompts) {
@@ -77,7 +77,8 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
   }
   for (const SkipRow& skip : skipped) ++skipped_[static_cast<std::size_t>(skip.reason)];
   out.skipped.insert(out.skipped.end(), skipped.begin(), skipped.end());
-  run_.cursor = cursor;
+  BUTTRESS_CHECK(cursors.size() == run_.sources.size(), "every source has its cursor");
+  for (std::size_t i = 0; i < cursors.size(); ++i) run_.sources[i].cursor = cursors[i];
   out.run = run_;
 }
 

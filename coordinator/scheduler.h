@@ -141,10 +141,10 @@ class Scheduler {
   // Returns what the prompt source selects prompts by.
   PromptMemory memory() const;
 
-  // Admits drawn prompts, in order, and records those that were passed over; the source resumes at
-  // `cursor`. REQUIRES: at most NeedsPrompts() prompts.
+  // Admits drawn prompts, in order, and records those that were passed over; each source resumes at
+  // its one of `cursors`. REQUIRES: at most NeedsPrompts() prompts.
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
-             const PromptCursor& cursor, LedgerChanges& out);
+             std::span<const PromptCursor> cursors, LedgerChanges& out);
 
   // Returns kFailedPrecondition if a newer process has registered under the id of this one. Of two
   // processes with one id the newer stays.
@@ -258,7 +258,7 @@ class Scheduler {
 
   const RunRow& run() const { return run_; }
 
-  const PromptCursor& cursor() const { return run_.cursor; }
+  const std::vector<SourceRow>& sources() const { return run_.sources; }
 
   const SchedulerEvents& events() const { return events_; }
 

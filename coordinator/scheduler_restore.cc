@@ -1,6 +1,7 @@
 // Restores a scheduler from the ledger's rows, and reports its status.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -21,8 +22,27 @@ RunRow NewRun(const SchedulerOptions& options) {
   RunRow run;
   run.run_name = options.run_name;
   run.config_sha256 = options.config_sha256;
-  run.dataset = options.dataset;
+  run.sources = options.sources;
   return run;
+}
+
+// The datasets are the ones that the run draws from.
+Status CheckSources(const std::vector<SourceRow>& drawn, const std::vector<SourceRow>& now) {
+  if (!std::ranges::equal(drawn, now, {}, &SourceRow::name, &SourceRow::name))
+    return FailedPrecondition(
+        "the run draws from other sources than run.data.sources names; put them back, or give the "
+        "run a new folder (local.out)");
+  for (std::size_t i = 0; i < now.size(); ++i) {
+    const DatasetIdentity &old = drawn[i].dataset, &is = now[i].dataset;
+    if (old == is) continue;
+    const std::string key =
+        now[i].name.empty() ? "run.data.prompts" : "run.data.sources." + now[i].name + ".prompts";
+    return FailedPrecondition(fmt::format(
+        "the run draws from a dataset of {} rows with SHA-256 {}; {} now names one of {} rows with "
+        "{}; put the old dataset back, or give the run a new folder (local.out)",
+        old.rows, old.sha256, key, is.rows, is.sha256));
+  }
+  return OkStatus();
 }
 
 Status CheckGroups(const LedgerSnapshot& snapshot) {
@@ -96,13 +116,7 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
                       snapshot.run->run_name, snapshot.run->config_sha256, options.run_name,
                       options.config_sha256));
     }
-    const DatasetIdentity& drawn = snapshot.run->dataset;
-    if (!(drawn == options.dataset)) {
-      return FailedPrecondition(fmt::format(
-          "the run draws from a dataset of {} rows with SHA-256 {}; run.data.prompts now names one "
-          "of {} rows with {}; put the old dataset back, or give the run a new folder (local.out)",
-          drawn.rows, drawn.sha256, options.dataset.rows, options.dataset.sha256));
-    }
+    BUTTRESS_RETURN_IF_ERROR(CheckSources(snapshot.run->sources, options.sources));
     if (options.steps < snapshot.run->planned_step) {
       return FailedPrecondition(fmt::format(
           "run.steps = {} is less than the {} steps that are planned already; set it to "

@@ -20,8 +20,8 @@ namespace buttress {
 
 struct SchedulerOptions {
   std::string run_name;
-  std::string config_sha256;  // hex, of the `run` half of the configuration
-  DatasetIdentity dataset;
+  std::string config_sha256;              // hex, of the `run` half of the configuration
+  std::vector<SourceRow> sources;         // at the beginning of each
   std::uint64_t steps = 1;                // of the run
   std::int64_t prompts = 1;               // P
   std::int64_t max_age = 1;               // S

@@ -26,7 +26,7 @@ class PastRun {
         payloads_(payloads) {
     run_.run_name = config.run.name;
     run_.config_sha256 = RunIdentityHash(config);
-    run_.dataset = dataset;
+    run_.sources = {{.name = {}, .dataset = dataset, .cursor = {}}};
     run_.coordinator_epoch = run_.learner_epoch = 1;
   }
 
@@ -61,7 +61,7 @@ class PastRun {
     changes.commits.push_back({1, step});
     changes.checkpoints.push_back({1, step, Sha256Of("checkpoint")});
     run_.planned_step = run_.committed_step = run_.settled_step = step;
-    run_.cursor.index = run_.next_group_id - 1;
+    run_.sources[0].cursor.index = run_.sources[0].cursor.drawn = run_.next_group_id - 1;
     return OkStatus();
   }
 

@@ -73,10 +73,13 @@ void YamlBinder::BindMap(const char* name, const YAML::Node& child,
 }
 
 void YamlBinder::Error(const YAML::Node& at, const std::string& name, const std::string& what) {
+  errors_.push_back(Place(at) + ": " + Path(name) + ": " + what);
+}
+
+std::string YamlBinder::Place(const YAML::Node& at) const {
   const YAML::Mark mark = at.Mark();
   // A node created by --set has no line in the file.
-  const std::string place = mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
-  errors_.push_back(place + ": " + Path(name) + ": " + what);
+  return mark.is_null() ? "--set" : file_ + ":" + std::to_string(mark.line + 1);
 }
 
 std::string YamlBinder::Text(const YAML::Node& node) {

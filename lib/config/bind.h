@@ -7,6 +7,7 @@
 #include <concepts>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,12 +16,20 @@
 
 namespace buttress {
 
+// A struct of settings.
 template <class T>
-concept Section =
-    std::is_class_v<T> && !std::same_as<T, std::string> &&
-    !std::same_as<T, std::vector<std::string>> && !std::same_as<T, std::vector<double>> &&
-    !std::same_as<T, std::vector<std::int64_t>> &&
-    !std::same_as<T, std::map<std::string, std::string>>;
+concept Section = requires(T section, decltype([](const char*, auto&, const char*) {}) v) {
+  section.Visit(v);
+};
+
+// Sections by a name that the user chooses.
+template <class T>
+concept SectionMap = Section<typename T::mapped_type> &&
+    std::same_as<T, std::map<std::string, typename T::mapped_type>>;
+
+// A setting that may be absent.
+template <class T>
+concept OptionalSetting = std::same_as<T, std::optional<typename T::value_type>>;
 
 // Scalar conversions. FromText returns false if the text is not of the type.
 bool FromText(const std::string& text, bool& value);
@@ -62,8 +71,23 @@ class YamlBinder {
     if (!node_.IsMap()) return;
     const YAML::Node child = node_[name];
     if (!child.IsDefined() || child.IsNull()) return;
+    if constexpr (OptionalSetting<T>) {
+      Bind(name, child, value.emplace());
+    } else {
+      Bind(name, child, value);
+    }
+  }
+
+  // Reports the keys of the mapping that are not fields of the section.
+  void CheckUnknownKeys();
+
+ private:
+  template <class T>
+  void Bind(const char* name, const YAML::Node& child, T& value) {
     if constexpr (Section<T>) {
       BindSection(name, child, value);
+    } else if constexpr (SectionMap<T>) {
+      BindSections(name, child, value);
     } else if constexpr (std::same_as<T, std::vector<std::string>> ||
                          std::same_as<T, std::vector<double>> ||
                          std::same_as<T, std::vector<std::int64_t>>) {
@@ -78,10 +102,24 @@ class YamlBinder {
     }
   }
 
-  // Reports the keys of the mapping that are not fields of the section.
-  void CheckUnknownKeys();
+  template <class T>
+  void BindSections(const char* name, const YAML::Node& child, T& value) {
+    if (!child.IsMap())
+      return Error(child, name, "expected name: section lines, found '" + Text(child) + "'");
+    for (const auto& item : child) {
+      const std::string key = Path(name) + "." + Text(item.first);
+      if (!value.try_emplace(Text(item.first)).second) {
+        errors_.push_back(Place(item.first) + ": " + key + ": the name stands twice");
+      } else if (item.second.IsMap()) {
+        YamlBinder binder(item.second, key, file_, errors_);
+        value[Text(item.first)].Visit(binder);
+        binder.CheckUnknownKeys();
+      } else {
+        errors_.push_back(Place(item.second) + ": " + key + ": expected a section");
+      }
+    }
+  }
 
- private:
   template <class T>
   void BindSection(const char* name, const YAML::Node& child, T& value) {
     if (!child.IsMap())
@@ -116,6 +154,8 @@ class YamlBinder {
   void BindMap(const char* name, const YAML::Node& child,
                std::map<std::string, std::string>& value);
   void Error(const YAML::Node& at, const std::string& name, const std::string& what);
+  // "run.yaml:3", or "--set" for a node that comes from there.
+  std::string Place(const YAML::Node& at) const;
 
   std::string Path(const std::string& name) const {
     return path_.empty() ? name : path_ + "." + name;
@@ -137,11 +177,29 @@ class YamlPrinter {
 
   template <class T>
   void operator()(const char* name, T& value, const char*) {
-    out_ << YAML::Key << name << YAML::Value;
+    if constexpr (OptionalSetting<T>) {
+      if (value) (*this)(name, *value, "");
+      return;
+    } else {
+      out_ << YAML::Key << name << YAML::Value;
+      Print(value);
+    }
+  }
+
+ private:
+  template <class T>
+  void Print(T& value) {
     if constexpr (Section<T>) {
       out_ << YAML::BeginMap;
       YamlPrinter nested(out_);
       value.Visit(nested);
+      out_ << YAML::EndMap;
+    } else if constexpr (SectionMap<T>) {
+      out_ << YAML::BeginMap;
+      for (auto& [name, section] : value) {
+        out_ << YAML::Key << YAML::DoubleQuoted << name << YAML::Value;
+        Print(section);
+      }
       out_ << YAML::EndMap;
     } else if constexpr (std::same_as<T, std::vector<std::string>>) {
       out_ << YAML::Flow << YAML::BeginSeq;
@@ -165,7 +223,6 @@ class YamlPrinter {
     }
   }
 
- private:
   YAML::Emitter& out_;
 };
 
@@ -180,6 +237,16 @@ class SettingDescriber {
     if constexpr (Section<T>) {
       SettingDescriber nested(path, out_);
       value.Visit(nested);
+    } else if constexpr (SectionMap<T>) {
+      out_ += path + "  (empty)  " + meaning + "\n";
+      typename T::mapped_type section;
+      SettingDescriber nested(path + ".NAME", out_);
+      section.Visit(nested);
+    } else if constexpr (OptionalSetting<T>) {
+      out_ += path + "  (as there)  " + meaning;
+      if constexpr (Choice<typename T::value_type>)
+        out_ += ": " + DescribeChoices<typename T::value_type>();
+      out_ += "\n";
     } else if constexpr (std::is_class_v<T> && !std::same_as<T, std::string>) {
       out_ += path + "  (empty)  " + meaning + "\n";
     } else {

@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
+#include "lib/config/data_config.h"
 #include "lib/config/estimator_config.h"
 #include "lib/config/launch_config.h"
 #include "lib/config/loss_config.h"
@@ -98,64 +98,6 @@ inline constexpr ChoiceRow<CollectiveKind> kChoices<CollectiveKind>[] = {
     {CollectiveKind::kLocal, "local", "one rank"},
     {CollectiveKind::kMpi, "mpi"},
     {CollectiveKind::kNccl, "nccl"},
-};
-
-// What happens to prompts of more than data.max_prompt_tokens.
-enum class OverLong : std::uint8_t { kRefuse, kDrop };
-
-template <>
-inline constexpr ChoiceRow<OverLong> kChoices<OverLong>[] = {
-    {OverLong::kRefuse, "refuse", "the run does not begin"},
-    {OverLong::kDrop, "drop", "they are counted and never drawn"},
-};
-
-// The source of prompts that name none.
-inline constexpr const char* kDefaultSource = "default";
-
-struct DataConfig {
-  std::string prompts;
-  std::string held_out;
-  std::string prompt_field = "prompt";
-  std::string answer_field = "answer";
-  std::string id_field = "id";
-  std::string source_field = "source";
-  std::string system_prompt;
-  bool chat_template = false;
-  std::map<std::string, std::string> template_arguments;
-  std::int64_t max_prompt_tokens = 1024;
-  OverLong over_long = OverLong::kRefuse;
-  bool shuffle = true;
-  SelectionConfig selection;
-
-  template <class V>
-  void Visit(V& v) {
-    v("prompts", prompts,
-      "file or folder of training prompts (docs/data.md): a string or a list of chat messages, and "
-      "an answer");
-    v("held_out", held_out,
-      "prompts that are never trained on; empty: no accuracy before and after");
-    v("prompt_field", prompt_field,
-      "field that holds the prompt; a dotted path names a field inside another one, as "
-      "extra_info.question; a field of that very name wins");
-    v("answer_field", answer_field,
-      "field that holds the reference answer, as reward_model.ground_truth; empty: the reward "
-      "needs no answer");
-    v("id_field", id_field,
-      "field that holds the prompt's id; rows without one get their line number");
-    v("source_field", source_field,
-      "field that names the data source; rows without one are 'default'");
-    v("system_prompt", system_prompt,
-      "system message put before string prompts; needs chat_template");
-    v("chat_template", chat_template,
-      "render prompts with the model's chat template (lists of messages always are)");
-    v("template_arguments", template_arguments,
-      "names that the chat template reads, each value JSON or else text: {enable_thinking: false, "
-      "date_string: 26 Jul 2024}; without a date, a template that asks for it gets today's");
-    v("max_prompt_tokens", max_prompt_tokens, "tokens of a prompt at most");
-    v("over_long", over_long, "prompts of more tokens");
-    v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
-    v("selection", selection, "which prompts are passed over");
-  }
 };
 
 struct ModelPathConfig {
@@ -343,6 +285,7 @@ struct RunSettings {
   std::string name = "run";
   std::uint64_t seed = 1;
   std::int64_t steps = 100;
+  std::int64_t epochs = 0;
   bool deterministic = false;
   std::int64_t checkpoint_interval = 5;
   CheckpointsConfig checkpoints;
@@ -364,6 +307,7 @@ struct RunSettings {
     v("seed", seed, "seed of everything random");
     v("steps", steps,
       "training steps; each makes batch.updates * batch.epochs optimizer updates and one version");
+    v("epochs", epochs, "length of the run in passes over its prompts, instead of steps; 0 = off");
     v("deterministic", deterministic,
       "batches in admission order with exact versions, so that a run can be repeated bit for bit");
     v("checkpoint_interval", checkpoint_interval, "steps between checkpoints");

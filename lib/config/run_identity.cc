@@ -37,11 +37,12 @@ void ForEachChangeable(RunSettings& run, F f) {
   f("run.optim.clip_grad", run.optim.clip_grad);
 }
 
+using Setting = std::pair<std::string, std::string>;
+
 // Collects every setting as a pair of key and text.
 class Flattener {
  public:
-  Flattener(std::string path, std::vector<std::pair<std::string, std::string>>& out)
-      : path_(std::move(path)), out_(out) {}
+  Flattener(std::string path, std::vector<Setting>& out) : path_(std::move(path)), out_(out) {}
 
   template <class T>
   void operator()(const char* name, T& value, const char*) {
@@ -49,6 +50,13 @@ class Flattener {
     if constexpr (Section<T>) {
       Flattener nested(path, out_);
       value.Visit(nested);
+    } else if constexpr (SectionMap<T>) {
+      for (auto& [key, section] : value) {
+        Flattener nested(path + "." + key, out_);
+        section.Visit(nested);
+      }
+    } else if constexpr (OptionalSetting<T>) {
+      if (value) (*this)(name, *value, "");
     } else if constexpr (std::same_as<T, std::map<std::string, std::string>>) {
       std::string text;
       for (const auto& [key, item] : value)
@@ -65,11 +73,11 @@ class Flattener {
 
  private:
   std::string path_;
-  std::vector<std::pair<std::string, std::string>>& out_;
+  std::vector<Setting>& out_;
 };
 
-std::vector<std::pair<std::string, std::string>> Flatten(RunConfig config) {
-  std::vector<std::pair<std::string, std::string>> settings;
+std::vector<Setting> Flatten(RunConfig config) {
+  std::vector<Setting> settings;
   Flattener flattener("run", settings);
   config.run.Visit(flattener);
   return settings;
@@ -94,12 +102,22 @@ std::vector<SettingChange> ChangesOf(const RunConfig& was, const RunConfig& is) 
   const std::vector<std::string> changeable = ChangeableKeys();
   const auto before = Flatten(was), after = Flatten(is);
   std::vector<SettingChange> changes;
-  for (std::size_t i = 0; i < before.size(); ++i) {  // both have the same keys in the same order
-    if (before[i].second == after[i].second) continue;
-    const std::string& key = before[i].first;
-    changes.push_back({key, before[i].second, after[i].second,
-                       std::ranges::find(changeable, key) != changeable.end()});
+  const auto add = [&](const std::string& key, const std::string& old, const std::string& now) {
+    if (old == now) return;
+    changes.push_back({key, old, now, std::ranges::find(changeable, key) != changeable.end()});
+  };
+  // Both have the same keys in the same order, but for those of sources and of absent settings.
+  auto next = after.begin();
+  for (const auto& [key, value] : before) {
+    const auto same = std::ranges::find(next, after.end(), key, &Setting::first);
+    if (same == after.end()) {
+      add(key, value, "");
+      continue;
+    }
+    for (; next != same; ++next) add(next->first, "", next->second);
+    add(key, value, (next++)->second);
   }
+  for (; next != after.end(); ++next) add(next->first, "", next->second);
   return changes;
 }
 

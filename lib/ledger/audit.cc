@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
@@ -180,28 +181,49 @@ Status ListDrops(LedgerReader& reader, Walk& walk) {
   return OkStatus();
 }
 
-// In a pass that is over, as many prompts were drawn or passed over as in any other; in the present
-// one, all up to the cursor.
+// In a pass over a source that has ended every row was drawn or passed over; in the present one,
+// all up to the cursor.
+void CheckSource(
+    const SourceRow& source, std::int64_t position,
+    const std::map<std::pair<std::int64_t, std::uint64_t>, LedgerReader::PassCounts>& counts,
+    Walk& walk) {
+  const std::string of = source.name.empty() ? "" : fmt::format(" of source '{}'", source.name);
+  std::int64_t drawn = 0;
+  for (std::uint64_t pass = 0; pass <= source.cursor.pass; ++pass) {
+    const auto found = counts.find({position, pass});
+    const auto count = found == counts.end() ? LedgerReader::PassCounts() : found->second;
+    drawn += count.drawn;
+    const bool over = pass < source.cursor.pass;
+    const auto expected =
+        static_cast<std::int64_t>(over ? source.dataset.rows : source.cursor.index);
+    if (count.used == expected) continue;
+    walk.Add("prompts", fmt::format("pass {}{} has {} prompts drawn or passed over; expected {}",
+                                    pass, of, count.used, expected));
+  }
+  if (drawn != static_cast<std::int64_t>(source.cursor.drawn))
+    walk.Add("prompts", fmt::format("{} prompts{} were drawn up to the cursor; {} are recorded",
+                                    drawn, of, source.cursor.drawn));
+}
+
 Status CheckPrompts(LedgerReader& reader, Walk& walk) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::int64_t twice, reader.DrawnAndSkipped());
   if (twice != 0) {
     walk.Add("prompts",
              fmt::format("{} prompts were drawn and passed over in the same pass", twice));
   }
-  BUTTRESS_ASSIGN_OR_RETURN(auto drawn, reader.DrawnByPass());
-  const PromptCursor& cursor = walk.run.cursor;
-  std::optional<std::int64_t> dataset;
-  for (std::uint64_t pass = 0; pass <= cursor.pass; ++pass) {
-    const bool over = pass < cursor.pass;
-    if (over && !dataset) dataset = drawn[pass];
-    const std::int64_t expected = over ? *dataset : static_cast<std::int64_t>(cursor.index);
-    if (drawn[pass] == expected) continue;
-    walk.Add("prompts", fmt::format("pass {} has {} prompts drawn or passed over; expected {}",
-                                    pass, drawn[pass], expected));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto counts, reader.DrawnByPass());
+  const std::vector<SourceRow>& sources = walk.run.sources;
+  for (const auto& [place, count] : counts) {
+    const auto& [position, pass] = place;
+    if (position < 0) {
+      walk.Add("prompts", fmt::format("{} prompts are of no source of the run", count.used));
+    } else if (const auto i = static_cast<std::size_t>(position); pass > sources[i].cursor.pass) {
+      walk.Add("prompts", fmt::format("prompts of pass {} were drawn; the cursor is in pass {}",
+                                      pass, sources[i].cursor.pass));
+    }
   }
-  if (drawn.rbegin()->first > cursor.pass)
-    walk.Add("prompts", fmt::format("prompts of pass {} were drawn; the cursor is in pass {}",
-                                    drawn.rbegin()->first, cursor.pass));
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    CheckSource(sources[i], static_cast<std::int64_t>(i), counts, walk);
   return OkStatus();
 }
 

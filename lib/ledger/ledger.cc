@@ -66,13 +66,14 @@ Status PrepareFile(Database& database, const std::string& path) {
 }  // namespace
 
 struct Ledger::Statements {
-  std::unique_ptr<Statement> run, group, accepted, completion, collapse, record, skip, plan,
-      plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit,
+  std::unique_ptr<Statement> run, run_source, group, accepted, completion, collapse, record, skip,
+      plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit,
       forget_manifest, manifest, checkpoint, order, forget_order;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
-        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run_source, "REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&group, R"sql(
            INSERT INTO groups
            VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
@@ -212,16 +213,22 @@ struct Ledger::Statements {
     return OkStatus();
   }
 
-  Status WriteAll(const LedgerChanges& changes) {
-    if (changes.run) {
-      const RunRow& r = *changes.run;
-      BUTTRESS_RETURN_IF_ERROR(run->Run(
-          r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.cursor.pass,
-          r.cursor.index, r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step,
-          r.settled_step, r.acr_ema, r.finished,
-          r.greso ? std::optional(r.greso->easy) : std::nullopt,
-          r.greso ? std::optional(r.greso->hard) : std::nullopt, r.dataset.rows, r.dataset.sha256));
+  Status WriteRun(const RunRow& r) {
+    BUTTRESS_RETURN_IF_ERROR(
+        run->Run(r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.learner_epoch,
+                 r.planned_step, r.committed_step, r.checkpoint_step, r.settled_step, r.acr_ema,
+                 r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
+                 r.greso ? std::optional(r.greso->hard) : std::nullopt));
+    for (std::uint64_t i = 0; i < r.sources.size(); ++i) {
+      const SourceRow& s = r.sources[i];
+      BUTTRESS_RETURN_IF_ERROR(run_source->Run(i, s.name, s.dataset.rows, s.dataset.sha256,
+                                               s.cursor.pass, s.cursor.index, s.cursor.drawn));
     }
+    return OkStatus();
+  }
+
+  Status WriteAll(const LedgerChanges& changes) {
+    if (changes.run) BUTTRESS_RETURN_IF_ERROR(WriteRun(*changes.run));
     for (const GroupRow& row : changes.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
     for (const AcceptedRow& row : changes.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
     for (const auto& [source, c] : changes.collapse) {

@@ -191,26 +191,33 @@ Status CheckLedgerFile(Database& database, const std::string& path) {
 Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
-      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, cursor_pass, "
-      "cursor_index, learner_epoch, planned_step, committed_step, checkpoint_step, "
-      "settled_step, acr_ema, finished, greso_easy, greso_hard, dataset_rows, dataset_sha256 "
-      "FROM run";
+      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, learner_epoch, "
+      "planned_step, committed_step, checkpoint_step, settled_step, acr_ema, finished, "
+      "greso_easy, greso_hard FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
     run->run_name = row.Text(0);
     run->config_sha256 = row.Text(1);
     run->coordinator_epoch = row.Unsigned(2);
     run->next_group_id = row.Unsigned(3);
-    run->cursor = {row.Unsigned(4), row.Unsigned(5)};
-    run->learner_epoch = row.Unsigned(6);
-    run->planned_step = row.Unsigned(7);
-    run->committed_step = row.Unsigned(8);
-    run->checkpoint_step = row.Unsigned(9);
-    run->settled_step = row.Unsigned(10);
-    if (!row.Null(11)) run->acr_ema = row.Double(11);
-    run->finished = row.Int(12) != 0;
-    if (!row.Null(13) && !row.Null(14)) run->greso = GresoBases{row.Double(13), row.Double(14)};
-    run->dataset = {row.Unsigned(15), row.Text(16)};
+    run->learner_epoch = row.Unsigned(4);
+    run->planned_step = row.Unsigned(5);
+    run->committed_step = row.Unsigned(6);
+    run->checkpoint_step = row.Unsigned(7);
+    run->settled_step = row.Unsigned(8);
+    if (!row.Null(9)) run->acr_ema = row.Double(9);
+    run->finished = row.Int(10) != 0;
+    if (!row.Null(11) && !row.Null(12)) run->greso = GresoBases{row.Double(11), row.Double(12)};
+    return OkStatus();
+  }));
+  if (!run) return run;
+  sql =
+      "SELECT name, dataset_rows, dataset_sha256, cursor_pass, cursor_index, drawn FROM sources "
+      "ORDER BY position";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    run->sources.push_back({.name = row.Text(0),
+                            .dataset = {row.Unsigned(1), row.Text(2)},
+                            .cursor = {row.Unsigned(3), row.Unsigned(4), row.Unsigned(5)}});
     return OkStatus();
   }));
   return run;

@@ -138,16 +138,23 @@ Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
   return database_->QueryInt("SELECT COUNT(*) FROM groups JOIN skipped USING (pass, dataset_row)");
 }
 
-Result<std::map<std::uint64_t, std::int64_t>> LedgerReader::DrawnByPass() {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Statement> rows,
-                            database_->Prepare("SELECT pass, COUNT(*) FROM "
-                                               "(SELECT pass FROM groups UNION ALL "
-                                               "SELECT pass FROM skipped) GROUP BY pass"));
-  std::map<std::uint64_t, std::int64_t> drawn;
+Result<std::map<std::pair<std::int64_t, std::uint64_t>, LedgerReader::PassCounts>>
+LedgerReader::DrawnByPass() {
+  BUTTRESS_ASSIGN_OR_RETURN(
+      const std::unique_ptr<Statement> rows,
+      database_->Prepare(
+          "WITH ends AS (SELECT position, dataset_rows, SUM(dataset_rows) OVER (ORDER BY position) "
+          "AS behind FROM sources), "
+          "used AS (SELECT pass, dataset_row, 1 AS drawn FROM groups UNION ALL "
+          "SELECT pass, dataset_row, 0 FROM skipped) "
+          "SELECT IFNULL(position, -1), pass, SUM(drawn), COUNT(*) FROM used LEFT JOIN ends "
+          "ON dataset_row < behind AND dataset_row >= behind - dataset_rows "
+          "GROUP BY 1, 2"));
+  std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts> counts;
   while (true) {
     BUTTRESS_ASSIGN_OR_RETURN(const bool found, rows->Next());
-    if (!found) return drawn;
-    drawn[rows->Unsigned(0)] = rows->Int(1);
+    if (!found) return counts;
+    counts[{rows->Int(0), rows->Unsigned(1)}] = {rows->Int(2), rows->Int(3)};
   }
 }
 

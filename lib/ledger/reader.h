@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/status.h"
@@ -105,8 +106,14 @@ class LedgerReader {
   // correct ledger.
   Result<std::int64_t> DrawnAndSkipped();
 
-  // Counts the prompts that were drawn or passed over, by pass over the dataset.
-  Result<std::map<std::uint64_t, std::int64_t>> DrawnByPass();
+  // Counts the prompts that were drawn, and those drawn or passed over, by the position of their
+  // source (-1: of no source) and its pass.
+  struct PassCounts {
+    std::int64_t drawn = 0;
+    std::int64_t used = 0;
+  };
+
+  Result<std::map<std::pair<std::int64_t, std::uint64_t>, PassCounts>> DrawnByPass();
 
   // Returns the counts of all accepted groups by source, as the coordinator reported them.
   Result<std::map<std::string, CollapseCounts>> ReportedCollapse();

@@ -70,8 +70,8 @@ std::string_view DropReasonName(DropReason reason);
 struct DrawnPrompt {
   std::string prompt_id;
   std::string source;
-  std::uint64_t pass = 0;        // completed passes over the dataset before this draw
-  std::uint64_t row = 0;         // row of the dataset, from 0
+  std::uint64_t pass = 0;        // completed passes over its source before this draw
+  std::uint64_t row = 0;         // row of the dataset, from 0, counted through all sources
   std::int32_t completions = 0;  // completions wanted, n <= G
 
   bool operator==(const DrawnPrompt&) const = default;
@@ -86,10 +86,11 @@ struct SkipRow {
   bool operator==(const SkipRow&) const = default;
 };
 
-// The next position of the prompt source: an index into the order of `pass`.
+// The next position in a source of prompts: an index into the order of `pass`.
 struct PromptCursor {
   std::uint64_t pass = 0;
   std::uint64_t index = 0;
+  std::uint64_t drawn = 0;  // prompts so far, of all passes
 
   bool operator==(const PromptCursor&) const = default;
 };
@@ -285,15 +286,25 @@ struct StartRow {
   bool operator==(const StartRow&) const = default;
 };
 
+// A source of prompts and how far the run has drawn from it.
+struct SourceRow {
+  std::string name;  // in run.data.sources; empty for run.data.prompts
+  DatasetIdentity dataset;
+  PromptCursor cursor;
+
+  bool operator==(const SourceRow&) const = default;
+};
+
 // The one row about the run itself.
 struct RunRow {
   std::string run_id = {};  // random, 32 hex digits: made with the ledger, never changed
   std::string run_name;
   std::string config_sha256;  // hex, of the `run` half of the configuration
-  DatasetIdentity dataset;
+  // By name. Rows of the dataset are counted through all of them: the first row of a source is
+  // behind the last one of the source before it.
+  std::vector<SourceRow> sources;
   std::uint64_t coordinator_epoch = 0;  // starts of the coordinator
   std::uint64_t next_group_id = 1;
-  PromptCursor cursor;
   std::uint64_t learner_epoch = 0;
   std::uint64_t planned_step = 0;     // last step with a plan
   std::uint64_t committed_step = 0;   // last step trained in the present lineage

@@ -10,7 +10,7 @@
 namespace buttress {
 
 inline constexpr int kLedgerApplicationId = 0x42545253;  // "BTRS"
-inline constexpr int kLedgerVersion = 9;
+inline constexpr int kLedgerVersion = 10;
 
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
@@ -19,8 +19,6 @@ CREATE TABLE run (
   config_sha256      TEXT    NOT NULL,
   coordinator_epoch  INTEGER NOT NULL,
   next_group_id      INTEGER NOT NULL,
-  cursor_pass        INTEGER NOT NULL,
-  cursor_index       INTEGER NOT NULL,
   learner_epoch      INTEGER NOT NULL,
   planned_step       INTEGER NOT NULL,
   committed_step     INTEGER NOT NULL,
@@ -29,9 +27,19 @@ CREATE TABLE run (
   acr_ema            REAL,
   finished           INTEGER NOT NULL,
   greso_easy         REAL,
-  greso_hard         REAL,
-  dataset_rows       INTEGER NOT NULL,
-  dataset_sha256     TEXT    NOT NULL  -- of the whole file
+  greso_hard         REAL
+) STRICT;
+
+-- The sources of prompts, and how far the run has drawn from each. The columns dataset_row of the
+-- other tables count through all of them, in the order of `position`.
+CREATE TABLE sources (
+  position        INTEGER PRIMARY KEY,
+  name            TEXT    NOT NULL UNIQUE,  -- empty for run.data.prompts
+  dataset_rows    INTEGER NOT NULL,
+  dataset_sha256  TEXT    NOT NULL,  -- of the whole file
+  cursor_pass     INTEGER NOT NULL,
+  cursor_index    INTEGER NOT NULL,
+  drawn           INTEGER NOT NULL
 ) STRICT;
 
 -- One row for each drawn prompt, with its present place in the life of a group.

@@ -45,6 +45,7 @@ SchedulerOptions RunSimulation::MakeOptions(RandomStream& random) {
   SchedulerOptions options;
   options.run_name = "simulated";
   options.config_sha256 = "c0ffee";
+  options.sources = {{.name = {}, .dataset = {7, "d5"}, .cursor = {}}};
   options.steps = 1 + random.Below(6);
   options.prompts = 1 + static_cast<std::int64_t>(random.Below(4));
   options.max_age = static_cast<std::int64_t>(random.Below(3));
@@ -131,7 +132,9 @@ void RunSimulation::Admit() {
     skip = {number / 7, number % 7, static_cast<SkipReason>(Below(kSkipReasons))};
   }
   LedgerChanges changes;
-  scheduler_.Admit(prompts, skipped, {next_prompt_ / 7, next_prompt_ % 7}, changes);
+  drawn_ += prompts.size();
+  const PromptCursor cursor{next_prompt_ / 7, next_prompt_ % 7, drawn_};
+  scheduler_.Admit(prompts, skipped, {&cursor, 1}, changes);
   Finish(changes);
 }
 

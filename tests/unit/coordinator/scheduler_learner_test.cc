@@ -105,7 +105,8 @@ TEST(SchedulerLearner, TheSnapshotCountsTheSourcesOfTheStepAndOfTheStepsBefore) 
   std::vector<DrawnPrompt> prompts;
   for (std::uint64_t row = 0; row < 4; ++row)
     prompts.push_back({"p" + std::to_string(row), row == 1 ? "math" : "code", 0, row, 2});
-  rig.scheduler.Admit(prompts, {}, {0, 4}, rig.changes);
+  const PromptCursor cursor{0, 4, 4};
+  rig.scheduler.Admit(prompts, {}, {&cursor, 1}, rig.changes);
   rig.Commit();
   for (const GrantedLease& lease : rig.Exchange(100).leases) rig.Submit(lease);
   const Plan first = *rig.Plan(1)->plan;

@@ -16,6 +16,7 @@ inline SchedulerOptions SmallRun() {
   SchedulerOptions options;
   options.run_name = "small";
   options.config_sha256 = "aa";
+  options.sources = {{.name = {}, .dataset = {1000, "bb"}, .cursor = {}}};
   options.steps = 3;
   options.prompts = 2;
   options.max_age = 1;
@@ -60,7 +61,8 @@ class SchedulerRig {
       prompts.push_back({"p" + std::to_string(drawn), "source", 0, drawn, 2});
       ++drawn;
     }
-    scheduler.Admit(prompts, {}, {0, drawn}, changes);
+    const PromptCursor cursor{0, drawn, drawn};
+    scheduler.Admit(prompts, {}, {&cursor, 1}, changes);
     Commit();
   }
 

@@ -58,7 +58,7 @@ RunRow FirstRun() {
   RunRow run;
   run.run_name = "run";
   run.config_sha256 = "aa";
-  run.dataset = {3, "bb"};
+  run.sources = {{.name = {}, .dataset = {3, "bb"}, .cursor = {}}};
   run.next_group_id = 2;
   return run;
 }
@@ -156,7 +156,7 @@ TEST_F(LedgerTest, PromptRecordsComeBackAndAPromptIsDrawnOrPassedOverOnce) {
   LedgerChanges changes;
   changes.run = FirstRun();
   changes.run->greso = GresoBases{0.51, 0.49};
-  changes.run->cursor = {1, 2};
+  changes.run->sources[0].cursor = {1, 2, 5};
   changes.groups = {Pending(1)};
   changes.records[UINT64_MAX] = {.easy_in_a_row = 3,
                                  .hard_in_a_row = 4,
@@ -283,7 +283,7 @@ TEST_F(LedgerTest, AReaderOfEachCallDoesNotKeepTheWriteAheadLog) {
 TEST_F(LedgerTest, AnAuditFindsACountThatTheOutcomesDoNotGive) {
   LedgerChanges changes;
   changes.run = FirstRun();
-  changes.run->cursor.index = 1;
+  changes.run->sources[0].cursor = {0, 1, 1};
   changes.groups = {Pending(1)};
   changes.groups[0].lease_epoch = 1;
   changes.groups[0].state = GroupState::kReady;
@@ -300,7 +300,7 @@ TEST_F(LedgerTest, AnAuditNamesEveryKindOfContradiction) {
   LedgerChanges changes;
   changes.run = FirstRun();
   changes.run->next_group_id = 4;
-  changes.run->cursor.index = 3;
+  changes.run->sources[0].cursor.index = 3;
   changes.groups = {Pending(1), Pending(2)};
   changes.groups[0].state = GroupState::kTrained;  // without content, before any commit
   changes.groups[0].step = 1;

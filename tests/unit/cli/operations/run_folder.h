@@ -26,7 +26,7 @@ class RunFolder {
     changes.run.emplace();
     changes.run->run_name = "made";
     changes.run->next_group_id = 4;
-    changes.run->cursor.index = 3;
+    changes.run->sources = {{.name = {}, .dataset = {4, "aa"}, .cursor = {0, 3, 3}}};
     for (std::uint64_t id = 1; id <= 3; ++id) {
       changes.groups.push_back(Ready(id));
       changes.accepted.push_back(Accepted(id, *payloads));

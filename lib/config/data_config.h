@@ -1,0 +1,111 @@
+// Settings of prompts: which datasets a run draws from, and how their rows become prompts.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "lib/config/choice.h"
+#include "lib/config/sampling_config.h"
+
+namespace buttress {
+
+// What happens to prompts of more than data.max_prompt_tokens.
+enum class OverLong : std::uint8_t { kRefuse, kDrop };
+
+template <>
+inline constexpr ChoiceRow<OverLong> kChoices<OverLong>[] = {
+    {OverLong::kRefuse, "refuse", "the run does not begin"},
+    {OverLong::kDrop, "drop", "they are counted and never drawn"},
+};
+
+// The source of prompts that name none.
+inline constexpr const char* kDefaultSource = "default";
+
+// One of several datasets that a run draws from. A setting that is absent is as in run.data,
+// run.sampling or run.reward (lib/config/sources.h).
+struct SourceConfig {
+  std::string prompts;
+  double weight = 1.0;
+  std::optional<std::string> prompt_field;
+  std::optional<std::string> answer_field;
+  std::optional<std::string> id_field;
+  std::optional<std::string> system_prompt;
+  std::optional<bool> chat_template;
+  std::optional<std::map<std::string, std::string>> template_arguments;
+  std::optional<std::int64_t> max_prompt_tokens;
+  std::optional<OverLong> over_long;
+  std::optional<std::int64_t> max_tokens;
+  std::optional<std::string> verifier;
+
+  template <class V>
+  void Visit(V& v) {
+    v("prompts", prompts, "file or folder of the source's prompts, as run.data.prompts");
+    v("weight", weight, "its share of the draws, relative to the weights of the other sources");
+    v("prompt_field", prompt_field, "as run.data.prompt_field");
+    v("answer_field", answer_field, "as run.data.answer_field");
+    v("id_field", id_field, "as run.data.id_field");
+    v("system_prompt", system_prompt, "as run.data.system_prompt");
+    v("chat_template", chat_template, "as run.data.chat_template");
+    v("template_arguments", template_arguments, "as run.data.template_arguments, instead of all");
+    v("max_prompt_tokens", max_prompt_tokens,
+      "tokens of its prompts at most; no more than run.data.max_prompt_tokens");
+    v("over_long", over_long, "its prompts of more tokens");
+    v("max_tokens", max_tokens,
+      "tokens of its completions at most; no more than run.sampling.max_tokens");
+    v("verifier", verifier, "what scores its completions, as run.reward.by_source");
+  }
+};
+
+struct DataConfig {
+  std::string prompts;
+  std::map<std::string, SourceConfig> sources;
+  std::string held_out;
+  std::string prompt_field = "prompt";
+  std::string answer_field = "answer";
+  std::string id_field = "id";
+  std::string source_field = "source";
+  std::string system_prompt;
+  bool chat_template = false;
+  std::map<std::string, std::string> template_arguments;
+  std::int64_t max_prompt_tokens = 1024;
+  OverLong over_long = OverLong::kRefuse;
+  bool shuffle = true;
+  SelectionConfig selection;
+
+  template <class V>
+  void Visit(V& v) {
+    v("prompts", prompts,
+      "file or folder of training prompts (docs/data.md): a string or a list of chat messages, and "
+      "an answer");
+    v("sources", sources,
+      "name -> dataset, instead of prompts: several datasets that the run draws from by weight");
+    v("held_out", held_out,
+      "prompts that are never trained on; empty: no accuracy before and after");
+    v("prompt_field", prompt_field,
+      "field that holds the prompt; a dotted path names a field inside another one, as "
+      "extra_info.question; a field of that very name wins");
+    v("answer_field", answer_field,
+      "field that holds the reference answer, as reward_model.ground_truth; empty: the reward "
+      "needs no answer");
+    v("id_field", id_field,
+      "field that holds the prompt's id; rows without one get their line number");
+    v("source_field", source_field,
+      "field that names the data source; rows without one are 'default', and rows of data.sources "
+      "have the name of their source");
+    v("system_prompt", system_prompt,
+      "system message put before string prompts; needs chat_template");
+    v("chat_template", chat_template,
+      "render prompts with the model's chat template (lists of messages always are)");
+    v("template_arguments", template_arguments,
+      "names that the chat template reads, each value JSON or else text: {enable_thinking: false, "
+      "date_string: 26 Jul 2024}; without a date, a template that asks for it gets today's");
+    v("max_prompt_tokens", max_prompt_tokens, "tokens of a prompt at most");
+    v("over_long", over_long, "prompts of more tokens");
+    v("shuffle", shuffle, "draw prompts in a new seeded order each pass instead of file order");
+    v("selection", selection, "which prompts are passed over");
+  }
+};
+
+}  // namespace buttress
