@@ -131,6 +131,7 @@ void PrintJson(const v1::GetRunStatusResponse& run, const std::string& page) {
   for (const v1::WorkerStatus& worker : run.workers()) workers.push_back(JsonOf(worker));
   nlohmann::ordered_json row = {
       {"run", run.run_name()},
+      {"run_id", run.run_id()},
       {"state", RunStateText(run)},
       {"paused", run.paused()},
       {"end_reason", run.end_reason()},
@@ -159,6 +160,7 @@ Status PrintLedger(LedgerReader& ledger, const Status& why, bool json) {
   const char* state = run->finished ? "finished" : "not running";
   if (json) {
     const nlohmann::ordered_json row = {{"run", run->run_name},
+                                        {"run_id", run->run_id},
                                         {"state", state},
                                         {"step", run->committed_step},
                                         {"checkpoint_step", run->checkpoint_step}};

@@ -2,16 +2,22 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "lib/base/digest.h"
 #include "lib/base/random.h"
 
 namespace buttress {
 
 SampledAs SampledAsOf(const Group& group) {
-  SampledAs sampled{group.source, PromptDigest(group.prompt_token_ids), {}};
+  SampledAs sampled{group.source, PromptDigest(group.prompt_token_ids), {}, {}};
   for (const Completion& completion : group.completions) {
     if (!completion.token_ids.empty())
       sampled.sampling.emplace_back(completion.index, completion.sampling);
+    for (const Segment& segment : completion.segments) {
+      if (std::ranges::find(sampled.versions, segment.version) == sampled.versions.end())
+        sampled.versions.push_back(segment.version);
+    }
   }
   return sampled;
 }
@@ -45,6 +51,13 @@ Status CheckAsLeased(Turn& turn, const GroupRow& group, const SampledAs& sampled
     expected.seed = MixSeed(own.seed, static_cast<std::uint64_t>(index));
     if (sampling != expected)
       return refuse(fmt::format("completion {} has other sampling parameters", index));
+  }
+  for (const PolicyVersion& version : sampled.versions) {
+    const std::string announced = turn.scheduler.DigestOf(version).value_or("");
+    if (announced.empty() || version.digest != announced) {
+      return refuse(fmt::format("version {} with the digest '{}', announced was '{}'",
+                                ToString(version), ToHex(version.digest), ToHex(announced)));
+    }
   }
   return OkStatus();
 }

@@ -1,5 +1,5 @@
-// Whether a submitted group is what its lease asked for. A worker that samples another prompt, or
-// in another way, submits data that no gradient may use.
+// Whether a submitted group is what its lease asked for. A worker that samples another prompt, in
+// another way, or from weights that this run did not publish, submits what no gradient may use.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ struct SampledAs {
   std::string source;
   std::string prompt_digest;
   std::vector<std::pair<std::int32_t, SamplingParams>> sampling;  // by index; those with tokens
+  std::vector<PolicyVersion> versions;                            // each once, with its digest
 };
 
 SampledAs SampledAsOf(const Group& group);

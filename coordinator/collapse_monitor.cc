@@ -4,6 +4,21 @@
 #include <utility>
 
 namespace buttress {
+namespace {
+
+void Subtract(CollapseClass collapse, CollapseCounts& counts) {
+  CollapseCounts one;
+  one.Add(collapse);
+  counts.groups -= one.groups;
+  counts.all_correct -= one.all_correct;
+  counts.all_wrong -= one.all_wrong;
+  counts.other_constant -= one.other_constant;
+  counts.mixed -= one.mixed;
+  counts.unscorable -= one.unscorable;
+}
+
+}  // namespace
+
 CollapseMonitor::CollapseMonitor(std::map<std::string, CollapseCounts> by_source,
                                  std::map<std::string, RecentDifficulty> difficulty,
                                  std::optional<double> acr_ema, RecentCollapse recent)
@@ -17,6 +32,15 @@ const CollapseCounts& CollapseMonitor::Count(const AcceptedRow& group) {
   if (trials.own.scored > 0) difficulty_[group.source].Add(group.group_id, trials);
   CollapseCounts& counts = by_source_[group.source];
   counts.Add(group.collapse);
+  return counts;
+}
+
+const CollapseCounts& CollapseMonitor::Uncount(const AcceptedRow& group) {
+  RecentDifficulty& difficulty = difficulty_[group.source];
+  difficulty.Remove(group.group_id);
+  if (difficulty.groups() == 0) difficulty_.erase(group.source);
+  CollapseCounts& counts = by_source_[group.source];
+  Subtract(group.collapse, counts);
   return counts;
 }
 

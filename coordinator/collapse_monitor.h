@@ -25,6 +25,9 @@ class CollapseMonitor {
   // Counts an accepted group and returns the counts of its source.
   const CollapseCounts& Count(const AcceptedRow& group);
 
+  // Takes back what Count has counted, and returns the counts of its source.
+  const CollapseCounts& Uncount(const AcceptedRow& group);
+
   // Returns the snapshot of the groups of `step`, and adds their rate to the moving average: called
   // once for each planned step, in order. A step without a constant or mixed group does not change
   // the average.

@@ -11,9 +11,11 @@
 
 #include "lib/base/address.h"
 #include "lib/base/clock.h"
+#include "lib/base/digest.h"
 #include "lib/base/file.h"
 #include "lib/base/free_space.h"
 #include "lib/base/log.h"
+#include "lib/base/secret.h"
 #include "lib/config/load.h"
 #include "lib/config/run_folder.h"
 #include "lib/config/run_identity.h"
@@ -29,11 +31,16 @@ constexpr std::chrono::seconds kShutdownTime(2);
 // time at most.
 constexpr std::int64_t kHoldsPerLease = 3;
 
+// Returns 32 random hex digits.
+std::string RandomId() { return ToHex(MakeSecret()).substr(0, 32); }
+
 SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string& config_sha256,
                                       const PromptFile& prompts) {
   SchedulerOptions options;
   options.run_name = run.name;
   options.config_sha256 = config_sha256;
+  options.new_run_id = RandomId();
+  options.start_id = RandomId();
   options.sources = {{.name = {}, .dataset = {prompts.size(), prompts.sha256()}, .cursor = {}}};
   options.steps = static_cast<std::uint64_t>(run.steps);
   options.prompts = run.batch.prompts;
@@ -52,8 +59,9 @@ SchedulerOptions SchedulerOptionsFrom(const RunSettings& run, const std::string&
 }
 
 RunTerms TermsFrom(const RunSettings& run, const std::string& config_sha256,
-                   SamplingParams sampling) {
+                   const std::string& start_id, SamplingParams sampling) {
   RunTerms terms;
+  terms.start_id = start_id;
   terms.run_name = run.name;
   terms.config_sha256 = config_sha256;
   terms.seed = run.seed;
@@ -114,8 +122,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   const std::string identity = RunIdentityHash(config);
   if (snapshot.run) BUTTRESS_RETURN_IF_ERROR(CheckSettings(*snapshot.run, identity, config));
   LedgerChanges changes;
-  auto restored = Scheduler::Restore(SchedulerOptionsFrom(config.run, identity, prompts), snapshot,
-                                     RealClock().MonotonicMs(), changes);
+  const SchedulerOptions options = SchedulerOptionsFrom(config.run, identity, prompts);
+  auto restored = Scheduler::Restore(options, snapshot, RealClock().MonotonicMs(), changes);
   // Restarting the process does not help when the ledger belongs to another run.
   if (restored.status().code() == StatusCode::kFailedPrecondition) {
     return InvalidArgument(restored.status().message());
@@ -137,9 +145,9 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
   const CollapseCounts last_plan =
       snapshot.plans.empty() ? CollapseCounts() : snapshot.plans.rbegin()->second.collapse.step;
   loop_ = std::make_unique<CoordinatorLoop>(CoordinatorLoop::Parts{
-      TermsFrom(config.run, RunConfigHash(config), std::move(sampling)), std::move(scheduler),
-      std::move(source), *ledger_, *payloads_, *metrics_, RealClock(), last_plan,
-      config.local.coordinator.keep_payloads,
+      TermsFrom(config.run, RunConfigHash(config), options.start_id, std::move(sampling)),
+      std::move(scheduler), std::move(source), *ledger_, *payloads_, *metrics_, RealClock(),
+      last_plan, config.local.coordinator.keep_payloads,
       DiskPause(
           config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_)});
   return OkStatus();

@@ -44,6 +44,7 @@ namespace buttress {
 
 // The constants of the run that requests read.
 struct RunTerms {
+  std::string start_id;  // of this start of the coordinator
   std::string run_name;
   std::string config_sha256;
   std::uint64_t seed = 1;

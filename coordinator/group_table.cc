@@ -69,6 +69,18 @@ void GroupTable::Accept(AcceptedRow accepted, LedgerChanges& out) {
   Move(id, GroupState::kReady, out);
 }
 
+void GroupTable::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
+  Move(group_id, GroupState::kPending, out, [](GroupRow& row) {
+    --row.attempts;
+    row.worker_id.clear();
+    row.incarnation = 0;
+  });
+  accepted_.erase(group_id);
+  const auto same = [group_id](const AcceptedRow& row) { return row.group_id == group_id; };
+  // The ledger has no content yet of a group that was accepted in this turn.
+  if (std::erase_if(out.accepted, same) == 0) out.returned.push_back(group_id);
+}
+
 const AcceptedRow& GroupTable::accepted(std::uint64_t group_id) const {
   const auto row = accepted_.find(group_id);
   BUTTRESS_CHECK(row != accepted_.end(), "only an accepted group has content");

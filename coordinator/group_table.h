@@ -79,6 +79,9 @@ class GroupTable {
   // Moves a group from leased to ready, with its content.
   void Accept(AcceptedRow accepted, LedgerChanges& out);
 
+  // Moves a ready group to pending, and deletes its content.
+  void TakeBack(std::uint64_t group_id, LedgerChanges& out);
+
   // REQUIRES: the group was accepted and has not ended.
   const AcceptedRow& accepted(std::uint64_t group_id) const;
 

@@ -18,11 +18,22 @@ namespace {
 
 constexpr std::size_t kSha256Bytes = 32;
 
-// Checks the epoch and the secret of a call that changes the run.
+// Checks the run that a learner's call names.
+Status CheckRun(const Turn& turn, const std::string& run_id) {
+  const std::string& own = turn.scheduler.run().run_id;
+  if (run_id == own) return OkStatus();
+  return FailedPrecondition(fmt::format(
+      "the call is of run '{}', and this coordinator has run {}: this learner must exit", run_id,
+      own));
+}
+
+// Checks the run, the epoch and the secret of a call that changes the run.
 template <class Request>
 Status CheckCaller(const Turn& turn, const Request& request) {
-  return CountFenced(
-      turn, turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret()));
+  Status status = CheckRun(turn, request.run_id());
+  if (status.ok())
+    status = turn.scheduler.CheckLearner(request.learner_epoch(), request.learner_secret());
+  return CountFenced(turn, std::move(status));
 }
 
 // Returns the manifest if workers can load what it names. kInvalidArgument names what is wrong.
@@ -56,7 +67,9 @@ class FetchGroupsCall final : public Call<grpc::ServerWriteReactor<v1::FetchGrou
   }
 
   std::optional<Status> Apply(Turn& turn, bool) override {
-    return CountFenced(turn, damaged_.empty() ? Locate(turn) : GiveUp(turn));
+    Status status = CheckRun(turn, request_.run_id());
+    if (status.ok()) status = damaged_.empty() ? Locate(turn) : GiveUp(turn);
+    return CountFenced(turn, std::move(status));
   }
 
   void Answer(const Status& status) override { status.ok() ? WriteNext() : FinishCall(status); }
@@ -156,6 +169,8 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
                       request->config_sha256(), turn.terms.config_sha256));
     }
     BUTTRESS_ASSIGN_OR_RETURN(const PolicyVersion checkpoint, FromProto(request->checkpoint()));
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckCheckpointOrigin(checkpoint, request->run_id(),
+                                                                  request->checkpoint_learner()));
     if (const std::uint64_t newest = turn.scheduler.run().checkpoint_step; checkpoint.step < newest)
       Log(kWarn, "the learner goes back behind the newest checkpoint",
           {{"from", checkpoint.step}, {"newest", newest}});
@@ -166,6 +181,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterLearner(
     response->set_learner_secret(secret);
     response->set_learner_epoch(start.learner_epoch);
     response->set_next_step(start.next_step);
+    response->set_run_id(turn.scheduler.run().run_id);
     Log(kInfo, "learner registered",
         {{"learner_epoch", start.learner_epoch},
          {"ranks", request->world_size()},
@@ -178,6 +194,8 @@ grpc::ServerUnaryReactor* CoordinatorService::PlanBatch(grpc::CallbackServerCont
                                                         const v1::PlanBatchRequest* request,
                                                         v1::PlanBatchResponse* response) {
   const auto handler = [request, response](Turn& turn, bool last) -> std::optional<Status> {
+    if (Status own = CheckRun(turn, request->run_id()); !own.ok())
+      return CountFenced(turn, std::move(own));
     const std::size_t plans_before = turn.changes.plans.size();
     const auto reply =
         turn.scheduler.PlanBatch(request->learner_epoch(), request->step(), turn.changes);
@@ -228,6 +246,7 @@ grpc::ServerUnaryReactor* CoordinatorService::AnnounceWeights(
   return Handle("AnnounceWeights", [request](Turn& turn) -> Status {
     BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
     BUTTRESS_ASSIGN_OR_RETURN(const WeightManifest manifest, CheckedManifest(request->manifest()));
+    BUTTRESS_RETURN_IF_ERROR(CheckRun(turn, manifest.run_id).Annotate("the manifest"));
     const PublishedWeights weights{manifest.version, request->manifest().SerializeAsString()};
     return CountFenced(turn,
                        turn.scheduler.Announce(request->learner_epoch(), weights, turn.changes));

@@ -65,6 +65,7 @@ Result<WorkerOrderRow> OrderFrom(const v1::OrderWorkerRequest& request) {
 void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   const SchedulerStatus status = turn.scheduler.GetStatus();
   response.set_run_name(turn.terms.run_name);
+  response.set_run_id(turn.scheduler.run().run_id);
   response.set_run_state(RunStateOf(turn));
   response.set_step(status.committed_step);
   response.set_total_steps(status.total_steps);

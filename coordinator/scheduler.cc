@@ -82,6 +82,21 @@ void Scheduler::Admit(std::span<const DrawnPrompt> prompts, std::span<const Skip
   out.run = run_;
 }
 
+Status Scheduler::CheckOrigin(const std::string& worker_id, const std::string& run_id,
+                              const std::string& start_id) const {
+  if (!run_id.empty() && run_id != run_.run_id) {
+    return Aborted(fmt::format(
+        "worker '{}' belongs to run {}, and this is run {}: what it holds is of no use here",
+        worker_id, run_id, run_.run_id));
+  }
+  if (start_id.empty() || starts_.contains(start_id)) return OkStatus();
+  return Aborted(
+      fmt::format("worker '{}' has registered with start {} of the coordinator of run {}, which "
+                  "this ledger does "
+                  "not know: it is an older copy; what the worker holds is of no use here",
+                  worker_id, start_id, run_.run_id));
+}
+
 Status Scheduler::CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const {
   const auto worker = workers_.find(worker_id);
   if (worker == workers_.end() || !std::ranges::count(worker->second.replaced, incarnation))
@@ -254,10 +269,7 @@ GrantedLease Scheduler::MakeLease(const GroupRow& group) const {
   lease.ref = {group.group_id, group.lease_epoch};
   lease.prompt = group.prompt;
   lease.min_version = group.min_version;
-  if (announced_ && !OlderThan(announced_->version, group.min_version) &&
-      !OlderThan(group.min_version, announced_->version)) {
-    lease.min_version.digest = announced_->version.digest;
-  }
+  lease.min_version.digest = DigestOf(group.min_version).value_or("");
   lease.exact_version = options_.deterministic;
   lease.ttl_ms = options_.lease_ms;
   return lease;
@@ -329,6 +341,11 @@ std::optional<std::int64_t> Scheduler::NextExpiryMs() const { return deadlines_.
 
 const PublishedWeights* Scheduler::weights() const {
   return announced_ && !lineage_.Abandoned(announced_->version) ? &*announced_ : nullptr;
+}
+
+std::optional<std::string> Scheduler::DigestOf(const PolicyVersion& version) const {
+  const auto found = digests_.find({version.learner_epoch, version.step});
+  return found == digests_.end() ? std::nullopt : std::optional(found->second);
 }
 
 std::vector<std::string> Scheduler::WeightRelays(const std::string& worker_id,

@@ -9,11 +9,12 @@
 //                                            │                                     ▼
 //   pending, leased, ready, batched ─────────┴──► dropped                       settled
 //
-//   learner back: the learner came back from an older checkpoint.
+//   learner back: the learner came back from an older checkpoint. Leased and ready groups of
+//   versions after it become pending, and what they counted is taken back.
 //   settled: behind the durable checkpoint before the newest one, or behind the last of the run. A
 //   learner whose newest checkpoint is damaged goes back to the one before, and trains the same
 //   plans again.
-//   dropped: too old, abandoned, poison, no signal, or the run ended; the slot is freed, the group
+//   dropped: too old, poison, no signal, or the run ended; the slot is freed, the group
 //   is counted, and the reason is kept. A group of a plan is dropped once its payload is found
 //   damaged; an operator may drop any group while no coordinator runs (`buttress ledger drop`).
 //
@@ -110,6 +111,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "coordinator/batch_assembler.h"
@@ -146,6 +148,12 @@ class Scheduler {
   void Admit(std::span<const DrawnPrompt> prompts, std::span<const SkipRow> skipped,
              std::span<const PromptCursor> cursors, LedgerChanges& out);
 
+  // Checks what a worker says of its registration before, where it had one. kAborted if that was in
+  // another run, or with a coordinator whose ledger was newer than this one: the worker drops its
+  // leases and weights and starts anew.
+  Status CheckOrigin(const std::string& worker_id, const std::string& run_id,
+                     const std::string& start_id) const;
+
   // Returns kFailedPrecondition if a newer process has registered under the id of this one. Of two
   // processes with one id the newer stays.
   Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const;
@@ -178,11 +186,17 @@ class Scheduler {
 
   // Registers a learner job that starts from `checkpoint`. What the checkpoint contains is settled;
   // trained groups of later steps become batched again, with unchanged plans; leased and ready
-  // groups of versions after the checkpoint are dropped. `secret_sha256` is that of the secret
-  // which the job is given. kFailedPrecondition if the checkpoint is older than a settled step or
-  // newer than the last committed one.
+  // groups of versions after the checkpoint become pending. `secret_sha256` is that of the secret
+  // which the job is given. kDataLoss if the checkpoint is older than a settled step or newer than
+  // the last committed one.
   Result<LearnerStart> RegisterLearner(const PolicyVersion& checkpoint, std::uint32_t world_size,
                                        const std::string& secret_sha256, LedgerChanges& out);
+
+  // Checks that `checkpoint` is the one that this ledger knows: of the run `run_id`, written by the
+  // learner with the secret of `learner_sha256`, and with the digest that it was reported with.
+  // kDataLoss names both sides.
+  Status CheckCheckpointOrigin(const PolicyVersion& checkpoint, const std::string& run_id,
+                               const std::string& learner_sha256) const;
 
   // Checks that a call comes from the learner job that registered last. kFailedPrecondition if its
   // epoch has ended, kPermissionDenied if the secret is not the one that the job was given.
@@ -247,6 +261,10 @@ class Scheduler {
   // learner went back behind it until it announces the next one.
   const PublishedWeights* weights() const;
 
+  // Returns the digest of an announced version; nullopt if it was not announced, or is older than
+  // the newest kKeptVersions.
+  std::optional<std::string> DigestOf(const PolicyVersion& version) const;
+
   // Returns the Weights services of at most kMaxRelays other workers that have loaded the newest
   // version and exchanged within a lease time. Different workers get different relays, so that no
   // worker serves all the others. In O(log n).
@@ -277,6 +295,8 @@ class Scheduler {
   bool SameState(const Scheduler& other) const;
 
  private:
+  using VersionKey = std::pair<std::uint64_t, std::uint64_t>;  // learner epoch and step
+
   enum class LeaseEnd : std::uint8_t { kExpired, kFailed, kWorkerReplaced, kNoFault };
 
   Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snapshot);
@@ -327,6 +347,7 @@ class Scheduler {
   Plan ReadPlan(const PlanRow& row) const;
   bool AnyAbandoned(const std::vector<PolicyVersion>& versions) const;
   void Abandon(LedgerChanges& out);
+  void TakeBack(std::uint64_t group_id, LedgerChanges& out);
   void EndRun(LedgerChanges& out);
   void MoveCheckpoint(std::uint64_t step, LedgerChanges& out);
   void Settle(std::uint64_t step, LedgerChanges& out);
@@ -346,7 +367,10 @@ class Scheduler {
   std::map<std::uint64_t, AcceptedRow> replaced_;   // since the last plan, by group id
   Lineage lineage_;
   CollapseMonitor collapse_;
-  std::string learner_secret_sha256_;  // of the job that registered last
+  std::set<std::string> starts_;                          // ids of the starts of the coordinator
+  std::map<std::uint64_t, std::string> learner_secrets_;  // their SHA-256, by learner epoch
+  std::map<VersionKey, std::string> digests_;             // of the newest announced versions
+  std::map<VersionKey, std::string> checkpoints_;         // digests, from settled_step on
   std::optional<PublishedWeights> announced_;
   std::map<std::string, WorkerInfo> workers_;
   std::set<std::string> relays_;                  // workers that serve the newest version

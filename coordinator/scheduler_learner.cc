@@ -7,6 +7,7 @@
 
 #include "coordinator/scheduler.h"
 #include "lib/base/check.h"
+#include "lib/base/digest.h"
 #include "lib/base/secret.h"
 #include "lib/ledger/plan_columns.h"
 
@@ -22,7 +23,9 @@ Status Scheduler::CheckEpoch(std::uint64_t learner_epoch) const {
 
 Status Scheduler::CheckLearner(std::uint64_t learner_epoch, std::string_view secret) const {
   BUTTRESS_RETURN_IF_ERROR(CheckEpoch(learner_epoch));
-  if (IsSecretOf(secret, learner_secret_sha256_)) return OkStatus();
+  // An operator who drops a group ends the learner's epoch without another job.
+  const auto job = learner_secrets_.find(learner_epoch);
+  if (job != learner_secrets_.end() && IsSecretOf(secret, job->second)) return OkStatus();
   return {
       StatusCode::kPermissionDenied,
       fmt::format("the call names learner epoch {} but not the secret that RegisterLearner gave "
@@ -62,6 +65,36 @@ Status Scheduler::CheckCheckpoint(const PolicyVersion& checkpoint) const {
   return OkStatus();
 }
 
+Status Scheduler::CheckCheckpointOrigin(const PolicyVersion& checkpoint, const std::string& run_id,
+                                        const std::string& learner_sha256) const {
+  if (checkpoint.step == 0) return OkStatus();
+  const std::string mend =
+      "; put the checkpoints of this run back, or start the learner with the folder (local.out) of "
+      "the run that it belongs to";
+  if (run_id != run_.run_id) {
+    return DataLoss(fmt::format(
+        "the learner's checkpoint of step {} is of run {}, and the coordinator's ledger is of run "
+        "{}{}",
+        checkpoint.step, run_id, run_.run_id, mend));
+  }
+  const auto reported = checkpoints_.find({checkpoint.learner_epoch, checkpoint.step});
+  if (reported != checkpoints_.end() && reported->second != checkpoint.digest) {
+    return DataLoss(
+        fmt::format("checkpoint {} (epoch:step) has the SHA-256 {}, and was reported with {}: it "
+                    "was changed, or "
+                    "is of a copy of the run{}",
+                    ToString(checkpoint), ToHex(checkpoint.digest), ToHex(reported->second), mend));
+  }
+  const auto writer = learner_secrets_.find(checkpoint.learner_epoch);
+  if (writer != learner_secrets_.end() && writer->second != learner_sha256) {
+    return DataLoss(fmt::format(
+        "checkpoint {} (epoch:step) was written by another learner than the one that this ledger "
+        "knows under that epoch: it is of a copy of the run{}",
+        ToString(checkpoint), mend));
+  }
+  return OkStatus();
+}
+
 Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
                                                 std::uint32_t world_size,
                                                 const std::string& secret_sha256,
@@ -72,7 +105,7 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   ++run_.learner_epoch;
   run_.committed_step = checkpoint.step;
   lineage_.Start(run_.learner_epoch, checkpoint.step);
-  learner_secret_sha256_ = secret_sha256;
+  learner_secrets_[run_.learner_epoch] = secret_sha256;
   out.learners.push_back(
       {run_.learner_epoch, checkpoint.step, checkpoint.digest, world_size, secret_sha256});
 
@@ -90,16 +123,37 @@ Result<LearnerStart> Scheduler::RegisterLearner(const PolicyVersion& checkpoint,
   return LearnerStart{run_.learner_epoch, checkpoint.step + 1};
 }
 
-// Drops groups that were leased or sampled after the checkpoint; planned groups keep their plan.
+// Lets groups that were leased or sampled after the checkpoint be sampled again; planned groups
+// keep their plan.
 void Scheduler::Abandon(LedgerChanges& out) {
   for (const std::uint64_t id : groups_.InState(GroupState::kLeased)) {
-    if (!lineage_.Abandoned(groups_.Find(id)->granted_version)) continue;
-    deadlines_.Erase(id);
-    groups_.Drop(id, DropReason::kAbandoned, out);
+    if (lineage_.Abandoned(groups_.Find(id)->granted_version))
+      EndLease(id, LeaseEnd::kNoFault, 1, out);
   }
+  std::vector<std::uint64_t> abandoned;
   for (const std::uint64_t id : groups_.InState(GroupState::kReady)) {
-    if (AnyAbandoned(groups_.accepted(id).versions)) groups_.Drop(id, DropReason::kAbandoned, out);
+    if (AnyAbandoned(groups_.accepted(id).versions)) abandoned.push_back(id);
   }
+  // What the results of a prompt add up to is taken back from the newest on.
+  std::ranges::sort(abandoned, std::ranges::greater(), [this](std::uint64_t id) {
+    return std::pair(groups_.accepted(id).payload.end(), id);
+  });
+  for (const std::uint64_t id : abandoned) TakeBack(id, out);
+}
+
+// Undoes Submit. What the selection remembers of a prompt stays.
+void Scheduler::TakeBack(std::uint64_t group_id, LedgerChanges& out) {
+  const AcceptedRow& accepted = groups_.accepted(group_id);
+  const PromptHistory own = accepted.own_history();
+  PromptHistory& history = history_[groups_.Find(group_id)->prompt.row];
+  if (history.scored == accepted.history.scored + own.scored) {
+    history = accepted.history;
+  } else {
+    history.correct -= own.correct;
+    history.scored -= own.scored;
+  }
+  out.collapse[accepted.source] = collapse_.Uncount(accepted);
+  groups_.TakeBack(group_id, out);
 }
 
 Result<PlanReply> Scheduler::PlanBatch(std::uint64_t learner_epoch, std::uint64_t step,
@@ -308,6 +362,8 @@ Status Scheduler::Announce(std::uint64_t learner_epoch, const PublishedWeights& 
         fmt::format("version {} was announced before with other weights", ToString(version)));
   }
   announced_ = weights;
+  digests_[{version.learner_epoch, version.step}] = version.digest;
+  if (digests_.size() > kKeptVersions) digests_.erase(digests_.begin());
   relays_.clear();
   out.manifests.push_back({version, weights.manifest});
   for (const std::uint64_t id : groups_.InState(GroupState::kTrained)) {
@@ -328,6 +384,7 @@ Status Scheduler::Checkpointed(std::uint64_t learner_epoch, std::uint64_t step,
                     step, run_.committed_step, run_.checkpoint_step));
   }
   out.checkpoints.push_back({learner_epoch, step, digest});
+  checkpoints_[{learner_epoch, step}] = digest;
   MoveCheckpoint(step, out);
   out.run = run_;
   return OkStatus();
@@ -355,6 +412,8 @@ void Scheduler::Settle(std::uint64_t step, LedgerChanges& out) {
       groups_.Move(id, GroupState::kSettled, out);
   }
   run_.settled_step = std::max(run_.settled_step, step);
+  std::erase_if(checkpoints_,
+                [this](const auto& entry) { return entry.first.second < run_.settled_step; });
   run_.finished = run_.settled_step == options_.steps;
 }
 

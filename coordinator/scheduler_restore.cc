@@ -20,6 +20,7 @@ Status Contradiction(const std::string& what) {
 
 RunRow NewRun(const SchedulerOptions& options) {
   RunRow run;
+  run.run_id = options.new_run_id;
   run.run_name = options.run_name;
   run.config_sha256 = options.config_sha256;
   run.sources = options.sources;
@@ -97,9 +98,15 @@ Scheduler::Scheduler(const SchedulerOptions& options, const LedgerSnapshot& snap
   for (const auto& [step, plan] : plans_) missing_ += Missing(plan);
   for (const LastVisit& visit : snapshot.last_visits)
     history_.emplace_back(visit.before).Add(visit.own, options.history_decay);
-  for (const LearnerRow& learner : snapshot.learners)
+  for (const LearnerRow& learner : snapshot.learners) {
     lineage_.Start(learner.learner_epoch, learner.start_step);
-  if (!snapshot.learners.empty()) learner_secret_sha256_ = snapshot.learners.back().secret_sha256;
+    learner_secrets_[learner.learner_epoch] = learner.secret_sha256;
+  }
+  for (const StartRow& start : snapshot.starts) starts_.insert(start.start_id);
+  for (const PolicyVersion& version : snapshot.versions)
+    digests_[{version.learner_epoch, version.step}] = version.digest;
+  for (const CheckpointRow& row : snapshot.checkpoints)
+    checkpoints_[{row.learner_epoch, row.step}] = row.digest;
   if (snapshot.announced)
     announced_ = PublishedWeights{snapshot.announced->version, snapshot.announced->bytes};
 }
@@ -128,6 +135,8 @@ Result<Scheduler> Scheduler::Restore(const SchedulerOptions& options,
   }
   Scheduler scheduler(options, snapshot);
   ++scheduler.run_.coordinator_epoch;
+  scheduler.starts_.insert(options.start_id);
+  out.starts.push_back({scheduler.run_.coordinator_epoch, options.start_id});
   // run.steps may have changed since the last start, in either direction.
   scheduler.run_.finished =
       snapshot.run && scheduler.run_.settled_step == options.steps && options.steps > 0;
@@ -175,7 +184,8 @@ bool Scheduler::SameState(const Scheduler& other) const {
   return run == other.run_ && groups_ == other.groups_ && plans_ == other.plans_ &&
          history_ == other.history_ && records_ == other.records_ && skipped_ == other.skipped_ &&
          replaced_ == other.replaced_ && lineage_ == other.lineage_ &&
-         learner_secret_sha256_ == other.learner_secret_sha256_ && collapse_ == other.collapse_ &&
+         learner_secrets_ == other.learner_secrets_ && digests_ == other.digests_ &&
+         checkpoints_ == other.checkpoints_ && collapse_ == other.collapse_ &&
          announced_ == other.announced_ && orders_ == other.orders_;
 }
 

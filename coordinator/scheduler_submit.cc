@@ -64,11 +64,12 @@ SubmitOutcome Scheduler::Submit(Submission submission, LedgerChanges& out) {
   ++events_.submissions[static_cast<std::size_t>(outcome)];
   const std::uint64_t id = submission.lease.group_id;
   if (outcome == SubmitOutcome::kStalePolicy) {
-    deadlines_.Erase(id);
-    groups_.Drop(
-        id,
-        AnyAbandoned(submission.accepted.versions) ? DropReason::kAbandoned : DropReason::kStale,
-        out);
+    if (AnyAbandoned(submission.accepted.versions)) {
+      EndLease(id, LeaseEnd::kFailed, 1, out);
+    } else {
+      deadlines_.Erase(id);
+      groups_.Drop(id, DropReason::kStale, out);
+    }
   }
   if (outcome != SubmitOutcome::kAccepted) return outcome;
 

@@ -21,6 +21,8 @@ namespace buttress {
 struct SchedulerOptions {
   std::string run_name;
   std::string config_sha256;              // hex, of the `run` half of the configuration
+  std::string new_run_id;                 // random: the id of a run that starts now
+  std::string start_id;                   // random: the id of this start
   std::vector<SourceRow> sources;         // at the beginning of each
   std::uint64_t steps = 1;                // of the run
   std::int64_t prompts = 1;               // P
@@ -86,7 +88,8 @@ enum class SubmitOutcome : std::uint8_t {
   kAccepted,
   kDuplicate,    // the same content was accepted before
   kStaleFence,   // the lease has ended; nothing changes
-  kStalePolicy,  // sampled from a version that is too old or abandoned; the group is dropped
+  kStalePolicy,  // sampled from a version that is too old: the group is dropped; or abandoned: it
+                 // is sampled again
   kConflict,     // other content was accepted under this lease; refused
   kMismatch,     // not what was leased: another prompt, no or too many completions, or a version
                  // that was never announced; refused

@@ -1,5 +1,7 @@
 #include "coordinator/service.h"
 
+#include <fmt/core.h>
+
 namespace buttress {
 
 grpc::ServerUnaryReactor* CoordinatorService::Handle(std::string_view method,
@@ -23,6 +25,15 @@ v1::RunState RunStateOf(const Turn& turn) {
   if (stop == StopPhase::kDone) return v1::RUN_STATE_STOPPED;
   if (stop == StopPhase::kRequested) return v1::RUN_STATE_STOPPING;
   return turn.draining ? v1::RUN_STATE_DRAINING : v1::RUN_STATE_RUNNING;
+}
+
+Status CheckWorkerRun(const Turn& turn, const std::string& run_id) {
+  const std::string& own = turn.scheduler.run().run_id;
+  if (run_id == own) return OkStatus();
+  if (run_id.empty()) return NotFound("the call names no run; register first");
+  return Aborted(fmt::format(
+      "the call is of run {}, and this is run {}: what the worker holds is of no use here", run_id,
+      own));
 }
 
 Status CountFenced(const Turn& turn, Status status) {

@@ -89,6 +89,10 @@ v1::RunState RunStateOf(const Turn& turn);
 // Fills in what GetRunStatus tells.
 void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response);
 
+// Checks the run that a worker's call names. kNotFound if it names none: the worker must register.
+// kAborted if it is another run: the worker drops what it holds and starts anew.
+Status CheckWorkerRun(const Turn& turn, const std::string& run_id);
+
 // Counts calls of a learner that another learner has replaced, and returns `status`.
 Status CountFenced(const Turn& turn, Status status);
 

@@ -149,6 +149,7 @@ void SubmitStream::OnReadDone(bool ok) {
 
 // Appends the payload of a group that will be accepted, and submits it to the scheduler.
 std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
+  if (Status known = CheckWorkerRun(turn, header_.run_id()); !known.ok()) return known;
   if (!whole()) {
     without_lease_ = HasNoLease(turn.scheduler.Check(submission_));
     return OkStatus();

@@ -86,12 +86,16 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
                       "be the same on both",
                       id, request->config_sha256(), turn.terms.config_sha256));
     }
+    BUTTRESS_RETURN_IF_ERROR(
+        turn.scheduler.CheckOrigin(id, request->run_id(), request->start_id()));
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(id, request->incarnation()));
     turn.scheduler.RegisterWorker(id, request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
                                   turn.now_ms, turn.changes);
     response->set_coordinator_epoch(turn.scheduler.run().coordinator_epoch);
     response->set_run_name(turn.terms.run_name);
+    response->set_run_id(turn.scheduler.run().run_id);
+    response->set_start_id(turn.terms.start_id);
     Log(kInfo, "worker registered",
         {{"worker", id},
          {"engine", request->engine()},
@@ -109,6 +113,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
         kMaxRefs) {
       return InvalidArgument(fmt::format("a list of leases has more than {} entries", kMaxRefs));
     }
+    if (Status known = CheckWorkerRun(turn, request->run_id()); !known.ok()) return known;
     auto exchange = ExchangeFrom(*request);
     if (!exchange.ok()) return exchange.status();
     if (turn.draining) exchange->capacity = 0;

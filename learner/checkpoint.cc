@@ -75,8 +75,10 @@ struct StateFile {
 
 std::string StateToJson(const StateFile& file) {
   nlohmann::ordered_json json = {{"format", kFormat},
+                                 {"run_id", file.state.run_id},
                                  {"step", file.state.step},
                                  {"learner_epoch", file.state.learner_epoch},
+                                 {"learner_sha256", ToHex(file.state.learner_sha256)},
                                  {"seed", file.state.seed},
                                  {"skipped_in_a_row", file.state.trainer.skipped_in_a_row},
                                  {"optimizer_steps", file.optimizer_steps},
@@ -179,6 +181,9 @@ Result<StateFile> ParseState(const std::string& text) {
   reader.Number("entropy_coef", file.state.trainer.entropy.coef);
   reader.Number("entropy_last", file.state.trainer.entropy.last_entropy);
   reader.Text("config_sha256", file.state.config_sha256);
+  reader.Text("run_id", file.state.run_id);
+  std::string learner_hex;
+  reader.Text("learner_sha256", learner_hex);
   BUTTRESS_RETURN_IF_ERROR(reader.status());
   if (format != kFormat)
     return DataLoss("format = " + std::to_string(format) + "; this build reads " +
@@ -190,6 +195,11 @@ Result<StateFile> ParseState(const std::string& text) {
   }
   if (file.manifest.files.size() != 2)
     return DataLoss("'files' must name model.safetensors and optimizer.safetensors");
+  if (!learner_hex.empty()) {
+    const auto learner_sha256 = Sha256FromHex(learner_hex);
+    if (!learner_sha256) return DataLoss("'learner_sha256' is not 64 hexadecimal digits");
+    file.state.learner_sha256 = *learner_sha256;
+  }
   file.state.digest = Sha256Of(text);
   file.state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
   return file;

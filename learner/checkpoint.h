@@ -29,7 +29,9 @@ struct TrainerState {
 // state of their own.
 struct CheckpointState {
   std::int64_t step = 0;
+  std::string run_id;               // of the run that it belongs to; empty outside of one
   std::uint64_t learner_epoch = 0;  // of the learner that wrote it
+  std::string learner_sha256;  // of the secret of that learner, 32 bytes; empty outside of a run
   std::uint64_t seed = 0;
   TrainerState trainer;
   std::string config_sha256;  // of the section `run` of the configuration

@@ -2,6 +2,9 @@
 
 #include <fmt/core.h>
 
+#include <utility>
+
+#include "lib/base/digest.h"
 #include "lib/base/unicode.h"
 #include "lib/experience/codec.h"
 #include "lib/rpc/channel.h"
@@ -25,19 +28,30 @@ CoordinatorSource::CoordinatorSource(const LocalSettings& local, const Credentia
 CoordinatorSource::~CoordinatorSource() = default;
 
 Result<LearnerStart> CoordinatorSource::Register(const std::string& config_sha256, int world_size,
-                                                 const PolicyVersion& checkpoint) {
+                                                 const Origin& checkpoint) {
   v1::RegisterLearnerRequest request;
   request.set_config_sha256(config_sha256);
   request.set_world_size(static_cast<std::uint32_t>(world_size));
-  *request.mutable_checkpoint() = ToProto(checkpoint);
+  *request.mutable_checkpoint() = ToProto(checkpoint.version);
+  request.set_run_id(checkpoint.run_id);
+  request.set_checkpoint_learner(checkpoint.learner_sha256);
   BUTTRESS_ASSIGN_OR_RETURN(const auto response, client_->RegisterLearner(request));
   learner_epoch_ = response.learner_epoch();
   learner_secret_ = response.learner_secret();
+  run_id_ = response.run_id();
   return LearnerStart{learner_epoch_, response.next_step()};
 }
 
+void CoordinatorSource::Adopt(std::uint64_t learner_epoch, std::string run_id) {
+  learner_epoch_ = learner_epoch;
+  run_id_ = std::move(run_id);
+}
+
+std::string CoordinatorSource::learner_sha256() const { return Sha256Of(learner_secret_); }
+
 Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::milliseconds wait) {
   v1::PlanBatchRequest request;
+  request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_wait_ms(static_cast<std::uint32_t>(wait.count()));
@@ -61,6 +75,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
 Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step,
                                                     std::span<const std::uint64_t> group_ids) {
   v1::FetchGroupsRequest request;
+  request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.mutable_group_ids()->Assign(group_ids.begin(), group_ids.end());
@@ -69,6 +84,7 @@ Result<std::vector<Group>> CoordinatorSource::Fetch(std::int64_t step,
 
 Status CoordinatorSource::Commit(std::int64_t step) {
   v1::CommitRequest request;
+  request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
   request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
@@ -78,6 +94,7 @@ Status CoordinatorSource::Commit(std::int64_t step) {
 
 Status CoordinatorSource::Announce(const WeightManifest& manifest) {
   v1::AnnounceWeightsRequest request;
+  request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
   request.set_learner_secret(learner_secret_);
   *request.mutable_manifest() = ManifestToProto(manifest);
@@ -87,6 +104,7 @@ Status CoordinatorSource::Announce(const WeightManifest& manifest) {
 Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& digest,
                                        const std::string& end_reason) {
   v1::CheckpointedRequest request;
+  request.set_run_id(run_id_);
   request.set_learner_epoch(learner_epoch_);
   request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));

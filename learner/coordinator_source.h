@@ -23,12 +23,27 @@ class CoordinatorSource : public BatchSource {
   CoordinatorSource(const LocalSettings& local, const Credentials& credentials);
   ~CoordinatorSource() override;
 
-  // Registers the learner job, which starts from `checkpoint`, and keeps its epoch. For rank 0.
-  Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
-                                const PolicyVersion& checkpoint);
+  // The checkpoint that a learner starts from; step 0 for a new run.
+  struct Origin {
+    PolicyVersion version;
+    std::string run_id;
+    std::string learner_sha256;  // of the secret of the learner that wrote it
+  };
 
-  // Sets the epoch that rank 0 was given. The other ranks call it before any other function.
-  void Adopt(std::uint64_t learner_epoch) { learner_epoch_ = learner_epoch; }
+  // Registers the learner job, which starts from `checkpoint`, and keeps its epoch and its run. For
+  // rank 0. kDataLoss if the checkpoint is not one of the coordinator's run.
+  Result<LearnerStart> Register(const std::string& config_sha256, int world_size,
+                                const Origin& checkpoint);
+
+  // Sets the epoch and the run that rank 0 was given. The other ranks call it before any other
+  // function.
+  void Adopt(std::uint64_t learner_epoch, std::string run_id);
+
+  // Random id of the run, once the job has registered.
+  const std::string& run_id() const { return run_id_; }
+
+  // SHA-256 of the secret of this job (32 bytes); on rank 0.
+  std::string learner_sha256() const;
 
   Result<PlanReply> Plan(std::int64_t step, std::chrono::milliseconds wait) override;
   Result<std::vector<Group>> Fetch(std::int64_t step,
@@ -45,6 +60,7 @@ class CoordinatorSource : public BatchSource {
  private:
   std::unique_ptr<CoordinatorClient> client_;
   std::uint64_t learner_epoch_ = 0;
+  std::string run_id_;
   std::string learner_secret_;  // on rank 0, which alone calls what needs it
 };
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -86,7 +87,9 @@ Status LearnerJob::Start() {
     BUTTRESS_RETURN_IF_ERROR(RegisterAndReplay(state));
   }
   BUTTRESS_RETURN_IF_ERROR(ShareState(state));
-  source_.Adopt(state.learner_epoch);
+  BUTTRESS_ASSIGN_OR_RETURN(std::string run_id,
+                            BroadcastBytes(control_, source_.run_id(), 0, timeout_));
+  source_.Adopt(state.learner_epoch, std::move(run_id));
   trainer_.Resume(state.trainer);
   version_ = {state.learner_epoch, static_cast<std::uint64_t>(state.step), ""};
   next_step_ = state.step + 1;
@@ -103,10 +106,13 @@ Status LearnerJob::Start() {
 // checkpoint; and replays its steps into the alarms, so that an alarm that rang before a restart
 // does not ring again, and into the names of the sources, so that a source keeps its name.
 Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
-  const PolicyVersion checkpoint{state.learner_epoch, static_cast<std::uint64_t>(state.step),
-                                 state.digest};
-  BUTTRESS_ASSIGN_OR_RETURN(const LearnerStart start,
-                            source_.Register(config_sha256_, control_.size(), checkpoint));
+  const CoordinatorSource::Origin checkpoint{
+      {state.learner_epoch, static_cast<std::uint64_t>(state.step), state.digest},
+      state.run_id,
+      state.learner_sha256};
+  const auto registered = source_.Register(config_sha256_, control_.size(), checkpoint);
+  if (!registered.ok()) return registered.status().Annotate(CheckpointFolder(config_));
+  const LearnerStart start = *registered;
   if (static_cast<std::int64_t>(start.next_step) != state.step + 1) {
     return Internal(c10::str("coordinator expects step ", start.next_step,
                              " next, but the checkpoint is of step ", state.step));
@@ -169,6 +175,7 @@ Status LearnerJob::StartPublishing() {
       server_, WeightServer::Start(WeightsFolder(config_), local.listen, credentials_));
   WeightStoreOptions options;
   options.folder = WeightsFolder(config_);
+  options.run_id = source_.run_id();
   options.sources = {local.advertise.empty() ? server_->address() : local.advertise};
   BUTTRESS_ASSIGN_OR_RETURN(publisher_, WeightPublisher::Create(options));
   weight_sync_ = std::make_unique<WeightSync>(
@@ -312,7 +319,9 @@ Status LearnerJob::Checkpoint() {
   BUTTRESS_RETURN_IF_ERROR(weight_sync_->Drain());
   CheckpointState state;
   state.step = step;
+  state.run_id = source_.run_id();
   state.learner_epoch = version_.learner_epoch;
+  state.learner_sha256 = source_.learner_sha256();
   state.seed = config_.run.seed;
   state.trainer = trainer_.state();
   state.config_sha256 = identity_sha256_;

@@ -5,32 +5,55 @@
 
 namespace buttress {
 
+v1::RegisterWorkerRequest WorkerRegistration::request() const {
+  MutexLock lock(mutex_);
+  return self_;
+}
+
+void WorkerRegistration::Joined(const v1::RegisterWorkerResponse& response) {
+  MutexLock lock(mutex_);
+  self_.set_run_id(response.run_id());
+  self_.set_start_id(response.start_id());
+}
+
 Status CoordinatorSession::Register() {
-  const Result<v1::RegisterWorkerResponse> response = client_.RegisterWorker(self_);
+  const Result<v1::RegisterWorkerResponse> response = client_.RegisterWorker(self_.request());
   if (response.status().code() == StatusCode::kFailedPrecondition)
     return InvalidArgument(response.status().message());
   if (!response.ok()) return response.status();
+  self_.Joined(*response);
   Log(kInfo, "registered",
-      {{"run", response->run_name()}, {"coordinator_epoch", response->coordinator_epoch()}});
+      {{"run", response->run_name()},
+       {"run_id", response->run_id()},
+       {"coordinator_epoch", response->coordinator_epoch()}});
   return OkStatus();
 }
 
 Result<v1::ExchangeResponse> CoordinatorSession::Exchange(v1::ExchangeRequest request) {
-  request.set_worker_id(self_.worker_id());
-  request.set_incarnation(self_.incarnation());
-  Result<v1::ExchangeResponse> response = client_.Exchange(request);
+  const auto call = [&] {
+    const v1::RegisterWorkerRequest self = self_.request();
+    request.set_worker_id(self.worker_id());
+    request.set_incarnation(self.incarnation());
+    request.set_run_id(self.run_id());
+    return client_.Exchange(request);
+  };
+  Result<v1::ExchangeResponse> response = call();
   if (response.status().code() != StatusCode::kNotFound) return response;
   BUTTRESS_RETURN_IF_ERROR(Register());
-  return client_.Exchange(request);
+  return call();
 }
 
 Result<v1::SubmitResult> CoordinatorSession::Submit(const LeaseRef& ref,
                                                     const EncodedGroup& group) {
-  Result<v1::SubmitResult> result =
-      client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(ref), group);
+  const auto call = [&] {
+    const v1::RegisterWorkerRequest self = self_.request();
+    return client_.SubmitGroup(self.run_id(), self.worker_id(), self.incarnation(), ToProto(ref),
+                               group);
+  };
+  Result<v1::SubmitResult> result = call();
   if (result.status().code() != StatusCode::kNotFound) return result;
   BUTTRESS_RETURN_IF_ERROR(Register());
-  return client_.SubmitGroup(self_.worker_id(), self_.incarnation(), ToProto(ref), group);
+  return call();
 }
 
 }  // namespace buttress

@@ -2,31 +2,52 @@
 // worker are repeated after registering.
 #pragma once
 
+#include <string>
+
 #include "buttress/v1/coordinator.pb.h"
 #include "lib/base/status.h"
+#include "lib/base/sync.h"
 #include "lib/experience/lease.h"
 #include "lib/rpc/coordinator_client.h"
 
 namespace buttress {
 
-// Thread-safe. REQUIRES: `client`, which retries transient failures, outlives it.
-class CoordinatorSession {
+// Who the worker is, and the run that it has joined. Its sessions share it. Thread-safe.
+class WorkerRegistration {
  public:
   // `self.incarnation` is random per process; the coordinator drops the leases of an older one.
-  CoordinatorSession(CoordinatorClient& client, v1::RegisterWorkerRequest self)
-      : client_(client), self_(std::move(self)) {}
+  explicit WorkerRegistration(v1::RegisterWorkerRequest self) : self_(std::move(self)) {}
 
-  // kInvalidArgument if the coordinator runs another configuration.
+  // Returns the request to register with, which names the registration before.
+  v1::RegisterWorkerRequest request() const;
+
+  void Joined(const v1::RegisterWorkerResponse& response);
+
+ private:
+  mutable Mutex mutex_;
+  v1::RegisterWorkerRequest self_ GUARDED_BY(mutex_);
+};
+
+// Thread-safe. REQUIRES: `client`, which retries transient failures, and `self` outlive
+// it.
+class CoordinatorSession {
+ public:
+  CoordinatorSession(CoordinatorClient& client, WorkerRegistration& self)
+      : client_(client), self_(self) {}
+
+  // kInvalidArgument if the coordinator runs another configuration. kAborted if it has another run,
+  // or an older copy of the ledger, than the one that the worker has joined: weights and groups of
+  // this process are of no use to it.
   Status Register();
 
-  // Fills worker_id and incarnation of `request`.
+  // Fills worker_id, incarnation and run_id of `request`. kAborted as Register.
   Result<v1::ExchangeResponse> Exchange(v1::ExchangeRequest request);
 
   Result<v1::SubmitResult> Submit(const LeaseRef& ref, const EncodedGroup& group);
 
  private:
   CoordinatorClient& client_;
-  const v1::RegisterWorkerRequest self_;
+  WorkerRegistration& self_;
 };
 
 }  // namespace buttress

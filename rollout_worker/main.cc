@@ -35,11 +35,17 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
   return MakeEmbeddedEngine(config.run.model, worker, initial, &tokenizer);
 }
 
+// Joins a run. If another one takes its place, joins that as a new worker, with a new engine: no
+// weight, lease or version of the old run is left.
 Status Work(const RunConfig& config) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
                             Tokenizer::Load(config.run.model.path));
-  BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config, *tokenizer));
-  return RunWorker(config, *tokenizer, *engine);
+  while (true) {
+    BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config, *tokenizer));
+    Status status = RunWorker(config, *tokenizer, *engine);
+    if (status.code() != StatusCode::kAborted || ShutdownRequested()) return status;
+    Log(kWarn, "another run answers; the worker starts anew", {{"why", status.message()}});
+  }
 }
 
 int Report(const Status& status) {

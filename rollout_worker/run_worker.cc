@@ -125,8 +125,9 @@ Status RunWorker(const RunConfig& config, const Tokenizer& tokenizer, InferenceE
   self.set_engine(std::string(ChoiceName(local.worker.engine)));
   self.set_weights_address(weights.address);
   self.set_metrics_address(metrics_address);
-  CoordinatorSession control(control_client, self);
-  CoordinatorSession submissions(submit_client, self);
+  WorkerRegistration registration(std::move(self));
+  CoordinatorSession control(control_client, registration);
+  CoordinatorSession submissions(submit_client, registration);
   Worker worker(
       {control, submissions, engine, *scoring, *weights.fetcher, tokenizer, worker_metrics},
       WorkerOptions::From(config, worker_id));

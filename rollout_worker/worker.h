@@ -82,10 +82,10 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
 
   // Works until the run is finished or stopped, an operator drains this worker, or a stop is
-  // requested, and returns OK. kUnavailable if the
-  // coordinator cannot be reached for as long as the client retries, or if the engine is broken;
-  // OutOfMemory if the memory of the engine does not suffice; kInvalidArgument if the configuration
-  // differs from the coordinator's.
+  // requested, and returns OK. kUnavailable if the coordinator cannot be reached for as long as
+  // the client retries, or if the engine is broken; OutOfMemory if the memory of the engine does
+  // not suffice; kInvalidArgument if the configuration differs from the coordinator's; kAborted if
+  // another run answers than the one that this worker had joined.
   Status Run();
 
   // Makes Run finish or return the held groups and then return, as ShutdownRequested() does.

@@ -115,12 +115,15 @@ class SimulatedWorker {
     self.set_worker_id(id_);
     self.set_incarnation(incarnation_);
     self.set_config_sha256(config_sha256);
-    return client.RegisterWorker(self).status();
+    BUTTRESS_ASSIGN_OR_RETURN(const auto joined, client.RegisterWorker(self));
+    run_id_ = joined.run_id();
+    return OkStatus();
   }
 
   // Leases `count` groups and makes their completions.
   Status Lease(CoordinatorClient& client, std::int64_t count, const Flags& flags) {
     v1::ExchangeRequest request;
+    request.set_run_id(run_id_);
     request.set_worker_id(id_);
     request.set_incarnation(incarnation_);
     request.set_capacity(static_cast<std::uint32_t>(count));
@@ -165,6 +168,7 @@ class SimulatedWorker {
     EncodedGroup group = EncodedGroup::Of(Sample(lease, tokens));
     v1::SubmitGroupsRequest message;
     v1::SubmitHeader& header = *message.mutable_header();
+    header.set_run_id(run_id_);
     header.set_worker_id(id_);
     header.set_incarnation(incarnation_);
     *header.mutable_lease() = lease.ref();
@@ -205,6 +209,7 @@ class SimulatedWorker {
 
   const std::string id_;
   const std::uint64_t incarnation_;
+  std::string run_id_;
   std::vector<v1::SubmitGroupsRequest> groups_;
   std::unique_ptr<v1::Coordinator::Stub> stub_;
   std::unique_ptr<SubmitCall> call_;
@@ -217,7 +222,7 @@ Result<LearnerJob> StartLearner(CoordinatorClient& client, const std::string& co
   learner.set_world_size(1);
   BUTTRESS_ASSIGN_OR_RETURN(const v1::RegisterLearnerResponse start,
                             client.RegisterLearner(learner));
-  LearnerJob job{start.learner_epoch(), start.learner_secret()};
+  LearnerJob job{start.run_id(), start.learner_epoch(), start.learner_secret()};
   BUTTRESS_RETURN_IF_ERROR(AnnounceStep(client, job, 0));
   return job;
 }

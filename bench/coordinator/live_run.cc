@@ -28,22 +28,25 @@ std::unique_ptr<v1::Coordinator::Stub> Connect(const std::string& address) {
       grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments));
 }
 
-grpc::Status Register(v1::Coordinator::Stub& stub, const RunConfig& config,
-                      const std::string& worker) {
+// Returns the id of the run; empty if the worker could not be registered.
+std::string Register(v1::Coordinator::Stub& stub, const RunConfig& config,
+                     const std::string& worker) {
   v1::RegisterWorkerRequest self;
   self.set_worker_id(worker);
   self.set_incarnation(1);
   self.set_config_sha256(RunConfigHash(config));
   v1::RegisterWorkerResponse registered;
   grpc::ClientContext context;
-  return stub.RegisterWorker(&context, self, &registered);
+  return stub.RegisterWorker(&context, self, &registered).ok() ? registered.run_id() : "";
 }
 
 // A worker whose Exchange is always open.
 class ParkedPoll {
  public:
-  ParkedPoll(std::int64_t index, const std::string& address, const LiveRun::Held& held)
+  ParkedPoll(std::int64_t index, const std::string& address, const std::string& run_id,
+             const LiveRun::Held& held)
       : index_(index), held_(held), stub_(Connect(address)) {
+    request_.set_run_id(run_id);
     request_.set_worker_id("w" + std::to_string(index));
     request_.set_incarnation(static_cast<std::uint64_t>(index) + 1);
     request_.set_wait_ms(kWaitMs);
@@ -92,7 +95,9 @@ Status AnnounceStep(CoordinatorClient& client, const LearnerJob& job, std::uint6
   manifest.version = {job.epoch, step, ""};
   manifest.files = {{"model.safetensors", 1, Sha256Of("weights")}};
   manifest.version.digest = ManifestDigest(manifest);
+  manifest.run_id = job.run_id;
   v1::AnnounceWeightsRequest announcement;
+  announcement.set_run_id(job.run_id);
   announcement.set_learner_epoch(job.epoch);
   announcement.set_learner_secret(job.secret);
   *announcement.mutable_manifest() = ManifestToProto(manifest);
@@ -107,7 +112,7 @@ LostWorkers::LostWorkers(const RunConfig& config, const std::string& address) {
       request.set_worker_id("lost-" + std::to_string(n));
       request.set_incarnation(1);
       request.set_capacity(kLostGroups);
-      if (!Register(*stub, config, request.worker_id()).ok()) return;
+      request.set_run_id(Register(*stub, config, request.worker_id()));
       v1::ExchangeResponse response;
       grpc::ClientContext context;
       if (!stub->Exchange(&context, request, &response).ok()) return;
@@ -127,7 +132,7 @@ class LiveRun::State {
         LearnerJob learner)
       : config_(config), address_(address), held_(std::move(held)), job_(std::move(learner)) {
     for (std::int64_t i = 0; i < workers; ++i)
-      polls_.push_back(std::make_unique<ParkedPoll>(i, address, held_));
+      polls_.push_back(std::make_unique<ParkedPoll>(i, address, job_.run_id, held_));
     learner_ = std::thread([this] {
       const Status status = Learn();
       if (!status.ok() && !stopping_)
@@ -154,6 +159,7 @@ class LiveRun::State {
       BUTTRESS_ASSIGN_OR_RETURN(const bool planned, WaitForPlan(client, step));
       if (!planned) return OkStatus();
       v1::CommitRequest commit;
+      commit.set_run_id(job_.run_id);
       commit.set_learner_epoch(job_.epoch);
       commit.set_learner_secret(job_.secret);
       commit.set_step(step);
@@ -162,6 +168,7 @@ class LiveRun::State {
       BUTTRESS_RETURN_IF_ERROR(client.Commit(commit));
       BUTTRESS_RETURN_IF_ERROR(AnnounceStep(client, job_, step));
       v1::CheckpointedRequest checkpoint;
+      checkpoint.set_run_id(job_.run_id);
       checkpoint.set_learner_epoch(job_.epoch);
       checkpoint.set_learner_secret(job_.secret);
       checkpoint.set_step(step);
@@ -174,6 +181,7 @@ class LiveRun::State {
 
   Result<bool> WaitForPlan(CoordinatorClient& client, std::uint64_t step) {
     v1::PlanBatchRequest request;
+    request.set_run_id(job_.run_id);
     request.set_learner_epoch(job_.epoch);
     request.set_step(step);
     request.set_wait_ms(500);
@@ -187,8 +195,8 @@ class LiveRun::State {
 
   void Probe() {
     const auto stub = Connect(address_);
-    if (!Register(*stub, config_, "probe").ok()) return;
     v1::ExchangeRequest request;
+    request.set_run_id(Register(*stub, config_, "probe"));
     request.set_worker_id("probe");
     request.set_incarnation(1);
     while (!stopping_) {

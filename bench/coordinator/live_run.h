@@ -18,6 +18,7 @@ namespace buttress {
 
 // The job of a learner that has registered.
 struct LearnerJob {
+  std::string run_id;
   std::uint64_t epoch = 0;
   std::string secret;
 };

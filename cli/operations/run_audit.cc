@@ -135,7 +135,12 @@ Status CheckCheckpoint(LedgerReader& reader, RunAudit& audit) {
   const CheckpointIdentity& found = *audit.checkpoint;
   const auto step = static_cast<std::uint64_t>(found.step);
   BUTTRESS_ASSIGN_OR_RETURN(const std::optional<RunRow> run, reader.Run());
-  if (step < settled) {
+  if (found.run_id != run->run_id) {
+    AddCheckpointFinding(
+        fmt::format("the newest whole checkpoint is of run {}; the ledger is of {}", found.run_id,
+                    run->run_id),
+        false, audit);
+  } else if (step < settled) {
     AddCheckpointFinding(
         fmt::format("the newest whole checkpoint is of step {}; step {} is settled", step, settled),
         false, audit);

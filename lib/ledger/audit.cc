@@ -324,7 +324,9 @@ Result<LedgerAudit> AuditLedger(LedgerReader& reader,
   BUTTRESS_RETURN_IF_ERROR(CheckKeptCounts(reader, walk));
   BUTTRESS_RETURN_IF_ERROR(CheckLineage(reader, walk));
 
-  BUTTRESS_ASSIGN_OR_RETURN(const auto reported, reader.ReportedCollapse());
+  BUTTRESS_ASSIGN_OR_RETURN(auto reported, reader.ReportedCollapse());
+  // All groups of a source may have been taken back.
+  std::erase_if(reported, [](const auto& entry) { return entry.second == CollapseCounts(); });
   for (const auto& [source, counts] : reported) walk.audit.reported.Add(counts);
   for (const auto& [source, counts] : walk.by_source) walk.audit.recounted.Add(counts);
   walk.audit.recounted_by_source = walk.by_source;

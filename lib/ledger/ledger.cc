@@ -12,7 +12,9 @@
 
 #include "lib/base/failpoint.h"
 #include "lib/base/file.h"
+#include "lib/base/log.h"
 #include "lib/ledger/database.h"
+#include "lib/ledger/ledger_mark.h"
 #include "lib/ledger/read_rows.h"
 #include "lib/ledger/schema.h"
 
@@ -68,11 +70,12 @@ Status PrepareFile(Database& database, const std::string& path) {
 struct Ledger::Statements {
   std::unique_ptr<Statement> run, run_source, group, accepted, completion, collapse, record, skip,
       plan, plan_source, plan_group, drop, leave_plan, refill_plan, refill_drop, learner, commit,
-      forget_manifest, manifest, checkpoint, order, forget_order;
+      forget_manifest, manifest, checkpoint, order, forget_order, start, forget_completions,
+      forget_accepted;
 
   Status Prepare(Database& database) {
     const std::pair<std::unique_ptr<Statement>*, const char*> all[] = {
-        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
+        {&run, "REPLACE INTO run VALUES (1, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"},
         {&run_source, "REPLACE INTO sources VALUES (?, ?, ?, ?, ?, ?, ?)"},
         {&group, R"sql(
            INSERT INTO groups
@@ -116,6 +119,9 @@ struct Ledger::Statements {
         {&checkpoint, "REPLACE INTO checkpoints VALUES (?, ?, ?)"},
         {&order, "REPLACE INTO worker_orders VALUES (?, ?, ?)"},
         {&forget_order, "DELETE FROM worker_orders WHERE worker_id = ?"},
+        {&start, "INSERT INTO starts VALUES (?, ?)"},
+        {&forget_completions, "DELETE FROM completions WHERE group_id = ?"},
+        {&forget_accepted, "DELETE FROM accepted WHERE group_id = ?"},
     };
     for (const auto& [statement, sql] : all) {
       BUTTRESS_ASSIGN_OR_RETURN(*statement, database.Prepare(sql));
@@ -214,11 +220,11 @@ struct Ledger::Statements {
   }
 
   Status WriteRun(const RunRow& r) {
-    BUTTRESS_RETURN_IF_ERROR(
-        run->Run(r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id, r.learner_epoch,
-                 r.planned_step, r.committed_step, r.checkpoint_step, r.settled_step, r.acr_ema,
-                 r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
-                 r.greso ? std::optional(r.greso->hard) : std::nullopt));
+    BUTTRESS_RETURN_IF_ERROR(run->Run(
+        r.run_id, r.run_name, r.config_sha256, r.coordinator_epoch, r.next_group_id,
+        r.learner_epoch, r.planned_step, r.committed_step, r.checkpoint_step, r.settled_step,
+        r.acr_ema, r.finished, r.greso ? std::optional(r.greso->easy) : std::nullopt,
+        r.greso ? std::optional(r.greso->hard) : std::nullopt));
     for (std::uint64_t i = 0; i < r.sources.size(); ++i) {
       const SourceRow& s = r.sources[i];
       BUTTRESS_RETURN_IF_ERROR(run_source->Run(i, s.name, s.dataset.rows, s.dataset.sha256,
@@ -228,6 +234,12 @@ struct Ledger::Statements {
   }
 
   Status WriteAll(const LedgerChanges& changes) {
+    for (const std::uint64_t id : changes.returned) {
+      BUTTRESS_RETURN_IF_ERROR(forget_completions->Run(id));
+      BUTTRESS_RETURN_IF_ERROR(forget_accepted->Run(id));
+    }
+    for (const StartRow& row : changes.starts)
+      BUTTRESS_RETURN_IF_ERROR(start->Run(row.coordinator_epoch, row.start_id));
     if (changes.run) BUTTRESS_RETURN_IF_ERROR(WriteRun(*changes.run));
     for (const GroupRow& row : changes.groups) BUTTRESS_RETURN_IF_ERROR(WriteGroup(row));
     for (const AcceptedRow& row : changes.accepted) BUTTRESS_RETURN_IF_ERROR(WriteAccepted(row));
@@ -252,8 +264,11 @@ struct Ledger::Statements {
   }
 };
 
-Ledger::Ledger(int lock, std::unique_ptr<Database> database)
-    : lock_(lock), database_(std::move(database)), statements_(std::make_unique<Statements>()) {}
+Ledger::Ledger(std::string path, int lock, std::unique_ptr<Database> database)
+    : path_(std::move(path)),
+      lock_(lock),
+      database_(std::move(database)),
+      statements_(std::make_unique<Statements>()) {}
 
 Ledger::~Ledger() {
   statements_.reset();
@@ -268,11 +283,12 @@ Result<std::unique_ptr<Ledger>> Ledger::Open(const std::string& path) {
     close(lock);
     return database.status();
   }
-  std::unique_ptr<Ledger> ledger(new Ledger(lock, *std::move(database)));
+  std::unique_ptr<Ledger> ledger(new Ledger(path, lock, *std::move(database)));
   if (Status status = PrepareFile(*ledger->database_, path); !status.ok())
     return status.Annotate(path);
   if (Status status = ledger->statements_->Prepare(*ledger->database_); !status.ok())
     return status.Annotate(path);
+  BUTTRESS_RETURN_IF_ERROR(ledger->CheckMark());
   if (Status status = ledger->FindPayloadEnd(); !status.ok()) return status.Annotate(path);
   const std::size_t slash = path.rfind('/');
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(slash == std::string::npos ? "." : path.substr(0, slash)));
@@ -308,6 +324,10 @@ Result<LedgerSnapshot> Ledger::Load() {
                             ReadEndedTags(*database_, FirstEndedTag(snapshot.run->next_group_id)));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.ended, ReadEnded(*database_));
   BUTTRESS_ASSIGN_OR_RETURN(snapshot.orders, ReadWorkerOrders(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.starts, ReadStarts(*database_));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.versions, ReadVersions(*database_, kKeptVersions));
+  BUTTRESS_ASSIGN_OR_RETURN(snapshot.checkpoints,
+                            ReadCheckpoints(*database_, snapshot.run->settled_step));
   return snapshot;
 }
 
@@ -323,9 +343,32 @@ Status Ledger::Write(const LedgerChanges& changes) {
     database_->Execute("ROLLBACK").IgnoreError();
     return status;
   }
+  KeepMark(changes);
   if (!changes.accepted.empty())
     payload_end_ = std::max(payload_end_, changes.accepted.back().payload.end());
   return OkStatus();
+}
+
+Status Ledger::CheckMark() {
+  LedgerSays says;
+  auto run = ReadRun(*database_);
+  if (!run.ok()) return run.status().Annotate(path_);
+  auto starts = ReadStarts(*database_);
+  if (!starts.ok()) return starts.status().Annotate(path_);
+  if (!starts->empty()) says.start = start_ = starts->back();
+  if (*run) says.run_id = (*run)->run_id;
+  if (*run) says.checkpoint_step = (*run)->checkpoint_step;
+  return CheckLedgerMark(path_, says);
+}
+
+// A mark that cannot be written, as on a full disk, stays behind the ledger, which does no harm.
+void Ledger::KeepMark(const LedgerChanges& changes) {
+  if (!changes.run || (changes.starts.empty() && changes.checkpoints.empty())) return;
+  if (!changes.starts.empty()) start_ = changes.starts.back();
+  const Status status =
+      WriteLedgerMark(path_, {changes.run->run_id, start_, changes.run->checkpoint_step, 0});
+  if (!status.ok())
+    Log(kWarn, "the mark of the ledger was not written", {{"error", status.message()}});
 }
 
 Status Ledger::FindPayloadEnd() {

@@ -18,8 +18,8 @@ class Database;
 class Ledger {
  public:
   // Opens the file `path`, or creates it. kFailedPrecondition if another coordinator has it open or
-  // if it is not a ledger. kInvalidArgument if it is a ledger of another version. kDataLoss if
-  // SQLite finds it damaged.
+  // if it is not a ledger. kInvalidArgument if it is a ledger of another version, or a copy
+  // (ledger_mark.h). kDataLoss if SQLite finds it damaged, or if it is older than it was.
   static Result<std::unique_ptr<Ledger>> Open(const std::string& path);
   ~Ledger();
   Ledger(const Ledger&) = delete;
@@ -40,13 +40,18 @@ class Ledger {
  private:
   struct Statements;
 
-  Ledger(int lock, std::unique_ptr<Database> database);
+  Ledger(std::string path, int lock, std::unique_ptr<Database> database);
+  Status CheckMark();
+  // Brings the mark up to `changes`, which are durable.
+  void KeepMark(const LedgerChanges& changes);
   Status FindPayloadEnd();
 
+  const std::string path_;
   const int lock_;  // flock on <path>.lock, held as long as this object lives
   std::unique_ptr<Database> database_;
   std::unique_ptr<Statements> statements_;
   PayloadEnd payload_end_;
+  StartRow start_;  // the last one of the coordinator
 };
 
 }  // namespace buttress

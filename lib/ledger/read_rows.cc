@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <bit>
 #include <cstring>
 #include <utility>
@@ -191,23 +192,24 @@ Status CheckLedgerFile(Database& database, const std::string& path) {
 Result<std::optional<RunRow>> ReadRun(Database& database) {
   std::optional<RunRow> run;
   const char* sql =
-      "SELECT run_name, config_sha256, coordinator_epoch, next_group_id, learner_epoch, "
+      "SELECT run_id, run_name, config_sha256, coordinator_epoch, next_group_id, learner_epoch, "
       "planned_step, committed_step, checkpoint_step, settled_step, acr_ema, finished, "
       "greso_easy, greso_hard FROM run";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     run.emplace();
-    run->run_name = row.Text(0);
-    run->config_sha256 = row.Text(1);
-    run->coordinator_epoch = row.Unsigned(2);
-    run->next_group_id = row.Unsigned(3);
-    run->learner_epoch = row.Unsigned(4);
-    run->planned_step = row.Unsigned(5);
-    run->committed_step = row.Unsigned(6);
-    run->checkpoint_step = row.Unsigned(7);
-    run->settled_step = row.Unsigned(8);
-    if (!row.Null(9)) run->acr_ema = row.Double(9);
-    run->finished = row.Int(10) != 0;
-    if (!row.Null(11) && !row.Null(12)) run->greso = GresoBases{row.Double(11), row.Double(12)};
+    run->run_id = row.Text(0);
+    run->run_name = row.Text(1);
+    run->config_sha256 = row.Text(2);
+    run->coordinator_epoch = row.Unsigned(3);
+    run->next_group_id = row.Unsigned(4);
+    run->learner_epoch = row.Unsigned(5);
+    run->planned_step = row.Unsigned(6);
+    run->committed_step = row.Unsigned(7);
+    run->checkpoint_step = row.Unsigned(8);
+    run->settled_step = row.Unsigned(9);
+    if (!row.Null(10)) run->acr_ema = row.Double(10);
+    run->finished = row.Int(11) != 0;
+    if (!row.Null(12) && !row.Null(13)) run->greso = GresoBases{row.Double(12), row.Double(13)};
     return OkStatus();
   }));
   if (!run) return run;
@@ -411,14 +413,39 @@ Result<std::vector<CommitRow>> ReadCommits(Database& database) {
   return commits;
 }
 
-Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database) {
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database, std::uint64_t first_step) {
   std::vector<CheckpointRow> checkpoints;
-  const char* sql = "SELECT * FROM checkpoints ORDER BY learner_epoch, step";
+  const std::string sql = "SELECT * FROM checkpoints WHERE step >= " + std::to_string(first_step) +
+                          " ORDER BY learner_epoch, step";
   BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
     checkpoints.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2)});
     return OkStatus();
   }));
   return checkpoints;
+}
+
+Result<std::vector<StartRow>> ReadStarts(Database& database) {
+  std::vector<StartRow> starts;
+  const char* sql = "SELECT * FROM starts ORDER BY coordinator_epoch";
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    starts.push_back({row.Unsigned(0), row.Text(1)});
+    return OkStatus();
+  }));
+  return starts;
+}
+
+Result<std::vector<PolicyVersion>> ReadVersions(Database& database, std::uint64_t limit) {
+  std::vector<PolicyVersion> versions;
+  const std::string sql =
+      "SELECT learner_epoch, step, digest FROM manifests "
+      "ORDER BY learner_epoch DESC, step DESC LIMIT " +
+      std::to_string(limit);
+  BUTTRESS_RETURN_IF_ERROR(ForEachRow(database, sql, [&](const Statement& row) {
+    versions.push_back({row.Unsigned(0), row.Unsigned(1), row.Text(2)});
+    return OkStatus();
+  }));
+  std::ranges::reverse(versions);
+  return versions;
 }
 
 Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& database) {

@@ -51,10 +51,16 @@ Result<PayloadEnd> ReadPayloadEnd(Database& database);
 // By group id.
 Result<std::vector<DropRow>> ReadDrops(Database& database);
 
-// By learner epoch, then step.
+// By learner epoch, then step; checkpoints from `first_step` on.
 Result<std::vector<LearnerRow>> ReadLearners(Database& database);
 Result<std::vector<CommitRow>> ReadCommits(Database& database);
-Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database);
+Result<std::vector<CheckpointRow>> ReadCheckpoints(Database& database, std::uint64_t first_step);
+
+// By coordinator epoch.
+Result<std::vector<StartRow>> ReadStarts(Database& database);
+
+// The newest `limit` announced versions, oldest first.
+Result<std::vector<PolicyVersion>> ReadVersions(Database& database, std::uint64_t limit);
 
 // By worker id.
 Result<std::map<std::string, WorkerOrderRow>> ReadWorkerOrders(Database& database);

@@ -131,7 +131,7 @@ Result<std::int64_t> LedgerReader::WrongHistories() {
       "SELECT COUNT(*) FROM (SELECT dataset_row, SUM(own_correct) AS of_correct, "
       "SUM(own_scored) AS of_scored FROM accepted JOIN groups USING (group_id) "
       "GROUP BY dataset_row) FULL JOIN prompt_history USING (dataset_row) "
-      "WHERE correct IS NOT of_correct OR scored IS NOT of_scored");
+      "WHERE correct IS NOT IFNULL(of_correct, 0) OR scored IS NOT IFNULL(of_scored, 0)");
 }
 
 Result<std::int64_t> LedgerReader::DrawnAndSkipped() {
@@ -171,7 +171,7 @@ Result<std::vector<LearnerRow>> LedgerReader::Learners() { return ReadLearners(*
 Result<std::vector<CommitRow>> LedgerReader::Commits() { return ReadCommits(*database_); }
 
 Result<std::vector<CheckpointRow>> LedgerReader::Checkpoints() {
-  return ReadCheckpoints(*database_);
+  return ReadCheckpoints(*database_, 0);
 }
 
 Result<std::vector<std::string>> LedgerReader::DamageOfFile() {

@@ -356,7 +356,7 @@ inline std::uint64_t FirstEndedTag(std::uint64_t next_group_id) {
 
 // How many of the newest announced versions are remembered. No group may be older than
 // run.batch.max_age and the window allow, which is far less.
-inline constexpr std::uint64_t kKeptVersions = 4096;
+inline constexpr std::uint64_t kKeptVersions = 512;
 
 // The groups that have ended.
 struct EndedCounts {

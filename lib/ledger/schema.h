@@ -15,6 +15,7 @@ inline constexpr int kLedgerVersion = 10;
 inline constexpr const char* kLedgerSchema = R"sql(
 CREATE TABLE run (
   only_row           INTEGER PRIMARY KEY CHECK (only_row = 1),
+  run_id             TEXT    NOT NULL,  -- random, made with the ledger
   run_name           TEXT    NOT NULL,
   config_sha256      TEXT    NOT NULL,
   coordinator_epoch  INTEGER NOT NULL,
@@ -40,6 +41,12 @@ CREATE TABLE sources (
   cursor_pass     INTEGER NOT NULL,
   cursor_index    INTEGER NOT NULL,
   drawn           INTEGER NOT NULL
+) STRICT;
+
+-- The starts of the coordinator. Two copies of a ledger that were both started differ here.
+CREATE TABLE starts (
+  coordinator_epoch  INTEGER PRIMARY KEY,
+  start_id           TEXT    NOT NULL  -- random
 ) STRICT;
 
 -- One row for each drawn prompt, with its present place in the life of a group.
@@ -142,6 +149,20 @@ CREATE TRIGGER count_results AFTER INSERT ON accepted BEGIN
     recent_scored = iif(excluded.scored > 0, excluded.recent_scored, recent_scored),
     last_correct = iif(excluded.scored > 0, excluded.last_correct, last_correct),
     last_scored = iif(excluded.scored > 0, excluded.last_scored, last_scored);
+END;
+
+-- Takes back what count_results has added, when a group is to be sampled again. Of several groups
+-- of a prompt the newest is deleted first.
+CREATE TRIGGER take_results_back AFTER DELETE ON accepted BEGIN
+  UPDATE prompt_history SET
+    correct = correct - OLD.own_correct, scored = scored - OLD.own_scored,
+    recent_correct = iif(scored = OLD.history_scored + OLD.own_scored, OLD.recent_correct,
+                         recent_correct),
+    recent_scored = iif(scored = OLD.history_scored + OLD.own_scored, OLD.recent_scored,
+                        recent_scored),
+    last_correct = iif(scored = OLD.history_scored + OLD.own_scored, 0, last_correct),
+    last_scored = iif(scored = OLD.history_scored + OLD.own_scored, 0, last_scored)
+  WHERE dataset_row = (SELECT dataset_row FROM groups WHERE group_id = OLD.group_id);
 END;
 
 -- One completion of an accepted group. Copies have equal digests and near copies have similar

@@ -281,11 +281,13 @@ Result<v1::StopRunResponse> CoordinatorClient::StopRun(const v1::StopRunRequest&
   return connection_->Unary("StopRun", &Async::StopRun, request, request.wait_ms());
 }
 
-Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& worker_id,
+Result<v1::SubmitResult> CoordinatorClient::SubmitGroup(const std::string& run_id,
+                                                        const std::string& worker_id,
                                                         std::uint64_t incarnation,
                                                         const v1::LeaseRef& lease,
                                                         const EncodedGroup& group) {
   v1::SubmitHeader header;
+  header.set_run_id(run_id);
   header.set_worker_id(worker_id);
   header.set_incarnation(incarnation);
   *header.mutable_lease() = lease;

@@ -49,8 +49,8 @@ struct EncodedGroup {
 
 // Thread-safe. Every function blocks the calling thread and may return kUnavailable or
 // kDeadlineExceeded (retries exhausted), kCancelled (shutdown), kFailedPrecondition (the
-// configuration differs, or the learner epoch is over and the process must exit) or kNotFound (the
-// worker is unknown and must register again).
+// configuration differs, or the learner epoch is over and the process must exit) kNotFound (the
+// worker is unknown and must register again) or kAborted (this is another run than the worker's).
 class CoordinatorClient {
  public:
   explicit CoordinatorClient(CoordinatorClientOptions options);
@@ -65,8 +65,9 @@ class CoordinatorClient {
 
   // Submits a group over a stream that stays open for the next group; each thread that submits has
   // its own stream. kInvalidArgument if the group is malformed, so that repeating it is useless.
-  Result<v1::SubmitResult> SubmitGroup(const std::string& worker_id, std::uint64_t incarnation,
-                                       const v1::LeaseRef& lease, const EncodedGroup& group);
+  Result<v1::SubmitResult> SubmitGroup(const std::string& run_id, const std::string& worker_id,
+                                       std::uint64_t incarnation, const v1::LeaseRef& lease,
+                                       const EncodedGroup& group);
 
   Result<v1::RegisterLearnerResponse> RegisterLearner(const v1::RegisterLearnerRequest& request);
 

@@ -18,18 +18,6 @@ namespace {
 
 constexpr std::string_view kPrefix = "step-";
 
-std::optional<std::string> FromHex(const std::string& hex) {
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
-    if (error != std::errc() || end != hex.data() + i + 2) return std::nullopt;
-    bytes.push_back(static_cast<char>(value));
-  }
-  if (hex.size() != 64) return std::nullopt;
-  return bytes;
-}
-
 Result<WeightFile> ParseFile(const nlohmann::json& json) {
   const bool complete = json.is_object() && json.contains("name") && json["name"].is_string() &&
                         json.contains("bytes") && json["bytes"].is_number_integer() &&
@@ -37,7 +25,7 @@ Result<WeightFile> ParseFile(const nlohmann::json& json) {
   if (!complete)
     return DataLoss("an entry of 'files' is not an object with 'name', 'bytes' and 'sha256'");
   WeightFile file{json["name"], json["bytes"], ""};
-  const auto sha256 = FromHex(json["sha256"]);
+  const auto sha256 = Sha256FromHex(json["sha256"]);
   if (!sha256) return DataLoss("sha256 of " + file.name + " is not 64 hexadecimal digits");
   file.sha256 = *sha256;
   return file;
@@ -51,6 +39,9 @@ Result<CheckpointIdentity> ParseIdentity(const std::string& text) {
     if (!json.contains(name) || !json[name].is_number_integer())
       return DataLoss(std::string("field '") + name + "' is missing or no number");
   }
+  if (!json.contains("run_id") || !json["run_id"].is_string())
+    return DataLoss("field 'run_id' is missing or no text");
+  identity.run_id = json["run_id"];
   identity.step = json["step"];
   identity.learner_epoch = json["learner_epoch"];
   BUTTRESS_ASSIGN_OR_RETURN(identity.files, ParseCheckpointFiles(json));
@@ -59,6 +50,18 @@ Result<CheckpointIdentity> ParseIdentity(const std::string& text) {
 }
 
 }  // namespace
+
+std::optional<std::string> Sha256FromHex(const std::string& hex) {
+  std::string bytes;
+  for (std::size_t i = 0; i + 1 < hex.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, error] = std::from_chars(hex.data() + i, hex.data() + i + 2, value, 16);
+    if (error != std::errc() || end != hex.data() + i + 2) return std::nullopt;
+    bytes.push_back(static_cast<char>(value));
+  }
+  if (hex.size() != 64) return std::nullopt;
+  return bytes;
+}
 
 std::vector<std::int64_t> CheckpointSteps(const std::string& folder) {
   std::vector<std::int64_t> steps;

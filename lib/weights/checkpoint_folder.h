@@ -1,10 +1,11 @@
-// The files of the learner's checkpoints: <folder>/step-<N>/checkpoint.json, which names the step,
-// the learner epoch and the hash of the configuration, and lists the size and SHA-256 of the other
-// files. learner/checkpoint.h writes and loads them.
+// The files of the learner's checkpoints: <folder>/step-<N>/checkpoint.json, which names the run,
+// the step, the learner epoch and the hash of the configuration, and lists the size and SHA-256 of
+// the other files. learner/checkpoint.h writes and loads them.
 #pragma once
 
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,11 +23,15 @@ std::vector<std::int64_t> CheckpointSteps(const std::string& folder);
 // Returns <folder>/step-<N>.
 std::string CheckpointFolderOf(const std::string& folder, std::int64_t step);
 
+// Returns the 32 bytes of a SHA-256 of 64 hexadecimal digits; nullopt for any other text.
+std::optional<std::string> Sha256FromHex(const std::string& hex);
+
 // Reads the list "files" of a checkpoint.json. kDataLoss names what is wrong with it.
 Result<std::vector<WeightFile>> ParseCheckpointFiles(const nlohmann::json& state);
 
 // What tells one checkpoint from another.
 struct CheckpointIdentity {
+  std::string run_id;
   std::int64_t step = 0;
   std::uint64_t learner_epoch = 0;  // of the learner that wrote it
   std::string digest;               // SHA-256 of checkpoint.json, 32 bytes

@@ -159,6 +159,10 @@ class GrpcFetcher : public WeightFetcher {
       return FailedPrecondition(
           fmt::format("version {} names no Weights service", ToString(manifest.version)));
     }
+    if (run_id_ != manifest.run_id) {
+      DeleteVersionsOfOtherRuns(store_.folder, manifest.run_id);
+      run_id_ = manifest.run_id;
+    }
     WeightManifest local = manifest;
     local.folder = VersionFolder(store_.folder, manifest.version);
     if (IsComplete(local)) return local;
@@ -229,6 +233,7 @@ class GrpcFetcher : public WeightFetcher {
   const GrpcFetcherOptions options_;
   Mutex mutex_;  // one transfer at a time
   SourceOrder order_ GUARDED_BY(mutex_);
+  std::optional<std::string> run_id_ GUARDED_BY(mutex_);  // of the versions in the store
 };
 
 }  // namespace

@@ -21,6 +21,7 @@ Result<std::unique_ptr<WeightPublisher>> WeightPublisher::Create(WeightStoreOpti
   // Workers with another working folder read the path.
   options.folder = std::filesystem::absolute(options.folder, error).lexically_normal().string();
   if (error) return Unavailable("cannot resolve " + options.folder + ": " + error.message());
+  DeleteVersionsOfOtherRuns(options.folder, options.run_id);
   return std::unique_ptr<WeightPublisher>(new WeightPublisher(std::move(options)));
 }
 
@@ -76,6 +77,7 @@ Result<WeightManifest> WeightPublisher::Commit(std::vector<Canary> canaries) {
   manifest_.version.digest = ManifestDigest(manifest_);
   manifest_.folder = folder_;
   manifest_.sources = options_.sources;
+  manifest_.run_id = options_.run_id;
   manifest_.canaries = std::move(canaries);
   BUTTRESS_RETURN_IF_ERROR(WriteManifest(folder_, manifest_));
   DeleteOldVersions(options_.folder, options_.keep);

@@ -105,6 +105,18 @@ std::vector<PolicyVersion> ListVersions(const std::string& folder) {
   return versions;
 }
 
+void DeleteVersionsOfOtherRuns(const std::string& folder, const std::string& run_id) {
+  const std::vector<PolicyVersion> versions = ListVersions(folder);
+  const bool foreign = std::ranges::any_of(versions, [&](const PolicyVersion& version) {
+    const auto manifest = ReadManifest(VersionFolder(folder, version));
+    return manifest.ok() && manifest->run_id != run_id;
+  });
+  if (!foreign) return;
+  Log(kWarn, "weights of another run are deleted", {{"folder", folder}, {"run_id", run_id}});
+  for (const PolicyVersion& version : ListFolders(folder))
+    DeleteVersion(VersionFolder(folder, version));
+}
+
 void DeleteOldVersions(const std::string& folder, int keep) {
   const std::vector<PolicyVersion> versions = ListVersions(folder);
   if (versions.empty()) return;

@@ -18,6 +18,7 @@ struct WeightStoreOptions {
   std::string folder;
   int keep = 3;                           // versions kept
   std::vector<std::string> sources = {};  // written into the manifests of published versions
+  std::string run_id = {};                // likewise
 };
 
 // <folder>/v<learner_epoch>-<step>.
@@ -36,6 +37,10 @@ Status VerifyFiles(const std::string& version_folder, const WeightManifest& mani
 
 // Lists the versions that exist, oldest first. Their digests are empty.
 std::vector<PolicyVersion> ListVersions(const std::string& folder);
+
+// Deletes all versions if one of them was made by another run than `run_id`. Their numbers say
+// nothing about those of this run.
+void DeleteVersionsOfOtherRuns(const std::string& folder, const std::string& run_id);
 
 // Deletes the oldest versions until `keep` are left, and incomplete versions that are older than
 // the newest. The newest version is never deleted.

@@ -18,7 +18,7 @@ bool Allowed(GroupState from, GroupState to) {
     case kLeased:
       return to == kPending || to == kReady || to == kDropped;
     case kReady:
-      return to == kBatched || to == kDropped;
+      return to == kBatched || to == kPending || to == kDropped;
     case kBatched:
       return to == kTrained || to == kDropped;
     case kTrained:
@@ -464,7 +464,9 @@ void RunSimulation::Checkpoint(bool lossy) {
 
 void RunSimulation::Finish(const LedgerChanges& changes) {
   CheckMoves(changes);
+  for (const std::uint64_t id : changes.returned) taken_back_.Add(ledger_.accepted.at(id).collapse);
   Write(changes);
+  if (!changes.returned.empty()) CheckCollapse();
   CheckSlots();
 }
 
@@ -505,10 +507,12 @@ void RunSimulation::CheckSlots() {
 
 void RunSimulation::CheckCollapse() {
   const SchedulerStatus status = scheduler_.GetStatus();
-  Expect(status.collapse == accepted_, "(8) the reported ACR equals a recount");
-  CollapseCounts ledger;
+  CollapseCounts reported = status.collapse, ledger;
+  reported.Add(taken_back_);
+  Expect(reported == accepted_, "(8) the reported ACR equals a recount");
   for (const auto& [id, row] : ledger_.accepted)
     ledger.Add(ClassifyGroup(row.raw_rewards(), row.outcomes()));
+  ledger.Add(taken_back_);
   Expect(ledger == accepted_, "(8) the ledger's outcomes equal a recount");
 }
 

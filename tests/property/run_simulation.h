@@ -115,6 +115,7 @@ class RunSimulation {
   std::map<std::uint64_t, std::uint64_t> starts_;  // learner epoch -> start step
   std::vector<Submission> sent_;                   // may be repeated late
   CollapseCounts accepted_;
+  CollapseCounts taken_back_;  // of those, of groups that are to be sampled again
   std::array<std::int64_t, kSubmitOutcomes> outcomes_{};
   std::vector<std::string> failures_;
 };

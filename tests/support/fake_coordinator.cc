@@ -54,6 +54,13 @@ void FakeCoordinator::Forget() {
   changed_.NotifyAll();
 }
 
+void FakeCoordinator::BecomeAnotherRun() {
+  MutexLock lock(mutex_);
+  run_id_ = "second-run";
+  known_ = false;
+  changed_.NotifyAll();
+}
+
 void FakeCoordinator::RefuseSubmissions(int count, grpc::StatusCode code) {
   MutexLock lock(mutex_);
   refuse_submissions_ = count;
@@ -81,10 +88,15 @@ FakeCoordinator::Seen FakeCoordinator::seen() const {
   return seen_;
 }
 
-grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*, const v1::RegisterWorkerRequest*,
-                                             v1::RegisterWorkerResponse*) {
+grpc::Status FakeCoordinator::RegisterWorker(grpc::ServerContext*,
+                                             const v1::RegisterWorkerRequest* request,
+                                             v1::RegisterWorkerResponse* response) {
   MutexLock lock(mutex_);
   if (registration_ != grpc::StatusCode::OK) return {registration_, "told to refuse"};
+  if (!request->run_id().empty() && request->run_id() != run_id_)
+    return {grpc::StatusCode::ABORTED, "another run"};
+  response->set_run_id(run_id_);
+  response->set_start_id("start-of-" + run_id_);
   known_ = true;
   ++seen_.registrations;
   changed_.NotifyAll();
@@ -111,6 +123,7 @@ grpc::Status FakeCoordinator::Exchange(grpc::ServerContext*, const v1::ExchangeR
   changed_.WaitFor(mutex_, std::chrono::milliseconds(request->wait_ms()),
                    [&]() REQUIRES(mutex_) { return HasNews(*request); });
   if (!known_) return {grpc::StatusCode::NOT_FOUND, "register first"};
+  if (request->run_id() != run_id_) return {grpc::StatusCode::ABORTED, "another run"};
   for (std::uint32_t i = 0; i < request->capacity() && !offered_.empty(); ++i) {
     *response->add_leases() = offered_.front();
     offered_.pop_front();

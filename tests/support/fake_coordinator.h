@@ -35,6 +35,8 @@ class FakeCoordinator : public v1::Coordinator::Service {
   void SetOrder(v1::WorkerOrder order);
   // From now on the worker is unknown until it registers.
   void Forget();
+  // From now on this is another run, which knows no worker.
+  void BecomeAnotherRun();
   // The next `count` submissions get `code`.
   void RefuseSubmissions(int count, grpc::StatusCode code);
   void RefuseRegistration(grpc::StatusCode code);
@@ -77,6 +79,7 @@ class FakeCoordinator : public v1::Coordinator::Service {
   int refuse_submissions_ GUARDED_BY(mutex_) = 0;
   grpc::StatusCode refusal_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;
   grpc::StatusCode registration_ GUARDED_BY(mutex_) = grpc::StatusCode::OK;
+  std::string run_id_ GUARDED_BY(mutex_) = "first-run";
   std::string address_;
   std::unique_ptr<grpc::Server> server_;
 };

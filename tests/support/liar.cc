@@ -100,14 +100,15 @@ v1::ExchangeRequest ExchangeOf(const std::string& name, std::uint32_t capacity) 
   return request;
 }
 
-void TellEveryLie(Liar& liar, CoordinatorClient& client, const v1::Lease& lease) {
+void TellEveryLie(Liar& liar, CoordinatorClient& client, const std::string& run_id,
+                  const v1::Lease& lease) {
   const auto version = FromProto(lease.min_version());
   for (const Lie& lie : kLies) {
     if (ShutdownRequested()) return;
     Group group = HonestGroup(lease, "liar", *version);
     lie.tell(group);
     const auto result =
-        client.SubmitGroup("liar", kIncarnation, lease.ref(), EncodedGroup::Of(group));
+        client.SubmitGroup(run_id, "liar", kIncarnation, lease.ref(), EncodedGroup::Of(group));
     // A lease that has ended meanwhile is no lie that passed.
     const bool taken = result.ok() && *result == v1::SUBMIT_RESULT_ACCEPTED;
     liar.Count(taken ? OkStatus() : InvalidArgument(lie.what));
@@ -118,12 +119,14 @@ void LieInGroups(Liar& liar) {
   CoordinatorClient client = liar.Client();
   v1::ExchangeRequest request = ExchangeOf("liar", 1);
   while (!WaitForShutdown(kPause)) {
-    if (!client.RegisterWorker(liar.Self("liar")).ok()) continue;
+    const auto joined = client.RegisterWorker(liar.Self("liar"));
+    if (!joined.ok()) continue;
+    request.set_run_id(joined->run_id());
     const auto response = client.Exchange(request);
     request.clear_returned();
     if (!response.ok()) continue;
     for (const v1::Lease& lease : response->leases()) {
-      TellEveryLie(liar, client, lease);
+      TellEveryLie(liar, client, joined->run_id(), lease);
       v1::ReturnedLease& returned = *request.add_returned();
       *returned.mutable_ref() = lease.ref();
       returned.set_reason(v1::RETURN_REASON_DRAINING);
@@ -146,8 +149,10 @@ void Hoard(Liar& liar) {
   CoordinatorClient client = liar.Client();
   std::map<std::uint64_t, v1::LeaseRef> held;
   while (!WaitForShutdown(kPause)) {
-    if (!client.RegisterWorker(liar.Self("hoarder")).ok()) continue;
+    const auto joined = client.RegisterWorker(liar.Self("hoarder"));
+    if (!joined.ok()) continue;
     v1::ExchangeRequest request = ExchangeOf("hoarder", held.empty() ? 1 : 0);
+    request.set_run_id(joined->run_id());
     for (const auto& [id, ref] : held) *request.add_held() = ref;
     const auto response = client.Exchange(request);
     if (!response.ok()) continue;
@@ -167,8 +172,10 @@ void SendBadNames(Liar& liar) {
     v1::RegisterWorkerRequest far = liar.Self("far");
     far.set_weights_address(std::string(1 << 20, 'x'));
     liar.Count(client.RegisterWorker(far).status());
-    if (!client.RegisterWorker(liar.Self("lister")).ok()) continue;
+    const auto joined = client.RegisterWorker(liar.Self("lister"));
+    if (!joined.ok()) continue;
     v1::ExchangeRequest request = ExchangeOf("lister", 0);
+    request.set_run_id(joined->run_id());
     for (std::uint64_t i = 0; i < 700000; ++i) request.add_held()->set_group_id(i);
     liar.Count(client.Exchange(request).status());
   }

@@ -86,10 +86,14 @@ inline Group HonestGroup(const v1::Lease& lease, const std::string& worker_id,
 class IdleStreams {
  public:
   IdleStreams(v1::Coordinator::Stub& stub, int count, std::uint64_t bytes = 0) {
+    v1::GetRunStatusResponse run;
+    grpc::ClientContext asking;
+    stub.GetRunStatus(&asking, v1::GetRunStatusRequest(), &run);
     for (int i = 0; i < count; ++i) {
       contexts_.push_back(std::make_unique<grpc::ClientContext>());
       streams_.push_back(stub.SubmitGroups(contexts_.back().get()));
       v1::SubmitGroupsRequest part;
+      part.mutable_header()->set_run_id(run.run_id());
       part.mutable_header()->set_worker_id("idle" + std::to_string(i));
       part.mutable_header()->set_content_sha256(std::string(32, 'x'));
       part.mutable_header()->set_total_bytes(std::uint64_t{256} << 20);

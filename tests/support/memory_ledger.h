@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "lib/ledger/rows.h"
 
@@ -21,8 +22,16 @@ struct MemoryLedger {
   std::vector<LearnerRow> learners;
   std::optional<ManifestRow> announced;
   std::map<std::string, WorkerOrderRow> orders;
+  std::vector<StartRow> starts;
+  std::vector<PolicyVersion> versions;
+  std::map<std::pair<std::uint64_t, std::uint64_t>, std::string> checkpoints;
 
   void Write(const LedgerChanges& changes) {
+    for (const std::uint64_t id : changes.returned) TakeBack(id);
+    starts.insert(starts.end(), changes.starts.begin(), changes.starts.end());
+    for (const ManifestRow& row : changes.manifests) versions.push_back(row.version);
+    for (const CheckpointRow& row : changes.checkpoints)
+      checkpoints[{row.learner_epoch, row.step}] = row.digest;
     if (changes.run) run = changes.run;
     for (const GroupRow& row : changes.groups) groups[row.group_id] = row;
     for (const AcceptedRow& row : changes.accepted) {
@@ -57,6 +66,19 @@ struct MemoryLedger {
     std::erase_if(orders, [](const auto& o) { return o.second.order == WorkerOrder::kNone; });
   }
 
+  void TakeBack(std::uint64_t group_id) {
+    const AcceptedRow row = accepted.at(group_id);
+    const PromptHistory own = row.own_history();
+    LastVisit& visit = last_visits.at(groups.at(group_id).prompt.row);
+    if (visit.before.scored + visit.own.scored == row.history.scored + own.scored) {
+      visit = {row.history, {}};
+    } else {
+      visit.before.correct -= own.correct;
+      visit.before.scored -= own.scored;
+    }
+    accepted.erase(group_id);
+  }
+
   LedgerSnapshot Load() const {
     LedgerSnapshot snapshot;
     if (!run) return snapshot;
@@ -71,6 +93,12 @@ struct MemoryLedger {
     snapshot.learners = learners;
     snapshot.announced = announced;
     snapshot.orders = orders;
+    snapshot.starts = starts;
+    snapshot.versions = versions;
+    for (const auto& [version, digest] : checkpoints) {
+      if (version.second >= run->settled_step)
+        snapshot.checkpoints.push_back({version.first, version.second, digest});
+    }
     for (const auto& [id, row] : groups) {
       if (row.state == GroupState::kSettled) {
         ++snapshot.ended.settled;

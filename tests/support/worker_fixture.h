@@ -117,7 +117,8 @@ class WorkerFixture : public ::testing::Test {
     v1::RegisterWorkerRequest self;
     self.set_worker_id(options.worker_id);
     self.set_incarnation(77);
-    session_ = std::make_unique<CoordinatorSession>(*client_, self);
+    registration_ = std::make_unique<WorkerRegistration>(self);
+    session_ = std::make_unique<CoordinatorSession>(*client_, *registration_);
     worker_ = std::make_unique<Worker>(
         WorkerParts{*session_, *session_, engine_, scoring_, fetcher_, tokenizer_, worker_metrics_},
         std::move(options));
@@ -151,6 +152,7 @@ class WorkerFixture : public ::testing::Test {
   Metrics metrics_{"worker"};
   WorkerMetrics worker_metrics_{metrics_};
   std::unique_ptr<CoordinatorClient> client_;
+  std::unique_ptr<WorkerRegistration> registration_;
   std::unique_ptr<CoordinatorSession> session_;
   std::unique_ptr<Worker> worker_;
   std::thread thread_;

@@ -79,6 +79,9 @@ class RecentDifficulty {
   // `number` orders the groups. A group without scored completions does not count.
   void Add(std::uint64_t number, const GroupTrials& group);
 
+  // Removes a group that was added. Older ones that it had displaced do not come back.
+  void Remove(std::uint64_t number) { groups_.erase(number); }
+
   Difficulty Fit() const;
 
   std::size_t groups() const { return groups_.size(); }

@@ -236,17 +236,70 @@ TEST(SchedulerLearner, ALearnerFromAnOlderCheckpointTrainsTheSameBatchesAgain) {
   EXPECT_TRUE(rig.Train(2).ok());
 }
 
-TEST(SchedulerLearner, GoingBackDropsReadyAndLeasedGroupsOfAbandonedVersions) {
+TEST(SchedulerLearner, GoingBackReturnsReadyAndLeasedGroupsOfAbandonedVersions) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.RunStep(1);
+  const CollapseCounts before = rig.scheduler.GetStatus().collapse;
   const auto leases = rig.LeaseAll();  // 5 and 6, at version 1:1
-  rig.Submit(
-      SchedulerRig::MakeSubmission(leases.at(5), {1, 1, ""}, {Outcome::kWrong, Outcome::kCorrect}));
+  const Submission submission =
+      SchedulerRig::MakeSubmission(leases.at(5), {1, 1, ""}, {Outcome::kWrong, Outcome::kCorrect});
+  rig.Submit(submission);
+  ASSERT_EQ(rig.scheduler.GetStatus().collapse.groups, before.groups + 1);
   rig.StartLearner({});
-  EXPECT_EQ(rig.ReasonOf(5), DropReason::kAbandoned);
-  EXPECT_EQ(rig.ReasonOf(6), DropReason::kAbandoned);
+  for (const std::uint64_t id : {5, 6}) {
+    EXPECT_EQ(rig.StateOf(id), kPending);
+    EXPECT_EQ(rig.ledger.groups.at(id).attempts, 0);
+    EXPECT_FALSE(rig.ledger.groups.at(id).holds_slot);
+  }
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse, before);
+  EXPECT_FALSE(rig.ledger.accepted.contains(5));
   EXPECT_EQ(rig.StateOf(3), kReady);  // sampled from version 1:0, which the checkpoint holds
   EXPECT_THAT(rig.Exchange(0, {leases.at(6).ref}).revoked, ElementsAre(leases.at(6).ref));
+  EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStaleFence);
+  EXPECT_TRUE(rig.Restore().SameState(rig.scheduler));
+  rig.Announce(0);
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  EXPECT_EQ(rig.Submit(rig.LeaseAll().at(5)), SubmitOutcome::kAccepted);
+  EXPECT_EQ(rig.scheduler.GetStatus().collapse.groups, before.groups + 1);
+}
+
+// What a prompt has shown must not depend on whether a learner went back in between.
+TEST(SchedulerLearner, TheHistoryOfAPromptIsThatOfItsGroupsThatCount) {
+  SchedulerOptions options = SmallRun();
+  options.history_decay = 0.5;
+  SchedulerRig rig = SchedulerRig::Started(options);
+  const auto sample = [&](const GrantedLease& lease, const PolicyVersion& version) {
+    return rig.Submit(
+        SchedulerRig::MakeSubmission(lease, version, {Outcome::kCorrect, Outcome::kCorrect}));
+  };
+  const PromptCursor cursor{0, 4, 4};
+  rig.scheduler.Admit(std::vector<DrawnPrompt>(4, {"p", "source", 0, 0, 2}), {}, {&cursor, 1},
+                      rig.changes);
+  rig.Commit();
+  const auto leases = rig.Exchange(100).leases;
+  ASSERT_EQ(leases.size(), 4);
+  sample(leases[0], {1, 0, ""});
+  sample(leases[1], {1, 0, ""});
+  ASSERT_TRUE(rig.Plan(1)->plan.has_value());
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  sample(leases[2], {1, 1, ""});
+  sample(leases[3], {1, 1, ""});
+  const PromptHistory third = rig.ledger.accepted.at(3).history;
+  const PromptHistory fourth = rig.ledger.accepted.at(4).history;
+  EXPECT_EQ(fourth.scored, 6);
+  rig.StartLearner({});  // groups 3 and 4 become pending
+  EXPECT_TRUE(rig.Restore().SameState(rig.scheduler));
+  rig.Announce(0);
+  ASSERT_TRUE(rig.Train(1).ok());
+  rig.Announce(1);
+  const auto again = rig.Exchange(100).leases;
+  ASSERT_EQ(again.size(), 2);
+  sample(again[0], {2, 1, ""});
+  sample(again[1], {2, 1, ""});
+  EXPECT_EQ(rig.ledger.accepted.at(3).history, third);
+  EXPECT_EQ(rig.ledger.accepted.at(4).history, fourth);
 }
 
 TEST(SchedulerLearner, ACheckpointWhoseReportWasLostCountsOnceTheLearnerStartsFromIt) {
@@ -278,6 +331,33 @@ TEST(SchedulerLearner, ACheckpointThatDoesNotFitTheLedgerIsRefused) {
   EXPECT_THAT(refusal({1, 3, ""}), HasSubstr("ledger.db is older than the checkpoint"));
   EXPECT_THAT(refusal({7, 1, ""}), HasSubstr("in epoch 1"));
   EXPECT_TRUE(rig.changes.empty());
+}
+
+TEST(SchedulerLearner, ACheckpointOfAnotherRunOrCopyIsRefusedWithBothNames) {
+  SchedulerOptions options = SmallRun();
+  options.new_run_id = "run-a";
+  SchedulerRig rig = SchedulerRig::Started(options);
+  rig.RunStep(1);
+  const PolicyVersion reported{1, 1, std::string(32, 'c')};
+  ASSERT_TRUE(rig.scheduler.Checkpointed(rig.epoch, 1, reported.digest, rig.changes).ok());
+  rig.Commit();
+  const auto check = [&](const PolicyVersion& checkpoint, const std::string& run_id,
+                         const std::string& learner_sha256) {
+    return rig.scheduler.CheckCheckpointOrigin(checkpoint, run_id, learner_sha256);
+  };
+  EXPECT_TRUE(check({}, "", "").ok());  // a new run
+  EXPECT_TRUE(check(reported, "run-a", "").ok());
+  const Status foreign = check(reported, "run-b", "");
+  EXPECT_EQ(foreign.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(foreign.message(), HasSubstr("is of run run-b, and the coordinator's ledger is of "
+                                           "run run-a"));
+  EXPECT_THAT(check({1, 1, std::string(32, 'd')}, "run-a", "").message(),
+              HasSubstr("has the SHA-256 " + ToHex(std::string(32, 'd')) +
+                        ", and was reported with " + ToHex(reported.digest)));
+  EXPECT_THAT(check({1, 2, ""}, "run-a", "another").message(),
+              HasSubstr("was written by another learner"));
+  rig.scheduler = rig.Restore();
+  EXPECT_FALSE(check({1, 1, std::string(32, 'd')}, "run-a", "").ok());
 }
 
 TEST(SchedulerLearner, PayloadsAreGivenOnlyForThePlanThatNamesThem) {

@@ -204,6 +204,27 @@ TEST(SchedulerLease, OfTwoProcessesWithOneIdTheNewerStays) {
   EXPECT_THAT(older.message(), HasSubstr("worker id 'a' belongs to another process"));
 }
 
+TEST(SchedulerLease, AWorkerOfAnotherRunOrOfANewerLedgerIsTold) {
+  SchedulerOptions options = SmallRun();
+  options.new_run_id = "run-a";
+  options.start_id = "s1";
+  SchedulerRig rig = SchedulerRig::Started(options);
+  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "", "").ok());  // a new process
+  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s1").ok());
+  rig.options.start_id = "s2";
+  rig.options.new_run_id = "run-b";  // counts for a new ledger alone
+  rig.scheduler = rig.Restore();
+  EXPECT_EQ(rig.scheduler.run().run_id, "run-a");
+  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s1").ok());
+  EXPECT_TRUE(rig.scheduler.CheckOrigin("a", "run-a", "s2").ok());
+  const Status foreign = rig.scheduler.CheckOrigin("a", "run-b", "s1");
+  EXPECT_EQ(foreign.code(), StatusCode::kAborted);
+  EXPECT_THAT(foreign.message(), HasSubstr("belongs to run run-b, and this is run run-a"));
+  const Status newer = rig.scheduler.CheckOrigin("a", "run-a", "s3");
+  EXPECT_EQ(newer.code(), StatusCode::kAborted);
+  EXPECT_THAT(newer.message(), HasSubstr("start s3 of the coordinator of run run-a"));
+}
+
 TEST(SchedulerLease, ADrainingWorkerDoesNotPoisonItsPrompts) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();

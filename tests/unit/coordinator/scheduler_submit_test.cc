@@ -137,7 +137,7 @@ TEST(SchedulerSubmit, AGroupSampledFromTooOldAVersionIsDropped) {
   EXPECT_EQ(rig.scheduler.NeedsPrompts(), 1);
 }
 
-TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsDropped) {
+TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsSampledAgain) {
   SchedulerRig rig = SchedulerRig::Started();
   const auto leases = rig.LeaseAll();
   rig.Submit(leases.at(1));
@@ -151,7 +151,8 @@ TEST(SchedulerSubmit, AGroupPartlySampledFromAnAbandonedVersionIsDropped) {
       SchedulerRig::MakeSubmission(leases.at(3), {1, 0, ""}, {Outcome::kWrong, Outcome::kWrong});
   submission.accepted.versions.push_back({1, 1, ""});
   EXPECT_EQ(rig.Submit(submission), SubmitOutcome::kStalePolicy);
-  EXPECT_EQ(rig.ReasonOf(3), DropReason::kAbandoned);
+  EXPECT_EQ(rig.StateOf(3), GroupState::kPending);
+  EXPECT_EQ(rig.ledger.groups.at(3).attempts, 1);  // the worker's fault
   EXPECT_EQ(rig.Submit(leases.at(4)), SubmitOutcome::kAccepted);
 }
 

@@ -68,6 +68,7 @@ class ServiceTest : public testing::Test {
     ASSERT_TRUE(started.ok()) << started.status().ToString();
     coordinator_ = *std::move(started);
     ASSERT_TRUE(WriteFileAtomic(AddressFile(), coordinator_->address()).ok());
+    run_id_ = client_.GetRunStatus()->run_id();
   }
 
   void Restart() {
@@ -106,8 +107,10 @@ class ServiceTest : public testing::Test {
     manifest.files = {{"model.safetensors", 100 + step, Sha256Of("weights")}};
     manifest.tensors = {{"w", "F32", {25}, "model.safetensors", 0, 100}};
     manifest.folder = "/weights";
+    manifest.run_id = run_id_;
     manifest.version.digest = ManifestDigest(manifest);
     v1::AnnounceWeightsRequest request;
+    request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_learner_secret(secret_);
     *request.mutable_manifest() = ManifestToProto(manifest);
@@ -122,6 +125,7 @@ class ServiceTest : public testing::Test {
 
   v1::ExchangeRequest ExchangeOf(const std::string& worker, std::uint32_t capacity) const {
     v1::ExchangeRequest request;
+    request.set_run_id(run_id_);
     request.set_worker_id(worker);
     request.set_incarnation(kIncarnation);
     request.set_capacity(capacity);
@@ -144,7 +148,7 @@ class ServiceTest : public testing::Test {
 
   Result<v1::SubmitResult> Submit(const v1::Lease& lease, const Group& group,
                                   const std::string& worker = "w0") {
-    return client_.SubmitGroup(worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
+    return client_.SubmitGroup(run_id_, worker, kIncarnation, lease.ref(), EncodedGroup::Of(group));
   }
 
   // Leases, samples and submits until P groups have been accepted.
@@ -159,6 +163,7 @@ class ServiceTest : public testing::Test {
 
   Result<v1::PlanBatchResponse> Plan(std::uint64_t step, std::uint32_t wait_ms = kHoldMs) {
     v1::PlanBatchRequest request;
+    request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_step(step);
     request.set_wait_ms(wait_ms);
@@ -167,6 +172,7 @@ class ServiceTest : public testing::Test {
 
   Result<std::vector<Group>> Fetch(const v1::Plan& plan) {
     v1::FetchGroupsRequest request;
+    request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_step(plan.step());
     *request.mutable_group_ids() = plan.group_ids();
@@ -175,6 +181,7 @@ class ServiceTest : public testing::Test {
 
   Status Commit(std::uint64_t step) {
     v1::CommitRequest request;
+    request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_learner_secret(secret_);
     request.set_step(step);
@@ -185,6 +192,7 @@ class ServiceTest : public testing::Test {
 
   Status Checkpoint(std::uint64_t step, const std::string& end_reason = "") {
     v1::CheckpointedRequest request;
+    request.set_run_id(run_id_);
     request.set_learner_epoch(epoch_);
     request.set_learner_secret(secret_);
     request.set_step(step);
@@ -223,6 +231,7 @@ class ServiceTest : public testing::Test {
   std::unique_ptr<Metrics> metrics_;
   std::unique_ptr<Coordinator> coordinator_;
   CoordinatorClient client_{{"", JoinPath(folder_.path(), "run/coordinator.address"), 10000}};
+  std::string run_id_;
   std::uint64_t epoch_ = 0;
   std::string secret_;
   PolicyVersion version_;
@@ -430,7 +439,7 @@ TEST_F(ServiceTest, MalformedGroupsAreRefusedAndCounted) {
   EXPECT_EQ(Submit(lease, group).status().code(), StatusCode::kInvalidArgument)
       << "not the leased group";
   EncodedGroup garbage{"not a group", std::string(32, 'x')};
-  EXPECT_EQ(client_.SubmitGroup("w0", kIncarnation, lease.ref(), garbage).status().code(),
+  EXPECT_EQ(client_.SubmitGroup(run_id_, "w0", kIncarnation, lease.ref(), garbage).status().code(),
             StatusCode::kInvalidArgument)
       << "wrong hash";
   EXPECT_THAT(metrics_->Expose(),
@@ -499,7 +508,7 @@ TEST_F(ServiceTest, StreamsThatNearlySendAGroupWithoutALeaseHoldNoMemoryThatOthe
   const auto stub = v1::Coordinator::NewStub(MakeChannel(coordinator_->address()));
   const IdleStreams nearly_sent(*stub, 5, std::uint64_t{250} << 20);
   CoordinatorClient impatient({coordinator_->address(), "", 1000});
-  const auto result = impatient.SubmitGroup("w0", kIncarnation, leases.front().ref(),
+  const auto result = impatient.SubmitGroup(run_id_, "w0", kIncarnation, leases.front().ref(),
                                             EncodedGroup::Of(Sample(leases.front())));
   ASSERT_TRUE(result.ok()) << result.status().ToString();
   EXPECT_EQ(*result, v1::SUBMIT_RESULT_ACCEPTED);
@@ -558,6 +567,7 @@ TEST_F(ServiceTest, ASubmissionMustBeOneHeaderAndExactlyItsBytes) {
     return FromGrpc(stream->Finish());
   };
   v1::SubmitGroupsRequest header, data;
+  header.mutable_header()->set_run_id(run_id_);
   header.mutable_header()->set_worker_id("w0");
   header.mutable_header()->set_content_sha256(std::string(32, 'x'));
   header.mutable_header()->set_total_bytes(4);
@@ -582,6 +592,80 @@ TEST_F(ServiceTest, AnotherConfigurationIsRefusedWithBothHashes) {
   v1::RegisterLearnerRequest request;
   request.set_config_sha256("0123");
   EXPECT_EQ(client_.RegisterLearner(request).status().code(), StatusCode::kFailedPrecondition);
+}
+
+// The coordinator of a `--fresh` run of the same file answers at the address of the old one.
+TEST_F(ServiceTest, AnotherRunAtTheSameAddressRefusesWorkerAndLearnerOfTheOldOne) {
+  Begin();
+  FillBatch();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const std::string old_run = run_id_, old_secret = secret_;
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  std::filesystem::rename(config_.local.out, folder_.path() + "/old");
+  Start();
+  ASSERT_NE(run_id_, old_run);
+  const std::string new_run = run_id_;
+  run_id_ = old_run;
+  v1::RegisterWorkerRequest again;
+  again.set_worker_id("w0");
+  again.set_incarnation(kIncarnation);
+  again.set_config_sha256(RunConfigHash(config_));
+  again.set_run_id(old_run);
+  const Status joined = client_.RegisterWorker(again).status();
+  EXPECT_EQ(joined.code(), StatusCode::kAborted);
+  EXPECT_THAT(joined.message(), testing::AllOf(HasSubstr(old_run), HasSubstr(new_run)));
+  EXPECT_EQ(client_.Exchange(ExchangeOf("w0", 1)).status().code(), StatusCode::kAborted);
+  EXPECT_EQ(Submit(leases.front(), Sample(leases.front())).status().code(), StatusCode::kAborted);
+  for (const Status& status : {Plan(2).status(), Commit(1), Announce(0), Checkpoint(1)}) {
+    EXPECT_EQ(status.code(), StatusCode::kFailedPrecondition);
+    EXPECT_THAT(status.message(), testing::AllOf(HasSubstr(old_run), HasSubstr(new_run)));
+  }
+  v1::RegisterLearnerRequest learner;
+  learner.set_config_sha256(RunConfigHash(config_));
+  learner.mutable_checkpoint()->set_learner_epoch(1);
+  learner.mutable_checkpoint()->set_step(1);
+  learner.set_run_id(old_run);
+  const Status started = client_.RegisterLearner(learner).status();
+  EXPECT_EQ(started.code(), StatusCode::kDataLoss);
+  EXPECT_THAT(started.message(), testing::AllOf(HasSubstr(old_run), HasSubstr(new_run)));
+  EXPECT_EQ(client_.GetRunStatus()->workers_size(), 0);
+  EXPECT_EQ(client_.GetRunStatus()->learner_epoch(), 0U);
+}
+
+// The versions of two runs have the same numbers; their digests differ.
+TEST_F(ServiceTest, AGroupFromWeightsThatThisRunDidNotAnnounceIsRefused) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  const PolicyVersion own = version_;
+  for (const std::string& digest : {Sha256Of("foreign weights"), std::string()}) {
+    version_.digest = digest;
+    const Status refused = Submit(leases.front(), Sample(leases.front())).status();
+    EXPECT_EQ(refused.code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(refused.message(), HasSubstr("announced was '" + ToHex(own.digest)));
+  }
+  version_ = own;
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, ACoordinatorThatStartsAgainKnowsItsWorkersAndKeepsTheRun) {
+  Begin();
+  const auto first = Join("w0", RunConfigHash(config_));
+  const std::string run = run_id_;
+  Restart();
+  EXPECT_EQ(run_id_, run);
+  v1::RegisterWorkerRequest again;
+  again.set_worker_id("w0");
+  again.set_incarnation(kIncarnation);
+  again.set_config_sha256(RunConfigHash(config_));
+  again.set_run_id(first->run_id());
+  again.set_start_id(first->start_id());
+  const auto second = client_.RegisterWorker(again);
+  ASSERT_TRUE(second.ok()) << second.status().ToString();
+  EXPECT_EQ(second->run_id(), run);
+  EXPECT_NE(second->start_id(), first->start_id());
 }
 
 TEST_F(ServiceTest, ALearnerWithoutItsSecretChangesNothing) {

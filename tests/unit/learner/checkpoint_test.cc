@@ -48,7 +48,9 @@ class CheckpointTest : public testing::TestWithParam<at::ScalarType> {
   CheckpointState State(std::int64_t step) const {
     CheckpointState state;
     state.step = step;
+    state.run_id = "0123456789abcdef0123456789abcdef";
     state.learner_epoch = 3;
+    state.learner_sha256 = std::string(31, 'l') + '\xff';
     state.seed = 18446744073709551615u;
     state.trainer.skipped_in_a_row = 1;
     state.trainer.entropy = {0.1 + 0.02, 0.3};

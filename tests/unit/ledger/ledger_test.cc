@@ -221,6 +221,67 @@ TEST_F(LedgerTest, ChangesAreWrittenCompletelyOrNotAtAll) {
   EXPECT_TRUE(ledger->Write(second).ok());
 }
 
+// Two groups of one prompt are accepted, and taken back from the newer on.
+TEST_F(LedgerTest, ContentThatIsTakenBackLeavesWhatWasBefore) {
+  const auto ledger = Open();
+  const auto group_of = [](std::uint64_t id, GroupState state) {
+    GroupRow group = Pending(id);
+    group.prompt.row = 7;
+    group.state = state;
+    return group;
+  };
+  const auto history = [&ledger] {
+    const LedgerSnapshot snapshot = *ledger->Load();
+    if (snapshot.last_visits.empty()) return PromptHistory();
+    PromptHistory sum = snapshot.last_visits.at(7).before;
+    sum.Add(snapshot.last_visits.at(7).own, 0.5);
+    return sum;
+  };
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.groups = {group_of(1, GroupState::kPending), group_of(2, GroupState::kPending)};
+  ASSERT_TRUE(ledger->Write(changes).ok());
+  std::vector<PromptHistory> histories;
+  for (const std::uint64_t id : {1, 2}) {
+    histories.push_back(history());
+    changes = {};
+    changes.groups = {group_of(id, GroupState::kReady)};
+    changes.accepted = {Accepted(id)};
+    changes.accepted[0].history = histories.back();
+    ASSERT_TRUE(ledger->Write(changes).ok());
+  }
+  EXPECT_EQ(history().scored, 4);
+  for (const std::uint64_t id : {2, 1}) {
+    changes = {};
+    changes.groups = {group_of(id, GroupState::kPending)};
+    changes.returned = {id};
+    ASSERT_TRUE(ledger->Write(changes).ok());
+    EXPECT_EQ(history(), histories[id - 1]);
+    EXPECT_FALSE(ledger->Load()->accepted.contains(id));
+  }
+  EXPECT_EQ(*(*LedgerReader::Open(path_))->WrongHistories(), 0);
+  changes.returned.clear();
+  changes.accepted = {Accepted(1)};
+  EXPECT_TRUE(ledger->Write(changes).ok());  // it may be accepted again
+}
+
+TEST_F(LedgerTest, StartsVersionsAndCheckpointsComeBack) {
+  LedgerChanges changes;
+  changes.run = FirstRun();
+  changes.run->run_id = "0123";
+  changes.run->settled_step = 4;
+  changes.starts = {{1, "s1"}, {2, "s2"}};
+  changes.manifests = {{{1, 3, std::string(32, 'x')}, "m"}, {{2, 0, std::string(32, 'y')}, "n"}};
+  changes.checkpoints = {{1, 3, "old"}, {1, 4, std::string(32, 'c')}};
+  ASSERT_TRUE(Open()->Write(changes).ok());
+  const LedgerSnapshot snapshot = *Open()->Load();
+  EXPECT_EQ(snapshot.run->run_id, "0123");
+  EXPECT_EQ(snapshot.starts, changes.starts);
+  EXPECT_EQ(snapshot.versions, (std::vector<PolicyVersion>{changes.manifests[0].version,
+                                                           changes.manifests[1].version}));
+  EXPECT_EQ(snapshot.checkpoints, (std::vector<CheckpointRow>{changes.checkpoints[1]}));
+}
+
 TEST_F(LedgerTest, AGroupCannotBeInTwoPlans) {
   std::unique_ptr<Ledger> ledger = Open();
   LedgerChanges changes;
@@ -360,7 +421,7 @@ TEST_F(LedgerTest, ALedgerOfAnOlderVersionIsRefusedByNumber) {
   for (const Status& status : {Ledger::Open(path_).status(), LedgerReader::Open(path_).status()}) {
     EXPECT_EQ(status.code(), StatusCode::kInvalidArgument);
     EXPECT_THAT(status.message(),
-                HasSubstr("is a ledger of version 3, this program reads version 9; use the "
+                HasSubstr("is a ledger of version 3, this program reads version 10; use the "
                           "program that wrote it, or a new run folder"));
   }
 }

@@ -124,7 +124,7 @@ TEST(RestartCost, AnAuditFindsAKeptCountThatTheRowsDoNotGive) {
                              "DELETE FROM ended_groups WHERE state = 'dropped'",
                              "UPDATE prompt_history SET scored = scored - 1 WHERE dataset_row = 7",
                              "DELETE FROM prompt_history WHERE dataset_row = 7",
-                             "INSERT INTO prompt_history VALUES (77, 0, 0, 0, 0, 0, 0)",
+                             "INSERT INTO prompt_history VALUES (77, 1, 1, 0, 0, 0, 0)",
                              "UPDATE skipped_prompts SET prompts = 0"}) {
     TempDir folder;
     const std::string path = WriteHistory(folder, 100);

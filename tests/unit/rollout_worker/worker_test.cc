@@ -140,6 +140,19 @@ TEST_F(WorkerTest, RegistersAgainAfterTheCoordinatorRestarts) {
       [](const Seen& seen) { return seen.accepted.size() == 1 && seen.registrations == 2; }));
 }
 
+// What it holds is of no use there, so the caller starts a new worker with a new engine.
+TEST_F(WorkerTest, EndsWhenAnotherRunTakesThePlaceOfItsOwn) {
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  Start();
+  ASSERT_TRUE(engine_.WaitForInFlight(4));
+  coordinator_.BecomeAnotherRun();
+  const Status status = Join();
+  EXPECT_EQ(status.code(), StatusCode::kAborted) << status.ToString();
+  EXPECT_EQ(coordinator_.seen().registrations, 1);
+  EXPECT_TRUE(coordinator_.seen().accepted.empty());
+}
+
 TEST_F(WorkerTest, CancelsTheSamplesOfRevokedLeases) {
   engine_.Stall(true);
   coordinator_.Offer(LeaseOf(1));

@@ -137,6 +137,14 @@ TEST_F(GrpcFetcherTest, AFetchedVersionIsServedToOtherWorkers) {
   EXPECT_EQ(*ReadFile(JoinPath(local->folder, "model.safetensors")), file_);
 }
 
+TEST_F(GrpcFetcherTest, VersionsOfAnotherRunDoNotTakeThePlaceOfThisOnes) {
+  const auto old = *WeightPublisher::Create({.folder = fetched_.path(), .run_id = "old"});
+  PublishSmall(*old, {1, 56, ""}, "aaaa");
+  PublishSmall(*old, {1, 57, ""}, "bbbb");
+  const auto learner = *WeightServer::Start(published_.path(), "127.0.0.1:0");
+  ExpectHere(FetchFrom({learner->address()}));  // 1:5 stays, although the others seem newer
+}
+
 TEST_F(GrpcFetcherTest, AServerWithCredentialsRefusesClientsWithoutThem) {
   const MadeCertificates made;
   const auto learner =

@@ -19,6 +19,7 @@ class ManifestTest : public ::testing::Test {
     manifest_.tensors = {{"t", "F32", {1, 2}, "a", 2, 10}};
     manifest_.version.digest = ManifestDigest(manifest_);
     manifest_.folder = "/somewhere";
+    manifest_.run_id = "0123";
     manifest_.sources = {"x:1", "y:2"};
     manifest_.canaries = {{{1, 2}, {3, 4}, {-0.1F, -12.345678F}}, {{5}, {6}, {0}}};
   }

@@ -115,6 +115,22 @@ TEST_F(PublisherTest, DeletionKeepsOtherFoldersAndNewerIncompleteVersions) {
     EXPECT_TRUE(std::filesystem::exists(JoinPath(dir_.path(), name))) << name;
 }
 
+// A folder that is used again: the versions of the old run have higher numbers.
+TEST_F(PublisherTest, VersionsOfAnotherRunAreDeletedAndThoseOfThisOneAreNot) {
+  const auto publish = [this](const std::string& run_id, const PolicyVersion& version) {
+    const auto publisher = *WeightPublisher::Create({.folder = dir_.path(), .run_id = run_id});
+    EXPECT_EQ(PublishSmall(*publisher, version, "aaaa").run_id, run_id);
+  };
+  publish("old", {1, 56, ""});
+  publish("old", {1, 57, ""});
+  ASSERT_TRUE(MakeFolders(JoinPath(dir_.path(), "v1-58")).ok());
+  publish("new", {1, 0, ""});
+  EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:0"));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(dir_.path(), "v1-58")));
+  publish("new", {1, 1, ""});
+  EXPECT_THAT(Names(ListVersions(dir_.path())), ElementsAre("1:0", "1:1"));
+}
+
 TEST_F(PublisherTest, SharedFetcherRefusesTornFilesAndWrongBytes) {
   const auto publisher = Publisher();
   const WeightManifest manifest = PublishSmall(*publisher, {1, 1, ""}, "abcd");

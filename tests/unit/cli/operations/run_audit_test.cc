@@ -87,9 +87,9 @@ TEST(RunAuditTest, AMissingSegmentIsLost) {
 
 TEST(RunAuditTest, ACheckpointThatTheLedgerDoesNotKnowIsAFinding) {
   const RunFolder run;
-  const std::string state =
-      R"({"step": 7, "learner_epoch": 1, "files": [{"name": "a", "bytes": 1, "sha256": ")" +
-      ToHex(Sha256Of("x")) + "\"}]}";
+  const std::string state = R"({"run_id": "made", "step": 7, "learner_epoch": 1, "files": [)"
+                            R"({"name": "a", "bytes": 1, "sha256": ")" +
+                            ToHex(Sha256Of("x")) + "\"}]}";
   const std::string folder = run.path() + "/checkpoint/step-7";
   ASSERT_TRUE(MakeFolders(folder).ok());
   ASSERT_TRUE(WriteFileAtomic(folder + "/checkpoint.json", state).ok());
@@ -102,6 +102,16 @@ TEST(RunAuditTest, ACheckpointThatTheLedgerDoesNotKnowIsAFinding) {
   ASSERT_EQ(findings.size(), 1);
   EXPECT_THAT(findings[0].what, HasSubstr("is 1:7 (epoch:step); the ledger has committed 0:0"));
   EXPECT_FALSE(findings[0].accounted);
+}
+
+TEST(RunAuditTest, ACheckpointOfAnotherRunIsAFinding) {
+  const RunFolder run;
+  const std::string folder = run.path() + "/checkpoint/step-0";
+  ASSERT_TRUE(MakeFolders(folder).ok());
+  const std::string state = R"({"run_id": "other", "step": 0, "learner_epoch": 0, "files": []})";
+  ASSERT_TRUE(WriteFileAtomic(folder + "/checkpoint.json", state).ok());
+  EXPECT_THAT(FindingsOf(run, "checkpoint").at(0).what,
+              HasSubstr("is of run other; the ledger is of made"));
 }
 
 }  // namespace

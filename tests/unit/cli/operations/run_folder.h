@@ -24,7 +24,7 @@ class RunFolder {
     const auto payloads = *PayloadStore::Open(path() + "/payloads", {}, 176);
     LedgerChanges changes;
     changes.run.emplace();
-    changes.run->run_name = "made";
+    changes.run->run_id = changes.run->run_name = "made";
     changes.run->next_group_id = 4;
     changes.run->sources = {{.name = {}, .dataset = {4, "aa"}, .cursor = {0, 3, 3}}};
     for (std::uint64_t id = 1; id <= 3; ++id) {

@@ -1,0 +1,140 @@
+// What comes back: a deterministic run that goes back to an older checkpoint, and a worker whose
+// run was replaced by another one.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <optional>
+
+#include "lib/base/digest.h"
+#include "lib/weights/checkpoint_folder.h"
+#include "tests/support/launched_run.h"
+
+namespace buttress {
+namespace {
+
+constexpr int kSteps = 12;
+constexpr std::int64_t kRunMs = 120000;
+constexpr int kGroupsOfAStep = 8;
+
+void Replace(std::string& text, const std::string& from, const std::string& to) {
+  ASSERT_NE(text.find(from), std::string::npos) << from;
+  text.replace(text.find(from), from.size(), to);
+}
+
+void MakeDeterministic(const LaunchedRun& run) {
+  std::string yaml = TextOf(run.yaml());
+  Replace(yaml, "checkpoint_interval: 5", "checkpoint_interval: 3\n  deterministic: true");
+  Replace(yaml, "max_age: 1", "max_age: 0, window: 1");
+  Replace(yaml, "  launch: {", "  worker: {batch_invariant: true}\n  launch: {");
+  ASSERT_TRUE(WriteFileAtomic(run.yaml(), yaml).ok());
+}
+
+std::string Checkpoints(const LaunchedRun& run) { return JoinPath(run.out(), "checkpoint"); }
+
+// Stops the learner between two checkpoints, damages the newer one, and kills the learner.
+void GoBack(const LaunchedRun& run) {
+  const auto newest = [&run] {
+    const auto steps = CheckpointSteps(Checkpoints(run));
+    return steps.empty() ? 0 : steps.front();
+  };
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 6; })) << run.Text();
+  const std::vector<pid_t> ranks = run.Pids("learner");
+  for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
+  const std::string model =
+      JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "model.safetensors");
+  std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
+  file.seekg(-1, std::ios::end);
+  const int last = file.peek();
+  file.seekp(-1, std::ios::end);
+  file.put(static_cast<char>(last ^ 1));
+  ASSERT_TRUE(file.flush().good()) << model;
+  for (const pid_t rank : ranks) ::kill(rank, SIGKILL);
+}
+
+std::string FinalWeights(const LaunchedRun& run) {
+  return Sha256Of(
+      TextOf(JoinPath(CheckpointFolderOf(Checkpoints(run), kSteps), "model.safetensors")));
+}
+
+// A program of the tiny run in a folder of its own; `coordinator` is the section of that name.
+Process StartProgram(const std::string& program, const std::string& out,
+                     const std::string& coordinator) {
+  EXPECT_TRUE(MakeFolders(out).ok());
+  const std::string yaml = out + ".yaml";
+  EXPECT_TRUE(
+      WriteFileAtomic(yaml, TinyRunYaml(out, kSteps) + "  coordinator: {" + coordinator + "}\n")
+          .ok());
+  return *Process::Start({SiblingProgram(program), "--config", yaml}, out + ".log");
+}
+
+std::string StartCoordinator(const std::string& out, const std::string& listen,
+                             std::optional<Process>& process) {
+  process = StartProgram("coordinator", out, "listen: \"" + listen + "\"");
+  const std::string file = JoinPath(out, "coordinator.address");
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return std::filesystem::exists(file); }))
+      << TextOf(out + ".log");
+  std::string address = TextOf(file);
+  address.pop_back();
+  return address;
+}
+
+// Two runs of the same file, one after the other at the same address, as `launch --fresh` makes
+// them. Versions of both have the same numbers.
+TEST(ResumeTest, AWorkerThatOutlivesItsRunJoinsTheNextOneWithNothingOfTheOld) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  SetChildSubreaper();
+  const TempDir dir;
+  const std::string first = dir.path() + "/first", second = dir.path() + "/second";
+  std::optional<Process> coordinator;
+  const std::string address = StartCoordinator(first, "127.0.0.1:0", coordinator);
+  const std::string advertise = "advertise: \"" + address + "\"";
+  Process worker = StartProgram("rollout_worker", dir.path() + "/worker", advertise);
+  Process learner = StartProgram("learner", dir.path() + "/l1", advertise);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    const auto steps = ReadSteps(dir.path() + "/l1/steps.jsonl");
+    return steps.ok() && steps->size() >= 3;
+  })) << TextOf(dir.path() + "/l1.log");
+  learner.Signal(SIGKILL);
+  coordinator->Signal(SIGKILL);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !learner.Running() && !coordinator->Running(); }));
+
+  StartCoordinator(second, address, coordinator);
+  Process next = StartProgram("learner", dir.path() + "/l2", advertise);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] { return !next.Running() && !worker.Running(); }))
+      << TextOf(dir.path() + "/worker.log") << TextOf(dir.path() + "/l2.log");
+  EXPECT_EQ(next.exit_code(), 0) << TextOf(dir.path() + "/l2.log");
+  EXPECT_EQ(worker.exit_code(), 0);
+  EXPECT_NE(TextOf(dir.path() + "/worker.log").find("another run answers"), std::string::npos);
+  coordinator->Signal(SIGTERM);
+  EXPECT_TRUE(WaitUntil(kRunMs, [&] { return !coordinator->Running(); }));
+  const std::string audit = dir.path() + "/audit.log";
+  EXPECT_EQ(RunToEnd({SiblingProgram("buttress"), "ledger", "audit", second, "--learner",
+                      dir.path() + "/l2"},
+                     audit, kRunMs),
+            0)
+      << TextOf(audit);
+  KillDescendants();
+}
+
+TEST(ResumeTest, ARunThatWentBackEndsWithTheBitsOfOneThatDidNot) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  LaunchedRun whole(kSteps, {"--no-eval"}), interrupted(kSteps, {"--no-eval"});
+  MakeDeterministic(whole);
+  MakeDeterministic(interrupted);
+  whole.Start();
+  ASSERT_EQ(whole.Wait(kRunMs), 0) << whole.Text();
+  interrupted.Start();
+  GoBack(interrupted);
+  ASSERT_EQ(interrupted.Wait(kRunMs), 0) << interrupted.Text();
+  const auto aside = std::filesystem::directory_iterator(Checkpoints(interrupted));
+  EXPECT_TRUE(std::any_of(begin(aside), end(aside), [](const auto& entry) {
+    return entry.path().filename().string().starts_with("damaged-step-");
+  }));
+  ExpectStepsInOrder(interrupted, kSteps);
+  ExpectAccountsBalance(interrupted, kSteps * kGroupsOfAStep);
+  EXPECT_EQ(ToHex(FinalWeights(interrupted)), ToHex(FinalWeights(whole)));
+}
+
+}  // namespace
+}  // namespace buttress
