@@ -10,6 +10,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "lib/base/failpoint.h"
 #include "lib/base/file_sync.h"
 
 namespace buttress {
@@ -84,10 +85,12 @@ Status WriteFileAtomic(const std::string& path, std::string_view bytes) {
   {
     const FileDescriptor file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644));
     if (file.get() < 0) return FromErrno("create", part);
+    if (!PassFailpoint("file_write")) return FromErrno("write", part);
     BUTTRESS_RETURN_IF_ERROR(WriteAll(file.get(), bytes, part));
-    if (!SyncDescriptor(file.get())) return FromErrno("fsync", part);
+    if (!PassFailpoint("file_sync") || !SyncDescriptor(file.get())) return FromErrno("fsync", part);
   }
-  if (::rename(part.c_str(), path.c_str()) != 0) return FromErrno("rename to", path);
+  if (!PassFailpoint("file_rename") || ::rename(part.c_str(), path.c_str()) != 0)
+    return FromErrno("rename to", path);
   const std::string folder = std::filesystem::path(path).parent_path().string();
   return SyncFolder(folder.empty() ? "." : folder);
 }
@@ -115,7 +118,8 @@ Status MakeFolders(const std::string& path) {
 Status SyncFolder(const std::string& path) {
   const FileDescriptor folder(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (folder.get() < 0) return FromErrno("open", path);
-  if (!SyncDescriptor(folder.get())) return FromErrno("fsync", path);
+  if (!PassFailpoint("folder_sync") || !SyncDescriptor(folder.get()))
+    return FromErrno("fsync", path);
   return OkStatus();
 }
 

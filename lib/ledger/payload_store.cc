@@ -73,6 +73,7 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
 
 Status PayloadStore::StartSegment(std::uint64_t segment) {
   if (current_ != nullptr) BUTTRESS_RETURN_IF_ERROR(Sync());
+  if (!PassFailpoint("payload_roll")) return KeepError(SegmentError(folder_, errno));
   BUTTRESS_ASSIGN_OR_RETURN(
       current_, SegmentFile::Open(SegmentPath(folder_, segment), O_RDWR | O_CREAT | O_TRUNC));
   segment_ = segment;
@@ -129,7 +130,8 @@ Result<int> PayloadStore::DeleteBefore(std::uint64_t first_needed) {
   for (const auto& [segment, size] : sizes) {
     if (segment >= first_needed || segment >= segment_) break;
     const std::string path = SegmentPath(folder_, segment);
-    if (unlink(path.c_str()) != 0) return SegmentError(path, errno);
+    if (!PassFailpoint("payload_delete") || unlink(path.c_str()) != 0)
+      return SegmentError(path, errno);
     ++deleted;
     reader_.Forget(segment);
   }

@@ -2,17 +2,20 @@
 // standard output for each acknowledged group. ledger_kill_test kills it.
 #include <unistd.h>
 
+#include <cstdio>
 #include <string>
 
 #include "lib/base/digest.h"
 #include "lib/base/failpoint.h"
 #include "lib/ledger/ledger.h"
 #include "lib/ledger/payload_store.h"
+#include "tests/support/volatile_vfs.h"
 
 namespace buttress {
 namespace {
 
 constexpr int kGroupsOfATurn = 3;
+constexpr int kTurnsOfAnOpening = 5;
 
 Status Accept(PayloadStore& payloads, std::uint64_t id, LedgerChanges& changes) {
   const std::string payload = "payload of group " + std::to_string(id);
@@ -43,23 +46,30 @@ Status RunTurn(Ledger& ledger, PayloadStore& payloads, std::uint64_t& next) {
   return ledger.Write(changes);
 }
 
-Status Run(const std::string& folder) {
+// Opens the run and accepts the groups of a few turns. The ledger is closed then, which copies the
+// write-ahead log into the database.
+Status RunTurns(const std::string& folder) {
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Ledger> ledger,
                             Ledger::Open(folder + "/ledger.db"));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerSnapshot snapshot, ledger->Load());
   BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<PayloadStore> payloads,
                             PayloadStore::Open(folder + "/payloads", ledger->payload_end(), 512));
   std::uint64_t next = snapshot.run ? snapshot.run->next_group_id : 1;
-  while (true) {
+  for (int turn = 0; turn < kTurnsOfAnOpening; ++turn) {
     BUTTRESS_RETURN_IF_ERROR(RunTurn(*ledger, *payloads, next));
     if (write(STDOUT_FILENO, "aaa", kGroupsOfATurn) != kGroupsOfATurn) return OkStatus();
   }
+  return OkStatus();
 }
 
 }  // namespace
 }  // namespace buttress
 
 int main(int argc, char** argv) {
-  return argc == 2 && buttress::ArmFailpoints().ok() ? buttress::ExitCode(buttress::Run(argv[1]))
-                                                     : 2;
+  if (argc != 2 || !buttress::ArmFailpoints().ok()) return 2;
+  buttress::UseVolatileFiles();
+  buttress::Status status;
+  while (status.ok()) status = buttress::RunTurns(argv[1]);
+  std::fprintf(stderr, "acknowledging_writer: %s\n", status.ToString().c_str());
+  return buttress::ExitCode(status);
 }
