@@ -4,14 +4,14 @@
 #
 #   tests/run.sh [CTEST_ARGUMENT...]           every test; for example: tests/run.sh -L unit
 #   tests/run.sh --with NAME [ARGUMENT...]     instead, a comparison with another project's package,
-#                                              which the first call installs
+#                                              which the first call installs, or a long test
 #   tests/run.sh --with                        lists the names
 set -euo pipefail
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 if [ "${1:-}" = --with ]; then
   oracle=$root/tests/oracles/${2:-}/run.sh
   if [ $# -lt 2 ] || [ ! -f "$oracle" ]; then
-    [ $# -lt 2 ] || echo "tests/run.sh: there is no '$2' to compare with; expected one of:" >&2
+    [ $# -lt 2 ] || echo "tests/run.sh: there is no '$2'; expected one of:" >&2
     for script in "$root"/tests/oracles/*/run.sh; do
       printf '%-12s %s\n' "$(basename "$(dirname "$script")")" "$(sed -n '2s/^# //p' "$script")" >&2
     done

@@ -32,7 +32,23 @@ void MakeDeterministic(const LaunchedRun& run) {
 
 std::string Checkpoints(const LaunchedRun& run) { return JoinPath(run.out(), "checkpoint"); }
 
-// Stops the learner between two checkpoints, damages the newer one, and kills the learner.
+// Whether a group is ready that no plan holds.
+bool HasReadyGroup(const LaunchedRun& run) {
+  const auto reader = LedgerReader::Open(JoinPath(run.out(), "ledger.db"));
+  bool found = false;
+  if (!reader.ok()) return false;
+  const Status read = (*reader)->ForEachGroup([&found](const GroupRecord& record) {
+    found = found || record.group.state == GroupState::kReady;
+  });
+  return read.ok() && found;
+}
+
+void Signal(const std::vector<pid_t>& pids, int signal) {
+  for (const pid_t pid : pids) ::kill(pid, signal);
+}
+
+// Stops the learner while the groups of its next step are sampled, waits for one of them, damages
+// the newest checkpoint, and kills the learner.
 void GoBack(const LaunchedRun& run) {
   const auto newest = [&run] {
     const auto steps = CheckpointSteps(Checkpoints(run));
@@ -40,7 +56,12 @@ void GoBack(const LaunchedRun& run) {
   };
   ASSERT_TRUE(WaitUntil(kRunMs, [&] { return newest() >= 6; })) << run.Text();
   const std::vector<pid_t> ranks = run.Pids("learner");
-  for (const pid_t rank : ranks) ::kill(rank, SIGSTOP);
+  ASSERT_TRUE(WaitUntil(kRunMs, [&] {
+    Signal(ranks, SIGSTOP);
+    if (WaitUntil(3000, [&] { return HasReadyGroup(run); })) return true;
+    Signal(ranks, SIGCONT);
+    return false;
+  })) << run.Text();
   const std::string model =
       JoinPath(CheckpointFolderOf(Checkpoints(run), newest()), "model.safetensors");
   std::fstream file(model, std::ios::in | std::ios::out | std::ios::binary);
@@ -49,7 +70,7 @@ void GoBack(const LaunchedRun& run) {
   file.seekp(-1, std::ios::end);
   file.put(static_cast<char>(last ^ 1));
   ASSERT_TRUE(file.flush().good()) << model;
-  for (const pid_t rank : ranks) ::kill(rank, SIGKILL);
+  Signal(ranks, SIGKILL);
 }
 
 std::string FinalWeights(const LaunchedRun& run) {

@@ -1,0 +1,316 @@
+"""One run of the real programs, damaged again and again while it trains.
+
+In this order: a byte of a payload that waits for training is flipped; a byte of the newest
+checkpoint is flipped, and the learner killed; an older copy of the ledger is put back; the disk of
+the coordinator is filled; the coordinator is stopped for a minute (SIGSTOP). The run must end with
+every step, and `buttress ledger audit` must find no loss that is not accounted for. Prints JSON.
+"""
+
+import argparse
+import hashlib
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sqlite3
+import subprocess
+import time
+
+PATIENCE_S = 600
+DISK = "64m"
+PROMPTS = 8
+
+
+class Failed(Exception):
+    pass
+
+
+def require(holds, what):
+    if not holds:
+        raise Failed(what)
+
+
+def wait_for(what, holds, seconds=PATIENCE_S):
+    end = time.monotonic() + seconds
+    while not holds():
+        require(time.monotonic() < end, f"waited {seconds} s for {what}")
+        time.sleep(0.1)
+
+
+class Run:
+    """Coordinator on a small disk of its own, worker and learner elsewhere; each is restarted."""
+
+    def __init__(self, options):
+        self.bin, self.steps = pathlib.Path(options.bin), options.steps
+        self.folder = pathlib.Path(options.out)
+        self.disk, self.elsewhere = self.folder / "disk", self.folder / "elsewhere"
+        self.programs, self.address = {}, ""
+
+    def prepare(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.disk.mkdir(parents=True)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK}", "tmpfs", self.disk],
+                       check=True)
+        task = self.folder / "task"
+        self.command("task", "countdown", "--out", task, "--numbers", 4, "--operators", "+-",
+                     "--use-all", "--format", "compact", "--train", 4000, "--held-out", 50,
+                     "--sft", 4000, "--seed", 1)
+        self.command("new-model", "--out", task / "new", "--characters", "0123456789+-:>",
+                     "--layers", 2, "--hidden", 64, "--heads", 2, "--intermediate", 128)
+        self.command("sft", "--model", task / "new", "--data", task / "sft.jsonl", "--out",
+                     task / "model", "--steps", 40, "--batch", 64, "--lr", "3e-3", "--warmup", 5,
+                     "--seed", 1)
+
+    def command(self, *arguments):
+        """Runs `buttress` and returns its exit code and all of its output."""
+        words = [self.bin / "buttress", *map(str, arguments)]
+        done = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE_S)
+        require(done.returncode in (0, 4), f"{words[1]} {words[2]}: {done.stdout}{done.stderr}")
+        return done.returncode, done.stdout + done.stderr
+
+    def yaml(self, program):
+        out = self.disk if program == "coordinator" else self.elsewhere
+        task = self.folder / "task"
+        coordinator = {"payload_segment_bytes": 1 << 20}
+        if program != "coordinator":
+            coordinator["advertise"] = self.address
+        config = {
+            "run": {"name": "damage", "steps": self.steps, "checkpoint_interval": 10,
+                    "lease_ms": 3000,
+                    "data": {"prompts": str(task / "train.jsonl"),
+                             "held_out": str(task / "held_out.jsonl")},
+                    "model": {"path": str(task / "model")},
+                    "sampling": {"group_size": 4, "max_tokens": 8},
+                    "batch": {"prompts": PROMPTS, "max_age": 1},
+                    "reward": {"verifier": "countdown", "use_all": True},
+                    "algorithm": {"advantage": "avspo"}, "optim": {"lr": 3e-4}},
+            "local": {"out": str(out), "coordinator": coordinator,
+                      "learner": {"collective_timeout_ms": 200000,
+                                  "stop_when": {"uninformative_steps": 0}}},
+        }
+        path = self.folder / f"{program}.yaml"
+        path.write_text(json.dumps(config))  # JSON is YAML
+        return path
+
+    def start(self, program):
+        log = open(self.folder / f"{program}.log", "a", encoding="utf-8")
+        self.programs[program] = subprocess.Popen(
+            [self.bin / program, "--config", self.yaml(program)], stdout=log, stderr=log)
+
+    def start_coordinator(self):
+        address = self.disk / "coordinator.address"
+        address.unlink(missing_ok=True)
+        self.start("coordinator")
+        wait_for("the coordinator", lambda: address.exists() or not self.running("coordinator"))
+        require(self.running("coordinator"), "the coordinator has ended: " + self.log())
+        self.address = address.read_text().strip()
+
+    def running(self, program):
+        return self.programs[program].poll() is None
+
+    def keep_running(self, program):
+        """What a supervisor does."""
+        if not self.running(program) and self.programs[program].returncode != 0:
+            require(self.programs[program].returncode != 4, f"{program} has lost data")
+            self.start(program)
+
+    def end(self, program, sign):
+        self.programs[program].send_signal(sign)
+        self.programs[program].wait(PATIENCE_S)
+
+    def log(self):
+        return (self.folder / "coordinator.log").read_text()[-2000:]
+
+    def step(self):
+        path = self.elsewhere / "steps.jsonl"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return json.loads(lines[-1])["step"] if lines else 0
+
+    def wait_for_step(self, step):
+        def reached():
+            for program in ("rollout_worker", "learner"):
+                self.keep_running(program)
+            return self.step() >= step
+        wait_for(f"step {step}", reached)
+
+    def ask(self, sql):
+        ledger = sqlite3.connect(f"file:{self.disk}/ledger.db?mode=ro", uri=True, timeout=60)
+        try:
+            return ledger.execute(sql).fetchall()
+        finally:
+            ledger.close()
+
+    def audit(self):
+        code, text = self.command("ledger", "audit", self.disk, "--learner", self.elsewhere,
+                                  "--json")
+        return code, json.loads(text)
+
+
+def flip(path, offset):
+    with open(path, "r+b") as file:
+        file.seek(offset)
+        byte = file.read(1)[0]
+        file.seek(offset)
+        file.write(bytes([byte ^ 1]))
+
+
+def flip_payload(run):
+    """Of the first group that waits for a plan, while the learner is stopped."""
+    ready = ("SELECT group_id, segment, offset, bytes FROM accepted JOIN groups USING (group_id) "
+             "WHERE state = 'ready' ORDER BY group_id LIMIT 1")
+    learner = run.programs["learner"].pid
+    while True:
+        os.kill(learner, signal.SIGSTOP)
+        found = run.ask(ready)
+        if found:
+            break
+        os.kill(learner, signal.SIGCONT)
+        time.sleep(0.2)
+    group, segment, offset, size = found[0]
+    flip(run.disk / "payloads" / f"{segment:08d}.seg", offset + 32 + size // 2)
+    os.kill(learner, signal.SIGCONT)
+    wait_for(f"the loss of group {group}",
+             lambda: run.ask(f"SELECT 1 FROM drops WHERE group_id = {group}"))
+    return {"group": group}
+
+
+def flip_checkpoint(run):
+    run.end("learner", signal.SIGKILL)
+    newest = max((run.elsewhere / "checkpoint").glob("step-*"), key=lambda p: int(p.name[5:]))
+    weights = newest / "model.safetensors"
+    flip(weights, weights.stat().st_size - 3)
+    before = run.step()
+    run.start("learner")
+    aside = newest.with_name("damaged-" + newest.name)
+    wait_for("the older checkpoint", lambda: aside.exists() or not run.running("learner"))
+    run.wait_for_step(before)
+    return {"damaged": newest.name, "trained_again_from": int(newest.name[5:]) - 10}
+
+
+def copy_ledger(path, target):
+    source, copy = sqlite3.connect(path), sqlite3.connect(target)
+    source.backup(copy)
+    source.close()
+    copy.close()
+
+
+def digest_of(folder):
+    digest = hashlib.sha256()
+    for path in sorted(folder.iterdir()):
+        digest.update(path.name.encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+def put_old_ledger_back(run, old):
+    """It is refused before anything is written; then the newest one is put back."""
+    run.end("coordinator", signal.SIGTERM)
+    require(not (run.disk / "ledger.db-wal").exists(), "the coordinator has left a log")
+    newest = run.folder / "newest.db"
+    shutil.copyfile(run.disk / "ledger.db", newest)
+    payloads = digest_of(run.disk / "payloads")
+    shutil.copyfile(old, run.disk / "ledger.db")
+    run.start("coordinator")
+    code = run.programs["coordinator"].wait(PATIENCE_S)
+    require(code == 4, f"an old ledger ends the coordinator with {code}")
+    told = [line for line in run.log().splitlines() if "is not the newest ledger of run" in line]
+    require(told, "the coordinator does not say what is wrong: " + run.log())
+    require(digest_of(run.disk / "payloads") == payloads, "payloads of the newest ledger were cut")
+    shutil.copyfile(newest, run.disk / "ledger.db")
+    for name in ("ledger.db-wal", "ledger.db-shm"):
+        (run.disk / name).unlink(missing_ok=True)
+    run.end("learner", signal.SIGTERM)
+    run.end("rollout_worker", signal.SIGTERM)
+    run.start_coordinator()
+    run.start("rollout_worker")
+    run.start("learner")
+    return {"exit_code": code, "message": told[-1]}
+
+
+def fill_disk(run):
+    filler = run.disk / "of-another-program"
+    with open(filler, "wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(b"x" * 65536)
+        except OSError:
+            pass
+    wait_for("the pause", lambda: "paused" in run.command("status", run.disk)[1])
+    time.sleep(10)
+    require(run.running("coordinator"), "the coordinator has ended on a full disk")
+    filler.unlink()
+    return {"paused_s": 10}
+
+
+def stop_coordinator(run, seconds):
+    coordinator = run.programs["coordinator"].pid
+    before = run.step()
+    os.kill(coordinator, signal.SIGSTOP)
+    time.sleep(seconds)
+    os.kill(coordinator, signal.SIGCONT)
+    return {"stopped_s": seconds, "step": before}
+
+
+def finish(run):
+    def ended():
+        run.keep_running("rollout_worker")
+        run.keep_running("learner")
+        return not run.running("learner") and run.programs["learner"].returncode == 0
+    wait_for("the end of the run", ended)
+    run.end("coordinator", signal.SIGTERM)
+    steps = [json.loads(line)["step"]
+             for line in (run.elsewhere / "steps.jsonl").read_text().splitlines()]
+    require(steps == list(range(1, run.steps + 1)), f"steps are missing or twice: {steps}")
+    code, audit = run.audit()
+    states = dict(run.ask("SELECT state, COUNT(*) FROM groups GROUP BY state"))
+    require(states.get("settled") == run.steps * PROMPTS, f"not every group is settled: {states}")
+    require(code == 0, f"the audit ends with {code}: {audit}")
+    return {"exit_code": code, "steps": len(steps), "groups": states,
+            "dropped": dict(run.ask("SELECT reason, COUNT(*) FROM groups WHERE state = 'dropped' "
+                                    "GROUP BY reason")),
+            "findings": audit.get("findings", [])}
+
+
+def damage(run, seconds):
+    report = {}
+    run.prepare()
+    begin = time.monotonic()
+    run.start_coordinator()
+    run.start("rollout_worker")
+    run.start("learner")
+    run.wait_for_step(25)
+    old = run.folder / "yesterday.db"
+    copy_ledger(run.disk / "ledger.db", old)
+    report["payload"] = flip_payload(run)
+    run.wait_for_step(run.step() + 25)
+    report["checkpoint"] = flip_checkpoint(run)
+    run.wait_for_step(run.step() + 15)
+    report["old_ledger"] = put_old_ledger_back(run, old)
+    run.wait_for_step(run.step() + 15)
+    report["disk"] = fill_disk(run)
+    run.wait_for_step(run.step() + 15)
+    report["stop"] = stop_coordinator(run, seconds)
+    report["end"] = finish(run)
+    report["seconds"] = round(time.monotonic() - begin)
+    return report
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--bin", required=True)
+    parser.add_argument("--out", default="runs/with-damage")
+    parser.add_argument("--steps", type=int, default=180)
+    parser.add_argument("--stop-seconds", type=int, default=60)
+    options = parser.parse_args()
+    options.out = os.path.abspath(options.out)
+    run = Run(options)
+    try:
+        print(json.dumps(damage(run, options.stop_seconds), indent=2))
+    finally:
+        for process in run.programs.values():
+            process.send_signal(signal.SIGCONT)
+            process.kill()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,13 @@
+#!/usr/bin/env bash
+# One run through a flipped payload, a flipped checkpoint, an old ledger, a full disk and a stop.
+#
+#   tests/run.sh --with damage [--steps 180]
+#
+# Needs the right to mount a file system. Logs and figures are in runs/with-damage/.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(cd "$here/../../.." && pwd)
+"$root/deploy/build.sh" release buttress coordinator rollout_worker learner
+cd "$root"
+PYTHONDONTWRITEBYTECODE=1 exec unshare -m python3 "$here/damage.py" \
+  --bin "$root/build/release/bin" "$@"
