@@ -51,6 +51,24 @@ TEST(GroupBufferTest, WhatItHoldsIsReservedAndGivenBack) {
   EXPECT_TRUE(buffer.bytes().empty());
 }
 
+// Its last parts must not take more either, when the buffer would grow to twice its size.
+TEST(GroupBufferTest, AGroupThatComesInSmallPartsHoldsNoMoreThanItsSizeToTheEnd) {
+  constexpr std::uint64_t kTotal = 100'003;
+  SubmitBudget budget;
+  GroupBuffer buffer(budget);
+  for (std::size_t left = kTotal; left > 0;) {
+    std::string part(std::min<std::size_t>(left, 97), 'x');
+    left -= part.size();
+    ASSERT_TRUE(buffer.Append("slow", part, kTotal));
+    ASSERT_LE(buffer.bytes().capacity(), kTotal);
+    // What is left of the worker's bound is at least what the whole group leaves.
+    ASSERT_TRUE(budget.Reserve("slow", SubmitBudget::kWorkerBytes - kTotal));
+    budget.Release("slow", SubmitBudget::kWorkerBytes - kTotal);
+  }
+  EXPECT_FALSE(budget.Reserve("slow", SubmitBudget::kWorkerBytes - kTotal + 1));
+  EXPECT_TRUE(budget.Reserve("other", SubmitBudget::kWorkerBytes));
+}
+
 TEST(SubmitBudgetTest, ASizeThatWouldOverflowIsRefused) {
   SubmitBudget budget;
   EXPECT_TRUE(budget.Reserve("a", 1));
