@@ -41,6 +41,8 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
+#include "lib/measure/eval_file.h"
+#include "lib/measure/pending_evals.h"
 #include "lib/measure/steps_file.h"
 
 namespace buttress {
@@ -179,8 +181,11 @@ class Launcher {
       return status;
     }
     BUTTRESS_ASSIGN_OR_RETURN(const v1::GetRunStatusResponse end, AskHowItEnded());
+    const bool ended = end.run_state() == v1::RUN_STATE_FINISHED || !end.end_reason().empty();
+    const Status evaluated = ended ? FinishEvaluations() : OkStatus();
     WaitForExits();
-    if (end.run_state() != v1::RUN_STATE_FINISHED && end.end_reason().empty()) {
+    BUTTRESS_RETURN_IF_ERROR(evaluated);
+    if (!ended) {
       return Cancelled(fmt::format("the run was stopped after step {} of {}; launch resumes it",
                                    printed_step_, config_.run.steps));
     }
@@ -206,6 +211,7 @@ class Launcher {
           supervisor_.Start("worker-w" + std::to_string(i), WorkerCommandLine(i)));
     }
     BUTTRESS_RETURN_IF_ERROR(StartTracking());
+    BUTTRESS_RETURN_IF_ERROR(StartEvaluator());
     return supervisor_.Start("learner", LearnerCommandLine());
   }
 
@@ -214,6 +220,47 @@ class Launcher {
     if (!track.tensorboard && track.mlflow.empty()) return OkStatus();
     return supervisor_.Start("track",
                              CommandLine({SiblingProgram("buttress"), "track", "--follow"}, {}));
+  }
+
+  Status StartEvaluator() {
+    if (config_.run.eval.every == 0) return OkStatus();
+    ReadNewEvals().status().IgnoreError();  // those of an earlier start are not told
+    return supervisor_.Start("evaluator",
+                             CommandLine({SiblingProgram("rollout_worker"), "evaluator"}, {}),
+                             Supervisor::Need::kOptional);
+  }
+
+  // Returns the evaluations that were written since the last call.
+  Result<std::vector<EvalRow>> ReadNewEvals() {
+    std::vector<EvalRow> rows;
+    std::error_code error;
+    const std::uintmax_t bytes = fs::file_size(EvalsPath(out_), error);
+    if (error || bytes == evals_bytes_) return rows;
+    evals_bytes_ = bytes;
+    BUTTRESS_ASSIGN_OR_RETURN(rows, ReadEvals(out_));
+    std::erase_if(rows, [this](const EvalRow& row) { return row.time_unix <= evals_time_; });
+    if (!rows.empty()) evals_time_ = rows.back().time_unix;
+    return rows;
+  }
+
+  void PrintNewEvals() {
+    const auto rows = ReadNewEvals();
+    if (!rows.ok()) return Say("launch: " + rows.status().message());
+    for (const EvalRow& row : *rows) Say("launch: " + EvalLine(row));
+  }
+
+  // The weights of the last steps may wait for their evaluation.
+  Status FinishEvaluations() {
+    if (config_.run.eval.every == 0) return OkStatus();
+    Status status;
+    WaitUntil(kEvalTimeoutMs, [&] {
+      if (SilentSeconds() > kTellAfterSeconds) SayWaiting("the last evaluations");
+      status = supervisor_.Tick();
+      PrintNewEvals();
+      return !status.ok() || ListPendingEvals(out_).empty() || ShutdownRequested() ||
+             supervisor_.GivenUp("evaluator");
+    });
+    return ShutdownRequested() ? Cancelled("interrupted") : status;
   }
 
   // Appends the configuration file, the overrides of the user and `more` overrides to `argv`.
@@ -269,6 +316,7 @@ class Launcher {
       BUTTRESS_RETURN_IF_ERROR(supervisor_.Tick());
       PrintPageLink();
       BUTTRESS_RETURN_IF_ERROR(PrintNewSteps());
+      PrintNewEvals();
       BUTTRESS_RETURN_IF_ERROR(targets_.Refresh());
       TellWhatIsWaitedFor();
     }
@@ -323,6 +371,7 @@ class Launcher {
     constexpr std::int64_t kExitMs = 5000;
     supervisor_.ExpectExits();
     if (!supervisor_.Stop("worker-", 0, {kExitMs})) supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("evaluator", SIGTERM, Clean());
     supervisor_.Stop("track", SIGTERM, Clean());
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
@@ -356,6 +405,7 @@ class Launcher {
     if ((read && printed_step_ == 0) || !supervisor_.Stop("learner", SIGUSR1, learner))
       supervisor_.Stop("learner", SIGTERM, Clean());
     supervisor_.Stop("worker-", SIGTERM, Clean());
+    supervisor_.Stop("evaluator", SIGTERM, Clean());
     supervisor_.Stop("track", SIGTERM, Clean());
     supervisor_.Stop("coordinator", SIGTERM, Clean());
   }
@@ -447,6 +497,8 @@ class Launcher {
   StepsTail steps_tail_;
   std::vector<StepMeasurements> last_steps_;  // kPaceSteps at most
   double printed_step_ = 0;
+  std::uintmax_t evals_bytes_ = 0;  // of eval.jsonl when it was read last
+  double evals_time_ = 0;           // of the newest evaluation that was printed
   bool page_told_ = false;
   double started_ = 0;
   double wall_seconds_ = 0;

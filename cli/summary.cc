@@ -11,6 +11,8 @@
 #include "cli/curves.h"
 #include "lib/base/file.h"
 #include "lib/ledger/audit.h"
+#include "lib/measure/best_model.h"
+#include "lib/measure/eval_file.h"
 #include "lib/measure/steps_file.h"
 #include "lib/rl/collapse/acr.h"
 #include "lib/rl/collapse/source_names.h"
@@ -152,11 +154,49 @@ std::string SourcesText(const std::map<std::string, CollapseCounts>& sources) {
   return sources.size() > 1 ? text : "";
 }
 
+nlohmann::ordered_json ToJson(const std::vector<EvalRow>& evals) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::array();
+  for (const EvalRow& row : evals) json.push_back(nlohmann::ordered_json::parse(EvalToJson(row)));
+  return json;
+}
+
+// The first, the best and the last evaluation; empty without one.
+std::string EvalsText(const std::vector<EvalRow>& evals) {
+  std::vector<EvalRow> scored;
+  std::ranges::copy_if(evals, std::back_inserter(scored),
+                       [](const EvalRow& row) { return std::isfinite(row.accuracy); });
+  if (scored.empty()) return "";
+  const EvalRow& best = *std::ranges::max_element(scored, {}, &EvalRow::accuracy);
+  const auto text = [](const EvalRow& row) {
+    return fmt::format("{:.1f} % after step {}", 100 * row.accuracy, row.step);
+  };
+  return fmt::format(
+      "held-out accuracy during the run, {} evaluations: first {}, best {}, last {}\n",
+      scored.size(), text(scored.front()), text(best), text(scored.back()));
+}
+
+std::string BestText(const std::optional<BestMark>& best) {
+  if (!best) return "";
+  return fmt::format("best model: of step {}, {} {:.3f}\n", best->step, best->by, best->value);
+}
+
+// The parts of the folder of a run, by name.
+std::string PlacesText(const std::string& out, bool has_best) {
+  std::vector<std::pair<const char*, const char*>> places = {
+      {"model", "model/"},      {"checkpoint", "checkpoint/"}, {"ledger", "ledger.db"},
+      {"curves", "curves.svg"}, {"summary", "summary.json"},   {"logs", "logs/"}};
+  if (has_best) places.insert(places.begin() + 1, {"best model", "best/"});
+  std::string text;
+  for (const auto& [what, path] : places)
+    text += fmt::format("  {:<11}{}\n", what, JoinPath(out, path));
+  return text;
+}
+
 std::string ClosingText(const RunConfig& config, const RunSummary& summary,
                         const CollapseCounts& collapse,
                         const std::map<std::string, CollapseCounts>& sources,
-                        const std::vector<StepMeasurements>& steps) {
-  const std::string& out = config.local.out;
+                        const std::vector<StepMeasurements>& steps,
+                        const std::vector<EvalRow>& evals, const std::optional<BestMark>& best) {
   std::string text = fmt::format(
       "\n{} steps in {:.0f} s; {} groups accepted, {} collapsed (ACR {})\n", steps.size(),
       summary.wall_seconds, collapse.groups, collapse.constant(),
@@ -166,15 +206,8 @@ std::string ClosingText(const RunConfig& config, const RunSummary& summary,
     text += fmt::format("held-out accuracy, greedy, {} prompts: {} before, {} after\n",
                         summary.after->prompts, summary.before->Text(), summary.after->Text());
   }
-  for (const auto& [what, path] : {std::pair{"model", "model/"},
-                                   {"checkpoint", "checkpoint/"},
-                                   {"ledger", "ledger.db"},
-                                   {"curves", "curves.svg"},
-                                   {"summary", "summary.json"},
-                                   {"logs", "logs/"}}) {
-    text += fmt::format("  {:<11}{}\n", what, JoinPath(out, path));
-  }
-  return text;
+  text += EvalsText(evals) + BestText(best);
+  return text + PlacesText(config.local.out, best.has_value());
 }
 
 }  // namespace
@@ -187,6 +220,17 @@ std::string Accuracy::Text() const {
   const Estimate estimate = MeanOver(of_prompts);
   return fmt::format("{:.1f} % ({:.1f} to {:.1f})", 100 * accuracy, 100 * estimate.low,
                      100 * estimate.high);
+}
+
+std::string EvalLine(const EvalRow& row) {
+  const std::string accuracy = std::isfinite(row.accuracy)
+                                   ? row.completions == row.prompts
+                                         ? Accuracy{row.accuracy, row.prompts}.Text()
+                                         : fmt::format("{:.1f} %", 100 * row.accuracy)
+                                   : "no verdict";
+  return fmt::format(
+      "held-out accuracy after step {}: {}; {} completions of {} prompts, {:.0f} % cut", row.step,
+      accuracy, row.completions, row.prompts, 100 * row.truncated_share());
 }
 
 Result<Accuracy> ReadAccuracy(const std::string& path) {
@@ -205,6 +249,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   const std::string& out = config.local.out;
   BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps,
                             ReadSteps(JoinPath(out, "steps.jsonl")));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<EvalRow> evals, ReadEvals(out));
+  BUTTRESS_ASSIGN_OR_RETURN(const std::optional<BestMark> best, ReadBest(out));
   BUTTRESS_ASSIGN_OR_RETURN(const auto ledger, LedgerReader::Open(JoinPath(out, "ledger.db")));
   BUTTRESS_ASSIGN_OR_RETURN(const LedgerAudit audit, AuditLedger(*ledger));
   if (const std::vector<std::string> violations = audit.violations(); !violations.empty()) {
@@ -221,6 +267,8 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   if (summary.before) json["accuracy_before"] = summary.before->accuracy;
   if (summary.after) json["accuracy_after"] = summary.after->accuracy;
   if (summary.after) json["held_out_prompts"] = summary.after->prompts;
+  if (!evals.empty()) json["evaluations"] = ToJson(evals);
+  if (best) json["best"] = {{"step", best->step}, {"by", best->by}, {"value", best->value}};
   json["steps"] = steps.size();
   json["groups_accepted"] = collapse.groups;
   json["groups_collapsed"] = collapse.constant();
@@ -243,7 +291,7 @@ Result<std::string> WriteSummary(const RunConfig& config, const RunSummary& summ
   BUTTRESS_RETURN_IF_ERROR(
       WriteFileAtomic(JoinPath(out, "curves.svg"), CurvesSvg(config.run.name, steps)));
   BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(JoinPath(out, "summary.json"), json.dump(2) + "\n"));
-  return ClosingText(config, summary, collapse, sources, steps);
+  return ClosingText(config, summary, collapse, sources, steps, evals, best);
 }
 
 }  // namespace buttress

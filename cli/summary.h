@@ -9,6 +9,7 @@
 
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
+#include "lib/measure/eval_file.h"
 
 namespace buttress {
 
@@ -19,6 +20,10 @@ struct Accuracy {
   // "62.7 % (59.7 to 65.7)", with the 95 % interval of MeanOver.
   std::string Text() const;
 };
+
+// "held-out accuracy after step 40: 62.7 % (59.7 to 65.7); 300 completions of 300 prompts, 2 %
+// cut", with the interval where each prompt has one completion.
+std::string EvalLine(const EvalRow& row);
 
 // Reads the JSON that `rollout_worker eval --json` writes. kDataLoss if a field is missing.
 Result<Accuracy> ReadAccuracy(const std::string& path);

@@ -63,8 +63,9 @@ Supervisor::Supervisor(std::string log_folder, int max_restarts)
       backoff_({.initial_ms = 200, .max_ms = 5000},
                static_cast<std::uint64_t>(RealClock().UnixMs())) {}
 
-Status Supervisor::Start(const std::string& role, std::vector<std::string> argv) {
+Status Supervisor::Start(const std::string& role, std::vector<std::string> argv, Need need) {
   Role& added = roles_[role];
+  added.need = need;
   added.argv = std::move(argv);
   return StartNow(role, added);
 }
@@ -81,13 +82,27 @@ Status Supervisor::StartNow(const std::string& name, Role& role) {
 
 Status Supervisor::Tick() {
   for (auto& [name, role] : roles_) {
-    if (role.process && !role.process->Running()) BUTTRESS_RETURN_IF_ERROR(HandleExit(name, role));
+    if (role.process && !role.process->Running()) BUTTRESS_RETURN_IF_ERROR(Reap(name, role));
     if (role.start_at_ms != 0 && RealClock().MonotonicMs() >= role.start_at_ms) {
       BUTTRESS_RETURN_IF_ERROR(StartNow(name, role));
     }
   }
   if (RealClock().MonotonicMs() >= next_sample_ms_) SampleMemory();
   return OkStatus();
+}
+
+Status Supervisor::Reap(const std::string& name, Role& role) {
+  const Status status = HandleExit(name, role);
+  if (status.ok() || role.need == Need::kRun) return status;
+  role.given_up = true;
+  fmt::print("launch: {}; the run goes on without it\n", status.message());
+  std::fflush(stdout);
+  return OkStatus();
+}
+
+bool Supervisor::GivenUp(const std::string& role) const {
+  const auto found = roles_.find(role);
+  return found != roles_.end() && found->second.given_up;
 }
 
 Status Supervisor::HandleExit(const std::string& name, Role& role) {

@@ -20,16 +20,23 @@ class Supervisor {
  public:
   Supervisor(std::string log_folder, int max_restarts);
 
+  // Whether the run ends when a role cannot be restarted, or goes on without it.
+  enum class Need : std::uint8_t { kRun, kOptional };
+
   // Starts `argv` under the name `role` and writes its output to <log_folder>/<role>.log.
-  Status Start(const std::string& role, std::vector<std::string> argv);
+  Status Start(const std::string& role, std::vector<std::string> argv, Need need = Need::kRun);
 
   // Reaps processes that ended and restarts those whose backoff has passed. Returns an error when a
-  // role cannot be restarted; the message holds the failure and the last error of the role's log.
-  // NothingToLearn with its cause alone, if the learner ended for that.
+  // role that the run needs cannot be restarted, and prints that of an optional one; the message
+  // holds the failure and the last error of the role's log. NothingToLearn with its cause alone, if
+  // the learner ended for that.
   Status Tick();
 
   // Returns whether the role has ended with exit code 0.
   bool Done(const std::string& role) const;
+
+  // Returns whether an optional role could not be restarted.
+  bool GivenUp(const std::string& role) const;
 
   // Accepts every exit from now on, whatever its code: nothing is restarted.
   void ExpectExits() { expect_exits_ = true; }
@@ -59,12 +66,15 @@ class Supervisor {
     int restarts = 0;
     std::int64_t start_at_ms = 0;
     bool done = false;
+    Need need = Need::kRun;
+    bool given_up = false;
     bool had_ranks = false;             // an mpirun with ranks on this machine
     std::int64_t without_ranks_ms = 0;  // time at which its last local rank ended; 0: none ended
   };
 
   Status StartNow(const std::string& name, Role& role);
   Status HandleExit(const std::string& name, Role& role);
+  Status Reap(const std::string& name, Role& role);
   void SampleMemory();
   // Kills an mpirun that does not end although all its ranks on this machine have ended. When it
   // has lost the connection to another machine, it would wait for that machine without bound.

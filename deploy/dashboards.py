@@ -46,7 +46,7 @@ DASHBOARDS = {
                            ("trained", last(C + "committed_step")),
                            ("planned", last(C + "planned_step")),
                            ("checkpoint", last(C + "checkpoint_step"))]),
-         ("Reward", "none", learner("reward_mean", "accuracy_ratio")),
+         ("Reward", "none", learner("reward_mean", "accuracy_ratio", "eval_accuracy_ratio")),
          ("Collapse rate", "percentunit", learner("acr_ratio"))],
         [("Entropy", "none", learner("entropy_nats")),
          ("KL", "none", learner("kl_nats", "kl_average_nats", "ref_kl_nats", "start_kl_nats")),

@@ -21,7 +21,6 @@ namespace {
 
 constexpr char kModelName[] = "model.safetensors";
 constexpr char kOptimizerName[] = "optimizer.safetensors";
-constexpr std::size_t kKept = 2;
 constexpr std::int64_t kFormat = 1;
 
 Result<WeightFile> WriteTensors(const std::string& folder, const std::string& name,
@@ -225,7 +224,7 @@ Result<CheckpointState> LoadOne(const std::string& folder, const NamedTensors& p
 }  // namespace
 
 Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const NamedTensors& parameters,
-                                              const AdamW& optimizer) {
+                                              const AdamW& optimizer, const Kept& kept) {
   const std::string final_folder = CheckpointFolderOf(folder_, state.step);
   const std::string part = JoinPath(folder_, "part");
   std::error_code error;
@@ -250,12 +249,22 @@ Result<CheckpointState> CheckpointStore::Save(CheckpointState state, const Named
   Failpoint("checkpoint_sync");
   BUTTRESS_RETURN_IF_ERROR(SyncFolder(folder_));
   Failpoint("checkpoint_delete");
-  const auto steps = CheckpointSteps(folder_);
-  for (std::size_t i = kKept; i < steps.size(); ++i)
-    std::filesystem::remove_all(CheckpointFolderOf(folder_, steps[i]), error);
+  DeleteOld(kept);
   state.digest = Sha256Of(json);
   state.bytes = static_cast<std::int64_t>(file.manifest.total_bytes());
   return state;
+}
+
+// A checkpoint that cannot be deleted costs space only.
+void CheckpointStore::DeleteOld(const Kept& kept) const {
+  const std::vector<std::int64_t> steps = CheckpointSteps(folder_);
+  if (std::ssize(steps) <= keep_last_) return;
+  const std::set<std::int64_t> stay = kept(steps);
+  for (auto step = steps.begin() + keep_last_; step != steps.end(); ++step) {
+    std::error_code error;
+    if (!stay.contains(*step))
+      std::filesystem::remove_all(CheckpointFolderOf(folder_, *step), error);
+  }
 }
 
 std::optional<CheckpointState> CheckpointStore::Load(const NamedTensors& parameters,

@@ -6,7 +6,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <set>
+#include <span>
 #include <string>
 
 #include "learner/optimizer.h"
@@ -44,12 +47,18 @@ struct CheckpointState {
 // Not thread-safe.
 class CheckpointStore {
  public:
-  explicit CheckpointStore(std::string folder) : folder_(std::move(folder)) {}
+  // Returns those of the steps, newest first, whose checkpoints are kept although they are old.
+  using Kept = std::function<std::set<std::int64_t>(std::span<const std::int64_t> steps)>;
+
+  // Keeps the newest `keep_last` checkpoints. REQUIRES: keep_last >= 2.
+  explicit CheckpointStore(std::string folder, std::int64_t keep_last = 2)
+      : folder_(std::move(folder)), keep_last_(keep_last) {}
 
   // Returns `state` with digest and bytes once the checkpoint survives a crash of the machine.
-  // Deletes all checkpoints but the newest two.
-  Result<CheckpointState> Save(CheckpointState state, const NamedTensors& parameters,
-                               const AdamW& optimizer);
+  // Deletes then all checkpoints but the newest and those of `kept`.
+  Result<CheckpointState> Save(
+      CheckpointState state, const NamedTensors& parameters, const AdamW& optimizer,
+      const Kept& kept = [](std::span<const std::int64_t>) { return std::set<std::int64_t>(); });
 
   // Loads the newest complete checkpoint into `parameters` and `optimizer`; logs a warning for each
   // incomplete one that it skips. Returns nullopt if there is none.
@@ -61,7 +70,10 @@ class CheckpointStore {
   Status PutAsideAfter(std::int64_t step);
 
  private:
+  void DeleteOld(const Kept& kept) const;
+
   const std::string folder_;
+  const std::int64_t keep_last_;
 };
 
 }  // namespace buttress

@@ -21,6 +21,7 @@
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
 #include "lib/config/run_identity.h"
+#include "lib/measure/best_model.h"
 #include "lib/measure/first_batch.h"
 #include "lib/measure/steps_file.h"
 
@@ -66,9 +67,11 @@ LearnerJob::LearnerJob(const RunConfig& config, Collective& control, Collective&
       source_(source),
       metrics_(metrics),
       credentials_(credentials),
-      checkpoints_(CheckpointFolder(config)),
+      checkpoints_(CheckpointFolder(config), config.run.checkpoints.keep_last),
       alarms_(config.local.learner.alarms),
-      breaker_(config.local.learner.stop_when) {}
+      breaker_(config.local.learner.stop_when),
+      evals_(config),
+      kept_(config) {}
 
 LearnerJob::~LearnerJob() = default;
 
@@ -104,7 +107,8 @@ Status LearnerJob::Start() {
 
 // Registers with the coordinator, which assigns the learner epoch; truncates steps.jsonl to the
 // checkpoint; and replays its steps into the alarms, so that an alarm that rang before a restart
-// does not ring again, and into the names of the sources, so that a source keeps its name.
+// does not ring again, into the scores of checkpoints, and into the names of the sources, so that a
+// source keeps its name.
 Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
   const CoordinatorSource::Origin checkpoint{
       {state.learner_epoch, static_cast<std::uint64_t>(state.step), state.digest},
@@ -124,10 +128,12 @@ Status LearnerJob::RegisterAndReplay(CheckpointState& state) {
                             ReadSteps(StepsPath(config_)));
   for (const StepMeasurements& step : steps) {
     alarms_.Observe(step);
+    kept_.AddStep(static_cast<std::int64_t>(step.step), step.reward_mean);
     for (const SourceMeasurements& source : step.sources) {
       if (source.source != kOtherSources) source_names_.Of(source.source);
     }
   }
+  evals_.Start({start.learner_epoch, static_cast<std::uint64_t>(state.step), ""}, steps);
   return OkStatus();
 }
 
@@ -247,6 +253,7 @@ Status LearnerJob::FinishStep(StepState& state) {
   if (leads()) BUTTRESS_RETURN_IF_ERROR(Record(state));
   metrics_.AddStep(measured);
   BUTTRESS_RETURN_IF_ERROR(AgreeOnEnd());
+  if (leads()) evals_.Offer(version_, model_);
   if (next_step_ % config_.run.checkpoint_interval == 0) return Checkpoint();
   return OkStatus();
 }
@@ -259,6 +266,8 @@ Status LearnerJob::Record(StepState& state) {
   measured.acr_100 = alarms_.acr_100();
   measured.acr_sigma = alarms_.acr_sigma();
   measured.sources = ReportedSources(measured.sources, source_names_);
+  evals_.TakeResult(measured);
+  kept_.AddStep(next_step_, measured.reward_mean);
   BUTTRESS_RETURN_IF_ERROR(AppendStep(StepsPath(config_), measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",
@@ -325,15 +334,36 @@ Status LearnerJob::Checkpoint() {
   state.seed = config_.run.seed;
   state.trainer = trainer_.state();
   state.config_sha256 = identity_sha256_;
-  BUTTRESS_ASSIGN_OR_RETURN(state,
-                            checkpoints_.Save(state, model_.parameters(), trainer_.optimizer()));
+  BUTTRESS_ASSIGN_OR_RETURN(
+      state,
+      checkpoints_.Save(state, model_.parameters(), trainer_.optimizer(),
+                        [this](std::span<const std::int64_t> steps) { return kept_.Kept(steps); }));
   BUTTRESS_RETURN_IF_ERROR(source_.Checkpointed(step, state.digest, ""));
   checkpoint_step_ = step;
   checkpoint_digest_ = state.digest;
+  KeepBestByReward();
   checkpoint_seconds_ = MonotonicSeconds() - started;
   metrics_.AddCheckpoint(checkpoint_seconds_, state.bytes);
   Log(kInfo, "checkpoint", {{"bytes", state.bytes}, {"seconds", checkpoint_seconds_}});
   return OkStatus();
+}
+
+// Makes the model <out>/best where the mean reward before its checkpoint is the best so far. Where
+// the run is evaluated, the evaluator does so.
+void LearnerJob::KeepBestByReward() {
+  const auto reward = kept_.RewardOfLastStep();
+  if (!reward) return;
+  const std::string& out = config_.local.out;
+  const BestMark mark{checkpoint_step_, "reward_mean", *reward};
+  const std::string part = BestModelFolder(out) + ".part";
+  const auto best = ReadBest(out);
+  Status status = best.status();
+  if (best.ok() && !IsBetter(mark, *best)) return;
+  std::error_code error;
+  std::filesystem::remove_all(part, error);
+  if (status.ok()) status = SaveModelFolder(model_, config_.run.model.path, part);
+  if (status.ok()) status = OfferBest(out, part, mark);
+  if (!status.ok()) Log(kWarn, "the best model is not kept", {{"why", status.message()}});
 }
 
 // Lets workers and coordinator leave. REQUIRES: the checkpoint of the last step is written.

@@ -8,6 +8,8 @@
 
 #include "learner/checkpoint.h"
 #include "learner/coordinator_source.h"
+#include "learner/eval_exports.h"
+#include "learner/kept_checkpoints.h"
 #include "learner/learner_metrics.h"
 #include "learner/trainer.h"
 #include "learner/weight_sync.h"
@@ -51,6 +53,7 @@ class LearnerJob {
   Status AgreeOnEnd();
   Status Publish();
   Status Checkpoint();
+  void KeepBestByReward();
   Status ReportEarlyEnd();
   Status Finish();
 
@@ -72,6 +75,8 @@ class LearnerJob {
   // Used on rank 0 only.
   AlarmMonitor alarms_;
   Breaker breaker_;
+  EvalExports evals_;
+  KeptCheckpoints kept_;
   SourceNames source_names_;
   std::unique_ptr<WeightServer> server_;
   std::unique_ptr<WeightPublisher> publisher_;

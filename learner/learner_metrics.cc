@@ -33,6 +33,8 @@ void LearnerMetrics::AddStep(const StepMeasurements& step) {
     if (!IsCounter(row)) {
       // A gauge that no step has measured, such as those of a gate, does not exist.
       if (std::isfinite(value)) gauges_.insert(name);
+      // The newest evaluation stays until the next.
+      if (!std::isfinite(value) && row.name.starts_with("eval.")) continue;
       if (gauges_.contains(name)) metrics_.Gauge(name, row.help, labels).Set(value);
     } else if (std::isfinite(value)) {
       metrics_.Counter(name, row.help, labels).Increment(value);

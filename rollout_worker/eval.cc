@@ -103,6 +103,7 @@ class Evaluation {
       result_.unscorable += completion.outcome == Outcome::kUnscorable ? 1 : 0;
       result_.truncated += completion.finish_reason == FinishReason::kLength ? 1 : 0;
       result_.tokens += static_cast<std::int64_t>(completion.token_ids.size());
+      if (completion.outcome != Outcome::kUnscorable) result_.raw_reward += completion.raw_reward;
     }
   }
 
@@ -116,6 +117,25 @@ class Evaluation {
 };
 
 }  // namespace
+
+EvalOptions EvalOptionsOf(const RunConfig& config) {
+  const SamplingConfig& sampling = config.run.sampling;
+  EvalOptions options;
+  options.model = config.run.model;
+  options.prompts = config.run.data.held_out;
+  options.data = config.run.data;
+  options.reward = config.run.reward;
+  options.worker = config.local.worker;
+  options.sampling.temperature = 0;
+  options.sampling.seed = config.run.seed;
+  options.sampling.max_tokens = static_cast<std::int32_t>(sampling.max_tokens);
+  options.sampling.min_tokens = static_cast<std::int32_t>(sampling.min_tokens);
+  options.sampling.stop_token_ids.assign(sampling.stop_token_ids.begin(),
+                                         sampling.stop_token_ids.end());
+  options.sampling.stop = sampling.stop;
+  options.sampling.include_stop = sampling.include_stop;
+  return options;
+}
 
 Result<EvalResult> Evaluate(const EvalOptions& options) {
   ModelDevice device{.cuda = options.worker.device == ComputeDevice::kCuda, .index = 0};

@@ -34,7 +34,8 @@ struct EvalResult {
   std::int64_t unscorable = 0;  // not in the accuracy
   std::int64_t truncated = 0;   // cut at max_tokens
   std::int64_t tokens = 0;
-  double seconds = 0;  // generating and scoring
+  double raw_reward = 0;  // sum over the scorable completions
+  double seconds = 0;     // generating and scoring
   EvalScores scores;
 
   // Returns the share of correct among scorable completions. REQUIRES: one is scorable.
@@ -42,6 +43,10 @@ struct EvalResult {
     return static_cast<double>(correct) / static_cast<double>(correct + wrong);
   }
 };
+
+// Returns options with the data, reward, stops and token limits of a run: greedy completions of the
+// start model on the held-out prompts.
+EvalOptions EvalOptionsOf(const RunConfig& config);
 
 // Samples completions of each prompt and scores them as in training. The result is a function of
 // folder, file, options and machine. kDataLoss if no completion is scorable. Throws the exceptions

@@ -79,18 +79,14 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   } else if (flags.verifier.empty()) {
     return InvalidArgument("name the verifier with --verifier, or a run file with --config");
   }
-  EvalOptions options;
-  options.model = config.run.model;
+  EvalOptions options = EvalOptionsOf(config);
   options.model.path = flags.model;
   if (!flags.dtype.empty()) {
     BUTTRESS_ASSIGN_OR_RETURN(options.model.dtype, FindChoice<ModelDtype>(flags.dtype));
   }
   options.prompts = flags.prompts;
-  options.data = config.run.data;
-  options.reward = config.run.reward;
   if (!flags.verifier.empty()) options.reward.verifier = flags.verifier;
   options.reward.use_all = options.reward.use_all || flags.use_all;
-  options.worker = config.local.worker;
   options.worker.threads =
       flags.threads > 0 ? flags.threads : std::max(1u, std::thread::hardware_concurrency());
   if (!flags.device.empty()) {
@@ -99,14 +95,9 @@ Result<EvalOptions> OptionsFrom(const Flags& flags) {
   if (flags.gpu >= 0) options.worker.gpu = flags.gpu;
   options.sampling.temperature = flags.temperature;
   options.sampling.seed = flags.seed;
-  options.sampling.max_tokens = static_cast<std::int32_t>(
-      flags.max_tokens > 0 ? flags.max_tokens : config.run.sampling.max_tokens);
-  options.sampling.stop_token_ids.assign(config.run.sampling.stop_token_ids.begin(),
-                                         config.run.sampling.stop_token_ids.end());
-  options.sampling.min_tokens = static_cast<std::int32_t>(
-      std::min<std::int64_t>(config.run.sampling.min_tokens, options.sampling.max_tokens));
-  options.sampling.stop = config.run.sampling.stop;
-  options.sampling.include_stop = config.run.sampling.include_stop;
+  if (flags.max_tokens > 0)
+    options.sampling.max_tokens = static_cast<std::int32_t>(flags.max_tokens);
+  options.sampling.min_tokens = std::min(options.sampling.min_tokens, options.sampling.max_tokens);
   options.limit = flags.limit;
   options.completions = flags.completions;
   if (flags.completions > 1 && flags.temperature == 0) {

@@ -1,5 +1,6 @@
-// The program rollout_worker: `rollout_worker --config run.yaml` works on a run; its commands eval,
-// logprobs and generate run a model folder on a file.
+// The program rollout_worker: `rollout_worker --config run.yaml` works on a run, and
+// `rollout_worker evaluator --config run.yaml` evaluates its weights; the commands eval, logprobs
+// and generate run a model folder on a file.
 //
 // Exit codes: 0 the run is finished or the worker was asked to stop, 2 wrong configuration, 3
 // failure of the environment (a restart may help), 4 damaged data, 6 out of memory.
@@ -15,6 +16,7 @@
 #include "lib/tokenizer/tokenizer.h"
 #include "rollout_worker/embedded_engine.h"
 #include "rollout_worker/eval.h"
+#include "rollout_worker/evaluator.h"
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/run_worker.h"
 #include "rollout_worker/vllm/vllm_engine.h"
@@ -22,8 +24,10 @@
 namespace buttress {
 namespace {
 
-constexpr ModelCommand kCommands[] = {
-    {"eval", RunEval}, {"logprobs", RunLogprobs}, {"generate", RunGenerate}};
+constexpr ModelCommand kCommands[] = {{"eval", RunEval},
+                                      {"evaluator", RunEvaluatorCommand},
+                                      {"logprobs", RunLogprobs},
+                                      {"generate", RunGenerate}};
 
 Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
                                                     const Tokenizer& tokenizer) {
@@ -58,8 +62,8 @@ int Run(int argc, char** argv) {
     if (argc > 1 && argv[1] == command.name) return command.run(argc - 1, argv + 1);
   }
   CLI::App app(
-      "A rollout worker of a Buttress run: completes and scores prompts (eval, logprobs and "
-      "generate: commands on a model)");
+      "A rollout worker of a Buttress run: completes and scores prompts (evaluator: evaluates the "
+      "weights of a run; eval, logprobs and generate: commands on a model)");
   ConfigFlags flags;
   flags.AddTo(app);
   CLI11_PARSE(app, argc, argv);

@@ -13,6 +13,7 @@
 #include "cli/checks/port.h"
 #include "cli/process.h"
 #include "lib/config/load_credentials.h"
+#include "lib/measure/pending_evals.h"
 
 namespace buttress {
 namespace {
@@ -56,9 +57,14 @@ std::int64_t BytesOfParameter(const RunSettings& run) {
 
 double NeededBytes(const RunSettings& run, std::int64_t parameters) {
   const std::int64_t weights = run.model.dtype == ModelDtype::kFloat32 ? 4 : 2;
-  // Two checkpoints; the trained model, and a version that is published while another is read.
+  const std::int64_t checkpoints = run.checkpoints.keep_last + run.checkpoints.keep_best;
+  // The trained model, and a version that is published while another is read; the best model and
+  // the one that it replaces; the weights that wait for their evaluation, and those being written.
+  const std::int64_t models =
+      3 + (run.checkpoints.keep_best > 0 ? 2 : 0) +
+      (run.eval.every > 0 ? static_cast<std::int64_t>(kMostPendingEvals) + 1 : 0);
   const double model = static_cast<double>(parameters) *
-                       static_cast<double>(2 * BytesOfParameter(run) + 3 * weights);
+                       static_cast<double>(checkpoints * BytesOfParameter(run) + models * weights);
   const double tokens = static_cast<double>(run.batch.prompts * run.sampling.group_size) *
                         static_cast<double>(run.sampling.max_tokens);
   const double steps = static_cast<double>(2 * run.checkpoint_interval + run.batch.max_age + 1);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
 
 #include "buttress/v1/tensorboard.pb.h"
 #include "lib/base/file.h"
@@ -38,10 +39,10 @@ std::string Record(const v1::TensorBoardEvent& event) {
   return length + BytesOf(MaskedCrc32c(length)) + content + BytesOf(MaskedCrc32c(content));
 }
 
-v1::TensorBoardEvent EventOf(const StepMeasurements& step) {
+v1::TensorBoardEvent EventOf(const StepMeasurements& measured, double step) {
   v1::TensorBoardEvent event;
-  event.set_wall_time(step.time_unix);
-  event.set_step(static_cast<std::int64_t>(step.step));
+  event.set_wall_time(measured.time_unix);
+  event.set_step(static_cast<std::int64_t>(step));
   return event;
 }
 
@@ -51,18 +52,23 @@ std::string FirstRecord() {
   return Record(event);
 }
 
-std::string StepRecord(const StepMeasurements& step) {
-  v1::TensorBoardEvent event = EventOf(step);
+// One event for each step that the scalars are of.
+std::string StepRecords(const StepMeasurements& step) {
+  std::map<double, v1::TensorBoardEvent> events;
   for (const Scalar& scalar : ScalarsOf(step)) {
+    v1::TensorBoardEvent& event =
+        events.try_emplace(scalar.step, EventOf(step, scalar.step)).first->second;
     v1::TensorBoardSummary::Value& value = *event.mutable_summary()->add_value();
     value.set_tag(scalar.name);
     value.set_simple_value(static_cast<float>(scalar.value));
   }
-  return Record(event);
+  std::string records;
+  for (const auto& [of, event] : events) records += Record(event);
+  return records;
 }
 
 std::string RepeatRecord(const StepMeasurements& step) {
-  v1::TensorBoardEvent event = EventOf(step);
+  v1::TensorBoardEvent event = EventOf(step, step.step);
   event.mutable_session_log()->set_status(v1::TensorBoardSession::START);
   return Record(event);
 }
@@ -103,7 +109,7 @@ Status EventFile::Add(std::span<const StepMeasurements> steps) {
   std::optional<double> last = last_step_;
   for (const StepMeasurements& step : steps) {
     if (last && step.step <= *last) records += RepeatRecord(step);
-    records += StepRecord(step);
+    records += StepRecords(step);
     last = step.step;
   }
   BUTTRESS_RETURN_IF_ERROR(Append(records));

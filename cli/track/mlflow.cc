@@ -25,7 +25,7 @@ json MetricJson(const Scalar& scalar, const StepMeasurements& step) {
   return {{"key", MlflowName(scalar.name)},
           {"value", scalar.value},
           {"timestamp", Milliseconds(step.time_unix)},
-          {"step", static_cast<std::int64_t>(step.step)}};
+          {"step", static_cast<std::int64_t>(scalar.step)}};
 }
 
 }  // namespace

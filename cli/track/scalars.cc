@@ -6,8 +6,8 @@
 namespace buttress {
 namespace {
 
-void AddIfMeasured(std::vector<Scalar>& scalars, std::string name, double value) {
-  if (std::isfinite(value)) scalars.push_back({std::move(name), value});
+void AddIfMeasured(std::vector<Scalar>& scalars, std::string name, double value, double step) {
+  if (std::isfinite(value)) scalars.push_back({std::move(name), value, step});
 }
 
 }  // namespace
@@ -15,17 +15,19 @@ void AddIfMeasured(std::vector<Scalar>& scalars, std::string name, double value)
 std::vector<Scalar> ScalarsOf(const StepMeasurements& step) {
   std::vector<Scalar> scalars;
   for (const Measurement& row : MeasurementTable()) {
-    if (row.name == "step" || row.name == "time_unix") continue;
+    if (row.name == "step" || row.name == "time_unix" || row.name == "eval.step") continue;
     std::string name(row.name);
     std::ranges::replace(name, '.', '/');
-    AddIfMeasured(scalars, std::move(name), step.*row.value);
+    const double of = row.name.starts_with("eval.") ? step.eval_step : step.step;
+    AddIfMeasured(scalars, std::move(name), step.*row.value, of);
   }
   for (const SourceMeasurements& source : step.sources) {
     const std::string folder = "sources/" + source.source + "/";
-    AddIfMeasured(scalars, folder + "acr", source.acr());
-    AddIfMeasured(scalars, folder + "reward_mean", source.reward_mean());
-    AddIfMeasured(scalars, folder + "accuracy", source.accuracy());
-    AddIfMeasured(scalars, folder + "groups", static_cast<double>(source.collapse.groups));
+    AddIfMeasured(scalars, folder + "acr", source.acr(), step.step);
+    AddIfMeasured(scalars, folder + "reward_mean", source.reward_mean(), step.step);
+    AddIfMeasured(scalars, folder + "accuracy", source.accuracy(), step.step);
+    AddIfMeasured(scalars, folder + "groups", static_cast<double>(source.collapse.groups),
+                  step.step);
   }
   return scalars;
 }

@@ -15,6 +15,7 @@ namespace buttress {
 struct Scalar {
   std::string name;  // "reward_mean", "importance/ess", "sources/gsm8k/acr"
   double value = 0;  // finite
+  double step = 0;  // that it is of: an evaluation is of an earlier step than the one that holds it
 };
 
 // The measurements of a step that were taken, in the order of steps.jsonl, and then those of each

@@ -32,7 +32,10 @@ const CLASSES = [['mixed', 'mixed', 'blue'], ['all correct', 'all_correct', 'gre
   ['all wrong', 'all_wrong', 'red'], ['other constant', 'other_constant', 'violet'],
   ['unscorable', 'unscorable', 'grey']];
 
-let generation = 0, points = [], names = {}, received = 0, failure = '';
+const EVALS = [['accuracy', 'accuracy', 'green'], ['raw reward', 'reward_mean', 'blue'],
+  ['truncated', 'truncated_share', 'amber']];
+
+let generation = 0, points = [], evals = [], names = {}, received = 0, failure = '';
 const shown = {};  // what each part of the page was drawn from
 
 function element(name, attributes, ...children) {
@@ -147,10 +150,17 @@ function sourceChart() {
   return [chart('Collapse rate by source', lines, 1)];
 }
 
+function evalChart() {
+  if (evals.length === 0) return [];
+  return [chart('Held-out prompts', EVALS.map(([label, name, shade]) => [label,
+    evals.map(e => [e.step, e[name]]).filter(e => e[1] !== null), shade]))];
+}
+
 function showCharts() {
   const drawn = CHARTS.map(([title, lines, top]) => chart(title,
     lines.map(([label, name, shade]) => [label, measured(name), shade]), top));
   drawn.splice(3, 0, ...sourceChart());
+  drawn.splice(1, 0, ...evalChart());
   at('charts').replaceChildren(...drawn);
 }
 
@@ -303,6 +313,7 @@ function take(data) {
   generation = data.generation;
   names = Object.fromEntries(data.names.map((name, i) => [name, i]));
   points.push(...data.points);
+  evals = data.evals;
   if (points.length > MAX_POINTS) points = points.filter((_, i) => i % 2 === 1);
 }
 

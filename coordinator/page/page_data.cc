@@ -145,6 +145,7 @@ std::string PageData::Get(double after, std::int64_t generation) {
   RefreshSlowly(problems);
   json.update(slow_);
   json["points"] = points_.After(generation == points_.generation() ? after : -1, kPointsAtOnce);
+  json["evals"] = points_.Evals();
   json["more"] = json["points"].size() == kPointsAtOnce;
   json["problems"] = problems;
   return json.dump(-1, ' ', false, ordered_json::error_handler_t::replace);

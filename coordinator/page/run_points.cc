@@ -79,6 +79,8 @@ void RunPoints::Add(const StepMeasurements& step) {
   for (const Alarm alarm : step.alarms) begins_[static_cast<std::size_t>(alarm)] = step.step;
   newest_.push_back(step);
   if (newest_.size() > kPaceSteps) newest_.erase(newest_.begin());
+  if (std::isfinite(step.eval_step)) evals_.push_back(step);
+  if (evals_.size() > kMostPoints) evals_.erase(evals_.begin());
   if (static_cast<std::int64_t>(step.step) % stride_ != 0) return;
   Point& point = points_.emplace_back();
   point.step = step.step;
@@ -92,6 +94,7 @@ void RunPoints::GoBackBefore(double step) {
   ++generation_;
   const auto late = [step](const auto& other) { return other.step >= step; };
   std::erase_if(points_, late);
+  std::erase_if(evals_, late);
   std::erase_if(newest_, late);
   for (auto& begin : begins_) {
     if (begin && *begin >= step) begin.reset();
@@ -119,6 +122,17 @@ ordered_json RunPoints::After(double after, std::size_t limit) const {
       point["sources"][source.source] = Known(source.acr());
     for (const Alarm alarm : next->alarms) point["alarms"].push_back(AlarmName(alarm));
     json.push_back(std::move(point));
+  }
+  return json;
+}
+
+ordered_json RunPoints::Evals() const {
+  ordered_json json = ordered_json::array();
+  for (const StepMeasurements& step : evals_) {
+    json.push_back({{"step", step.eval_step},
+                    {"accuracy", Known(step.eval_accuracy)},
+                    {"reward_mean", Known(step.eval_reward_mean)},
+                    {"truncated_share", Known(step.eval_truncated_share)}});
   }
   return json;
 }

@@ -38,6 +38,10 @@ class RunPoints {
   // null.
   nlohmann::ordered_json After(double after, std::size_t limit) const;
 
+  // Returns the evaluations of the run, oldest first, kMostPoints at most:
+  // [{"step", "accuracy", "reward_mean", "truncated_share"}].
+  nlohmann::ordered_json Evals() const;
+
   // The newest steps, kPaceSteps at most.
   const std::vector<StepMeasurements>& newest() const { return newest_; }
 
@@ -71,6 +75,7 @@ class RunPoints {
   std::optional<AlarmMonitor> monitor_;  // always there; begins again with the first step
   std::array<std::optional<double>, kAlarms> begins_;
   std::vector<Point> points_;
+  std::vector<StepMeasurements> evals_;  // steps that hold a result
   std::vector<StepMeasurements> newest_;
   std::int64_t stride_ = 1;  // steps whose number it divides have points
   std::int64_t generation_ = 1;

@@ -37,6 +37,20 @@ TEST(SupervisorTest, AnExitThatARestartCannotMendIsNotRestarted) {
   }
 }
 
+TEST(SupervisorTest, TheRunGoesOnWithoutAnOptionalRole) {
+  const TempDir dir;
+  Supervisor supervisor(dir.path(), 0);
+  ASSERT_TRUE(
+      supervisor.Start("evaluator", {"sh", "-c", "exit 3"}, Supervisor::Need::kOptional).ok());
+  EXPECT_FALSE(supervisor.GivenUp("evaluator"));
+  ASSERT_TRUE(WaitUntil(kPatienceMs, [&] {
+    EXPECT_TRUE(supervisor.Tick().ok());
+    return supervisor.GivenUp("evaluator");
+  }));
+  EXPECT_TRUE(supervisor.Tick().ok());
+  EXPECT_FALSE(supervisor.Done("evaluator"));
+}
+
 TEST(SupervisorTest, ARunThatLearnsNothingIsNotRestartedAndItsCauseIsTheError) {
   const TempDir dir;
   Supervisor supervisor(dir.path(), 3);

@@ -210,6 +210,24 @@ TEST_P(CheckpointTest, SaveKeepsTheNewestTwo) {
   EXPECT_TRUE(std::filesystem::exists(Path(10, "checkpoint.json")));
 }
 
+TEST_P(CheckpointTest, SaveKeepsAsManyAsItIsToldAndThoseThatAreNamed) {
+  CheckpointStore store(folder, 3);
+  const NamedTensors parameters = Parameters(1);
+  const AdamW optimizer = Worn(parameters);
+  std::vector<std::int64_t> asked;
+  for (std::int64_t step = 1; step <= 6; ++step) {
+    const auto saved = store.Save(State(step), parameters, optimizer,
+                                  [&asked](std::span<const std::int64_t> steps) {
+                                    asked.assign(steps.begin(), steps.end());
+                                    return std::set<std::int64_t>{2};
+                                  });
+    ASSERT_TRUE(saved.ok());
+  }
+  EXPECT_EQ(asked, (std::vector<std::int64_t>{6, 5, 4, 3, 2}));
+  for (std::int64_t step = 1; step <= 6; ++step)
+    EXPECT_EQ(std::filesystem::exists(Path(step, "checkpoint.json")), step == 2 || step >= 4);
+}
+
 INSTANTIATE_TEST_SUITE_P(DTypes, CheckpointTest, testing::Values(at::kFloat, at::kBFloat16),
                          [](const auto& test) {
                            return test.param == at::kFloat ? "Float32" : "BFloat16";

@@ -24,6 +24,19 @@ TEST(LearnerMetricsTest, AGaugeExistsOnceAStepHasMeasuredIt) {
   EXPECT_THAT(metrics.Expose(), HasSubstr("buttress_learner_kl_nats Nan"));
 }
 
+TEST(LearnerMetricsTest, TheNewestEvaluationStaysUntilTheNext) {
+  Metrics metrics("learner");
+  LearnerMetrics learner(metrics, 0, 1, 0);
+  StepMeasurements step;
+  learner.AddStep(step);
+  EXPECT_THAT(metrics.Expose(), Not(HasSubstr("buttress_learner_eval_")));
+  step.eval_step = 40;
+  step.eval_accuracy = 0.25;
+  learner.AddStep(step);
+  learner.AddStep(StepMeasurements());
+  EXPECT_THAT(metrics.Expose(), HasSubstr("buttress_learner_eval_accuracy_ratio 0.25"));
+}
+
 TEST(LearnerMetricsTest, SourcesHaveALabel) {
   Metrics metrics("learner");
   LearnerMetrics learner(metrics, 0, 1, 0);

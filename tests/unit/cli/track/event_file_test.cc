@@ -81,6 +81,22 @@ TEST(EventFileTest, WritesWhatWasMeasured) {
   EXPECT_EQ(ValueOf(events[2], "reward_mean"), 0.75f);
 }
 
+TEST(EventFileTest, AnEvaluationIsShownAtTheStepOfItsWeights) {
+  const TempDir folder;
+  const auto file = EventFile::Create(folder.path());
+  StepMeasurements later = EndedStep(7, 0.25);
+  later.eval_step = 4;
+  later.eval_accuracy = 0.75;
+  ASSERT_TRUE((*file)->Add(std::vector{later}).ok());
+  const auto events = EventsIn((*file)->Place());
+  ASSERT_EQ(events.size(), 3u);
+  EXPECT_EQ(events[1].step(), 4);
+  EXPECT_EQ(ValueOf(events[1], "eval/accuracy"), 0.75f);
+  EXPECT_EQ(events[2].step(), 7);
+  EXPECT_EQ(ValueOf(events[2], "reward_mean"), 0.25f);
+  EXPECT_EQ(ValueOf(events[2], "eval/accuracy"), std::nullopt);
+}
+
 TEST(EventFileTest, AStepThatIsTrainedAgainTakesThePlaceOfTheLaterOnes) {
   const TempDir folder;
   const auto file = EventFile::Create(folder.path());

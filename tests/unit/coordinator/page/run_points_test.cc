@@ -57,6 +57,23 @@ TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
   EXPECT_EQ(points_.SecondsLeft(18), 20);
 }
 
+TEST_F(RunPointsTest, EvaluationsAreOfTheStepOfTheirWeights) {
+  Write(1, 4);
+  StepMeasurements step;
+  step.step = 5;
+  step.eval_step = 3;
+  step.eval_accuracy = 0.75;
+  ASSERT_TRUE(AppendToFile(path_, StepToJson(step) + "\n").ok());
+  ASSERT_TRUE(points_.Update().ok());
+  ASSERT_EQ(points_.Evals().size(), 1U);
+  EXPECT_EQ(points_.Evals()[0]["step"], 3);
+  EXPECT_EQ(points_.Evals()[0]["accuracy"], 0.75);
+  EXPECT_TRUE(points_.Evals()[0]["reward_mean"].is_null());
+  Write(5, 6);
+  ASSERT_TRUE(points_.Update().ok());
+  EXPECT_TRUE(points_.Evals().empty()) << "the step that held it was trained again";
+}
+
 TEST_F(RunPointsTest, StepsThatAreTrainedAgainReplaceTheOldOnes) {
   Write(1, 10);
   ASSERT_TRUE(points_.Update().ok());

@@ -1,0 +1,62 @@
+#include "lib/measure/eval_file.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "lib/base/file.h"
+#include "tests/support/temp_dir.h"
+
+namespace buttress {
+namespace {
+
+EvalRow Evaluated(std::int64_t step, std::uint64_t epoch, double accuracy) {
+  EvalRow row;
+  row.step = step;
+  row.learner_epoch = epoch;
+  row.time_unix = 1000.5 + static_cast<double>(step);
+  row.accuracy = accuracy;
+  row.reward_mean = accuracy / 2;
+  row.prompts = 50;
+  row.completions = 100;
+  row.unscorable = 3;
+  row.truncated = 20;
+  row.tokens = 700;
+  row.temperature = 0.7;
+  row.seconds = 1.25;
+  return row;
+}
+
+TEST(EvalFileTest, ARowIsReadBackAsItWasWritten) {
+  const EvalRow row = Evaluated(40, 3, 0.1 + 0.2);
+  EXPECT_DOUBLE_EQ(row.truncated_share(), 0.2);
+  const auto read = ParseEval(EvalToJson(row));
+  ASSERT_TRUE(read.ok()) << read.status().message();
+  EXPECT_EQ(*read, row);
+  const auto without_verdict = ParseEval(EvalToJson(Evaluated(40, 3, EvalRow::kNotMeasured)));
+  ASSERT_TRUE(without_verdict.ok());
+  EXPECT_TRUE(std::isnan(without_verdict->accuracy));
+}
+
+TEST(EvalFileTest, AStepThatIsTrainedAgainMakesLaterRowsVoid) {
+  const TempDir out;
+  EXPECT_TRUE(ReadEvals(out.path())->empty());
+  for (const EvalRow& row :
+       {Evaluated(10, 1, 0.1), Evaluated(20, 1, 0.2), Evaluated(30, 1, 0.3), Evaluated(20, 2, 0.5)})
+    ASSERT_TRUE(AddEval(out.path(), row).ok());
+  const auto rows = ReadEvals(out.path());
+  ASSERT_TRUE(rows.ok()) << rows.status().message();
+  EXPECT_THAT(*rows, testing::ElementsAre(Evaluated(10, 1, 0.1), Evaluated(20, 2, 0.5)));
+}
+
+TEST(EvalFileTest, ADamagedLineIsNamed) {
+  const TempDir out;
+  ASSERT_TRUE(AddEval(out.path(), Evaluated(10, 1, 0.1)).ok());
+  ASSERT_TRUE(AppendToFile(EvalsPath(out.path()), "{\"step\": \"x\"}\n").ok());
+  const auto rows = ReadEvals(out.path());
+  EXPECT_EQ(rows.status().code(), StatusCode::kDataLoss);
+  EXPECT_THAT(rows.status().message(), testing::HasSubstr("eval.jsonl:2: field 'step'"));
+}
+
+}  // namespace
+}  // namespace buttress
