@@ -276,6 +276,9 @@ class Scheduler {
 
   const RunRow& run() const { return run_; }
 
+  // Prompts that were passed over, by reason.
+  const std::array<std::int64_t, kSkipReasons>& skipped() const { return skipped_; }
+
   const std::vector<SourceRow>& sources() const { return run_.sources; }
 
   const SchedulerEvents& events() const { return events_; }

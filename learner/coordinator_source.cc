@@ -69,6 +69,7 @@ Result<PlanReply> CoordinatorSource::Plan(std::int64_t step, std::chrono::millis
     return DataLoss(fmt::format("plan: asked for step {}, received step {}", step, plan->step));
   }
   reply.plan = *std::move(plan);
+  reply.over_long_prompts = response.over_long_prompts();
   return reply;
 }
 

@@ -96,6 +96,15 @@ Status GradReducer::Reduce() {
   return OkStatus();
 }
 
+std::vector<std::pair<std::string, at::Tensor>> GradReducer::named_gradients() const {
+  std::vector<std::pair<std::string, at::Tensor>> named;
+  for (const ParameterUnit& unit : units_) {
+    for (const auto& [name, parameter] : unit.parameters)
+      named.emplace_back(name, gradients_[named.size()]);
+  }
+  return named;
+}
+
 double GradReducer::Norm() const {
   double squares = 0;
   for (const at::Tensor& bucket : buckets_) {

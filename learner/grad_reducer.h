@@ -6,6 +6,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "lib/base/status.h"
@@ -42,6 +44,9 @@ class GradReducer final : public GradientSink {
 
   // The sums of all parameters, unit after unit, in float32. REQUIRES: Reduce since Clear.
   const std::vector<at::Tensor>& gradients() const { return gradients_; }
+
+  // The same with the names of their parameters.
+  std::vector<std::pair<std::string, at::Tensor>> named_gradients() const;
 
   // Returns the L2 norm over all gradients, which is not finite if one of them is not. REQUIRES:
   // Reduce since Clear.

@@ -24,6 +24,8 @@
 #include "lib/measure/best_model.h"
 #include "lib/measure/first_batch.h"
 #include "lib/measure/steps_file.h"
+#include "lib/policy/finite_check.h"
+#include "lib/weights/checkpoint_folder.h"
 
 namespace buttress {
 namespace {
@@ -146,6 +148,12 @@ Status LearnerJob::LoadCheckpoint(CheckpointState& state) {
                                     CheckpointFolder(config_),
                                     " was written with other settings of `run`; restore them, or "
                                     "set local.out to another folder"));
+  }
+  const std::string folder = CheckpointFolderOf(CheckpointFolder(config_), loaded->step);
+  for (const NamedTensors* tensors : {&model_.parameters(), &trainer_.optimizer().state()}) {
+    BUTTRESS_RETURN_IF_ERROR(
+        CheckFinite(*tensors, "the checkpoint " + folder,
+                    "move its folder away, and the run goes on from the checkpoint before"));
   }
   state = *loaded;
   checkpoint_step_ = state.step;

@@ -24,6 +24,7 @@
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/policy/exception_status.h"
+#include "lib/policy/finite_check.h"
 
 namespace buttress {
 namespace {
@@ -125,6 +126,9 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_ASSIGN_OR_RETURN(
       const auto model,
       Transformer::Load(config.run.model.path, config.run.model.dtype, own.device));
+  BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->parameters(),
+                                       "the start model " + config.run.model.path,
+                                       "take another one, or write its weights again"));
   std::unique_ptr<Transformer> reference;
   if (config.run.algorithm.kl_coef > 0) {
     BUTTRESS_ASSIGN_OR_RETURN(

@@ -15,6 +15,7 @@
 #include "lib/base/heap.h"
 #include "lib/base/log.h"
 #include "lib/policy/exception_status.h"
+#include "lib/policy/finite_check.h"
 #include "lib/rl/loss/kl.h"
 
 namespace buttress {
@@ -171,6 +172,7 @@ Result<std::string> Trainer::AskForPlan(StepState& state) {
   if (reply->stopping) return std::string(1, kRunStopped);
   if (!reply->plan) return std::string(1, reply->finished ? kRunFinished : kStillWaiting);
   state.plan = *std::move(reply->plan);
+  state.measured.over_long_prompts = static_cast<double>(reply->over_long_prompts);
   BUTTRESS_ASSIGN_OR_RETURN(Assignment assignment, AssignStep(state.plan, assignment_options_,
                                                               state_.gate, state.summary));
   assignment.entropy_coef = EntropyCoef(state_.entropy, options_.run.algorithm);
@@ -414,7 +416,9 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
     ++state_.skipped_in_a_row;
     if (control_.rank() == 0) {
       Log(kWarn, "gradient is not finite: update skipped on all ranks",
-          {{"step", state.step}, {"in_a_row", state_.skipped_in_a_row}});
+          {{"step", state.step},
+           {"in_a_row", state_.skipped_in_a_row},
+           {"gradient", DescribeNonFinite(reducer_.named_gradients())}});
     }
     return state_.skipped_in_a_row < kMaxSkippedInARow ? OkStatus()
                                                        : WriteBadBatch(state.assignment);
@@ -431,7 +435,10 @@ Status Trainer::Update(const Gradient& gradient, double done, StepState& state) 
     reducer_.Scale(optim.clip_grad / gradient.norm);
   optimizer_.Step(reducer_.gradients(), measured.lr);
   ++measured.updates;
-  return OkStatus();
+  // The ranks have equal weights, so all of them find the same.
+  return CheckFinite(model_.parameters(), "an update has made weights that are not finite",
+                     "lower run.optim.lr or raise run.optim.eps; the checkpoints before the step "
+                     "are whole");
 }
 
 // Measures start_kl where it is due. The other ranks wait in SumUp. A measurement that fails costs
@@ -482,7 +489,9 @@ Status Trainer::Commit(StepState& state) {
 
 // Returns kDataLoss; rank 0 writes the plan first.
 Status Trainer::WriteBadBatch(const Assignment& assignment) const {
-  const std::string what = c10::str(kMaxSkippedInARow, " gradients in a row were not finite");
+  const std::string what =
+      c10::str(kMaxSkippedInARow, " gradients in a row were not finite, at last ",
+               DescribeNonFinite(reducer_.named_gradients()));
   if (control_.rank() != 0) return DataLoss(what);
   const nlohmann::json json = {{"step", assignment.step},
                                {"group_ids", assignment.group_ids},

@@ -11,6 +11,7 @@
 #include "lib/base/shutdown.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/data/prompt_file.h"
+#include "lib/policy/finite_check.h"
 #include "lib/policy/generator.h"
 #include "lib/policy/stop_set.h"
 #include "lib/policy/transformer.h"
@@ -27,10 +28,12 @@ constexpr double kProgressSeconds = 10;
 class Evaluation {
  public:
   Evaluation(const PromptFile& file, const Tokenizer& tokenizer, ScoringPool& scoring,
-             Generator& generator, std::int64_t prompts, std::int64_t completions)
+             const Transformer& model, Generator& generator, std::int64_t prompts,
+             std::int64_t completions)
       : file_(file),
         tokenizer_(tokenizer),
         scoring_(scoring),
+        model_(model),
         generator_(generator),
         prompts_(prompts),
         completions_(completions) {}
@@ -75,7 +78,11 @@ class Evaluation {
  private:
   Status Score(GeneratedSequence sequence, const SamplingParams& sampling) {
     if (sequence.finish_reason == FinishReason::kError) {
-      return DataLoss("the logits of the model are not finite; check its weights");
+      BUTTRESS_RETURN_IF_ERROR(
+          CheckFinite(model_.parameters(), "the weights of the model", "evaluate another one"));
+      return DataLoss(
+          "the logits of the model are not finite, though its weights are; check its "
+          "config.json, or evaluate it in float32");
     }
     const auto row = static_cast<std::int64_t>(sequence.key) / completions_;
     BUTTRESS_ASSIGN_OR_RETURN(Prompt prompt, file_.Read(static_cast<std::size_t>(row)));
@@ -110,6 +117,7 @@ class Evaluation {
   const PromptFile& file_;
   const Tokenizer& tokenizer_;
   ScoringPool& scoring_;
+  const Transformer& model_;
   Generator& generator_;
   const std::int64_t prompts_;
   const std::int64_t completions_;  // per prompt
@@ -168,7 +176,7 @@ Result<EvalResult> Evaluate(const EvalOptions& options) {
                                .batch_invariant = options.worker.batch_invariant});
   const auto rows = static_cast<std::int64_t>(file->size());
   const std::int64_t count = options.limit > 0 ? std::min(options.limit, rows) : rows;
-  return Evaluation(*file, *tokenizer, *scoring, generator, count, options.completions)
+  return Evaluation(*file, *tokenizer, *scoring, *model, generator, count, options.completions)
       .Run(sampling);
 }
 

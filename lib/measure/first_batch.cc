@@ -34,6 +34,12 @@ std::vector<std::string> FirstBatchNotices(const StepMeasurements& step) {
   }
   if (step.format_share == 0)
     notices.push_back("the verifier found no answer in any completion of the first batch");
+  if (step.over_long_prompts > 0) {
+    notices.push_back(fmt::format(
+        "{:.0f} prompts were passed over before the first batch was full, because they are longer "
+        "than run.data.max_prompt_tokens (run.data.over_long: drop)",
+        step.over_long_prompts));
+  }
   if (step.token_age_p99 == 0 && step.kl > kKlOfEqualWeights) {
     notices.push_back(fmt::format(
         "log-probs of worker and learner differ for the same weights: KL {:.2g} nats per token; "

@@ -117,5 +117,19 @@ TEST_F(FutileRunTest, VerifyAndEvalEndWithFiveWhenNothingCanBeScored) {
   EXPECT_THAT(TextOf(log), HasSubstr("accuracy - "));
 }
 
+TEST_F(FutileRunTest, AStartModelWithANanEndsTheRunAndIsNamedWithItsTensor) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  const std::string model = JoinPath(dir_.path(), "model");
+  std::filesystem::copy(TinyTask::Get().folder() + "/model", model);
+  std::string weights = TextOf(JoinPath(model, "model.safetensors"));
+  weights.replace(weights.size() - 4, 4, std::string("\0\0\xc0\x7f", 4));  // float32, little-endian
+  ASSERT_TRUE(WriteFileAtomic(JoinPath(model, "model.safetensors"), weights).ok());
+  LaunchedRun run(4, {"--no-eval", "--set", "run.model.path=" + model});
+  run.Start();
+  EXPECT_EQ(run.Wait(kPatience), 4) << run.Text();
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("the start model " + model + ": "));
+  EXPECT_THAT(TextOf(run.log()), HasSubstr("]: 1 NaN and 0 infinite of "));
+}
+
 }  // namespace
 }  // namespace buttress

@@ -375,7 +375,22 @@ TEST_F(TrainerTest, ANonFiniteGradientSkipsTheStepAndFiveInARowFail) {
   EXPECT_EQ(source.committed.size(), 4u);
   const auto last = trainer->Step(Trainer::kMaxSkippedInARow, Never);
   EXPECT_EQ(last.status().code(), StatusCode::kDataLoss);
+  EXPECT_NE(last.status().message().find("not finite, at last model."), std::string::npos)
+      << last.status().message();
   EXPECT_TRUE(std::filesystem::exists(bad_batch));
+}
+
+TEST_F(TrainerTest, AnUpdateThatMakesWeightsInfiniteNamesTheFirstAndIsNotCommitted) {
+  run.optim.lr = 1e39;
+  Make();
+  const auto state = trainer->Step(1, Never);
+  EXPECT_EQ(state.status().code(), StatusCode::kDataLoss);
+  const std::string& why = state.status().message();
+  EXPECT_NE(why.find("step 1: an update has made weights that are not finite: model."),
+            std::string::npos)
+      << why;
+  EXPECT_NE(why.find("lower run.optim.lr"), std::string::npos);
+  EXPECT_TRUE(source.committed.empty());
 }
 
 TEST_F(TrainerTest, AFiniteGradientResetsTheCountOfSkippedSteps) {

@@ -6,6 +6,7 @@
 namespace buttress {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -31,6 +32,10 @@ TEST(FirstBatchTest, NamesWhatIsOff) {
       FirstBatchNotices(step),
       ElementsAre(HasSubstr("rewards of the first batch are equal"), HasSubstr("max_tokens"),
                   HasSubstr("no answer"), HasSubstr("log-probs of worker and learner differ")));
+  step = Good();
+  step.over_long_prompts = 3;
+  EXPECT_THAT(FirstBatchNotices(step), ElementsAre(AllOf(HasSubstr("3 prompts were passed over"),
+                                                         HasSubstr("run.data.max_prompt_tokens"))));
   step = Good();
   step.unscorable = 2;
   EXPECT_THAT(FirstBatchNotices(step), ElementsAre(HasSubstr("25 % of the first batch")));
