@@ -149,7 +149,8 @@ Status Coordinator::OpenLedger(const RunConfig& config, const PromptFile& prompt
       std::move(scheduler), std::move(source), *ledger_, *payloads_, *metrics_, RealClock(),
       last_plan, config.local.coordinator.keep_payloads,
       DiskPause(
-          config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_)});
+          config.local.out, [folder = config.local.out] { return FreeBytes(folder); }, *metrics_),
+      config.local.out});
   return OkStatus();
 }
 

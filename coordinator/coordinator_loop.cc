@@ -40,6 +40,7 @@ CoordinatorLoop::CoordinatorLoop(Parts parts)
     : parts_(std::move(parts)),
       queue_(kQueueBound),
       submissions_(kQueueBound),
+      reports_(parts_.out),
       last_wake_ms_(parts_.clock.MonotonicMs()) {
   Publish(last_wake_ms_);  // so that a scrape before the first turn reads the ledger's counts
   thread_ = std::thread([this] { Run(); });
@@ -78,13 +79,15 @@ void CoordinatorLoop::Run() {
     parts_.metrics.metrics.health().Beat();
     const std::optional<LoopRequest*> first = queue_.Pop(milliseconds(WaitMs()));
     if (!first && queue_.closed() && submissions_.size() == 0 && parked_calls() == 0) break;
+    const double began = MonotonicSeconds();
     RunTurn(first.value_or(nullptr));
+    reports_.busy_seconds += MonotonicSeconds() - began;
   }
 }
 
 Turn CoordinatorLoop::BeginTurn(LedgerChanges& changes, std::int64_t now_ms) {
   return {parts_.terms, parts_.scheduler, parts_.prompts, parts_.payloads, parts_.metrics,
-          changes,      leased_prompts_,  now_ms,         draining_};
+          changes,      leased_prompts_,  reports_,       now_ms,          draining_};
 }
 
 void CoordinatorLoop::RunTurn(LoopRequest* first) {
@@ -277,7 +280,9 @@ Status CoordinatorLoop::Persist(const Turn& turn) {
   Status status = turn.payloads_appended ? parts_.payloads.Sync() : OkStatus();
   if (turn.payloads_appended) Failpoint("before_transaction");
   if (status.ok()) status = parts_.ledger.Write(turn.changes);
-  parts_.metrics.store_commit_seconds.Observe(MonotonicSeconds() - begin);
+  const double seconds = MonotonicSeconds() - begin;
+  parts_.metrics.store_commit_seconds.Observe(seconds);
+  reports_.ledger_seconds += seconds;
   (status.ok() ? parts_.metrics.store_commits : parts_.metrics.store_errors).Increment();
   return status.Annotate("writing the ledger");
 }

@@ -34,6 +34,7 @@
 #include "coordinator/coordinator_metrics.h"
 #include "coordinator/disk_pause.h"
 #include "coordinator/prompt_source.h"
+#include "coordinator/run_reports.h"
 #include "coordinator/scheduler.h"
 #include "lib/base/bounded_queue.h"
 #include "lib/base/clock.h"
@@ -61,6 +62,7 @@ struct Turn {
   CoordinatorMetrics& metrics;
   LedgerChanges& changes;
   std::map<std::uint64_t, std::string>& leased_prompts;  // digest of the tokens, by leased group
+  RunReports& reports;
   std::int64_t now_ms = 0;
   bool draining = false;           // no new leases are granted and long polls are answered
   bool payloads_appended = false;  // set by a request that appends a payload
@@ -120,6 +122,7 @@ class CoordinatorLoop {
     CollapseCounts last_plan;  // collapse of the newest plan in the ledger
     bool keep_payloads = false;
     DiskPause pause;
+    std::string out = {};  // the run's folder; empty: the learner's steps are not kept
   };
 
   // Starts the thread.
@@ -195,6 +198,7 @@ class CoordinatorLoop {
   std::atomic<bool> woken_ = false;  // `queue_` has a null pointer for `submissions_`
   std::array<Parked, kAwaited> parked_;
   std::map<std::uint64_t, std::string> leased_prompts_;
+  RunReports reports_;
   std::size_t leased_prompts_kept_ = 0;  // when the ended ones were last forgotten
   std::int64_t last_wake_ms_;
   std::int64_t published_ms_ = 0;

@@ -237,6 +237,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Commit(grpc::CallbackServerContext
     BUTTRESS_RETURN_IF_ERROR(CheckCaller(turn, *request));
     BUTTRESS_RETURN_IF_ERROR(CountFenced(
         turn, turn.scheduler.Commit(request->learner_epoch(), request->step(), turn.changes)));
+    turn.reports.steps.Take(request->newest_step());
     turn.metrics.last_batch_committed.Set(static_cast<double>(RealClock().UnixMs()) / 1000);
     return OkStatus();
   });
@@ -272,6 +273,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Checkpointed(grpc::CallbackServerC
     BUTTRESS_RETURN_IF_ERROR(
         CountFenced(turn, turn.scheduler.Checkpointed(request->learner_epoch(), request->step(),
                                                       request->digest(), turn.changes)));
+    turn.reports.steps.Take(request->newest_step());
     if (!request->end_reason().empty()) turn.scheduler.EndEarly(request->end_reason());
     return OkStatus();
   });

@@ -30,6 +30,8 @@ v1::WorkerStatus StatusOf(const Turn& turn, const std::string& id, std::int64_t 
     out.set_order(static_cast<v1::WorkerOrder>(found->second.order));
     out.set_order_reason(found->second.reason);
   }
+  if (const auto time = turn.reports.workers.find(id); time != turn.reports.workers.end())
+    *out.mutable_time() = time->second;
   return out;
 }
 
@@ -84,6 +86,7 @@ void FillRunStatus(const Turn& turn, v1::GetRunStatusResponse& response) {
   response.set_learner_epoch(status.learner_epoch);
   response.set_coordinator_epoch(status.coordinator_epoch);
   response.set_paused(turn.paused);
+  *response.mutable_coordinator_time() = turn.reports.OfCoordinator();
 }
 
 grpc::ServerUnaryReactor* CoordinatorService::GetRunStatus(grpc::CallbackServerContext*,

@@ -119,6 +119,7 @@ grpc::ServerUnaryReactor* CoordinatorService::Exchange(grpc::CallbackServerConte
     if (turn.draining) exchange->capacity = 0;
     const auto reply = turn.scheduler.Exchange(*exchange, turn.now_ms, turn.changes);
     if (!reply.ok()) return reply.status();
+    if (request->has_time()) turn.reports.Take(request->worker_id(), request->time());
 
     response->Clear();
     std::size_t bytes = 0;

@@ -90,6 +90,7 @@ Status CoordinatorSource::Commit(std::int64_t step) {
   request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   *request.mutable_version() = ToProto(PolicyVersion{learner_epoch_, request.step(), ""});
+  request.set_newest_step(newest_step_);
   return client_->Commit(request);
 }
 
@@ -110,6 +111,7 @@ Status CoordinatorSource::Checkpointed(std::int64_t step, const std::string& dig
   request.set_learner_secret(learner_secret_);
   request.set_step(static_cast<std::uint64_t>(step));
   request.set_digest(digest);
+  request.set_newest_step(newest_step_);
   // A byte that is not UTF-8 becomes three bytes.
   request.set_end_reason(ReplaceInvalidUtf8(end_reason.substr(0, kMaxEndReasonBytes / 3)));
   return client_->Checkpointed(request);

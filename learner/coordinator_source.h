@@ -50,6 +50,9 @@ class CoordinatorSource : public BatchSource {
                                    std::span<const std::uint64_t> group_ids) override;
   Status Commit(std::int64_t step) override;
 
+  // Sets the line of steps.jsonl that the next Commit and Checkpointed carry.
+  void SetNewestStep(std::string line) { newest_step_ = std::move(line); }
+
   // Reports that a version can be fetched.
   Status Announce(const WeightManifest& manifest);
 
@@ -62,6 +65,7 @@ class CoordinatorSource : public BatchSource {
   std::uint64_t learner_epoch_ = 0;
   std::string run_id_;
   std::string learner_secret_;  // on rank 0, which alone calls what needs it
+  std::string newest_step_;     // the same
 };
 
 }  // namespace buttress

@@ -277,6 +277,7 @@ Status LearnerJob::Record(StepState& state) {
   evals_.TakeResult(measured);
   kept_.AddStep(next_step_, measured.reward_mean);
   BUTTRESS_RETURN_IF_ERROR(AppendStep(StepsPath(config_), measured));
+  source_.SetNewestStep(StepToJson(measured));
   metrics_.AddAlarms(alarms_, measured.alarms);
   Log(kInfo, "step",
       {{"reward", measured.reward_mean},

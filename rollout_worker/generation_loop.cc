@@ -85,7 +85,9 @@ void GenerationLoop::Poll() {
   if (!generating && !scoring && results.empty() && requests_.empty()) {
     seen_change_ = groups_.WaitForChange(seen_change_, kIdleWait);
   }
-  if (results.empty() && scored.empty()) metrics_.CountWait(reason, MonotonicSeconds() - started);
+  const double spent = MonotonicSeconds() - started;
+  seconds_[static_cast<std::size_t>(reason)] += spent;
+  if (results.empty() && scored.empty()) metrics_.CountWait(reason, spent);
 }
 
 WaitReason GenerationLoop::CurrentWait(const EngineStats& stats) const {

@@ -1,6 +1,8 @@
 // Moves completions of the held groups through the engine and the scoring pool, on one thread.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <deque>
 #include <optional>
 #include <thread>
@@ -36,6 +38,12 @@ class GenerationLoop {
   // suffice, as it would not for the next completions either.
   Status engine_status() const EXCLUDES(mutex_);
 
+  // Returns the seconds in which the loop had nothing else to do than what `reason` names: for
+  // kEngine, in which the engine generated.
+  double seconds(WaitReason reason) const {
+    return seconds_[static_cast<std::size_t>(reason)].load();
+  }
+
  private:
   static constexpr int kMaxFailures = 16;
 
@@ -58,6 +66,7 @@ class GenerationLoop {
   std::uint64_t seen_change_ = 0;
   std::vector<ServerState> servers_;  // as last written to metrics_
   int failures_in_a_row_ = 0;
+  std::array<std::atomic<double>, 5> seconds_{};  // by WaitReason
   mutable Mutex mutex_;
   Status engine_status_ GUARDED_BY(mutex_);  // the first that is not OK stays
   StopSignal stop_;

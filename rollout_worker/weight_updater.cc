@@ -100,6 +100,7 @@ Status WeightUpdater::Load(const WeightManifest& manifest) {
   const double seconds = MonotonicSeconds() - started;
   metrics_.weights_version.Set(static_cast<double>(manifest.version.step));
   metrics_.weight_update_seconds.Observe(seconds);
+  loading_seconds_ += seconds;
   SetLogStep(static_cast<std::int64_t>(manifest.version.step),
              static_cast<std::int64_t>(manifest.version.step));
   Log(kInfo, "weights loaded", {{"policy", ToString(manifest.version)}, {"seconds", seconds}});

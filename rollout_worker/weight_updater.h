@@ -2,6 +2,7 @@
 // weights meanwhile.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <thread>
@@ -39,6 +40,9 @@ class WeightUpdater {
   // Returns for how many milliseconds every attempt has failed; 0 if the last one succeeded.
   std::int64_t failing_ms() const;
 
+  // Returns the seconds for which versions were fetched and loaded.
+  double loading_seconds() const { return loading_seconds_.load(); }
+
  private:
   void Run();
   // Waits for a request; nullopt once stopped.
@@ -57,6 +61,7 @@ class WeightUpdater {
   bool stopped_ GUARDED_BY(mutex_) = false;
   std::optional<WeightManifest> requested_ GUARDED_BY(mutex_);
   std::optional<std::int64_t> failing_since_ms_ GUARDED_BY(mutex_);
+  std::atomic<double> loading_seconds_ = 0;
   std::thread thread_;
 };
 

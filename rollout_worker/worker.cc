@@ -91,6 +91,7 @@ Result<bool> Worker::Exchange() {
   request.set_draining(draining);
   request.set_capacity(draining || unable ? 0 : static_cast<std::uint32_t>(groups_.room()));
   *request.mutable_loaded_version() = ToProto(parts_.engine.version());
+  *request.mutable_time() = Time();
   // Without capacity the coordinator answers at once: a parked call could not offer room that
   // becomes free meanwhile.
   request.set_wait_ms(request.capacity() > 0 ? static_cast<std::uint32_t>(options_.poll_ms) : 0);
@@ -124,6 +125,18 @@ bool Worker::Apply(const v1::ExchangeResponse& response) {
     RequestDrain();
   }
   return news;
+}
+
+v1::WorkerTime Worker::Time() const {
+  v1::WorkerTime time;
+  time.set_up_seconds(MonotonicSeconds() - started_);
+  time.set_generating_seconds(generation_.seconds(WaitReason::kEngine));
+  time.set_scoring_seconds(generation_.seconds(WaitReason::kVerifier));
+  time.set_no_lease_seconds(generation_.seconds(WaitReason::kNoLease));
+  time.set_wait_weights_seconds(generation_.seconds(WaitReason::kWeights));
+  time.set_submitting_seconds(generation_.seconds(WaitReason::kSubmit));
+  time.set_loading_weights_seconds(weights_.loading_seconds());
+  return time;
 }
 
 void Worker::AddLease(const v1::Lease& proto) {

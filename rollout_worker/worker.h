@@ -38,6 +38,7 @@
 #include <cstdint>
 #include <string>
 
+#include "lib/base/clock.h"
 #include "lib/base/status.h"
 #include "lib/config/run_config.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -99,6 +100,7 @@ class Worker {
   Result<bool> Exchange();
   bool Apply(const v1::ExchangeResponse& response);
   void AddLease(const v1::Lease& proto);
+  v1::WorkerTime Time() const;
   void Drain();
   void Cancel(const std::vector<SampleId>& samples);
 
@@ -110,6 +112,7 @@ class Worker {
   Submitter submitter_;
   std::atomic<bool> drain_requested_{false};
   bool run_ended_ = false;  // finished or stopped
+  const double started_ = MonotonicSeconds();
 };
 
 }  // namespace buttress

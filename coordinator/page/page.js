@@ -28,6 +28,10 @@ const PHASES = [['waits for groups', 'seconds.wait', 'amber'], ['fetches', 'seco
   ['publishes', 'seconds.publish', 'green'], ['checkpoint', 'seconds.checkpoint', 'grey'],
   ['waits for weights', 'seconds.wait_weights', 'amber'],
   ['waits for peers', 'seconds.wait_peers', 'red']];
+const WORKER_PHASES = [['generates', 'generating', 'blue'], ['scores', 'scoring', 'violet'],
+  ['waits for leases', 'no_lease', 'amber'], ['waits for weights', 'wait_weights', 'red'],
+  ['submits', 'submitting', 'green']];
+const COORDINATOR_PHASES = [['writes the ledger', 'ledger', 'green'], ['other work', 'loop', 'blue']];
 const CLASSES = [['mixed', 'mixed', 'blue'], ['all correct', 'all_correct', 'green'],
   ['all wrong', 'all_wrong', 'red'], ['other constant', 'other_constant', 'violet'],
   ['unscorable', 'unscorable', 'grey']];
@@ -247,6 +251,46 @@ function showTime() {
   });
 }
 
+// Shares of the time since the start of each worker, or between two looks at it.
+const earlier = {};  // by name: an older report, at least half a minute before the newest
+function recentTime(name, time) {
+  const kept = earlier[name] || (earlier[name] = [time]);
+  const newest = kept[kept.length - 1];
+  if (time.up < newest.up) kept.length = 0;  // a new process
+  if (kept.length === 0 || time.up - newest.up >= 30) kept.push(time);
+  if (kept.length > 3) kept.shift();
+  const base = kept[0].up < time.up ? kept[0] : {};
+  const since = key => Math.max(0, time[key] - (base[key] || 0));
+  return Object.fromEntries(Object.keys(time).map(key => [key, since(key)]));
+}
+
+function timeBar(name, time, phases, restName) {
+  const recent = recentTime(name, time);
+  const parts = phases.map(([label, key, shade]) => [label, recent[key], shade]);
+  const rest = recent.up - parts.reduce((total, part) => total + part[1], 0);
+  if (rest > 0) parts.push([restName, rest, 'soft']);
+  const whole = parts.reduce((total, part) => total + part[1], 0);
+  const legend = element('div', {className: 'legend'});
+  for (const [label, seconds, shade] of parts.filter(part => part[1] > 0.005 * whole))
+    legend.append(element('span', {}, color(element('i'), shade),
+      `${label} ${(100 * seconds / whole).toFixed(0)} %`));
+  return whole > 0 ? [element('div', {}, name), bar(parts), legend] : [];
+}
+
+function showTimes(status) {
+  const workers = status ? status.workers.filter(w => w.time && w.registered).slice(0, 16) : [];
+  const own = status ? {up: status.time.up, ledger: status.time.ledger,
+    loop: status.time.busy - status.time.ledger} : null;
+  draw('times', [own, workers.map(w => w.time)], () => {
+    if (!status) return element('p', {className: 'muted'}, 'not known');
+    const parts = timeBar('coordinator', own, COORDINATOR_PHASES, 'idle');
+    for (const worker of workers)
+      parts.push(...timeBar(worker.worker, worker.time, WORKER_PHASES, 'other'));
+    return [...parts, element('p', {className: 'muted'},
+      'Since the start of the process, then of the last minute or so.')];
+  });
+}
+
 function showWorkers(status) {
   const workers = status ? status.workers : [];
   const state = w => !w.registered ? 'not registered' : w.silent_seconds > 15 ? 'silent' :
@@ -326,6 +370,7 @@ function show(data) {
   showClasses(data.status);
   showTime();
   showWorkers(data.status);
+  showTimes(data.status);
   showLog(data.log);
   showGroups('samples', data.samples, 'no step has been planned yet');
   showGroups('unsolved', data.unsolved,

@@ -7,6 +7,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/unicode.h"
+#include "lib/config/run_folder.h"
 #include "lib/rpc/run_state.h"
 
 namespace buttress {
@@ -46,6 +47,19 @@ ordered_json CountsJson(const v1::CollapseCounts& c) {
   return json;
 }
 
+// The parts of a worker's time; null without a report.
+ordered_json TimeJson(const v1::WorkerStatus& worker) {
+  if (!worker.has_time()) return nullptr;
+  const v1::WorkerTime& time = worker.time();
+  return {{"up", time.up_seconds()},
+          {"generating", time.generating_seconds()},
+          {"scoring", time.scoring_seconds()},
+          {"no_lease", time.no_lease_seconds()},
+          {"wait_weights", time.wait_weights_seconds()},
+          {"submitting", time.submitting_seconds()},
+          {"loading_weights", time.loading_weights_seconds()}};
+}
+
 ordered_json WorkerJson(const v1::WorkerStatus& worker) {
   ordered_json json = {{"worker", worker.worker_id()},
                        {"registered", worker.registered()},
@@ -53,7 +67,8 @@ ordered_json WorkerJson(const v1::WorkerStatus& worker) {
                        {"version", worker.loaded_version().step()},
                        {"silent_seconds", static_cast<double>(worker.silent_ms()) / 1000},
                        {"order", nullptr},
-                       {"reason", worker.order_reason()}};
+                       {"reason", worker.order_reason()},
+                       {"time", TimeJson(worker)}};
   if (worker.order() == v1::WORKER_ORDER_CORDON) json["order"] = "cordon";
   if (worker.order() == v1::WORKER_ORDER_DRAIN) json["order"] = "drain";
   return json;
@@ -70,6 +85,10 @@ ordered_json StatusJson(const v1::GetRunStatusResponse& run) {
                        {"coordinator_starts", run.coordinator_epoch()},
                        {"collapse", CountsJson(run.collapse())},
                        {"sources", ordered_json::object()},
+                       {"time",
+                        {{"up", run.coordinator_time().up_seconds()},
+                         {"busy", run.coordinator_time().busy_seconds()},
+                         {"ledger", run.coordinator_time().ledger_seconds()}}},
                        {"workers", ordered_json::array()},
                        {"workers_total", run.workers_size()}};
   const std::map<std::string, v1::CollapseCounts> sources(run.collapse_by_source().begin(),
@@ -118,7 +137,8 @@ PageData::PageData(const RunConfig& config, const Tokenizer& tokenizer,
     : config_(config),
       tokenizer_(tokenizer),
       ask_(std::move(ask)),
-      points_(JoinPath(config.local.out, "steps.jsonl"), config.local.learner.alarms) {}
+      points_(JoinPath(config.local.out, "steps.jsonl"), ReceivedStepsPath(config.local.out),
+              config.local.learner.alarms) {}
 
 std::string PageData::Get(double after, std::int64_t generation) {
   std::vector<std::string> problems;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 
 namespace buttress {
 namespace {
@@ -68,7 +69,8 @@ ordered_json Known(double value) { return std::isfinite(value) ? ordered_json(va
 std::span<const std::string_view> PointNames() { return kNames; }
 
 Status RunPoints::Update() {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, tail_.Next(kMostBytes));
+  StepsTail& tail = std::filesystem::exists(steps_path_) ? tail_ : received_tail_;
+  BUTTRESS_ASSIGN_OR_RETURN(const std::vector<StepMeasurements> steps, tail.Next(kMostBytes));
   for (const StepMeasurements& step : steps) Add(step);
   return OkStatus();
 }

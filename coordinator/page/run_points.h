@@ -23,8 +23,13 @@ class RunPoints {
  public:
   static constexpr std::size_t kMostPoints = 4096;
 
-  RunPoints(const std::string& steps_path, const AlarmConfig& alarms)
-      : tail_(steps_path), alarm_config_(alarms), monitor_(std::in_place, alarms) {}
+  // Reads `received_path`, with the same steps, while there is no `steps_path`.
+  RunPoints(std::string steps_path, const std::string& received_path, const AlarmConfig& alarms)
+      : steps_path_(std::move(steps_path)),
+        tail_(steps_path_),
+        received_tail_(received_path),
+        alarm_config_(alarms),
+        monitor_(std::in_place, alarms) {}
 
   // Reads what was added to the file, a few megabytes at most. Errors as StepsTail::Next.
   Status Update();
@@ -70,7 +75,9 @@ class RunPoints {
   void GoBackBefore(double step);
   void DropEverySecond();
 
+  const std::string steps_path_;
   StepsTail tail_;
+  StepsTail received_tail_;
   const AlarmConfig alarm_config_;
   std::optional<AlarmMonitor> monitor_;  // always there; begins again with the first step
   std::array<std::optional<double>, kAlarms> begins_;

@@ -9,6 +9,11 @@ namespace buttress {
 // that are given the folder alone.
 inline std::string StoredConfigPath(const std::string& out) { return out + "/config.yaml"; }
 
+// The steps that the learner sent to a coordinator that does not see its steps.jsonl.
+inline std::string ReceivedStepsPath(const std::string& out) {
+  return out + "/received_steps.jsonl";
+}
+
 // The link of the run's page, with a key that counts once.
 inline std::string PageLinkPath(const std::string& out) { return out + "/coordinator.page"; }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <sstream>
 
 #include "lib/samples/sample_reader.h"
@@ -133,6 +134,60 @@ TEST(PageTest, PageAndSamplesTellWhatStepsAndLedgerHold) {
   EXPECT_THAT(page.log, Not(HasSubstr("CONSOLE"))) << page.log;
   EXPECT_THAT(page.dom, HasSubstr(" of 400"));
   EXPECT_THAT(page.dom, HasSubstr("Newest completions"));
+}
+
+// The processes of a run whose coordinator has a folder of its own.
+class ApartRun {
+ public:
+  ApartRun() {
+    EXPECT_TRUE(WriteFileAtomic(yaml_, TinyRunYaml(Folder("learner"), kSteps)).ok());
+    Start("coordinator", {"local.out=" + Folder("coordinator")});
+    const std::string address = JoinPath(Folder("coordinator"), "coordinator.address");
+    EXPECT_TRUE(WaitUntil(kRunMs, [&] { return std::filesystem::exists(address); }));
+    const std::string text = TextOf(address);
+    const std::string known = "local.coordinator.advertise=" + text.substr(0, text.find('\n'));
+    Start("rollout_worker", {known, "local.worker.id=w0"});
+    learner_ =
+        Start("learner", {known, "local.launch.learner_ranks=1", "local.learner.collective=local"});
+  }
+
+  ~ApartRun() { KillDescendants(); }
+
+  bool WaitForLearner() {
+    return WaitUntil(kRunMs, [this] { return !learner_->Running(); }) && learner_->exit_code() == 0;
+  }
+
+  std::string Folder(const std::string& name) const { return JoinPath(dir_.path(), name); }
+
+  static constexpr int kSteps = 6;
+
+ private:
+  std::optional<Process> Start(const std::string& program, std::vector<std::string> settings) {
+    SetChildSubreaper();
+    std::vector<std::string> argv = {SiblingProgram(program), "--config", yaml_};
+    for (const std::string& setting : settings) argv.insert(argv.end(), {"--set", setting});
+    auto process = Process::Start(argv, Folder(program + ".log"));
+    EXPECT_TRUE(process.ok()) << process.status().message();
+    return process.ok() ? std::optional(*process) : std::nullopt;
+  }
+
+  const TempDir dir_;
+  const std::string yaml_ = Folder("run.yaml");
+  std::optional<Process> learner_;
+};
+
+TEST(PageTest, WithoutACommonFolderTheLearnerSendsItsSteps) {
+  ASSERT_EQ(TinyTask::Get().error(), "");
+  ApartRun run;
+  ASSERT_TRUE(run.WaitForLearner()) << TextOf(run.Folder("learner.log"));
+  const auto own = ReadSteps(JoinPath(run.Folder("learner"), "steps.jsonl"));
+  const auto received = ReadSteps(JoinPath(run.Folder("coordinator"), "received_steps.jsonl"));
+  ASSERT_TRUE(own.ok() && received.ok());
+  ASSERT_EQ(own->size(), static_cast<std::size_t>(ApartRun::kSteps));
+  ASSERT_EQ(received->size(), own->size());
+  for (std::size_t i = 0; i < own->size(); ++i)
+    EXPECT_EQ(StepToJson((*received)[i]), StepToJson((*own)[i]));
+  EXPECT_FALSE(std::filesystem::exists(JoinPath(run.Folder("coordinator"), "steps.jsonl")));
 }
 
 }  // namespace

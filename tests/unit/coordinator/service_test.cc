@@ -983,5 +983,23 @@ TEST_F(ServiceTest, TheLedgerOfAnotherConfigurationIsRefused) {
             StatusCode::kInvalidArgument);
 }
 
+TEST_F(ServiceTest, TheStatusTellsWhereTheTimeOfWorkersAndLoopGoes) {
+  ASSERT_TRUE(Join("w0", RunConfigHash(config_)).ok());
+  v1::ExchangeRequest request = ExchangeOf("w0", 0);
+  StartLearner();  // the ledger keeps its epoch
+  request.mutable_time()->set_up_seconds(12);
+  request.mutable_time()->set_generating_seconds(7);
+  ASSERT_TRUE(client_.Exchange(request).ok());
+  const auto status = client_.GetRunStatus();
+  ASSERT_TRUE(status.ok());
+  ASSERT_EQ(status->workers_size(), 1);
+  EXPECT_EQ(status->workers(0).time().up_seconds(), 12);
+  EXPECT_EQ(status->workers(0).time().generating_seconds(), 7);
+  const v1::CoordinatorTime& time = status->coordinator_time();
+  EXPECT_GT(time.ledger_seconds(), 0);
+  EXPECT_GE(time.busy_seconds(), time.ledger_seconds());
+  EXPECT_GE(time.up_seconds(), time.busy_seconds());
+}
+
 }  // namespace
 }  // namespace buttress

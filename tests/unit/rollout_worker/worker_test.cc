@@ -40,6 +40,23 @@ TEST_F(WorkerTest, SubmitsLeasedGroupsCompleteScoredAndSeeded) {
   EXPECT_TRUE(Stop().ok());
 }
 
+TEST_F(WorkerTest, ReportsWhereItsTimeGoes) {
+  Start();
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.time().no_lease_seconds() > 0; }));
+  EXPECT_EQ(coordinator_.seen().last.time().generating_seconds(), 0);
+  engine_.Stall(true);
+  coordinator_.Offer(LeaseOf(1));
+  ASSERT_TRUE(coordinator_.WaitUntil(
+      [](const Seen& seen) { return seen.last.time().generating_seconds() > 0; }));
+  const v1::WorkerTime time = coordinator_.seen().last.time();
+  EXPECT_LE(time.generating_seconds() + time.scoring_seconds() + time.no_lease_seconds() +
+                time.wait_weights_seconds() + time.submitting_seconds(),
+            time.up_seconds());
+  engine_.Stall(false);
+  EXPECT_TRUE(Stop().ok());
+}
+
 TEST_F(WorkerTest, ExportsTheHealthOfTheInferenceServers) {
   engine_.SetServers({{"http://a:1", true, true}, {"http://b:1", false, false}});
   coordinator_.Offer(LeaseOf(1));

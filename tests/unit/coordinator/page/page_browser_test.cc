@@ -31,6 +31,7 @@ void WriteSteps(const std::string& out) {
     for (SourceMeasurements& source : step.sources)
       source.collapse = {.groups = 2, .all_correct = 1, .mixed = 1};
     if (n == 3) step.alarms = {Alarm::kCollapse};
+    if (n == 4) step.eval_step = 2, step.eval_accuracy = 0.5;
     ASSERT_TRUE(AppendStep(JoinPath(out, "steps.jsonl"), step).ok());
   }
 }
@@ -43,6 +44,11 @@ v1::GetRunStatusResponse HostileStatus() {
   worker->set_worker_id(kHostile);
   worker->set_registered(true);
   worker->set_leases(17);
+  worker->mutable_time()->set_up_seconds(10);
+  worker->mutable_time()->set_generating_seconds(6.25);
+  status.mutable_coordinator_time()->set_up_seconds(100);
+  status.mutable_coordinator_time()->set_busy_seconds(40);
+  status.mutable_coordinator_time()->set_ledger_seconds(31);
   for (const char* source : {kHostile, "other"}) {
     v1::CollapseCounts& counts = (*status.mutable_collapse_by_source())[source];
     counts.set_groups(1234);
@@ -76,6 +82,8 @@ TEST(PageBrowserTest, TheNumbersAreShownAndNoTextBecomesAScript) {
   EXPECT_THAT(page.log, Not(HasSubstr("CONSOLE"))) << page.log;
   EXPECT_THAT(page.dom, AllOf(HasSubstr("step 5 of 10"), HasSubstr("raw reward 0.813"),
                               HasSubstr("raw 0.375"), HasSubstr("1234 groups"), HasSubstr("17"),
+                              HasSubstr("generates 63 %"), HasSubstr("writes the ledger 31 %"),
+                              HasSubstr("Held-out prompts"),
                               HasSubstr("`buttress explain` names the causes")))
       << page.dom;
   // In the title, the head, the end's reason, two sources, a worker and the log.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "coordinator/page/page_data.h"
 #include "lib/base/file.h"
@@ -37,7 +38,8 @@ class RunPointsTest : public ::testing::Test {
 
   TempDir dir_;
   const std::string path_ = JoinPath(dir_.path(), "steps.jsonl");
-  RunPoints points_{path_, AlarmConfig()};
+  const std::string received_ = JoinPath(dir_.path(), "received_steps.jsonl");
+  RunPoints points_{path_, received_, AlarmConfig()};
 };
 
 TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
@@ -55,6 +57,16 @@ TEST_F(RunPointsTest, EachReaderGetsWhatItDoesNotHave) {
   ASSERT_EQ(some.size(), 2U);
   EXPECT_EQ(StepOf(some[0]), 6);
   EXPECT_EQ(points_.SecondsLeft(18), 20);
+}
+
+TEST_F(RunPointsTest, WithoutTheLearnersFileTheReceivedStepsAreShown) {
+  Write(1, 3);
+  std::filesystem::rename(path_, received_);
+  ASSERT_TRUE(points_.Update().ok());
+  EXPECT_EQ(points_.After(-1, 100).size(), 3U);
+  Write(1, 5);
+  ASSERT_TRUE(points_.Update().ok());
+  EXPECT_EQ(points_.After(-1, 100).size(), 5U) << "the file itself is there by now";
 }
 
 TEST_F(RunPointsTest, EvaluationsAreOfTheStepOfTheirWeights) {

@@ -1,0 +1,42 @@
+// What workers and learner tell of themselves, and where the time of the loop goes. Nothing of the
+// run depends on it, and it is lost with the process.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+
+#include "buttress/v1/coordinator.pb.h"
+#include "coordinator/received_steps.h"
+#include "lib/base/clock.h"
+
+namespace buttress {
+
+// Of the loop's thread alone.
+struct RunReports {
+  static constexpr std::size_t kMostWorkers = std::size_t{1} << 16;
+
+  explicit RunReports(std::string out) : steps(std::move(out)) {}
+
+  // Keeps the newest times of a registered worker.
+  void Take(const std::string& worker_id, const v1::WorkerTime& time) {
+    if (workers.size() >= kMostWorkers) workers.clear();
+    workers[worker_id] = time;
+  }
+
+  v1::CoordinatorTime OfCoordinator() const {
+    v1::CoordinatorTime time;
+    time.set_up_seconds(MonotonicSeconds() - started);
+    time.set_busy_seconds(busy_seconds);
+    time.set_ledger_seconds(ledger_seconds);
+    return time;
+  }
+
+  const double started = MonotonicSeconds();
+  double busy_seconds = 0;                        // of the loop's turns
+  double ledger_seconds = 0;                      // of them, writing payloads and ledger
+  std::map<std::string, v1::WorkerTime> workers;  // by id
+  ReceivedSteps steps;
+};
+
+}  // namespace buttress
