@@ -75,6 +75,14 @@ TEST(LaunchTest, CtrlCLeavesNoProcessAndTheNextLaunchResumes) {
   ExpectAccountsBalance(run, kSteps * kGroupsOfAStep);
   const auto after = ReadSteps(JoinPath(run.out(), "steps.jsonl"));
   ASSERT_TRUE(after.ok());
+  const auto starts = nlohmann::json::parse(TextOf(JoinPath(run.out(), "versions.json")))["starts"];
+  ASSERT_EQ(starts.size(), 2U);
+  for (const auto& start : starts) {
+    EXPECT_EQ(start["programs"].size(), 4U);
+    for (const char* part : {"programs", "model", "data"}) {
+      for (const auto& file : start[part]) EXPECT_TRUE(file["sha256"].is_string()) << file.dump();
+    }
+  }
   // The clean stop wrote a checkpoint, so no step was repeated.
   for (std::size_t i = 0; i < before->size(); ++i)
     EXPECT_EQ((*after)[i].time_unix, (*before)[i].time_unix);
