@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <climits>
+#include <cstdlib>
 
 namespace buttress {
 namespace {
@@ -46,6 +47,12 @@ std::string BoundAddress(const std::string& listen, int port) {
     host = ::gethostname(name, HOST_NAME_MAX) == 0 ? name : "localhost";
   }
   return host + ":" + std::to_string(port);
+}
+
+std::string RankAddress(const std::string& listen, std::int64_t rank) {
+  const std::size_t colon = listen.rfind(':');
+  const int port = colon == std::string::npos ? 0 : std::atoi(listen.c_str() + colon + 1);
+  return port == 0 ? listen : listen.substr(0, colon + 1) + std::to_string(port + rank);
 }
 
 }  // namespace buttress

@@ -3,6 +3,7 @@
 
 #include <netdb.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,5 +30,9 @@ std::vector<std::string> ListenForms(const std::string& listen);
 // `port`: BoundAddress("127.0.0.1:0", 41234) is "127.0.0.1:41234". A wildcard host (0.0.0.0, [::]
 // or none) is replaced by the name of this machine.
 std::string BoundAddress(const std::string& listen, int port);
+
+// Returns `listen` for the process `rank` of a machine: with the port + `rank`, unless the port is
+// 0. "off" stays.
+std::string RankAddress(const std::string& listen, std::int64_t rank);
 
 }  // namespace buttress

@@ -1,10 +1,13 @@
 #include "lib/base/secret.h"
 
+#include <fmt/core.h>
 #include <openssl/crypto.h>
 #include <openssl/rand.h>
+#include <sys/stat.h>
 
 #include "lib/base/check.h"
 #include "lib/base/digest.h"
+#include "lib/base/file.h"
 
 namespace buttress {
 namespace {
@@ -25,6 +28,19 @@ bool IsSecretOf(std::string_view secret, std::string_view sha256) {
   const std::string offered = Sha256Of(secret);
   return sha256.size() == offered.size() &&
          CRYPTO_memcmp(offered.data(), sha256.data(), sha256.size()) == 0;
+}
+
+Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_bytes) {
+  struct stat info {};
+
+  if (::stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) &&
+      (info.st_mode & (S_IRWXO | S_IWGRP)) != 0) {
+    return InvalidArgument(fmt::format(
+        "{} holds a secret and has mode {:04o}: other users may read it or the group may write it; "
+        "chmod 600 {}, or 640 for a group that needs it",
+        path, info.st_mode & 07777, path));
+  }
+  return ReadFile(path, max_bytes);
 }
 
 }  // namespace buttress

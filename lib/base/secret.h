@@ -1,8 +1,11 @@
-// Secrets that a peer is given and must name again.
+// Secrets: those that a peer is given and must name again, and those in files.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
+
+#include "lib/base/status.h"
 
 namespace buttress {
 
@@ -12,5 +15,9 @@ std::string MakeSecret();
 // Returns whether SHA-256(`secret`) is `sha256` (32 bytes). The time that it takes does not depend
 // on the content of `secret`.
 bool IsSecretOf(std::string_view secret, std::string_view sha256);
+
+// ReadFile for a file with a secret: a key or a token. kInvalidArgument, with the command that
+// mends it, if users other than the owner and the group may read it, or the group may write it.
+Result<std::string> ReadSecretFile(const std::string& path, std::int64_t max_bytes);
 
 }  // namespace buttress

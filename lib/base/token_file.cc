@@ -19,7 +19,8 @@ constexpr std::size_t kLongestToken = 4096;
 
 // Returns the token of a file, without the white space at its ends.
 Result<std::string> ReadToken(const std::string& path) {
-  auto text = ReadFile(path, kMaxFileBytes);
+  auto text = ReadSecretFile(path, kMaxFileBytes);
+  if (text.status().code() == StatusCode::kInvalidArgument) return text.status();
   if (!text.ok())
     return InvalidArgument(text.status().message() + "; deploy/make-certs.sh creates it");
   std::string token = *std::move(text);

@@ -5,8 +5,8 @@
 namespace buttress {
 
 void TightenUmask() {
-  constexpr mode_t kOthersWrite = S_IWGRP | S_IWOTH;
-  ::umask(::umask(kOthersWrite) | kOthersWrite);
+  constexpr mode_t kKept = S_IWGRP | S_IRWXO;
+  ::umask(::umask(kKept) | kKept);
 }
 
 }  // namespace buttress

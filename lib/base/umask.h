@@ -3,8 +3,9 @@
 
 namespace buttress {
 
-// Files and folders made after this call are not writable by group and others, whatever umask this
-// process was started with. Stricter bits of that umask stay. Call it before threads start.
+// Files and folders made after this call are the owner's, the group may read them, and others may
+// nothing (0640 and 0750), whatever umask this process was started with. Stricter bits of that
+// umask stay. Call it before threads start.
 void TightenUmask();
 
 }  // namespace buttress

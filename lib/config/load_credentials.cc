@@ -5,14 +5,19 @@
 #include <openssl/pem.h>
 #include <openssl/x509.h>
 #include <openssl/x509_vfy.h>
+#include <openssl/x509v3.h>
 
+#include <algorithm>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "lib/base/clock.h"
 #include "lib/base/file.h"
+#include "lib/base/secret.h"
 
 namespace buttress {
 namespace {
@@ -36,8 +41,13 @@ struct Free {
 template <class T>
 using Owned = std::unique_ptr<T, Free>;
 
-Result<std::string> ReadSetting(const std::string& key, const std::string& path) {
-  auto text = ReadFile(path, kMaxFileBytes);
+enum class Kept : std::uint8_t { kOpen, kSecret };
+
+Result<std::string> ReadSetting(const std::string& key, const std::string& path,
+                                Kept kept = Kept::kOpen) {
+  auto text =
+      kept == Kept::kSecret ? ReadSecretFile(path, kMaxFileBytes) : ReadFile(path, kMaxFileBytes);
+  if (text.status().code() == StatusCode::kInvalidArgument) return text.status().Annotate(key);
   if (!text.ok())
     return InvalidArgument(key + ": " + text.status().message() +
                            "; deploy/make-certs.sh creates it");
@@ -65,9 +75,14 @@ Status CheckChain(STACK_OF(X509) * own, STACK_OF(X509) * ca, const SecurityConfi
   if (X509_STORE_CTX_init(context.get(), store.get(), sk_X509_value(own, 0), own) != 1)
     return Internal("X509_STORE_CTX_init");
   if (X509_verify_cert(context.get()) == 1) return OkStatus();
-  return InvalidArgument("local.security.certificate: " + config.certificate +
-                         " is not accepted by local.security.ca: " + config.ca + ": " +
-                         X509_verify_cert_error_string(X509_STORE_CTX_get_error(context.get())));
+  const int error = X509_STORE_CTX_get_error(context.get());
+  const bool by_time =
+      error == X509_V_ERR_CERT_NOT_YET_VALID || error == X509_V_ERR_CERT_HAS_EXPIRED;
+  return InvalidArgument(
+      "local.security.certificate: " + config.certificate +
+      " is not accepted by local.security.ca: " + config.ca + ": " +
+      X509_verify_cert_error_string(error) +
+      (by_time ? "; the clock of this machine shows " + FormatUtc(RealClock().UnixMs()) : ""));
 }
 
 Status CheckFiles(const Credentials& credentials, const SecurityConfig& config) {
@@ -149,12 +164,38 @@ Result<Credentials> LoadCredentials(const SecurityConfig& config, Program progra
   if (config.certificate.empty()) return credentials;
   BUTTRESS_ASSIGN_OR_RETURN(credentials.certificate,
                             ReadSetting("local.security.certificate", config.certificate));
-  BUTTRESS_ASSIGN_OR_RETURN(credentials.key, ReadSetting("local.security.key", config.key));
+  BUTTRESS_ASSIGN_OR_RETURN(credentials.key,
+                            ReadSetting("local.security.key", config.key, Kept::kSecret));
   BUTTRESS_ASSIGN_OR_RETURN(credentials.ca, ReadSetting("local.security.ca", config.ca));
   BUTTRESS_RETURN_IF_ERROR(OpenTokens(config.tokens, program, credentials));
   credentials.name = config.name;
   BUTTRESS_RETURN_IF_ERROR(CheckFiles(credentials, config));
   return credentials;
+}
+
+Status CheckCertificateName(const Credentials& credentials, const std::string& host) {
+  const auto own = Certificates(credentials.certificate);
+  X509* const certificate = sk_X509_value(own.get(), 0);
+  if (X509_check_host(certificate, host.data(), host.size(), 0, nullptr) == 1 ||
+      X509_check_ip_asc(certificate, host.c_str(), 0) == 1)
+    return OkStatus();
+  return InvalidArgument(
+      fmt::format("the certificate does not name {}, by which peers reach this machine; make one "
+                  "that does (deploy/make-certs.sh DIR NAME,{}), or advertise a name that it has",
+                  host, host));
+}
+
+double CertificateDays(const Credentials& credentials) {
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& pem : {credentials.certificate, credentials.ca}) {
+    const auto list = Certificates(pem);
+    for (int i = 0; i < sk_X509_num(list.get()); ++i) {
+      int days = 0, seconds = 0;
+      ASN1_TIME_diff(&days, &seconds, nullptr, X509_get0_notAfter(sk_X509_value(list.get(), i)));
+      least = std::min(least, days + seconds / 86400.0);
+    }
+  }
+  return least;
 }
 
 }  // namespace buttress

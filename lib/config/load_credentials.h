@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "lib/base/credentials.h"
 #include "lib/base/status.h"
@@ -24,5 +25,13 @@ enum class Program : std::uint8_t { kCoordinator, kWorker, kLearner, kStatus, kO
 // expired, signed by another authority, a token that is too short, not valid in a header, or that
 // of another role.
 Result<Credentials> LoadCredentials(const SecurityConfig& config, Program program);
+
+// Checks that the certificate has `host`, a DNS name or an address, among its names.
+// kInvalidArgument if it has not. REQUIRES: the credentials are not empty.
+Status CheckCertificateName(const Credentials& credentials, const std::string& host);
+
+// The days until the first of the certificate and its authority expires, by the clock of this
+// machine. REQUIRES: the credentials are not empty.
+double CertificateDays(const Credentials& credentials);
 
 }  // namespace buttress

@@ -36,7 +36,7 @@ constexpr const char* kPragmas = R"sql(
 Result<int> LockLedger(const std::string& path) {
   const std::string lock_path = path + ".lock";
   const int lock = open(lock_path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-  if (lock < 0 && errno == ELOOP) return FailedPrecondition(lock_path + " is a link; remove it");
+  if (lock < 0 && errno == ELOOP) return InvalidArgument(lock_path + " is a link; remove it");
   if (lock < 0) return Unavailable(lock_path + ": " + std::strerror(errno));
   if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
     const std::string pid = std::to_string(getpid()) + "\n";

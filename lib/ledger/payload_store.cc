@@ -31,8 +31,7 @@ Result<std::unique_ptr<PayloadStore>> PayloadStore::Open(const std::string& fold
   BUTTRESS_RETURN_IF_ERROR(MakeFolders(folder));
   std::error_code unknown;
   if (std::filesystem::is_symlink(folder, unknown))
-    return FailedPrecondition(folder +
-                              " is a link; make it a folder, or move the whole run folder");
+    return InvalidArgument(folder + " is a link; make it a folder, or move the whole run folder");
   BUTTRESS_ASSIGN_OR_RETURN(const auto sizes, SegmentSizes(folder));
   if (end.segment != 0 && sizes.empty()) {
     return DataLoss(

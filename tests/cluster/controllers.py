@@ -104,7 +104,7 @@ class MpiJob:
         container["volumeMounts"].append(
             {"name": "ssh-auth", "mountPath": self.spec["sshAuthMountPath"], "readOnly": True})
         template["spec"]["volumes"].append(
-            {"name": "ssh-auth", "secret": {"secretName": self.keys}})
+            {"name": "ssh-auth", "secret": {"secretName": self.keys, "defaultMode": 0o640}})
         return template, container
 
     def reconcile(self):

@@ -171,7 +171,8 @@ class Node:
                 secret = source["secret"]
                 name_of = secret.get("name", secret.get("secretName"))
                 data |= self.maps["Secret"][name_of]["stringData"]
-            path = self.written(self.folder / "secrets" / pod / name, data, 0o640)
+            mode = volume.get("projected", volume.get("secret")).get("defaultMode", 0o644)
+            path = self.written(self.folder / "secrets" / pod / name, data, mode)
         return {"name": name, "hostPath": {"path": str(path), "type": "Directory"}}
 
     def claim(self, name):

@@ -127,6 +127,19 @@ def references_exist(all_):
                     yield f"{pod.name}: there is no volume {mount['name']}"
 
 
+def secrets_are_private(all_):
+    """The programs refuse a key or a token that others than owner and group may read."""
+    for pod in all_.pods:
+        for volume in pod.spec.get("volumes", []):
+            source = volume.get("secret") or volume.get("projected")
+            if source is None:
+                continue
+            if source.get("defaultMode") != 0o440:
+                yield f"{pod.name}: volume {volume['name']} has no defaultMode 0440"
+            if pod.spec.get("securityContext", {}).get("fsGroup") != 1000:
+                yield f"{pod.name}: without fsGroup 1000 nobody may read volume {volume['name']}"
+
+
 def pods_read_their_own_tokens(all_):
     for pod in all_.pods:
         read = {part["secret"]["name"].removeprefix("buttress-token-")
@@ -298,8 +311,8 @@ def one_namespace(all_):
             yield "the namespace does not enforce the restricted pod security standard"
 
 
-CHECKS = [containers_are_hardened, references_exist, pods_read_their_own_tokens,
-          selectors_match, budgets_allow_evictions,
+CHECKS = [containers_are_hardened, references_exist, secrets_are_private,
+          pods_read_their_own_tokens, selectors_match, budgets_allow_evictions,
           learner_is_one_job, workers_have_their_engine, ports_match_the_run, metrics_are_scraped,
           traffic_is_allowed, grace_covers_the_drain, one_namespace]
 

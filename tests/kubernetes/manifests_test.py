@@ -59,6 +59,9 @@ BROKEN = [
     ("StatefulSet/coordinator", POD + "volumes.2.secret.secretName", "x", "no Secret x"),
     ("StatefulSet/coordinator", POD + "volumes.3.projected.sources.0.secret.name", "x",
      "no Secret x"),
+    ("StatefulSet/coordinator", POD + "volumes.2.secret.defaultMode", ABSENT, "no defaultMode"),
+    ("Deployment/rollout-worker", POD + "volumes.4.projected.defaultMode", 0o644, "no defaultMode"),
+    ("MPIJob/learner", NODE + "securityContext.fsGroup", ABSENT, "without fsGroup 1000 nobody"),
     ("Deployment/rollout-worker", POD + "volumes.4.projected.sources.1.secret.name",
      "buttress-token-learner", "reads the tokens of learner, worker, expected monitor, worker"),
     ("StatefulSet/coordinator", POD + "serviceAccountName", "x", "there is no ServiceAccount x"),
@@ -126,8 +129,9 @@ class ManifestsTest(unittest.TestCase):
 
     def test_programs_accept_the_runs(self):
         for folder in OVERLAYS[:3]:
-            command = [COORDINATOR, "--config", ROOT / folder / "run.yaml", "--check"]
-            self.assertEqual(subprocess.run(command, check=False).returncode, 0, folder)
+            command = [COORDINATOR, "--config", ROOT / folder / "run.yaml", "--print-config"]
+            done = subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+            self.assertEqual(done.returncode, 0, folder)
 
     def test_dev_is_the_quickstart(self):
         text = (ROOT / "configs/quickstart.yaml").read_text()

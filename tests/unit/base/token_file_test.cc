@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "lib/base/file.h"
+#include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -29,7 +30,7 @@ class SetClock : public Clock {
 
 class TokenFileTest : public ::testing::Test {
  protected:
-  void Write(const std::string& text) { ASSERT_TRUE(WriteFileAtomic(path_, text).ok()); }
+  void Write(const std::string& text) { ASSERT_TRUE(WriteSecret(path_, text).ok()); }
 
   // The tokens that are valid after so much time.
   std::vector<std::string> ValidAfter(TokenFile& file, std::int64_t ms) {
@@ -52,6 +53,19 @@ TEST_F(TokenFileTest, ATokenThatIsMissingShortOrHasSpacesIsRefused) {
   }
   Write(" 0123456789abcdef\n");
   EXPECT_THAT((*TokenFile::Open(path_))->Valid(), ElementsAre("0123456789abcdef"));
+}
+
+TEST_F(TokenFileTest, ATokenThatOtherUsersMayReadIsRefused) {
+  using std::filesystem::perms;
+  Write("0123456789abcdef");
+  for (const perms more : {perms::others_read, perms::others_write, perms::group_write}) {
+    std::filesystem::permissions(path_, perms::owner_read | more);
+    const auto file = TokenFile::Open(path_);
+    EXPECT_EQ(file.status().code(), StatusCode::kInvalidArgument);
+    EXPECT_THAT(file.status().message(), HasSubstr("chmod 600 " + path_));
+  }
+  std::filesystem::permissions(path_, perms::owner_read | perms::group_read);
+  EXPECT_TRUE(TokenFile::Open(path_).ok());
 }
 
 TEST_F(TokenFileTest, OnlyTheWholeTokenIsAdmitted) {

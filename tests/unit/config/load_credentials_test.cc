@@ -75,6 +75,14 @@ TEST(CredentialsTest, TwoRolesWithOneTokenAreRefused) {
   EXPECT_THAT(ErrorOf(made.Of()), HasSubstr("learner.token holds the token of the worker"));
 }
 
+TEST(CredentialsTest, AKeyThatOtherUsersMayReadIsRefused) {
+  using std::filesystem::perms;
+  const MadeCertificates made;
+  std::filesystem::permissions(made.Of().key, perms::others_read,
+                               std::filesystem::perm_options::add);
+  EXPECT_THAT(ErrorOf(made.Of()), AllOf(HasSubstr("local.security.key: "), HasSubstr("chmod 600")));
+}
+
 TEST(CredentialsTest, FilesThatDoNotBelongTogetherAreNamed) {
   const MadeCertificates made("a b"), other("a");
   SecurityConfig config = made.Of("a");

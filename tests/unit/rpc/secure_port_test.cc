@@ -16,6 +16,7 @@
 #include "lib/rpc/channel.h"
 #include "lib/rpc/listener.h"
 #include "tests/support/made_certificates.h"
+#include "tests/support/secret_file.h"
 
 namespace buttress {
 namespace {
@@ -139,7 +140,7 @@ TEST_F(SecurePortTest, ATokenIsReplacedWithoutARestart) {
   const auto answered = [&] { return Call(channel).error_code(); };
   ASSERT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
   const auto rotate = [](const MadeCertificates& side, const std::string& token) {
-    ASSERT_TRUE(WriteFileAtomic(side.Path("monitor.token"), token).ok());
+    ASSERT_TRUE(WriteSecret(side.Path("monitor.token"), token).ok());
     std::this_thread::sleep_for(std::chrono::milliseconds(TokenFile::kCheckMs + 100));
   };
   const std::string second(64, '2'), third(64, '3');
@@ -152,7 +153,7 @@ TEST_F(SecurePortTest, ATokenIsReplacedWithoutARestart) {
   rotate(made_, third);
   EXPECT_EQ(answered(), grpc::StatusCode::UNIMPLEMENTED);
   Credentials old = copy.Load(Program::kStatus);
-  ASSERT_TRUE(WriteFileAtomic(copy.Path("old.token"), std::string(64, '1')).ok());
+  ASSERT_TRUE(WriteSecret(copy.Path("old.token"), std::string(64, '1')).ok());
   old.token = *TokenFile::Open(copy.Path("old.token"));
   EXPECT_EQ(Call(MakeChannel(Address(), old)).error_code(), grpc::StatusCode::UNAUTHENTICATED);
 }

@@ -82,9 +82,9 @@ TEST(VllmStartTest, TheApiKeyIsReadFromItsFile) {
   const TempDir folder;
   VllmConfig config;
   config.api_key_file = folder.path() + "/key";
-  ASSERT_TRUE(WriteFileAtomic(config.api_key_file, "secret\n").ok());
+  ASSERT_TRUE(WriteSecret(config.api_key_file, "secret\n").ok());
   EXPECT_TRUE(StatusOfStart(server, config).ok());
-  ASSERT_TRUE(WriteFileAtomic(config.api_key_file, "two\nlines\n").ok());
+  ASSERT_TRUE(WriteSecret(config.api_key_file, "two\nlines\n").ok());
   EXPECT_EQ(StatusOfStart(server, config).code(), StatusCode::kInvalidArgument);
 }
 
