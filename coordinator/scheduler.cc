@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "lib/base/check.h"
@@ -21,6 +22,7 @@ constexpr std::int64_t kRemoveAfterLeases = 20;
 // Silent ones among so many relays are passed over.
 constexpr std::size_t kRelaysSeen = 16;
 constexpr std::size_t kReplacedKept = 16;
+constexpr std::size_t kForgottenAtOnce = kMaxWorkers / 16;
 constexpr std::int64_t kNoLimit = std::numeric_limits<std::int64_t>::max();
 
 }  // namespace
@@ -107,6 +109,25 @@ Status Scheduler::CheckWorker(const std::string& worker_id, std::uint64_t incarn
       worker_id));
 }
 
+Status Scheduler::MakeRoomForWorker(const std::string& worker_id) {
+  if (workers_.size() < kMaxWorkers || workers_.contains(worker_id)) return OkStatus();
+  std::vector<std::tuple<bool, std::int64_t, std::string>> idle;
+  for (const auto& [id, worker] : workers_)
+    if (groups_.LeasedBy(id).empty()) idle.emplace_back(worker.exchanged, worker.last_heard_ms, id);
+  if (idle.empty()) {
+    return ResourceExhausted(
+        fmt::format("{} workers hold leases; no more can register", workers_.size()));
+  }
+  // Many at once, so that a flood of registrations does not look at every worker each time.
+  const auto count = static_cast<std::ptrdiff_t>(std::min(idle.size(), kForgottenAtOnce));
+  std::partial_sort(idle.begin(), idle.begin() + count, idle.end());
+  for (auto gone = idle.begin(); gone != idle.begin() + count; ++gone) {
+    relays_.erase(std::get<std::string>(*gone));
+    workers_.erase(std::get<std::string>(*gone));
+  }
+  return OkStatus();
+}
+
 void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,
                                const WorkerAddresses& addresses, std::int64_t now_ms,
                                LedgerChanges& out) {
@@ -126,6 +147,7 @@ void Scheduler::RegisterWorker(const std::string& worker_id, std::uint64_t incar
   worker.incarnation = incarnation;
   worker.addresses = addresses;
   worker.last_heard_ms = now_ms;
+  worker.exchanged = false;
   NoteRelay(worker_id);
 }
 
@@ -148,6 +170,7 @@ Result<ExchangeReply> Scheduler::Exchange(const WorkerExchange& request, std::in
         "worker '{}' is not registered with this incarnation; register again", request.worker_id));
   }
   worker->second.last_heard_ms = now_ms;
+  worker->second.exchanged = true;
   worker->second.loaded_version = request.loaded_version;
   NoteRelay(request.worker_id);
 

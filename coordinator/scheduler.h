@@ -158,6 +158,11 @@ class Scheduler {
   // processes with one id the newer stays.
   Status CheckWorker(const std::string& worker_id, std::uint64_t incarnation) const;
 
+  // Makes room for a worker that is not known when kMaxWorkers are: forgets those that hold no
+  // lease, first any that have only registered and then those that were silent longest. A worker
+  // that is forgotten registers again at its next call. kResourceExhausted if all hold leases.
+  Status MakeRoomForWorker(const std::string& worker_id);
+
   // Registers a worker. A new incarnation ends the leases of the old one; the same incarnation
   // keeps its leases. REQUIRES: CheckWorker() returns OK.
   void RegisterWorker(const std::string& worker_id, std::uint64_t incarnation,

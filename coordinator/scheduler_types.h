@@ -116,11 +116,15 @@ struct WorkerAddresses {
   std::string weights;  // of its Weights service
 };
 
+// Workers that are known at the same time.
+inline constexpr std::size_t kMaxWorkers = std::size_t{1} << 16;
+
 struct WorkerInfo {
   std::uint64_t incarnation = 0;
   WorkerAddresses addresses;
   PolicyVersion loaded_version;
   std::int64_t last_heard_ms = 0;
+  bool exchanged = false;               // since it registered
   std::vector<std::uint64_t> replaced;  // incarnations before this one; the newest few
 };
 

@@ -13,7 +13,6 @@ namespace {
 constexpr std::size_t kMaxNameBytes = 256;
 // More than any worker holds, and little to answer.
 constexpr int kMaxRefs = 1 << 16;
-constexpr std::size_t kMaxWorkers = 1 << 16;
 // Leases of one response, so that it fits in a message. One lease always does.
 constexpr std::size_t kLeaseBytes = std::size_t{4} << 20;
 
@@ -77,8 +76,6 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
       return InvalidArgument(fmt::format(
           "worker '{}': an address is not host:port of at most {} bytes", id, kMaxNameBytes));
     }
-    if (turn.scheduler.workers().size() >= kMaxWorkers && !turn.scheduler.workers().contains(id))
-      return ResourceExhausted(fmt::format("{} workers are registered already", kMaxWorkers));
     if (request->config_sha256() != turn.terms.config_sha256) {
       return FailedPrecondition(
           fmt::format("worker '{}' runs configuration {}, the coordinator {}; "
@@ -89,6 +86,7 @@ grpc::ServerUnaryReactor* CoordinatorService::RegisterWorker(
     BUTTRESS_RETURN_IF_ERROR(
         turn.scheduler.CheckOrigin(id, request->run_id(), request->start_id()));
     BUTTRESS_RETURN_IF_ERROR(turn.scheduler.CheckWorker(id, request->incarnation()));
+    BUTTRESS_RETURN_IF_ERROR(turn.scheduler.MakeRoomForWorker(id));
     turn.scheduler.RegisterWorker(id, request->incarnation(),
                                   {request->metrics_address(), request->weights_address()},
                                   turn.now_ms, turn.changes);

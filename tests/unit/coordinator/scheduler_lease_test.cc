@@ -51,6 +51,27 @@ TEST(SchedulerLease, AWorkerThatIsNotRegisteredMustRegister) {
   EXPECT_TRUE(rig.changes.empty());
 }
 
+// A liar registers ids without end. Who works is not forgotten, and a new worker gets in.
+TEST(SchedulerLease, RegistrationsWithoutEndForgetIdleWorkersOnly) {
+  SchedulerRig rig = SchedulerRig::Started();
+  rig.Admit();
+  ASSERT_EQ(rig.Exchange(1).leases.size(), 1u);  // `a` holds a lease from now on
+  WorkerExchange idle;
+  idle.worker_id = "b";
+  idle.incarnation = 1;
+  rig.scheduler.RegisterWorker("b", 1, {}, rig.now_ms, rig.changes);
+  rig.Exchange(idle);
+  ++rig.now_ms;
+  for (std::size_t i = 0; i < 2 * kMaxWorkers; ++i) {
+    const std::string id = "liar" + std::to_string(i);
+    ASSERT_TRUE(rig.scheduler.MakeRoomForWorker(id).ok()) << i;
+    rig.scheduler.RegisterWorker(id, 1, {}, rig.now_ms, rig.changes);
+    ASSERT_LE(rig.scheduler.workers().size(), kMaxWorkers);
+  }
+  EXPECT_TRUE(rig.scheduler.workers().contains("a"));
+  EXPECT_TRUE(rig.scheduler.workers().contains("b"));
+}
+
 TEST(SchedulerLease, LeasesThatTheWorkerDoesNotNameAreGrantedAgainWithTheSameEpoch) {
   SchedulerRig rig = SchedulerRig::Started();
   rig.Admit();
