@@ -22,6 +22,7 @@
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
 #include "cli/fleet/fleet.h"
+#include "cli/fleet/mpirun_command.h"
 #include "cli/fleet/ssh_session.h"
 #include "cli/log_notices.h"
 #include "cli/process.h"
@@ -38,6 +39,7 @@
 #include "lib/base/file.h"
 #include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
+#include "lib/checks/report.h"
 #include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
@@ -137,7 +139,16 @@ class Launcher {
     BUTTRESS_RETURN_IF_ERROR(LockRunFolder(out_));
     if (fs::exists(JoinPath(out_, "summary.json"))) BUTTRESS_RETURN_IF_ERROR(LengthenFinishedRun());
     SetChildSubreaper();
-    return fleet_ ? fleet_->Check(config_) : ChooseGpus();
+    return fleet_ ? CheckFleet() : ChooseGpus();
+  }
+
+  Status CheckFleet() {
+    Findings findings;
+    BUTTRESS_RETURN_IF_ERROR(fleet_->Check(config_, findings));
+    for (const Finding& finding : findings.list())
+      if (finding.severity == Severity::kWarning)
+        PrintLine(fmt::format("launch: {}: {}", finding.check, finding.text));
+    return OkStatus();
   }
 
   // A run that has ended goes on if run.steps was raised since.
@@ -285,25 +296,10 @@ class Launcher {
   }
 
   std::vector<std::string> LearnerCommandLine() const {
-    const LaunchConfig& launch = config_.local.launch;
-    const std::string ranks = std::to_string(launch.learner_ranks);
-    std::vector<std::string> argv = {launch.mpirun, "-np",  ranks,
-                                     "--bind-to",   "none", "--oversubscribe"};
-    if (::geteuid() == 0) argv.push_back("--allow-run-as-root");
-    if (const std::string& interface = config_.local.learner.interface; !interface.empty()) {
-      argv.insert(argv.end(),
-                  {"--mca", "oob_tcp_if_include", interface, "--mca", "btl_tcp_if_include",
-                   interface, "-x", "NCCL_SOCKET_IFNAME=" + interface});
-    }
-    // Without further arguments all ranks run on this machine and share memory. Open MPI would
-    // listen for others on every interface all the same.
     const auto hosts = fleet_ ? fleet_->MpirunArguments() : std::vector<std::string>();
-    if (config_.local.learner.interface.empty() && launch.mpirun_args.empty() && hosts.empty())
-      argv.insert(argv.end(), {"--mca", "btl", "^tcp"});
-    argv.insert(argv.end(), hosts.begin(), hosts.end());
-    argv.insert(argv.end(), launch.mpirun_args.begin(), launch.mpirun_args.end());
+    std::vector<std::string> argv = MpirunCommand(config_.local, hosts);
     argv.push_back(SiblingProgram("learner"));
-    argv.insert(argv.end(), {"--expect-world", ranks});
+    argv.insert(argv.end(), {"--expect-world", std::to_string(config_.local.launch.learner_ranks)});
     if (hosts.empty()) return CommandLine(std::move(argv), {});
     argv.insert(argv.end(), {"--config", SentConfigPath(out_)});  // the same on every machine
     return argv;
@@ -517,6 +513,27 @@ Result<std::optional<Fleet>> LoadFleet(LaunchOptions& options) {
   return std::optional<Fleet>(std::move(fleet));
 }
 
+// What the other machines of a run have. Their part of the check is written below the run folder,
+// so that it disturbs no run that uses it.
+void CheckOthers(const RunConfig& config, Fleet& fleet, Findings& findings) {
+  RunConfig own = config;
+  own.local.out = JoinPath(config.local.out, "check");
+  Status status = MakeFolders(JoinPath(own.local.out, "logs"));
+  if (status.ok()) status = fleet.Check(own, findings);
+  if (!status.ok()) findings.Error("--hosts", status.message());
+}
+
+// `launch --check`.
+Status CheckOnly(const LaunchOptions& options, const RunConfig& config, std::optional<Fleet>& fleet,
+                 Findings& findings) {
+  if (fleet) CheckOthers(config, *fleet, findings);
+  const auto hosts = fleet ? fleet->MpirunArguments() : std::vector<std::string>();
+  RunFile file{options.config_path, options.overrides};
+  if (!hosts.empty()) file = {SentConfigPath(JoinPath(config.local.out, "check")), {}};
+  CheckWithPrograms(config, file, hosts, findings);
+  return ReportChecks(findings, /*as_json=*/false);
+}
+
 }  // namespace
 
 std::function<Status()> AddLaunch(CLI::App& app) {
@@ -539,9 +556,13 @@ std::function<Status()> AddLaunch(CLI::App& app) {
     BUTTRESS_ASSIGN_OR_RETURN(std::optional<Fleet> fleet, LoadFleet(*options));
     BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                               LoadRunConfig(options->config_path, options->overrides));
-    Findings findings = CheckRun(config, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
+    const LaunchConfig& launch = config.local.launch;
+    const ProcessCounts here =
+        fleet ? fleet->Here() : ProcessCounts{launch.workers, launch.learner_ranks};
+    Findings findings =
+        CheckRun(config, here, options->check ? CheckDepth::kAll : CheckDepth::kQuick);
     if (!options->fresh) CheckResume(config, findings);
-    if (options->check) return ReportChecks(findings, /*as_json=*/false);
+    if (options->check) return CheckOnly(*options, config, fleet, findings);
     BUTTRESS_RETURN_IF_ERROR(findings.Verdict());
     InstallShutdownHandlers();
     return Launcher(*options, config, std::move(fleet)).Run();

@@ -19,6 +19,8 @@
 #include "lib/base/shutdown.h"
 #include "lib/base/sync.h"
 #include "lib/base/umask.h"
+#include "lib/checks/program_checks.h"
+#include "lib/checks/report.h"
 #include "lib/config/load.h"
 #include "lib/config/load_credentials.h"
 #include "lib/config/run_folder.h"
@@ -65,6 +67,7 @@ Result<SamplingParams> SamplingFrom(const SamplingConfig& config, const ModelCon
 
 // The run continues without metrics if they cannot be served.
 Status ServeMetrics(const LocalSettings& local, const Credentials& credentials, Metrics& metrics) {
+  if (local.coordinator.metrics == "off") return OkStatus();
   if (const Status served = metrics.Serve(local.coordinator.metrics, credentials); !served.ok()) {
     Log(kWarn, "metrics are not served", {{"error", served.message()}});
     return OkStatus();
@@ -217,7 +220,12 @@ int Run(int argc, char** argv) {
   bool done = false;
   const auto config = LoadByFlags(flags, &done);
   if (done && config.ok()) return 0;
-  const Status status = config.ok() ? Serve(*config, exit_when_finished) : config.status();
+  Status status = config.status();
+  if (config.ok() && flags.check) {
+    status = ReportProgramChecks(CheckCoordinatorPart(*config), flags, *config);
+  } else if (config.ok()) {
+    status = Serve(*config, exit_when_finished);
+  }
   if (!status.ok()) std::fprintf(stderr, "coordinator: %s\n", status.ToString().c_str());
   return ExitCode(status);
 }

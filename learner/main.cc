@@ -18,7 +18,10 @@
 #include "lib/base/metrics.h"
 #include "lib/base/nothing_to_learn.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/start_status.h"
 #include "lib/base/umask.h"
+#include "lib/checks/program_checks.h"
+#include "lib/checks/report.h"
 #include "lib/collectives/launcher.h"
 #include "lib/config/choice_option.h"
 #include "lib/config/load.h"
@@ -70,10 +73,8 @@ Status CheckRanks(const RunConfig& config, Collective& control, int expected_wor
 // metrics.
 Status ServeMetrics(Metrics& metrics, const RunConfig& config, const Credentials& credentials,
                     int rank, LocalPlace place) {
-  std::string address = config.local.learner.metrics;
-  const std::size_t colon = address.rfind(':');
-  const int port = colon == std::string::npos ? 0 : std::atoi(address.c_str() + colon + 1);
-  if (port != 0) address = address.substr(0, colon + 1) + std::to_string(port + place.rank);
+  const std::string address = RankAddress(config.local.learner.metrics, place.rank);
+  if (address == "off") return OkStatus();
   if (const Status status = metrics.Serve(address, credentials); !status.ok()) {
     Log(kWarn, status.message());
     return OkStatus();
@@ -100,9 +101,45 @@ Result<std::unique_ptr<Liveness>> WatchRanks(const LearnerConfig& local, Collect
   return liveness;
 }
 
+Result<RankDevice> OpenDevice(const LearnerConfig& local, Collective& control) {
+  return OpenRankDevice(
+      {local.device, local.collective == CollectiveKind::kNccl, local.share_gpu,
+       "local.learner.device: cpu", std::chrono::milliseconds(local.collective_timeout_ms)},
+      control);
+}
+
+// `--check`: the first rank of each machine checks for all of it and prints what it finds; every
+// rank gets the same answer.
+Status CheckOnRank(const RunConfig& config, const ConfigFlags& flags, int expected_world,
+                   Collective& control) {
+  const LearnerConfig& local = config.local.learner;
+  const std::chrono::milliseconds timeout(local.collective_timeout_ms);
+  SetLogRole("learner/" + std::to_string(control.rank()));
+  BUTTRESS_RETURN_IF_ERROR(CheckRanks(config, control, expected_world));
+  BUTTRESS_ASSIGN_OR_RETURN(const LocalPlace place, FindLocalPlace(control, timeout));
+  Status status;
+  if (place.rank == 0) {
+    status = ReportProgramChecks(CheckLearnerPart(config, place.size, control.rank() == 0), flags,
+                                 config);
+  }
+  std::int64_t failed = status.ok() ? 0 : 1;
+  BUTTRESS_RETURN_IF_ERROR(control.AllReduceSum({&failed, 1, DType::kInt64})->Wait(timeout));
+  if (!status.ok()) return status;
+  if (failed > 0)
+    return InvalidArgument(c10::str(failed, " machines of the job lack what they need"));
+  // NCCL, and libbuttress_cuda.so with what it needs, show only when they are used.
+  return OpenDevice(local, control).status();
+}
+
 // Whether a rank ends together with the others: at the end of the run, early or not, or on request.
 bool HasLeft(const Status& status) {
   return status.ok() || status.code() == StatusCode::kCancelled || IsNothingToLearn(status);
+}
+
+Result<std::unique_ptr<Transformer>> LoadModel(const ModelPathConfig& model, ModelDevice device) {
+  auto loaded = Transformer::Load(model.path, model.dtype, device);
+  if (!loaded.ok()) return AsInput(loaded.status()).Annotate("run.model.path");
+  return loaded;
 }
 
 Status TrainOnRank(const RunConfig& config, int expected_world, Collective& control) {
@@ -115,24 +152,17 @@ Status TrainOnRank(const RunConfig& config, int expected_world, Collective& cont
   BUTTRESS_ASSIGN_OR_RETURN(const Credentials credentials,
                             LoadCredentials(config.local.security, Program::kLearner));
   at::set_num_threads(static_cast<int>(local.threads));
-  BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own,
-                            OpenRankDevice({local.device, local.collective == CollectiveKind::kNccl,
-                                            local.share_gpu, "local.learner.device: cpu",
-                                            std::chrono::milliseconds(local.collective_timeout_ms)},
-                                           control));
+  BUTTRESS_ASSIGN_OR_RETURN(const RankDevice own, OpenDevice(local, control));
   Collective& tensors = own.nccl ? *own.nccl : control;
   tensors.Watch(liveness.get());
 
-  BUTTRESS_ASSIGN_OR_RETURN(
-      const auto model,
-      Transformer::Load(config.run.model.path, config.run.model.dtype, own.device));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto model, LoadModel(config.run.model, own.device));
   BUTTRESS_RETURN_IF_ERROR(CheckFinite(model->parameters(),
                                        "the start model " + config.run.model.path,
                                        "take another one, or write its weights again"));
   std::unique_ptr<Transformer> reference;
   if (config.run.algorithm.kl_coef > 0) {
-    BUTTRESS_ASSIGN_OR_RETURN(
-        reference, Transformer::Load(config.run.model.path, config.run.model.dtype, own.device));
+    BUTTRESS_ASSIGN_OR_RETURN(reference, LoadModel(config.run.model, own.device));
   }
   CoordinatorSource source(config.local, credentials);
   TrainerOptions options{config.run, local, JoinPath(config.local.out, "bad_batch.json")};
@@ -237,9 +267,11 @@ int Run(int argc, char** argv) {
   if (!config.ok()) return Report(config.status());
   if (done) return 0;
   const LearnerConfig& local = config->local.learner;
-  const Status status = OnCollective(
-      MakeControl(local), SizesToLower(local),
-      [&](Collective& control) { return TrainOnRank(*config, expected_world, control); });
+  const Status status =
+      OnCollective(MakeControl(local), SizesToLower(local), [&](Collective& control) {
+        return flags.check ? CheckOnRank(*config, flags, expected_world, control)
+                           : TrainOnRank(*config, expected_world, control);
+      });
   return Report(status);
 }
 

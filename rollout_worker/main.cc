@@ -10,7 +10,11 @@
 
 #include "lib/base/log.h"
 #include "lib/base/shutdown.h"
+#include "lib/base/start_status.h"
 #include "lib/base/umask.h"
+#include "lib/checks/program_checks.h"
+#include "lib/checks/report.h"
+#include "lib/collectives/cuda_library.h"
 #include "lib/config/load.h"
 #include "lib/policy/exception_status.h"
 #include "lib/tokenizer/tokenizer.h"
@@ -19,6 +23,7 @@
 #include "rollout_worker/evaluator.h"
 #include "rollout_worker/model_commands/commands.h"
 #include "rollout_worker/run_worker.h"
+#include "rollout_worker/vllm/check_servers.h"
 #include "rollout_worker/vllm/vllm_engine.h"
 
 namespace buttress {
@@ -42,14 +47,32 @@ Result<std::unique_ptr<InferenceEngine>> MakeEngine(const RunConfig& config,
 // Joins a run. If another one takes its place, joins that as a new worker, with a new engine: no
 // weight, lease or version of the old run is left.
 Status Work(const RunConfig& config) {
-  BUTTRESS_ASSIGN_OR_RETURN(const std::unique_ptr<Tokenizer> tokenizer,
-                            Tokenizer::Load(config.run.model.path));
+  const auto tokenizer = Tokenizer::Load(config.run.model.path);
+  BUTTRESS_RETURN_IF_ERROR(AsInput(tokenizer.status()).Annotate("run.model.path"));
   while (true) {
-    BUTTRESS_ASSIGN_OR_RETURN(const auto engine, MakeEngine(config, *tokenizer));
-    Status status = RunWorker(config, *tokenizer, *engine);
+    const auto engine = MakeEngine(config, **tokenizer);
+    BUTTRESS_RETURN_IF_ERROR(AsInput(engine.status()));
+    Status status = RunWorker(config, **tokenizer, **engine);
     if (status.code() != StatusCode::kAborted || ShutdownRequested()) return status;
     Log(kWarn, "another run answers; the worker starts anew", {{"why", status.message()}});
   }
+}
+
+// The engine itself is not made: it would load the weights.
+Status Check(const RunConfig& config, const ConfigFlags& flags) {
+  Findings findings = CheckWorkerPart(config);
+  const WorkerConfig& worker = config.local.worker;
+  if (worker.engine == EngineKind::kVllm) {
+    CheckVllmServers(config, findings);
+  } else if (worker.device == ComputeDevice::kCuda) {
+    const auto library = OpenCudaLibrary("the worker", "local.worker.device: cpu");
+    if (library.ok()) {
+      findings.Ok("CUDA library", "opened, with its libraries");
+    } else {
+      findings.Error("CUDA library", library.status().message());
+    }
+  }
+  return ReportProgramChecks(findings, flags, config);
 }
 
 int Report(const Status& status) {
@@ -72,7 +95,7 @@ int Run(int argc, char** argv) {
   bool done = false;
   const auto config = LoadByFlags(flags, &done);
   if (!config.ok() || done) return Report(config.status());
-  return Report(Work(*config));
+  return Report(flags.check ? Check(*config, flags) : Work(*config));
 }
 
 }  // namespace

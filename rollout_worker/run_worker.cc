@@ -37,9 +37,10 @@ std::uint64_t RandomIncarnation() {
 }
 
 // Serves /metrics, writes its address to <out>/workers/<id>.metrics and returns it. Returns an
-// empty address if the port cannot be opened: the worker runs without metrics.
+// empty address if there is to be no port, or it cannot be opened: the worker runs without metrics.
 Result<std::string> ServeMetrics(const LocalSettings& local, const Credentials& credentials,
                                  const std::string& worker_id, Metrics& metrics) {
+  if (local.worker.metrics == "off") return std::string();
   if (const Status served = metrics.Serve(local.worker.metrics, credentials); !served.ok()) {
     Log(kWarn, "the worker serves no metrics", {{"error", served.message()}});
     return std::string();

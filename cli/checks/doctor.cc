@@ -6,10 +6,11 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "cli/checks/prompt_checks.h"
-#include "cli/checks/reward_checks.h"
 #include "cli/checks/run_checks.h"
 #include "cli/command.h"
+#include "lib/checks/prompt_checks.h"
+#include "lib/checks/report.h"
+#include "lib/checks/reward_checks.h"
 #include "lib/config/load.h"
 
 namespace buttress {
@@ -64,7 +65,7 @@ Status ShowData(const DoctorFlags& flags) {
 }
 
 Status Examine(const DoctorFlags& flags) {
-  return ReportChecks(CheckRunFile(flags.path, flags.overrides, CheckDepth::kAll), flags.json);
+  return ReportChecks(CheckRunFile({flags.path, flags.overrides}), flags.json);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // Checks the settings of a run against those that its folder was started with.
 #pragma once
 
-#include "cli/checks/findings.h"
+#include "lib/checks/findings.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {

@@ -14,6 +14,7 @@
 #include "cli/process.h"
 #include "cli/supervisor.h"
 #include "cli/worker_gpus.h"
+#include "lib/base/clock.h"
 #include "lib/base/file.h"
 #include "lib/base/shutdown.h"
 #include "lib/config/load.h"
@@ -25,6 +26,7 @@ namespace fs = std::filesystem;
 
 constexpr std::int64_t kCheckMs = 60000;
 constexpr int kExitConfig = 2;
+constexpr std::int64_t kMaxSkewMs = 2000;
 
 // Returns a port of `address` that is free now. kInvalidArgument if the address is not of this
 // machine.
@@ -60,6 +62,20 @@ bool OnLoopback(const std::string& listen) {
 // `listen` with a host that other machines reach.
 std::string Reachable(const std::string& listen, const std::string& address) {
   return OnLoopback(listen) ? address + listen.substr(listen.rfind(':')) : listen;
+}
+
+// `skew_ms` is how far a clock is off at least, `within_ms` by how much more it may be.
+void JudgeClock(const std::string& host, std::int64_t skew_ms, std::int64_t within_ms,
+                Findings& findings) {
+  const double seconds = std::abs(static_cast<double>(skew_ms)) / 1000;
+  if (std::abs(skew_ms) > kMaxSkewMs) {
+    findings.Warn(host, fmt::format("its clock is {:.1f} s {} this machine's; set it by NTP "
+                                    "(chrony), because certificates and logs go by it",
+                                    seconds, skew_ms > 0 ? "ahead of" : "behind"));
+  } else {
+    findings.Ok(host, fmt::format("its clock is within {:.1f} s of this machine's",
+                                  seconds + static_cast<double>(within_ms) / 1000));
+  }
 }
 
 std::string LogOf(const RunConfig& config, const Host& host) {
@@ -133,10 +149,14 @@ std::vector<std::string> Fleet::CheckCommand(const RunConfig& config,
        "--ranks", std::to_string(machine.host.ranks)});
 }
 
-Status Fleet::Judge(const RunConfig& config, Machine& machine, int code,
-                    const std::string& log) const {
+ProcessCounts Fleet::Here() const {
+  return {machines_.front().host.workers, machines_.front().host.ranks};
+}
+
+Status Fleet::Judge(const RunConfig& config, Machine& machine, const Asked& asked,
+                    const std::string& log, const HostAnswer& here, Findings& findings) const {
+  const int code = asked.process.exit_code();
   const auto text = ReadFile(log);
-  int visible = 0;
   if (code == 127)
     return InvalidArgument(SiblingProgram("buttress") +
                            " is not there; install the same programs "
@@ -145,20 +165,28 @@ Status Fleet::Judge(const RunConfig& config, Machine& machine, int code,
     const std::string why = LastErrorInLog(log);
     return code == kExitConfig ? InvalidArgument(why) : Unavailable(why);
   }
-  if (const std::size_t at = text.ok() ? text->rfind("gpus ") : std::string::npos;
-      at != std::string::npos)
-    visible = std::atoi(text->c_str() + at + 5);
+  const HostAnswer answer = HostAnswer::FromText(text.ok() ? *text : "");
   LocalSettings local = config.local;
   local.launch.workers = machine.host.workers;
   local.launch.learner_ranks = machine.host.ranks;
-  BUTTRESS_ASSIGN_OR_RETURN(machine.gpus, AssignWorkerGpus(local, visible));
+  BUTTRESS_ASSIGN_OR_RETURN(machine.gpus, AssignWorkerGpus(local, answer.gpus));
+  for (const std::string& warning : answer.warnings) findings.Warn(machine.host.name, warning);
+  if (machine.host.coordinator) return OkStatus();
+  if (answer.model != here.model) {
+    return InvalidArgument(
+        "run.model.path: config.json, tokenizer.json or the weights differ from those of this "
+        "machine; copy the folder again");
+  }
+  JudgeClock(machine.host.name, ClockSkew(answer.clock_ms, asked.before_ms, asked.after_ms),
+             asked.after_ms - asked.before_ms, findings);
+  findings.Ok(machine.host.name, answer.folder == here.folder
+                                     ? "its run folder is that of this machine"
+                                     : "it has a run folder of its own");
   return OkStatus();
 }
 
-Status Fleet::Check(const RunConfig& config) {
-  BUTTRESS_RETURN_IF_ERROR(
-      WriteFileAtomic(SentConfigPath(config.local.out), PrintRunConfig(config)));
-  std::vector<Process> checks;
+Result<std::vector<Fleet::Asked>> Fleet::Ask(const RunConfig& config) const {
+  std::vector<Asked> checks;
   for (const Machine& machine : machines_) {
     const std::string log = LogOf(config, machine.host);
     std::error_code ignored;
@@ -169,21 +197,40 @@ Status Fleet::Check(const RunConfig& config) {
       argv.erase(argv.begin() + 1, std::ranges::find(argv, std::string("--")) + 2);
       argv.insert(argv.begin() + 2, "--here");
     }
+    const std::int64_t now_ms = RealClock().UnixMs();
     BUTTRESS_ASSIGN_OR_RETURN(const Process process, Process::Start(argv, log));
-    checks.push_back(process);
+    checks.push_back({process, now_ms, 0});
   }
   WaitUntil(kCheckMs, [&checks] {
-    return ShutdownRequested() || std::ranges::none_of(checks, &Process::Running);
+    bool any = false;
+    for (Asked& asked : checks) {
+      if (asked.after_ms != 0) continue;
+      const bool runs = asked.process.Running();
+      any = any || runs;
+      if (!runs) asked.after_ms = RealClock().UnixMs();
+    }
+    return ShutdownRequested() || !any;
   });
+  return checks;
+}
+
+Status Fleet::Check(const RunConfig& config, Findings& findings) {
+  BUTTRESS_RETURN_IF_ERROR(
+      WriteFileAtomic(SentConfigPath(config.local.out), PrintRunConfig(config)));
+  const std::string mark = fmt::format("{} {}", ::getpid(), RealClock().UnixMs());
+  BUTTRESS_RETURN_IF_ERROR(WriteFileAtomic(FolderMarkPath(config.local.out), mark + "\n"));
+  BUTTRESS_ASSIGN_OR_RETURN(std::vector<Asked> checks, Ask(config));
+  const auto own = ReadFile(LogOf(config, machines_.front().host));
+  const HostAnswer here = HostAnswer::FromText(own.ok() ? *own : "");
   std::string errors;
   bool can_mend = false;
   for (std::size_t i = 0; i < checks.size(); ++i) {
     const std::string log = LogOf(config, machines_[i].host);
     Status status = Unavailable(fmt::format("no answer within {} s; see {}", kCheckMs / 1000, log));
-    if (checks[i].Running()) {
-      checks[i].Signal(SIGTERM);
+    if (checks[i].process.Running()) {
+      checks[i].process.Signal(SIGTERM);
     } else {
-      status = Judge(config, machines_[i], checks[i].exit_code(), log);
+      status = Judge(config, machines_[i], checks[i], log, here, findings);
     }
     if (status.ok()) continue;
     can_mend = can_mend || status.code() != StatusCode::kInvalidArgument;

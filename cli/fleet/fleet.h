@@ -6,10 +6,15 @@
 #include <vector>
 
 #include "cli/fleet/hosts_file.h"
+#include "cli/process.h"
 #include "lib/base/status.h"
+#include "lib/checks/findings.h"
+#include "lib/checks/memory_checks.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {
+
+struct HostAnswer;
 
 // Not thread-safe.
 class Fleet {
@@ -23,10 +28,15 @@ class Fleet {
   std::vector<std::string> Overrides(const LocalSettings& local) const;
 
   // Sends the configuration to every machine and checks there that its programs, model folder,
-  // certificates, tokens and GPUs are what `config` wants. Logs go to <out>/logs/host-<name>.log.
-  // One message names every machine that fails and why; kInvalidArgument if a restart cannot mend
-  // it, kCancelled after an interrupt.
-  Status Check(const RunConfig& config);
+  // certificates, tokens, memory and GPUs are what `config` wants. Logs go to
+  // <out>/logs/host-<name>.log. One message names every machine that fails and why;
+  // kInvalidArgument if a restart cannot mend it, kCancelled after an interrupt. Adds to `findings`
+  // what is no error: how far the clocks are apart, whose run folders are one folder, and memory
+  // that may not suffice.
+  Status Check(const RunConfig& config, Findings& findings);
+
+  // The processes on this machine.
+  ProcessCounts Here() const;
 
   // The command line of a worker, 0 <= `worker` < local.launch.workers. REQUIRES: Check() is OK.
   std::vector<std::string> WorkerCommand(const RunConfig& config, std::int64_t worker) const;
@@ -47,12 +57,39 @@ class Fleet {
   std::vector<std::string> FarCommand(const RunConfig& config, const Machine& machine,
                                       const std::vector<std::string>& agent) const;
   std::vector<std::string> CheckCommand(const RunConfig& config, const Machine& machine) const;
-  Status Judge(const RunConfig& config, Machine& machine, int code, const std::string& log) const;
+
+  // The check of a machine, and when by this machine's clock it was started and seen to end (ms
+  // since 1970; 0 if it has not ended).
+  struct Asked {
+    Process process;
+    std::int64_t before_ms = 0;
+    std::int64_t after_ms = 0;
+  };
+
+  // Checks all machines at once, and waits for a minute at most.
+  Result<std::vector<Asked>> Ask(const RunConfig& config) const;
+  Status Judge(const RunConfig& config, Machine& machine, const Asked& asked,
+               const std::string& log, const HostAnswer& here, Findings& findings) const;
 
   std::vector<Machine> machines_;  // that of the coordinator first
   std::string ssh_;
   int port_ = 0;  // free on this machine when Load looked
 };
+
+// What the check of a machine answers, a line each: "gpus 2".
+struct HostAnswer {
+  int gpus = 0;               // 0 unless its workers want some
+  std::int64_t clock_ms = 0;  // since 1970
+  std::string model;          // digest of the files of the model folder
+  std::string folder;         // what the launching machine left in its run folder; empty: nothing
+  std::vector<std::string> warnings;
+
+  std::string ToText() const;
+  static HostAnswer FromText(const std::string& text);
+};
+
+// Where the launching machine leaves a word in its run folder, to see who has the same folder.
+std::string FolderMarkPath(const std::string& out);
 
 // What one machine must have.
 struct HostNeeds {
@@ -61,9 +98,12 @@ struct HostNeeds {
   std::int64_t ranks = 0;
 };
 
-// Checks this machine against the needs; returns the number of its GPUs if its workers want some,
-// else 0. kInvalidArgument names what is missing.
-Result<int> CheckThisHost(const HostNeeds& needs, const RunConfig& config);
+// Checks this machine against the needs. kInvalidArgument names what is missing.
+Result<HostAnswer> CheckThisHost(const HostNeeds& needs, const RunConfig& config);
+
+// Compares the clock of another machine, which was read between two moments of this machine's, and
+// returns by how many milliseconds it is off at least; negative if it is behind.
+std::int64_t ClockSkew(std::int64_t other_ms, std::int64_t before_ms, std::int64_t after_ms);
 
 // The version of this program.
 std::string ProgramVersion();

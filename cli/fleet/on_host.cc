@@ -40,8 +40,8 @@ Status Check(const OnHostOptions& options) {
   }
   BUTTRESS_ASSIGN_OR_RETURN(const RunConfig config,
                             LoadRunConfig(SentConfigPath(options.far.out), {}));
-  BUTTRESS_ASSIGN_OR_RETURN(const int gpus, CheckThisHost(options.needs, config));
-  fmt::print("gpus {}\n", gpus);
+  BUTTRESS_ASSIGN_OR_RETURN(const HostAnswer answer, CheckThisHost(options.needs, config));
+  fmt::print("{}", answer.ToText());
   return OkStatus();
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/core.h>
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 
@@ -76,6 +77,18 @@ Result<std::string> CudaDeviceUuid(int gpu) {
   std::string text;
   for (const unsigned char byte : uuid) text += fmt::format("{:02x}", byte);
   return text;
+}
+
+Result<std::int64_t> CudaDeviceBytes(int gpu) {
+  BUTTRESS_ASSIGN_OR_RETURN(void* driver, OpenDriver());
+  BUTTRESS_ASSIGN_OR_RETURN(const auto get, Find<int (*)(int*, int)>(driver, "cuDeviceGet"));
+  BUTTRESS_ASSIGN_OR_RETURN(const auto total,
+                            Find<int (*)(std::size_t*, int)>(driver, "cuDeviceTotalMem_v2"));
+  int device = 0;
+  std::size_t bytes = 0;
+  if (get(&device, gpu) != 0 || total(&bytes, device) != 0)
+    return FailedPrecondition(fmt::format("NVIDIA's driver knows no GPU {}", gpu));
+  return static_cast<std::int64_t>(bytes);
 }
 
 Result<CudaApi*> OpenCudaLibrary(const std::string& who, const std::string& instead) {

@@ -23,6 +23,9 @@ int VisibleCudaDevices();
 // the world have the same.
 Result<std::string> CudaDeviceUuid(int gpu);
 
+// Returns the memory of a GPU in bytes. kFailedPrecondition as CountCudaDevices.
+Result<std::int64_t> CudaDeviceBytes(int gpu);
+
 // Opens libbuttress_cuda.so from the folder of the program, which registers the CUDA back end of
 // LibTorch. The library is opened once and stays open. Memory comes from expandable segments,
 // unless PYTORCH_CUDA_ALLOC_CONF or PYTORCH_ALLOC_CONF is set. kFailedPrecondition if no GPU is

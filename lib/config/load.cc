@@ -177,7 +177,9 @@ void ConfigFlags::AddTo(CLI::App& app) {
   app.add_option("--set", overrides, "override a setting: run.optim.lr=1e-5 (can be repeated)")
       ->allow_extra_args(false);
   app.add_flag("--print-config", print, "print the whole configuration and exit");
-  app.add_flag("--check", check, "check the configuration and exit");
+  app.add_flag("--check", check,
+               "check this program's part of the run, and exit with 2 if it cannot start");
+  app.add_flag("--json", json, "--check prints JSON");
   app.add_flag("--describe-config", describe,
                "print every setting, its default and its meaning, and exit");
 }
@@ -192,10 +194,7 @@ Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done) {
   if (flags.path.empty()) return InvalidArgument("name the run's YAML file: FILE or --config FILE");
   BUTTRESS_ASSIGN_OR_RETURN(RunConfig config, LoadRunConfig(flags.path, flags.overrides));
   if (flags.print) std::fputs(PrintRunConfig(config).c_str(), stdout);
-  if (flags.check)
-    std::printf("%s: ok (run %s)\n", flags.path.c_str(),
-                RunConfigHash(config).substr(0, 12).c_str());
-  *done = flags.print || flags.check;
+  *done = flags.print;
   return config;
 }
 

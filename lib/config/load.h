@@ -56,19 +56,20 @@ std::string RunConfigHash(const RunConfig& config);
 CLI::Option* AddConfigFile(CLI::App& app, std::string& path);
 
 // The command line of every program: FILE or --config FILE, --set KEY=VALUE ..., --print-config,
-// --check, --describe-config.
+// --check, --json, --describe-config.
 struct ConfigFlags {
   std::string path;
   std::vector<std::string> overrides;
   bool print = false;
-  bool check = false;
+  bool check = false;  // the program checks its part of the run and starts nothing
+  bool json = false;   // --check prints JSON
   bool describe = false;
 
   void AddTo(CLI::App& app);
 };
 
-// Loads the configuration that the flags name. If a flag asks for output only (--print-config,
-// --check, --describe-config), prints it and sets `*done`.
+// Loads the configuration that the flags name. If a flag asks for output of it only
+// (--print-config, --describe-config), prints it and sets `*done`.
 Result<RunConfig> LoadByFlags(const ConfigFlags& flags, bool* done);
 
 }  // namespace buttress

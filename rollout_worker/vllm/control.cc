@@ -1,12 +1,16 @@
 #include "rollout_worker/vllm/control.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "lib/base/secret.h"
 #include "rollout_worker/vllm/protocol.h"
 
 namespace buttress {
 namespace {
+
+constexpr std::int64_t kMaxKeyBytes = 4096;
 
 Result<HttpReply> Checked(Result<HttpReply> reply, const std::string& url) {
   if (reply.ok()) BUTTRESS_RETURN_IF_ERROR(StatusOf(*reply, url));
@@ -45,6 +49,18 @@ Result<Canary> ReadCanary(const Result<HttpReply>& reply, const Canary& asked,
 }
 
 }  // namespace
+
+Result<std::string> ReadApiKey(const std::string& path) {
+  if (path.empty()) return std::string();
+  BUTTRESS_ASSIGN_OR_RETURN(std::string key, ReadSecretFile(path, kMaxKeyBytes));
+  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' '))
+    key.pop_back();
+  const bool printable =
+      std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+  if (key.empty() || !printable)
+    return InvalidArgument(path + ": expected one line with the API key");
+  return key;
+}
 
 HttpRequest VllmControl::Request(const std::string& url, const std::string& path) const {
   HttpRequest request;

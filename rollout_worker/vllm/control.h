@@ -26,6 +26,10 @@ struct ServerInfo {
   std::int64_t started_at_ms = 0;
 };
 
+// Returns the API key in a file, or "" for no file. kInvalidArgument if it is not one line of
+// printable characters; the errors of ReadFile.
+Result<std::string> ReadApiKey(const std::string& path);
+
 // Makes blocking calls. Not thread-safe.
 class VllmControl {
  public:

@@ -6,7 +6,6 @@
 #include <filesystem>
 #include <utility>
 
-#include "lib/base/file.h"
 #include "rollout_worker/vllm/sample_runner.h"
 #include "rollout_worker/vllm/server_pool.h"
 #include "rollout_worker/vllm/weight_pusher.h"
@@ -14,7 +13,6 @@
 namespace buttress {
 namespace {
 
-constexpr std::int64_t kMaxKeyBytes = 4096;
 // How long the start waits for the other servers once one serves.
 constexpr std::int64_t kStartPatienceMs = 10000;
 
@@ -84,18 +82,6 @@ class VllmEngine final : public InferenceEngine {
   SampleRunner runner_;
   WeightPusher pusher_;
 };
-
-Result<std::string> ReadApiKey(const std::string& path) {
-  if (path.empty()) return std::string();
-  BUTTRESS_ASSIGN_OR_RETURN(std::string key, ReadFile(path, kMaxKeyBytes));
-  while (!key.empty() && (key.back() == '\n' || key.back() == '\r' || key.back() == ' '))
-    key.pop_back();
-  const bool printable =
-      std::all_of(key.begin(), key.end(), [](char c) { return c > ' ' && c < '\x7f'; });
-  if (key.empty() || !printable)
-    return InvalidArgument(path + ": expected one line with the API key");
-  return key;
-}
 
 }  // namespace
 

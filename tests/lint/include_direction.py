@@ -6,6 +6,10 @@ from sources import CPP, PROGRAMS, check_files, files, finish
 # What a folder of lib/ may include of the other folders of lib/.
 LIBRARIES = {
     "base": set(),
+    "checks": {
+        "base", "collectives", "config", "data", "http", "policy", "rpc", "tokenizer", "verify",
+        "weights"
+    },
     "collectives": {"base"},
     "config": {"base"},
     "data": {"base", "config", "jinja", "tokenizer"},

@@ -1,5 +1,6 @@
-// A libcuda.so.1 for tests: FAKE_GPUS devices (default 2) of a driver for CUDA 13.0, on which
-// nothing can be computed. With FAKE_GPUS_FAIL it fails as on a machine without a GPU.
+// A libcuda.so.1 for tests: FAKE_GPUS devices (default 2) of FAKE_GPU_GIB GiB (default 80) and
+// a driver for CUDA 13.0, on which nothing can be computed. With FAKE_GPUS_FAIL it fails as on a
+// machine without a GPU.
 #include <cstdlib>
 #include <cstring>
 
@@ -39,9 +40,10 @@ int cuDeviceGetName(char* name, int size, int device) {
   return 0;
 }
 
-int cuDeviceTotalMem_v2(std::size_t* bytes, int /*device*/) {
-  *bytes = std::size_t{80} << 30;
-  return 0;
+int cuDeviceTotalMem_v2(std::size_t* bytes, int device) {
+  const char* gib = std::getenv("FAKE_GPU_GIB");
+  *bytes = static_cast<std::size_t>(gib == nullptr ? 80 : std::atoi(gib)) << 30;
+  return device < Devices() ? 0 : kInvalid;
 }
 
 int cuDeviceGetUuid_v2(char* uuid, int device) {

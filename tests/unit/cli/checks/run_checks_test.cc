@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "cli/checks/model_checks.h"
-#include "cli/checks/prompt_checks.h"
-#include "cli/checks/reward_checks.h"
 #include "cli/new_model_folder.h"
 #include "lib/base/file.h"
+#include "lib/checks/model_checks.h"
+#include "lib/checks/prompt_checks.h"
+#include "lib/checks/reward_checks.h"
 #include "lib/weights/safetensors.h"
 #include "tests/support/temp_dir.h"
 

@@ -1,4 +1,4 @@
-// Whether a port is free.
+// Whether a port is free, or served.
 #pragma once
 
 #include <string>
@@ -10,5 +10,8 @@ namespace buttress {
 // Listens on `address` (host:port) for a moment. kUnavailable if another process has the port,
 // kInvalidArgument if this machine has no such address or may not use it.
 Status TryListen(const std::string& address);
+
+// Whether somebody listens at `address` (host:port), within two seconds.
+bool CanConnect(const std::string& address);
 
 }  // namespace buttress

@@ -1,4 +1,4 @@
-#include "cli/checks/prompt_checks.h"
+#include "lib/checks/prompt_checks.h"
 
 #include <fmt/core.h>
 

@@ -1,4 +1,4 @@
-#include "cli/checks/reward_checks.h"
+#include "lib/checks/reward_checks.h"
 
 #include <fmt/core.h>
 
@@ -41,6 +41,12 @@ Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& t
     rows.push_back(std::move(row));
   }
   return rows;
+}
+
+void CheckVerifiers(const RunSettings& run, Findings& findings) {
+  const auto set = VerifierSet::Make(run.reward);
+  if (!set.ok()) return findings.Error("run.reward", set.status().message());
+  findings.Ok("run.reward", run.reward.verifier + " is there");
 }
 
 void CheckReward(const RunSettings& run, const Tokenizer& tokenizer, Findings& findings) {

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <string>
 
-#include "cli/checks/findings.h"
-#include "cli/checks/model_checks.h"
+#include "lib/checks/findings.h"
+#include "lib/checks/model_checks.h"
 #include "lib/config/run_config.h"
 
 namespace buttress {

@@ -1,17 +1,16 @@
-#include "cli/checks/machine_checks.h"
+#include "lib/checks/machine_checks.h"
 
 #include <fmt/core.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdlib>
+#include <chrono>
 #include <filesystem>
 #include <map>
-#include <string_view>
+#include <thread>
 
-#include "cli/checks/port.h"
-#include "cli/process.h"
+#include "lib/base/address.h"
+#include "lib/checks/port.h"
 #include "lib/config/load_credentials.h"
 #include "lib/measure/pending_evals.h"
 
@@ -21,26 +20,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGiB = 1 << 30;
-constexpr std::int64_t kPortMs = 2000;
+constexpr int kPortTries = 40;  // two seconds
+constexpr std::chrono::milliseconds kPortWait(50);
 // A token of a payload: an id, a log-prob, a version and an entropy.
 constexpr std::int64_t kBytesOfToken = 16;
-
-bool Runs(const fs::path& program) {
-  std::error_code error;
-  return fs::is_regular_file(program, error) && ::access(program.c_str(), X_OK) == 0;
-}
-
-bool OnPath(const std::string& program) {
-  if (program.find('/') != std::string::npos) return Runs(program);
-  const char* path = std::getenv("PATH");
-  std::string_view rest = path == nullptr ? "" : path;
-  while (!rest.empty()) {
-    const std::string_view folder = rest.substr(0, rest.find(':'));
-    if (Runs(fs::path(folder) / program)) return true;
-    rest.remove_prefix(std::min(rest.size(), folder.size() + 1));
-  }
-  return false;
-}
+// Certificates that expire sooner get a warning: runs last for days.
+constexpr double kFewDays = 7;
 
 // The deepest folder above `path`, or `path` itself, that exists.
 fs::path ExistingPart(const std::string& path) {
@@ -71,45 +56,56 @@ double NeededBytes(const RunSettings& run, std::int64_t parameters) {
   return model + tokens * steps * static_cast<double>(kBytesOfToken);
 }
 
-}  // namespace
-
-void CheckPrograms(const LocalSettings& local, Findings& findings) {
-  bool all = true;
-  for (const char* name : {"coordinator", "rollout_worker", "learner"}) {
-    const std::string path = SiblingProgram(name);
-    if (Runs(path)) continue;
-    all = false;
-    findings.Error("programs", fmt::format("no program {}; build the target '{}'", path, name));
-  }
-  if (!OnPath(local.launch.mpirun)) {
-    all = false;
-    findings.Error("local.launch.mpirun",
-                   local.launch.mpirun + " is not found; install Open MPI, or name its mpirun");
-  }
-  if (all) findings.Ok("programs", "coordinator, rollout_worker, learner and mpirun are found");
+std::string HostOf(const std::string& address) {
+  const std::string host = address.substr(0, address.rfind(':'));
+  return host.starts_with('[') && host.ends_with(']') ? host.substr(1, host.size() - 2) : host;
 }
 
-void CheckPorts(const LocalSettings& local, Findings& findings) {
-  const std::pair<const char*, const std::string&> listeners[] = {
-      {"local.coordinator.listen", local.coordinator.listen},
-      {"local.coordinator.metrics", local.coordinator.metrics},
-      {"local.worker.listen", local.worker.listen},
-      {"local.worker.metrics", local.worker.metrics},
-      {"local.learner.listen", local.learner.listen},
-      {"local.learner.metrics", local.learner.metrics}};
+// A peer accepts the certificate of this machine at the address that `program` is advertised by.
+Status CheckNames(const Credentials& credentials, const LocalSettings& local, Program program) {
+  if (!local.security.name.empty()) return CheckCertificateName(credentials, local.security.name);
+  const std::string& address = program == Program::kCoordinator ? local.coordinator.advertise
+                               : program == Program::kWorker    ? local.worker.advertise
+                                                                : local.learner.advertise;
+  return address.empty() ? OkStatus() : CheckCertificateName(credentials, HostOf(address));
+}
+
+}  // namespace
+
+std::vector<ListenSetting> CoordinatorListeners(const LocalSettings& local) {
+  return {{"local.coordinator.listen", local.coordinator.listen},
+          {"local.coordinator.metrics", local.coordinator.metrics},
+          {"local.coordinator.page", local.coordinator.page}};
+}
+
+std::vector<ListenSetting> WorkerListeners(const LocalSettings& local) {
+  return {{"local.worker.listen", local.worker.listen},
+          {"local.worker.metrics", local.worker.metrics}};
+}
+
+std::vector<ListenSetting> LearnerListeners(const LocalSettings& local, std::int64_t ranks,
+                                            bool is_first) {
+  std::vector<ListenSetting> listeners;
+  if (is_first) listeners.push_back({"local.learner.listen", local.learner.listen});
+  for (std::int64_t rank = 0; rank < ranks; ++rank)
+    listeners.push_back({"local.learner.metrics", RankAddress(local.learner.metrics, rank)});
+  return listeners;
+}
+
+void CheckPorts(const std::vector<ListenSetting>& listeners, Findings& findings) {
   std::map<std::string, std::string> owners;
   for (const auto& [key, address] : listeners) {
-    if (address.ends_with(":0")) continue;
+    if (address.ends_with(":0") || address == "off") continue;
     if (const auto [owner, is_new] = owners.emplace(address, key); !is_new) {
       findings.Error(key, fmt::format("{} is also {}; give each its own port, or port 0", address,
                                       owner->second));
       continue;
     }
-    Status status;
-    WaitUntil(kPortMs, [&] {
+    Status status = TryListen(address);
+    for (int tries = 0; tries < kPortTries && status.code() == StatusCode::kUnavailable; ++tries) {
+      std::this_thread::sleep_for(kPortWait);
       status = TryListen(address);
-      return status.code() != StatusCode::kUnavailable;
-    });
+    }
     if (!status.ok()) {
       findings.Error(key, status.message() +
                               "; stop the process that uses the port, or set "
@@ -151,14 +147,20 @@ void CheckDisk(const RunConfig& config, std::int64_t parameters, Findings& findi
   }
 }
 
-void CheckCredentials(const LocalSettings& local, Findings& findings) {
+void CheckCredentials(const LocalSettings& local, Program program, Findings& findings) {
+  const std::string key = "local.security";
   if (local.security.certificate.empty()) return;
-  for (const Program program :
-       {Program::kCoordinator, Program::kWorker, Program::kLearner, Program::kStatus}) {
-    const auto credentials = LoadCredentials(local.security, program);
-    if (!credentials.ok()) return findings.Error("local.security", credentials.status().message());
+  const auto credentials = LoadCredentials(local.security, program);
+  if (!credentials.ok()) return findings.Error(key, credentials.status().message());
+  if (const Status names = CheckNames(*credentials, local, program); !names.ok())
+    return findings.Error("local.security.certificate", names.message());
+  const double days = CertificateDays(*credentials);
+  const std::string valid = fmt::format("the certificates are valid for {:.1f} days more", days);
+  if (days < kFewDays) {
+    findings.Warn(key, valid + "; make new ones (deploy/make-certs.sh) before the run ends");
+  } else {
+    findings.Ok(key, "certificate, key, authority and tokens match; " + valid);
   }
-  findings.Ok("local.security", "certificate, key, authority and tokens match");
 }
 
 }  // namespace buttress

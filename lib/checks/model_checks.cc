@@ -1,11 +1,11 @@
-#include "cli/checks/model_checks.h"
+#include "lib/checks/model_checks.h"
 
 #include <fmt/core.h>
 
 #include <filesystem>
 #include <utility>
 
-#include "cli/checks/hub_name.h"
+#include "lib/checks/hub_name.h"
 #include "lib/weights/safetensors.h"
 
 namespace buttress {

@@ -1,4 +1,4 @@
-#include "cli/checks/hub_name.h"
+#include "lib/checks/hub_name.h"
 
 #include <fmt/core.h>
 

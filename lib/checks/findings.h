@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "lib/base/status.h"
@@ -14,10 +15,15 @@ enum class Severity : std::uint8_t { kOk, kWarning, kError };
 // "ok", "warning" or "error".
 const char* SeverityName(Severity severity);
 
+// The severity of that name; kError for another text.
+Severity SeverityOf(std::string_view name);
+
 struct Finding {
   Severity severity = Severity::kOk;
   std::string check;  // what was checked: a setting or a part of the run
   std::string text;   // what was found and, unless all is well, what is expected and the mend
+
+  bool operator==(const Finding&) const = default;
 };
 
 // Collects findings in the order of the checks. Not thread-safe.
@@ -26,6 +32,9 @@ class Findings {
   void Ok(std::string check, std::string text);
   void Warn(std::string check, std::string text);
   void Error(std::string check, std::string text);
+
+  // Adds a finding of another list, unless it is here already.
+  void AddNew(const Finding& finding);
 
   const std::vector<Finding>& list() const { return list_; }
 

@@ -1,15 +1,18 @@
-#include "cli/checks/port.h"
+#include "lib/checks/port.h"
 
-#include <netdb.h>
+#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
+
+#include "lib/base/address.h"
 
 namespace buttress {
 namespace {
+
+constexpr int kConnectMs = 2000;
 
 Status TryOne(const addrinfo& info, const std::string& address) {
   const int fd = ::socket(info.ai_family, info.ai_socktype | SOCK_CLOEXEC, info.ai_protocol);
@@ -25,23 +28,34 @@ Status TryOne(const addrinfo& info, const std::string& address) {
   return error == EADDRINUSE ? Unavailable(message) : InvalidArgument(message);
 }
 
+bool Connects(const addrinfo& info) {
+  const int type = info.ai_socktype | SOCK_CLOEXEC | SOCK_NONBLOCK;
+  const int fd = ::socket(info.ai_family, type, info.ai_protocol);
+  if (fd < 0) return false;
+  bool ok = ::connect(fd, info.ai_addr, info.ai_addrlen) == 0;
+  if (!ok && errno == EINPROGRESS) {
+    pollfd ready{fd, POLLOUT, 0};
+    int error = 0;
+    socklen_t size = sizeof error;
+    ok = ::poll(&ready, 1, kConnectMs) == 1 &&
+         ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+  }
+  ::close(fd);
+  return ok;
+}
+
 }  // namespace
 
 Status TryListen(const std::string& address) {
-  const std::size_t colon = address.rfind(':');
-  if (colon == std::string::npos) return InvalidArgument(address + ": expected host:port");
-  std::string host = address.substr(0, colon);
-  const std::string port = address.substr(colon + 1);
-  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  hints.ai_flags = AI_PASSIVE;
-  addrinfo* found = nullptr;
-  const int error =
-      ::getaddrinfo(host.empty() ? nullptr : host.c_str(), port.c_str(), &hints, &found);
-  if (error != 0) return InvalidArgument(address + ": " + ::gai_strerror(error));
-  const std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)> list(found, ::freeaddrinfo);
+  BUTTRESS_ASSIGN_OR_RETURN(const AddressList list, ResolveListen(address));
   return TryOne(*list, address);
+}
+
+bool CanConnect(const std::string& address) {
+  const Result<AddressList> list = ResolveListen(address);
+  for (const addrinfo* one = list.ok() ? list->get() : nullptr; one != nullptr; one = one->ai_next)
+    if (Connects(*one)) return true;
+  return false;
 }
 
 }  // namespace buttress

@@ -5,7 +5,7 @@
 #include <memory>
 #include <optional>
 
-#include "cli/checks/findings.h"
+#include "lib/checks/findings.h"
 #include "lib/config/run_config.h"
 #include "lib/policy/model_config.h"
 #include "lib/tokenizer/tokenizer.h"

@@ -1,5 +1,6 @@
-#include "cli/checks/findings.h"
+#include "lib/checks/findings.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace buttress {
@@ -16,6 +17,12 @@ const char* SeverityName(Severity severity) {
   return "error";
 }
 
+Severity SeverityOf(std::string_view name) {
+  for (const Severity severity : {Severity::kOk, Severity::kWarning})
+    if (name == SeverityName(severity)) return severity;
+  return Severity::kError;
+}
+
 void Findings::Ok(std::string check, std::string text) {
   list_.push_back({Severity::kOk, std::move(check), std::move(text)});
 }
@@ -26,6 +33,10 @@ void Findings::Warn(std::string check, std::string text) {
 
 void Findings::Error(std::string check, std::string text) {
   list_.push_back({Severity::kError, std::move(check), std::move(text)});
+}
+
+void Findings::AddNew(const Finding& finding) {
+  if (std::ranges::find(list_, finding) == list_.end()) list_.push_back(finding);
 }
 
 Status Findings::Verdict() const {

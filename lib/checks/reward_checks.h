@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "cli/checks/findings.h"
+#include "lib/checks/findings.h"
 #include "lib/config/run_config.h"
 #include "lib/tokenizer/tokenizer.h"
 #include "lib/verify/verifier.h"
@@ -29,6 +29,9 @@ inline constexpr const char* kWrongResponse = "I do not know.";
 // Makes the verifiers and judges the first kTriedRows rows. Starts Python where a reward does.
 // kInvalidArgument for prompts or verifiers that cannot be used.
 Result<std::vector<TriedRow>> TryRows(const RunSettings& run, const Tokenizer& tokenizer);
+
+// The verifiers of run.reward can be made: what they name is there. Needs no prompts.
+void CheckVerifiers(const RunSettings& run, Findings& findings);
 
 // An error if none of these rows could be scored.
 void CheckReward(const RunSettings& run, const Tokenizer& tokenizer, Findings& findings);

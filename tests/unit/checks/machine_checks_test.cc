@@ -1,12 +1,13 @@
-#include "cli/checks/machine_checks.h"
+#include "lib/checks/machine_checks.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/checks/port.h"
 #include "lib/base/file.h"
+#include "lib/checks/port.h"
 #include "tests/support/made_certificates.h"
 #include "tests/support/scripted_http_server.h"
+#include "tests/support/secret_file.h"
 #include "tests/support/temp_dir.h"
 
 namespace buttress {
@@ -33,7 +34,10 @@ TEST(MachineChecksTest, APortInUseOrGivenTwiceIsNamed) {
   local.coordinator.listen = used;
   local.worker.metrics = local.learner.metrics = "127.0.0.2:" + used.substr(used.rfind(':') + 1);
   Findings findings;
-  CheckPorts(local, findings);
+  std::vector<ListenSetting> listeners = CoordinatorListeners(local);
+  for (const auto& more : {WorkerListeners(local), LearnerListeners(local, 2, true)})
+    listeners.insert(listeners.end(), more.begin(), more.end());
+  CheckPorts(listeners, findings);
   EXPECT_THAT(TextOfErrors(findings),
               HasSubstr("local.coordinator.listen: cannot listen on " + used));
   EXPECT_THAT(TextOfErrors(findings), HasSubstr("is also local.worker.metrics"));
@@ -53,12 +57,18 @@ TEST(MachineChecksTest, TheDiskMustHoldTheModelAndTheFolderMustBeOne) {
   EXPECT_THAT(TextOfErrors(no_folder), HasSubstr("/new is no folder"));
 }
 
-TEST(MachineChecksTest, AMissingMpirunIsNamed) {
+TEST(MachineChecksTest, RanksOfAMachineHavePortsInARow) {
   LocalSettings local;
-  local.launch.mpirun = "no_such_mpirun";
+  local.learner.metrics = "127.0.0.1:9400";
+  std::vector<std::string> addresses;
+  for (const ListenSetting& listener : LearnerListeners(local, 2, /*is_first=*/false))
+    addresses.push_back(listener.address);
+  EXPECT_EQ(addresses, (std::vector<std::string>{"127.0.0.1:9400", "127.0.0.1:9401"}));
+  local.learner.metrics = "off";
+  EXPECT_EQ(LearnerListeners(local, 2, false).back().address, "off");
   Findings findings;
-  CheckPrograms(local, findings);
-  EXPECT_THAT(TextOfErrors(findings), HasSubstr("local.launch.mpirun: no_such_mpirun"));
+  CheckPorts(LearnerListeners(local, 2, true), findings);
+  EXPECT_EQ(TextOfErrors(findings), "");
 }
 
 TEST(MachineChecksTest, CertificatesAndTokensMustBeThereAndMatch) {
@@ -66,12 +76,40 @@ TEST(MachineChecksTest, CertificatesAndTokensMustBeThereAndMatch) {
   LocalSettings local;
   local.security = made.Of();
   Findings whole, without_token;
-  CheckCredentials(local, whole);
+  CheckCredentials(local, Program::kCoordinator, whole);
   ASSERT_EQ(whole.list().size(), 1u);
   EXPECT_EQ(whole.list()[0].severity, Severity::kOk);
   std::filesystem::remove(local.security.tokens + "/worker.token");
-  CheckCredentials(local, without_token);
+  CheckCredentials(local, Program::kCoordinator, without_token);
   EXPECT_THAT(TextOfErrors(without_token), HasSubstr("worker.token"));
+}
+
+TEST(MachineChecksTest, ACertificateMustNameTheAdvertisedAddress) {
+  const MadeCertificates made("here,10.0.0.5");
+  LocalSettings local;
+  local.security = made.Of();
+  local.worker.advertise = "10.0.0.5:7002";
+  local.learner.advertise = "elsewhere:7001";
+  Findings worker, learner;
+  CheckCredentials(local, Program::kWorker, worker);
+  EXPECT_EQ(TextOfErrors(worker), "");
+  CheckCredentials(local, Program::kLearner, learner);
+  EXPECT_THAT(TextOfErrors(learner), HasSubstr("the certificate does not name elsewhere"));
+  local.security.name = "here";  // by which peers know every machine
+  Findings named;
+  CheckCredentials(local, Program::kLearner, named);
+  EXPECT_EQ(TextOfErrors(named), "");
+}
+
+TEST(MachineChecksTest, ACertificateThatExpiresSoonIsAWarning) {
+  const MadeCertificates made("here", "DAYS=3");
+  LocalSettings local;
+  local.security = made.Of();
+  Findings findings;
+  CheckCredentials(local, Program::kWorker, findings);
+  ASSERT_EQ(findings.list().size(), 1u);
+  EXPECT_EQ(findings.list()[0].severity, Severity::kWarning);
+  EXPECT_THAT(findings.list()[0].text, HasSubstr("valid for"));
 }
 
 TEST(MachineChecksTest, AServerMustAnswerAcceptTheKeyAndServeTheModel) {
@@ -86,7 +124,7 @@ TEST(MachineChecksTest, AServerMustAnswerAcceptTheKeyAndServeTheModel) {
 
   vllm.servers.pop_back();
   vllm.api_key_file = dir.path() + "/key";
-  ASSERT_TRUE(WriteFileAtomic(vllm.api_key_file, "the key\n").ok());
+  ASSERT_TRUE(WriteSecret(vllm.api_key_file, "the key\n").ok());
   Findings answered, another;
   CheckServers(vllm, answered);
   EXPECT_EQ(TextOfErrors(answered), "");

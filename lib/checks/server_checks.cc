@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "cli/checks/machine_checks.h"
 #include "lib/base/bounded_json.h"
-#include "lib/base/file.h"
+#include "lib/base/secret.h"
+#include "lib/checks/machine_checks.h"
 #include "lib/http/http_client.h"
 
 namespace buttress {
@@ -56,7 +56,7 @@ void Judge(const std::string& server, const Result<HttpReply>& reply, const std:
 void CheckServers(const VllmConfig& vllm, Findings& findings) {
   std::string bearer;
   if (!vllm.api_key_file.empty()) {
-    auto text = ReadFile(vllm.api_key_file, kMaxKeyBytes);
+    auto text = ReadSecretFile(vllm.api_key_file, kMaxKeyBytes);
     if (!text.ok())
       return findings.Error("local.worker.vllm.api_key_file", text.status().message());
     bearer = text->substr(0, text->find_last_not_of(" \n\r\t") + 1);

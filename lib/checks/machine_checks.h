@@ -1,0 +1,41 @@
+// Checks of this machine: ports, folder, disk, certificates, servers.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lib/checks/findings.h"
+#include "lib/config/load_credentials.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+// A setting that makes a program listen.
+struct ListenSetting {
+  std::string key;
+  std::string address;  // host:port or "off"
+};
+
+std::vector<ListenSetting> CoordinatorListeners(const LocalSettings& local);
+std::vector<ListenSetting> WorkerListeners(const LocalSettings& local);
+// Of the `ranks` on one machine, with those of rank 0 where `is_first`.
+std::vector<ListenSetting> LearnerListeners(const LocalSettings& local, std::int64_t ranks,
+                                            bool is_first);
+
+// Every port that is not 0 can be listened on, and no two settings name the same one. A port that
+// is in use has two seconds to become free, because an earlier run may be ending.
+void CheckPorts(const std::vector<ListenSetting>& listeners, Findings& findings);
+
+// local.out can be made and written, and its disk has room for two checkpoints of a model of
+// `parameters` parameters, the published weights and the payloads between checkpoints.
+void CheckDisk(const RunConfig& config, std::int64_t parameters, Findings& findings);
+
+// The files of local.security that `program` reads are there, match, are valid, and have the names
+// that the addresses of this machine are advertised by.
+void CheckCredentials(const LocalSettings& local, Program program, Findings& findings);
+
+// The vLLM servers answer, and serve local.worker.vllm.model.
+void CheckServers(const VllmConfig& vllm, Findings& findings);
+
+}  // namespace buttress

@@ -1,0 +1,50 @@
+// What the processes of a run need of a machine's memory, against what it has. Without LibTorch.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "lib/checks/findings.h"
+#include "lib/checks/model_checks.h"
+#include "lib/config/run_config.h"
+
+namespace buttress {
+
+// The bytes of one process. They follow from the sizes of the model and the settings; programs and
+// libraries themselves, some hundred MiB, are not among them.
+struct MemoryNeed {
+  double state = 0;   // there from the start: parameters, gradients, optimizer, reference model
+  double passes = 0;  // an upper estimate of what comes and goes: activations, logits, caches
+
+  double most() const { return state + passes; }
+};
+
+// A learner rank (18, 16 or 10 bytes a parameter by run.model.dtype and run.optim.precision) with
+// the activations of one micro-batch.
+MemoryNeed LearnerMemory(const RunConfig& config, const ModelFacts& model);
+
+// A worker with the embedded engine: the weights, and for the passes a full key-value cache and, on
+// a CPU, the linear layers again in the layout of decoding. Nothing for the vLLM engine.
+MemoryNeed WorkerMemory(const RunConfig& config, const ModelFacts& model);
+
+// The processes of a run on one machine.
+struct ProcessCounts {
+  std::int64_t workers = 0;
+  std::int64_t ranks = 0;
+};
+
+// What a machine has.
+struct MachineMemory {
+  std::int64_t limit = 0;      // of its programs together; 0: not known
+  std::int64_t available = 0;  // free now; 0: not known
+};
+
+MachineMemory ThisMachine();
+
+// The processes that compute on CPUs fit into the memory together: an error if their states do not,
+// a warning if a full cache and the activations do not, each with the settings that lower the
+// largest part. Says nothing of a model whose size is not known.
+void CheckMemory(const RunConfig& config, const ModelFacts& model, const ProcessCounts& processes,
+                 const MachineMemory& machine, Findings& findings);
+
+}  // namespace buttress
