@@ -5,8 +5,9 @@
 // (Apply), and the answer follows once payload and ledger are durable (Answer). A group that is
 // refused is counted and ends the stream.
 //
-// A group of several chunks goes to the loop after its first chunk as well: without a lease it gets
-// no memory, its other chunks are thrown away, and the answer says what became of the lease.
+// A group of several chunks goes to the loop after its first chunk as well. Without a lease it gets
+// no memory, and the answer says what became of the lease: at once, and as the stream's last, if
+// much of the group is still to come; otherwise its other chunks are thrown away.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -20,6 +21,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/digest.h"
 #include "lib/base/log.h"
+#include "lib/rpc/channel.h"
 
 namespace buttress {
 namespace {
@@ -30,6 +32,9 @@ constexpr std::size_t kDigestBytes = 32;
 constexpr std::int64_t kStallMs = 10000;
 constexpr std::int64_t kLongestPauseMs = 30000;
 constexpr std::size_t kSlowestBytesPerMs = 64;
+// More than a completion has, and more than a token adds to it with a segment of its own.
+constexpr std::uint64_t kCompletionBytes = std::uint64_t{1} << 20;
+constexpr std::uint64_t kTokenBytes = 256;
 
 Status Closing() { return Unavailable("the coordinator is closing; try again"); }
 
@@ -120,9 +125,10 @@ class SubmitStream final
   bool has_header_ = false;
   bool lease_checked_ = false;
   bool without_lease_ = false;
-  std::uint64_t arrived_ = 0;   // bytes of the group
-  std::size_t part_bytes_ = 0;  // of its last part
-  GroupBuffer group_;           // those bytes, unless it has no lease
+  bool answered_early_ = false;  // the rest of the group is not read
+  std::uint64_t arrived_ = 0;    // bytes of the group
+  std::size_t part_bytes_ = 0;   // of its last part
+  GroupBuffer group_;            // those bytes, unless it has no lease
   Submission submission_;
   SampledAs sampled_;
   Mutex mutex_;
@@ -152,7 +158,8 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
   if (Status known = CheckWorkerRun(turn, header_.run_id()); !known.ok()) return known;
   if (!whole()) {
     without_lease_ = HasNoLease(turn.scheduler.Check(submission_));
-    return OkStatus();
+    answered_early_ = without_lease_ && header_.total_bytes() - arrived_ > kChunkBytes;
+    if (!answered_early_) return OkStatus();
   }
   if (turn.scheduler.Check(submission_) == SubmitOutcome::kAccepted) {
     const GroupRow& group = *turn.scheduler.groups().Find(submission_.lease.group_id);
@@ -200,7 +207,7 @@ std::optional<Status> SubmitStream::Apply(Turn& turn, bool) {
 
 void SubmitStream::Answer(const Status& status) {
   if (!status.ok()) return FinishOnce(status);
-  if (whole()) return StartWrite(&response_);
+  if (whole() || answered_early_) return StartWrite(&response_);
   lease_checked_ = true;
   if (without_lease_) group_.Clear();
   ReadMore();
@@ -208,7 +215,8 @@ void SubmitStream::Answer(const Status& status) {
 
 void SubmitStream::OnWriteDone(bool ok) {
   ReleaseGroup();
-  ok ? ReadNextGroup() : FinishOnce(Cancelled("the worker has left"));
+  if (!ok) return FinishOnce(Cancelled("the worker has left"));
+  answered_early_ ? FinishOnce(OkStatus()) : ReadNextGroup();
 }
 
 void SubmitStream::OnDone() {
@@ -244,10 +252,10 @@ Status SubmitStream::BeginGroup(v1::SubmitHeader& header) {
     return InvalidArgument(fmt::format("content_sha256 has {} bytes; expected {}",
                                        header.content_sha256().size(), kDigestBytes));
   }
-  if (header.total_bytes() > kMaxGroupBytes) {
+  if (const std::uint64_t most = MaxGroupBytes(limits_); header.total_bytes() > most) {
     metrics_.Submitted("too_large");
-    return OutOfRange(fmt::format("group has {} bytes; expected at most {}", header.total_bytes(),
-                                  kMaxGroupBytes));
+    return OutOfRange(fmt::format("group has {} bytes; no group of this run has more than {}",
+                                  header.total_bytes(), most));
   }
   header_ = std::move(header);
   has_header_ = true;
@@ -353,6 +361,13 @@ void SubmitStream::FinishOnce(const Status& status) {
     if (std::exchange(state_, State::kEnded) == State::kEnded) return;
   }
   FinishCall(status);
+}
+
+std::uint64_t MaxGroupBytes(const GroupLimits& limits) {
+  const auto tokens = static_cast<std::uint64_t>(limits.max_completion_tokens);
+  const auto completions = static_cast<std::uint64_t>(limits.max_completions);
+  const auto prompt = kTokenBytes * static_cast<std::uint64_t>(limits.max_prompt_tokens);
+  return std::min(kMaxGroupBytes, prompt + completions * (kCompletionBytes + kTokenBytes * tokens));
 }
 
 bool SubmitBudget::Reserve(const std::string& worker_id, std::uint64_t bytes) {

@@ -7,11 +7,15 @@
 #include <string>
 
 #include "lib/base/sync.h"
+#include "lib/experience/check.h"
 
 namespace buttress {
 
 // The size of a submitted group in bytes, at most.
 inline constexpr std::uint64_t kMaxGroupBytes = std::uint64_t{256} << 20;
+
+// Returns a size that no group within `limits` exceeds, kMaxGroupBytes at most.
+std::uint64_t MaxGroupBytes(const GroupLimits& limits);
 
 // Counts the bytes of the groups in submission, of all workers and of each one. Thread-safe.
 class SubmitBudget {

@@ -130,7 +130,8 @@ class CoordinatorClient::Connection {
       std::vector<std::unique_ptr<SubmitClient>> ended;
       MutexLock lock(mutex_);
       // The cause that ended one stream has probably ended the others.
-      if (answered.ok() && stub == current_.stub) idle_.push_back(std::move(stream));
+      if (answered.ok() && stream->open() && stub == current_.stub)
+        idle_.push_back(std::move(stream));
       if (!answered.ok()) ended.swap(idle_);
       return answered.status();
     }));

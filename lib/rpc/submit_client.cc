@@ -57,8 +57,8 @@ void SubmitClient::WritePart() {
 
 void SubmitClient::OnWriteDone(bool ok) {
   part_.clear_header();
-  if (!ok) return Settle(false);
-  sent_ < bytes_->size() ? WritePart() : StartRead(&response_);
+  ended_ = !ok;  // perhaps after an early answer
+  ok&& sent_ < bytes_->size() ? WritePart() : StartRead(&response_);
 }
 
 void SubmitClient::OnReadDone(bool ok) { Settle(ok); }

@@ -24,9 +24,12 @@ class SubmitClient final
   SubmitClient& operator=(const SubmitClient&) = delete;
 
   // Sends one group and waits up to `deadline_ms` for its answer, then returns kDeadlineExceeded.
-  // A failure ends the stream. REQUIRES: no earlier call of Submit failed.
+  // A failure ends the stream, and so may an answer. REQUIRES: open().
   Result<v1::SubmitResult> Submit(const v1::SubmitHeader& header, const std::string& bytes,
                                   std::int64_t deadline_ms);
+
+  // Returns false if the coordinator ended the stream before it had all of a group.
+  bool open() const { return !ended_; }
 
  private:
   void OnWriteDone(bool ok) override;
@@ -44,6 +47,7 @@ class SubmitClient final
   v1::SubmitGroupsResponse response_;
   const std::string* bytes_ = nullptr;  // of the group that is being sent
   std::size_t sent_ = 0;
+  bool ended_ = false;
   bool closed_ = false;
   Mutex mutex_;
   CondVar changed_;

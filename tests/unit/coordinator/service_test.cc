@@ -530,6 +530,59 @@ TEST_F(ServiceTest, ALargeGroupWithoutALeaseIsAnsweredAsASmallOne) {
   EXPECT_EQ(Submit(leases.front(), group).status().code(), StatusCode::kAlreadyExists);
 }
 
+// The stream that was ended by the answer is not used again.
+TEST_F(ServiceTest, AHugeGroupWithoutALeaseIsAnsweredBeforeItHasCome) {
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  v1::SubmitHeader header;
+  header.set_worker_id("w0");
+  header.set_content_sha256(std::string(32, 'x'));
+  header.set_total_bytes(kMaxGroupBytes);
+  grpc::ClientContext context;
+  const auto stream =
+      v1::Coordinator::NewStub(MakeChannel(coordinator_->address()))->SubmitGroups(&context);
+  v1::SubmitGroupsRequest part;
+  *part.mutable_header() = header;
+  part.set_data(std::string(kChunkBytes, 'x'));
+  ASSERT_TRUE(stream->Write(part));
+  v1::SubmitGroupsResponse response;
+  ASSERT_TRUE(stream->Read(&response));
+  EXPECT_EQ(response.result(), v1::SUBMIT_RESULT_STALE_FENCE);
+  EXPECT_FALSE(stream->Read(&response));
+  EXPECT_TRUE(stream->Finish().ok());
+
+  EncodedGroup huge = EncodedGroup::Of(Sample(leases.front()));
+  huge.bytes.resize(std::size_t{64} << 20);
+  v1::LeaseRef old = leases.front().ref();
+  old.set_lease_epoch(old.lease_epoch() + 1);
+  for (int n = 0; n < 3; ++n) {
+    const auto late = client_.SubmitGroup(run_id_, "w0", kIncarnation, old, huge);
+    ASSERT_TRUE(late.ok()) << late.status().ToString();
+    EXPECT_EQ(*late, v1::SUBMIT_RESULT_STALE_FENCE);
+  }
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
+TEST_F(ServiceTest, AGroupLargerThanAnyOfTheRunIsRefusedByItsHeader) {
+  ASSERT_TRUE(coordinator_->Stop().ok());
+  coordinator_.reset();
+  limits_.max_completion_tokens = 100;
+  limits_.max_prompt_tokens = 100;
+  limits_.max_completions = 2;
+  Start();
+  Begin();
+  const auto leases = Lease(1);
+  ASSERT_EQ(leases.size(), 1U);
+  EncodedGroup large = EncodedGroup::Of(Sample(leases.front()));
+  large.bytes.resize(std::size_t{3} << 20);
+  const auto refused =
+      client_.SubmitGroup(run_id_, "w0", kIncarnation, leases.front().ref(), large);
+  EXPECT_EQ(refused.status().code(), StatusCode::kOutOfRange);
+  EXPECT_THAT(refused.status().message(), HasSubstr("no group of this run has more than"));
+  EXPECT_EQ(*Submit(leases.front(), Sample(leases.front())), v1::SUBMIT_RESULT_ACCEPTED);
+}
+
 TEST_F(ServiceTest, AReturnedGroupGoesToAWorkerThatWaitsAndNotBack) {
   Begin();
   const auto leases = Lease(1);
